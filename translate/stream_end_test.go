@@ -15,6 +15,7 @@
 package translate_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -130,6 +131,20 @@ func TestUnmarkedEnd(t *testing.T) {
 var ends = map[wire.Format]string{
 	wire.Anthropic: "event: message_stop", wire.OpenAIChat: "data: [DONE]", wire.OpenAIResponses: "event: response.completed",
 	wire.Gemini: `"finishReason":"STOP"`, wire.Interactions: "interaction.completed",
+}
+
+// TestUnmarkedArray: a stream that is one JSON array is closed as well, and a cut one is not.
+func TestUnmarkedArray(t *testing.T) {
+	const (
+		text   = `{"id":"m1","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}]}`
+		reason = `{"id":"m1","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`
+	)
+	for data, whole := range map[string]bool{streamed(text, reason): true, streamed(text): false} {
+		out, s := run(wire.OpenAIChat, wire.Gemini, translate.Answering{Stream: true, Array: true}, []byte(data))
+		if s.Ended() != whole || json.Valid(out) != whole || strings.Contains(string(out), "MAX_TOKENS") != whole {
+			t.Errorf("ended %t, want %t:\n%s", s.Ended(), whole, out)
+		}
+	}
 }
 
 // TestUnmarkedCalls: calls are the client's, too.

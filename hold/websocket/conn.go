@@ -279,7 +279,7 @@ func (c *conn) answer(l *lane, r *create) {
 			if c.server.Behind && !r.stored {
 				output = unkept(output)
 			}
-			now := &response{id: a.id, said: after(body, output)}
+			now := &response{id: a.id, from: from, said: after(body, output)}
 			if from != nil {
 				now.line = from.line.After(from.id)
 			}

@@ -42,6 +42,8 @@ func NewMemory(most int64) *Memory {
 type response struct {
 	id   string
 	line hold.Line // the answers that it went on from
+	from *response // the last of them, until this one is kept
+	gone bool      // its client has had it deleted
 	said []byte    // the items that go in front of the next request, with commas between them
 }
 
@@ -49,6 +51,10 @@ type response struct {
 func (m *Memory) keep(r *response, of *conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	from := r.from
+	if r.from = nil; from != nil && from.gone { // it stands in this one
+		return
+	}
 	m.kept.Put(r, of, struct{}{}, int64(overhead+cap(r.said)+8*len(r.line)))
 	for m.kept.Bytes() > m.most {
 		who, _ := m.kept.Heaviest()
@@ -91,7 +97,7 @@ func (m *Memory) Forget(id string, mine func(handshake *http.Request) bool) (fou
 	defer m.mu.Unlock()
 	for e := range m.kept.Oldest() {
 		if r := e.Key; (r.id == id || r.line.Has(id)) && mine(e.Owner.request) {
-			found = found || r.id == id
+			found, r.gone = true, true
 			m.kept.Drop(e)
 		}
 	}

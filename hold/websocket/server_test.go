@@ -131,6 +131,48 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestForget: what is deleted cannot be gone on from, nor can what went on from it, be it on its
+// way; connections of others keep theirs.
+func TestForget(t *testing.T) {
+	n, deletes := 0, false
+	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
+	forget := func(id, whose string) bool {
+		return s.Kept.Forget(id, func(r *http.Request) bool { return whose == "all" })
+	}
+	ws := serving(t, s, func(w http.ResponseWriter, _ *http.Request) error {
+		if n++; deletes && !forget(fmt.Sprint("resp_", n-1), "all") {
+			t.Error("what is gone on from is not kept")
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, err := fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"output\":[]}}\n\n", n)
+		return err
+	})()
+	missing := func(e gjson.Result) bool { return e.Get("error.code").Str == "previous_response_not_found" }
+	exchange(t, ws, message("", "one"))
+	if forget("resp_1", "nobody's") || forget("resp_2", "all") {
+		t.Error("what is another's was deleted")
+	}
+	exchange(t, ws, message("resp_1", "two"))
+	exchange(t, ws, message("resp_2", "three"))
+	if !forget("resp_1", "all") {
+		t.Error("it is kept in what went on from it")
+	}
+	if e := exchange(t, ws, message("resp_3", "four")); !missing(e) {
+		t.Errorf("what went on from it is kept: %s", e)
+	}
+	exchange(t, ws, message("", "anew"))
+	deletes = true
+	if e := exchange(t, ws, message("resp_4", "five")); e.Get("response.id").Str != "resp_5" {
+		t.Errorf("what was on its way is %s", e)
+	}
+	if e := exchange(t, ws, message("resp_5", "six")); !missing(e) {
+		t.Errorf("what was on its way is kept: %s", e)
+	}
+	if n := s.Kept.Held(); n != 0 {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
 // TestClose: the end of a configuration waits for no client.
 func TestClose(t *testing.T) {
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}

@@ -287,8 +287,15 @@ func (h *Handler) Validate() error {
 		name string
 		of   interface{ Validate() error }
 	}{
-		{"upstream", h.Upstream}, {"compress", h.Compress}, {"overlay", h.Overlay}, {"queue", h.Queue}, {"warm", h.Warm},
-		{"idle_folding", h.IdleFolding}, {"heartbeat", h.Heartbeat}, {"hold", h.Hold}, {"keepalive", h.KeepAlive},
+		{"upstream", h.Upstream},
+		{"compress", h.Compress},
+		{"overlay", h.Overlay},
+		{"queue", h.Queue},
+		{"warm", h.Warm},
+		{"idle_folding", h.IdleFolding},
+		{"heartbeat", h.Heartbeat},
+		{"hold", h.Hold},
+		{"keepalive", h.KeepAlive},
 	} {
 		if err := part.of.Validate(); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)

@@ -131,7 +131,7 @@ func TestBesides(t *testing.T) {
 		t.Run(strings.NewReplacer("\n", " ", "{", "", "}", "").Replace(site), func(t *testing.T) {
 			p := start(t, "llm_cache {\n"+site+"\n}\nreverse_proxy "+u.Listener.Addr().String())
 			native := map[string]bool{"": true}
-			for _, f := range strings.Split(speaks(site), " ") {
+			for f := range strings.SplitSeq(speaks(site), " ") {
 				native[f] = true
 			}
 			for _, c := range besides {
@@ -171,7 +171,7 @@ func TestBesides(t *testing.T) {
 
 // speaks are the formats that a site sends on as they are.
 func speaks(site string) string {
-	for _, line := range strings.Split(site, "\n") {
+	for line := range strings.SplitSeq(site, "\n") {
 		if f, ok := strings.CutPrefix(line, "format "); ok {
 			return f
 		}

@@ -131,8 +131,8 @@ func (w *wanderer) next() *talk {
 			t.messages[i] = cleared.ReplaceAllString(t.messages[i], `$1"[Old tool result content cleared]","is_error"`)
 		}
 	case 10: // the last answer is interrupted before its calls
-		if from := 0; last > 0 {
-			if from = strings.Index(t.messages[last-1], `,{"type":"tool_use"`); from > 0 {
+		if last > 0 {
+			if from := strings.Index(t.messages[last-1], `,{"type":"tool_use"`); from > 0 {
 				t.messages[last-1] = t.messages[last-1][:from] + "]}"
 				t.messages[last] = person("[Request interrupted by user] Rather do %d.", w.IntN(1000))
 			}

@@ -80,7 +80,7 @@ type Durable struct {
 	shared Shared  // the same, if other processes use it, too
 
 	o     DurableOptions
-	seals *secret.Seals
+	seals secret.Seals
 
 	mu      sync.Mutex
 	unsaved map[string]*Session // changed since they were last written

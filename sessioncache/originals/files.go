@@ -60,9 +60,9 @@ type FilesOptions struct {
 type Files struct {
 	folder string
 	log    func(file string, err error)
+	keys   *secret.Ring[*keys]
 
 	mu     sync.Mutex
-	keys   []keys // the first is the one in use, the others those before it
 	max    int64
 	ttl    time.Duration
 	files  *lru.Cache[string, string, time.Time] // by path and tenant: when they were last used
@@ -108,12 +108,12 @@ var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`
 // OpenFiles opens a folder of folded texts. Files that are none of its own
 // are left alone, and told to Log.
 func OpenFiles(o FilesOptions, now time.Time) (*Files, error) {
-	k, err := newKeys(o.Key)
+	ring, err := secret.NewRing(newKeys, o.Key)
 	if err != nil {
 		return nil, err
 	}
 	f := &Files{
-		folder: o.Folder, log: o.Log, keys: []keys{k}, max: o.MaxBytes, ttl: o.TTL,
+		folder: o.Folder, log: o.Log, keys: ring, max: o.MaxBytes, ttl: o.TTL,
 		files: lru.New[string, string, time.Time](), forgotten: make(map[string]uint64),
 		jobs: make(chan blockJob, waitingJobs), done: make(chan struct{}),
 	}
@@ -201,8 +201,8 @@ func (f *Files) forget(session string, t sessioncache.Tenant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgets++
-	for i := range f.keys {
-		prefix := f.keys[i].prefix(session, t)
+	for _, k := range f.keys.All {
+		prefix := k.prefix(session, t)
 		for e := range f.files.OldestOf(filepath.Dir(prefix)) {
 			if strings.HasPrefix(e.Key, prefix) {
 				f.drop(e)
@@ -238,7 +238,7 @@ func (f *Files) put(k blockKey, t sessioncache.Tenant, text string, now time.Tim
 
 // job is the writing of a text under the key in use. The lock is held.
 func (f *Files) job(k blockKey, t sessioncache.Tenant, text string, at time.Time) blockJob {
-	in := &f.keys[0]
+	in := f.keys.Now()
 	return blockJob{in.path(k, t), text, in.seal, at, f.forgets}
 }
 
@@ -359,13 +359,12 @@ var errNotOurs = errors.New("corrupt, or under another key")
 
 // get reads a text. One that lies under an earlier key is put anew.
 func (f *Files) get(k blockKey, t sessioncache.Tenant, now time.Time) (string, bool) {
-	known := f.known()
-	for i := range known {
-		path := known[i].path(k, t)
+	for i, under := range f.keys.All {
+		path := under.path(k, t)
 		if !f.touch(path, now) {
 			continue
 		}
-		text, err := f.load(path, known[i].seal)
+		text, err := f.load(path, under.seal)
 		if err != nil {
 			f.log(path, err)
 			f.mu.Lock()

@@ -279,7 +279,7 @@ func TestWritingPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.keys[0].seal = failingSeal{f.keys[0].seal}
+	f.keys.Now().seal = failingSeal{f.keys.Now().seal}
 	b := New(f)
 	for _, text := range []string{"panic", "text"} {
 		b.Put(one, scope, text, text, filesAt)

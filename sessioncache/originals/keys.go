@@ -21,7 +21,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
@@ -29,21 +28,17 @@ import (
 
 // keys are what comes of a key. They never change.
 type keys struct {
-	key   secret.Key
 	seal  cipher.AEAD
 	names []byte // the key of names
 }
 
-// mostFormer is how many keys are remembered besides the one in use.
-const mostFormer = 4
-
-func newKeys(key secret.Key) (keys, error) {
+func newKeys(key secret.Key) (*keys, error) {
 	names := key.Derive("names")
 	seal, err := key.Derive("texts").Seal()
 	if err != nil {
-		return keys{}, fmt.Errorf("folded texts: %w", err)
+		return nil, fmt.Errorf("folded texts: %w", err)
 	}
-	return keys{key, seal, names[:]}, nil
+	return &keys{seal, names[:]}, nil
 }
 
 // name is a keyed hash.
@@ -65,28 +60,4 @@ func (k *keys) prefix(session string, t sessioncache.Tenant) string {
 // path is where a text lies.
 func (k *keys) path(b blockKey, t sessioncache.Tenant) string {
 	return k.prefix(b.session, t) + hex.EncodeToString(k.name([]byte("text"), t[:], b.scope[:], []byte(b.name), []byte(b.session)))
-}
-
-// setKey has what is put from now on sealed under a key. What was put before is found
-// under the keys of then for as long as the process remembers them. It reports whether
-// the key is another one.
-func (f *Files) setKey(key secret.Key) (bool, error) {
-	k, err := newKeys(key)
-	if err != nil {
-		return false, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.keys[0].key == key {
-		return false, nil
-	}
-	before := slices.DeleteFunc(slices.Clone(f.keys), func(o keys) bool { return o.key == key })
-	f.keys = append([]keys{k}, before[:min(len(before), mostFormer)]...)
-	return true, nil
-}
-
-func (f *Files) known() []keys {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.keys
 }

@@ -93,7 +93,7 @@ func (b *Store) SetKey(key secret.Key) error {
 	if files == nil {
 		return nil
 	}
-	other, err := files.setKey(key)
+	other, err := files.keys.Use(key)
 	if other {
 		b.rewrite()
 	}

@@ -14,71 +14,31 @@
 
 package secret
 
-import (
-	"crypto/cipher"
-	"slices"
-	"sync"
-)
-
-// mostFormer is how many keys can open what they have sealed besides the one in use.
-const mostFormer = 4
+import "crypto/cipher"
 
 // Seals seal under the key in use, and open what was sealed under it or one before.
-type Seals struct {
-	purpose string
-
-	mu  sync.Mutex
-	all []sealing // the one in use first
-}
-
-type sealing struct {
-	key Key
-	cipher.AEAD
-}
+type Seals struct{ *Ring[cipher.AEAD] }
 
 // NewSeals makes the seals for a purpose, with their first key.
-func NewSeals(purpose string, key Key) (*Seals, error) {
-	s := &Seals{purpose: purpose}
-	_, err := s.Use(key)
-	return s, err
-}
-
-// Use has all that follows sealed under a key. It reports whether it is another one.
-func (s *Seals) Use(key Key) (other bool, err error) {
-	seal, err := key.Derive(s.purpose).Seal()
-	if err != nil {
-		return false, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.all) > 0 && s.all[0].key == key {
-		return false, nil
-	}
-	before := slices.DeleteFunc(slices.Clone(s.all), func(o sealing) bool { return o.key == key })
-	s.all = append([]sealing{{key, seal}}, before[:min(len(before), mostFormer)]...)
-	return true, nil
-}
-
-func (s *Seals) known() []sealing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all
+func NewSeals(purpose string, key Key) (Seals, error) {
+	r, err := NewRing(func(k Key) (cipher.AEAD, error) { return k.Derive(purpose).Seal() }, key)
+	return Seals{r}, err
 }
 
 // Overhead is how much longer what is sealed is.
-func (s *Seals) Overhead() int { return s.known()[0].Overhead() }
+func (s Seals) Overhead() int { return s.Now().Overhead() }
 
 // Seal appends a text, sealed together with what it belongs to.
-func (s *Seals) Seal(dst, text, to []byte) []byte {
-	return s.known()[0].Seal(dst, nil, text, to) //nolint:gosec // the cipher makes its own nonce
+func (s Seals) Seal(dst, text, to []byte) []byte {
+	return s.Now().Seal(dst, nil, text, to) //nolint:gosec // the cipher makes its own nonce
 }
 
 // Open opens what Seal has made.
-func (s *Seals) Open(sealed, to []byte) (text []byte, err error) {
-	for _, with := range s.known() {
+func (s Seals) Open(sealed, to []byte) (text []byte, err error) {
+	for _, with := range s.All {
 		if text, err = with.Open(nil, nil, sealed, to); err == nil {
-			return text, nil
+			break
 		}
 	}
-	return nil, err
+	return text, err
 }

@@ -1,0 +1,62 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package secret
+
+import (
+	"slices"
+	"testing"
+)
+
+// What was sealed under one of the last keys can be read, and only together with what it
+// belongs to.
+func TestSeals(t *testing.T) {
+	key := func(n int) Key { return Key{byte(n + 1)} }
+	s, err := NewSeals("test", key(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := func(n int, other bool) {
+		t.Helper()
+		if got, err := s.Use(key(n)); err != nil || got != other {
+			t.Fatalf("key %d is another one: %t, %v", n, got, err)
+		}
+	}
+	of := []byte("of it")
+	var sealed [][]byte
+	for n := range mostFormer + 2 {
+		use(n, n > 0)
+		use(n, false)
+		sealed = append(sealed, s.Seal(nil, []byte{byte(n)}, of))
+	}
+	opens := func() (which []byte) {
+		for _, b := range sealed {
+			if text, err := s.Open(b, of); err == nil {
+				which = append(which, text...)
+			}
+		}
+		return which
+	}
+	if got := opens(); !slices.Equal(got, []byte{1, 2, 3, 4, 5}) {
+		t.Errorf("the texts of keys %d can be read", got)
+	}
+	use(1, true) // it is the one in use again, and stands in the ring once
+	use(6, true)
+	if got := opens(); !slices.Equal(got, []byte{1, 3, 4, 5}) {
+		t.Errorf("the texts of keys %d can be read", got)
+	}
+	if _, err := s.Open(sealed[5], []byte("of another")); err == nil {
+		t.Error("a text can be read that belongs to something else")
+	}
+}

@@ -32,6 +32,7 @@ import (
 
 	_ "github.com/caddy-llm-cache/caddy-llm-cache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddyhome"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 )
 
@@ -55,7 +56,7 @@ func start(t *testing.T, site string) *proxy {
 	p := &proxy{t: t, client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
 	p.reload(site)
 	p.host = p.addr
-	t.Cleanup(func() { _ = caddy.Stop() })
+	t.Cleanup(func() { caddystop.Stop(t) })
 	return p
 }
 

@@ -30,6 +30,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/disk"
 )
 
@@ -123,18 +124,14 @@ func TestRestartWithDisk(t *testing.T) {
 		p.host = "127.0.0.1:80" // the same conversation, wherever it is served
 		for turn := range 14 {
 			if restarts && turn%3 == 1 {
-				if err := caddy.Stop(); err != nil {
-					t.Fatal(err)
-				}
+				caddystop.Stop(t)
 				p.startOnDisk(file, eager(u.upstream))
 			}
 			if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", "one", "X-Api-Key", "secret-key"); res.StatusCode != http.StatusOK {
 				t.Fatalf("turn %d: status %d", turn, res.StatusCode)
 			}
 		}
-		if err := caddy.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		caddystop.Stop(t)
 		return u, file
 	}
 	never, _ := run(false)
@@ -205,9 +202,7 @@ func TestDiskOverReloads(t *testing.T) {
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 4 {
 		t.Errorf("sessions are %v", s)
 	}
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	caddystop.Stop(t)
 	p.startOnDisk(file, plain(u))
 	p.post("/v1/messages", conversation(4, false), "X-Session-Id", "one")
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 5 {
@@ -251,9 +246,7 @@ func TestRestartAfterChanges(t *testing.T) {
 			if name == "memory and disk" { // what was folded in memory only is described with the next request
 				ask(6)
 			}
-			if err := caddy.Stop(); err != nil {
-				t.Fatal(err)
-			}
+			caddystop.Stop(t)
 			load(c[1])
 			for turn := 7; turn < 10; turn++ {
 				ask(turn)
@@ -279,9 +272,7 @@ func TestReloadToAFile(t *testing.T) {
 	}
 	p.startOnDisk(file, plain(u))
 	ask(1)
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	caddystop.Stop(t)
 	p.reload(plain(u))
 	for turn := 2; turn < 4; turn++ {
 		p.startOnDisk(file, plain(u))
@@ -343,9 +334,7 @@ func TestReloadOpensTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.startOnDisk(file, plain(u))
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	caddystop.Stop(t)
 	p.startOnDisk(file, plain(u))
 	p.post("/v1/messages", conversation(2, false), "X-Session-Id", "one")
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 3 {

@@ -35,6 +35,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -92,7 +93,7 @@ func serveSites(t *testing.T, u *faulty) map[string]string {
 	if err := caddy.Load(cfg, true); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = caddy.Stop() })
+	t.Cleanup(func() { caddystop.Stop(t) })
 	return addresses
 }
 

@@ -33,8 +33,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 )
 
@@ -156,7 +155,7 @@ func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edge
 	s.proxy = &proxy{t: t, client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
 	s.host = "127.0.0.1:80" // the same conversation, wherever it is served
 	s.load(s.sites("llm_cache_origin"))
-	t.Cleanup(func() { _ = caddy.Stop() })
+	t.Cleanup(func() { caddystop.Stop(t) })
 	return s
 }
 

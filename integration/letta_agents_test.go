@@ -25,7 +25,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddyserver/caddy/v2"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 )
 
 // withAgents is a site before a server with the REST API.
@@ -58,9 +58,7 @@ func TestLettaAgents(t *testing.T) {
 						wantCalls, wantHeld = "GET, POST", "whole; cause=response_not_found"
 						before = 2 * i
 					case 7: // Caddy has lost all
-						if err := caddy.Stop(); err != nil {
-							t.Fatal(err)
-						}
+						caddystop.Stop(t)
 						c.p.reload(site)
 						wantCalls, wantHeld = "GET, GET core-memory/blocks/system_prompt, PATCH reset-messages", "whole; cause=new"
 						before = 2 * i
@@ -268,9 +266,7 @@ func TestLettaAgentsApart(t *testing.T) {
 	if len(s.all()) != 8 || len(tags) != 8 {
 		t.Errorf("%d agents of %d names, want 8", len(s.all()), len(tags))
 	}
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	caddystop.Stop(t)
 	p.reload(site)
 	ask("hi", "Authorization", "Bearer b", "X-Session-Id", "1")
 	if n := len(s.all()); n != 8 {

@@ -22,15 +22,15 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 )
 
 // keeping loads a site that keeps folded texts on disk, after all that ran before
 // it has ended, as after a restart of the process.
 func (p *proxy) keeping(site, originals string) {
 	p.t.Helper()
-	if err := caddy.Stop(); err != nil {
-		p.t.Fatal(err)
-	}
+	caddystop.Stop(p.t)
 	p.move()
 	p.load([]byte(strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`, 1)))
 }

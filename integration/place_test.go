@@ -23,6 +23,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 )
 
 func init() { caddy.RegisterModule(logged{}) }
@@ -94,9 +96,7 @@ func TestPlace(t *testing.T) {
 			})
 			ran := warnings(func() {
 				p.load(cfg)
-				if err := caddy.Stop(); err != nil {
-					t.Fatal(err)
-				}
+				caddystop.Stop(t)
 			})
 			for _, got := range [][]string{validated, ran} {
 				switch {

@@ -22,6 +22,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 )
 
 // optioned is a Caddyfile with options of the app and of its site.
@@ -91,9 +93,7 @@ func TestReloadOfOptions(t *testing.T) {
 		if u.refused > 0 {
 			t.Errorf("%d requests were refused", u.refused)
 		}
-		if err := caddy.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		caddystop.Stop(t)
 		return u.requests()
 	}
 	var want []received

@@ -34,10 +34,9 @@ import (
 	"time"
 	"weak"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -326,17 +325,13 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointe
 	for _, s := range app.Open() {
 		states = append(states, weak.Make(s))
 	}
-	if err := caddy.Stop(); err != nil {
-		t.Error(err)
-	}
+	caddystop.Stop(t)
 	if n := len(app.Open()); n > 0 {
 		t.Errorf("%d states are open, and no configuration", n)
 	}
 	// Caddy keeps its last admin server, and with it the configuration that it was of.
 	p.load(fmt.Appendf(nil, `{"admin":{"listen":%q}}`, loopback.Address(t)))
-	if err := caddy.Stop(); err != nil {
-		t.Error(err)
-	}
+	caddystop.Stop(t)
 	u.kill()
 	p.client.CloseIdleConnections()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()

@@ -28,7 +28,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddyserver/caddy/v2"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 )
 
 // warmSite is a box whose bases are kept warm.
@@ -132,9 +132,7 @@ func TestWarmStore(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	caddystop.Stop(t)
 	start(t, site)
 	got := u.came(t, 2)
 	if !isWarmUp(got[1], got[0]) {
@@ -187,9 +185,7 @@ func TestWarmStoreHoldsNoKeyOfAQuery(t *testing.T) {
 	if key := got[2].header.Get("Authorization"); !isWarmUp(got[2], got[0]) || key != "Bearer sk-secret" {
 		t.Errorf("with the key %q came %s", key, got[2].body)
 	}
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	caddystop.Stop(t)
 	// A file of an earlier version is written anew as soon as it is read.
 	earlier := strings.Replace(text, "?alt=json", "?alt=json\\u0026key=sk-secret", 1)
 	if err := os.WriteFile(file, []byte(earlier), 0o600); err != nil || earlier == text {

@@ -31,6 +31,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 )
 
@@ -109,7 +110,7 @@ func TestModelStaysLoaded(t *testing.T) {
 	} {
 		t.Run(gjson.Get("{"+c.upstream+"}", "preset").Str, func(t *testing.T) {
 			b, addr := newChatBox(t), loopback.Address(t)
-			t.Cleanup(func() { _ = caddy.Stop() })
+			t.Cleanup(func() { caddystop.Stop(t) })
 			load := func(hours string) {
 				t.Helper()
 				config := fmt.Sprintf(`{"admin": {"disabled": true, "config": {"persist": false}}, "logging": {"logs": {"default": {"writer": {"output": "discard"}}}},

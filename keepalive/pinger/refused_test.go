@@ -24,6 +24,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 )
 
@@ -94,9 +95,7 @@ func TestRefusedReload(t *testing.T) {
 		}
 		k.ask(pings + 2)
 	}
-	if err := caddy.Stop(); err != nil { // writes the record
-		t.Fatal(err)
-	}
+	caddystop.Stop(t) // writes the record
 	text, err := os.ReadFile(record)
 	if err != nil || strings.Count(string(text), "\n") < 2*pings {
 		t.Fatalf("the record: %d bytes, %v", len(text), err)

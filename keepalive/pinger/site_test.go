@@ -30,6 +30,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
@@ -68,7 +69,7 @@ func newKept(t *testing.T) *kept {
 	k.listen(l)
 	k.host = loopback.Address(t)
 	k.addr = k.host
-	t.Cleanup(func() { _ = caddy.Stop() })
+	t.Cleanup(func() { caddystop.Stop(t) })
 	return k
 }
 
@@ -351,7 +352,7 @@ func TestNoPingAfterTheEnd(t *testing.T) {
 	advance(24 * time.Hour)
 	k.wantPings(0, "after a day without a look at the clock")
 	k.ask(3)
-	_ = caddy.Stop()
+	caddystop.Stop(t)
 	advance(wait)
 	k.wantPings(0, "after the stop")
 	k.load(keeping, "")
@@ -376,7 +377,7 @@ func TestCalendarIsSet(t *testing.T) {
 		k.ask(3)
 		advance(wait)
 		k.wantPings(1, "for what has fallen idle since")
-		_ = caddy.Stop()
+		caddystop.Stop(t)
 	}
 }
 

@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -136,26 +137,8 @@ func (d *Durable) flush(last bool) {
 	if err := d.erase(); err != nil {
 		d.breaker.Failed("delete", err)
 	}
-	for {
-		d.mu.Lock()
-		for digest, s := range d.unsaved {
-			if len(d.saving) == batch {
-				break
-			}
-			if _, doomed := d.doomed[Digest([]byte(digest))]; doomed { // it would be deleted later
-				continue
-			}
-			delete(d.unsaved, digest)
-			d.saving[digest] = s
-		}
-		sessions := make([]*Session, 0, len(d.saving))
-		for _, s := range d.saving {
-			sessions = append(sessions, s)
-		}
-		d.mu.Unlock()
-		if len(sessions) == 0 {
-			break
-		}
+	for part := range slices.Chunk(d.changed(), batch) {
+		sessions := d.take(part)
 		err := d.saveAll(sessions)
 		d.mu.Lock()
 		if err != nil && !last { // they wait for better times
@@ -177,6 +160,31 @@ func (d *Durable) flush(last bool) {
 		}
 	}
 	d.saveOwn(last)
+}
+
+// changed are the sessions that have changed, in the order in which they began: so those
+// that lie side by side in a file are written together.
+func (d *Durable) changed() []*Session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.SortedFunc(maps.Values(d.unsaved), func(a, b *Session) int { return cmp.Compare(a.Number(), b.Number()) })
+}
+
+// take has sessions written now, but for those that it has turned out meanwhile are not to be.
+func (d *Durable) take(changed []*Session) []*Session {
+	sessions := make([]*Session, 0, len(changed))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range changed {
+		s := d.unsaved[c.digest]
+		if _, doomed := d.doomed[Digest([]byte(c.digest))]; s == nil || doomed { // it would be deleted later
+			continue
+		}
+		delete(d.unsaved, s.digest)
+		d.saving[s.digest] = s
+		sessions = append(sessions, s)
+	}
+	return sessions
 }
 
 // thin forgets what waits for better times and is in memory no more, but for as much as a

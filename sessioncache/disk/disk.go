@@ -350,6 +350,9 @@ func (d *Disk) Save(ctx context.Context, records []sessioncache.Record) error {
 }
 
 func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
+	// A statement that could be interrupted would have a goroutine of its own, and each of
+	// these is over soon.
+	ctx = context.WithoutCancel(ctx)
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

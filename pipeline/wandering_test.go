@@ -250,7 +250,7 @@ func TestWanderingFleets(t *testing.T) {
 	for name, rules := range wanderings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(6) {
+			for _, seed := range []uint64{0, 1, 2, 3, 4, 28} { // the last has a prompt that is asked again elsewhere
 				w, shelf := newWanderer(seed), new(storetest.SharedShelf)
 				begin := func(p *process) *process {
 					p.p = New(settings.Options{Policy: settings.Eager}, p.p.rules)

@@ -22,7 +22,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -104,7 +103,7 @@ const mostLag = 100 * time.Millisecond
 func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 	digest := k.Digest()
 	s := d.acquire(k, string(digest[:]))
-	if k.Request != nil && (chain.Begins(k.Request) || d.current(s, k.Request)) {
+	if k.Request != nil && d.current(s, k.Request) {
 		return s
 	}
 	var answer Digest

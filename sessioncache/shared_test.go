@@ -318,8 +318,8 @@ func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
 		asks      bool
 	}{
 		"the next":                      {request: firstMessage + said},
-		"the first":                     {request: firstMessage},
-		"the first, elsewhere too":      {elsewhere: firstMessage, request: firstMessage},
+		"the first":                     {request: firstMessage, asks: true},
+		"the first, elsewhere too":      {elsewhere: firstMessage, request: firstMessage, asks: true},
 		"sent again":                    {before: firstMessage + said, request: firstMessage + said, asks: true},
 		"two answers later":             {request: firstMessage + said + again, asks: true},
 		"another conversation":          {request: sideMessage + said, asks: true},

@@ -17,8 +17,6 @@
 package chain
 
 import (
-	"slices"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -60,14 +58,6 @@ func Answered(a, b []wire.Block, first, n int) bool {
 // says reports whether the model has said a block.
 func says(blocks []wire.Block, i int) bool {
 	return i < len(blocks) && blocks[i].Role == wire.RoleAssistant
-}
-
-// Begins reports whether a request begins a conversation, and holds nothing yet that would
-// ever be edited: no answer, and no result.
-func Begins(v *wire.View) bool {
-	return !v.Conversation.Partial && !slices.ContainsFunc(v.MessageBlocks(), func(b wire.Block) bool {
-		return b.Role == wire.RoleAssistant || b.Kind == wire.KindToolResult
-	})
 }
 
 // Kind tells kinds of conversations of one client apart: the main thread from

@@ -24,14 +24,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
-
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -56,24 +52,6 @@ var (
 	// ErrNewer says that a newer program has written the file.
 	ErrNewer = errors.New("written by a newer program")
 )
-
-// The forms of the table, in user_version. What is in the first one is taken over.
-const (
-	formIndexed = 1 + iota // digests were the primary key
-	formNumbered
-
-	form = formNumbered // the one that is written
-)
-
-const tables = `
-CREATE TABLE IF NOT EXISTS sessions (
-	id       INTEGER PRIMARY KEY,
-	digest   BLOB NOT NULL,
-	tenant   BLOB NOT NULL,
-	used     INTEGER NOT NULL,
-	answers  BLOB NOT NULL,
-	snapshot BLOB NOT NULL
-)`
 
 // Disk is a file of sessions. It implements [sessioncache.Backend].
 type Disk struct {
@@ -123,134 +101,6 @@ func Open(o Options) (*Disk, error) {
 		return nil, fmt.Errorf("sessions: %s: %w", path, err)
 	}
 	return d, nil
-}
-
-func code(err error) int {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() & 0xff
-	}
-	return 0
-}
-
-func damaged(err error) bool {
-	c := code(err)
-	return c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB
-}
-
-// open opens the file and reads which sessions are in it.
-func (d *Disk) open() error {
-	// The driver would make it for all to read.
-	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err == nil {
-		err = f.Close()
-	} else if errors.Is(err, os.ErrExist) {
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	query := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {
-		"busy_timeout(1000)", "auto_vacuum(INCREMENTAL)", "locking_mode(EXCLUSIVE)",
-		"journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(4194304)", "secure_delete(FAST)",
-	}}
-	name := url.URL{Scheme: "file", Path: filepath.ToSlash(d.path), RawQuery: query.Encode()}
-	db, err := sql.Open("sqlite", name.String())
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(1) // it has the lock
-	d.db = db
-	if err := d.read(); err != nil {
-		if c := code(err); c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED {
-			err = ErrInUse
-		}
-		return errors.Join(err, db.Close())
-	}
-	return nil
-}
-
-func (d *Disk) read() error {
-	d.kept = lru.New[sessioncache.Digest, sessioncache.Tenant, *row]()
-	d.answers = map[sessioncache.Digest]sessioncache.Digest{}
-	tx, err := d.db.Begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
-	version := 0
-	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	if version > form {
-		return ErrNewer
-	}
-	if version == formIndexed {
-		if _, err := tx.Exec("ALTER TABLE sessions RENAME TO indexed"); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec(tables); err != nil {
-		return err
-	}
-	if version == formIndexed {
-		if _, err := tx.Exec("INSERT INTO sessions (digest, tenant, used, answers, snapshot) SELECT digest, tenant, used, answers, snapshot FROM indexed; DROP TABLE indexed"); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", form)); err != nil {
-		return err
-	}
-	rows, err := tx.Query("SELECT id, digest, tenant, used, answers, length(snapshot) FROM sessions ORDER BY used")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var digest, tenant, answers []byte
-		var id, used, size int64
-		if err := rows.Scan(&id, &digest, &tenant, &used, &answers, &size); err != nil {
-			return err
-		}
-		r := sessioncache.Record{Used: time.Unix(0, used)}
-		copy(r.Digest[:], digest)
-		copy(r.Tenant[:], tenant)
-		for ; len(answers) >= len(r.Digest); answers = answers[len(r.Digest):] {
-			r.Answers = append(r.Answers, sessioncache.Digest(answers[:len(r.Digest)]))
-		}
-		d.enter(&r, id, size)
-		d.next = max(d.next, id+1)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// renew sets a damaged file aside and begins a new one.
-func (d *Disk) renew(why error) error {
-	aside := d.path + ".damaged"
-	if err := os.Rename(d.path, aside); err != nil {
-		return errors.Join(why, err)
-	}
-	for _, more := range [...]string{"-wal", "-shm"} {
-		if err := os.Remove(d.path + more); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return errors.Join(why, err)
-		}
-	}
-	d.log("the file of sessions is damaged: it was set aside as "+aside+", and sessions begin anew", why)
-	return d.open()
-}
-
-// mend begins a new file where the one in use turns out to be damaged. Whoever calls has
-// the turn.
-func (d *Disk) mend(err error) error {
-	if !damaged(err) {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_ = d.db.Close()
-	return errors.Join(err, d.renew(err))
 }
 
 // page is about what SQLite hands out.

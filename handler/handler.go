@@ -112,7 +112,8 @@ type Handler struct {
 	Tenant []string `json:"tenant,omitempty"`
 
 	// IgnoreCredentials has Tenant count in place of credentials, for those that are
-	// renewed, as the token of a login is: who gets a new one stays who they are. Each value has to be one placeholder, of what others cannot know or choose. A
+	// renewed, as the token of a login is: who gets a new one stays who they are. Each
+	// value has to be one placeholder, of what others cannot know or choose. A
 	// request in which one of them is empty is told apart by its credentials, too.
 	// Default: false.
 	IgnoreCredentials bool `json:"ignore_credentials,omitempty"`

@@ -35,7 +35,7 @@ type wanderer struct {
 	now   time.Time
 	calls int // so far
 	// asides has it begin as a conversation of its has begun: with side requests, and with
-	// prompts that are sent once more. Of what begins no other process is asked.
+	// prompts that are sent once more. Of several processes not each sends these as one would.
 	asides bool
 }
 

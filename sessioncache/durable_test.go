@@ -1,0 +1,72 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// ordered is a shelf that knows in which order it was given records.
+type ordered struct {
+	*storetest.Shelf
+	saved []sessioncache.Digest
+}
+
+func (o *ordered) Save(ctx context.Context, records []sessioncache.Record) error {
+	for i := range records {
+		o.saved = append(o.saved, records[i].Digest)
+	}
+	return o.Shelf.Save(ctx, records)
+}
+
+// What has changed is written in the order in which it began.
+func TestWritesInOrder(t *testing.T) {
+	o := &ordered{Shelf: new(storetest.Shelf)}
+	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return o, nil }, sessioncache.DurableOptions{Interval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []sessioncache.Digest
+	for i := range 100 {
+		k := sharedKey
+		k.ID = strconv.Itoa(i)
+		want = append(want, k.Digest())
+		s := d.Acquire(k)
+		v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Lock()
+		s.CountRequest(s.Commit(s.Match(v), v, block.NewStates(1)))
+		s.Unlock()
+		d.Release(s)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := slices.DeleteFunc(o.saved, func(d sessioncache.Digest) bool { return d == sessioncache.Digest{} })
+	if !slices.Equal(got, want) {
+		t.Errorf("%d sessions were written in another order", len(got))
+	}
+}

@@ -15,7 +15,6 @@
 package llmcache
 
 import (
-	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -116,26 +115,6 @@ func TestRooms(t *testing.T) {
 	for _, r := range rooms {
 		if !seen[r.path] {
 			t.Errorf("there is no room %s", r.path)
-		}
-	}
-}
-
-// mostLines is what somebody reads in a day.
-const mostLines = 4000
-
-// A package that has grown larger has a room in it that wants a door of its own.
-func TestSmallPackages(t *testing.T) {
-	lines := map[string]int{}
-	for path := range sources(t) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines[filepath.ToSlash(filepath.Dir(path))] += bytes.Count(b, []byte("\n"))
-	}
-	for own, n := range lines {
-		if n > mostLines {
-			t.Errorf("%s has %d lines, of %d at most", own, n, mostLines)
 		}
 	}
 }

@@ -96,6 +96,31 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
+// TestValidateRefuses: what could not start is found by `caddy validate`, which opens nothing.
+func TestValidateRefuses(t *testing.T) {
+	for _, c := range []struct{ options, want string }{
+		{"budget * $1 day", "an audit store that can be read again"},
+		{"budget * 1000 tokens month soft", "an audit store that can be read again"},
+		{"audit jsonl\nbudget * $1 day", "an audit store that can be read again"},
+		{"audit postgres postgres://%\nbudget * $1 day", "dsn: "},
+		{"audit sqlite\nbudget * $1 day", ""},
+		{"audit postgres postgres://127.0.0.1:1/none\nbudget * $1 day", ""},
+	} {
+		text := "{\nllm_cache {\n" + c.options + "\n}\n}\n:8080 {\nllm_cache\n}\n"
+		data, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.options, err)
+		}
+		var cfg caddy.Config
+		if err := caddy.StrictUnmarshalJSON(data, &cfg); err != nil {
+			t.Fatal(err)
+		}
+		if err := caddy.Validate(&cfg); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.options, err, c.want)
+		}
+	}
+}
+
 // setting is an option of a Caddyfile, with those in its block.
 type setting struct {
 	line  string

@@ -184,7 +184,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.lease, err = a.Share(); err != nil {
 		return err
 	}
-	return a.provisionAudit(ctx)
+	if err := a.provisionAudit(ctx); err != nil {
+		return err
+	}
+	return a.keepsBudgets()
 }
 
 // Validate reports the first option that makes no sense.

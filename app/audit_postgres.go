@@ -16,6 +16,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -48,6 +49,9 @@ func (p *AuditPostgres) Provision(caddy.Context) error {
 	p.dsn = caddy.NewReplacer().ReplaceAll(p.DSN, "")
 	if p.dsn == "" {
 		return errors.New("dsn: none given")
+	}
+	if err := audit.CheckDSN(p.dsn); err != nil {
+		return fmt.Errorf("dsn: %w", err)
 	}
 	return p.Validate()
 }

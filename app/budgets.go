@@ -16,6 +16,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -64,14 +65,26 @@ func spent(r *audit.Record) allowance.Spent {
 	return allowance.Spent{Dollars: r.USD, Tokens: r.Billed.Prompt() + r.Billed.Output}
 }
 
+// errForgets refuses budgets that would be full again after each restart.
+var errForgets = errors.New("budgets: they need an audit store that can be read again, by which they outlive a restart: audit sqlite or audit postgres")
+
+// keepsBudgets returns an error where nothing is configured by which budgets outlive a
+// restart. Validation finds it, before anything is opened.
+func (a *App) keepsBudgets() error {
+	if len(a.Budgets) == 0 {
+		return nil
+	}
+	if _, writesOnly := a.audit.(*AuditJSONL); writesOnly || a.audit == nil {
+		return errForgets
+	}
+	return nil
+}
+
 // openBudgets reads what was spent this month. It counts once the configuration is in
 // force: one that fails changes nothing.
 func (a *App) openBudgets() error {
 	if len(a.Budgets) == 0 {
 		return nil
-	}
-	if a.ledger == nil {
-		return fmt.Errorf("budgets: an audit store is needed, in which they outlive a restart: audit sqlite or audit postgres")
 	}
 	sink := a.ledger.Sink
 	store, err := sink.store.get()
@@ -80,7 +93,7 @@ func (a *App) openBudgets() error {
 	}
 	source, ok := store.(audit.Source)
 	if !ok {
-		return fmt.Errorf("budgets: this audit store cannot be read again; audit sqlite and audit postgres can")
+		return errForgets
 	}
 	s := sink.Spending
 	s.seed.Lock()
@@ -139,27 +152,43 @@ func standings(now time.Time) []page.Budget {
 // shownBudgets bounds the budgets on the page.
 const shownBudgets = 60
 
-// parseBudget parses what somebody may spend. Syntax:
+// parseBudget parses a budget, whose amount always has a unit. Syntax:
 //
-//	budget <person>|* $<dollars>|<tokens> day|month [soft]
+//	budget <user>|* $<dollars>|<count> tokens day|month [soft]
 func (a *App) parseBudget(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
-	if len(args) < 3 || len(args) > 4 {
+	if len(args) < 2 {
 		return d.ArgErr()
 	}
-	b := allowance.Budget{Person: args[0], Per: args[2]}
+	b, amount, rest := allowance.Budget{Person: args[0]}, args[1], args[2:]
+	dollars, priced := strings.CutPrefix(amount, "$")
+	counted := len(rest) > 0 && rest[0] == "tokens"
 	var err error
-	if dollars, ok := strings.CutPrefix(args[1], "$"); ok {
-		b.Dollars, err = strconv.ParseFloat(dollars, 64)
-	} else {
-		b.Tokens, err = strconv.ParseInt(args[1], 10, 64)
+	switch {
+	case priced && !counted:
+		if b.Dollars, err = strconv.ParseFloat(dollars, 64); err != nil {
+			return d.Errf("budget: %q is no amount of dollars, such as $20 or $0.50", amount)
+		}
+	case counted && !priced:
+		if b.Tokens, err = strconv.ParseInt(amount, 10, 64); err != nil {
+			return d.Errf("budget: %q is no whole number of tokens, such as 20000", amount)
+		}
+		rest = rest[1:]
+	case counted:
+		return d.Errf("budget: %s tokens: the unit is either $ or tokens", amount)
+	default:
+		if _, err := strconv.ParseFloat(amount, 64); err != nil {
+			return d.Errf("budget: %q is neither dollars, as $20, nor tokens, as 20000 tokens", amount)
+		}
+		return d.Errf("budget: %q has no unit: write $%s or %s tokens", amount, amount, amount)
 	}
-	if err != nil {
-		return d.Errf("budget: %q is neither dollars, as $20, nor a whole number of tokens", args[1])
+	if len(rest) < 1 || len(rest) > 2 {
+		return d.ArgErr()
 	}
-	if len(args) == 4 {
-		if b.Soft = args[3] == "soft"; !b.Soft {
-			return d.Errf("budget: %q is not soft", args[3])
+	b.Per = rest[0]
+	if len(rest) == 2 {
+		if b.Soft = rest[1] == "soft"; !b.Soft {
+			return d.Errf("budget: %q is not soft", rest[1])
 		}
 	}
 	if err := b.Validate(); err != nil {

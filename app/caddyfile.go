@@ -44,7 +44,7 @@ import (
 //			user       <placeholder>
 //			users_file <file>
 //			prices     <file>
-//			budget     <person>|* $<dollars>|<tokens> day|month [soft]
+//			budget     <user>|* $<dollars>|<count> tokens day|month [soft]
 //		}
 //	}
 //

@@ -37,6 +37,12 @@ type Postgres struct {
 	migrated atomic.Bool
 }
 
+// CheckDSN returns an error for what is no connection string or URL. It holds no password.
+func CheckDSN(dsn string) error {
+	_, err := pgxpool.ParseConfig(dsn)
+	return err
+}
+
 // OpenPostgres prepares connections to a database, by a connection string or
 // URL as libpq takes it. It does not connect: the first batch does, or whoever reads, and
 // makes the tables if need be.

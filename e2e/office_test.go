@@ -127,7 +127,7 @@ handle {
   user sk-ci nightly-build
   budget anna $40 day
   budget ben $6 day
-  budget nightly-build 20000000 day soft
+  budget nightly-build 20000000 tokens day soft
   budget * $400 month
  }`, 1)
 	o.zone = afternoon(time.Now())

@@ -16,7 +16,7 @@
 package wrap
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -33,44 +33,6 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
-// client is how one is told where to send its requests.
-type client struct {
-	name, program string
-	// provider is the preset that a private instance stands before, host where that
-	// is to be had.
-	provider, host string
-	// set returns what is put in front of the arguments, and into the environment. A
-	// private instance stands before one provider alone.
-	set func(base string, private bool) (args, env []string)
-}
-
-var clients = []client{
-	{"claude", "claude", "anthropic", "api.anthropic.com", func(base string, _ bool) ([]string, []string) {
-		return nil, []string{"ANTHROPIC_BASE_URL=" + base}
-	}},
-	{"codex", "codex", "openai", "api.openai.com", func(base string, _ bool) ([]string, []string) {
-		const p = "model_providers.llm_cache."
-		return []string{
-			"-c", `model_provider="llm_cache"`, "-c", p + `name="llm_cache"`, "-c", p + fmt.Sprintf("base_url=%q", base+"/v1"),
-			"-c", p + `wire_api="responses"`, "-c", p + `env_key="OPENAI_API_KEY"`,
-		}, nil
-	}},
-	{"opencode", "opencode", "anthropic", "api.anthropic.com", func(base string, private bool) ([]string, []string) {
-		providers := map[string]any{}
-		for name, version := range map[string]string{"anthropic": "/v1", "openai": "/v1", "google": "/v1beta"} {
-			if private && name != "anthropic" {
-				continue
-			}
-			providers[name] = map[string]any{"options": map[string]any{"baseURL": base + version}}
-		}
-		config, _ := json.Marshal(map[string]any{"provider": providers}) // strings alone
-		return nil, []string{"OPENCODE_CONFIG_CONTENT=" + string(config)}
-	}},
-	{"gemini", "gemini", "gemini", "generativelanguage.googleapis.com", func(base string, _ bool) ([]string, []string) {
-		return nil, []string{"GOOGLE_GEMINI_BASE_URL=" + base}
-	}},
-}
-
 func names() []string {
 	out := make([]string, len(clients))
 	for i := range clients {
@@ -82,29 +44,32 @@ func names() []string {
 // Command returns the subcommand `wrap` of `caddy llm-cache`.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "wrap [--url <address>] " + strings.Join(names(), "|") + " [-- <arguments of the client>]",
+		Use:   "wrap [--url <address>] " + strings.Join(names(), "|") + " [<arguments of the client>]",
 		Short: "Starts a client so that its requests go through llm_cache",
 		Long: `
 Starts a client with the environment, or the settings on its command line, by which
 its requests go through llm_cache: that of a Caddy that runs at --url, or else one
-of its own in this process, for as long as the client runs, in front of the client's
-own provider. Keys stay where they are: the client sends them, and they are passed
-on. Codex takes its key from OPENAI_API_KEY.
+of its own in this process, for as long as the client runs. That one stands in front
+of the base URL that the client has been told to use, or else of the client's own
+provider. Keys stay where they are: the client sends them, and they are passed on.
+Codex takes its key from OPENAI_API_KEY, unless it has a provider of its own.
 
-The exit status is the client's.
+What stands behind the client's name goes to the client. The exit status is the
+client's.
 `,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				return run(cmd, f.String("url"), f.Args())
+				return run(cmd, f.String("url"), args)
 			})(cmd, args)
 		},
 	}
 	cmd.Flags().String("url", "", "Address of a running site with llm_cache, such as http://localhost:8080. Default: one of its own")
+	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 
-func run(cmd *cobra.Command, base string, args []string) (int, error) {
+func run(cmd *cobra.Command, site string, args []string) (int, error) {
 	i := slices.IndexFunc(clients, func(c client) bool { return c.name == args[0] })
 	if i < 0 {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %q is none of %s", args[0], strings.Join(names(), ", "))
@@ -114,20 +79,26 @@ func run(cmd *cobra.Command, base string, args []string) (int, error) {
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %w", err)
 	}
-	own := base == ""
-	if own {
-		if base, err = private(c); err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
+	l := &launch{args: slices.Clone(args[1:]), env: os.Environ()}
+	if len(l.args) > 0 && l.args[0] == "--" {
+		l.args = l.args[1:]
+	}
+	if l.home, err = os.UserHomeDir(); err != nil {
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %w", err)
+	}
+	if l.dir, err = os.Getwd(); err != nil {
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %w", err)
+	}
+	to, err := aim(c, l, site)
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	if site == "" {
 		defer func() { _ = caddy.Stop() }()
 	}
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %q is no URL that begins with http:// or https://", base)
-	}
-	before, env := c.set(strings.TrimSuffix(base, "/"), own)
-	child := exec.CommandContext(cmd.Context(), path, append(before, args[1:]...)...)
-	child.Env = append(os.Environ(), env...)
+	c.set(l, to)
+	child := exec.CommandContext(cmd.Context(), path, l.args...)
+	child.Env = l.env
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	// An interrupt is the client's, which has the terminal.
 	interrupts := make(chan os.Signal, 1)
@@ -143,25 +114,72 @@ func run(cmd *cobra.Command, base string, args []string) (int, error) {
 	return caddy.ExitCodeSuccess, nil
 }
 
-// private starts Caddy with llm_cache before a client's provider.
-func private(c client) (string, error) {
+// aim returns the target of a client: the site, or a private instance that it starts.
+func aim(c client, l *launch, site string) (target, error) {
+	if name := c.elsewhere(l); name != "" {
+		return target{}, fmt.Errorf("wrap: %s is set, so that %s uses no base URL: unset it", name, c.name)
+	}
+	if site != "" {
+		if _, err := parse(site); err != nil {
+			return target{}, fmt.Errorf("wrap: --url: %w", err)
+		}
+		site = strings.TrimSuffix(site, "/")
+		return target{base: site + c.version, site: site}, nil
+	}
+	u, err := parse(cmp.Or(c.base(l), c.api))
+	if err != nil {
+		return target{}, fmt.Errorf("wrap: base URL of %s: %w", c.name, err)
+	}
+	address, err := private(u)
+	if err != nil {
+		return target{}, err
+	}
+	// The path stays, as does a password, which the client sends.
+	base := *u
+	base.Scheme, base.Host = "http", address
+	own, _ := url.Parse(c.api)
+	return target{base: strings.TrimSuffix(base.String(), "/"), official: u.Scheme == own.Scheme && u.Host == own.Host}, nil
+}
+
+func parse(base string) (*url.URL, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%q is no URL that begins with http:// or https://", base)
+	}
+	return u, nil
+}
+
+// private starts Caddy with llm_cache in front of an upstream and returns its address.
+func private(upstream *url.URL) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("wrap: %w", err)
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	if err := caddy.Load(site(c, address), true); err != nil {
+	if err := caddy.Load(config(upstream, address), true); err != nil {
 		return "", fmt.Errorf("wrap: %w", err)
 	}
-	return "http://" + address, nil
+	return address, nil
 }
 
-// site is the configuration of a private instance.
-func site(c client, address string) []byte {
+// presets are those of the providers' own APIs, by host. What another address stands
+// for is inferred from its requests.
+var presets = map[string]string{
+	"api.anthropic.com": `"upstream":{"preset":"anthropic"},`, "api.openai.com": `"upstream":{"preset":"openai"},`,
+	"generativelanguage.googleapis.com": `"upstream":{"preset":"gemini"},`,
+}
+
+// config is the configuration of a private instance.
+func config(upstream *url.URL, address string) []byte {
+	transport, port := `{"protocol":"http"}`, "80"
+	if upstream.Scheme == "https" {
+		transport, port = `{"protocol":"http","tls":{}}`, "443"
+	}
+	dial := net.JoinHostPort(upstream.Hostname(), cmp.Or(upstream.Port(), port))
 	return fmt.Appendf(nil, `{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"ERROR"}}},
 	"apps":{"http":{"servers":{"wrap":{"listen":[%q],"automatic_https":{"disable":true},"routes":[{"handle":[
-		{"handler":"llm_cache","upstream":{"preset":%q}},
-		{"handler":"reverse_proxy","upstreams":[{"dial":%q}],"headers":{"request":{"set":{"Host":[%q]}}},"transport":{"protocol":"http","tls":{}}}]}]}}}}}`,
-		address, c.provider, c.host+":443", c.host)
+		{%s"handler":"llm_cache"},
+		{"handler":"reverse_proxy","upstreams":[{"dial":%q}],"headers":{"request":{"set":{"Host":[%q]}}},"transport":%s}]}]}}}}}`,
+		address, presets[upstream.Hostname()], dial, upstream.Host, transport)
 }

@@ -90,7 +90,7 @@ func (p *prompt) size() int64 { return p.tokens(len(p.total)) }
 // results that position i is in.
 func (p *prompt) sameRun(i int) bool {
 	a, b := p.view.Blocks[p.block[i]].Kind, p.view.Blocks[p.block[i+1]].Kind
-	return a == b && (a == wire.KindToolUse || a == wire.KindToolResult)
+	return a == b && a.Collapses()
 }
 
 // link returns the hash of a chain with one more block.
@@ -193,7 +193,7 @@ func lastPrompt(v *wire.View) int {
 func answersTool(v *wire.View, message int) bool {
 	msg := &v.Messages[message]
 	for i := msg.First; i < msg.End; i++ {
-		if v.Blocks[i].Kind == wire.KindToolResult {
+		if k := v.Blocks[i].Kind; k == wire.KindToolResult || k == wire.KindProgram {
 			return true
 		}
 	}

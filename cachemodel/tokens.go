@@ -52,6 +52,11 @@ const (
 // whether a lone text stands as a string or in an array, not on how characters
 // are escaped. It is no less than 1.
 func Tokens(v *wire.View, b *wire.Block) int {
+	if b.Kind == wire.KindProgram {
+		// "Tool results from programmatic calls do not count toward your input/output
+		// token usage" (Claude docs, programmatic tool calling).
+		return 1
+	}
 	n := framing + content(v, b)
 	if b.Has(wire.FlagSigned) && b.Kind != wire.KindReasoning { // the thought comes back in it
 		n += len(thoughtSignature(v, b)) * perCentSignature / 100

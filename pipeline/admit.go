@@ -52,7 +52,9 @@ func beyondMinimum(v *wire.View, minTokens int) int {
 		if left <= 0 {
 			return max(0, i-v.System)
 		}
-		left -= v.Blocks[i].Span.Len()
+		if v.Blocks[i].Kind != wire.KindProgram { // no part of the prompt
+			left -= v.Blocks[i].Span.Len()
+		}
 	}
 	return len(v.MessageBlocks())
 }

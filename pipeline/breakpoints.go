@@ -156,7 +156,7 @@ func (r *request) positions(from int) int {
 			continue
 		}
 		k := r.Blocks[i].Kind
-		if !r.rules.CollapseRuns || k != last || (k != wire.KindToolUse && k != wire.KindToolResult) {
+		if !r.rules.CollapseRuns || k != last || !k.Collapses() {
 			n++
 		}
 		last = k

@@ -79,9 +79,26 @@ const (
 	// belongs to the item behind it: it is never edited, and nothing comes
 	// between the two.
 	KindReasoning
+	// KindProgram is a call of a client's tool by a program of the model's, or the
+	// result of one: code in the provider's sandbox reads the result, the model
+	// never does. Neither is edited or pointed to, and neither takes tokens.
+	KindProgram
 )
 
-var kindNames = [...]string{"other", "tool_def", "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool", "reasoning"}
+// IsCall reports whether a block of an answer of this kind is a call that waits for a
+// result.
+func (k Kind) IsCall() bool { return k == KindToolUse || k == KindProgram }
+
+// isPaired reports whether a block of this kind is one of a call and its result.
+func (k Kind) isPaired() bool {
+	return k == KindToolUse || k == KindToolResult || k == KindServerTool || k == KindProgram
+}
+
+// Collapses reports whether providers that count positions in front of a marker count
+// a run of blocks of this kind as one.
+func (k Kind) Collapses() bool { return k == KindToolUse || k == KindToolResult || k == KindProgram }
+
+var kindNames = [...]string{"other", "tool_def", "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool", "reasoning", "program"}
 
 // String returns the name of the kind as it stands in reports.
 func (k Kind) String() string { return kindNames[k] }

@@ -117,7 +117,7 @@ func (v *View) FirstAnswer() Hash {
 		var text strings.Builder
 		for j := m.First; j < m.End; j++ {
 			switch b := &v.Blocks[j]; {
-			case b.Kind == KindToolUse && call == "":
+			case b.Kind.IsCall() && call == "":
 				call = v.Text(b.ID)
 			case b.Kind == KindText && text.Len() < mostSaid:
 				text.WriteString(v.said(b))

@@ -54,7 +54,7 @@ func (v *View) insert(b *Block, e *Edit) (Cut, error) {
 	switch e.Op {
 	case OpBefore, OpAfter:
 		item := v.Traits().FlatItems && b.Role == RoleAssistant && !b.Has(FlagPart)
-		if b.Kind != KindToolUse && b.Kind != KindToolDef && !item {
+		if !b.Kind.IsCall() && b.Kind != KindToolDef && !item {
 			break
 		}
 		if e.Op == OpBefore {
@@ -153,7 +153,7 @@ func (v *View) spliced(i int, b *Block, edits []Edit) ([]byte, error) {
 		}
 		switch e.Op {
 		case OpRemove:
-			if b.Kind == KindToolUse || b.Kind == KindToolResult || b.Kind == KindServerTool {
+			if b.Kind.isPaired() {
 				return nil, fmt.Errorf("%w: a %s is one of a pair", ErrEdit, b.Kind)
 			}
 			return nil, nil

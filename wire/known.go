@@ -38,6 +38,7 @@ type Known struct {
 	tools, system   section
 	nTools, nSystem int
 	first           Hash
+	programs        bool         // whether any block is a KindProgram
 	holds           atomic.Int32 // those who may be reading it
 }
 
@@ -167,6 +168,7 @@ func (p *Parser) adopt(first Hash) {
 	blocks := blockSlices.Make(max(len(k.blocks), n) + 8)[:n]
 	copy(blocks[k.nSystem:], p.Blocks)
 	p.Blocks, p.front = blocks, k.nSystem
+	p.programs = programs{any: k.programs || p.programs.any}
 	messages := append(messageSlices.Make(max(len(k.messages), len(p.View.Messages))+4), p.View.Messages...)
 	for i := range messages {
 		messages[i].First += int32(p.front)

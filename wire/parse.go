@@ -76,7 +76,8 @@ type Parser struct {
 	err    error
 	room   int // for so many more entries
 
-	weighed bool // see weigh
+	weighed  bool // see weigh
+	programs programs
 
 	codec  Codec
 	traits *Traits
@@ -373,6 +374,7 @@ func (p *Parser) assemble() {
 	v.known = &Known{
 		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.recognition.raw, runs: p.recognition.runs,
 		tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashBlocks(first),
+		programs: p.programs.any,
 	}
 }
 

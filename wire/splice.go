@@ -219,7 +219,7 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
 	for i := 0; i < len(removed); i++ {
 		b := &v.Blocks[removed[i]]
 		switch {
-		case b.Kind == KindToolUse || b.Kind == KindToolResult || b.Kind == KindServerTool:
+		case b.Kind.isPaired():
 			return nil, fmt.Errorf("%w: a %s is one of a pair", ErrEdit, b.Kind)
 		case !v.Removable(removed[i]):
 			return nil, fmt.Errorf("%w: this %s cannot be removed", ErrEdit, b.Kind)

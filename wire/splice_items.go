@@ -24,7 +24,7 @@ func (v *View) Removable(block int) bool {
 	switch b := &v.Blocks[block]; {
 	case b.Message < 0 || b.Has(FlagPart) || b.Has(FlagSigned):
 		return false
-	case b.Kind == KindToolUse || b.Kind == KindToolResult || b.Kind == KindServerTool || b.Kind == KindReasoning:
+	case b.Kind.isPaired() || b.Kind == KindReasoning:
 		return false
 	default:
 		return block == 0 || v.Blocks[block-1].Kind != KindReasoning || v.Blocks[block-1].Message != b.Message

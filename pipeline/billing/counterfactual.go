@@ -146,7 +146,7 @@ func (s *simulation) reached(n int, r *cachemodel.Rules) bool {
 		seen := 1
 		for i := m.at - 1; i >= n-1 && seen <= r.LookBack; i-- {
 			a, b := s.points[i].kind, s.points[i+1].kind
-			if !r.CollapseRuns || a != b || a != wire.KindToolUse && a != wire.KindToolResult {
+			if !r.CollapseRuns || a != b || !a.Collapses() {
 				seen++
 			}
 		}

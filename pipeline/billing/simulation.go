@@ -219,7 +219,7 @@ next:
 			continue
 		}
 		for i := msg.First; i < msg.End; i++ {
-			if v.Blocks[i].Kind == wire.KindToolResult {
+			if k := v.Blocks[i].Kind; k == wire.KindToolResult || k == wire.KindProgram {
 				continue next
 			}
 		}

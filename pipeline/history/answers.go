@@ -21,7 +21,8 @@ import (
 // AnswersTool reports whether a message answers a call, so that it begins no task.
 func AnswersTool(v *wire.View, m *wire.Message) bool {
 	for i := m.First; i < m.End; i++ {
-		if v.Blocks[i].Kind == wire.KindToolResult || v.Blocks[i].Kind == wire.KindServerTool {
+		switch v.Blocks[i].Kind {
+		case wire.KindToolResult, wire.KindServerTool, wire.KindProgram:
 			return true
 		}
 	}

@@ -39,7 +39,7 @@ func (s *Sizes) Add(k wire.Kind, bytes int) { s[k] += bytes }
 // prior is tokens per byte of a block's JSON, by the growth of recorded
 // prompts of Claude models with the size of what was added. Thinking counts
 // with its signature. Media are not proportional to their bytes and weigh
-// little.
+// little. A KindProgram is no part of the prompt.
 var prior = [wire.Kinds]float32{
 	wire.KindOther: 0.25, wire.KindToolDef: 0.25, wire.KindText: 0.27, wire.KindThinking: 0.17,
 	wire.KindRedactedThinking: 0.17, wire.KindToolUse: 0.28, wire.KindToolResult: 0.31,
@@ -77,6 +77,9 @@ func (c *Calibration) Learn(grown *Sizes, tokens int64) {
 	}
 	var estimate, norm float32
 	for k, n := range grown {
+		if prior[k] == 0 {
+			continue
+		}
 		estimate += c.weights[k] * float32(n)
 		norm += float32(n) * float32(n)
 	}

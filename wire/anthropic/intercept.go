@@ -271,6 +271,9 @@ func partOf(block gjson.Result) hidden.Part {
 		p.Kind = wire.KindToolUse
 		p.ID, p.Name = strings.Clone(block.Get("id").Str), strings.Clone(block.Get("name").Str)
 		p.Arguments = strings.Clone(block.Get("input").Raw)
+		if wire.IsProgram(block.Get("caller")) {
+			p.Kind = wire.KindProgram
+		}
 	}
 	return p
 }
@@ -431,7 +434,7 @@ func isPart(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 	}
 	part := gjson.ParseBytes(p.Raw)
 	switch b.Kind {
-	case wire.KindToolUse:
+	case wire.KindToolUse, wire.KindProgram:
 		return v.Text(b.ID) == p.ID
 	case wire.KindText:
 		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(part.Get("text").Str)

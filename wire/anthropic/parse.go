@@ -129,7 +129,7 @@ func (p parser) content(s rawjson.Span, section wire.Section, role wire.Role) in
 
 // blockMembers are the members of a content block that mean something here.
 type blockMembers struct {
-	kind, text, thinking, data, id, useID, name, input, content, isError, marker rawjson.Span
+	kind, text, thinking, data, id, useID, name, input, content, isError, caller, marker rawjson.Span
 
 	// all are all of them, in order, where they are no more than blocks have: count says
 	// how many there are.
@@ -163,6 +163,8 @@ func (m *blockMembers) slot(key []byte) *rawjson.Span {
 		return &m.content
 	case "is_error":
 		return &m.isError
+	case "caller":
+		return &m.caller
 	case "cache_control":
 		return &m.marker
 	}
@@ -228,6 +230,7 @@ func (p parser) block(at int, section wire.Section, role wire.Role, message int3
 			b.Kind = wire.KindServerTool
 		}
 	}
+	p.Program(&b, f.caller)
 	if b.Kind == wire.KindText || b.Kind == wire.KindToolResult {
 		if s := b.Body.Of(p.Body); len(s) == 0 || string(s) == `""` || string(s) == "[]" || string(s) == "null" {
 			b.Flags |= wire.FlagEmpty
@@ -243,7 +246,7 @@ func (p parser) block(at int, section wire.Section, role wire.Role, message int3
 func (p parser) hash(b *wire.Block, f *blockMembers) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	if b.Kind == wire.KindToolResult {
+	if b.Kind == wire.KindToolResult || b.Kind == wire.KindProgram && !f.useID.Empty() {
 		p.HashResult(b, f.content)
 		if b.Has(wire.FlagError) {
 			h.Member(keyError, valueTrue)
@@ -271,7 +274,7 @@ func (p parser) hashMember(kind wire.Kind, key []byte, value rawjson.Span) {
 	case "cache_control":
 		return
 	case "type":
-		if kind != wire.KindOther && kind != wire.KindServerTool {
+		if kind != wire.KindOther && kind != wire.KindServerTool && kind != wire.KindProgram {
 			return
 		}
 	}

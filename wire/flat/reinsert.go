@@ -99,7 +99,7 @@ func (f Format) same(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 		return false
 	}
 	switch b.Kind {
-	case wire.KindToolUse:
+	case wire.KindToolUse, wire.KindProgram:
 		return v.Text(b.ID) == p.ID
 	case wire.KindText: // whatever blanks are around it
 		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(f.Text(gjson.ParseBytes(p.Raw)))

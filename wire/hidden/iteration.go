@@ -81,7 +81,7 @@ func (it *Iteration) Asks() bool {
 		p := &it.Parts[i]
 		if p.Hidden {
 			hidden++
-		} else if p.Kind == wire.KindToolUse {
+		} else if p.Kind.IsCall() {
 			return false
 		}
 	}

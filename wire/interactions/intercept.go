@@ -277,6 +277,9 @@ func partOf(step gjson.Result) hidden.Part {
 		if p.Arguments = strings.Clone(wire.ArgumentsText(step.Get("arguments"))); p.Arguments == "" {
 			p.Arguments = "{}"
 		}
+		if wire.IsProgram(step.Get("caller")) {
+			p.Kind = wire.KindProgram
+		}
 	}
 	return p
 }
@@ -296,7 +299,7 @@ func (r *interception) interaction(it gjson.Result, whole bool) []byte {
 				steps = append(steps, ',')
 			}
 			steps = append(steps, p.Raw...)
-			calls = calls || p.Kind == wire.KindToolUse
+			calls = calls || p.Kind.IsCall()
 		}
 	}
 	with := map[string][]byte{}

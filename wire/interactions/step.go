@@ -23,7 +23,7 @@ import (
 
 // stepMembers are the members of a step that mean something here.
 type stepMembers struct {
-	kind, content, id, callID, name, arguments, result, signature, failed rawjson.Span
+	kind, content, id, callID, name, arguments, result, signature, failed, caller rawjson.Span
 }
 
 // slot returns where to keep the member of a name.
@@ -47,6 +47,8 @@ func (m *stepMembers) slot(key []byte) *rawjson.Span {
 		return &m.signature
 	case "is_error":
 		return &m.failed
+	case "caller":
+		return &m.caller
 	}
 	return nil
 }
@@ -136,14 +138,16 @@ func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.
 		if n := len(p.Blocks); n > 0 && p.Blocks[n-1].Message == index && p.Blocks[n-1].Kind == wire.KindReasoning && p.Blocks[n-1].Has(wire.FlagSigned) {
 			b.Flags |= wire.FlagSigned
 		}
+		p.Program(&b, f.caller)
 	case string(kind) == `"function_result"`:
 		b.Kind, b.ID, b.Name = wire.KindToolResult, rawjson.Unquoted(p.Body, f.callID), rawjson.Unquoted(p.Body, f.name)
 		if string(f.failed.Of(p.Body)) == "true" {
 			b.Flags |= wire.FlagError
 		}
-		if p.result(&b, f.result) {
+		if p.result(&b, f) {
 			return b
 		}
+		p.Program(&b, f.caller)
 	case bytes.HasSuffix(kind, suffixCall), bytes.HasSuffix(kind, suffixResult):
 		b.Kind = wire.KindServerTool // the provider runs it itself
 	}
@@ -153,7 +157,8 @@ func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.
 
 // result reads what a tool has given: a text, an object or a list of contents. It
 // reports false for other forms, which stay closed.
-func (p parser) result(b *wire.Block, s rawjson.Span) bool {
+func (p parser) result(b *wire.Block, f *stepMembers) bool {
+	s := f.result
 	if s.Empty() {
 		return false
 	}
@@ -166,6 +171,7 @@ func (p parser) result(b *wire.Block, s rawjson.Span) bool {
 		b.Flags |= wire.FlagMedia
 	}
 	b.Body = s
+	p.Program(b, f.caller)
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)
 	p.HashResult(b, s)
 	p.Hasher.Add(b.Name.Of(p.Body))

@@ -172,7 +172,8 @@ func (p parser) content(f *messageMembers, role wire.Role, index int32) bool {
 		if f.content.Len() == 2 {
 			b.Flags |= wire.FlagEmpty
 		}
-		p.Hasher.Begin(wire.SectionMessages, role, wire.KindToolResult)
+		p.Program(&b, rawjson.Span{})
+		p.Hasher.Begin(wire.SectionMessages, role, b.Kind)
 		p.HashResult(&b, f.content)
 		b.Hash = p.Hasher.Sum()
 		p.Add(b)
@@ -223,6 +224,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 // call reads one entry of tool_calls.
 func (p parser) call(at int, role wire.Role, index int32) int {
 	b := wire.Block{Kind: wire.KindToolUse, Section: wire.SectionMessages, Role: role, Message: index}
+	var caller rawjson.Span
 	m := rawjson.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionMessages, role, wire.KindToolUse)
 	for m.Next() {
@@ -248,6 +250,8 @@ func (p parser) call(at int, role wire.Role, index int32) int {
 					b.Body = s
 				}
 			}
+		case "caller": // LiteLLM's, of calls by code of Claude's
+			caller = value
 		}
 		p.Hasher.Member([]byte(key), value.Of(p.Body))
 	}
@@ -256,6 +260,7 @@ func (p parser) call(at int, role wire.Role, index int32) int {
 	}
 	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
+	p.Program(&b, caller)
 	p.Add(b)
 	return m.End
 }

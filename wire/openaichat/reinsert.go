@@ -91,7 +91,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 				return nil, false
 			}
 			edits = append(edits, e...)
-		case wire.KindToolUse:
+		case wire.KindToolUse, wire.KindProgram:
 			tail++
 		}
 	}
@@ -143,7 +143,7 @@ func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.E
 			continue
 		}
 		for j := int(msg.First); j < int(msg.End); j++ {
-			if b := &v.Blocks[j]; b.Kind == wire.KindToolUse && v.Text(b.ID) == p.ID {
+			if b := &v.Blocks[j]; b.Kind.IsCall() && v.Text(b.ID) == p.ID {
 				anchor = j
 				for _, raw := range open {
 					edits = append(edits, wire.Edit{Block: j, Op: wire.OpBefore, Value: raw})

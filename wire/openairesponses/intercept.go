@@ -268,6 +268,9 @@ func partOf(item gjson.Result) hidden.Part {
 		p.Kind, p.Name = wire.KindToolUse, strings.TrimSuffix(strings.Clone(kind), "_call")
 		p.Arguments = strings.Clone(item.Get("action").Raw + item.Get("operation").Raw)
 	}
+	if p.Kind == wire.KindToolUse && wire.IsProgram(item.Get("caller")) {
+		p.Kind = wire.KindProgram
+	}
 	return p
 }
 

@@ -23,7 +23,7 @@ import (
 
 // itemMembers are the members of an input item that mean something here.
 type itemMembers struct {
-	kind, id, role, content, phase, callID, name, arguments, input, output, action, tools rawjson.Span
+	kind, id, role, content, phase, callID, name, arguments, input, output, action, tools, caller rawjson.Span
 }
 
 // slot returns where to keep the member of a name.
@@ -53,6 +53,8 @@ func (m *itemMembers) slot(key []byte) *rawjson.Span {
 		return &m.action
 	case "tools":
 		return &m.tools
+	case "caller":
+		return &m.caller
 	}
 	return nil
 }
@@ -167,17 +169,20 @@ func (p parser) whole(kind []byte, f *itemMembers, span rawjson.Span, role wire.
 		if b.ID.Empty() { // the call's id, in some versions of the API
 			b.ID = rawjson.Unquoted(p.Body, f.id)
 		}
-		p.outputItem(&b, f.output)
+		p.outputItem(&b, f)
 		return b
 	}
+	p.Program(&b, f.caller)
 	p.hashItem(&b, string(kind) == `"item_reference"`)
 	return b
 }
 
 // outputItem reads what a tool has put out: a text or a list of parts. Other
 // forms stay closed.
-func (p parser) outputItem(b *wire.Block, output rawjson.Span) {
+func (p parser) outputItem(b *wire.Block, f *itemMembers) {
+	output := f.output
 	if output.Empty() || p.Body[output.Start] != '"' && !p.partsOnly(output) {
+		p.Program(b, f.caller)
 		p.hashItem(b, false)
 		return
 	}
@@ -188,6 +193,7 @@ func (p parser) outputItem(b *wire.Block, output rawjson.Span) {
 	case !p.AllText(output):
 		b.Flags |= wire.FlagMedia
 	}
+	p.Program(b, f.caller)
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)
 	p.HashResult(b, output)
 	b.Hash = p.Hasher.Sum()

@@ -75,14 +75,18 @@ func (b *Budget) String() string {
 	if b.Per == "month" {
 		per = b.Per
 	}
-	return b.amount(Spent{b.Dollars, b.Tokens}) + " a " + per
+	return b.amount(Spent{Dollars: b.Dollars, Tokens: b.Tokens}) + " a " + per
 }
 
 func (b *Budget) amount(s Spent) string {
-	if b.Dollars > 0 {
-		return fmt.Sprintf("$%.2f", s.Dollars)
+	about := ""
+	if s.Estimated {
+		about = "~"
 	}
-	return humanize.Comma(s.Tokens) + " tokens"
+	if b.Dollars > 0 {
+		return fmt.Sprintf("%s$%.2f", about, s.Dollars)
+	}
+	return about + humanize.Comma(s.Tokens) + " tokens"
 }
 
 // share returns what part of the budget so much is.
@@ -108,9 +112,13 @@ type Spent struct {
 	Dollars float64
 	// Tokens: see Dollars.
 	Tokens int64
+	// Estimated reports that a part of the amount is an estimate.
+	Estimated bool
 }
 
-func (s *Spent) add(o Spent) { s.Dollars, s.Tokens = s.Dollars+o.Dollars, s.Tokens+o.Tokens }
+func (s *Spent) add(o Spent) {
+	s.Dollars, s.Tokens, s.Estimated = s.Dollars+o.Dollars, s.Tokens+o.Tokens, s.Estimated || o.Estimated
+}
 
 // account is what a person has spent.
 type account struct {
@@ -327,7 +335,7 @@ func (r *Reservation) Settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.ledger = nil
-	a.reserved.add(Spent{-r.amount.Dollars, -r.amount.Tokens})
+	a.reserved.add(Spent{Dollars: -r.amount.Dollars, Tokens: -r.amount.Tokens})
 	// Of who has spent nothing, a stranger with a key of no worth, nothing is kept.
 	if a.open--; a.open == 0 && a.ofDay == (Spent{}) && a.ofMonth == (Spent{}) && l.accounts[r.name] == a {
 		delete(l.accounts, r.name)

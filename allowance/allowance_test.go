@@ -32,15 +32,15 @@ func TestLedger(t *testing.T) {
 		r.Settle()
 		return v.Refused
 	}
-	l.Add("b", "b", now, Spent{2, 10}, now)
-	l.Add("a", "a", now, Spent{2, 10}, now)
+	l.Add("b", "b", now, Spent{Dollars: 2, Tokens: 10}, now)
+	l.Add("a", "a", now, Spent{Dollars: 2, Tokens: 10}, now)
 	if !refused("b", "b") || !refused("a", "a") {
 		t.Error("$2 of $2 are not refused")
 	}
 	if refused("a", "anna") {
 		t.Error("anna has $3")
 	}
-	l.Add("a", "anna", now, Spent{1, 10}, now)
+	l.Add("a", "anna", now, Spent{Dollars: 1, Tokens: 10}, now)
 	if !refused("a", "anna") {
 		t.Error("what was spent without a name is forgotten")
 	}
@@ -48,14 +48,14 @@ func TestLedger(t *testing.T) {
 	if refused("a", "anna") || refused("b", "b") {
 		t.Error("a new day is refused")
 	}
-	l.Add("a", "anna", now, Spent{0, 100}, now)
+	l.Add("a", "anna", now, Spent{Dollars: 0, Tokens: 100}, now)
 	now = now.Add(24 * time.Hour)
 	if _, v := l.Reserve(all, "a", "anna", Spent{}, now); !v.Refused || v.Held || !v.Ends.Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", v)
 	}
-	if r, v := l.Reserve(all, "c", "c", Spent{5, 5}, now); r == nil || v.Refused {
+	if r, v := l.Reserve(all, "c", "c", Spent{Dollars: 5, Tokens: 5}, now); r == nil || v.Refused {
 		t.Error("the first request is refused")
-	} else if _, v := l.Reserve(all, "c", "c", Spent{5, 5}, now); !v.Held {
+	} else if _, v := l.Reserve(all, "c", "c", Spent{Dollars: 5, Tokens: 5}, now); !v.Held {
 		t.Errorf("what was set aside is spent twice: %+v", v)
 	} else if r.Settle(); refused("c", "c") {
 		t.Error("what was set aside is not given back")
@@ -68,16 +68,16 @@ func TestClockSetBack(t *testing.T) {
 	all := []Budget{{Dollars: 2}, {Dollars: 5, Per: "month"}}
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	ahead := now.AddDate(0, 2, 0)
-	l.Add("a", "a", ahead, Spent{5, 10}, ahead)
+	l.Add("a", "a", ahead, Spent{Dollars: 5, Tokens: 10}, ahead)
 	if _, v := l.Reserve(all, "a", "a", Spent{}, now); v.Refused {
 		t.Errorf("what was spent in another month counts: %+v", v)
 	}
-	l.Add("a", "a", now, Spent{2, 10}, now)
+	l.Add("a", "a", now, Spent{Dollars: 2, Tokens: 10}, now)
 	if _, v := l.Reserve(all, "a", "a", Spent{}, now); !v.Refused || v.Spent.Dollars != 2 {
 		t.Errorf("nothing counts until the clock was right once: %+v", v)
 	}
 	midnight := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
-	l.Add("a", "a", midnight, Spent{2, 10}, midnight)
+	l.Add("a", "a", midnight, Spent{Dollars: 2, Tokens: 10}, midnight)
 	if _, v := l.Reserve(all, "a", "a", Spent{}, midnight.Add(-time.Second)); !v.Refused {
 		t.Errorf("a clock that is set right by a second gives a day's budget anew: %+v", v)
 	}
@@ -93,7 +93,7 @@ func TestDayWithoutMidnight(t *testing.T) {
 	var l Ledger
 	now := time.Date(2026, 9, 5, 23, 30, 0, 0, chile)
 	want := time.Date(2026, 9, 6, 1, 0, 0, 0, chile)
-	l.Add("a", "a", now, Spent{2, 10}, now)
+	l.Add("a", "a", now, Spent{Dollars: 2, Tokens: 10}, now)
 	if _, v := l.Reserve([]Budget{{Dollars: 2}}, "a", "a", Spent{}, now); !v.Ends.Equal(want) {
 		t.Errorf("at %s it begins anew at %s", now, v.Ends)
 	}
@@ -109,8 +109,8 @@ func TestStrangers(t *testing.T) {
 	all := []Budget{{Dollars: 1}}
 	for i := range 100 {
 		name := fmt.Sprint("stranger ", i)
-		first, _ := l.Reserve(all, name, name, Spent{1, 1}, now)
-		second, _ := l.Reserve([]Budget{{Dollars: 9}}, name, name, Spent{1, 1}, now)
+		first, _ := l.Reserve(all, name, name, Spent{Dollars: 1, Tokens: 1}, now)
+		second, _ := l.Reserve([]Budget{{Dollars: 9}}, name, name, Spent{Dollars: 1, Tokens: 1}, now)
 		first.Settle()
 		if _, v := l.Reserve(all, name, name, Spent{}, now); !v.Held {
 			t.Fatal("what one request sets aside ends with another")
@@ -125,7 +125,7 @@ func TestStrangers(t *testing.T) {
 	if n := len(l.accounts); n != 0 {
 		t.Errorf("%d accounts are kept of who was refused", n)
 	}
-	l.Add("a", "a", now, Spent{1, 1}, now)
+	l.Add("a", "a", now, Spent{Dollars: 1, Tokens: 1}, now)
 	r, _ := l.Reserve([]Budget{{Dollars: 9}}, "a", "a", Spent{}, now)
 	if r.Settle(); len(l.accounts) != 1 {
 		t.Error("what was spent is forgotten")

@@ -62,7 +62,7 @@ func (s *Sink) Spend(r *audit.Record) {
 }
 
 func spent(r *audit.Record) allowance.Spent {
-	return allowance.Spent{Dollars: r.USD, Tokens: r.Billed.Prompt() + r.Billed.Output}
+	return allowance.Spent{Dollars: r.USD, Tokens: r.Billed.Prompt() + r.Billed.Output, Estimated: r.Estimated > 0}
 }
 
 // errForgets refuses budgets that would be full again after each restart.

@@ -50,6 +50,7 @@ func (g groups) add(r *Record) {
 	sum.SentTokens += r.SentTokens
 	sum.Billed.add(&r.Billed)
 	sum.ReadEstimated += r.ReadEstimated
+	sum.Estimated += r.Estimated
 	sum.ClientBilled.add(&r.ClientBilled)
 	sum.Cost += r.Cost
 	sum.ClientCost += r.ClientCost

@@ -26,7 +26,7 @@ import (
 var columns = []string{
 	"id", "at", "turns", "kind", "tenant", "user_id", "session", "lineage", "client", "model", "client_format", "upstream_format",
 	"policy", "stream", "original_tokens", "sent_tokens",
-	"uncached", "write_5m", "write_1h", "read", "read_estimated", "output", "client_uncached", "client_write_5m", "client_write_1h", "client_read",
+	"uncached", "write_5m", "write_1h", "read", "read_estimated", "output", "estimated", "client_uncached", "client_write_5m", "client_write_1h", "client_read",
 	"cost", "client_cost", "usd", "client_usd", "would_save", "would_save_usd",
 	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "regret",
 	"queue_us", "first_byte_us", "first_token_us", "last_token_us", "total_us",
@@ -48,7 +48,7 @@ func (r *Record) values(id, at any) []any {
 	return []any{
 		id, at, r.Turns, r.Kind, r.Tenant, r.User, r.Session, int64(r.Lineage), r.Client, r.Model, r.ClientFormat, r.UpstreamFormat,
 		r.Policy, r.Stream, r.OriginalTokens, r.SentTokens,
-		b.Uncached, b.Write5m, b.Write1h, b.Read, r.ReadEstimated, b.Output, c.Uncached, c.Write5m, c.Write1h, c.Read,
+		b.Uncached, b.Write5m, b.Write1h, b.Read, r.ReadEstimated, b.Output, r.Estimated, c.Uncached, c.Write5m, c.Write1h, c.Read,
 		r.Cost, r.ClientCost, r.USD, r.ClientUSD, r.WouldSave, r.WouldSaveUSD,
 		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break, r.Regret,
 		r.Queue.Microseconds(), r.FirstByte.Microseconds(), r.FirstToken.Microseconds(), r.LastToken.Microseconds(), r.Total.Microseconds(),
@@ -62,7 +62,7 @@ func (r *Record) targets(id, at any) []any {
 	return []any{
 		id, at, &r.Turns, &r.Kind, &r.Tenant, &r.User, &r.Session, &r.Lineage, &r.Client, &r.Model, &r.ClientFormat, &r.UpstreamFormat,
 		&r.Policy, &r.Stream, &r.OriginalTokens, &r.SentTokens,
-		&b.Uncached, &b.Write5m, &b.Write1h, &b.Read, &r.ReadEstimated, &b.Output, &c.Uncached, &c.Write5m, &c.Write1h, &c.Read,
+		&b.Uncached, &b.Write5m, &b.Write1h, &b.Read, &r.ReadEstimated, &b.Output, &r.Estimated, &c.Uncached, &c.Write5m, &c.Write1h, &c.Read,
 		&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD, &r.WouldSave, &r.WouldSaveUSD,
 		(*editList)(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.Regret,
 		(*micros)(&r.Queue), (*micros)(&r.FirstByte), (*micros)(&r.FirstToken), (*micros)(&r.LastToken), (*micros)(&r.Total),

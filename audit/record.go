@@ -149,12 +149,15 @@ type Record struct {
 	OriginalTokens int64 `json:"original_tokens"`
 	// SentTokens: see OriginalTokens.
 	SentTokens int64 `json:"sent_tokens"`
-	// Billed is what the upstream reported.
+	// Billed is what the upstream reported, see Estimated.
 	Billed Tokens `json:"billed"`
 	// ReadEstimated is the part of Billed.Read that the upstream did not report:
 	// the share of the prompt that it had been sent before is taken for it. 0
 	// where the upstream reports what it read from its cache.
 	ReadEstimated int64 `json:"read_estimated,omitempty"`
+	// Estimated is the number of turns whose tokens are estimates, in whole or in part:
+	// the upstream reported no usage, or the answer was cut before it was told.
+	Estimated int64 `json:"estimated,omitempty"`
 	// Client's own bytes would have been billed this, by the cache rules.
 	ClientBilled Tokens `json:"client_billed"`
 	// Cost and ClientCost are what Billed and ClientBilled cost, answer

@@ -219,7 +219,7 @@ func TestMigrateSQLite(t *testing.T) {
 	var names []string
 	var values []any
 	for i, v := range r.values(r.ID.String(), r.At.UTC().Format(sqliteTime)) {
-		if !slices.Contains([]string{"read_estimated", "would_save", "would_save_usd", "regret"}, columns[i]) { // since versions 2 to 4
+		if !slices.Contains([]string{"read_estimated", "would_save", "would_save_usd", "regret", "estimated"}, columns[i]) { // since versions 2 to 5
 			names, values = append(names, columns[i]), append(values, v)
 		}
 	}

@@ -26,6 +26,8 @@ type Sum struct {
 	Failed      int64 `json:"failed"`
 	Interrupted int64 `json:"interrupted"`
 	Unpriced    int64 `json:"unpriced"`
+	// Estimated counts the turns whose tokens are estimates, in whole or in part.
+	Estimated int64 `json:"estimated"`
 	// Billed is what upstreams reported, Client what they would have for the
 	// clients' own bytes.
 	Billed Tokens `json:"billed"`
@@ -142,6 +144,7 @@ func (s *Sum) Add(r *Record) {
 	s.Folded, s.Regret = s.Folded+r.Folded, s.Regret+r.Regret
 	s.Billed.add(&r.Billed)
 	s.ReadEstimated += r.ReadEstimated
+	s.Estimated += r.Estimated
 	s.Client.add(&r.ClientBilled)
 	s.Cost += r.Cost
 	s.ClientCost += r.ClientCost
@@ -155,6 +158,7 @@ func (s *Sum) Add(r *Record) {
 func (s *Sum) Join(o *Sum) {
 	s.Turns, s.Failed, s.Interrupted, s.Unpriced = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted, s.Unpriced+o.Unpriced
 	s.Removed, s.WouldRemove, s.ReadEstimated = s.Removed+o.Removed, s.WouldRemove+o.WouldRemove, s.ReadEstimated+o.ReadEstimated
+	s.Estimated += o.Estimated
 	s.Folded, s.Regret = s.Folded+o.Folded, s.Regret+o.Regret
 	s.Billed.add(&o.Billed)
 	s.Client.add(&o.Client)

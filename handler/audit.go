@@ -118,6 +118,9 @@ func (c *requestState) count(outcome string) {
 	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read
 	}
+	if c.ex.Estimated() {
+		r.Estimated = 1
+	}
 	l := &c.books.logged
 	l.settled, l.outcome, l.saved = true, outcome, int64(c.saved())
 	l.prompt, l.cached, l.output, l.cachedGuessed = r.Billed.Prompt(), r.Billed.Read, r.Billed.Output, c.ending.estimated
@@ -158,6 +161,9 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	a.apart(c)
 	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read
+	}
+	if c.ex.Estimated() {
+		r.Estimated = 1
 	}
 	if t := c.ending.turn; t != nil {
 		r.StopReason = t.StopReason

@@ -354,6 +354,9 @@ func (c *requestState) settle(t *tap, err error) {
 	outcome := outcomeInterrupted
 	c.site.guard("settling an exchange", func() {
 		c.ending.turn = t.turn()
+		if c.ending.turn == nil && t.Status/100 == 2 {
+			c.ending.turn = new(wire.Turn) // an answer that cannot be read has a price, too
+		}
 		c.ex.Interceptor.Correct(c.ending.turn)
 		if !c.site.up.Reports() {
 			c.ending.estimate(c.boxed.common)

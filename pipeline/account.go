@@ -22,21 +22,41 @@ import (
 
 // account is what a turn has cost.
 type account struct {
-	bill   billing.Bill
-	billed bool
-	front  uint64 // hash of the client's prompt up to its first message block
+	bill      billing.Bill
+	billed    bool
+	estimated bool   // the usage is not all that the upstream reported
+	front     uint64 // hash of the client's prompt up to its first message block
 }
 
-// Bill returns what the turn cost, whether it was committed or not. It is zero
-// where the answer reported no usage.
+// Bill returns what the turn cost, whether it was committed or not. Usage that the
+// upstream did not report is estimated, see [Exchange.Estimated]. Without an answer, and
+// for one that failed before it began, the bill is zero.
 func (x *Exchange) Bill(t *wire.Turn) billing.Bill {
-	if x.account.billed || t == nil || t.Usage.Prompt() == 0 {
+	if t == nil {
 		return x.account.bill
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	x.account.bill, x.account.billed = x.charge(t), true
+	x.settleBill(t)
 	return x.account.bill
+}
+
+// Estimated reports whether the tokens of the bill are estimates, in whole or in part.
+func (x *Exchange) Estimated() bool { return x.account.estimated }
+
+// settleBill works the bill out, once. The session is locked.
+func (x *Exchange) settleBill(t *wire.Turn) {
+	if x.account.billed {
+		return
+	}
+	if u, estimated := x.complete(t); estimated {
+		completed := *t
+		completed.Usage, x.account.estimated = u, true
+		t = &completed
+	}
+	if t.Usage.Prompt() > 0 {
+		x.account.bill, x.account.billed = x.charge(t), true
+	}
 }
 
 // Continuations returns what each continuation of the turn cost. It is part of
@@ -65,7 +85,7 @@ func (x *Exchange) charge(t *wire.Turn) billing.Bill {
 		}
 		return billing.New(&x.req.rules, actual, client)
 	}
-	if x.Interceptor.said != nil { // the client's own request would have been one
+	if x.Interceptor.said != nil && x.Interceptor.first.Prompt() > 0 { // the client's own request would have been one
 		u = x.Interceptor.first
 		u.Output = actual.Output
 	}

@@ -133,9 +133,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		found, usage = x.Interceptor.first, x.Interceptor.first
 	}
 	x.Lesson.Break = x.attribute(found, t)
-	if !x.account.billed && t.Usage.Prompt() > 0 {
-		x.account.bill, x.account.billed = x.charge(t), true
-	}
+	x.settleBill(t)
 	bill := &x.account.bill
 	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
 	l.Cost.WouldSave, l.Cost.WouldSaveUSD = l.Cost.WouldSave+bill.WouldSave, l.Cost.WouldSaveUSD+bill.WouldSaveDollars

@@ -59,6 +59,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if s.Total.Folded > 0 || s.Total.Regret > 0 {
 		fmt.Fprintf(w, "Regret: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit did not find its place.\n", s.Total.Folded, s.Total.Regret)
 	}
+	if n := s.Total.Estimated; n > 0 {
+		fmt.Fprintf(w, "The tokens of %d turns are estimates: the upstream reported no usage, or the answer was cut before it did.\n", n)
+	}
 	if s.Total.ReadEstimated > 0 {
 		fmt.Fprint(w, "~ is an estimate: some servers do not report what they read from their cache.\n")
 	}

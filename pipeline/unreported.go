@@ -1,0 +1,125 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// complete returns the usage of a turn with estimates in place of what the upstream did
+// not report, and whether there are any. The session is locked.
+func (x *Exchange) complete(t *wire.Turn) (u wire.Usage, estimated bool) {
+	u = t.Usage
+	output := x.outputOf(t)
+	if u.Prompt() == 0 {
+		if t.Failed() && output == 0 {
+			return u, false // the upstream refused the request in the words of an answer
+		}
+		u, estimated = x.expected(), true
+		u.Output, u.Reported = t.Usage.Output, t.Usage.Reported
+	}
+	// The last call of several may have been cut before its usage came, while those
+	// before it reported theirs.
+	for i := 1; i < len(x.Interceptor.said); i++ {
+		if !x.Interceptor.said[i].Usage.Reported && t.Usage.Prompt() > 0 {
+			u, estimated = u.Add(x.expected()), true
+		}
+	}
+	// A stream that was cut has told at most the count with which it began: Anthropic's
+	// message_start says 1 or so, and only message_delta the whole.
+	if (!t.Done || u.Output == 0) && output > u.Output {
+		u.Output, estimated = output, true
+	}
+	return u, estimated
+}
+
+// outputOf estimates the tokens of what the client got of an answer.
+func (x *Exchange) outputOf(t *wire.Turn) int64 {
+	var sizes calibration.Sizes
+	sizes.Add(wire.KindText, len(t.Text)+len(t.Thinking))
+	for i := range t.Calls {
+		sizes.Add(wire.KindToolUse, len(t.Calls[i].Name)+len(t.Calls[i].Arguments))
+	}
+	return int64(x.req.session.Calibration.Tokens(&sizes))
+}
+
+// expected is the usage to expect of the prompt that was sent. What the last request
+// left in the cache counts as read where nothing speaks against it; the rest is written
+// if the provider writes this prompt to its cache. The session is locked.
+func (x *Exchange) expected() wire.Usage {
+	prompt := int64(x.Prompt.SentTokens)
+	if x.Policy == settings.Observe {
+		prompt = int64(x.Prompt.OriginalTokens)
+	}
+	left, cause := x.standing.before.left, x.standing.before.cause
+	if prev := x.standing.match.Lineage; x.standing.lineage == nil && prev != nil {
+		left, cause = x.left(prev)
+	}
+	var u wire.Usage
+	if cause == BreakUnknown && left >= int64(x.req.rules.MinTokens) {
+		u.Read = min(left, prompt)
+	}
+	switch rest := prompt - u.Read; x.writes() {
+	case writesNothing:
+		u.Uncached = rest
+	case writesShort:
+		u.Write5m = rest
+	case writesLong:
+		u.Write1h = rest
+	}
+	return u
+}
+
+// How the provider charges for what it writes of a prompt to its cache.
+const (
+	writesNothing = iota
+	writesShort   // for the short lifetime
+	writesLong    // for the long one
+)
+
+// writes returns how the provider charges for the part of the prompt that its cache does
+// not hold: by its rules, and by the markers in the request.
+func (x *Exchange) writes() int {
+	v := x.req.View
+	switch x.req.rules.Regime {
+	case cachemodel.Breakpoints:
+		return writesShort
+	case cachemodel.Markers:
+	default:
+		return writesNothing
+	}
+	marks := [][]byte{v.Bytes(v.Caching.AutoMarker)}
+	for i := range v.Blocks {
+		marks = append(marks, v.Bytes(v.Blocks[i].Marker))
+	}
+	found := writesNothing
+	for _, m := range marks {
+		switch {
+		case x.req.marking.long && len(m) > 0, bytes.Contains(m, []byte(`"1h"`)):
+			return writesLong
+		case len(m) > 0:
+			found = writesShort
+		}
+	}
+	if x.Prompt.Markers > 0 {
+		return writesShort
+	}
+	return found
+}

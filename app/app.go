@@ -293,8 +293,7 @@ func (a *App) govern() {
 	s.Carrier.Use(a.server)
 	s.Keeper.Use(a.KeepAlive)
 	a.adjustAudit()
-	a.learn()
-	a.seed()
+	a.readRecord()
 	for _, f := range a.began {
 		f()
 	}

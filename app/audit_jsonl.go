@@ -79,6 +79,7 @@ func (j *AuditJSONL) Open() (audit.Store, error) {
 //		content  on|off
 //		batch    <records>
 //		interval <duration>
+//		on_error memory|refuse
 //	}
 //
 // Writers are those of Caddy's `log`, with their options.

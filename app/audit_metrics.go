@@ -24,6 +24,9 @@ import (
 // auditCounters are those of all sinks since the process began.
 var auditCounters audit.Counters
 
+// auditErrors counts attempts to open and to write stores that have failed.
+var auditErrors = metric.CounterOf("audit_errors_total", "Attempts to open an audit store or to write to it that failed, by reason.", "reason", audit.Reasons...)
+
 func auditGauge(name, help string, value func(audit.Stats) float64) {
 	metric.GaugeFunc(name, help, func() (most float64) {
 		for _, s := range openSinks() {
@@ -52,6 +55,14 @@ func init() {
 	count("audit_dropped_total", "Turns that no audit store had taken at its end.", &auditCounters.Dropped)
 	count("audit_write_errors_total", "Batches that an audit store did not take, retries included.", &auditCounters.WriteErrors)
 	auditGauge("audit_queue_records", "Records that wait for the audit store.", func(s audit.Stats) float64 { return float64(s.Waiting) })
+	metric.GaugeFunc("audit_failing", "1 while an audit store cannot be opened or written: records wait in memory.", func() float64 {
+		for _, s := range openSinks() {
+			if s.store.trouble() != "" {
+				return 1
+			}
+		}
+		return 0
+	})
 	auditGauge("audit_lag_seconds", "Age of the oldest record that waits for the audit store.", func(s audit.Stats) float64 { return s.Lag.Seconds() })
 }
 

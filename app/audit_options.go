@@ -42,8 +42,8 @@ type AuditStore interface {
 	// Configurations of one module with equal identities share one open store,
 	// within a configuration and across reloads.
 	Identity() string
-	// Open opens the store. It is called when the configuration starts. A store
-	// that may come up later should open without an error and fail to write.
+	// Open opens the store. It is called when the configuration starts, and again where
+	// it fails. It must not wait for a server: a store of one is an audit.Prober.
 	Open() (audit.Store, error)
 	// Settings are the options that all stores share.
 	Settings() *AuditOptions
@@ -60,7 +60,14 @@ type AuditOptions struct {
 	// Interval is how long a record waits for others to be written with: at most
 	// this much is lost when the process is killed. From 10ms to 1m. Default: 1s.
 	Interval caddy.Duration `json:"interval,omitempty"`
+	// OnError says what a store that fails does to requests: `memory`, records wait in
+	// memory and the store is tried again; or `refuse`, Caddy does not start, a damaged
+	// file is left alone, and requests are answered by 503 until the store works.
+	// Default: memory.
+	OnError string `json:"on_error,omitempty"`
 }
+
+const keepOnError, refuseOnError = "memory", "refuse"
 
 // Settings implements AuditStore.
 func (o *AuditOptions) Settings() *AuditOptions { return o }
@@ -69,6 +76,9 @@ func (o *AuditOptions) Settings() *AuditOptions { return o }
 func (o *AuditOptions) Validate() error {
 	if o.Batch < 0 || o.Batch > largestBatch {
 		return fmt.Errorf("batch: %d is not between 1 and %d", o.Batch, largestBatch)
+	}
+	if o.OnError != "" && o.OnError != keepOnError && o.OnError != refuseOnError {
+		return fmt.Errorf("on_error: %q is neither %s nor %s", o.OnError, keepOnError, refuseOnError)
 	}
 	if i := time.Duration(o.Interval); i != 0 && (i < shortestInterval || i > longestInterval) {
 		return fmt.Errorf("interval: %s is not between %s and %s", i, shortestInterval, longestInterval)
@@ -119,6 +129,7 @@ func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, 
 	}, "on or off")
 	own["batch"] = option.Checked(option.Count(&o.Batch), o.Validate)
 	own["interval"] = option.Checked(option.Duration(&o.Interval), o.Validate)
+	own["on_error"] = option.Checked(option.Word(&o.OnError), o.Validate)
 	return option.Alone(d, "audit "+name, own)
 }
 

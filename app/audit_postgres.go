@@ -81,6 +81,7 @@ func (p *AuditPostgres) KeepsFor() time.Duration { return p.keeps() }
 //		content   on|off
 //		batch     <records>
 //		interval  <duration>
+//		on_error  memory|refuse
 //	}
 func (p *AuditPostgres) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	err := p.unmarshalAudit(d, &p.DSN, option.Options{

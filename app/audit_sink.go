@@ -36,8 +36,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
-// flushTime bounds what the end of a sink waits for its store.
-const flushTime = 5 * time.Second
+const (
+	// flushTime bounds what the end of a sink waits for its store.
+	flushTime = 5 * time.Second
+	// startTime bounds what the start of a configuration waits for it.
+	startTime = 5 * time.Second
+	// A store that cannot be read is looked at again after a pause that doubles.
+	firstLook, longestLook = time.Second, 15 * time.Second
+)
 
 // sinks holds every open audit sink, so that it outlives the configurations
 // that use it.
@@ -62,7 +68,7 @@ type Sink struct {
 // NewSink returns a queue of records and the store behind it, which is opened when the
 // first batch is due.
 func NewSink(open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *Sink {
-	s := &Sink{store: &lateStore{open: open}, logger: logger, Spending: newSpending()}
+	s := &Sink{store: &lateStore{open: open, logger: logger}, logger: logger, Spending: newSpending()}
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
 	s.content.Store(content)
 	s.key = sync.OnceValue(func() *tenant.Key {
@@ -115,6 +121,10 @@ func (s *Sink) Unpin() {
 
 // Content reports whether prompts and answers are kept as well.
 func (s *Sink) Content() bool { return s.content.Load() }
+
+// Refuses reports whether no request is to be answered, because the store fails and the
+// operator wants none that is not on record.
+func (s *Sink) Refuses() bool { return s != nil && s.store.strict.Load() && s.store.trouble() != "" }
 
 // Key hashes whoever is behind requests, as they stand on record: it outlives the
 // process.
@@ -173,55 +183,6 @@ func (s *Sink) close() {
 	detached.Lock()
 	delete(detached.sinks, s)
 	detached.Unlock()
-}
-
-// lateStore opens a store when the configuration starts, or when the first
-// batch is due: a configuration that is only looked at touches no file.
-type lateStore struct {
-	open  func() (audit.Store, error)
-	mu    sync.Mutex
-	store audit.Store
-}
-
-func (l *lateStore) get() (audit.Store, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.store != nil {
-		return l.store, nil
-	}
-	store, err := l.open()
-	if err == nil {
-		l.store = store
-	}
-	return store, err
-}
-
-// Write implements audit.Store.
-func (l *lateStore) Write(ctx context.Context, batch []*audit.Record) error {
-	s, err := l.get()
-	if err != nil {
-		return err
-	}
-	return s.Write(ctx, batch)
-}
-
-// Prune implements audit.Store.
-func (l *lateStore) Prune(ctx context.Context, before time.Time) (int64, error) {
-	s, err := l.get()
-	if err != nil {
-		return 0, err
-	}
-	return s.Prune(ctx, before)
-}
-
-// Close implements audit.Store.
-func (l *lateStore) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.store == nil {
-		return nil
-	}
-	return l.store.Close()
 }
 
 // auditKey is the key that tenants are hashed with on record: the one that an earlier
@@ -316,16 +277,29 @@ func (a *App) auditOptions() audit.Options {
 	return o
 }
 
-// openAudit opens the audit store.
+// openAudit opens the audit store. Where that fails records wait in memory, unless the
+// operator wants Caddy not to start.
 func (a *App) openAudit() error {
 	if a.audit == nil {
 		return nil
 	}
-	if _, err := a.ledger.Sink.store.get(); err != nil {
-		return fmt.Errorf("opening the audit store: %w", err)
+	store := a.ledger.Sink.store
+	if a.refuses() {
+		ctx, cancel := context.WithTimeout(context.Background(), startTime)
+		defer cancel()
+		if err := store.ready(ctx, true); err != nil {
+			return fmt.Errorf("opening the audit store: %w", err)
+		}
+		return nil
+	}
+	if _, err := store.opened(false); err != nil {
+		a.logger.Error("audit store cannot be opened: records are kept in memory until it can", zap.Error(err))
 	}
 	return nil
 }
+
+// refuses reports whether nothing is to go on without the audit store.
+func (a *App) refuses() bool { return a.audit != nil && a.audit.Settings().OnError == refuseOnError }
 
 // adjustAudit applies this configuration's options and budgets to an audit sink that an
 // earlier one may have opened.
@@ -335,6 +309,39 @@ func (a *App) adjustAudit() {
 	}
 	s := a.ledger.Sink
 	s.content.Store(a.audit.Settings().Content)
+	s.store.strict.Store(a.refuses())
 	s.queue.SetOptions(a.auditOptions())
 	a.adjustBudgets()
+}
+
+// readRecord reads from the record what this process does not know yet, in the
+// background, as soon as the store can be read.
+func (a *App) readRecord() {
+	if a.ledger == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	a.unlearn = cancel
+	go layer.Background("opening the audit store", func() {
+		for pause := firstLook; !a.readNow(ctx); pause = min(2*pause, longestLook) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
+// readNow reports whether the store could be read.
+func (a *App) readNow(ctx context.Context) bool {
+	late, cancel := context.WithTimeout(ctx, learnTime)
+	defer cancel()
+	store := a.ledger.Sink.store
+	if store.ready(late, store.strict.Load()) != nil || a.readSpent(late) != nil {
+		return false
+	}
+	a.seed()
+	a.learn(ctx)
+	return true
 }

@@ -83,6 +83,7 @@ func (s *AuditSQLite) KeepsFor() time.Duration { return s.keeps() }
 //		content   on|off
 //		batch     <records>
 //		interval  <duration>
+//		on_error  memory|refuse
 //	}
 func (s *AuditSQLite) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return s.unmarshalAudit(d, &s.Path, option.Options{

@@ -23,6 +23,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
@@ -81,52 +83,78 @@ func (a *App) keepsBudgets() error {
 }
 
 // openBudgets reads what was spent this month. It counts once the configuration is in
-// force: one that fails changes nothing.
+// force: one that fails changes nothing. A store that cannot be read now is read later,
+// by readSpent.
 func (a *App) openBudgets() error {
 	if len(a.Budgets) == 0 {
 		return nil
 	}
-	sink := a.ledger.Sink
-	store, err := sink.store.get()
-	if err != nil {
-		return fmt.Errorf("budgets: %w", err)
-	}
-	source, ok := store.(audit.Source)
-	if !ok {
-		return errForgets
-	}
-	s := sink.Spending
-	s.seed.Lock()
-	defer s.seed.Unlock()
-	if s.read[a.ledger.key] {
-		return nil
-	}
-	now := time.Now()
-	before := new(allowance.Ledger) // all of it counts, or nothing: it is read again after an error
-	err = source.Each(context.Background(), allowance.MonthOf(now), func(r *audit.Record) error {
-		if r.At.Before(s.began) {
-			before.Add(r.Tenant, r.User, r.At, spent(r), now)
-		}
-		return nil
-	})
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	before, err := a.spentBefore(ctx)
+	if errors.Is(err, errForgets) || err != nil && a.refuses() {
 		return fmt.Errorf("budgets: reading what was spent this month: %w", err)
+	}
+	if err != nil {
+		a.logger.Error("budgets begin with what this process knows: audit store cannot be read", zap.Error(err))
 	}
 	a.spent = before
 	return nil
 }
 
+// spentBefore reads what was spent this month before the process began. It returns nil
+// where that is known.
+func (a *App) spentBefore(ctx context.Context) (*allowance.Ledger, error) {
+	s := a.ledger.Sink.Spending
+	s.seed.Lock()
+	known := s.read[a.ledger.key]
+	s.seed.Unlock()
+	if known {
+		return nil, nil
+	}
+	now := time.Now()
+	before := new(allowance.Ledger)
+	err := a.ledger.Sink.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
+		if r.At.Before(s.began) {
+			before.Add(r.Tenant, r.User, r.At, spent(r), now)
+		}
+		return nil
+	})
+	if _, damaged := errors.AsType[*audit.Damaged](err); damaged && !a.refuses() {
+		return before, nil // what can be read of it counts
+	}
+	if err != nil {
+		return nil, err // all of it counts, or nothing: it is read again
+	}
+	return before, nil
+}
+
 // adjustBudgets has what openBudgets has read count.
 func (a *App) adjustBudgets() {
 	a.ledger.Sink.budgets.Store(&a.Budgets)
+	a.join(a.spent)
+	a.spent = nil
+}
+
+// readSpent has what openBudgets could not read count.
+func (a *App) readSpent(ctx context.Context) error {
+	if len(a.Budgets) == 0 {
+		return nil
+	}
+	before, err := a.spentBefore(ctx)
+	a.join(before)
+	return err
+}
+
+// join adds what was spent before the process began, once for each store.
+func (a *App) join(before *allowance.Ledger) {
 	s := a.ledger.Sink.Spending
 	s.seed.Lock()
 	defer s.seed.Unlock()
-	if a.spent != nil && !s.read[a.ledger.key] {
-		s.Join(a.spent, time.Now())
+	if before != nil && !s.read[a.ledger.key] {
+		s.Join(before, time.Now())
 		s.read[a.ledger.key] = true
 	}
-	a.spent = nil
 }
 
 // standings are those that the page shows.

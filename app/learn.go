@@ -39,18 +39,13 @@ var errEnough = errors.New("enough was read")
 
 // learn has the keeper learn from the record how long people pause, in the
 // background and once, where the record can be read again.
-func (a *App) learn() {
-	if a.ledger == nil {
-		return
-	}
+func (a *App) learn(ctx context.Context) {
 	s := a.lease.State
-	store, err := a.ledger.Sink.store.get()
-	source, ok := store.(audit.Source)
-	if err != nil || !ok || !s.learned.CompareAndSwap(false, true) {
+	source, err := a.ledger.Sink.store.source()
+	if err != nil || source == nil || !s.learned.CompareAndSwap(false, true) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), learnTime)
-	a.unlearn = cancel
+	ctx, cancel := context.WithTimeout(ctx, learnTime)
 	go layer.Background("learning from the audit store", func() {
 		defer cancel()
 		now := time.Now()

@@ -95,7 +95,7 @@ func Health() []page.Health {
 		all = append(all, page.Health{Name: "Record", State: page.Off, Note: "no audit store: counts end with the process"})
 	}
 	for _, s := range sinks {
-		all = append(all, healthOfRecord(s.queue.Stats(), &auditCounters, now))
+		all = append(all, healthOfRecord(s.queue.Stats(), s.store.trouble(), &auditCounters, now))
 	}
 	return all
 }
@@ -169,9 +169,20 @@ func healthOf(store sessioncache.Store, now time.Time) page.Health {
 // slowRecord is from when a record that waits means that its store is slow.
 const slowRecord = 30 * time.Second
 
-// healthOfRecord says how an audit store is.
-func healthOfRecord(s audit.Stats, c *audit.Counters, now time.Time) page.Health {
+// troubles say why an audit store fails.
+var troubles = map[string]string{
+	audit.ReasonFull: "the disk is full", audit.ReasonDamaged: "the file is damaged", audit.ReasonForeign: "the file belongs to another program",
+	audit.ReasonNewer: "a later version of this program made it", audit.ReasonLocked: "another process has locked it",
+	audit.ReasonDenied: "it may not be opened", audit.ReasonUnreachable: "it cannot be reached", audit.ReasonOther: "see the log",
+}
+
+// healthOfRecord says how an audit store is, trouble being the reason why it fails.
+func healthOfRecord(s audit.Stats, trouble string, c *audit.Counters, now time.Time) page.Health {
 	h := page.Health{Name: "Record", State: page.OK, Note: fmt.Sprintf("%d turns wait to be written", s.Waiting)}
+	if trouble != "" {
+		h.State = page.Failing
+		h.Note += " in memory: the audit store fails, " + troubles[trouble]
+	}
 	if s.Lag > slowRecord {
 		h.State = page.Slow
 		h.Note += fmt.Sprintf(", the oldest for %s", s.Lag.Round(time.Second))

@@ -53,17 +53,22 @@ func TestHealthOfStores(t *testing.T) {
 	}
 
 	var c audit.Counters
-	if h := healthOfRecord(audit.Stats{Waiting: 3}, &c, now); h.State != page.OK || h.Note != "3 turns wait to be written" {
+	if h := healthOfRecord(audit.Stats{Waiting: 3}, "", &c, now); h.State != page.OK || h.Note != "3 turns wait to be written" {
 		t.Errorf("%+v", h)
 	}
-	if h := healthOfRecord(audit.Stats{Waiting: 3, Lag: time.Minute}, &c, now); h.State != page.Slow || h.Note != "3 turns wait to be written, the oldest for 1m0s" {
+	for _, reason := range audit.Reasons {
+		if h := healthOfRecord(audit.Stats{Waiting: 3}, reason, &c, now); h.State != page.Failing || h.Note != "3 turns wait to be written in memory: the audit store fails, "+troubles[reason] || troubles[reason] == "" {
+			t.Errorf("%s: %+v", reason, h)
+		}
+	}
+	if h := healthOfRecord(audit.Stats{Waiting: 3, Lag: time.Minute}, "", &c, now); h.State != page.Slow || h.Note != "3 turns wait to be written, the oldest for 1m0s" {
 		t.Errorf("%+v", h)
 	}
 	c.Drop(2)
-	if h := healthOfRecord(audit.Stats{}, &c, time.Now()); h.State != page.Failing {
+	if h := healthOfRecord(audit.Stats{}, "", &c, time.Now()); h.State != page.Failing {
 		t.Errorf("turns are lost: %+v", h)
 	}
-	if h := healthOfRecord(audit.Stats{}, &c, time.Now().Add(2*troubleTime)); h.State != page.OK || h.Note != "0 turns wait to be written, 2 were lost since the start: the store did not take them" {
+	if h := healthOfRecord(audit.Stats{}, "", &c, time.Now().Add(2*troubleTime)); h.State != page.OK || h.Note != "0 turns wait to be written, 2 were lost since the start: the store did not take them" {
 		t.Errorf("they were: %+v", h)
 	}
 }

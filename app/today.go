@@ -49,12 +49,8 @@ func Count(r *audit.Record, host string) {
 // seed has what was on record before the process began counted, in the background and
 // once, where the record can be read again.
 func (a *App) seed() {
-	if a.ledger == nil {
-		return
-	}
-	store, err := a.ledger.Sink.store.get()
-	source, ok := store.(audit.Source)
-	if err != nil || !ok || !seeded.CompareAndSwap(false, true) {
+	source, err := a.ledger.Sink.store.source()
+	if err != nil || source == nil || !seeded.CompareAndSwap(false, true) {
 		return
 	}
 	go layer.Background("reading today's turns", func() {

@@ -39,5 +39,5 @@ func migration(dialect string, version int) (string, error) {
 
 // newer is the error of a database that a later version of this program made.
 func newer(version int) error {
-	return fmt.Errorf("audit: the schema is of version %d, this program knows those up to %d", version, latest)
+	return fmt.Errorf("%w: it is of version %d, this program knows those up to %d", ErrNewer, version, latest)
 }

@@ -83,6 +83,17 @@ func (p *Postgres) prepare(ctx context.Context) error {
 	return nil
 }
 
+// Probe implements Prober.
+func (p *Postgres) Probe(ctx context.Context) error {
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	if err := p.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
 func (p *Postgres) migrate(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
 		return err

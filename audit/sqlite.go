@@ -25,7 +25,7 @@ import (
 	"strings"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // sqliteTime is how times stand in SQLite: as its date functions read them, and
@@ -36,11 +36,14 @@ const sqliteTime = "2006-01-02 15:04:05.000000"
 // one writer may have it open at the same time.
 type SQLite struct {
 	db     *sql.DB
+	path   string
+	file   os.FileInfo
 	insert string
 }
 
 // OpenSQLite opens a file for reading and writing, and makes it and the folders
-// above it if need be, for nobody but the user to read.
+// above it if need be, for nobody but the user to read. It changes nothing in a file
+// that is damaged ([Damaged]), of another program ([ErrForeign]) or newer ([ErrNewer]).
 func OpenSQLite(path string) (*SQLite, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
@@ -57,14 +60,57 @@ func OpenSQLite(path string) (*SQLite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
+	if err := CheckSQLite(path); err != nil {
+		return nil, err
+	}
 	s, err := openSQLite(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)")
 	if err != nil {
 		return nil, err
 	}
 	if err := s.migrate(context.Background()); err != nil {
-		return nil, errors.Join(fmt.Errorf("audit: %s: %w", path, err), s.Close())
+		return nil, errors.Join(s.failed(fmt.Errorf("%s: %w", path, err)), s.Close())
 	}
 	return s, nil
+}
+
+// CheckSQLite reports why a file cannot be opened for writing. It changes nothing in it,
+// where opening it would switch its log on.
+func CheckSQLite(path string) error {
+	s, err := openSQLite(path, "rw", "query_only(1)")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	version, application, tables, known := 0, 0, 0, 0
+	for _, fact := range []struct {
+		query string
+		value *int
+	}{
+		{"PRAGMA user_version", &version},
+		{"PRAGMA application_id", &application},
+		{"SELECT count(*) FROM sqlite_master", &tables},
+		{"SELECT count(*) FROM pragma_table_info('turns') WHERE name IN ('id', 'at', 'tenant', 'client_uncached')", &known},
+	} {
+		if err := s.db.QueryRow(fact.query).Scan(fact.value); err != nil {
+			return s.failed(fmt.Errorf("%s: %w", path, err))
+		}
+	}
+	ours := tables == 0 || known == 4 && version > 0
+	switch {
+	case !ours || application != 0:
+		return fmt.Errorf("%s: %w", path, ErrForeign)
+	case version > latest:
+		return fmt.Errorf("%s: %w", path, newer(version))
+	}
+	return nil
+}
+
+// failed makes an error of SQLite one of the store.
+func (s *SQLite) failed(err error) error {
+	if c := code(err); c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB {
+		return &Damaged{s.path, s.file, err}
+	}
+	return fmt.Errorf("audit: %w", err)
 }
 
 // ReadSQLite opens a file that is there for reading.
@@ -91,6 +137,13 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	if !file.Mode().IsRegular() { // SQLite would wait for ever at a pipe
+		return nil, fmt.Errorf("audit: %s is no regular file: %w", path, os.ErrPermission)
+	}
 	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
@@ -98,7 +151,7 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	db.SetMaxOpenConns(2)
-	return &SQLite{db: db, insert: "INSERT OR IGNORE INTO turns (" + columnList + ") VALUES (" + strings.Repeat("?, ", len(columns)-1) + "?)"}, nil
+	return &SQLite{db: db, path: path, file: file, insert: "INSERT OR IGNORE INTO turns (" + columnList + ") VALUES (" + strings.Repeat("?, ", len(columns)-1) + "?)"}, nil
 }
 
 func (s *SQLite) migrate(ctx context.Context) error {
@@ -134,17 +187,17 @@ func (s *SQLite) migrate(ctx context.Context) error {
 func (s *SQLite) Write(ctx context.Context, batch []*Record) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("audit: %w", err)
+		return s.failed(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
 	insert, err := tx.PrepareContext(ctx, s.insert)
 	if err != nil {
-		return fmt.Errorf("audit: %w", err)
+		return s.failed(err)
 	}
 	defer insert.Close()
 	for _, r := range batch {
 		if _, err := insert.ExecContext(ctx, r.values(r.ID.String(), r.At.UTC().Format(sqliteTime))...); err != nil {
-			return fmt.Errorf("audit: %w", err)
+			return s.failed(err)
 		}
 		if r.Content == nil {
 			continue
@@ -158,11 +211,11 @@ func (s *SQLite) Write(ctx context.Context, batch []*Record) error {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO contents (turn, prompt, answer) VALUES (?, ?, ?)", r.ID.String(), prompt, answer); err != nil {
-			return fmt.Errorf("audit: %w", err)
+			return s.failed(err)
 		}
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("audit: %w", err)
+		return s.failed(err)
 	}
 	return nil
 }
@@ -171,7 +224,7 @@ func (s *SQLite) Write(ctx context.Context, batch []*Record) error {
 func (s *SQLite) Prune(ctx context.Context, before time.Time) (int64, error) {
 	result, err := s.db.ExecContext(ctx, "DELETE FROM turns WHERE at < ?", before.UTC().Format(sqliteTime))
 	if err != nil {
-		return 0, fmt.Errorf("audit: %w", err)
+		return 0, s.failed(err)
 	}
 	return result.RowsAffected()
 }
@@ -180,7 +233,7 @@ func (s *SQLite) Prune(ctx context.Context, before time.Time) (int64, error) {
 func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
 	rows, err := s.db.QueryContext(ctx, "SELECT "+columnList+" FROM turns WHERE at >= ? ORDER BY at", since.UTC().Format(sqliteTime))
 	if err != nil {
-		return fmt.Errorf("audit: %w", err)
+		return s.failed(err)
 	}
 	defer rows.Close()
 	var (
@@ -190,13 +243,13 @@ func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) erro
 	targets := r.targets(&id, &at)
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
-			return fmt.Errorf("audit: %w", err)
+			return s.failed(err)
 		}
 		if err := r.ID.UnmarshalText([]byte(id)); err != nil {
 			return err
 		}
 		if r.At, err = time.Parse(sqliteTime, at); err != nil {
-			return fmt.Errorf("audit: %w", err)
+			return s.failed(err)
 		}
 		r.ClientBilled.Output = r.Billed.Output // one answer
 		if err := f(&r); err != nil {
@@ -204,7 +257,7 @@ func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) erro
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("audit: %w", err)
+		return s.failed(err)
 	}
 	return nil
 }

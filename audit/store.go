@@ -32,6 +32,12 @@ type Store interface {
 	Close() error
 }
 
+// Prober is a store that opens without being reached.
+type Prober interface {
+	// Probe reaches the store, or returns why it cannot.
+	Probe(ctx context.Context) error
+}
+
 // Source is a store that can be read again.
 type Source interface {
 	// Each calls f for every record since a time, oldest first, without content,

@@ -15,6 +15,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"os"
@@ -201,6 +202,124 @@ func TestSQLiteFile(t *testing.T) {
 	}
 	if _, err := ReadSQLite(filepath.Join(t.TempDir(), "nothing.db")); err == nil {
 		t.Error("a file that is not there was opened for reading")
+	}
+}
+
+// A file that cannot be used is left as it is, and the error says why.
+func TestUnusableFiles(t *testing.T) {
+	dir := t.TempDir()
+	made := func(name string, statements ...string) string {
+		path := filepath.Join(dir, name)
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		for _, s := range statements {
+			if _, err := db.Exec(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return path
+	}
+	written := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	cut := made("cut.db", "CREATE TABLE x (y)", "INSERT INTO x VALUES (zeroblob(100000))")
+	if err := os.Truncate(cut, 5000); err != nil {
+		t.Fatal(err)
+	}
+	for want, paths := range map[string][]string{
+		ReasonDamaged: {cut, written("rubbish.db", []byte("rubbish")), written("zeros.db", make([]byte, 8192)), written("head.db", append([]byte("SQLite format 3\x00"), make([]byte, 4080)...))},
+		ReasonForeign: {
+			made("sessions.db", "CREATE TABLE sessions (id)", "PRAGMA user_version = 2"), made("other.db", "CREATE TABLE turns (id, player)"),
+			made("newer.db", "CREATE TABLE moz_places (id)", "PRAGMA user_version = 77"), made("named.db", "PRAGMA application_id = 5"),
+		},
+		ReasonNewer:  {made("ours.db", "CREATE TABLE turns (id, at, tenant, client_uncached)", "PRAGMA user_version = 99")},
+		ReasonDenied: {dir, filepath.Join(cut, "audit.db")},
+	} {
+		for _, path := range paths {
+			before, _ := os.ReadFile(path)
+			s, err := OpenSQLite(path)
+			if err == nil {
+				_ = s.Close()
+			}
+			if got := ReasonOf(err); err == nil || got != want {
+				t.Errorf("%s: the reason is %q, want %q: %v", filepath.Base(path), got, want, err)
+			}
+			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+				t.Errorf("%s was changed", filepath.Base(path))
+			}
+		}
+	}
+}
+
+// A file is full where it may not grow; what it has not taken it takes later.
+func TestFullFile(t *testing.T) {
+	s := sqlite(t)
+	s.db.SetMaxOpenConns(1) // the bound is that of a connection
+	room := func(pages string) {
+		if _, err := s.db.Exec("PRAGMA max_page_count = " + pages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	room("1")
+	batch := make([]*Record, 500)
+	for i := range batch {
+		batch[i] = sample(i)
+	}
+	if err := s.Write(t.Context(), batch); ReasonOf(err) != ReasonFull {
+		t.Errorf("got %v, want the error of a full disk", err)
+	}
+	room("100000")
+	if err := s.Write(t.Context(), batch); err != nil {
+		t.Error(err)
+	}
+	n := 0
+	if err := s.Each(t.Context(), time.Time{}, func(*Record) error { n++; return nil }); err != nil || n != len(batch) {
+		t.Errorf("%d records, want %d, %v", n, len(batch), err)
+	}
+}
+
+// A damaged file goes aside with its log, and never over another one or in place of
+// one that was made since.
+func TestSetAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	var asides []string
+	for range 2 {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if err := os.WriteFile(path+suffix, []byte(suffix), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &Damaged{path, info, nil}
+		aside, err := d.SetAside()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if b, err := os.ReadFile(aside + suffix); err != nil || string(b) != suffix {
+				t.Errorf("%s: %q, %v", aside+suffix, b, err)
+			}
+		}
+		asides = append(asides, aside)
+		if err := os.WriteFile(path, []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := d.SetAside(); again != "" || err != nil {
+			t.Errorf("the new file was set aside as %q, %v", again, err)
+		}
+	}
+	if asides[0] == asides[1] {
+		t.Errorf("%s was set aside over another one", asides[1])
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 )
 
 // terminal are the handlers that answer: what stands behind them in a route that
@@ -225,5 +227,15 @@ func (e *exam) audit(a gjson.Result) {
 	_ = os.Remove(probe.Name())
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		e.find("audit", "%s is a folder; the path of a file is wanted.", path)
+		return
+	} else if err != nil || a.Get("module").String() != "sqlite" {
+		return
+	}
+	switch err := audit.CheckSQLite(path); {
+	case err == nil, audit.ReasonOf(err) == audit.ReasonLocked:
+	case audit.ReasonOf(err) == audit.ReasonDamaged:
+		e.find("audit", "%v. Caddy sets it aside when it starts, and begins a new one.", err)
+	default:
+		e.find("audit", "%v. Records are kept in memory, and are lost when Caddy ends: name another file.", err)
 	}
 }

@@ -35,6 +35,7 @@ const (
 	outcomeNoRoom      = "no_room"     // answered by 503: no room for its body in memory
 	outcomeRefused     = "too_large"   // answered by 413
 	outcomeBudget      = "budget"      // answered by 429: a budget is spent
+	outcomeUnrecorded  = "unrecorded"  // answered by 503: the audit store fails, and on_error is refuse
 	outcomeUnheld      = "unheld"      // goes on from an answer at an upstream that keeps none: answered by 400
 )
 
@@ -54,7 +55,7 @@ const (
 
 // outcomes are all of them.
 var outcomes = [...]string{
-	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeRefused, outcomeBudget, outcomeUnheld,
+	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeRefused, outcomeBudget, outcomeUnrecorded, outcomeUnheld,
 }
 
 var hiddenLost = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")

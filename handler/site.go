@@ -45,6 +45,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats" // which is spoken here
@@ -218,6 +219,10 @@ func (o *site) unpin() {
 	}
 }
 
+// recordRetry is after how many seconds a store that fails may work again: it is tried
+// as often.
+const recordRetry = 15
+
 // serve serves a client's request.
 func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if websocket.Asked(r) {
@@ -230,6 +235,12 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		return o.serveCount(w, r, format)
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
+	if ok && o.records.sink.Refuses() {
+		o.records.count(outcomeUnrecorded)
+		return layer.Fail(w, format, &translate.Failure{
+			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry, Message: "requests cannot be put on record at the moment, try again later",
+		})
+	}
 	if ok && o.bounded() { // what cannot be read goes nowhere either once a budget is spent
 		reserved, refused, err := o.afford(w, o.whose(r), format, allowance.Spent{})
 		if refused {

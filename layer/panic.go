@@ -29,7 +29,7 @@ import (
 // BackgroundPanics counts what would have ended the process.
 var BackgroundPanics = metric.CounterOf("background_panics_total", "Panics in work that no request waits for, by what was being done.", "doing",
 	"answering a WebSocket", "awaiting the end of a ping", "carrying a WebSocket", "closing a WebSocket", "closing the audit store",
-	"flushing a header", "folding while nobody waits", "giving up a request", "keeping a base on disk", "keeping a model loaded", "keeping caches alive", "keeping the record", "learning from the audit store",
+	"flushing a header", "folding while nobody waits", "giving up a request", "keeping a base on disk", "keeping a model loaded", "keeping caches alive", "keeping the record", "learning from the audit store", "opening the audit store",
 	"leaving out words", "pinging", "reading a WebSocket", "reading today's turns", "scheduling pings", "sending a base", "sending a request of ours",
 	"showing a sign of life", "warming a box", "writing folded texts")
 

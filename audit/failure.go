@@ -1,0 +1,149 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	driver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Reasons why a store fails, in the words of metrics and of the health page.
+const (
+	ReasonFull        = "full"
+	ReasonDamaged     = "damaged"
+	ReasonForeign     = "foreign"
+	ReasonNewer       = "newer"
+	ReasonLocked      = "locked"
+	ReasonDenied      = "denied"
+	ReasonUnreachable = "unreachable"
+	ReasonOther       = "other"
+)
+
+// Reasons lists them all.
+var Reasons = []string{
+	ReasonFull, ReasonDamaged, ReasonForeign, ReasonNewer, ReasonLocked, ReasonDenied, ReasonUnreachable, ReasonOther,
+}
+
+var (
+	// ErrForeign says that a database or file is not one of this program's records.
+	ErrForeign = errors.New("audit: the file belongs to another program")
+	// ErrNewer says that a later version of this program made the database.
+	ErrNewer = errors.New("audit: the schema is newer than this program")
+)
+
+// ReasonOf returns the reason for an error of a store.
+func ReasonOf(err error) string {
+	if _, ok := errors.AsType[*Damaged](err); ok {
+		return ReasonDamaged
+	}
+	switch code(err) {
+	case sqlite3.SQLITE_FULL:
+		return ReasonFull
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return ReasonDamaged
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return ReasonLocked
+	case sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH:
+		return ReasonDenied
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch {
+		case pg.Code == "53100": // disk_full
+			return ReasonFull
+		case pg.Code == "42501", strings.HasPrefix(pg.Code, "28"): // insufficient_privilege, invalid_authorization
+			return ReasonDenied
+		}
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, ErrForeign):
+		return ReasonForeign
+	case errors.Is(err, ErrNewer):
+		return ReasonNewer
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return ReasonFull
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
+		return ReasonDenied
+	case connecting, network, errors.Is(err, context.DeadlineExceeded):
+		return ReasonUnreachable
+	}
+	return ReasonOther
+}
+
+// code is the primary result code of an error of SQLite, 0 for any other error.
+func code(err error) int {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// Damaged is the error of a SQLite file that is damaged.
+type Damaged struct {
+	path string
+	file os.FileInfo // the file as it was opened
+	err  error
+}
+
+// Error implements error.
+func (d *Damaged) Error() string { return fmt.Sprintf("audit: %s is damaged: %v", d.path, d.err) }
+
+// Unwrap returns the error of SQLite.
+func (d *Damaged) Unwrap() error { return d.err }
+
+// SetAside renames the damaged file, so that a new one can be made, and returns its
+// new name. It returns "" where another process has set the file aside. The store
+// must be closed before.
+func (d *Damaged) SetAside() (string, error) {
+	now, err := os.Stat(d.path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, d.file) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("audit: %w", err)
+	}
+	// SQLite keeps the log beside the file that a link leads to.
+	path, err := filepath.EvalSymlinks(d.path)
+	if err != nil {
+		return "", fmt.Errorf("audit: %w", err)
+	}
+	stem := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
+	aside := stem
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(aside); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		aside = fmt.Sprintf("%s-%d", stem, n)
+	}
+	// The file goes last: SQLite would play a log that is left behind into the new file.
+	for _, suffix := range [...]string{"-wal", "-shm", "-journal", ""} {
+		if err := os.Rename(path+suffix, aside+suffix); err != nil && (suffix == "" || !errors.Is(err, os.ErrNotExist)) {
+			return "", fmt.Errorf("audit: %w", err)
+		}
+	}
+	return aside, nil
+}

@@ -127,6 +127,7 @@ func TestFaults(t *testing.T) {
 		"another provider":         {caddyfile: "llm_cache {\nupstream anthropic\n}\nreverse_proxy https://api.openai.com", offline: true, want: "go to api.openai.com"},
 		"upstream down":            {down: true, want: "does not answer"},
 		"audit in no folder":       {global: "llm_cache {\naudit sqlite {\npath HOME/Caddyfile/audit.db\n}\n}", want: "nothing can be recorded"},
+		"audit in a damaged file":  {global: "llm_cache {\naudit sqlite {\npath HOME/Caddyfile\n}\n}", want: "sets it aside"},
 		"audit lines in no folder": {json: `{"apps":{"llm_cache":{"audit":{"module":"jsonl","writer":{"output":"file","filename":"HOME/caddy.json/audit.jsonl"}}},` + strings.TrimPrefix(routes(cacheHandler, proxyHandler), `{"apps":{`), want: "nothing can be recorded"},
 		"audit is a folder":        {global: "llm_cache {\naudit sqlite {\npath HOME\n}\n}", want: "is a folder"},
 		"admin off":                {global: "admin off", want: "admin off"},

@@ -38,8 +38,10 @@ type Budget struct {
 	// Person is whom it is for, by the name on record, or `*` for each person for whom
 	// no other budget is. Default: `*`.
 	Person string `json:"person,omitempty"`
-	// Dollars is the bound in US dollars, at list prices. Models whose price is not
-	// known cost nothing. Either this or Tokens must be given.
+	// Dollars is the bound in US dollars, at list prices. A model whose price is not
+	// known is charged as the dearest known one of its vendor, or of all where the
+	// vendor is not known either. Local engines that a preset is for cost nothing.
+	// Either this or Tokens must be given.
 	Dollars float64 `json:"dollars,omitempty"`
 	// Tokens is the bound in tokens of prompts and answers, whether they are read
 	// from a cache or not.

@@ -159,6 +159,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.prices, err = cachemodel.ReadPrices(named(a.PricesFile)); err != nil {
 		return fmt.Errorf("prices: %w", err)
 	}
+	if slices.ContainsFunc(a.Budgets, func(b allowance.Budget) bool { return b.Dollars > 0 }) {
+		a.prices = a.prices.PricingAll() // a misspelt name is no way around a budget
+	}
 	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
 	if a.StoreRaw == nil {
 		a.StoreRaw = caddyconfig.JSONModuleObject(new(MemoryStore), "module", "memory", nil)

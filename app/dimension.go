@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -40,8 +41,15 @@ type dimension struct {
 // dimensionCounters are what belongs to one name. Finding a counter by its labels costs more
 // than counting.
 type dimensionCounters struct {
-	turns, actual, client, would, prompt, read, output prometheus.Counter
+	name                        string
+	turns, prompt, read, output prometheus.Counter
+
+	// The cost in dollars is nil until a turn has one: what has no price is not free.
+	cost atomic.Pointer[costCounters]
 }
+
+// costCounters are those of a name whose turns have prices.
+type costCounters struct{ actual, client, would prometheus.Counter }
 
 // longestName bounds what clients make up.
 const longestName = 128
@@ -78,10 +86,8 @@ func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 	}
 	if c = d.met[name]; c == nil {
 		c = &dimensionCounters{
+			name:   name,
 			turns:  d.turns.WithLabelValues(name),
-			actual: d.cost.WithLabelValues(name, "actual"),
-			client: d.cost.WithLabelValues(name, "client"),
-			would:  d.cost.WithLabelValues(name, "would"),
 			prompt: d.tokens.WithLabelValues(name, "prompt"),
 			read:   d.tokens.WithLabelValues(name, "read"),
 			output: d.tokens.WithLabelValues(name, "output"),
@@ -110,10 +116,23 @@ func (d *dimension) count(name string, r *audit.Record) {
 	}
 	c := d.countersOf(name, most)
 	c.turns.Add(float64(r.Turns))
-	c.actual.Add(max(0, r.USD))
-	c.client.Add(max(0, r.ClientUSD))
-	c.would.Add(max(0, r.USD-r.WouldSaveUSD))
+	if r.USD > 0 || r.ClientUSD > 0 {
+		d.countCost(c, r)
+	}
 	c.prompt.Add(float64(max(0, r.Billed.Prompt())))
 	c.read.Add(float64(max(0, r.Billed.Read)))
 	c.output.Add(float64(max(0, r.Billed.Output)))
+}
+
+// countCost counts what a turn cost in dollars.
+func (d *dimension) countCost(c *dimensionCounters, r *audit.Record) {
+	cost := c.cost.Load()
+	if cost == nil { // another turn may do so at once, and finds the same ones
+		of := func(kind string) prometheus.Counter { return d.cost.WithLabelValues(c.name, kind) }
+		cost = &costCounters{of("actual"), of("client"), of("would")}
+		c.cost.Store(cost)
+	}
+	cost.actual.Add(max(0, r.USD))
+	cost.client.Add(max(0, r.ClientUSD))
+	cost.would.Add(max(0, r.USD-r.WouldSaveUSD))
 }

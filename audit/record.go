@@ -170,6 +170,9 @@ type Record struct {
 	USD float64 `json:"usd"`
 	// ClientUSD: see USD.
 	ClientUSD float64 `json:"client_usd"`
+	// PricesOf is the model whose prices USD and ClientUSD were worked out with, the
+	// dearest of the vendor, where those of the model are not known. Empty otherwise.
+	PricesOf string `json:"prices_of,omitempty"`
 	// WouldSave and WouldSaveUSD are what edits that the policy observe only
 	// computes would have saved, net, in units and in US dollars: below zero where
 	// they would have cost more. 0 under other policies.

@@ -70,11 +70,11 @@ func Lookup(provider, model string, at time.Time) Rules {
 // Names with a vendor before them, with a date, a Bedrock revision or [1m] behind
 // them are understood. A time before the first known price takes that price.
 //
-// Models that the table does not know get the rules of their kind with no prices:
-// those of a Claude of that version on the cautious side, those of an OpenAI or
-// Gemini model of that version; anything else the rules of a local engine with
-// one slot, or, where a table has a row of the provider "other" for it, those of a host
-// that finds prefixes by itself.
+// Models that the table does not know get the rules of their kind and the prices of the
+// dearest model of their vendor: those of a Claude of that version on the cautious side,
+// those of an OpenAI or Gemini model of that version; anything else the rules of a local
+// engine with one slot and no prices, or, where a table has a row of the provider "other"
+// for it, those of a host that finds prefixes by itself.
 func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	n, named := nameOf(model), provider != ""
 	if !named {
@@ -106,6 +106,9 @@ func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	if s := slots[provider]; s > 0 {
 		r.Slots = s
 	}
+	if t.all && (provider == "" || provider == "other") {
+		t.assume(&r, "", at)
+	}
 	return r
 }
 
@@ -117,6 +120,7 @@ func (t *Table) anthropic(provider string, n name, at time.Time) Rules {
 	r := row.rules
 	if !ok {
 		r = unknownClaude(n)
+		t.assume(&r, "anthropic", at)
 	}
 	r.Provider, r.Regime = provider, Markers
 	r.TTL, r.LongTTL = shortTTL, longTTL
@@ -159,6 +163,7 @@ func (t *Table) openAI(provider string, n name, at time.Time) Rules {
 		case n.major == 4 && n.minor == 1, strings.HasPrefix(n.model, "o3"):
 			r.Read = 0.25
 		}
+		t.assume(&r, "openai", at)
 	}
 	r.Provider = provider
 	if newer {
@@ -186,6 +191,7 @@ func (t *Table) gemini(provider string, n name, at time.Time) Rules {
 		if n.major >= 0 && n.below(3, 0) {
 			r.MinTokens = 2048
 		}
+		t.assume(&r, "gemini", at)
 	}
 	if !own && provider == "vertex" && !n.below(3, 0) {
 		r.MinTokens = vertexMin

@@ -82,7 +82,7 @@ func (r Rules) With(o Override) Rules {
 	if o.Input != nil || o.Output != nil {
 		set(&r.Input, o.Input)
 		set(&r.Output, o.Output)
-		r.TierAbove, r.TierInput, r.TierOutput = 0, 0, 0
+		r.TierAbove, r.TierInput, r.TierOutput, r.PricesOf = 0, 0, 0, ""
 	}
 	return r
 }

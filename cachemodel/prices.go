@@ -15,6 +15,7 @@
 package cachemodel
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"os"
@@ -40,6 +41,7 @@ type price struct {
 type Table struct {
 	rows map[[2]string][]price // by provider and model, each model's by date
 	over *Table                // what it takes the place of
+	all  bool                  // models of unknown vendors have a price, too
 }
 
 // builtIn is the table of this module.
@@ -54,6 +56,33 @@ var builtIn = sync.OnceValue(func() *Table {
 // With returns the table with the models of another in front of it. The rows that it has
 // of a model take the place of all that there were.
 func (t *Table) With(o *Table) *Table { return &Table{rows: o.rows, over: t} }
+
+// PricingAll returns the table with a price for models of unknown vendors, too: that of
+// the dearest model of all.
+func (t *Table) PricingAll() *Table {
+	all := *t
+	all.all = true
+	return &all
+}
+
+// assume gives a model that the table does not know the prices of the dearest model of
+// its vendor at a time, "" for that of any vendor: a bound in dollars holds for it, too.
+func (t *Table) assume(r *Rules, vendor string, at time.Time) {
+	var dearest Rules
+	for of := t; of != nil; of = of.over {
+		for k := range of.rows {
+			if vendor != "" && k[0] != vendor {
+				continue
+			}
+			row, _ := t.find(k[0], k[1], at)
+			if o := row.rules; cmp.Or(cmp.Compare(o.Input, dearest.Input), cmp.Compare(o.Output, dearest.Output), cmp.Compare(dearest.Model, o.Model)) > 0 {
+				dearest = o
+			}
+		}
+	}
+	r.Input, r.Output, r.PricesOf = dearest.Input, dearest.Output, dearest.Model
+	r.TierAbove, r.TierInput, r.TierOutput = dearest.TierAbove, dearest.TierInput, dearest.TierOutput
+}
 
 // BuiltIn is the table of this module.
 func BuiltIn() *Table { return builtIn() }

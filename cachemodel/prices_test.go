@@ -121,3 +121,52 @@ func TestPricesOfUsers(t *testing.T) {
 		t.Errorf("the built-in table was changed: %+v", r)
 	}
 }
+
+// TestUnknownModels: a model that the table does not know has the prices of the dearest
+// model of its vendor, by its name or the upstream, and of no box.
+func TestUnknownModels(t *testing.T) {
+	mine, err := ReadTable("mine", strings.Join([]string{
+		"anthropic claude-opus-4-1 -          3  12 3.75 6 0.3 1024 - - -",
+		"anthropic claude-atlas-1  2027-01-01 90 450 -   - 9   1024 - - -",
+		"openai    gpt-5           -          40 80  -   - 4   1024 300000:2:3 - -",
+	}, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		table           *Table
+		provider, model string
+		input, output   float64
+		as              string
+	}{
+		{BuiltIn(), "", "claude-opus-6", 15, 75, "claude-opus-4-1"},
+		{BuiltIn(), "anthropic", "cluade-opus-5", 15, 75, "claude-opus-4-1"},
+		{BuiltIn(), "anthropic", "", 15, 75, "claude-opus-4-1"},
+		{BuiltIn(), "bedrock", "us.anthropic.claude-opus-6-v1:0", 15, 75, "claude-opus-4-1"},
+		{BuiltIn(), "", "openai/gpt-6.2-sol", 10, 50, "gpt-6-astra"},
+		{BuiltIn(), "azure", "our-deployment", 10, 50, "gpt-6-astra"},
+		{BuiltIn(), "vertex", "gemini-5-neon", 2, 12, "gemini-3.1-pro"},
+		{BuiltIn(), "gemini", "gemini-5-neon", 2, 12, "gemini-3.1-pro"},
+		{BuiltIn(), "", "claude-opus-5", 5, 25, ""},
+		{BuiltIn(), "", "deepseek-flash", 0, 0, ""},
+		{BuiltIn().PricingAll(), "", "deepseek-flash", 15, 75, "claude-opus-4-1"},
+		{BuiltIn().PricingAll(), "", "claude-opus-5", 5, 25, ""},
+		{BuiltIn().PricingAll(), "mlx_lm", "claude-opus-6", 0, 0, ""},
+		{BuiltIn().With(mine), "", "claude-opus-6", 90, 450, "claude-atlas-1"},
+		{BuiltIn().With(mine), "", "gpt-9", 40, 80, "gpt-5"},
+		{BuiltIn().With(mine).PricingAll(), "", "deepseek-flash", 90, 450, "claude-atlas-1"},
+	} {
+		r := c.table.Lookup(c.provider, c.model, at)
+		if r.Input != c.input || r.Output != c.output || r.PricesOf != c.as {
+			t.Errorf("%q %q: got $%g and $%g as %q, want $%g and $%g as %q", c.provider, c.model, r.Input, r.Output, r.PricesOf, c.input, c.output, c.as)
+		}
+	}
+	if r := BuiltIn().With(mine).Lookup("", "gpt-9", at); r.TierAbove != 300000 || r.TierInput != 2 || r.TierOutput != 3 {
+		t.Errorf("got %+v, want the tier of the dearest model", r)
+	}
+	own := 1.0
+	if r := Lookup("", "claude-opus-6", at).With(Override{Input: &own}); r.Input != 1 || r.PricesOf != "" {
+		t.Errorf("a price of the operator's own: got %+v", r)
+	}
+}

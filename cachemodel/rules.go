@@ -138,6 +138,9 @@ type Rules struct {
 	SignsCalls bool `json:"signs_calls,omitempty"`
 	// ContextWindow is the longest prompt in tokens, 0 where it is not known.
 	ContextWindow int `json:"context_window,omitempty"`
+	// PricesOf names the model whose prices stand in for unknown ones, "" where the
+	// prices are the model's own or there are none.
+	PricesOf string `json:"prices_of,omitempty"`
 	// Mark grades the source of the figures: [D] provider's document, [P] live
 	// probe by a third party, [S] secondary, [I] inferred.
 	Mark string `json:"mark,omitempty"`

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
@@ -121,12 +122,24 @@ func (c *requestState) count(outcome string) {
 	if c.ex.Estimated() {
 		r.Estimated = 1
 	}
+	c.warnOfPrices(&r)
 	l := &c.books.logged
 	l.settled, l.outcome, l.saved = true, outcome, int64(c.saved())
 	l.prompt, l.cached, l.output, l.cachedGuessed = r.Billed.Prompt(), r.Billed.Read, r.Billed.Output, c.ending.estimated
 	l.priced, l.cost, l.own = b.ClientDollars > 0, b.Dollars, b.ClientDollars
 	app.Count(&r, c.asker.host)
 	c.site.records.sink.Spend(&r)
+}
+
+// assumed are the models whose users were warned that another one's prices are charged.
+var assumed app.Strangers
+
+// warnOfPrices logs, once for each model, that a turn was charged at another model's prices.
+func (c *requestState) warnOfPrices(r *audit.Record) {
+	if as := c.ex.Rules().PricesOf; as != "" && r.USD > 0 && assumed.Meet(r.Model, as) {
+		c.site.up.Log.Warn("the price of a model is not known: it is charged as the dearest one of its vendor; the option prices gives it its own",
+			zap.String("model", r.Model), zap.String("charged_as", as))
+	}
 }
 
 // close puts a turn on record, once.
@@ -157,7 +170,7 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	b := x.Bill(c.ending.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
-	r.WouldSave, r.WouldSaveUSD = b.WouldSave, b.WouldSaveDollars
+	r.WouldSave, r.WouldSaveUSD, r.PricesOf = b.WouldSave, b.WouldSaveDollars, x.Rules().PricesOf
 	a.apart(c)
 	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read

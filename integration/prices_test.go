@@ -53,7 +53,7 @@ func TestPrices(t *testing.T) {
 	read(t, p.post("/v1/messages", strings.Replace(body, "claude-opus-4-6", "claude-opus-9", 1)))
 	for _, r := range turns(t, record, 2) {
 		// (3 + 40·1.25 + 1234·0.1 + 5·5) at 10 dollars a million, twice the list price
-		want := map[string]float64{"claude-opus-4-6": 201.4 * 10 / 1e6, "claude-opus-9": 0}[r.Model]
+		want := map[string]float64{"claude-opus-4-6": 201.4 * 10 / 1e6, "claude-opus-9": 201.4 * 15 / 1e6}[r.Model] // as opus 4.1, the dearest
 		if d := r.USD - want; d > 1e-12 || d < -1e-12 {
 			t.Errorf("%s costs %v, not %v", r.Model, r.USD, want)
 		}
@@ -68,7 +68,7 @@ func TestPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "No price is known of claude-opus-9 (1 turn, 176 tok)") {
+	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "of their vendor: claude-opus-9 as claude-opus-4-1 (1 turn, $0.0030)") {
 		t.Errorf("the report (%v):\n%s", err, text.String())
 	}
 

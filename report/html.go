@@ -42,6 +42,7 @@ func (s *Summary) WriteHTML(w io.Writer) error {
 		"observed": func() bool { return s.Total.Observed() },
 		"ms":       milliseconds,
 		"none":     s.unpriced,
+		"assumed":  s.assumed,
 		"groups":   func() []*Sum { return s.Groups[:min(len(s.Groups), shown)] },
 		"charts":   s.charts,
 	}).Parse(page)

@@ -75,6 +75,9 @@ type Summary struct {
 	// Unpriced are the models without a known price, what their turns cost in uncached
 	// input tokens, the dearest first: it is in no sum of dollars.
 	Unpriced []*Sum `json:"unpriced"`
+	// Assumed are the models that were charged as the dearest one of their vendor, because
+	// their own price is not known: `<model> as <model>`.
+	Assumed []*Sum `json:"assumed"`
 	// Days are the sums by day.
 	Days []*Sum `json:"days"`
 	// Stages share the net saving of each turn by the tokens that their edits take out
@@ -130,7 +133,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		return nil, err
 	}
 	s := &Summary{Since: since, Until: time.Now(), By: by, Total: &Sum{Name: "total"}}
-	groups, days, unpriced := map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
+	groups, days, unpriced, assumed := map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
 	stages, epochs, breaks := parts{}, parts{}, parts{}
 	folds := map[conversation]parts{}     // what each has folded, by the moment
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fair choice, the same every time
@@ -149,6 +152,9 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		sum(days, day(r)).Add(r)
 		if r.Unpriced() {
 			sum(unpriced, r.Model).Add(r)
+		}
+		if r.PricesOf != "" {
+			sum(assumed, r.Model+" as "+r.PricesOf).Add(r)
 		}
 		if r.Turns > 1 {
 			s.Coalesced += r.Turns
@@ -180,7 +186,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	if by == "user" {
 		rename(groups, names)
 	}
-	s.Groups, s.Days, s.Unpriced = sorted(groups), sorted(days), sorted(unpriced)
+	s.Groups, s.Days, s.Unpriced, s.Assumed = sorted(groups), sorted(days), sorted(unpriced), sorted(assumed)
 	slices.SortStableFunc(s.Unpriced, func(a, b *Sum) int { return cmp.Compare(b.Cost, a.Cost) })
 	byName := func(a, b *Sum) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(s.Days, byName)

@@ -53,6 +53,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if names := s.unpriced(); names != "" {
 		fmt.Fprintf(w, "No price is known of %s: that is in no sum of dollars. Hosted models get one by the option prices.\n", names)
 	}
+	if names := s.assumed(); names != "" {
+		fmt.Fprintf(w, "No price is known of some models, which are charged as the dearest of their vendor: %s. They get their own by the option prices.\n", names)
+	}
 	if s.Total.Observed() {
 		fmt.Fprint(w, "Would save is net, too: what the edits that the policy observe only computes would have saved, simulated by the same rules.\n")
 	}
@@ -73,17 +76,27 @@ func (s *Summary) WriteText(w io.Writer) error {
 
 // unpriced names the models without a known price, and what they cost in tokens.
 func (s *Summary) unpriced() string {
+	return listed(s.Unpriced, func(g *Sum) string { return tokens(g.Cost) + " tok" })
+}
+
+// assumed names the models that were charged at another one's price, and what they cost.
+func (s *Summary) assumed() string {
+	return listed(s.Assumed, func(g *Sum) string { return money(g, g.Actual()) })
+}
+
+// listed writes sums in one line, with their turns and costs.
+func listed(sums []*Sum, cost func(*Sum) string) string {
 	var names []string
-	for i, g := range s.Unpriced {
+	for i, g := range sums {
 		if i == shown {
-			names = append(names, fmt.Sprintf("%d more", len(s.Unpriced)-shown))
+			names = append(names, fmt.Sprintf("%d more", len(sums)-shown))
 			break
 		}
 		turns := "turns"
 		if g.Turns == 1 {
 			turns = "turn"
 		}
-		names = append(names, fmt.Sprintf("%s (%d %s, %s tok)", printable(g.Name), g.Turns, turns, tokens(g.Cost)))
+		names = append(names, fmt.Sprintf("%s (%d %s, %s)", printable(g.Name), g.Turns, turns, cost(g)))
 	}
 	return strings.Join(names, ", ")
 }

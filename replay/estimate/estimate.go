@@ -241,6 +241,7 @@ func (e *Estimate) count(t *talk, s *transcript.Session, prices *cachemodel.Tabl
 		e.Until = s.Started
 	}
 	rules := prices.Lookup("", s.Model, s.Started)
+	priced := rules.Input > 0 && rules.PricesOf == ""
 	for _, p := range s.Parts {
 		for _, c := range p.Calls {
 			if c.Usage == nil {
@@ -248,10 +249,12 @@ func (e *Estimate) count(t *talk, s *transcript.Session, prices *cachemodel.Tabl
 			}
 			u := promptBilled(c.Usage)
 			t.tokens += u.Prompt()
-			t.paid += rules.Dollars(u)
+			if priced {
+				t.paid += rules.Dollars(u)
+			}
 		}
 	}
-	if rules.Input > 0 || t.tokens == 0 {
+	if priced || t.tokens == 0 {
 		return
 	}
 	i := slices.IndexFunc(e.Unpriced, func(u Unpriced) bool { return u.Model == s.Model })

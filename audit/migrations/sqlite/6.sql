@@ -1,0 +1,2 @@
+-- The model whose prices stood in for unknown ones.
+ALTER TABLE turns ADD COLUMN prices_of TEXT NOT NULL DEFAULT '';

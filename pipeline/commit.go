@@ -94,7 +94,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	}
 	l.Diverged = l.Diverged || x.Prompt.Edited || x.standing.before.diverged
 	l.Expand = x.req.offer.keeps(prev != nil && prev.Expand)
-	l.Said, l.Unsaid = x.Interceptor.said, false
+	l.Said, l.Unsaid, l.Copied = x.Interceptor.said, false, false
 	x.Interceptor.learnExpansions(l)
 	x.Lesson.Regret = x.req.regretted.Fresh
 	x.Lesson.Regret.Expanded = len(x.Interceptor.asked)

@@ -99,7 +99,8 @@ func changed(r *request) change {
 // settle fixes what is sent. The session is locked.
 func (x *Exchange) settle(markers []wire.Edit) {
 	r := x.req
-	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt}
+	l := x.standing.match.Lineage
+	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt, whole: l != nil && l.Copied}
 	x.change = changed(r)
 	x.proposed = proposed{markers, len(markers) > 0 || r.marking.long || r.offer.tools != nil || r.edited()}
 	var original calibration.Sizes

@@ -160,6 +160,18 @@ func (r *request) foldedAs(name string) int {
 	return -1
 }
 
+// original is the text that a stub of the request stands for.
+func (r *request) original(name string) string {
+	id, part, parted := strings.Cut(name, ".")
+	text := stub.Original(r.View, &r.Blocks[r.foldedAs(id)])
+	if parted {
+		if t, ok := stub.Part(text, part); ok {
+			return t
+		}
+	}
+	return text
+}
+
 // stubName is how a block is named in its stub.
 func (r *request) stubName(i int) string { return stub.Name(r.session, r.View, &r.Blocks[i]) }
 

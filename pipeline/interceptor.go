@@ -15,15 +15,12 @@
 package pipeline
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -46,6 +43,8 @@ type Interceptor struct {
 	said   []hidden.Iteration // what the client's message is made of
 	first  wire.Usage         // of the first of them
 	asked  []int              // the blocks that were asked for again
+	whole  bool
+	copied bool
 }
 
 // LastUsage reports whether the client is told the usage of the last answer alone, of
@@ -56,7 +55,7 @@ func (c *Interceptor) LastUsage() bool { return c.req.o.Expand.Usage == settings
 // conversation.
 func (c *Interceptor) CallsExpand(name string) bool {
 	switch {
-	case !c.Intercepts():
+	case !c.prompt.Edited || c.req.offer.expand == expandNone:
 		return false
 	case name == ExpandTool:
 		return c.req.offer.expand == expandDeclared
@@ -66,7 +65,9 @@ func (c *Interceptor) CallsExpand(name string) bool {
 
 // Intercepts reports whether the answer may hold calls that are answered on the
 // way.
-func (c *Interceptor) Intercepts() bool { return c.prompt.Edited && c.req.offer.expand != expandNone }
+func (c *Interceptor) Intercepts() bool {
+	return c.prompt.Edited && (c.req.offer.expand != expandNone || c.prompt.marked && hidden.Possible(c.req.View))
+}
 
 // Continue returns the body that asks the upstream to go on after an answer and
 // the answers before it to the same request: what was sent, with all of them
@@ -112,9 +113,19 @@ func (c *Interceptor) Say(its []hidden.Iteration) {
 	}
 }
 
-// Stubs reports whether the request that was sent holds stubs that could be
-// taken for content.
-func (c *Interceptor) Stubs() bool { return c.prompt.stubs }
+// Marked reports whether the request that was sent may hold marks, see [Interceptor.Marks].
+func (c *Interceptor) Marked() bool { return c.prompt.Edited && c.prompt.marked }
+
+// Whole reports whether calls are to be kept back until they are complete: the last answer
+// was ended because a call held a mark, and this time the model can be told.
+func (c *Interceptor) Whole() bool { return c.whole }
+
+// Copied notes that the answer ends in an error because a call held a mark, of which the
+// client had the beginning already.
+func (c *Interceptor) Copied() {
+	c.copied = true
+	c.Expansions = append(c.Expansions, Expansion{Refused: true})
+}
 
 // Writes reports whether calls of a tool may write what their arguments hold. All
 // may but those that read or search, as the first word of their name tells: a part
@@ -127,37 +138,24 @@ func (c *Interceptor) Writes(name string) bool {
 	return true
 }
 
-// Misled reports whether the arguments of a call hold a stub of this
-// conversation, or a note that admission left in it: the model took it for the
-// text that it stands for.
-func (c *Interceptor) Misled(arguments string) bool {
-	return len(c.misled(arguments)) > 0 || c.noted(arguments) != ""
+// Marks are the stubs and notes of ours that the request was sent with. What the client
+// has written itself is none of them.
+func (c *Interceptor) Marks() *hidden.Marks {
+	var texts []string
+	for i := range c.req.States {
+		if e := c.req.States[i].Edit; marks(e) {
+			texts = marksIn(texts, e, hidden.Plain(string(e.Value)))
+		}
+	}
+	return hidden.NewMarks(c.req.foreign(texts))
 }
 
-// noted finds a note of admission in the arguments of a call, "" if they hold none.
-func (c *Interceptor) noted(arguments string) string {
-	for {
-		i := strings.Index(arguments, admission.Note)
-		if i < 0 {
-			return ""
-		}
-		arguments = arguments[i:]
-		end := strings.IndexByte(arguments, ']')
-		if end < 0 {
-			return ""
-		}
-		note := []byte(arguments[:end+1])
-		for i := range c.req.States {
-			if e := c.req.States[i].Edit; e != nil && (e.Stage == stage.Admission || e.Stage == stage.GiveBack) && bytes.Contains(e.Value, note) {
-				return string(note)
-			}
-		}
-		arguments = arguments[len(admission.Note):]
-	}
-}
+// Misled reports whether the arguments of a call hold a mark: the model took it for the
+// text that it stands for.
+func (c *Interceptor) Misled(arguments string) bool { return c.Marks().In(arguments) != "" }
 
 func (c *Interceptor) misled(arguments string) (known []string) {
-	names := stub.Names(arguments)
+	names := stub.Names(hidden.Plain(arguments))
 	if len(names) == 0 {
 		return nil
 	}
@@ -174,8 +172,15 @@ func (c *Interceptor) refuse(p *hidden.Part) {
 	p.Failed = true
 	c.Expansions = append(c.Expansions, Expansion{Refused: true})
 	names := c.misled(p.Arguments)
-	if len(names) == 0 {
-		p.Result = fmt.Sprintf("Not run: the arguments hold %s, which only stands in for lines. Look them up, and call again with them.", c.noted(p.Arguments))
+	switch {
+	case len(names) == 0:
+		p.Result = fmt.Sprintf("Not run: the arguments hold %s, which only stands in for text. Look it up, and call again with it.", c.Marks().In(p.Arguments))
+		return
+	case c.req.offer.expand == expandNone:
+		p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. Call again with the text:", strings.Join(names, " and "))
+		for _, name := range names {
+			p.Result += "\n" + c.req.original(name)
+		}
 		return
 	}
 	p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. Get the text by %s, ids %q, and call again with it.",

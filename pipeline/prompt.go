@@ -19,7 +19,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -47,8 +46,8 @@ type Prompt struct {
 	// that the conversation is bound to.
 	Err error
 
-	edits []wire.Edit // that Body was made by
-	stubs bool        // Body holds stubs
+	edits  []wire.Edit // that Body was made by
+	marked bool        // Body may hold stubs and notes
 }
 
 // make applies the edits of a request. Where they contradict each other, it applies
@@ -75,10 +74,16 @@ func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 		p.Fired = fired(r, 0)
 	}
 	p.Body, p.Edited, p.edits = body, !bytes.Equal(body, r.View.Raw), edits
-	for i := range r.States {
-		p.stubs = p.stubs || stub.Folded(r.States[i].Edit)
-	}
+	p.mark(r)
 	return impossible
+}
+
+// mark notes whether the edits may leave marks.
+func (p *Prompt) mark(r *request) {
+	p.marked = false
+	for i := range r.States {
+		p.marked = p.marked || marks(r.States[i].Edit)
+	}
 }
 
 // reset takes every edit out: the original is sent.
@@ -95,6 +100,7 @@ func (p *Prompt) again(r *request) {
 	if edits := r.edits(nil); len(edits) > 0 {
 		if body, err := r.View.Splice(edits); err == nil {
 			p.Body, p.Edited, p.Fired, p.edits = body, true, fired(r, 0), edits
+			p.mark(r)
 		}
 	}
 }

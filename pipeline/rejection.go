@@ -57,18 +57,20 @@ func (x *Exchange) freeze() {
 }
 
 // Abandon notes that the answer failed or was cut off. Nothing is remembered,
-// except that a conversation in which an edit was refused is left alone.
+// except that a conversation in which an edit was refused is left alone, and that a call
+// held a mark.
 func (x *Exchange) Abandon() {
-	if !x.refusal.rejected {
+	if !x.refusal.rejected && !x.Interceptor.copied {
 		return
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	if x.standing.match.Lineage != nil {
+	if l := x.standing.match.Lineage; l != nil {
+		l.Copied = x.Interceptor.copied
 		x.freeze()
 		return
 	}
 	l := x.req.session.Commit(x.standing.match, x.req.View, x.req.States)
-	l.Frozen = true
+	l.Frozen, l.Copied = x.refusal.rejected, x.Interceptor.copied
 	l.Created, l.Started, l.Model = x.start, x.start, x.req.View.Model
 }

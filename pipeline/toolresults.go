@@ -57,6 +57,9 @@ func (r *request) open(i int) bool {
 	return e == nil || e.Stage == stage.Admission
 }
 
+// compactedNote is what stands in front of what is left of a result.
+const compactedNote = "[Compacted: "
+
 func compacted(text string, chars int) string {
-	return fmt.Sprintf("[Compacted: %d lines, %d chars]\n%s", content.CountLines(text), chars, strings.Join(content.HeadLines(text, 1, 120), ""))
+	return fmt.Sprintf("%s%d lines, %d chars]\n%s", compactedNote, content.CountLines(text), chars, strings.Join(content.HeadLines(text, 1, 120), ""))
 }

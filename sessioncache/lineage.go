@@ -83,6 +83,9 @@ type Hidden struct {
 	Said []hidden.Iteration
 	// Unsaid reports whether there were such answers that are not known any more.
 	Unsaid bool
+	// Copied reports whether the last answer was ended because a call held a stub or a
+	// note of ours.
+	Copied bool
 	// Expanded counts the blocks that the model has asked for again, by class.
 	Expanded [block.Classes]uint16
 }

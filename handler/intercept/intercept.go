@@ -56,8 +56,9 @@ type Tap interface {
 }
 
 // Interceptor stands between the upstream's answers and the tap, in conversations
-// that have the expand tool. It keeps calls of that tool, and makes one message
-// of all answers to a request, so that the tap and the client see only that.
+// that have the expand tool, or stubs and notes of ours in their prompt. It keeps calls
+// of that tool and calls that hold a stub or a note, and makes one message of all
+// answers to a request, so that the tap and the client see only that.
 type Interceptor struct {
 	layer.Answer // with a header of its own, if it is not the first
 	tap          Tap
@@ -144,13 +145,24 @@ func (r *Interceptor) Take(p []byte) (int, error) {
 	if len(out) == 0 {
 		return len(p), nil
 	}
-	if r.rewrite.Ended() {
+	switch {
+	case r.rewrite.Ended():
 		r.say()
+	case r.rewrite.Failed():
+		r.copied()
 	}
 	if _, err := r.tap.Write(out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// copied notes that the stream ends in an error, before the tap sees that. What the
+// upstream says behind it reaches nobody.
+func (r *Interceptor) copied() {
+	before := len(r.calls.Expansions)
+	r.calls.Copied()
+	count(r.calls.Expansions[before:])
 }
 
 // feed rewrites a piece of a stream. A panic in there ends the rewriting, not
@@ -245,9 +257,8 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 
 func options(calls *pipeline.Interceptor) hidden.Options {
 	o := hidden.Options{Hide: calls.CallsExpand, LastUsage: calls.LastUsage()}
-	if calls.Stubs() {
-		o.Hold = calls.Writes
-		o.Judge = func(_, arguments string) bool { return calls.Misled(arguments) }
+	if calls.Marked() {
+		o.Watch, o.Marks, o.Whole = calls.Writes, calls.Marks, calls.Whole()
 	}
 	return o
 }
@@ -315,8 +326,11 @@ func (r *Interceptor) finishStream() error {
 	var out []byte
 	ended := r.rewrite.Ended()
 	layer.Guard(r.log, "rewriting the end of an answer", func() { out = r.rewrite.End() })
-	if r.rewrite.Ended() && !ended {
+	switch {
+	case r.rewrite.Ended() && !ended:
 		r.say()
+	case r.rewrite.Failed() && len(out) > 0:
+		r.copied()
 	}
 	if len(out) == 0 {
 		return nil

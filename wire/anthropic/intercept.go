@@ -73,10 +73,11 @@ func (r *interception) Event(f hidden.Event) {
 			r.showBeyond(f)
 			return
 		}
-		if delta := f.Root.Get("delta"); kind == "content_block_delta" && r.Keep(len(delta.Raw)) {
+		delta := f.Root.Get("delta")
+		if kind == "content_block_delta" && r.Keep(len(delta.Raw)) {
 			r.Now.Opaque = !b.gather(r.Message, delta) || r.Now.Opaque
 		}
-		r.show(b, f)
+		r.show(b, f, delta.Get("partial_json").Str)
 		if kind == "content_block_stop" {
 			r.stopBlock(b)
 		}
@@ -137,15 +138,24 @@ func (r *interception) startBlock(f hidden.Event) {
 	b.text.WriteString(rawjson.Inner(start.Get("text")))
 	b.thinking.WriteString(rawjson.Inner(start.Get("thinking")))
 	b.signature.WriteString(rawjson.Inner(start.Get("signature")))
-	hides, holds := false, false
+	hides, watches, input := false, false, start.Get("input").Raw
 	if b.kind == "tool_use" {
 		name := start.Get("name").Str
 		hides = r.Options.Hide(name)
-		holds = !hides && r.Options.Hold(name)
+		watches = !hides && r.Options.Watch(name)
 	}
-	b.Entry = r.Open(f.Root.Get("index").Int(), hides, holds)
+	if input == "{}" { // it comes by deltas
+		input = ""
+	}
+	b.Entry = r.Open(f.Root.Get("index").Int(), hides, watches)
 	r.blocks = append(r.blocks, b)
-	r.show(b, f)
+	r.show(b, f, input)
+}
+
+// Index implements [hidden.Interception].
+func (r *interception) Index(f hidden.Event) (int64, bool) {
+	index := f.Root.Get("index")
+	return index.Int(), index.Exists()
 }
 
 // showBeyond hands on an event of a block that is not remembered.
@@ -157,13 +167,18 @@ func (r *interception) showBeyond(f hidden.Event) {
 	r.renumber(f.Root, int(f.Root.Get("index").Int())+r.Shift())
 }
 
-// show hands an event of a block on, under the client's index.
-func (r *interception) show(b *openBlock, f hidden.Event) {
-	switch {
-	case !r.Shows(&b.Entry, f):
-	case int64(b.Client) == b.Index:
-		r.Pass(f.Event)
-	default:
+// show hands an event of a block on, which adds to the input of a call.
+func (r *interception) show(b *openBlock, f hidden.Event, input string) {
+	r.Show(&b.Entry, f, input, b.teller(r))
+}
+
+// teller returns what hands events of a block on, under the client's index.
+func (b *openBlock) teller(r *interception) func(hidden.Event) {
+	return func(f hidden.Event) {
+		if int64(b.Client) == b.Index {
+			r.Pass(f.Event)
+			return
+		}
 		r.renumber(f.Root, b.Client)
 	}
 }
@@ -201,7 +216,7 @@ func (r *interception) stopBlock(b *openBlock) {
 		return
 	}
 	p := b.part()
-	r.Judge(&b.Entry, &p, func(f hidden.Event) { r.renumber(f.Root, b.Client) })
+	r.Judge(&b.Entry, &p, b.teller(r))
 	if !rawjson.Valid(p.Arguments) || b.Hidden && !gjson.Parse(p.Arguments).IsObject() {
 		b.input.Reset() // what is no object cannot be repeated
 		p.Raw = b.part().Raw
@@ -214,7 +229,7 @@ func (r *interception) stopBlock(b *openBlock) {
 
 func (r *interception) Spill() {
 	for _, b := range r.blocks {
-		r.Release(&b.Entry, func(f hidden.Event) { r.renumber(f.Root, b.Client) })
+		r.Release(&b.Entry, b.teller(r))
 		b.forget()
 	}
 }
@@ -292,7 +307,7 @@ func (r *interception) Document(body []byte) bool {
 	content.ForEach(func(_, block gjson.Result) bool {
 		p := partOf(block)
 		if p.Kind == wire.KindToolUse {
-			p.Hidden = r.Options.Hide(p.Name) || r.Options.Hold(p.Name) && r.Options.Judge(p.Name, p.Arguments)
+			p.Hidden = r.Options.Hide(p.Name) || r.Options.Watch(p.Name) && r.Copies(p.Arguments)
 		}
 		if p.Kind != wire.KindText || strings.TrimSpace(block.Get("text").Str) != "" {
 			r.Now.Parts = append(r.Now.Parts, p)

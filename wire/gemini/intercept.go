@@ -32,9 +32,13 @@ import (
 type interception struct {
 	*hidden.Message
 	pieces gathered
+	call   *hidden.Entry // whose arguments come in pieces and are watched
 }
 
-func (r *interception) Next() { r.pieces = gathered{} }
+func (r *interception) Next() { r.pieces, r.call = gathered{}, nil }
+
+// Index implements [hidden.Interception]. No event is kept.
+func (*interception) Index(hidden.Event) (int64, bool) { return 0, false }
 
 // gathered gathers pieces of a text as the inside of a JSON string.
 type gathered struct {
@@ -159,7 +163,8 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, c
 			}
 			// Arguments that come in pieces cannot be judged, nor repeated.
 			r.Now.Opaque = r.Now.Opaque || p.Name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool()
-			p.Hidden = !r.Full && (r.Options.Hide(p.Name) || r.Options.Hold(p.Name) && r.Options.Judge(p.Name, p.Arguments))
+			p.Hidden = !r.Full && (r.Options.Hide(p.Name) || r.Options.Watch(p.Name) && r.Copies(p.Arguments))
+			r.pieceOf(call, p.Name)
 		case part.Get("text").Exists() && part.Get("thought").Bool():
 			p.Kind = wire.KindThinking
 		case part.Get("text").Exists():
@@ -177,6 +182,26 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, c
 		return true
 	})
 	return shown, says, calls
+}
+
+// pieceOf reads a piece of the arguments of a call, whose name stands in the first.
+func (r *interception) pieceOf(call gjson.Result, name string) {
+	more := call.Get("willContinue").Bool()
+	if name != "" && more && r.Options.Watch(name) {
+		e := r.Open(0, false, true)
+		r.Release(&e, nil)
+		r.call = &e
+	}
+	if r.call == nil {
+		return
+	}
+	call.Get("partialArgs").ForEach(func(_, piece gjson.Result) bool {
+		return r.Shares(r.call, piece.Get("stringValue").Str, nil, nil)
+	})
+	if !more {
+		r.Judge(r.call, &hidden.Part{}, nil)
+		r.call = nil
+	}
 }
 
 // gather adds a piece of a text to what came before it.

@@ -30,8 +30,8 @@ import (
 
 var options = hidden.Options{
 	Hide:  func(name string) bool { return name == "Now" || name == "now" },
-	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
-	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
+	Watch: func(name string) bool { return name == "Bash" || name == "bash" },
+	Marks: func() *hidden.Marks { return hidden.NewMarks([]string{"[[stub"}) },
 }
 
 // endless are answers with a call that is kept back to be judged, or with texts

@@ -66,6 +66,17 @@ type Message struct {
 	Visible int        // blocks or calls that the client has
 	ID      string     // of the message
 	Last    []byte     // the event that was kept back
+
+	known   *Marks     // once a call was watched
+	watched []*scanner // of entries that are not complete
+	fresh   *Entry     // the client has nothing of it as long as no other event comes
+	freshen func()     // shows it
+	keeper  *Entry     // the last event was kept by it
+	gone    int64      // bytes that the client has, in front of out
+	ready   int        // bytes of out that it has since
+	began   int64      // where what the last event put out begins
+	failed  bool       // the answer ends in an error: a mark has come behind the beginning of its call
+	failure int64      // where it ends
 }
 
 // Interception is what a format makes of one message for the client, and what it
@@ -75,6 +86,8 @@ type Interception interface {
 	Event(f Event)
 	// Flush ends the client's message.
 	Flush()
+	// Index returns the number of the entry that an event is of alone, as [Entry] has it.
+	Index(f Event) (index int64, ok bool)
 	// Spill puts out what is kept back to be judged, and forgets the rest.
 	Spill()
 	// Next forgets the answer that came last.
@@ -91,12 +104,15 @@ type Interception interface {
 type Options struct {
 	// Hide reports whether calls of a tool are answered on the way.
 	Hide func(name string) bool
-	// Hold reports whether calls of a tool are kept back until they are
-	// complete, to be judged. Default: none.
-	Hold func(name string) bool
-	// Judge reports whether a complete call that was kept back is to be answered
-	// on the way after all.
-	Judge func(name, arguments string) bool
+	// Watch reports whether calls of a tool are watched: one that holds a mark is answered
+	// on the way, if the client has nothing of it yet. Else the stream ends in an error
+	// in front of the mark. Default: none.
+	Watch func(name string) bool
+	// Marks returns the marks that no watched call may hold. It is called once, when
+	// a call is watched.
+	Marks func() *Marks
+	// Whole has watched calls kept back until they are complete.
+	Whole bool
 	// LastUsage tells the client the usage of the last answer, with the output
 	// of all: how long its context is now. Default: the sum of all answers, each
 	// on record.
@@ -116,8 +132,8 @@ func NewInterceptor(f wire.Format, o Options) *Interceptor {
 	if i := codec(f); i != nil {
 		r.by = i.Intercept(&r.m)
 	}
-	if r.m.Options.Hold == nil {
-		r.m.Options.Hold = func(string) bool { return false }
+	if r.m.Options.Watch == nil {
+		r.m.Options.Watch = func(string) bool { return false }
 	}
 	r.emit = r.frame
 	return r
@@ -126,43 +142,108 @@ func NewInterceptor(f wire.Format, o Options) *Interceptor {
 // Feed takes the next bytes of a stream and returns what the client is to get
 // of them, good until the next call.
 func (r *Interceptor) Feed(p []byte) []byte {
-	if cap(r.m.out) > largestKept { // after a long event
-		r.m.out = nil
-	}
-	r.m.out = r.m.out[:0]
-	if r.broken {
+	r.m.begin()
+	switch {
+	case r.m.failed:
+		return nil
+	case r.broken:
 		return p
 	}
 	r.frames.Feed(p, r.emit)
-	if r.frames.Err() != nil {
+	switch {
+	case r.m.failed:
+		return r.cut()
+	case r.frames.Err() != nil:
 		r.fill()
 		r.broken = true
 		r.m.out = append(r.m.out, r.frames.Rest()...)
 		r.frames = r.m.framing.Framer()
 	}
-	return r.m.out
+	return r.m.give(false)
+}
+
+// begin drops what the client has.
+func (r *Message) begin() {
+	rest := r.out[r.ready:]
+	if cap(r.out) > largestKept { // after a long event
+		r.out = nil
+	}
+	r.out = append(r.out[:0], rest...)
+	r.gone, r.ready = r.gone+int64(r.ready), 0
+}
+
+// end is where the next byte that is put out stands in the client's stream.
+func (r *Message) end() int64 { return r.gone + int64(len(r.out)) }
+
+// give returns what the client is to get now: all that is put out, in front of the first
+// event that may begin a mark.
+func (r *Message) give(all bool) []byte {
+	r.ready = len(r.out)
+	for _, s := range r.watched {
+		if at, ok := s.pending(); ok && !all {
+			r.ready = min(r.ready, max(int(at-r.gone), 0))
+		}
+	}
+	return r.out[:r.ready]
+}
+
+// fail ends the stream at a place, in an error. The client is to ask again: a call with
+// a mark must not be run.
+func (r *Message) fail(at int64) {
+	if !r.failed {
+		r.failed, r.failure = true, at
+	}
+}
+
+// cut ends a stream that has failed.
+func (r *Interceptor) cut() []byte {
+	r.m.out = append(r.m.out[:max(int(r.m.failure-r.m.gone), 0)], r.by.Failure("overloaded_error", "The model has copied a note of llm_cache in place of the text that it stands for. Try again.")...)
+	return r.m.give(true)
+}
+
+// Failed reports whether the stream ends in an error because a call that the client has
+// the beginning of holds a mark.
+func (r *Interceptor) Failed() bool { return r.m.failed }
+
+func (r *Message) marks() *Marks {
+	if r.known == nil {
+		if r.known = new(Marks); r.Options.Marks != nil {
+			r.known = r.Options.Marks()
+		}
+	}
+	return r.known
 }
 
 // End takes the end of a stream and returns what the client is to get of an event
 // that it broke off in: some servers leave out the blank line behind their last one,
 // and some the terminal event. The message has ended then if the model said why.
 func (r *Interceptor) End() []byte {
-	r.m.out = r.m.out[:0]
+	r.m.begin()
+	if r.m.failed {
+		return nil
+	}
 	r.frames.End(r.emit)
+	if r.m.failed {
+		return r.cut()
+	}
+	r.m.loosen()
 	if _, ok := r.m.framing.(framing.SSE); ok && r.m.Held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
 		r.m.out = append(r.m.out, "\n\n"...) // more will follow
 	}
 	r.m.Ended = r.m.Ended || r.m.Now.StopReason != "" && !r.m.Held
-	return r.m.out
+	return r.m.give(true)
 }
 
-// Rest returns what the client has not got of a stream that was cut: the beginning
-// of an event.
+// Rest returns what the client has not got of a stream that was cut: what may have begun
+// a mark, and the beginning of an event.
 func (r *Interceptor) Rest() []byte {
-	if r.m.Held || len(r.m.Past) > 0 {
+	if r.m.Held || r.m.failed || len(r.m.Past) > 0 {
 		return nil
 	}
-	return r.frames.Rest()
+	r.m.begin()
+	r.m.loosen()
+	r.m.out = append(r.m.out, r.frames.Rest()...)
+	return r.m.give(true)
 }
 
 // Keep notes that so many more bytes are remembered of the answer, and tells
@@ -184,6 +265,7 @@ func (r *Interceptor) fill() {
 	}
 	r.m.Full, r.m.Now.Opaque, r.same.To = true, true, nil
 	r.by.Spill()
+	r.m.watched = nil
 	r.m.Now.Parts = nil
 }
 
@@ -192,18 +274,24 @@ func (r *Message) Shift() int { return r.Visible - r.Begun }
 
 // frame reads one event. What is no JSON object passes.
 func (r *Interceptor) frame(f framing.Event) {
-	if len(f.Raw) == 1 && f.Raw[0] == '\n' { // the rest of a line end
+	switch {
+	case r.m.failed:
+		return
+	case len(f.Raw) == 1 && f.Raw[0] == '\n': // the rest of a line end
 		if r.m.passed {
 			r.m.Pass(f)
+		} else {
+			r.m.rest(f)
 		}
 		return
 	}
-	r.m.passed = false
+	r.m.passed, r.m.keeper = false, nil
 	if r.m.size > wire.MaxAnswer || r.m.Begun > wire.MaxCalls {
 		r.fill()
 	}
 	data := bytes.TrimSpace(f.Data)
 	if len(data) == 0 {
+		r.m.loosen()
 		r.m.Pass(f)
 		return
 	}
@@ -218,12 +306,26 @@ func (r *Interceptor) frame(f framing.Event) {
 	if data[0] == '{' {
 		text := rawjson.View(data)
 		if !rawjson.Valid(text) {
+			r.m.loosen()
 			r.m.Pass(f)
 			return
 		}
 		of.Root = gjson.Parse(text)
 	}
+	if r.m.fresh != nil {
+		if index, ok := r.by.Index(of); !ok || index != r.m.fresh.Index {
+			r.m.loosen()
+		}
+	}
+	r.m.began = r.m.end()
 	r.read(of)
+}
+
+// loosen shows the client the entry that it has nothing of, because something else comes.
+func (r *Message) loosen() {
+	if r.fresh != nil {
+		r.freshen()
+	}
 }
 
 // read has an event read. If all that it did was to add to a text, and it passed, others like
@@ -290,18 +392,19 @@ func (r *Interceptor) Next() {
 	r.m.Now = Iteration{Opaque: r.m.Full}
 	r.frames, r.same.To = r.m.framing.Framer(), nil
 	r.by.Next()
+	r.m.watched, r.m.fresh, r.m.freshen, r.m.keeper = nil, nil, nil, nil
 	r.m.Begun = 0
 	r.m.Held = false
 }
 
 // Close returns what ends the client's message where its end was kept back.
 func (r *Interceptor) Close() []byte {
-	r.m.out = r.m.out[:0]
+	r.m.begin()
 	if r.m.Held && !r.m.Ended {
 		r.m.Held = false
 		r.by.Flush()
 	}
-	return r.m.out
+	return r.m.give(true)
 }
 
 // Whole takes an answer in one piece and returns what the client is to get. It

@@ -34,8 +34,8 @@ import (
 
 var interceptOptions = hidden.Options{
 	Hide:  func(name string) bool { return name == "Now" || name == "now" },
-	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
-	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
+	Watch: func(name string) bool { return name == "Bash" || name == "bash" },
+	Marks: func() *hidden.Marks { return hidden.NewMarks([]string{"[[stub"}) },
 }
 
 // intercepted feeds answers, one after the other as long as the interceptor asks, in

@@ -77,16 +77,20 @@ func (r *interception) Event(f hidden.Event) {
 			r.Pass(f.Event)
 		}
 	case "step.start":
-		r.showStep(r.openStep(f.Root), f)
-	case "step.delta":
-		b := r.step(f.Root)
-		if b != nil && r.Keep(len(f.Data)) {
-			r.gather(b, f.Root.Get("delta"))
+		arguments := f.Root.Get("step.arguments").Raw
+		if arguments == "{}" { // they come by deltas
+			arguments = ""
 		}
-		r.showStep(b, f)
+		r.showStep(r.openStep(f.Root), f, arguments)
+	case "step.delta":
+		b, delta := r.step(f.Root), f.Root.Get("delta")
+		if b != nil && r.Keep(len(f.Data)) {
+			r.gather(b, delta)
+		}
+		r.showStep(b, f, wire.ArgumentsText(delta.Get("arguments")))
 	case "step.stop":
 		b := r.step(f.Root)
-		r.showStep(b, f)
+		r.showStep(b, f, "")
 		if b != nil && !r.Full {
 			r.closeStep(b)
 		}
@@ -113,19 +117,25 @@ func (r *interception) openStep(root gjson.Result) *openStep {
 	if !r.Keep(hidden.BlockSize + len(step.Raw)) {
 		return nil
 	}
-	hides, holds := r.entry(step)
-	b := &openStep{Entry: r.Open(root.Get("index").Int(), hides, holds), start: []byte(step.Raw)}
+	hides, watches := r.entry(step)
+	b := &openStep{Entry: r.Open(root.Get("index").Int(), hides, watches), start: []byte(step.Raw)}
 	r.steps = append(r.steps, b)
 	return b
 }
 
-func (r *interception) entry(step gjson.Result) (hidden, held bool) {
+// Index implements [hidden.Interception].
+func (r *interception) Index(f hidden.Event) (int64, bool) {
+	index := f.Root.Get("index")
+	return index.Int(), index.Exists()
+}
+
+func (r *interception) entry(step gjson.Result) (hidden, watched bool) {
 	if step.Get("type").Str != "function_call" {
 		return false, false
 	}
 	name := step.Get("name").Str
 	hidden = r.Options.Hide(name)
-	return hidden, !hidden && r.Options.Hold(name)
+	return hidden, !hidden && r.Options.Watch(name)
 }
 
 // gather adds a piece to a step. What is no text comes whole, as members of the step;
@@ -186,16 +196,17 @@ func (b *openStep) whole() []byte {
 	return rawjson.Rewrite(start, order, with)
 }
 
-// showStep hands an event of a step on, under the client's numbers.
-func (r *interception) showStep(b *openStep, f hidden.Event) {
+// showStep hands an event of a step on, under the client's numbers. The event adds a text
+// to the arguments of a call.
+func (r *interception) showStep(b *openStep, f hidden.Event, text string) {
 	switch {
 	case b == nil && r.Full && f.Root.Get("index").Exists():
 		index := f.Root.Get("index").Int()
 		r.tell(f, &openStep{Entry: hidden.Entry{Index: index, Client: int(index) + r.Shift()}})
 	case b == nil:
 		r.Pass(f.Event)
-	case r.Shows(&b.Entry, f):
-		r.tell(f, b)
+	default:
+		r.Show(&b.Entry, f, text, func(f hidden.Event) { r.tell(f, b) })
 	}
 }
 
@@ -215,6 +226,7 @@ func (r *interception) closeStep(b *openStep) {
 func (r *interception) Spill() {
 	for _, b := range r.steps {
 		r.Release(&b.Entry, func(f hidden.Event) { r.tell(f, b) })
+		b.text, b.signature, b.arguments, b.members = strings.Builder{}, strings.Builder{}, strings.Builder{}, nil
 	}
 }
 
@@ -322,8 +334,8 @@ func (r *interception) Document(body []byte) bool {
 	}
 	for _, step := range said(root.Get("steps")) {
 		p := partOf(step)
-		hidden, held := r.entry(step)
-		p.Hidden = hidden || held && r.Options.Judge(p.Name, p.Arguments)
+		hidden, watched := r.entry(step)
+		p.Hidden = hidden || watched && r.Copies(p.Arguments)
 		r.Now.Parts = append(r.Now.Parts, p)
 	}
 	r.count(root)

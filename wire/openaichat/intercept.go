@@ -44,14 +44,11 @@ type gathered struct {
 
 // openCall is a call of a chat stream.
 type openCall struct {
-	index        int64
-	client       int // the client's index, -1 as long as the client has not got it
-	hidden, held bool
-	custom       bool // its input is free text
-	id, name     string
-	arguments    strings.Builder
-	extra        string // members that this package does not know, with commas in front
-	chunk        []byte // the chunk that it began in, if it is held
+	hidden.Entry
+	custom    bool // its input is free text
+	id, name  string
+	arguments strings.Builder
+	extra     string // members that this package does not know, with commas in front
 }
 
 // DeclareTool implements [hidden.Codec].
@@ -116,17 +113,21 @@ func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 		return
 	}
 	var shown []byte
+	if item := lone(f.Root); item.Exists() {
+		if c, _ := r.entry(item, 0); c != nil {
+			r.Show(&c.Entry, f, textIn(item), c.teller(r))
+			return
+		}
+	}
+	same := len(r.Past) == 0 && calls.IsArray()
 	if calls.IsArray() {
-		shown = r.entries(calls, f.Data)
+		var changed bool
+		shown, changed = r.entries(f.Root, calls)
+		same = same && !changed
 	}
 	if finish != "" {
 		r.Now.StopReason = strings.Clone(finish)
-		for _, more := range r.finish() {
-			if len(shown) > 0 {
-				shown = append(shown, ',')
-			}
-			shown = append(shown, more...)
-		}
+		r.finish()
 		if finish != "length" && finish != "content_filter" && r.Now.Asks() {
 			r.Held, r.Last = true, bytes.Clone(f.Data)
 			if says {
@@ -135,7 +136,8 @@ func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 			return
 		}
 	}
-	if len(r.Past) == 0 && !calls.IsArray() && len(shown) == 0 {
+	if same || len(r.Past) == 0 && !calls.IsArray() {
+		r.role = r.role || delta.Get("role").Exists()
 		r.Pass(f.Event)
 		return
 	}
@@ -207,71 +209,142 @@ func (r *interception) gather(delta gjson.Result) (says bool) {
 	return says
 }
 
+// lone is the fragment of a call that is all that a chunk says, nothing where a chunk says
+// anything else.
+func lone(root gjson.Result) (item gjson.Result) {
+	choice := root.Get("choices.0")
+	if choice.Get("finish_reason").Str != "" || choice.Get("index").Int() != 0 || root.Get("usage").IsObject() {
+		return item
+	}
+	choice.Get("delta").ForEach(func(k, v gjson.Result) bool {
+		switch {
+		case k.Str == "tool_calls" && v.Get("#").Int() == 1:
+			item = v.Get("0")
+			return true
+		case k.Str == "role", v.Type == gjson.Null, v.Type == gjson.String && v.Str == "":
+			return true
+		}
+		item = gjson.Result{}
+		return false
+	})
+	return item
+}
+
+// textIn is the text that a fragment adds to its call.
+func textIn(item gjson.Result) string {
+	if custom := item.Get("custom"); custom.IsObject() {
+		return wire.ArgumentsText(custom.Get("input"))
+	}
+	return wire.ArgumentsText(item.Get("function.arguments"))
+}
+
+// Index implements [hidden.Interception].
+func (r *interception) Index(f hidden.Event) (int64, bool) {
+	item := lone(f.Root)
+	if !item.Exists() {
+		return 0, false
+	}
+	c := r.find(item)
+	if c == nil {
+		return 0, false
+	}
+	return c.Index, true
+}
+
+// teller returns what hands chunks on that are of a call alone, under the client's index.
+func (c *openCall) teller(r *interception) func(hidden.Event) {
+	return func(f hidden.Event) {
+		choice := f.Root.Get("choices.0")
+		delta := choice.Get("delta")
+		item := delta.Get("tool_calls.0")
+		number := c.number(item)
+		if len(r.Past) == 0 && f.Raw != nil && string(number) == item.Raw {
+			r.role = r.role || delta.Get("role").Exists()
+			r.Pass(f.Event)
+			return
+		}
+		r.Put("", r.chunk(f.Root, choice, r.rest(delta, number), nil))
+	}
+}
+
+// number is a fragment under the client's index.
+func (c *openCall) number(item gjson.Result) []byte {
+	if index := item.Get("index"); index.Exists() && int64(c.Client) == index.Int() {
+		return []byte(item.Raw)
+	}
+	return rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.Client), 10)})
+}
+
 // entries reads the calls of a delta and returns those of them that the
-// client gets now, with commas between.
-func (r *interception) entries(list gjson.Result, chunk []byte) (shown []byte) {
+// client gets now, with commas between, and whether that is anything else.
+func (r *interception) entries(root, list gjson.Result) (shown []byte, changed bool) {
 	at := int64(-1)
 	list.ForEach(func(_, item gjson.Result) bool {
 		at++
-		c, begun := r.entry(item, at)
+		c, _ := r.entry(item, at)
 		if c == nil { // there are too many to remember them
 			index := strconv.AppendInt(nil, item.Get("index").Int()+int64(r.Shift()), 10)
 			shown = rawjson.AppendElement(shown, rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": index}))
+			changed = true
 			return true
 		}
-		if begun && c.held {
-			c.chunk = bytes.Clone(chunk)
+		alone := func() []byte {
+			choice := root.Get("choices.0")
+			delta := append(append([]byte(`{"tool_calls":[`), item.Raw...), `]}`...)
+			return rawjson.Rewrite(root, nil, map[string][]byte{
+				"choices": append(append([]byte{'['}, rawjson.Rewrite(choice, nil, map[string][]byte{"delta": delta, "finish_reason": []byte("null")})...), ']'), "usage": nil,
+			})
 		}
-		if c.hidden || c.held {
+		if !r.Shares(&c.Entry, textIn(item), c.teller(r), alone) {
+			changed = true
 			return true
 		}
-		if begun {
-			c.client = r.Visible
-			r.Visible++
-		}
-		if len(shown) > 0 {
-			shown = append(shown, ',')
-		}
-		if int64(c.client) == item.Get("index").Int() && item.Get("index").Exists() {
-			shown = append(shown, item.Raw...)
-			return true
-		}
-		shown = append(shown, rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.client), 10)})...)
+		number := c.number(item)
+		changed = changed || string(number) != item.Raw
+		shown = rawjson.AppendElement(shown, number)
 		return true
 	})
-	return shown
+	return shown, changed
 }
 
-// entry finds the call that a fragment belongs to, by the rules by which the
-// decoder does, and reports whether it begins with it.
-func (r *interception) entry(item gjson.Result, position int64) (c *openCall, begun bool) {
-	id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
-	custom, text := item.Get("custom"), function.Get("arguments")
-	if custom.IsObject() {
-		function, text = custom, custom.Get("input")
-	}
+// find finds the call that a fragment belongs to, by the rules by which the decoder does;
+// nil if it begins one.
+func (r *interception) find(item gjson.Result) (c *openCall) {
+	id, index := item.Get("id").Str, item.Get("index")
 	switch {
 	case index.Exists():
 		for i := len(r.calls) - 1; i >= 0 && c == nil; i-- {
-			if r.calls[i].index == index.Int() {
+			if r.calls[i].Index == index.Int() {
 				c = r.calls[i]
 			}
 		}
 	case len(r.calls) > 0:
 		c = r.calls[len(r.calls)-1]
 	}
-	if c == nil || id != "" && c.id != "" && id != c.id {
+	if c != nil && id != "" && c.id != "" && id != c.id {
+		return nil
+	}
+	return c
+}
+
+// entry finds the call that a fragment belongs to, and reports whether it begins with it.
+func (r *interception) entry(item gjson.Result, position int64) (c *openCall, begun bool) {
+	id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
+	custom := item.Get("custom")
+	if custom.IsObject() {
+		function = custom
+	}
+	if c = r.find(item); c == nil {
 		if len(r.calls) == wire.MaxCalls || !r.Keep(hidden.BlockSize) {
 			r.Now.Opaque = true
 			return nil, false
 		}
-		r.Begun++
 		if index.Exists() {
 			position = index.Int()
 		}
-		c = &openCall{index: position, client: -1, id: strings.Clone(id), name: strings.Clone(function.Get("name").Str), custom: custom.IsObject()}
-		c.hidden = !c.custom && r.Options.Hide(c.name)
-		c.held = !c.hidden && r.Options.Hold(c.name)
+		c = &openCall{id: strings.Clone(id), name: strings.Clone(function.Get("name").Str), custom: custom.IsObject()}
+		hides := !c.custom && r.Options.Hide(c.name)
+		c.Entry = r.Open(position, hides, !hides && r.Options.Watch(c.name))
 		r.calls = append(r.calls, c)
 		begun = true
 	}
@@ -281,7 +354,7 @@ func (r *interception) entry(item gjson.Result, position int64) (c *openCall, be
 	if r.Full {
 		return c, begun
 	}
-	c.arguments.WriteString(wire.ArgumentsText(text))
+	c.arguments.WriteString(textIn(item))
 	item.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
 		case "index", "id", "type", "function", "custom":
@@ -296,12 +369,8 @@ func (r *interception) entry(item gjson.Result, position int64) (c *openCall, be
 }
 
 // element is the call as it stands in tool_calls.
-func (c *openCall) element(index int) []byte {
-	out := []byte{'{'}
-	if index >= 0 {
-		out = rawjson.AppendCount(out, "index", int64(index))
-	}
-	out = append(append(out, `"id":`...), rawjson.Quote(c.id)...)
+func (c *openCall) element() []byte {
+	out := append([]byte(`{"id":`), rawjson.Quote(c.id)...)
 	kind, text := "function", "arguments"
 	if c.custom {
 		kind, text = "custom", "input"
@@ -311,12 +380,11 @@ func (c *openCall) element(index int) []byte {
 	return append(append(append(out, '}'), c.extra...), '}')
 }
 
-// finish makes parts of the texts and calls of a complete answer, and
-// returns the calls that were kept back and that the client is to get.
-func (r *interception) finish() (released [][]byte) {
+// finish makes parts of the texts and calls of a complete answer.
+func (r *interception) finish() {
 	r.Now.Parts = nil
 	if r.Full {
-		return nil
+		return
 	}
 	if r.chat.reasoning.Len() > 0 {
 		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
@@ -325,32 +393,17 @@ func (r *interception) finish() (released [][]byte) {
 		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
 	}
 	for _, c := range r.calls {
-		if c.held {
-			c.held = false
-			if c.hidden = r.Options.Judge(c.name, c.arguments.String()); !c.hidden {
-				c.client = r.Visible
-				r.Visible++
-				released = append(released, c.element(c.client))
-			}
-		}
-		r.Now.Parts = append(r.Now.Parts, hidden.Part{
-			Kind: wire.KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Hidden: c.hidden, Raw: c.element(-1),
-		})
+		p := hidden.Part{Kind: wire.KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Raw: c.element()}
+		r.Judge(&c.Entry, &p, c.teller(r))
+		r.Now.Parts = append(r.Now.Parts, p)
 	}
-	return released
 }
 
 func (r *interception) Spill() {
 	for _, c := range r.calls {
-		if c.held {
-			c.held, c.client = false, r.Visible
-			r.Visible++
-			root := gjson.ParseBytes(c.chunk)
-			delta := append(append([]byte(`{"tool_calls":[`), c.element(c.client)...), `]}`...)
-			r.Put("", r.chunk(root, root.Get("choices.0"), delta, []byte("null")))
-		}
+		r.Release(&c.Entry, c.teller(r))
 		c.arguments.Reset()
-		c.extra, c.chunk = "", nil
+		c.extra = ""
 	}
 	r.chat = gathered{}
 }

@@ -89,13 +89,13 @@ func (r *interception) Event(f hidden.Event) {
 		}
 		r.tell(f, nil)
 	case "response.output_item.added":
-		r.showItem(r.openItem(f.Root), f)
+		r.showItem(r.openItem(f.Root), f, "")
 	case "response.output_item.done":
 		b := r.item(f.Root.Get("output_index").Int())
 		if b == nil {
 			b = r.openItem(f.Root)
 		}
-		r.showItem(b, f)
+		r.showItem(b, f, "")
 		if !r.Full {
 			r.closeItem(b, f.Root.Get("item"))
 		}
@@ -106,7 +106,7 @@ func (r *interception) Event(f hidden.Event) {
 		if index := f.Root.Get("output_index"); index.Exists() {
 			b = r.item(index.Int())
 		}
-		r.showItem(b, f)
+		r.showItem(b, f, f.Root.Get("delta").Str)
 	}
 }
 
@@ -125,36 +125,43 @@ func (r *interception) openItem(root gjson.Result) *openItem {
 	if !r.Keep(hidden.BlockSize) {
 		return nil
 	}
-	hides, holds := r.entry(root.Get("item"))
-	b := &openItem{r.Open(root.Get("output_index").Int(), hides, holds)}
+	hides, watches := r.entry(root.Get("item"))
+	b := &openItem{r.Open(root.Get("output_index").Int(), hides, watches)}
 	r.items = append(r.items, b)
 	return b
 }
 
-func (r *interception) entry(item gjson.Result) (hidden, held bool) {
+// Index implements [hidden.Interception].
+func (r *interception) Index(f hidden.Event) (int64, bool) {
+	index := f.Root.Get("output_index")
+	return index.Int(), index.Exists()
+}
+
+func (r *interception) entry(item gjson.Result) (hidden, watched bool) {
 	name := item.Get("name").Str
 	switch item.Get("type").Str {
 	case "function_call":
 		hidden = r.Options.Hide(name)
-		return hidden, !hidden && r.Options.Hold(name)
+		return hidden, !hidden && r.Options.Watch(name)
 	case "custom_tool_call":
-		return false, r.Options.Hold(name)
+		return false, r.Options.Watch(name)
 	case "local_shell_call", "shell_call", "apply_patch_call":
-		return false, r.Options.Hold(strings.TrimSuffix(item.Get("type").Str, "_call"))
+		return false, r.Options.Watch(strings.TrimSuffix(item.Get("type").Str, "_call"))
 	}
 	return false, false
 }
 
-// showItem hands an event of an item on, under the client's numbers.
-func (r *interception) showItem(b *openItem, f hidden.Event) {
+// showItem hands an event of an item on, under the client's numbers. The event adds a text
+// to the item.
+func (r *interception) showItem(b *openItem, f hidden.Event, text string) {
 	switch {
 	case b == nil && r.Full && f.Root.Get("output_index").Exists():
 		index := f.Root.Get("output_index").Int()
 		r.tell(f, &openItem{hidden.Entry{Index: index, Client: int(index) + r.Shift()}})
 	case b == nil:
 		r.tell(f, nil)
-	case r.Shows(&b.Entry, f):
-		r.tell(f, b)
+	default:
+		r.Show(&b.Entry, f, text, func(f hidden.Event) { r.tell(f, b) })
 	}
 }
 
@@ -238,8 +245,8 @@ func (r *interception) Flush() {
 func (r *interception) output(response gjson.Result) {
 	response.Get("output").ForEach(func(_, item gjson.Result) bool {
 		p := partOf(item)
-		hidden, held := r.entry(item)
-		p.Hidden = hidden || held && r.Options.Judge(p.Name, p.Arguments)
+		hidden, watched := r.entry(item)
+		p.Hidden = hidden || watched && r.Copies(p.Arguments)
 		r.Now.Parts = append(r.Now.Parts, p)
 		return true
 	})

@@ -1,0 +1,107 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/clearing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
+)
+
+// marks reports whether an edit may leave marks in a block.
+func marks(e *block.Edit) bool {
+	if e == nil || e.Op == wire.OpRemove {
+		return false
+	}
+	switch e.Stage {
+	case stage.Admission, stage.GiveBack, stage.ToolResults, stage.Clearing:
+		return true
+	}
+	return stub.Folded(e)
+}
+
+// marksIn appends the marks in the plain text of an edit: of a stub up to its name, of a note
+// up to the first bracket that may end it.
+func marksIn(texts []string, e *block.Edit, text string) []string {
+	named := func(frame string) {
+		for rest := text; ; {
+			_, after, ok := strings.Cut(rest, frame)
+			if !ok {
+				return
+			}
+			if rest = after; len(rest) >= stub.IDLen {
+				texts = append(texts, frame+rest[:stub.IDLen])
+			}
+		}
+	}
+	noted := func(begins string) {
+		for rest := text; ; {
+			i := strings.Index(rest, begins)
+			if i < 0 {
+				return
+			}
+			rest = rest[i:]
+			end := strings.IndexByte(rest, ']')
+			if end < 0 {
+				return
+			}
+			texts = append(texts, rest[:end+1])
+			rest = rest[len(begins):]
+		}
+	}
+	named(stub.Frame)
+	named(giveback.Frame)
+	noted(admission.Note)
+	switch e.Stage {
+	case stage.ToolResults:
+		noted(compactedNote)
+	case stage.Clearing:
+		noted(clearing.Placeholder)
+	}
+	return texts
+}
+
+// foreign leaves out the texts that stand in what the client sends of its own: it may work
+// on files that hold such texts. What the model has said before is not the client's own.
+func (r *request) foreign(texts []string) []string {
+	for i := range r.View.Blocks {
+		b := &r.View.Blocks[i]
+		if len(texts) == 0 {
+			return nil
+		}
+		if b.Role == wire.RoleAssistant || !r.quotesMarks(r.View.Bytes(b.Span)) {
+			continue
+		}
+		text := hidden.Plain(string(r.View.Bytes(b.Span)))
+		texts = slices.DeleteFunc(texts, func(t string) bool { return strings.Contains(text, t) })
+	}
+	return texts
+}
+
+// beginnings are what marks begin with, and hold in any way of escaping.
+var beginnings = [][]byte{[]byte("llm_cache:"), []byte(strings.Trim(compactedNote, "[")), []byte(strings.Trim(clearing.Placeholder, "[]"))}
+
+func (*request) quotesMarks(body []byte) bool {
+	return slices.ContainsFunc(beginnings, func(s []byte) bool { return bytes.Contains(body, s) })
+}

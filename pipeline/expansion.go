@@ -39,7 +39,7 @@ type Expansion struct {
 	// Unknown reports whether there is no such block in this conversation.
 	Unknown bool
 	// Refused reports whether the call was no expansion, but one whose arguments
-	// held a stub.
+	// held a stub or a note.
 	Refused bool
 }
 

@@ -35,7 +35,7 @@ const (
 
 var (
 	expansions = metric.Known(metric.CounterVec("expansions_total",
-		"Folded blocks that models asked for again, by the class of the tool whose text it was and what they got: whole, part, unknown, or refused (a call whose arguments held a stub).",
+		"Folded blocks that models asked for again, by the class of the tool whose text it was and what they got: whole, part, unknown, or refused (a call whose arguments held a stub or a note).",
 		"class", "result"), block.ClassNames(), results)
 	continuations = metric.CounterOf("continuations_total", "Answers to calls of the expand tool that the upstream was asked to go on from: answered, failed, or limit (asked too often in one turn).", "result",
 		continuationAnswered, continuationFailed, continuationLimit)

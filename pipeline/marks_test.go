@@ -1,0 +1,164 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/clearing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
+)
+
+const repeats = "[llm_cache: the line above 59 more times]"
+
+// TestMarks: the marks of a prompt are what stages have put into it, before the first fold,
+// without the expand tool and under every policy; the client's own text is none.
+func TestMarks(t *testing.T) {
+	same := `"` + strings.Repeat(`status=ok\n`, 60) + `done"`
+	quiet := func(o settings.Options) settings.Options {
+		o.Expand.Mode = stage.Off
+		return o
+	}
+	for _, c := range []struct {
+		name    string
+		options settings.Options
+		make    func(s *script)
+		stands  string // in the prompt
+		misled  string // what a call must not hold: stands, unless it says otherwise
+	}{
+		{"a note", quiet(admitting(settings.CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
+		{"a note, eager", quiet(admitting(settings.Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
+		{"a note that the model has quoted", quiet(admitting(settings.CostAware)), func(s *script) {
+			s.result(0, "Bash", `{"command":"check"}`, same)
+			s.final("It says " + repeats)
+			s.prompt("Go on.")
+		}, repeats, repeats},
+		{"a note that the client has in a file", quiet(admitting(settings.CostAware)), func(s *script) {
+			s.result(0, "Bash", `{"command":"check"}`, same)
+			s.result(1, "Read", readInput, string(content.Quote("about\n"+repeats+"\n")))
+		}, repeats, ""},
+		{"a note that the client has typed", quiet(admitting(settings.CostAware)), func(s *script) {
+			s.result(0, "Bash", `{"command":"check"}`, same)
+			s.prompt("What is " + repeats + "?")
+		}, repeats, ""},
+		{"a note of the client's in a result that is shortened", quiet(admitting(settings.CostAware)), func(s *script) {
+			s.result(0, "Bash", `{"command":"cat a"}`, string(content.Quote(repeats+"\n\x1b[31mred\x1b[0m\n"+strings.Repeat("\x1b[31mline\x1b[0m ", 80))))
+		}, repeats, ""},
+		{"a note with quotes", quiet(admitting(settings.CostAware)), func(s *script) {
+			s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`, string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
+			s.result(1, "Bash", `{"command":"true"}`, string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
+		}, `same content as the result of Bash grep \"a\\.b\" c above`, `[llm_cache: same content as the result of Bash grep "a\.b" c above (t0), 62 lines]`},
+		{"a compacted result", quiet(settings.Options{Policy: settings.Eager, Prune: settings.Prune{Mode: stage.Off}}), func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: "},
+		{"a stub, eager", quiet(settings.Options{Policy: settings.Eager, CompactToolResults: settings.CompactToolResults{Mode: stage.Off}}), func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded "},
+		{"what is cleared on the client's order", settings.Options{}, func(s *script) {
+			s.marker, s.head = "", ordering(clears)
+			s.p.Manages = nobody
+			s.run(0, 20, false)
+		}, clearing.Placeholder, clearing.Placeholder},
+		{"observed only", quiet(admitting(settings.Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "", ""},
+		{"nothing edited", quiet(admitting(settings.CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", ""},
+	} {
+		s := newScript(t, c.options, unbound)
+		s.prompt("Fix the bug.")
+		s.send(wire.Turn{Text: "I check.", Done: true})
+		c.make(s)
+		x := s.send(s.answer)
+		body := string(x.Prompt.Body)
+		if !strings.Contains(body, c.stands) {
+			t.Fatalf("%s: %q does not stand in %s", c.name, c.stands, body)
+		}
+		if c.stands == "" && x.Interceptor.Intercepts() {
+			t.Errorf("%s: answers are intercepted", c.name)
+		}
+		mark := c.misled
+		if mark == c.stands && mark != "" && !strings.HasSuffix(mark, "]") { // all of it
+			mark = regexp.MustCompile(regexp.QuoteMeta(mark) + `[^\]]*\]+`).FindString(hidden.Plain(body))
+		}
+		if mark == "" {
+			mark = repeats
+		}
+		arguments := fmt.Sprintf(`{"command":%s}`, content.Quote("cat > a <<'X'\n"+mark+"\nX"))
+		if got, want := x.Interceptor.Intercepts() && x.Interceptor.Misled(arguments), c.misled != ""; got != want {
+			t.Errorf("%s: misled by %q: got %t, want %t (intercepts %t)", c.name, mark, got, want, x.Interceptor.Intercepts())
+		}
+	}
+}
+
+// numbered are some lines that no rule shortens.
+func numbered(lines int) string {
+	var s strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&s, "value %d of the table is %d\n", i, i*i)
+	}
+	return s.String()
+}
+
+// TestRefusedWithoutTheTool: where the model cannot ask for the text of a stub that it has
+// copied, it is shown the text.
+func TestRefusedWithoutTheTool(t *testing.T) {
+	s := newScript(t, settings.Options{Policy: settings.Eager, Expand: settings.Expand{Mode: stage.Off}, CompactToolResults: settings.CompactToolResults{Mode: stage.Off}}, unbound)
+	s.prompt("Fix the bug.")
+	s.run(0, 12, false)
+	x := s.send(s.answer)
+	mark := regexp.MustCompile(`\[\[llm_cache:folded [0-9a-f]{8}`).FindString(string(x.Prompt.Body))
+	p := hidden.Part{Name: "Write", Arguments: `{"content":"` + mark + `: Read"}`}
+	x.Interceptor.Answer(&p, nil)
+	if name := strings.TrimPrefix(mark, "[[llm_cache:folded "); !p.Failed || !strings.HasSuffix(p.Result, "\n"+x.req.original(name)) || strings.Contains(p.Result, ExpandTool) {
+		t.Errorf("got %q", p.Result)
+	}
+}
+
+// TestCopiedIsRemembered: an answer that was ended because a call held a mark has the next
+// one keep calls until they are complete, and the one behind it no more.
+func TestCopiedIsRemembered(t *testing.T) {
+	s := newScript(t, admitting(settings.CostAware), unbound)
+	s.prompt("Fix the bug.")
+	s.result(0, "Bash", `{"command":"check"}`, `"`+strings.Repeat(`status=ok\n`, 60)+`done"`)
+	begin := func() *Exchange {
+		v, err := wire.Parse(s.format, []byte(s.body()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.p.Begin(v, s.s, s.now)
+	}
+	x := begin()
+	if x.Interceptor.Whole() {
+		t.Error("calls are kept back at first")
+	}
+	sent := string(x.Prompt.Body)
+	x.Interceptor.Copied()
+	x.Abandon()
+	for range 2 { // the second is cut, too
+		x = begin()
+		if !x.Interceptor.Whole() || string(x.Prompt.Body) != sent {
+			t.Errorf("kept back %t, sent\n%s\nwant\n%s", x.Interceptor.Whole(), x.Prompt.Body, sent)
+		}
+		x.Abandon()
+	}
+	x = begin()
+	x.Commit(&s.answer, s.now)
+	s.result(1, "Bash", `{"command":"true"}`, `"ok"`)
+	if x = begin(); x.Interceptor.Whole() {
+		t.Error("calls are kept back behind a good answer")
+	}
+	x.Abandon()
+}

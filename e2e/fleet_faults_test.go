@@ -215,6 +215,9 @@ func TestFleetOverACluster(t *testing.T) {
 	}
 	members[2].Kill()
 	f.chats(t, time.Second)
+	for range 5 { // at the others
+		f.shares(t)
+	}
 }
 
 // A server with a certificate of an authority that is named is believed, and none with

@@ -20,8 +20,14 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+// ErrUnavailable is for a backend to wrap in errors of all its records: there is no
+// connection, or the disk is full. No request waits for it, or for its shard, for a second
+// then, as after a deadline that has passed. Any other error belongs to the one record.
+var ErrUnavailable = breaker.ErrUnavailable
 
 // Backend keeps snapshots of sessions where they outlive the process: in a file, or
 // at a server. [NewDurable] makes a [Store] of it: it holds the sessions in use in
@@ -29,7 +35,8 @@ import (
 // gives to the backend is sealed. Whoever writes a backend can have it tested by the
 // package storetest.
 //
-// All methods may be called from several goroutines; those that write come from one.
+// All methods may be called from several goroutines; those that write come from one, but
+// for a [Shared] backend.
 type Backend interface {
 	// Load returns the snapshot of a session, nil if there is none.
 	Load(ctx context.Context, d Digest) ([]byte, error)

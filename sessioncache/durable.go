@@ -48,14 +48,14 @@ type DurableOptions struct {
 	// Budget is how long a request waits for the backend at most. Default: 50ms.
 	Budget time.Duration
 	// Failed gets what the backend failed to do: load, save, claim, delete, or restore
-	// for what it gave back damaged. Optional.
+	// for a snapshot that it gave back damaged. Optional.
 	Failed func(what string, err error)
 }
 
 const (
 	defaultInterval = time.Second
 	defaultBudget   = 50 * time.Millisecond
-	// rest is how long no request waits for a backend that has failed.
+	// rest is how long no request waits for a backend, or a shard of it, that was slow.
 	rest = time.Second
 	// batch is the number of sessions that are written together, while those who
 	// claim something wait.
@@ -78,6 +78,7 @@ type Durable struct {
 	err    error   // of opening
 	back   Backend // nil if there is none
 	shared Shared  // the same, if other processes use it, too
+	parts  Sharded // the same, if it lies at several servers
 
 	o     DurableOptions
 	seals secret.Seals
@@ -90,6 +91,8 @@ type Durable struct {
 	ended   bool
 
 	breaker *breaker.Breaker
+	lanes   [numLanes]lane
+	writing sync.WaitGroup // what is written in lanes
 	jobs    chan job
 	soon    chan struct{} // holds one where something is to be written soon
 	flushes chan chan struct{}
@@ -150,6 +153,7 @@ func (d *Durable) Begin() error {
 			return
 		}
 		d.shared, _ = d.back.(Shared)
+		d.parts, _ = d.back.(Sharded)
 		if d.Memory.Stats().Sessions == 0 { // else it is the memory that counts
 			d.remember()
 		}
@@ -162,8 +166,21 @@ func (d *Durable) Begin() error {
 // errClosed says that the store was closed before it was used.
 var errClosed = errors.New("the store is closed")
 
-// rests reports whether nobody is to wait for the backend.
-func (d *Durable) rests() bool { return d.Begin() != nil || d.breaker.Rests() }
+// at is where a session lies.
+func (d *Durable) at(s *Session) breaker.At {
+	return breaker.At{Shard: d.shard(Digest([]byte(s.digest))), Record: &s.health}
+}
+
+// shard is where a name lies; 0 where all lies together.
+func (d *Durable) shard(digest Digest) uint8 {
+	if d.parts == nil {
+		return 0
+	}
+	return d.parts.Shard(digest)
+}
+
+// rests reports whether nobody is to wait for the backend to tell of a session.
+func (d *Durable) rests(s *Session) bool { return d.Begin() != nil || d.breaker.Rests(d.at(s)) }
 
 // Acquire implements Store.
 func (d *Durable) Acquire(k Key) *Session { return d.acquireIn(d.breaker.Patience(), k) }
@@ -188,7 +205,7 @@ func (d *Durable) fetch(p *breaker.Patience, k Key, digest Digest) {
 		return
 	}
 	found := make(chan *Session, 1)
-	d.breaker.Within(p, "load", func(ctx context.Context) error {
+	d.breaker.Within(p, breaker.At{}, "load", func(ctx context.Context) error {
 		s, err := d.load(ctx, k, digest)
 		found <- s
 		return err
@@ -255,7 +272,7 @@ func (d *Durable) read(ctx context.Context, digest Digest) (*Session, error) {
 func (d *Durable) sought(ctx context.Context, digest Digest) *Session {
 	s, err := d.read(ctx, digest)
 	if err != nil {
-		d.breaker.Failed("load", err)
+		d.breaker.Failed(breaker.At{Shard: d.shard(digest)}, "load", err)
 	}
 	return s
 }
@@ -291,7 +308,7 @@ func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []block.State,
 }
 
 func (d *Durable) claimIn(p *breaker.Patience, s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool {
-	if d.rests() {
+	if d.rests(s) || !s.health.Due() {
 		return true
 	}
 	if d.shared != nil {
@@ -304,12 +321,12 @@ func (d *Durable) claimIn(p *breaker.Patience, s *Session, m Match, v *wire.View
 	s.Unlock()
 	j := job{record: d.record(s, snapshot), of: s, done: make(chan error, 1)}
 	s.claimed.Store(true)
-	d.do(p, "claim", j)
+	d.do(p, d.at(s), "claim", j)
 	return true
 }
 
 // do has something written at once, and waits for it as long as there is patience.
-func (d *Durable) do(p *breaker.Patience, what string, j job) {
+func (d *Durable) do(p *breaker.Patience, at breaker.At, what string, j job) {
 	begun := time.Now()
 	timer := time.NewTimer(p.Rest())
 	defer timer.Stop()
@@ -319,17 +336,17 @@ func (d *Durable) do(p *breaker.Patience, what string, j job) {
 	case <-d.done:
 		return
 	case <-timer.C:
-		d.breaker.Failed(what, context.DeadlineExceeded)
+		d.breaker.Failed(at, what, context.DeadlineExceeded)
 		return
 	}
 	select {
 	case err := <-j.done:
 		if err != nil {
-			d.breaker.Failed(what, err)
+			d.breaker.Failed(at, what, err)
 		}
 	case <-d.done:
 	case <-timer.C:
-		d.breaker.Failed(what, context.DeadlineExceeded)
+		d.breaker.Failed(at, what, context.DeadlineExceeded)
 	}
 }
 
@@ -376,7 +393,9 @@ func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool)
 	}
 	digest, ok, err = d.back.Named(ctx, [8]byte(b))
 	if err != nil {
-		d.breaker.Failed("load", err)
+		var begins Digest
+		copy(begins[:], b)
+		d.breaker.Failed(breaker.At{Shard: d.shard(begins)}, "load", err)
 		return digest, false
 	}
 	return digest, ok && digest != Digest{}
@@ -401,7 +420,7 @@ func (d *Durable) Delete(id string) *Session {
 	digest, ok := d.named(ctx, id)
 	if s == nil && ok {
 		if s = d.sought(ctx, digest); s == nil { // it cannot be read, and goes all the same
-			s = &Session{digest: string(digest[:]), id: id, runs: &d.runs}
+			s = &Session{digest: string(digest[:]), id: id, turn: newTurn(), runs: &d.runs}
 		}
 		s.gone.Store(true)
 	}
@@ -409,7 +428,17 @@ func (d *Durable) Delete(id string) *Session {
 		d.mu.Lock()
 		d.doomed[Digest([]byte(s.digest))] = struct{}{}
 		d.mu.Unlock()
-		d.do(d.breaker.Patience(), "delete", job{done: make(chan error, 1)})
+		at := breaker.At{Shard: d.shard(Digest([]byte(s.digest)))}
+		if d.shared == nil {
+			d.do(d.breaker.Patience(), at, "delete", job{done: make(chan error, 1)})
+			return s
+		}
+		d.breaker.Within(d.breaker.Patience(), at, "delete", func(context.Context) error {
+			l := &d.lanes[at.Shard]
+			l.mu.Lock()
+			defer d.leave(l)
+			return d.erase(at.Shard)
+		})
 	}
 	return s
 }

@@ -19,6 +19,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
@@ -34,36 +36,36 @@ func (d *Durable) write() {
 	for {
 		select {
 		case j := <-d.jobs:
-			d.at(j)
+			d.writeNow(j)
 		case <-d.soon:
 			if gathered == nil {
 				gathered = time.After(gather)
 			}
 		case <-gathered:
 			gathered = nil
-			d.flush(false)
+			d.flush(asDue)
 		case <-tick.C:
-			d.flush(false)
+			d.flush(asDue)
 		case done := <-d.flushes:
-			d.flush(false)
+			d.flush(everything)
 			close(done)
 		case <-d.stop:
 			for len(d.jobs) > 0 {
-				d.at(<-d.jobs)
+				d.writeNow(<-d.jobs)
 			}
-			d.flush(true)
+			d.flush(atLast)
 			return
 		}
 	}
 }
 
-// at writes at once what requests wait for: all of it together.
-func (d *Durable) at(j job) {
+// writeNow writes at once what requests wait for: all of it together.
+func (d *Durable) writeNow(j job) {
 	waiting := []job{j}
 	for len(d.jobs) > 0 && len(waiting) < batch {
 		waiting = append(waiting, <-d.jobs)
 	}
-	erased := d.erase() // before anything is written under the same keys
+	erased := d.erase(0) // before anything is written under the same keys
 	for len(waiting) > 0 {
 		if waiting[0].of == nil {
 			waiting[0].done <- erased
@@ -77,20 +79,30 @@ func (d *Durable) at(j job) {
 				records = append(records, waiting[n].record)
 			}
 		}
-		err := d.save(records)
+		errs := d.saveEach(records)
 		for _, w := range waiting[:n] {
+			var err error
+			if !w.of.deleted.Load() && len(errs) > 0 {
+				err, errs = errs[0], errs[1:]
+			}
+			if err == nil {
+				d.breaker.Took(d.at(w.of))
+			}
 			w.done <- err
 		}
 		waiting = waiting[n:]
 	}
 }
 
-// erase deletes what is doomed. What cannot be deleted now is tried again.
-func (d *Durable) erase() error {
+// erase deletes what is doomed at a shard. What cannot be deleted now is tried again.
+func (d *Durable) erase(shard uint8) error {
 	d.mu.Lock()
 	doomed := slices.Collect(maps.Keys(d.doomed))
 	d.mu.Unlock()
 	for _, digest := range doomed {
+		if d.shard(digest) != shard {
+			continue
+		}
 		if err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, digest) }); err != nil {
 			return err
 		}
@@ -131,43 +143,163 @@ func (d *Durable) save(records []Record) error {
 	return d.guarded(func(ctx context.Context) error { return d.back.Save(ctx, records) })
 }
 
+// saveEach saves records, all of them together if that goes well, else each by itself, and
+// returns what has come of each.
+func (d *Durable) saveEach(records []Record) []error {
+	errs := make([]error, len(records))
+	err := d.save(records)
+	if err == nil {
+		return errs
+	}
+	for i := range records {
+		if errs[i] = err; len(records) > 1 && !breaker.Slow(err) {
+			errs[i] = d.save(records[i : i+1])
+		}
+	}
+	return errs
+}
+
+// urgency is how a flush goes about it.
+type urgency int
+
+const (
+	asDue      urgency = iota // it leaves out records that failed a moment ago, and waits for no shard
+	everything                // it tries everything, and waits until that is over
+	atLast                    // the same, for the last time
+)
+
+// lane is where the sessions of one shard are written: shards do not wait for one another,
+// nor for a session that has failed by itself.
+type lane struct {
+	mu    sync.Mutex // held while something is written
+	again atomic.Bool
+}
+
+// The lanes behind those of the shards.
+const (
+	failingLane = breaker.Shards + iota // of sessions that have failed by themselves
+	ownLane                             // of the store's own record
+	numLanes
+)
+
+// inLane has something written in a lane. If that is busy, a flush that waits for no shard
+// leaves it out, and there is another one afterwards.
+func (d *Durable) inLane(l *lane, how urgency, f func()) {
+	if how == asDue {
+		l.again.Store(true)
+		if !l.mu.TryLock() {
+			return
+		}
+		l.again.Store(false)
+	}
+	d.writing.Go(func() {
+		if how != asDue {
+			l.mu.Lock()
+		}
+		defer d.leave(l)
+		f()
+	})
+}
+
+func (d *Durable) leave(l *lane) {
+	l.mu.Unlock()
+	if l.again.Swap(false) {
+		d.poke()
+	}
+}
+
 // flush writes what has changed, and what conversations have come to. Those who claim
 // something need not wait for all of it.
-func (d *Durable) flush(last bool) {
-	if err := d.erase(); err != nil {
-		d.breaker.Failed("delete", err)
+func (d *Durable) flush(how urgency) {
+	if d.shared == nil {
+		d.flushLane(0, d.changed(how)[0], how)
+		d.saveOwn(how == atLast)
+		return
 	}
-	for part := range slices.Chunk(d.changed(), batch) {
-		sessions := d.take(part)
-		err := d.saveAll(sessions)
-		d.mu.Lock()
-		if err != nil && !last { // they wait for better times
-			for digest, s := range d.saving {
-				if d.unsaved[digest] == nil {
-					d.unsaved[digest] = s
-				}
-			}
+	if how != asDue {
+		d.writing.Wait()
+		defer d.writing.Wait()
+	}
+	for lane, sessions := range d.changed(how) {
+		d.inLane(&d.lanes[lane], how, func() { d.flushLane(lane, sessions, how) })
+	}
+	if last := how == atLast; last || time.Since(d.own.exchanged) >= exchangeEvery*d.o.Interval {
+		d.own.exchanged = time.Now()
+		d.inLane(&d.lanes[ownLane], how, func() { d.saveOwn(last) })
+	}
+}
+
+// flushLane writes sessions of one lane. Where a whole part of them fails the others wait
+// for better times.
+func (d *Durable) flushLane(lane int, sessions []*Session, how urgency) {
+	if lane < breaker.Shards {
+		shard := uint8(lane) //nolint:gosec // it is less than 256
+		if err := d.erase(shard); err != nil {
+			d.breaker.Failed(breaker.At{Shard: shard}, "delete", err)
 		}
-		clear(d.saving)
-		d.mu.Unlock()
-		if err != nil {
-			d.breaker.Failed("save", err)
+	}
+	for part := range slices.Chunk(sessions, batch) {
+		var wrote []*Session
+		failed := 0
+		d.saveAll(d.take(part), func(s *Session, did bool, err error) {
+			d.saved(s, err, how)
+			switch {
+			case err != nil:
+				failed++
+				d.breaker.Failed(d.at(s), "save", err)
+			case did:
+				wrote = append(wrote, s)
+			}
+		})
+		for _, s := range wrote { // after those that failed, which are to blame if they fail again
+			d.breaker.Took(d.at(s))
+		}
+		if failed > 0 && len(wrote) == 0 {
 			d.thin()
 			return
 		}
-		for len(d.jobs) > 0 {
-			d.at(<-d.jobs)
+		for d.shared == nil && len(d.jobs) > 0 {
+			d.writeNow(<-d.jobs)
 		}
 	}
-	d.saveOwn(last)
 }
 
-// changed are the sessions that have changed, in the order in which they began: so those
-// that lie side by side in a file are written together.
-func (d *Durable) changed() []*Session {
+// saved notes what has come of writing a session.
+func (d *Durable) saved(s *Session, err error, how urgency) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.SortedFunc(maps.Values(d.unsaved), func(a, b *Session) int { return cmp.Compare(a.Number(), b.Number()) })
+	delete(d.saving, s.digest)
+	if err != nil && how != atLast && d.unsaved[s.digest] == nil { // it waits for better times
+		d.unsaved[s.digest] = s
+	}
+}
+
+// changed are the sessions that have changed, by lane: those that have failed least first,
+// and then in the order in which they began: so those that lie side by side in a file are
+// written together. The lane of a shard at which something is doomed is there, too.
+func (d *Durable) changed(how urgency) map[int][]*Session {
+	all := map[int][]*Session{}
+	d.mu.Lock()
+	for digest := range d.doomed {
+		all[int(d.shard(digest))] = nil
+	}
+	for digest, s := range d.unsaved {
+		if how == asDue && !s.health.Due() {
+			continue
+		}
+		lane := int(d.shard(Digest([]byte(digest))))
+		if d.shared != nil && s.health.Failures() > 0 {
+			lane = failingLane
+		}
+		all[lane] = append(all[lane], s)
+	}
+	d.mu.Unlock()
+	for _, sessions := range all {
+		slices.SortFunc(sessions, func(a, b *Session) int {
+			return cmp.Or(cmp.Compare(a.health.Failures(), b.health.Failures()), cmp.Compare(a.Number(), b.Number()))
+		})
+	}
+	return all
 }
 
 // take has sessions written now, but for those that it has turned out meanwhile are not to be.
@@ -213,30 +345,32 @@ func (d *Durable) thin() {
 	}
 }
 
-func (d *Durable) saveAll(sessions []*Session) error {
+// saveAll saves sessions, each if there is anything new in it, and tells what has come of each.
+func (d *Durable) saveAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
 	if d.shared != nil {
-		return d.publishAll(sessions)
+		d.publishAll(sessions, done)
+		return
 	}
-	records := make([]Record, 0, len(sessions))
+	records, of := make([]Record, 0, len(sessions)), make([]*Session, 0, len(sessions))
 	for _, s := range sessions {
 		if s.deleted.Load() {
+			done(s, false, nil)
 			continue
 		}
 		snapshot, _, same := d.draft(s)
 		if same {
+			done(s, false, nil)
 			continue
 		}
 		if snapshot == nil { // what was claimed was refused
-			if err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, Digest([]byte(s.digest))) }); err != nil {
-				return err
-			}
+			err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, Digest([]byte(s.digest))) })
+			done(s, err == nil, err)
 			continue
 		}
-		records = append(records, d.record(s, snapshot))
+		records, of = append(records, d.record(s, snapshot)), append(of, s)
 	}
-	err := d.save(records)
-	for i := range records {
+	for i, err := range d.saveEach(records) {
 		reuse.Recycle(records[i].Snapshot)
+		done(of[i], err == nil, err)
 	}
-	return err
 }

@@ -188,7 +188,7 @@ func (m *Memory) acquire(k Key, digest string) *Session {
 		s = nil
 	}
 	if s == nil {
-		s = &Session{digest: digest, id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, created: now, Unseen: now.Sub(m.stats.Since)}
+		s = &Session{digest: digest, turn: newTurn(), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, created: now, Unseen: now.Sub(m.stats.Since)}
 		m.sessions[digest] = s
 	}
 	s.outlives.Store(m.outlives)

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
@@ -28,13 +29,14 @@ import (
 const exchangeEvery = 10
 
 // own is what a durable store knows of the record that is its own, in which it keeps how
-// many requests conversations have run. Once the store writes, that goroutine has it.
+// many requests conversations have run. Once the store writes, its lane has it.
 type own struct {
+	health    breaker.Record
 	stale     atomic.Bool // it is to be written although nothing was counted
 	changes   uint64      // of what is remembered, when it was last written
 	version   Version     // of what was last read from a backend that is shared
 	tried     Version     // of what was last written there, as far as can be told
-	exchanged time.Time   // when that was
+	exchanged time.Time   // when that was; the goroutine that writes has it
 }
 
 // ownRecord makes the record. Only at the end of the process nothing is missing that
@@ -72,19 +74,16 @@ func (d *Durable) saveOwn(last bool) {
 	}
 	if err := d.save([]Record{r}); err != nil {
 		d.own.stale.Store(stale)
-		d.breaker.Failed("save", err)
+		d.breaker.Failed(breaker.At{Record: &d.own.health}, "save", err)
 		return
 	}
+	d.breaker.Took(breaker.At{Record: &d.own.health})
 	d.own.changes = changes
 	d.runs.Kept()
 }
 
 // exchange takes in what others have counted, and adds to that what was counted here.
 func (d *Durable) exchange(last bool) {
-	if !last && time.Since(d.own.exchanged) < exchangeEvery*d.o.Interval {
-		return
-	}
-	d.own.exchanged = time.Now()
 	err := d.guarded(func(ctx context.Context) error {
 		there, now, err := d.shared.Fetch(ctx, Digest{}, d.own.version)
 		for range attempts {
@@ -115,24 +114,29 @@ func (d *Durable) exchange(last bool) {
 		return nil // others are faster, and will be slower once
 	})
 	if err != nil {
-		d.breaker.Failed("save", err)
+		d.breaker.Failed(d.ownPlace(), "save", err)
 	}
+}
+
+// ownPlace is where the record lies.
+func (d *Durable) ownPlace() breaker.At {
+	return breaker.At{Shard: d.shard(Digest{}), Record: &d.own.health}
 }
 
 // remember reads the record when the store begins.
 func (d *Durable) remember() {
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
-	defer cancel()
 	var sealed []byte
-	var err error
-	if d.shared != nil {
-		d.own.exchanged = time.Now()
-		sealed, d.own.version, err = d.shared.Fetch(ctx, Digest{}, 0)
-	} else {
+	err := d.guarded(func(ctx context.Context) (err error) {
+		if d.shared != nil {
+			d.own.exchanged = time.Now()
+			sealed, d.own.version, err = d.shared.Fetch(ctx, Digest{}, 0)
+			return err
+		}
 		sealed, err = d.back.Load(ctx, Digest{})
-	}
+		return err
+	})
 	if err != nil {
-		d.breaker.Failed("load", err)
+		d.breaker.Failed(d.ownPlace(), "load", err)
 		return
 	}
 	if since := d.recall(sealed); !since.IsZero() && since.Before(d.Memory.stats.Since) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
@@ -30,56 +31,80 @@ func (d *Durable) Publish(s *Session) {
 	if d.Begin() != nil || d.shared == nil {
 		return
 	}
+	s.health.Changed()
 	d.note(s)
+	d.poke()
+}
+
+// poke has what has changed written soon.
+func (d *Durable) poke() {
 	select {
 	case d.soon <- struct{}{}:
 	default: // it is to be written already
 	}
 }
 
-// publishAll writes sessions together, each if there is anything new in it.
-func (d *Durable) publishAll(sessions []*Session) error {
+// publishAll writes sessions together, each if there is anything new in it, and tells what
+// has come of each.
+func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
 	var all []*exchange
 	var alone []*Session // what is with the backend at the moment, or others were faster to write
 	for _, s := range sessions {
 		if s.deleted.Load() {
+			done(s, false, nil)
 			continue
 		}
-		if !s.turn.TryLock() {
+		if !s.turn.tryLock() {
 			alone = append(alone, s)
 			continue
 		}
 		x := d.news(s)
 		if x == nil {
-			s.turn.Unlock()
+			s.turn.unlock()
+			done(s, false, nil)
 			continue
 		}
 		all = append(all, x)
 	}
-	err := d.swapAll(all)
+	d.swapAll(all)
+	var lost error // as one of them says, the shard answers nobody
 	for _, x := range all {
-		if !x.won && x.Err == nil {
+		reuse.Recycle(x.Snapshot)
+		x.of.turn.unlock()
+		switch {
+		case x.Err != nil:
+			if breaker.Slow(x.Err) {
+				lost = x.Err
+			}
+			done(x.of, false, x.Err)
+		case x.won:
+			done(x.of, true, nil)
+		default:
 			alone = append(alone, x.of)
 		}
-		reuse.Recycle(x.Snapshot)
-		x.of.turn.Unlock()
 	}
 	for _, s := range alone {
+		err := lost
 		if err == nil {
 			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
 		}
-		if errors.Is(err, errContended) {
+		if errors.Is(err, errContended) { // the backend is well, and the others will be slower once
 			err = nil
 		}
+		if breaker.Slow(err) {
+			lost = err
+		}
+		done(s, err == nil, err)
 	}
-	return err
 }
 
 // publish writes a session, if there is anything new in it. What others have written
 // since it was read is merged with it.
 func (d *Durable) publish(ctx context.Context, s *Session) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	if err := s.turn.lock(ctx); err != nil {
+		return err
+	}
+	defer s.turn.unlock()
 	for range attempts {
 		x := d.news(s)
 		if x == nil {
@@ -148,18 +173,17 @@ func (d *Durable) swap(ctx context.Context, x *exchange) error {
 	return d.came(x)
 }
 
-// swapAll does so with several sessions. Connections break one by one: what was lost with
-// them is sent again, unless it has taken long.
-func (d *Durable) swapAll(all []*exchange) (err error) {
+// swapAll does so with several sessions. Connections break one by one: exchanges that were
+// lost with them are sent again, unless they have taken long.
+func (d *Durable) swapAll(all []*exchange) {
 	begun, left := time.Now(), slices.Clone(all)
 	for try := 0; len(left) > 0 && try < attempts && time.Since(begun) < rest; try++ {
-		err = d.swapOnce(left)
-		left = slices.DeleteFunc(left, func(x *exchange) bool { return x.Err == nil })
+		d.swapOnce(left)
+		left = slices.DeleteFunc(left, func(x *exchange) bool { return !breaker.Slow(x.Err) })
 	}
-	return err
 }
 
-func (d *Durable) swapOnce(all []*exchange) (err error) {
+func (d *Durable) swapOnce(all []*exchange) {
 	swaps := make([]*Swap, len(all))
 	for i, x := range all {
 		x.Err = nil
@@ -173,11 +197,8 @@ func (d *Durable) swapOnce(all []*exchange) (err error) {
 		if lost != nil {
 			x.Err = lost
 		}
-		if e := recovered(func() error { return d.came(x) }); e != nil {
-			err = e
-		}
+		x.Err = recovered(func() error { return d.came(x) })
 	}
-	return err
 }
 
 // came has a session be what has come of an exchange.
@@ -192,6 +213,9 @@ func (d *Durable) came(x *exchange) error {
 		return nil
 	}
 	x.won, s.told = true, x.Answers
+	if len(x.Unfound) > 0 {
+		s.told = slices.DeleteFunc(slices.Clone(x.Answers), func(a Digest) bool { return slices.Contains(x.Unfound, a) })
+	}
 	s.version.Store(uint64(x.Next))
 	if x.sum != 0 {
 		s.Lock()

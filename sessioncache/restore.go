@@ -34,7 +34,7 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 		return nil, ErrNewer
 	}
 	r := snapshotReader{Reader: packed.Reader{In: snapshot[1:]}, form: snapshot[0]}
-	s := &Session{digest: string(d[:]), id: publicID(string(d[:]))}
+	s := &Session{digest: string(d[:]), id: publicID(string(d[:])), turn: newTurn()}
 	s.outlives.Store(true)
 	copy(s.tenant[:], r.Take(len(s.tenant)))
 	s.upstream = r.Text()

@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
@@ -56,9 +58,10 @@ type Session struct {
 	packed   atomic.Pointer[pack] // nil while somebody uses it
 	// turn is held by who exchanges the session with a shared backend, before the
 	// session's own lock. It guards told, and who writes version has it.
-	turn     sync.Mutex
-	version  atomic.Uint64 // what the backend held at the last exchange, a Version
-	told     []Digest      // the answers that it was last given
+	turn     turn
+	version  atomic.Uint64  // what the backend held at the last exchange, a Version
+	health   breaker.Record // how the backend takes it
+	told     []Digest       // the answers that it was last given
 	created  time.Time
 	lineages []*Lineage // most recently used first
 	next     int
@@ -81,6 +84,31 @@ type Session struct {
 	// Owned by the store, under its lock.
 	node
 }
+
+// turn is a lock that is waited for as long as a context lasts.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) lock(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) tryLock() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t turn) unlock() { <-t }
 
 // Lifetime is a choice between the two lifetimes of an upstream's cache.
 type Lifetime uint8

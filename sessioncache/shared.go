@@ -55,6 +55,9 @@ type Swap struct {
 	Now   Version
 	Other []byte
 	Err   error
+	// Unfound are those of the answers by which the session cannot be found yet: they lie
+	// at a server that is lost.
+	Unfound []Digest
 }
 
 // Watcher is a [Shared] backend that is told what other processes change.
@@ -64,6 +67,14 @@ type Watcher interface {
 	// was told: of a change it may hear a moment after it was made. It asks nobody.
 	// False if the backend cannot tell.
 	Unchanged(d Digest, have Version) bool
+}
+
+// Sharded is a [Shared] backend that lies at several servers: any of them may be lost, and
+// sessions at the others are shared as before.
+type Sharded interface {
+	Shared
+	// Shard returns a number for the server that keeps a session now. It asks no server.
+	Shard(d Digest) uint8
 }
 
 // Version names what a [Shared] backend keeps of a session at some time. Versions are
@@ -122,7 +133,7 @@ func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 			d.letGo(s)
 			return d.acquire(k, s.digest)
 		}
-		if !s.misses(k.Request) || p.Rest() <= least || d.rests() {
+		if !s.misses(k.Request) || p.Rest() <= least || d.rests(s) {
 			return s
 		}
 		p.Pause(gather)
@@ -146,7 +157,7 @@ func (d *Durable) refreshIn(p *breaker.Patience, s *Session, answer Digest) (of 
 		return s.digest
 	}
 	elsewhere := make(chan Digest, 1)
-	d.breaker.Within(p, "load", func(ctx context.Context) error {
+	d.breaker.Within(p, d.at(s), "load", func(ctx context.Context) error {
 		of, err := d.refresh(ctx, s, answer)
 		if err == nil && string(of[:]) != s.digest {
 			elsewhere <- of
@@ -162,10 +173,12 @@ func (d *Durable) refreshIn(p *breaker.Patience, s *Session, answer Digest) (of 
 }
 
 func (d *Durable) refresh(ctx context.Context, s *Session, answer Digest) (of Digest, err error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
 	of = Digest([]byte(s.digest))
-	if d.rests() { // others have waited in vain meanwhile
+	if err := s.turn.lock(ctx); err != nil {
+		return of, err
+	}
+	defer s.turn.unlock()
+	if d.rests(s) { // others have waited in vain meanwhile
 		return of, nil
 	}
 	var sealed []byte
@@ -227,9 +240,11 @@ func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.
 	inCommon := m.Common
 	lost := make(chan bool, 1)
 	var request breaker.Loan // the request's memory goes to others once it is over
-	d.breaker.Within(p, "claim", func(ctx context.Context) error {
-		s.turn.Lock()
-		defer s.turn.Unlock()
+	d.breaker.Within(p, d.at(s), "claim", func(ctx context.Context) error {
+		if err := s.turn.lock(ctx); err != nil {
+			return err
+		}
+		defer s.turn.unlock()
 		for range attempts {
 			var l *Lineage
 			var snapshot []byte
@@ -246,6 +261,7 @@ func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.
 				return err
 			}
 			if x.won {
+				d.breaker.Took(d.at(s))
 				s.Lock()
 				defer s.Unlock()
 				s.keepClaim(l)
@@ -282,7 +298,7 @@ func (d *Durable) Owns(s *Session, lineage int) bool {
 	if d.Begin() != nil || d.shared == nil {
 		return true
 	}
-	d.breaker.Within(d.breaker.Patience(), "load", func(ctx context.Context) error {
+	d.breaker.Within(d.breaker.Patience(), d.at(s), "load", func(ctx context.Context) error {
 		_, err := d.refresh(ctx, s, Digest{})
 		return err
 	})

@@ -12,9 +12,10 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package breaker bounds how long requests wait for what may be slow, or down: each of
-// them no longer than a budget, all of its waits together, and none for a while after a
-// failure.
+// Package breaker bounds how long requests wait for a store that may be slow, or down: each
+// request no longer than a budget, all of its waits together, and none for a while after a
+// shard of the store was slow. An error that comes at once keeps nobody waiting: it belongs
+// to one record, which is then tried less and less often.
 package breaker
 
 import (
@@ -30,7 +31,7 @@ import (
 type Breaker struct {
 	budget, rest time.Duration
 	failed       func(what string, err error)
-	tired        atomic.Int64 // until when nobody waits, in Unix nanoseconds
+	shards       [Shards]shard
 
 	// Operations run in goroutines that have run others before: the stacks of those have
 	// grown, which costs more than a short operation itself.
@@ -51,23 +52,18 @@ const mostIdle = 32
 // ErrPanicked is what an operation that panics is taken to have failed with.
 var ErrPanicked = errors.New("recovered from a panic")
 
+// ErrUnavailable is what an operation has failed with where its shard takes nothing at the
+// moment: there is no connection, say. It counts like an operation that has run out of time.
+var ErrUnavailable = errors.New("unavailable")
+
 // New makes a breaker: an operation that takes longer than the budget has failed, and for
-// the time of rest after a failure nobody waits. Failed is told of each.
+// the time of rest after it nobody waits for its shard. Failed is told of each failure.
 func New(budget, rest time.Duration, failed func(what string, err error)) *Breaker {
 	return &Breaker{budget: budget, rest: rest, failed: failed, work: make(chan work), end: make(chan struct{})}
 }
 
 // Close lets go of what the breaker holds. It may be used afterwards.
 func (b *Breaker) Close() { b.once.Do(func() { close(b.end) }) }
-
-// Failed notes a failure.
-func (b *Breaker) Failed(what string, err error) {
-	b.tired.Store(time.Now().Add(b.rest).UnixNano())
-	b.failed(what, err)
-}
-
-// Rests reports whether nobody is to wait.
-func (b *Breaker) Rests() bool { return time.Now().UnixNano() < b.tired.Load() }
 
 // Patience is how long somebody may still wait.
 type Patience struct{ left atomic.Int64 }
@@ -113,11 +109,11 @@ func (p *Patience) wait(o *operation) {
 
 // Within does something. Who runs out of patience does not wait for the end of it; what
 // takes longer than the budget has failed.
-func (b *Breaker) Within(p *Patience, what string, f func(context.Context) error) {
-	if b.Rests() {
+func (b *Breaker) Within(p *Patience, at At, what string, f func(context.Context) error) {
+	if b.Rests(at) {
 		return
 	}
-	w := work{b.begin(what), f}
+	w := work{b.begin(at, what), f}
 	select {
 	case b.work <- w:
 	default:
@@ -149,6 +145,7 @@ func (b *Breaker) serve(w work) {
 // is no context of the library's with a timer and two further functions around it.
 type operation struct {
 	of       *Breaker
+	at       At
 	what     string
 	deadline time.Time
 	timer    *time.Timer
@@ -165,8 +162,8 @@ const (
 
 var _ context.Context = (*operation)(nil)
 
-func (b *Breaker) begin(what string) *operation {
-	o := &operation{of: b, what: what, deadline: time.Now().Add(b.budget), over: make(chan struct{})}
+func (b *Breaker) begin(at At, what string) *operation {
+	o := &operation{of: b, at: at, what: what, deadline: time.Now().Add(b.budget), over: make(chan struct{})}
 	o.timer = time.AfterFunc(b.budget, o.expire)
 	return o
 }
@@ -183,7 +180,7 @@ func (o *operation) run(f func(context.Context) error) {
 		}
 		defer close(o.over)
 		if err != nil {
-			o.of.Failed(o.what, err)
+			o.of.Failed(o.at, o.what, err)
 		}
 	}()
 	err = f(o)
@@ -192,7 +189,7 @@ func (o *operation) run(f func(context.Context) error) {
 func (o *operation) expire() {
 	if o.state.CompareAndSwap(running, late) {
 		defer close(o.over)
-		o.of.Failed(o.what, context.DeadlineExceeded)
+		o.of.Failed(o.at, o.what, context.DeadlineExceeded)
 	}
 }
 

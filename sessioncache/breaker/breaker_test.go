@@ -17,6 +17,7 @@ package breaker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -40,36 +41,47 @@ func use(t *testing.T, f func(b *Breaker, told *told)) {
 	})
 }
 
-// What fails, panics or takes too long has nobody wait for a while, and what comes after
-// its time does not count once more.
+// An operation that takes too long, or finds nobody there, has nobody wait for a while, and
+// counts once, however late it ends. One that fails at once keeps nobody from asking.
 func TestFailures(t *testing.T) {
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {
 		does   func(context.Context) error
 		why    error
 		waited time.Duration
+		rests  bool
 	}{
-		"fails":    {func(context.Context) error { return boom }, boom, 0},
-		"panics":   {func(context.Context) error { panic("boom") }, ErrPanicked, 0},
-		"stops":    {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded, budget},
-		"too late": {func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded, budget},
+		"fails":        {func(context.Context) error { return boom }, boom, 0, false},
+		"panics":       {func(context.Context) error { panic("boom") }, ErrPanicked, 0, false},
+		"is not there": {func(context.Context) error { return fmt.Errorf("dial: %w", ErrUnavailable) }, ErrUnavailable, 0, true},
+		"stops":        {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded, budget, true},
+		"too late":     {func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded, budget, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			use(t, func(b *Breaker, failures *told) {
 				begun := time.Now()
-				b.Within(b.Patience(), "do", c.does)
-				if waited := time.Since(begun); waited != c.waited || !b.Rests() {
-					t.Errorf("it waits %s, rests: %t", waited, b.Rests())
+				b.Within(b.Patience(), At{}, "do", c.does)
+				if waited := time.Since(begun); waited != c.waited || b.Rests(At{}) != c.rests {
+					t.Errorf("it waits %s, want %s; rests: %t, want %t", waited, c.waited, b.Rests(At{}), c.rests)
 				}
-				b.Within(b.Patience(), "do", func(context.Context) error { t.Error("it is asked while it rests"); return nil })
+				asked := false
+				b.Within(b.Patience(), At{}, "do", func(context.Context) error { asked = true; return nil })
+				if asked == c.rests {
+					t.Errorf("asked: %t, while it rests: %t", asked, c.rests)
+				}
+				asked = false
+				b.Within(b.Patience(), At{Shard: 1}, "do", func(context.Context) error { asked = true; return nil })
+				if !asked {
+					t.Error("another shard is not asked")
+				}
 				time.Sleep(rest)
 				if len(*failures) != 1 || !errors.Is((*failures)[0], c.why) {
 					t.Errorf("failures: %v", *failures)
 				}
 				did := false
-				b.Within(b.Patience(), "do", func(context.Context) error { did = true; return nil })
-				if !did || b.Rests() {
-					t.Errorf("done: %t, rests: %t", did, b.Rests())
+				b.Within(b.Patience(), At{}, "do", func(context.Context) error { did = true; return nil })
+				if !did || b.Rests(At{}) {
+					t.Errorf("done: %t, rests: %t", did, b.Rests(At{}))
 				}
 			})
 		})
@@ -80,7 +92,7 @@ func TestFailures(t *testing.T) {
 func TestContextsEnd(t *testing.T) {
 	use(t, func(b *Breaker, _ *told) {
 		var inner, late context.Context
-		b.Within(b.Patience(), "do", func(ctx context.Context) error {
+		b.Within(b.Patience(), At{}, "do", func(ctx context.Context) error {
 			var cancel context.CancelFunc
 			inner, cancel = context.WithCancel(ctx)
 			context.AfterFunc(inner, cancel)
@@ -89,7 +101,7 @@ func TestContextsEnd(t *testing.T) {
 			}
 			return nil
 		})
-		b.Within(b.Patience(), "do", func(ctx context.Context) error { late = ctx; <-ctx.Done(); return nil })
+		b.Within(b.Patience(), At{}, "do", func(ctx context.Context) error { late = ctx; <-ctx.Done(); return nil })
 		synctest.Wait()
 		if !errors.Is(inner.Err(), context.Canceled) || !errors.Is(late.Err(), context.DeadlineExceeded) {
 			t.Errorf("%v, %v", inner.Err(), late.Err())
@@ -106,7 +118,7 @@ func TestSideBySide(t *testing.T) {
 		for range 3 * mostIdle {
 			go func() {
 				begun := time.Now()
-				b.Within(b.Patience(), "do", func(context.Context) error { time.Sleep(budget / 2); return nil })
+				b.Within(b.Patience(), At{}, "do", func(context.Context) error { time.Sleep(budget / 2); return nil })
 				done <- time.Since(begun)
 			}()
 		}

@@ -29,6 +29,8 @@ import (
 	"sync"
 	"time"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -193,10 +195,14 @@ func (d *Disk) Named(_ context.Context, begins [8]byte) (sessioncache.Digest, bo
 func (d *Disk) Save(ctx context.Context, records []sessioncache.Record) error {
 	d.turn.Lock()
 	defer d.turn.Unlock()
-	if err := d.save(ctx, records); err != nil {
-		return fmt.Errorf("sessions: %w", d.mend(err))
+	err := d.save(ctx, records)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if code(err) == sqlite3.SQLITE_TOOBIG { // any other is one of the file
+		return fmt.Errorf("sessions: %w", err)
+	}
+	return fmt.Errorf("sessions: %w: %w", sessioncache.ErrUnavailable, d.mend(err))
 }
 
 func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {

@@ -95,7 +95,13 @@ func (v *Valkey) swap(ctx context.Context, swaps []*sessioncache.Swap, have func
 	results := c.DoMulti(ctx, commands...)
 	for i := range all {
 		w := &all[i]
-		w.s.Other, w.s.Now, w.s.Err = w.came(ctx, results[w.from:w.to])
+		w.s.Unfound = nil
+		if w.s.Other, w.s.Now, w.s.Err = w.came(ctx, results[w.from:w.to]); w.s.Err != nil {
+			v.watch.read(beginning(w.s.Digest), 0)
+		}
+	}
+	if v.shards.of.Load() != nil {
+		v.foundApart(ctx, c, all)
 	}
 }
 
@@ -107,6 +113,7 @@ type swapping struct {
 	have  string
 	ttl   int64
 	known []sessioncache.Digest // answers that need not be written
+	lost  bool                  // the server has lost these, too
 
 	key, staged string // staged is empty where the script writes the session itself
 	value       []byte
@@ -127,6 +134,9 @@ func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 	keys, args := w.call()
 	commands = append(commands, w.c.B().Evalsha().Sha1(swapSum).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	w.v.watch.writes(name)
+	if w.v.shards.of.Load() != nil { // the answers may lie elsewhere
+		return commands
+	}
 	return w.found(commands, false)
 }
 
@@ -153,7 +163,7 @@ func (w *swapping) found(commands []valkey.Completed, known bool) []valkey.Compl
 func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (other []byte, now sessioncache.Version, err error) {
 	if w.staged != "" {
 		if err := results[0].Error(); err != nil {
-			return nil, 0, fmt.Errorf("valkey: %w", err)
+			return nil, 0, failed(err)
 		}
 		results = results[1:]
 	}
@@ -164,29 +174,33 @@ func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (oth
 	}
 	said, err := swapped.ToMessage()
 	if err != nil {
-		return nil, 0, fmt.Errorf("valkey: %w", err)
+		return nil, 0, failed(err)
 	}
 	reuse.Recycle(w.value) // it was written, and is not written again
 	if said.IsString() {
 		other, err := said.AsBytes()
 		if err != nil {
-			return nil, 0, fmt.Errorf("valkey: %w", err)
+			return nil, 0, failed(err)
 		}
 		e := unpack(other)
 		return e.snapshot, e.version, nil
 	}
 	before, err := said.AsInt64()
 	if err != nil {
-		return nil, 0, fmt.Errorf("valkey: %w", err)
+		return nil, 0, failed(err)
 	}
 	w.v.watch.wrote(beginning(w.s.Digest), w.s.Next)
 	results = results[1:]
-	if before == 0 && len(w.known) > 0 { // the server has lost the others, too
+	w.lost = before == 0
+	if w.lost && len(w.known) > 0 && w.v.shards.of.Load() == nil {
 		results = append(results, w.c.DoMulti(ctx, w.found(nil, true)...)...)
 	}
 	for _, res := range results {
-		if err := res.Error(); err != nil {
-			return nil, 0, fmt.Errorf("valkey: %w", err)
+		err := res.Error()
+		if err != nil && told(err) { // the session is there all the same
+			w.s.Unfound = w.s.Answers
+		} else if err != nil {
+			return nil, 0, failed(err)
 		}
 	}
 	return nil, w.s.Next, nil

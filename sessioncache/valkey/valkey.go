@@ -73,12 +73,16 @@ type Valkey struct {
 	ttl     atomic.Int64
 	client  atomic.Pointer[valkey.Client] // nil while there was no connection yet
 	watch   watch
+	shards  shards
 	reached chan struct{} // closed once there was one
 	end     context.CancelFunc
 	done    sync.WaitGroup
 }
 
-var _ sessioncache.Watcher = (*Valkey)(nil)
+var (
+	_ sessioncache.Watcher = (*Valkey)(nil)
+	_ sessioncache.Sharded = (*Valkey)(nil)
+)
 
 // ErrUnreached says that there has been no connection yet.
 var ErrUnreached = errors.New("no connection yet")
@@ -89,8 +93,9 @@ const (
 	unresponsive = 3 * time.Second
 	// retry is how long after a failure the next connection is tried.
 	retry = time.Second
-	// restore is how often the secret is put back.
-	restore = 10 * time.Second
+	// restore is after how many of these the secret is put back, and a cluster is asked
+	// where its slots are.
+	restore = 10
 	buffer  = 64 << 10
 )
 
@@ -147,7 +152,7 @@ func connect(o *Options, told func([]valkey.ValkeyMessage)) (c valkey.Client, te
 	return c, told != nil, nil
 }
 
-// attend connects, be it late, and sees that the secret is there.
+// attend connects, be it late, sees that the secret is there, and where a cluster has it all.
 func (v *Valkey) attend(ctx context.Context) {
 	told := false
 	for {
@@ -155,6 +160,7 @@ func (v *Valkey) attend(ctx context.Context) {
 		if err == nil {
 			v.watch.on.Store(tells)
 			v.client.Store(&c)
+			v.look(ctx)
 			close(v.reached)
 			break
 		}
@@ -169,20 +175,47 @@ func (v *Valkey) attend(ctx context.Context) {
 	if told {
 		v.o.Log("the server is reached", nil)
 	}
-	if v.o.Secret == (secret.Key{}) {
+	if v.o.Secret == (secret.Key{}) && !v.o.Cluster {
 		return
 	}
 	told = false
-	for {
-		client := *v.client.Load()
-		if there, err := agree(ctx, client, v.o.Prefix, v.o.Secret); err == nil && there != v.o.Secret && !told {
-			told = true
-			v.o.Log("another secret is at the server: sessions are not shared with those who have it, until this configuration is loaded anew", nil)
+	client := *v.client.Load()
+	for i := 0; ; i++ {
+		if v.o.Cluster {
+			v.shards.try(ctx, client)
 		}
-		if !pause(ctx, restore) {
+		if i%restore == 0 {
+			v.look(ctx)
+			told = v.putBack(ctx, client, told)
+		}
+		if !pause(ctx, retry) {
 			return
 		}
 	}
+}
+
+// look asks a cluster where its slots are.
+func (v *Valkey) look(ctx context.Context) {
+	if !v.o.Cluster {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, retry)
+	defer cancel()
+	v.shards.lookAround(ctx, *v.client.Load())
+}
+
+// putBack sees that the secret is at the server, and tells once if it is another one.
+func (v *Valkey) putBack(ctx context.Context, c valkey.Client, told bool) bool {
+	if v.o.Secret == (secret.Key{}) {
+		return told
+	}
+	ctx, cancel := context.WithTimeout(ctx, retry)
+	defer cancel()
+	if there, err := agree(ctx, c, v.o.Prefix, v.o.Secret); err == nil && there != v.o.Secret && !told {
+		told = true
+		v.o.Log("another secret is at the server: sessions are not shared with those who have it, until this configuration is loaded anew", nil)
+	}
+	return told
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
@@ -252,7 +285,7 @@ func beginning(d sessioncache.Digest) [8]byte { return [8]byte(d[:8]) }
 func (v *Valkey) use() (valkey.Client, error) {
 	c := v.client.Load()
 	if c == nil {
-		return nil, fmt.Errorf("valkey: %w", ErrUnreached)
+		return nil, failed(ErrUnreached)
 	}
 	return *c, nil
 }
@@ -266,7 +299,7 @@ func (v *Valkey) part(c valkey.Client, begins [8]byte, last int64) valkey.Comple
 func (v *Valkey) get(ctx context.Context, c valkey.Client, begins [8]byte, last int64) ([]byte, error) {
 	all, err := c.Do(ctx, v.part(c, begins, last)).AsBytes()
 	if err != nil {
-		return nil, fmt.Errorf("valkey: %w", err)
+		return nil, failed(err)
 	}
 	return all, nil
 }
@@ -288,6 +321,7 @@ func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessionc
 	}
 	all, err := v.get(ctx, c, beginning(d), -1)
 	if err != nil || len(all) == 0 {
+		v.watch.read(beginning(d), 0)
 		return nil, 0, err
 	}
 	e := unpack(all)
@@ -314,6 +348,9 @@ func (v *Valkey) Seek(ctx context.Context, answer, d sessioncache.Digest, have s
 	if err != nil {
 		return d, nil, 0, err
 	}
+	if v.shards.of.Load() != nil {
+		return v.seekApart(ctx, c, answer, d, have)
+	}
 	last := int64(-1)
 	if have != 0 {
 		last = versionSize - 1
@@ -322,11 +359,13 @@ func (v *Valkey) Seek(ctx context.Context, answer, d sessioncache.Digest, have s
 	results := c.DoMulti(ctx, c.B().Get().Key(v.answer(answer)).Build(), v.part(c, beginning(d), last))
 	of, ok, err := v.given(ctx, c, answer, results[0])
 	if err != nil || ok && of != d {
+		v.watch.read(beginning(d), 0)
 		return of, nil, 0, err
 	}
 	all, err := results[1].AsBytes()
 	if err != nil {
-		return d, nil, 0, fmt.Errorf("valkey: %w", err)
+		v.watch.read(beginning(d), 0)
+		return d, nil, 0, failed(err)
 	}
 	e := unpack(all)
 	if have != 0 && e.version != have && e.version != 0 {
@@ -353,7 +392,7 @@ func (v *Valkey) given(ctx context.Context, c valkey.Client, answer sessioncache
 		return d, false, nil
 	}
 	if err != nil {
-		return d, false, fmt.Errorf("valkey: %w", err)
+		return d, false, failed(err)
 	}
 	copy(d[:], b)
 	e, err := v.begun(ctx, c, beginning(d))

@@ -25,9 +25,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
+// mostWatched bounds the sessions that a watch knows. Beyond it any of them is forgotten,
+// which costs a question to the server.
+const mostWatched = 1 << 17
+
 // watch knows which sessions are at the server as this process has last seen them. The
-// server says who changes one, or that it tells no more, and forgets it with that: so
-// there are no more of them than it watches for us.
+// server says which of them somebody changes, or that it tells no more, and forgets it with
+// that. A session that is not at the server is not known here either.
 type watch struct {
 	prefix string
 	on     atomic.Bool // the server tells
@@ -58,16 +62,28 @@ func (w *watch) set(b [8]byte, v sessioncache.Version) {
 	if w.versions == nil {
 		w.versions = map[[8]byte]sessioncache.Version{}
 	}
+	if _, known := w.versions[b]; !known && len(w.versions) >= mostWatched {
+		for other := range w.versions {
+			delete(w.versions, other)
+			break
+		}
+	}
 	w.versions[b] = v
 }
 
-// read notes which version was read, unless another one was written meanwhile.
+// read notes which version was read, unless another one was written meanwhile; 0 where
+// there is none, or it could not be read.
 func (w *watch) read(b [8]byte, v sessioncache.Version) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if had, ok := w.versions[b]; ok && had == 0 {
-		w.versions[b] = v
+	if had, ok := w.versions[b]; !ok || had != 0 {
+		return
 	}
+	if v == 0 {
+		delete(w.versions, b)
+		return
+	}
+	w.versions[b] = v
 }
 
 // wrote notes which version was written, and read back.

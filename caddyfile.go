@@ -48,7 +48,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 }
 
 // parseHandler sets up the handler from its directive, which is ordered before
-// reverse_proxy. Every option may be left out. Syntax:
+// invoke, handle and route. Every option may be left out. Syntax:
 //
 //	llm_cache [<matcher>] {
 //		upstream [<preset>] { … }, see upstream.Upstream
@@ -232,7 +232,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 }
 
 // parseDashboard sets up the live page from its directive, which is ordered before
-// llm_cache. Syntax:
+// reverse_proxy. Syntax:
 //
 //	llm_cache_dashboard [<matcher>]
 func parseDashboard(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {

@@ -53,13 +53,15 @@ func init() {
 	caddycmd.RegisterCommand(command.Command())
 
 	httpcaddyfile.RegisterGlobalOption("llm_cache", parseApp)
-	// In this order before reverse_proxy.
+	// The page answers, as reverse_proxy does: what refuses strangers goes before both.
 	httpcaddyfile.RegisterHandlerDirective("llm_cache_dashboard", parseDashboard)
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_dashboard", httpcaddyfile.Before, "reverse_proxy")
+	// Before invoke, handle and route, in any of which reverse_proxy may stand, and behind
+	// everything that Caddy does to a request before it is routed.
 	httpcaddyfile.RegisterHandlerDirective("llm_cache_origin", parseOrigin)
-	httpcaddyfile.RegisterDirectiveOrder("llm_cache_origin", httpcaddyfile.Before, "reverse_proxy")
+	httpcaddyfile.RegisterDirectiveOrder("llm_cache_origin", httpcaddyfile.Before, "invoke")
 	httpcaddyfile.RegisterHandlerDirective("llm_cache", parseHandler)
-	httpcaddyfile.RegisterDirectiveOrder("llm_cache", httpcaddyfile.Before, "reverse_proxy")
+	httpcaddyfile.RegisterDirectiveOrder("llm_cache", httpcaddyfile.Before, "invoke")
 }
 
 // Interface guards

@@ -18,15 +18,19 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // clients examines the settings of those clients that have any.
@@ -35,11 +39,30 @@ func (e *exam) clients(ctx context.Context) {
 	e.codex(ctx)
 	e.opencode(ctx)
 	e.gemini(ctx)
+	for _, name := range [...]string{"OPENAI_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL"} {
+		e.told = e.told || e.Getenv(name) != ""
+	}
+	if !e.told {
+		e.note("clients", "no client on this machine goes through llm_cache: ANTHROPIC_BASE_URL and GOOGLE_GEMINI_BASE_URL are not set, and the settings of Claude Code, Codex and opencode name no base URL. Set one to the address of a site, or start the client by caddy llm-cache wrap claude.")
+	}
+}
+
+// away notes a base URL at this machine where no site of the configuration listens.
+func (e *exam) away(about, name, value string, u *url.URL) {
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]), 10, 16)
+	ip := net.ParseIP(u.Hostname())
+	if err != nil || len(e.listen) == 0 || u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return
+	}
+	if !slices.ContainsFunc(e.listen, func(a caddy.NetworkAddress) bool { return uint64(a.StartPort) <= port && port <= uint64(a.EndPort) }) {
+		e.note(about, "%s is %s, and no site of the configuration listens there.", name, value)
+	}
 }
 
 // baseURL examines a base URL and reports whether it is worth asking. The client
 // itself adds a path to it; versioned tells that the URL has to bring the version.
 func (e *exam) baseURL(about, name, value, version string, versioned bool) bool {
+	e.told = true
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		e.find(about, "%s is %q, which is no URL. It begins with http:// or https://.", name, value)
@@ -63,6 +86,7 @@ func (e *exam) baseURL(about, name, value, version string, versioned bool) bool 
 			return false
 		}
 	}
+	e.away(about, name, value, u)
 	e.proxied(about, u)
 	return true
 }

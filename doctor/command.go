@@ -38,12 +38,14 @@ func Command() *cobra.Command {
 Examines a configuration (where llm_cache stands and what is behind it, timeouts
 and sizes, the audit store), the upstreams and the base URLs of the clients
 (whether they answer, certificates, keys, the clock), and the settings of Claude
-Code, Codex, opencode and Gemini CLI in the environment and in the home folder.
+Code, Codex, opencode and Gemini CLI in the environment and in the home folder:
+whether any of them goes through a site.
 
 Upstreams are asked without a credential, base URLs with the one that the client
 itself would send. No model is asked, and nothing is changed.
 
-The command fails if it finds anything.
+The command fails if it finds anything. Lines that begin with a dot are notes, of
+what may be meant so.
 `,
 		Args: cobra.NoArgs,
 		RunE: subcommand.Run(run),
@@ -82,8 +84,8 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	} else {
 		err = Write(cmd.OutOrStdout(), looked, findings)
 	}
-	if err == nil && len(findings) > 0 {
-		err = fmt.Errorf("doctor: %d found", len(findings))
+	if n := faults(findings); err == nil && n > 0 {
+		err = fmt.Errorf("doctor: %d found", n)
 	}
 	return err
 }

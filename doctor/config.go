@@ -16,31 +16,25 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/routes"
 )
-
-// terminal are the handlers that answer: what stands behind them in a route that
-// takes all requests is never reached.
-var terminal = map[string]bool{"reverse_proxy": true, "static_response": true, "file_server": true, "error": true, "llm_cache_simulator": true}
-
-// link is one handler in the order in which a request meets it.
-type link struct {
-	handler gjson.Result
-	name    string
-	matched bool // only some requests meet it
-}
 
 // config examines a configuration.
 func (e *exam) config(ctx context.Context) {
 	root := gjson.ParseBytes(e.Config)
-	caches := 0
 	root.Get("apps.http.servers").ForEach(func(name, server gjson.Result) bool {
 		e.look("server %s of the configuration", name.String())
 		for _, key := range []string{"write_timeout", "read_timeout"} {
@@ -48,14 +42,9 @@ func (e *exam) config(ctx context.Context) {
 				e.find("server "+name.String(), "%s is %s: answers of minutes are cut off. Take it away, or set 10m at least.", key, d)
 			}
 		}
-		for _, chain := range chains(server.Get("routes"), nil, false) {
-			caches += e.chain(ctx, chain)
-		}
 		return true
 	})
-	if caches == 0 {
-		e.find("configuration", "no site has llm_cache: put it into the site, in front of reverse_proxy.")
-	}
+	e.routes(ctx, root.Get("apps.http.servers").Raw)
 	if root.Get("admin.disabled").Bool() {
 		e.find("configuration", "admin off: statusline, and the admin API of llm_cache, cannot be asked. Leave it on at its local address.")
 	}
@@ -71,110 +60,68 @@ func duration(v gjson.Result) time.Duration {
 	return time.Duration(v.Int())
 }
 
-// chains are the ways of requests through routes: one for each site.
-func chains(routes gjson.Result, front []link, matched bool) [][]link {
-	var out [][]link
-	own := append([]link(nil), front...)
-	routes.ForEach(func(_, route gjson.Result) bool {
-		some := matched || route.Get("match").Exists()
-		// A site: what it has inside is a way of its own.
-		if site := route.Get("match.0.host"); site.Exists() && route.Get("terminal").Bool() {
-			out = append(out, chains(route.Get("handle"), own, matched)...)
-			return true
-		}
-		own = append(own, links(route.Get("handle"), some)...)
-		return true
-	})
-	if routes.Get("0.handler").Exists() { // handlers, not routes
-		own = append(append([]link(nil), front...), links(routes, matched)...)
-	}
-	if len(own) > len(front) {
-		out = append(out, own)
-	}
-	return out
-}
-
-func links(handlers gjson.Result, matched bool) []link {
-	var out []link
-	handlers.ForEach(func(_, h gjson.Result) bool {
-		name := h.Get("handler").String()
-		if name != "subroute" {
-			out = append(out, link{h, name, matched})
-			return true
-		}
-		h.Get("routes").ForEach(func(_, route gjson.Result) bool {
-			out = append(out, links(route.Get("handle"), matched || route.Get("match").Exists())...)
-			return true
-		})
-		return true
-	})
-	return out
-}
-
-// chain examines one way and counts how often llm_cache stands in it.
-func (e *exam) chain(ctx context.Context, chain []link) int {
-	caches, proxies := 0, 0
-	shadow := ""
-	for i, l := range chain {
-		switch {
-		case l.name == "llm_cache":
-			caches++
-			e.cache(ctx, l, chain[i+1:], shadow)
-		case l.name == "request_body" && l.handler.Get("max_size").Int() > 0 && l.handler.Get("max_size").Int() < 8<<20:
-			e.find("site", "request_body max_size is %d bytes: long conversations are larger. Set 32MiB.", l.handler.Get("max_size").Int())
-		}
-		if l.name == "reverse_proxy" {
-			proxies++
-		}
-		if terminal[l.name] && !l.matched && shadow == "" {
-			shadow = l.name
-		}
-	}
-	if caches > 1 {
-		e.find("site", "llm_cache stands %d times in the way of one request; once is enough.", caches)
-	}
-	return caches
-}
-
-// cache examines one llm_cache, with what stands behind it, and what in front of it
-// answers all requests.
-func (e *exam) cache(ctx context.Context, l link, behind []link, shadow string) {
-	if shadow == "reverse_proxy" {
-		e.find("site", "llm_cache stands behind reverse_proxy and is never reached: it has to come first. Outside of route blocks Caddy sees to that.")
+// routes examines where llm_cache stands, and the handlers around it.
+func (e *exam) routes(ctx context.Context, raw string) {
+	var servers map[string]*caddyhttp.Server
+	if err := json.Unmarshal([]byte(raw), &servers); raw != "" && err != nil {
+		e.find("configuration", "the servers cannot be read: %v", err)
 		return
 	}
-	if shadow != "" {
-		e.find("site", "llm_cache is never reached: %s in front of it answers every request.", shadow)
-		return
+	report := routes.Examine(servers)
+	if len(report.Caches) == 0 {
+		e.find("configuration", "no site has llm_cache: put it into the site, in front of reverse_proxy.")
 	}
-	if n := l.handler.Get("max_body").Int(); n > 0 && n < 1<<20 {
-		e.find("site", "max_body is %d bytes: nearly every conversation is larger. 32MiB is the default.", n)
-	}
-	answers := false
-	for _, b := range behind {
-		answers = answers || terminal[b.name]
-		if b.name == "reverse_proxy" {
-			e.proxy(ctx, l, b)
+	for _, f := range report.Findings {
+		what := f.Message
+		if about := slices.DeleteFunc(append([]string{f.Handler}, f.Paths...), func(s string) bool { return s == "" }); len(about) > 0 {
+			what += " (" + strings.Join(about, ", ") + ")"
+		}
+		what += ". " + strings.ToUpper(f.Remedy[:1]) + f.Remedy[1:] + "."
+		if f.Note {
+			e.note("site", "%s", what)
+		} else {
+			e.find("site", "%s", what)
 		}
 	}
-	if !answers {
-		e.find("site", "nothing stands behind llm_cache: requests get an empty answer. Put reverse_proxy <upstream> there.")
+	for _, server := range servers {
+		for _, listen := range server.Listen {
+			if a, err := caddy.ParseNetworkAddress(listen); err == nil {
+				e.listen = append(e.listen, a)
+			}
+		}
+	}
+	asked := map[*routes.Handler]bool{}
+	for _, cache := range report.Caches {
+		own := gjson.ParseBytes(cache.Config)
+		if n := own.Get("max_body").Int(); n > 0 && n < 1<<20 {
+			e.find("site", "max_body is %d bytes: nearly every conversation is larger. 32MiB is the default.", n)
+		}
+		for _, h := range append(cache.Front, cache.Behind...) {
+			config := gjson.ParseBytes(h.Config)
+			if n := config.Get("max_size").Int(); h.Name == "request_body" && n > 0 && n < 8<<20 && !asked[h] {
+				e.find("site", "request_body max_size is %d bytes: long conversations are larger. Set 32MiB.", n)
+			}
+			if h.Name == "reverse_proxy" && slices.Contains(cache.Behind, h) && !asked[h] {
+				e.proxy(ctx, own, config)
+			}
+			asked[h] = true
+		}
 	}
 }
 
 // hosted are the hosts of the providers, by preset.
 var hosted = map[string]string{"anthropic": "api.anthropic.com", "openai": "api.openai.com", "gemini": "generativelanguage.googleapis.com"}
 
-func (e *exam) proxy(ctx context.Context, cache, proxy link) {
-	preset := cache.handler.Get("upstream.preset").String()
-	secure := proxy.handler.Get("transport.tls").Exists()
-	if d := duration(proxy.handler.Get("transport.response_header_timeout")); d > 0 && d < 2*time.Minute {
+func (e *exam) proxy(ctx context.Context, cache, proxy gjson.Result) {
+	preset := cache.Get("upstream.preset").String()
+	secure := proxy.Get("transport.tls").Exists()
+	if d := duration(proxy.Get("transport.response_header_timeout")); d > 0 && d < 2*time.Minute {
 		e.find("reverse_proxy", "response_header_timeout is %s: a model reads a long prompt for longer. Take it away.", d)
 	}
-	if d := duration(proxy.handler.Get("transport.read_timeout")); d > 0 && d < 2*time.Minute {
+	if d := duration(proxy.Get("transport.read_timeout")); d > 0 && d < 2*time.Minute {
 		e.find("reverse_proxy", "read_timeout is %s: a model may be silent for longer. Take it away.", d)
 	}
-	proxy.handler.Get("upstreams").ForEach(func(_, u gjson.Result) bool {
+	proxy.Get("upstreams").ForEach(func(_, u gjson.Result) bool {
 		dial := u.Get("dial").String()
 		host, _, _ := strings.Cut(dial, ":")
 		for name, of := range hosted {

@@ -23,6 +23,8 @@ import (
 	"net/http"
 	"regexp"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // Patient is what is examined.
@@ -45,6 +47,8 @@ type Finding struct {
 	About string `json:"about"`
 	// What is wrong, and what to do.
 	What string `json:"what"`
+	// Note tells of a finding that may be meant so. The command does not fail for it.
+	Note bool `json:"note,omitempty"`
 }
 
 // exam collects what is found.
@@ -53,6 +57,8 @@ type exam struct {
 	client   *http.Client
 	findings []Finding
 	looked   []string
+	told     bool                   // a client has been told a base URL
+	listen   []caddy.NetworkAddress // of the sites
 }
 
 // patience bounds each connection.
@@ -88,7 +94,23 @@ func (e *exam) look(what string, args ...any) { e.looked = append(e.looked, say(
 
 // find notes that something is wrong.
 func (e *exam) find(about, what string, args ...any) {
-	e.findings = append(e.findings, Finding{about, say(what, args...)})
+	e.findings = append(e.findings, Finding{About: about, What: say(what, args...)})
+}
+
+// note notes something that may be meant so.
+func (e *exam) note(about, what string, args ...any) {
+	e.findings = append(e.findings, Finding{About: about, What: say(what, args...), Note: true})
+}
+
+// faults counts the findings that are no notes.
+func faults(findings []Finding) int {
+	n := 0
+	for _, f := range findings {
+		if !f.Note {
+			n++
+		}
+	}
+	return n
 }
 
 // Write writes the result for people.
@@ -97,10 +119,14 @@ func Write(w io.Writer, looked []string, findings []Finding) error {
 		fmt.Fprintf(w, "looked at %s\n", l)
 	}
 	for _, f := range findings {
-		fmt.Fprintf(w, "\n✗ %s: %s\n", f.About, f.What)
+		mark := "✗"
+		if f.Note {
+			mark = "·"
+		}
+		fmt.Fprintf(w, "\n%s %s: %s\n", mark, f.About, f.What)
 	}
 	verdict := "\nNothing found.\n"
-	if n := len(findings); n > 0 {
+	if n := faults(findings); n > 0 {
 		verdict = fmt.Sprintf("\n%d found.\n", n)
 	}
 	_, err := io.WriteString(w, verdict)

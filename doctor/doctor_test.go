@@ -22,6 +22,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,8 +48,8 @@ type patient struct {
 	want      string
 }
 
-// UP, SITE, HOME and HOST stand for addresses and a folder.
-func (c *patient) examine(t *testing.T) []doctor.Finding {
+// UP, SITE, HOME, HOST and LISTEN stand for addresses and a folder.
+func (c *patient) examine(t *testing.T) (faults, notes []doctor.Finding) {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
 	t.Cleanup(up.Close)
@@ -68,7 +69,8 @@ func (c *patient) examine(t *testing.T) []doctor.Finding {
 		up.Close()
 	}
 	home := t.TempDir()
-	fill := strings.NewReplacer("UP", upstream, "SITE", site.URL, "HOME", home, "HOST", site.Listener.Addr().(*net.TCPAddr).IP.String())
+	fill := strings.NewReplacer("UP", upstream, "SITE", site.URL, "HOME", home, "HOST", site.Listener.Addr().(*net.TCPAddr).IP.String(),
+		"LISTEN", ":"+strconv.Itoa(site.Listener.Addr().(*net.TCPAddr).Port))
 
 	p := doctor.Patient{Offline: c.offline, Home: home, Getenv: func(name string) string { return fill.Replace(c.env[name]) }}
 	p.Now = func() time.Time { return time.Now().Add(c.later) }
@@ -85,7 +87,7 @@ func (c *patient) examine(t *testing.T) []doctor.Finding {
 	if block == "" {
 		block = "llm_cache\nreverse_proxy UP"
 	}
-	name, text := "Caddyfile", "{\n"+c.global+"\n}\n:8080 {\n"+block+"\n}\n"
+	name, text := "Caddyfile", "{\n"+c.global+"\n}\nLISTEN {\n"+block+"\n}\n"
 	if c.json != "" {
 		name, text = "caddy.json", c.json
 	}
@@ -98,7 +100,14 @@ func (c *patient) examine(t *testing.T) []doctor.Finding {
 		t.Fatal(err)
 	}
 	_, findings := doctor.Examine(t.Context(), p)
-	return findings
+	for _, f := range findings {
+		if f.Note {
+			notes = append(notes, f)
+		} else {
+			faults = append(faults, f)
+		}
+	}
+	return faults, notes
 }
 
 // routes is a site in JSON, whose handlers Caddy does not put in order.
@@ -115,10 +124,13 @@ const (
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]patient{
 		"no llm_cache":             {caddyfile: "reverse_proxy UP", want: "no site has llm_cache"},
-		"behind reverse_proxy":     {json: routes(proxyHandler, cacheHandler), want: "behind reverse_proxy"},
-		"behind what answers":      {caddyfile: "route {\nrespond hello\nllm_cache\nreverse_proxy UP\n}", want: "static_response in front"},
-		"nothing behind":           {caddyfile: "llm_cache", want: "nothing stands behind"},
-		"twice":                    {json: routes(cacheHandler, cacheHandler, proxyHandler), want: "stands 2 times"},
+		"behind reverse_proxy":     {json: routes(proxyHandler, cacheHandler), want: "answers every request (reverse_proxy)"},
+		"behind what answers":      {caddyfile: "route {\nrespond hello\nllm_cache\nreverse_proxy UP\n}", want: "answers every request (static_response)"},
+		"nothing behind":           {caddyfile: "llm_cache", want: "nothing that answers stands behind"},
+		"twice":                    {json: routes(cacheHandler, cacheHandler, proxyHandler), want: "stands twice in the way of one request"},
+		"files behind":             {caddyfile: "llm_cache\nfile_server", want: "requests reach no model (file_server)"},
+		"response_buffers":         {caddyfile: "llm_cache\nreverse_proxy UP {\nresponse_buffers 1MB\n}", want: "nothing streams"},
+		"named route":              {json: `{"apps":{"http":{"servers":{"s":{"routes":[{"handle":[{"handler":"invoke","name":"p"}]}],"named_routes":{"p":{"handle":[` + cacheHandler + `]}}}}}}}`, want: "a named route holds llm_cache alone"},
 		"max_body":                 {json: routes(`{"handler":"llm_cache","max_body":32000}`, proxyHandler), want: "max_body is 32000"},
 		"request_body":             {caddyfile: "request_body {\nmax_size 1MB\n}\nllm_cache\nreverse_proxy UP", want: "request_body max_size"},
 		"write timeout":            {global: "servers {\ntimeouts {\nwrite 30s\n}\n}", want: "write_timeout is 30s"},
@@ -160,7 +172,7 @@ func TestFaults(t *testing.T) {
 		"Gemini CLI by way of Vertex": {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE", "GOOGLE_GENAI_USE_VERTEXAI": "true"}, want: "GOOGLE_GENAI_USE_VERTEXAI"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := c.examine(t)
+			found, _ := c.examine(t)
 			hit := 0
 			for _, f := range found {
 				if strings.Contains(f.What, c.want) {
@@ -193,11 +205,45 @@ func TestSound(t *testing.T) {
 				".config/opencode/opencode.json": `{"provider":{"box":{"options":{"baseURL":"SITE/v1"}},"google":{"options":{"baseURL":"SITE/v1beta"}}}}`,
 			},
 		},
-		"two ways": {caddyfile: "handle /a/* {\nllm_cache\nreverse_proxy UP\n}\nhandle {\nrespond no\n}"},
+		"two providers, of which a request takes one": {caddyfile: "@openai path /v1/responses* /v1/chat/completions*\nhandle @openai {\nllm_cache\nreverse_proxy UP\n}\nhandle {\nllm_cache\nreverse_proxy UP\n}"},
+		"two prefixes": {caddyfile: "handle_path /anthropic/* {\nllm_cache\nreverse_proxy UP\n}\nhandle_path /openai/* {\nllm_cache\nreverse_proxy UP\n}"},
+		"forward_auth": {caddyfile: "forward_auth UP {\nuri /x\n}\nllm_cache\nreverse_proxy UP"},
+		"two ways":     {caddyfile: "handle /a/* {\nllm_cache\nreverse_proxy UP\n}\nhandle {\nrespond no\n}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if found := c.examine(t); len(found) > 0 {
+			if found, _ := c.examine(t); len(found) > 0 {
 				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
+
+// Notes tell of what may be meant so: that no client goes through, for one.
+func TestNotes(t *testing.T) {
+	const none = "no client on this machine goes through llm_cache"
+	for name, c := range map[string]patient{
+		"no client":                         {want: none},
+		"no base URL in the settings":       {files: map[string]string{".claude/settings.json": `{"env":{"A":"b"}}`, ".codex/config.toml": "model = \"gpt-5.5\"\n", ".config/opencode/opencode.json": `{}`}, want: none},
+		"Claude Code":                       {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}},
+		"Claude Code by its settings":       {files: map[string]string{".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"SITE"}}`}},
+		"Codex":                             {files: map[string]string{".codex/config.toml": "openai_base_url = \"SITE/v1\"\n"}},
+		"opencode":                          {files: map[string]string{".config/opencode/opencode.json": `{"provider":{"openai":{"options":{"baseURL":"SITE/v1"}}}}`}},
+		"Gemini CLI":                        {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE"}},
+		"an SDK":                            {env: map[string]string{"OPENAI_BASE_URL": "SITE/v1"}},
+		"by another name of this machine":   {env: map[string]string{"ANTHROPIC_BASE_URL": "http://[::1]:1"}, want: "no site of the configuration listens there", offline: true},
+		"another port of this machine":      {env: map[string]string{"ANTHROPIC_BASE_URL": "http://localhost:1"}, want: "no site of the configuration listens there", offline: true},
+		"another machine":                   {env: map[string]string{"ANTHROPIC_BASE_URL": "https://llm.example.com"}, offline: true},
+		"a status is changed behind":        {caddyfile: "llm_cache\nreverse_proxy UP {\n@e status 4xx\nreplace_status @e 400\n}", env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}, want: "replace_status behind llm_cache"},
+		"a proxy with forward_auth":         {caddyfile: "forward_auth UP {\nuri /x\n}\nllm_cache\nreverse_proxy UP", env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}},
+		"one API of a site goes without it": {caddyfile: "handle /v1/responses {\nreverse_proxy UP\n}\nhandle {\nllm_cache\nreverse_proxy UP\n}", env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}, want: "(reverse_proxy, /v1/responses)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faults, notes := c.examine(t)
+			if len(faults) > 0 {
+				t.Errorf("found besides: %+v", faults)
+			}
+			if c.want == "" && len(notes) > 0 || c.want != "" && (len(notes) != 1 || !strings.Contains(notes[0].What, c.want)) {
+				t.Errorf("got %+v, want %q", notes, c.want)
 			}
 		})
 	}

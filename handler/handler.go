@@ -360,6 +360,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if e := errand.Of(r); e != nil && h.Policy != settings.Off {
 		return e.Arrive(w, r, h.site.sends(next))
 	}
+	if h.place.Refuses(r) {
+		return next.ServeHTTP(w, r)
+	}
 	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return h.serveHealth(w, r)
 	}

@@ -50,6 +50,11 @@ func (logged) Write(b []byte) (int, error) {
 	return logBook.Write(b)
 }
 
+// into has a configuration log into memory.
+func (logged) into(cfg []byte) []byte {
+	return bytes.Replace(cfg, []byte(`"output":"discard"`), []byte(`"output":"integration_test"`), 1)
+}
+
 // warnings are the lines about llm_cache's place that f has logged.
 func warnings(f func()) []string {
 	logBook.Lock()
@@ -60,7 +65,7 @@ func warnings(f func()) []string {
 	defer logBook.Unlock()
 	var out []string
 	for line := range strings.Lines(logBook.String()) {
-		if strings.Contains(line, "llm_cache is never reached") || strings.Contains(line, "nothing that answers") {
+		if strings.Contains(line, `"remedy"`) {
 			out = append(out, line)
 		}
 	}
@@ -79,12 +84,21 @@ func TestPlace(t *testing.T) {
 		"handle, then proxy": {"handle /v1/* {\nllm_cache\n}\nreverse_proxy 127.0.0.1:1", ""},
 		"handle, both":       {"handle /v1/* {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\nhandle {\nrespond hello\n}", ""},
 		"alone":              {"llm_cache\nheader X-A b", "nothing that answers"},
-		"files":              {"llm_cache\nfile_server", ""},
+		"files":              {"llm_cache\nfile_server", "requests reach no model"},
+		"proxy in handle":    {"llm_cache\nhandle /v1/* {\nreverse_proxy 127.0.0.1:1\n}", ""},
+		"forward_auth":       {"forward_auth 127.0.0.1:1 {\nuri /check\ncopy_headers Remote-User\n}\nllm_cache\nreverse_proxy 127.0.0.1:1", ""},
+		"two of one":         {"llm_cache\nllm_cache\nreverse_proxy 127.0.0.1:1", "stands twice in the way"},
+		"behind handle":      {"route {\nhandle /v1/* {\nreverse_proxy 127.0.0.1:1\n}\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", "requests pass llm_cache by"},
+		"in handle_errors":   {"llm_cache\nreverse_proxy 127.0.0.1:1\nhandle_errors {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", ""},
+		"named route":        {"invoke llm", "a named route holds llm_cache alone"},
+		"named route, whole": {"invoke whole", ""},
+		"response buffers":   {"llm_cache\nreverse_proxy 127.0.0.1:1 {\nresponse_buffers 1MB\n}", "response_buffers behind llm_cache"},
+		"mapped status":      {"llm_cache\nreverse_proxy 127.0.0.1:1 {\n@e status 4xx\nreplace_status @e 500\n}", "replace_status behind llm_cache"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &proxy{t: t}
 			p.move()
-			cfg := bytes.Replace(p.config(c.site), []byte(`"output":"discard"`), []byte(`"output":"integration_test"`), 1)
+			cfg := logged{}.into(p.config(c.site, "&(llm) {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\n&(whole) {\nroute {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\n}"))
 			var parsed caddy.Config
 			if err := json.Unmarshal(cfg, &parsed); err != nil {
 				t.Fatal(err)

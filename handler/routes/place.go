@@ -13,10 +13,13 @@
 // limitations under the License.
 
 // Package routes looks at where a handler stands among the routes of a Caddy
-// configuration, and says why no request can reach it.
+// configuration: whether requests reach it, and what they meet behind it.
 package routes
 
 import (
+	"net/http"
+	"sync"
+
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
@@ -28,10 +31,11 @@ import (
 // been provisioned: at the start, or, where a configuration is merely validated, when
 // it is given up.
 type Place struct {
-	http *caddyhttp.App
-	self caddyhttp.MiddlewareHandler
-	log  *zap.Logger
-	told bool
+	http   *caddyhttp.App
+	self   caddyhttp.MiddlewareHandler
+	log    *zap.Logger
+	told   bool
+	behind func() (caddyhttp.RouteList, bool)
 }
 
 // Of returns the place of a handler that is being provisioned.
@@ -42,113 +46,136 @@ func Of(ctx caddy.Context, self caddyhttp.MiddlewareHandler) *Place {
 			p.http = app
 		}
 	}
+	p.behind = sync.OnceValues(p.refusals)
 	return p
 }
 
-// Warn says, once, why no request reaches the handler, or none what it is for. It
-// says nothing of handlers that other modules hold.
+// Warn logs what is wrong with the places of all llm_cache of the configuration. The
+// first of them does so, once. Handlers that other modules hold are not looked for.
 func (p *Place) Warn() {
 	if p == nil || p.http == nil || p.told {
 		return
 	}
 	p.told = true
-	for name, server := range p.http.Servers {
-		front, behind, found := p.around(server.Routes)
-		if !found {
-			continue
-		}
-		for _, s := range front {
-			if s.answers() && !s.matched {
-				p.log.Warn("llm_cache is never reached: what stands in front of it answers every request",
-					zap.String("server", name), zap.String("in_front", s.name), zap.String("remedy", "put llm_cache first, in the same block"))
-				return
-			}
-		}
-		for _, s := range behind {
-			if !s.passesOn() {
-				return
-			}
-		}
-		p.log.Warn("nothing that answers stands behind llm_cache: requests get an empty answer",
-			zap.String("server", name), zap.String("remedy", "put reverse_proxy <upstream> behind it, in the same block"))
+	report := Examine(p.http.Servers)
+	if len(report.Caches) == 0 || report.Caches[0].module != any(p.self) {
 		return
 	}
-}
-
-// step is one handler that a request meets.
-type step struct {
-	name    string // its module's
-	matched bool   // only some requests meet it
-}
-
-// answers reports whether the handler answers whatever it gets.
-func (s step) answers() bool {
-	switch s.name {
-	case "reverse_proxy", "static_response", "error", "llm_cache_simulator":
-		return true
-	}
-	return false
-}
-
-// passesOn reports whether the handler is known to leave the answer to those behind it.
-func (s step) passesOn() bool {
-	switch s.name {
-	case "authentication", "encode", "headers", "intercept", "llm_cache", "log_append", "map", "push",
-		"request_body", "rewrite", "templates", "tracing", "vars":
-		return true
-	}
-	return false
-}
-
-// around returns what a request meets before the handler and after it, and reports
-// whether the handler is among the routes.
-func (p *Place) around(routes caddyhttp.RouteList) (front, behind []step, found bool) {
-	for i, route := range routes {
-		for j, h := range route.Handlers {
-			inFront, inBehind, here := p.in(h)
-			if !here {
-				continue
-			}
-			front = append(steps(routes[:i], false), append(handlers(route.Handlers[:j], false), inFront...)...)
-			behind = append(inBehind, handlers(route.Handlers[j+1:], false)...)
-			for _, next := range routes[i+1:] {
-				if route.Terminal {
-					break
-				}
-				if route.Group == "" || next.Group != route.Group { // of a group, only one route is taken
-					behind = append(behind, steps(caddyhttp.RouteList{next}, false)...)
-				}
-			}
-			return front, behind, true
+	for _, f := range report.Findings {
+		fields := []zap.Field{zap.String("server", f.Server)}
+		if f.Handler != "" {
+			fields = append(fields, zap.String("handler", f.Handler))
+		}
+		if len(f.Paths) > 0 {
+			fields = append(fields, zap.Strings("paths", f.Paths))
+		}
+		fields = append(fields, zap.String("remedy", f.Remedy))
+		if f.Note {
+			p.log.Info(f.Message, fields...)
+		} else {
+			p.log.Warn(f.Message, fields...)
 		}
 	}
-	return nil, nil, false
 }
 
-// in is around of a handler that may be made of routes itself.
-func (p *Place) in(h caddyhttp.MiddlewareHandler) (front, behind []step, found bool) {
-	if sub, ok := h.(*caddyhttp.Subroute); ok {
-		return p.around(sub.Routes)
+// Refuses reports whether `respond`, `error` or `abort` behind the handler, in the same
+// block and with a matcher, refuses a request. Caddy sorts these behind `handle`, and so
+// behind llm_cache, but a stranger whom they keep out must not be waited for, or counted.
+func (p *Place) Refuses(r *http.Request) bool {
+	if p == nil || p.http == nil {
+		return false
 	}
-	return nil, nil, h == p.self
+	list, some := p.behind()
+	return some && refused(list, r, false) == refuses
 }
 
-func steps(routes caddyhttp.RouteList, matched bool) []step {
-	out := make([]step, 0, len(routes))
-	for _, r := range routes {
-		out = append(out, handlers(r.Handlers, matched || len(r.MatcherSets) > 0)...)
+// refusals returns the routes behind the handler, in its block, and whether one of them
+// may refuse a request.
+func (p *Place) refusals() (caddyhttp.RouteList, bool) {
+	var lists []caddyhttp.RouteList
+	for _, s := range p.http.Servers {
+		lists = append(lists, s.Routes)
+		for _, r := range s.NamedRoutes {
+			lists = append(lists, caddyhttp.RouteList{*r})
+		}
 	}
-	return out
+	for len(lists) > 0 {
+		list := lists[0]
+		lists = lists[1:]
+		for i, route := range list {
+			for j, h := range route.Handlers {
+				if sub, ok := h.(*caddyhttp.Subroute); ok {
+					lists = append(lists, sub.Routes)
+				}
+				if h != p.self {
+					continue
+				}
+				behind := caddyhttp.RouteList{{Handlers: route.Handlers[j+1:]}}
+				for _, next := range list[i+1:] {
+					if !route.Terminal && (route.Group == "" || next.Group != route.Group) {
+						behind = append(behind, next)
+					}
+				}
+				return behind, mayRefuse(behind)
+			}
+		}
+	}
+	return nil, false
 }
 
-func handlers(list []caddyhttp.MiddlewareHandler, matched bool) []step {
-	out := make([]step, 0, len(list))
-	for _, h := range list {
-		if sub, ok := h.(*caddyhttp.Subroute); ok {
-			out = append(out, steps(sub.Routes, matched)...)
+func mayRefuse(list caddyhttp.RouteList) bool {
+	for _, r := range list {
+		for _, h := range r.Handlers {
+			if sub, ok := h.(*caddyhttp.Subroute); isRefusal(h) || ok && mayRefuse(sub.Routes) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fate is what becomes of a request in some routes.
+type fate int
+
+const (
+	goesOn  fate = iota
+	refuses      // a refusal answers it
+	other        // another handler may answer it
+)
+
+// refused takes a request through routes as Caddy does.
+func refused(list caddyhttp.RouteList, r *http.Request, matched bool) fate {
+	groups := map[string]bool{}
+	for _, route := range list {
+		if route.Group != "" && groups[route.Group] {
 			continue
 		}
-		out = append(out, step{caddy.GetModuleName(h), matched})
+		ok, err := route.MatcherSets.AnyMatchWithError(r)
+		if err != nil {
+			return other
+		}
+		if !ok {
+			continue
+		}
+		groups[route.Group] = true
+		for _, h := range route.Handlers {
+			within := matched || len(route.MatcherSets) > 0
+			if sub, ok := h.(*caddyhttp.Subroute); ok {
+				if f := refused(sub.Routes, r, within); f != goesOn {
+					return f
+				}
+				continue
+			}
+			if isRefusal(h) && within {
+				return refuses
+			}
+			if name := caddy.GetModuleName(h); !(&Handler{Name: name}).passesOn() || name == "rewrite" {
+				return other
+			}
+		}
+		if route.Terminal {
+			return other
+		}
 	}
-	return out
+	return goesOn
 }

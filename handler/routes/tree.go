@@ -1,0 +1,345 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package routes
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/intercept"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
+)
+
+// Handler is one handler among the routes of a server.
+type Handler struct {
+	// Name is that of its module, such as reverse_proxy.
+	Name string
+	// Config is its configuration in JSON, nil once it has been provisioned.
+	Config json.RawMessage
+
+	module    any // the handler itself, or what was read of Config; nil if Name is not known here
+	place     int // in the order of the configuration
+	site      int // that of the site in whose routes it stands
+	named     *named
+	fallback  bool       // it gets requests that another handler has failed, or answered
+	routes    []*route   // of a subroute
+	errors    []*route   // of a subroute, for errors
+	responses []response // of reverse_proxy and intercept
+}
+
+// ours reports whether the handler is one of this module that requests have to pass.
+func (h *Handler) ours() bool {
+	return h.Name == "llm_cache" || h.Name == "llm_cache_origin" || h.Name == "llm_cache_dashboard"
+}
+
+// answers reports whether the handler answers whatever it gets.
+func (h *Handler) answers() bool {
+	switch h.Name {
+	case "static_response", "error", "file_server", "metrics", "llm_cache_simulator", "llm_cache_dashboard", "copy_response":
+		return true
+	}
+	return false
+}
+
+// passesOn reports whether the handler is known to leave the answer to those behind it.
+func (h *Handler) passesOn() bool {
+	switch h.Name {
+	case "authentication", "copy_response_headers", "encode", "headers", "intercept", "llm_cache", "llm_cache_origin", "log_append", "log_level",
+		"map", "push", "request_body", "rewrite", "templates", "timeouts", "tracing", "vars":
+		return true
+	}
+	return false
+}
+
+// model reports whether a model may stand behind the handler. None does behind a proxy
+// that has successful answers handled here, as forward_auth is one.
+func (h *Handler) model() bool {
+	if h.Name == "reverse_proxy" {
+		return !slices.ContainsFunc(h.responses, func(r response) bool { return r.status == "" && r.success })
+	}
+	return h.Name == "llm_cache_simulator"
+}
+
+// response is what handle_response, replace_status or intercept makes of an answer.
+type response struct {
+	all      bool // of each answer
+	success  bool // of those by 200
+	refusals bool // of those by 400 and more
+	status   string
+	routes   []*route
+}
+
+// named is a named route.
+type named struct {
+	name  string
+	route *route
+	alone bool // it holds one handler
+}
+
+// route is a route of a server, of a subroute, or one that is named.
+type route struct {
+	group    string
+	terminal bool
+	site     int // not 0: it takes the requests of some hosts, and no route behind it gets them
+	sets     [][]any
+	handlers []*Handler
+}
+
+// tree is the routes of a server.
+type tree struct {
+	routes, errors []*route
+	named          map[string]*named
+	handlers       []*Handler // all of them
+	prefixes       []string   // paths that matchers name
+	sites          int        // how many there are
+	site           int        // the one that is being read
+	fallback       bool       // routes for errors or for answers are being read
+}
+
+// read builds the tree of a server, which may have been provisioned or not.
+func read(s *caddyhttp.Server) *tree {
+	t := &tree{named: map[string]*named{}}
+	for name, r := range s.NamedRoutes {
+		if r != nil {
+			t.named[name] = &named{name: name}
+		}
+	}
+	t.routes = t.list(s.Routes)
+	if s.Errors != nil {
+		t.errors = t.fallbacks(s.Errors.Routes)
+	}
+	for name, n := range t.named {
+		before := len(t.handlers)
+		n.route = t.list(caddyhttp.RouteList{*s.NamedRoutes[name]})[0]
+		n.alone = len(t.handlers) == before+1
+		for _, h := range t.handlers[before:] {
+			h.named = n
+		}
+	}
+	return t
+}
+
+func (t *tree) list(list caddyhttp.RouteList) []*route {
+	out := make([]*route, 0, len(list))
+	for i := range list {
+		from := &list[i]
+		r := &route{group: from.Group, terminal: from.Terminal}
+		r.sets = t.sets(from.MatcherSets, from.MatcherSetsRaw)
+		for _, set := range r.sets {
+			for _, m := range set {
+				if _, host := m.(*caddyhttp.MatchHost); host && r.terminal && r.site == 0 {
+					t.sites++
+					r.site = t.sites
+				}
+			}
+		}
+		outer := t.site
+		if r.site != 0 {
+			t.site = r.site
+		}
+		// Provisioning takes the raw handlers away.
+		for _, h := range from.Handlers {
+			r.handlers = append(r.handlers, t.handler(&Handler{Name: caddy.GetModuleName(h), module: h}))
+		}
+		if len(from.Handlers) == 0 {
+			for _, raw := range from.HandlersRaw {
+				r.handlers = append(r.handlers, t.handler(parse(raw)))
+			}
+		}
+		t.site = outer
+		out = append(out, r)
+	}
+	return out
+}
+
+// parse reads a handler from JSON.
+func parse(raw json.RawMessage) *Handler {
+	h := &Handler{Config: raw}
+	var head struct {
+		Handler string `json:"handler"`
+	}
+	_ = json.Unmarshal(raw, &head) // of a configuration that Caddy refuses, too
+	h.Name = head.Handler
+	switch h.Name {
+	case "subroute":
+		h.module = new(caddyhttp.Subroute)
+	case "invoke":
+		h.module = new(caddyhttp.Invoke)
+	case "reverse_proxy":
+		h.module = new(reverseproxy.Handler)
+	case "intercept":
+		h.module = new(intercept.Intercept)
+	case "rewrite":
+		h.module = new(rewrite.Rewrite)
+	default:
+		return h
+	}
+	_ = json.Unmarshal(raw, h.module)
+	return h
+}
+
+// handler adds a handler to the tree, with the routes that it is made of.
+func (t *tree) handler(h *Handler) *Handler {
+	h.place, h.site, h.fallback = len(t.handlers), t.site, t.fallback
+	t.handlers = append(t.handlers, h)
+	switch m := h.module.(type) {
+	case *caddyhttp.Subroute:
+		h.routes = t.list(m.Routes)
+		if m.Errors != nil {
+			h.errors = t.fallbacks(m.Errors.Routes)
+		}
+	case *reverseproxy.Handler:
+		h.responses = t.responses(m.HandleResponse)
+	case *intercept.Intercept:
+		h.responses = t.responses(m.HandleResponse)
+	}
+	return h
+}
+
+func (t *tree) responses(list []caddyhttp.ResponseHandler) []response {
+	out := make([]response, 0, len(list))
+	for i := range list {
+		m := list[i].Match
+		out = append(out, response{
+			all: m == nil, success: matches(m, 200, 299), refusals: matches(m, 400, 599),
+			status: list[i].StatusCode.String(), routes: t.fallbacks(list[i].Routes),
+		})
+	}
+	return out
+}
+
+// matches reports whether a status of a range may match. A matcher's 4 is all of 4xx.
+func matches(m *caddyhttp.ResponseMatcher, from, to int) bool {
+	if m == nil || len(m.StatusCode) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(m.StatusCode, func(code int) bool { return from <= code && code <= to || from/100 <= code && code <= to/100 })
+}
+
+// fallbacks reads routes for errors or for answers.
+func (t *tree) fallbacks(list caddyhttp.RouteList) []*route {
+	outer := t.fallback
+	t.fallback = true
+	defer func() { t.fallback = outer }()
+	return t.list(list)
+}
+
+// sets returns the matchers of a route. Those that are not known here are nil.
+func (t *tree) sets(loaded caddyhttp.MatcherSets, raw []caddy.ModuleMap) [][]any {
+	out := make([][]any, 0, len(loaded)+len(raw))
+	for _, set := range loaded {
+		own := make([]any, 0, len(set))
+		for _, m := range set {
+			own = append(own, t.matcher(m))
+		}
+		out = append(out, own)
+	}
+	if len(loaded) > 0 {
+		return out
+	}
+	for _, set := range raw {
+		own := make([]any, 0, len(set))
+		for name, config := range set {
+			var m any
+			switch name {
+			case "path":
+				m = new(caddyhttp.MatchPath)
+			case "host":
+				m = new(caddyhttp.MatchHost)
+			case "not":
+				m = new(caddyhttp.MatchNot)
+			}
+			if m != nil && json.Unmarshal(config, m) != nil {
+				m = nil
+			}
+			own = append(own, t.matcher(m))
+		}
+		out = append(out, own)
+	}
+	return out
+}
+
+// excluded is the matcher `not`.
+type excluded [][]any
+
+func (t *tree) matcher(m any) any {
+	switch m := m.(type) {
+	case *caddyhttp.MatchPath:
+		lower := append(caddyhttp.MatchPath(nil), *m...)
+		_ = lower.Provision(caddy.Context{})
+		t.prefixes = append(t.prefixes, lower...)
+		return lower
+	case caddyhttp.MatchNot:
+		return excluded(t.sets(m.MatcherSets, m.MatcherSetsRaw))
+	case *caddyhttp.MatchNot:
+		return excluded(t.sets(m.MatcherSets, m.MatcherSetsRaw))
+	case *caddyhttp.MatchHost:
+		return m
+	}
+	return nil
+}
+
+// verdict is whether a matcher takes a request of which only the path is known.
+type verdict int
+
+const (
+	no verdict = iota
+	maybe
+	yes
+)
+
+func (r *route) match(path string) verdict { return anyOf(r.sets, path) }
+
+func anyOf(sets [][]any, path string) verdict {
+	if len(sets) == 0 {
+		return yes
+	}
+	found := no
+	for _, set := range sets {
+		all := yes
+		for _, m := range set {
+			all = min(all, one(m, path))
+		}
+		found = max(found, all)
+	}
+	return found
+}
+
+// one asks a matcher. An empty path is one that is not known.
+func one(m any, path string) verdict {
+	switch m := m.(type) {
+	case excluded:
+		return yes - anyOf(m, path)
+	case caddyhttp.MatchPath:
+		if path == "" || strings.Contains(strings.Join(m, ""), "{") {
+			return maybe
+		}
+		r := (&http.Request{URL: &url.URL{Path: path}}).WithContext(context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewEmptyReplacer()))
+		if ok, err := m.MatchWithError(r); err != nil {
+			return maybe
+		} else if ok {
+			return yes
+		}
+		return no
+	}
+	return maybe
+}

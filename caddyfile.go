@@ -17,6 +17,7 @@ package llmcache
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -42,6 +43,9 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 		}
 	}
 	if err := a.UnmarshalCaddyfile(d); err != nil {
+		if _, site := handlerOptions(new(handler.Handler), httpcaddyfile.Helper{Dispenser: d})[d.Val()]; site && strings.Contains(err.Error(), "unrecognized option") && strings.Contains(err.Error(), " of llm_cache") {
+			return nil, d.Errf("%q is an option of a site: put it into the llm_cache of the site", d.Val())
+		}
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: "llm_cache", Value: caddyconfig.JSON(a, nil)}, nil
@@ -149,7 +153,18 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		return nil, d.ArgErr()
 	}
 	h := new(handler.Handler)
-	err := option.Block(d, "llm_cache", option.Options{
+	if err := option.Block(d, "llm_cache", handlerOptions(h, helper)); err != nil {
+		return nil, err
+	}
+	if err := h.Validate(); err != nil {
+		return nil, d.WrapErr(err)
+	}
+	return h, nil
+}
+
+// handlerOptions are the options of the handler.
+func handlerOptions(h *handler.Handler, helper httpcaddyfile.Helper) option.Options {
+	return option.Options{
 		"upstream": option.Guest(&h.Upstream),
 		"policy":   option.Checked(option.Word(&h.Policy), h.Options.Validate),
 		"zones": func(d *caddyfile.Dispenser) error {
@@ -221,14 +236,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
 		"audit":             option.OnOff(&h.Audit),
 		"keepalive":         option.Guest(&h.KeepAlive),
-	})
-	if err != nil {
-		return nil, err
 	}
-	if err := h.Validate(); err != nil {
-		return nil, d.WrapErr(err)
-	}
-	return h, nil
 }
 
 // parseDashboard sets up the live page from its directive, which is ordered before

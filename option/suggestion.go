@@ -18,21 +18,35 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
+// maxListed is how many options are listed where none is near.
+const maxListed = 16
+
 // suggestion names the known option that is nearest to what was written, if any is
-// near enough to have been meant.
+// near enough to have been meant, and all of them otherwise, if they are few.
 func suggestion(written string, known Options) string {
+	names := slices.Sorted(maps.Keys(known))
+	if near := Nearest(written, names); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	if len(names) == 0 || len(names) > maxListed {
+		return ""
+	}
+	return ", which has " + strings.Join(names, ", ")
+}
+
+// Nearest returns the name that is nearest to what was written, if one is near enough
+// to have been meant, or else "".
+func Nearest(written string, names []string) string {
 	best, nearest := "", 1+len(written)/3
-	for _, name := range slices.Sorted(maps.Keys(known)) {
+	for _, name := range names {
 		if d := distance(written, name); d <= nearest && (best == "" || d < distance(written, best)) {
 			best = name
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return best
 }
 
 // distance is how many letters have to be put in, taken out or replaced to make one

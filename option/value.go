@@ -17,6 +17,7 @@ package option
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 
@@ -70,7 +71,7 @@ func Duration(to *caddy.Duration) Option {
 		}
 		*to = caddy.Duration(t)
 		return err
-	}, "a duration above zero")
+	}, "a duration above zero, such as 90s, 10m or 3h")
 }
 
 // bareSize is the number above which a size without a unit is taken for bytes; below
@@ -86,7 +87,7 @@ func Size(to *int64) Option {
 		}
 		*to = int64(min(n, math.MaxInt64))
 		return err
-	}, "a size above zero")
+	}, "a size above zero, such as 640MiB")
 	return func(d *caddyfile.Dispenser) error {
 		name := d.Val()
 		if err := parse(d); err != nil {
@@ -126,11 +127,13 @@ func Flag(to *bool) Option {
 func Parsed(parse func(string) error, what string) Option {
 	return func(d *caddyfile.Dispenser) error {
 		name := d.Val()
-		var s string
-		if !d.AllArgs(&s) {
+		args := d.RemainingArgs()
+		if len(args) == 0 {
 			return d.ArgErr()
 		}
-		if err := parse(s); err != nil {
+		// Several words are a mistake in the value, such as 640 MB, more often than in their number.
+		s := strings.Join(args, " ")
+		if len(args) > 1 || parse(s) != nil {
 			return d.Errf("%s: %q is not %s", name, s, what)
 		}
 		return nil

@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -119,13 +120,30 @@ type Upstream struct {
 	signer Signer
 }
 
+// meant names the presets that may have been meant by a name that is none.
+func meant(written string) string {
+	var near []string
+	for _, name := range presetNames {
+		if written != "" && strings.HasPrefix(name, written) {
+			near = append(near, name)
+		}
+	}
+	if len(near) == 0 {
+		near = append(near, option.Nearest(written, presetNames))
+	}
+	if near[0] == "" {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, " or ") + "?"
+}
+
 // Validate reports the first member that makes no sense. A nil Upstream is valid.
 func (u *Upstream) Validate() error {
 	if u == nil {
 		return nil
 	}
 	if u.Preset != "" && !slices.Contains(presetNames, u.Preset) {
-		return fmt.Errorf("preset: %q is none of %s", u.Preset, strings.Join(presetNames, ", "))
+		return fmt.Errorf("preset: %q is none of %s%s", u.Preset, strings.Join(presetNames, ", "), meant(u.Preset))
 	}
 	if u.Format != "" && !slices.Contains(translate.Formats(), u.Format) {
 		names := make([]string, len(translate.Formats()))

@@ -17,6 +17,7 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,7 @@ func (e *exam) config(ctx context.Context) {
 				e.find("server "+name.String(), "%s is %s: answers of minutes are cut off. Take it away, or set 10m at least.", key, d)
 			}
 		}
+		e.exposed(server)
 		return true
 	})
 	e.routes(ctx, root.Get("apps.http.servers").Raw)
@@ -103,8 +105,62 @@ func (e *exam) routes(ctx context.Context, raw string) {
 			}
 			if h.Name == "reverse_proxy" && slices.Contains(cache.Behind, h) && !asked[h] {
 				e.proxy(ctx, own, config)
+				e.headers(config)
 			}
 			asked[h] = true
+		}
+	}
+}
+
+// headers examines what is written into requests on their way to the upstream.
+func (e *exam) headers(proxy gjson.Result) {
+	proxy.Get("headers.request.set").ForEach(func(name, values gjson.Result) bool {
+		value := values.Get("0").String()
+		switch key := http.CanonicalHeaderKey(name.String()); key {
+		case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key":
+			variable, isVariable := strings.CutPrefix(strings.Trim(strings.TrimPrefix(value, "Bearer "), "{}"), "env.")
+			if isVariable && e.Getenv(variable) == "" {
+				e.note("reverse_proxy", "header_up %s takes its key from %s, which is not set here. Set it where Caddy runs.", key, variable)
+			} else if strings.TrimSpace(strings.TrimPrefix(value, "Bearer")) == "" {
+				e.note("reverse_proxy", "header_up %s writes an empty key: the variable in it is not set here. Set it where Caddy runs.", key)
+			}
+		case "Accept-Encoding":
+			if value != "identity" {
+				e.note("reverse_proxy", "header_up Accept-Encoding asks the upstream for %s, and llm_cache has to unpack each answer. Take it away; encode in the site compresses towards clients.", value)
+			}
+		}
+		return true
+	})
+}
+
+// public are the names of sites of a server that the Internet may know.
+func public(server gjson.Result) []string {
+	var out []string
+	server.Get("routes.#.match.#.host|@flatten|@flatten").ForEach(func(_, host gjson.Result) bool {
+		if name := host.String(); routes.Public(name) {
+			out = append(out, name)
+		}
+		return true
+	})
+	return out
+}
+
+// exposed examines what strangers may see of a server with llm_cache.
+func (e *exam) exposed(server gjson.Result) {
+	if !strings.Contains(server.Raw, `"handler":"llm_cache"`) {
+		return
+	}
+	names := public(server)
+	secure := server.Get("tls_connection_policies").Exists()
+	plain := !secure && !server.Get("listen").IsArray()
+	skipped := server.Get("automatic_https.skip").Raw + server.Get("automatic_https.skip_certificates").Raw
+	server.Get("listen").ForEach(func(_, listen gjson.Result) bool {
+		plain = plain || !secure && strings.HasSuffix(listen.String(), ":80")
+		return true
+	})
+	for _, name := range names {
+		if plain || !secure && (server.Get("automatic_https.disable").Bool() || strings.Contains(skipped, `"`+name+`"`)) {
+			e.note("site", "%s is served without TLS, and keys cross the network in the clear. Write the name without http://, and Caddy gets a certificate.", name)
 		}
 	}
 }

@@ -114,6 +114,8 @@ func TestExamine(t *testing.T) {
 		"dashboard":                       {site: "llm_cache_dashboard /team/*\n" + cached},
 		"dashboard behind handle":         {site: "llm_cache_dashboard /team/*\nhandle {\n" + cached + "}", want: []string{"llm_cache_dashboard is never reached: what stands in front of it answers every request"}},
 		"dashboard without a path":        {site: "llm_cache_dashboard\n" + cached, want: []string{"llm_cache_dashboard takes all requests that llm_cache passes on: they reach no model"}},
+		"dashboard open to all":           {front: "https://llm.example.com {\nllm_cache_dashboard /team/*\n" + cached + "}", site: "respond hello", want: []string{"· llm_cache_dashboard is open to all who reach the site: names, models and costs"}},
+		"dashboard behind a key":          {front: "https://llm.example.com {\n@x not header X-A b\nrespond @x 401\nllm_cache_dashboard /team/*\n" + cached + "}", site: "respond hello"},
 		"dashboard in handle":             {site: "handle /team/* {\nllm_cache_dashboard\n}\nhandle {\n" + cached + "}"},
 		"origin":                          {site: "llm_cache_origin\n" + cached},
 		"origin and handle":               {site: "llm_cache_origin\nhandle /v1/* {\n" + cached + "}"},

@@ -17,6 +17,7 @@ package routes
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -110,14 +111,14 @@ type tree struct {
 	named          map[string]*named
 	handlers       []*Handler // all of them
 	prefixes       []string   // paths that matchers name
-	sites          int        // how many there are
+	public         []bool     // of each site, and of no site: it has a name that the Internet may know
 	site           int        // the one that is being read
 	fallback       bool       // routes for errors or for answers are being read
 }
 
 // read builds the tree of a server, which may have been provisioned or not.
 func read(s *caddyhttp.Server) *tree {
-	t := &tree{named: map[string]*named{}}
+	t := &tree{named: map[string]*named{}, public: []bool{false}}
 	for name, r := range s.NamedRoutes {
 		if r != nil {
 			t.named[name] = &named{name: name}
@@ -146,10 +147,15 @@ func (t *tree) list(list caddyhttp.RouteList) []*route {
 		r.sets = t.sets(from.MatcherSets, from.MatcherSetsRaw)
 		for _, set := range r.sets {
 			for _, m := range set {
-				if _, host := m.(*caddyhttp.MatchHost); host && r.terminal && r.site == 0 {
-					t.sites++
-					r.site = t.sites
+				hosts, is := m.(*caddyhttp.MatchHost)
+				if !is || !r.terminal {
+					continue
 				}
+				if r.site == 0 {
+					r.site = len(t.public)
+					t.public = append(t.public, false)
+				}
+				t.public[r.site] = t.public[r.site] || slices.ContainsFunc(*hosts, Public)
 			}
 		}
 		outer := t.site
@@ -169,6 +175,15 @@ func (t *tree) list(list caddyhttp.RouteList) []*route {
 		out = append(out, r)
 	}
 	return out
+}
+
+// private are the ends of names that only their own network knows.
+var private = []string{"localhost", "local", "internal", "lan", "home", "arpa", "test", "corp", "intranet"}
+
+// Public reports whether the name of a site may be one that the Internet knows.
+func Public(name string) bool {
+	end := name[strings.LastIndex(name, ".")+1:]
+	return end != name && !strings.Contains(name, "{") && net.ParseIP(name) == nil && !slices.Contains(private, end)
 }
 
 // parse reads a handler from JSON.

@@ -336,6 +336,12 @@ func (w *walk) findings() []Finding {
 			continue
 		}
 		if h.Name == "llm_cache_dashboard" {
+			if !w.guarded(h) {
+				add(Finding{
+					Message: "llm_cache_dashboard is open to all who reach the site: names, models and costs", Note: true,
+					Remedy: "put basic_auth or forward_auth into the site, or respond 401 with a matcher",
+				})
+			}
 			continue
 		}
 		for _, site := range slices.Sorted(maps.Keys(f.behind)) {
@@ -354,6 +360,14 @@ func (w *walk) findings() []Finding {
 		out = append(out, behind(f.back)...)
 	}
 	return out
+}
+
+// guarded reports whether a handler in front, in the same site, may keep strangers out.
+// A site without a public name needs none.
+func (w *walk) guarded(h *Handler) bool {
+	return !w.tree.public[h.site] || slices.ContainsFunc(w.tree.handlers[:h.place], func(o *Handler) bool {
+		return o.site == h.site && (o.Name == "authentication" || o.Name == "static_response" || o.Name == "error" || o.unknown() || o.Name == "reverse_proxy" && !o.model())
+	})
 }
 
 func (w *walk) unreached(h *Handler) Finding {

@@ -85,7 +85,7 @@ var rooms = []room{
 	{"handler/kept", []string{"cachemodel", "layer", "translate", "upstream", "wire"}, false},
 	{"handler/intercept", []string{"layer", "metric", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{
-		"allowance", "app", "audit", "barrier", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "page", "pipeline", "sessioncache", "tenant",
+		"allowance", "app", "audit", "barrier", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "lru", "metric", "page", "pipeline", "sessioncache", "tenant",
 		"translate", "upstream", "wire",
 	}, false},
 }

@@ -60,6 +60,9 @@ var chain = [...]struct {
 	{"write barrier", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.barred(next, p.front)
 	}},
+	{"usage", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.usage.layer(next, p)
+	}},
 	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Translate(next, p.format, p.session, p.view)
 	}},

@@ -28,6 +28,7 @@
 //	                ─ rejoin
 //	                ─ queue
 //	                ─ write barrier
+//	                ─ usage
 //	                ─ translate
 //	                ─ overlay
 //	                ─ prefix recorder

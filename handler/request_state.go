@@ -140,6 +140,8 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	countRequest(c.ex, c.overhead)
 	c.asker.client = audit.ClientName(first(r.Header, "User-Agent"))
 	c.site.guard("opening a record", func() { c.open(r) })
+	w, end := c.withoutUsageChunk(w)
+	defer end()
 	t := newTap(w, c, c.ex.Prompt.Edited)
 	err := c.forward(t, r, next)
 	if err != nil || !t.isHeld() || !t.editRelated() {

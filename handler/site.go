@@ -59,6 +59,7 @@ type site struct {
 	notes   notes
 	pipe    *pipeline.Pipeline
 	up      *upstream.Profile
+	usage   usageRequests
 	now     func() time.Time
 	reach   app.Reach
 	clients clients

@@ -103,6 +103,10 @@ func (p *Profile) Forms(client wire.Format) (n int64) {
 // KeepsMarkers reports whether cache_control goes upstream.
 func (p *Profile) KeepsMarkers() bool { return p.compat == nil || p.compat.cacheControl }
 
+// TellsTimings reports whether the server tells what an answer took without being asked
+// for its usage, in the timings that llama.cpp adds.
+func (p *Profile) TellsTimings() bool { return p.Upstream != nil && p.Preset == "llama_cpp" }
+
 // Slotted reports whether requests name the slot that they are to run in.
 func (p *Profile) Slotted() bool { return p.compat.slotted() }
 

@@ -176,6 +176,8 @@ func (p *Parser) run() error {
 		case "stream":
 			s := m.Skip()
 			bit, p.View.Reply.Stream = seenStream, m.At > 0 && string(s.Of(p.Body)) == "true"
+		case "stream_options":
+			p.View.Reply.StreamOptions = m.Skip()
 		case "max_tokens", "max_completion_tokens":
 			s := m.Skip()
 			if n, err := strconv.Atoi(string(s.Of(p.Body))); err == nil {

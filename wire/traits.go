@@ -61,6 +61,9 @@ type Traits struct {
 	BareStreams bool
 	// EndsWithDone: a stream ends with [DONE].
 	EndsWithDone bool
+	// UsageOnRequest: a stream tells its usage where stream_options.include_usage asks for
+	// it, in a chunk of its own without choices.
+	UsageOnRequest bool
 	// UsageFirst: the first event of a stream says how long the prompt is.
 	UsageFirst bool
 	// ServersVary: many servers speak the format and differ in the members that they

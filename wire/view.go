@@ -80,6 +80,8 @@ type Reply struct {
 	Stream bool
 	// Array tells that a streamed answer is to be one JSON array.
 	Array bool
+	// StreamOptions is the JSON value of the member of this name (OpenAI chat).
+	StreamOptions rawjson.Span
 	// MaxTokens is the bound on the answer, -1 if absent.
 	MaxTokens int
 	// ToolChoice, Thinking and OutputConfig are the JSON values of the members

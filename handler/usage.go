@@ -1,0 +1,291 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+)
+
+// usageRequests asks for the usage of chat streams whose clients do not: without it, what
+// they cost is an estimate. The client gets the stream without the chunk that this adds.
+type usageRequests struct {
+	mu sync.Mutex
+	// accepted tells by tenant and model whether the upstream takes the option. A tenant's
+	// upstream may be its own, and what one has met changes nothing for another.
+	accepted *lru.Cache[usageKey, struct{}, bool]
+}
+
+type usageKey struct{ tenant, model string }
+
+// maxUsageKeys bounds what is remembered: a model is a name of the client's choice.
+const maxUsageKeys = 1024
+
+func (u *usageRequests) known(k usageKey) (accepted, known bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.accepted == nil {
+		return false, false
+	}
+	e := u.accepted.Get(k)
+	if e == nil {
+		return false, false
+	}
+	u.accepted.Use(e)
+	return e.Value, true
+}
+
+func (u *usageRequests) learn(k usageKey, accepted bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.accepted == nil {
+		u.accepted = lru.New[usageKey, struct{}, bool]()
+	}
+	u.accepted.Put(k, struct{}{}, accepted, 1)
+	for e := range u.accepted.Oldest() {
+		if u.accepted.Len() <= maxUsageKeys {
+			break
+		}
+		u.accepted.Drop(e)
+	}
+}
+
+// asksFor reports whether the usage of the answer to a request is asked for in place of
+// the client: under observe nothing is added to requests, and llama.cpp tells its timings
+// with the last chunk of a stream unless that is the one of the usage.
+func (u *usageRequests) asksFor(v *wire.View, up *upstream.Profile, policy settings.Policy) bool {
+	if !v.Reply.Stream || !v.Traits().UsageOnRequest || up.Target(v.Format) != v.Format || policy == settings.Observe || up.TellsTimings() {
+		return false
+	}
+	return !gjson.GetBytes(v.Bytes(v.Reply.StreamOptions), "include_usage").Bool()
+}
+
+// layer returns next with what asks for the usage before it, or next itself.
+func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Handler {
+	if p.view == nil || !u.asksFor(p.view, p.site.up, p.site.records.policy) {
+		return next
+	}
+	k := usageKey{string(p.tenant[:]), p.view.Model}
+	accepted, known := u.known(k)
+	if known && !accepted {
+		return next
+	}
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		body, err := layer.Outgoing(r, p.site.up.MaxBody)
+		if err != nil {
+			return next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
+		}
+		out, ok := askForUsage(body, !p.view.Reply.StreamOptions.Empty())
+		if !ok {
+			return next.ServeHTTP(w, r)
+		}
+		if accepted {
+			defer layer.ReplaceOutgoing(r, body, out)()
+			return next.ServeHTTP(w, r)
+		}
+		return u.try(w, r, next, k, body, out)
+	})
+}
+
+// try sends the first request of a tenant to a model with the option, and once more
+// without it if it is refused.
+func (u *usageRequests) try(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, k usageKey, body, out []byte) error {
+	original := r.Clone(r.Context()) // what next does to r must not show in a second pass
+	restore := layer.ReplaceOutgoing(r, body, out)
+	a := newTrial(w, true)
+	err := next.ServeHTTP(a, r)
+	restore()
+	if err != nil {
+		a.Join()
+		return err
+	}
+	if !a.holds {
+		if a.Status/100 == 2 {
+			u.learn(k, true)
+		}
+		return a.finish()
+	}
+	second := newTrial(w, false)
+	if err = next.ServeHTTP(second, layer.Isolate(original, second)); second.Status/100 == 2 {
+		u.learn(k, false)
+		layer.Resends.Inc()
+	}
+	return err
+}
+
+// trial is the writer of an answer to a request of which it is not known whether the
+// upstream takes it. A refusal is held back, as the client gets another answer.
+type trial struct {
+	layer.Answer // with a header of its own while the answer may be dropped
+	withholds    bool
+	holds        bool
+}
+
+func newTrial(w http.ResponseWriter, withholds bool) *trial {
+	t := &trial{withholds: withholds}
+	if t.Answer = layer.NewAnswer(w, t); withholds {
+		t.Apart()
+	}
+	return t
+}
+
+// Begin implements [layer.Interceptor].
+func (t *trial) Begin(status int) {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+	default:
+		t.holds = t.withholds && status/100 == 4
+	}
+	if !t.holds {
+		t.Send()
+	}
+}
+
+// Take implements [layer.Interceptor].
+func (t *trial) Take(p []byte) (int, error) {
+	if t.holds {
+		return len(p), nil // the refusal is dropped
+	}
+	return t.ResponseWriter.Write(p)
+}
+
+// Holds implements [layer.Interceptor].
+func (t *trial) Holds() bool { return t.holds }
+
+// finish ends an answer that has come whole.
+func (t *trial) finish() error {
+	if t.Status == 0 { // another handler will answer
+		t.Join()
+	}
+	return nil
+}
+
+// askForUsage returns the body of a chat request with the option, and false where it
+// cannot take it. With has, there may be a member stream_options already.
+func askForUsage(body []byte, has bool) ([]byte, bool) {
+	const option = `{"include_usage":true}`
+	if !has {
+		// A member at the end needs no walk through the body.
+		end := bytes.LastIndexByte(body, '}')
+		if end < 0 {
+			return nil, false
+		}
+		return slices.Concat(body[:end], []byte(`,"stream_options":`+option), body[end:]), true
+	}
+	object, err := wire.ReadObject(body, nil)
+	if err != nil {
+		return nil, false
+	}
+	options, err := wire.Patch(object.Value("stream_options"), wire.Member{Name: "include_usage", Value: []byte("true")})
+	if err != nil { // null, or what the upstream will refuse in any case
+		options = []byte(option)
+	}
+	out, err := object.Patch(wire.Member{Name: "stream_options", Value: options})
+	return out, err == nil
+}
+
+// withoutUsageChunk returns the writer of a client's answer, and what ends it. Where the
+// usage may have been asked for in the client's place, its chunk is taken out.
+func (c *requestState) withoutUsageChunk(w http.ResponseWriter) (_ http.ResponseWriter, end func()) {
+	if !c.site.usage.asksFor(c.view, c.site.up, c.site.records.policy) {
+		return w, func() {}
+	}
+	f := newUsageFilter(w)
+	return f, f.end
+}
+
+// usageFilter takes the chunks without choices that tell the usage out of a chat stream.
+// Events pass as soon as they are complete.
+type usageFilter struct {
+	layer.Answer
+	events  *framing.SSEFramer // nil where the answer passes as it is
+	out     []byte
+	dropped bool // the event before
+}
+
+func newUsageFilter(w http.ResponseWriter) *usageFilter {
+	f := new(usageFilter)
+	f.Answer = layer.NewAnswer(w, f)
+	return f
+}
+
+// Begin implements [layer.Interceptor].
+func (f *usageFilter) Begin(status int) {
+	h := f.Header()
+	if status/100 == 2 && layer.Coding(h) == "" && layer.IsStream(layer.MediaType(h.Get("Content-Type"))) {
+		f.events = new(framing.SSEFramer)
+		delete(h, "Content-Length")
+	}
+	f.Send()
+}
+
+// Holds implements [layer.Interceptor].
+func (f *usageFilter) Holds() bool { return false }
+
+// Take implements [layer.Interceptor].
+func (f *usageFilter) Take(p []byte) (int, error) {
+	if f.events == nil {
+		return f.ResponseWriter.Write(p)
+	}
+	f.out = f.out[:0]
+	f.events.Feed(p, f.pass)
+	if f.events.Err() != nil { // an event of endless length: the rest passes as it is
+		f.out = append(f.out, f.events.Rest()...)
+		f.events = nil
+	}
+	if len(f.out) == 0 {
+		return len(p), nil
+	}
+	if _, err := f.ResponseWriter.Write(f.out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (f *usageFilter) pass(e framing.Event) {
+	if f.dropped && string(e.Raw) == "\n" {
+		return // the framer ends an event at its \r
+	}
+	f.dropped = false
+	if bytes.Contains(e.Data, []byte(`"usage"`)) {
+		chunk := gjson.ParseBytes(e.Data)
+		if choices := chunk.Get("choices"); choices.IsArray() && choices.Get("#").Int() == 0 && chunk.Get("usage").IsObject() {
+			f.dropped = true
+			return
+		}
+	}
+	f.out = append(f.out, e.Raw...)
+}
+
+// end passes on what there is of an event that was cut.
+func (f *usageFilter) end() {
+	if f.events != nil && len(f.events.Rest()) > 0 {
+		_, _ = f.ResponseWriter.Write(f.events.Rest())
+	}
+	f.events = nil
+}

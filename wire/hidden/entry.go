@@ -66,8 +66,7 @@ func (m *Message) Show(e *Entry, f Event, text string, tell func(Event)) {
 	}
 	gets := m.gets(e, text)
 	if e.held && e.watch.found == "" {
-		_, pending := e.watch.pending()
-		gets = gets && e.watch.some && !pending
+		gets = gets && e.watch.some && !e.watch.pending()
 	}
 	switch {
 	case gets:

@@ -180,7 +180,7 @@ func (r *Message) end() int64 { return r.gone + int64(len(r.out)) }
 func (r *Message) give(all bool) []byte {
 	r.ready = len(r.out)
 	for _, s := range r.watched {
-		if at, ok := s.pending(); ok && !all {
+		if at, ok := s.waits(); ok && !all {
 			r.ready = min(r.ready, max(int(at-r.gone), 0))
 		}
 	}

@@ -186,16 +186,16 @@ func (s *scanner) add(c byte, at int64) {
 	}
 }
 
-// pending returns where the piece stands from which on the text may turn out to be a mark,
-// and false where it does not.
-func (s *scanner) pending() (at int64, ok bool) {
-	switch {
-	case len(s.tail) > 0:
-		return s.from[0], true
-	case s.read.open():
-		return s.begin, true
+// pending reports whether the text ends in what may begin a mark.
+func (s *scanner) pending() bool { return len(s.tail) > 0 || s.read.open() }
+
+// waits returns where the piece stands from which on the text may turn out to be a mark,
+// and false where it does not. Brackets alone end pieces of much code, and say nothing.
+func (s *scanner) waits() (at int64, ok bool) {
+	if strings.Trim(rawjson.View(s.tail), "[") == "" {
+		return 0, false
 	}
-	return 0, false
+	return s.from[0], true
 }
 
 // move notes that all that is pending stands at a place.

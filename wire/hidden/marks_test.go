@@ -228,6 +228,7 @@ func TestCallsStream(t *testing.T) {
 		for line := range 50 {
 			pieces = append(pieces, fmt.Sprintf("line %d of [an array], ", line))
 		}
+		pieces = append(pieces, "line 50: s[", "line 51] = ")
 		pieces[0] = strings.TrimSuffix(w.arguments("@"), "@")[:10] + pieces[0]
 		events := stream(w.events(pieces), "\n")
 		got, _ := watch(&w, false, events)
@@ -252,7 +253,7 @@ func TestCopiedMarks(t *testing.T) {
 				text := w.text(read(got))
 				last := read(got)[len(read(got))-1]
 				switch {
-				case !strings.HasPrefix(clean, text):
+				case !strings.HasPrefix(clean, strings.TrimRight(text, "[")):
 					t.Fatalf("%s, cut at %d: the client got\n%s", w.name, cut, strings.Join(got, ""))
 				case r.Failed() == r.Asks():
 					t.Fatalf("%s, cut at %d: failed %t, asks %t\n%s", w.name, cut, r.Failed(), r.Asks(), strings.Join(got, ""))

@@ -170,6 +170,27 @@ type Ledger struct {
 	accounts map[string]*account
 }
 
+// mostAccounts bounds the accounts of a ledger: another key makes up another name.
+const mostAccounts = 1 << 16
+
+// thin forgets an eighth of the accounts, those that have spent least in the month, but none
+// with a reservation.
+func (l *Ledger) thin(now time.Time) {
+	names := make([]string, 0, len(l.accounts))
+	for name, a := range l.accounts {
+		if a.turnOver(now); a.open == 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		x, y := l.accounts[a].ofMonth, l.accounts[b].ofMonth
+		return cmp.Or(cmp.Compare(x.Dollars, y.Dollars), cmp.Compare(x.Tokens, y.Tokens))
+	})
+	for _, name := range names[:min(len(names), mostAccounts/8)] {
+		delete(l.accounts, name)
+	}
+}
+
 // of finds the account of a person, who may have had no name until now. The ledger is
 // locked.
 func (l *Ledger) of(hash, name string, now time.Time) *account {
@@ -178,6 +199,9 @@ func (l *Ledger) of(hash, name string, now time.Time) *account {
 	}
 	a := l.accounts[name]
 	if a == nil {
+		if len(l.accounts) >= mostAccounts {
+			l.thin(now)
+		}
 		a = &account{}
 		l.accounts[name] = a
 	}

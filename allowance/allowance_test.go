@@ -16,6 +16,7 @@ package allowance
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -138,5 +139,22 @@ func TestBudgetValidate(t *testing.T) {
 		if b.Validate() == nil {
 			t.Errorf("%+v is taken", b)
 		}
+	}
+}
+
+// Made-up names do not fill the ledger, and those who have spent more stay in it.
+func TestMadeUpNames(t *testing.T) {
+	l, now := new(Ledger), time.Now()
+	l.Add("anna", "anna", now, Spent{Dollars: 5, Tokens: 100}, now)
+	for i := range 2 * mostAccounts {
+		name := strconv.Itoa(i)
+		l.Add(name, name, now, Spent{Dollars: 0.01, Tokens: 10}, now)
+	}
+	if n := len(l.accounts); n > mostAccounts {
+		t.Errorf("got %d accounts, want %d at most", n, mostAccounts)
+	}
+	all := []Budget{{Person: "anna", Dollars: 10}}
+	if standings := l.Standings(all, now); len(standings) != 1 || standings[0].Spent.Dollars != 5 {
+		t.Errorf("got %+v, want the $5 of anna", standings)
 	}
 }

@@ -34,6 +34,9 @@ const (
 	refusal = 10 * time.Minute
 )
 
+// mostRefused bounds those whose handshakes were refused of late.
+const mostRefused = 4096
+
 // Pool has the connections of one site. It keeps nothing but what is open.
 type Pool struct {
 	now  func() time.Time
@@ -222,6 +225,12 @@ func (p *Pool) refuse(s hold.Side) {
 	for other, until := range p.refused {
 		if !until.After(now) {
 			delete(p.refused, other)
+		}
+	}
+	if len(p.refused) >= mostRefused { // any of them is asked once more
+		for other := range p.refused {
+			delete(p.refused, other)
+			break
 		}
 	}
 	p.refused[s] = now.Add(refusal)

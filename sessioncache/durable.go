@@ -288,6 +288,9 @@ func (d *Durable) Release(s *Session) {
 	d.Memory.Hold(s)
 	d.note(s)
 	d.letGo(s)
+	if d.shared != nil && s.Number() == 0 && s.claimed.Load() { // a stranger's request was refused
+		d.poke()
+	}
 }
 
 // note has a session written soon.
@@ -295,9 +298,13 @@ func (d *Durable) note(s *Session) {
 	if s.Gone() || s.Number() == 0 && !s.claimed.Load() {
 		return
 	}
+	most := mostUnsaved
+	if s.Number() == 0 {
+		most /= 2 // sessions that were never answered leave room for the others
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.ended && (len(d.unsaved) < mostUnsaved || d.unsaved[s.digest] != nil) {
+	if !d.ended && (len(d.unsaved) < most || d.unsaved[s.digest] != nil) {
 		d.unsaved[s.digest] = s
 	}
 }

@@ -41,8 +41,10 @@ const (
 
 // MemoryOptions configure a memory store.
 type MemoryOptions struct {
-	// MaxBytes bounds the memory of all sessions together. Beyond it the tenant
-	// that holds most loses those that it has not used for longest. Default: 640
+	// MaxBytes bounds the memory of all sessions together. Beyond it sessions go that
+	// were never answered, then those of conversations that never went on, as long as they
+	// hold more than an eighth, and then the tenant that holds most loses those that it
+	// has not used for longest. Default: 640
 	// MiB: ten thousand conversations of a hundred turns in use at once, or six times as
 	// many that nobody has used for a minute.
 	MaxBytes int64
@@ -88,11 +90,11 @@ type Memory struct {
 
 	mu       sync.Mutex
 	opts     MemoryOptions
-	sessions map[string]*Session                  // by digest: those held, and those in use
-	held     *lru.Cache[uint64, Tenant, *Session] // those held, by number
-	newest   list.List                            // of *Session held, the newest first
-	firsts   turns                                // by the conversation's first turn
-	said     turns                                // by the conversation's answers, see Key.Answer
+	sessions map[string]*Session // by digest: those held, and those in use
+	held     ranks               // those held
+	newest   list.List           // of *Session held, the newest first
+	firsts   turns               // by the conversation's first turn
+	said     turns               // by the conversation's answers, see Key.Answer
 	stats    summary.Stats
 	settling *time.Timer // when those that nobody uses are packed
 	outlives bool        // snapshots are taken of the sessions
@@ -105,6 +107,7 @@ type node struct {
 	number atomic.Uint64 // 0 as long as it is not held
 	made   *list.Element // in Memory.newest
 	entry  *lru.Entry[uint64, Tenant, *Session]
+	rank   rank
 	last   time.Time // when it was last released
 	kept   time.Time // when its time last began anew in the cache
 	pins   int
@@ -123,7 +126,7 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	m := &Memory{opts: o, sessions: map[string]*Session{}, held: lru.New[uint64, Tenant, *Session](), firsts: turns{}, said: turns{}}
+	m := &Memory{opts: o, sessions: map[string]*Session{}, held: newRanks(), firsts: turns{}, said: turns{}}
 	m.stats.Since = time.Now()
 	clock, err := ristretto.NewCache(&ristretto.Config[uint64, *Session]{
 		// The counters only decide what Ristretto evicts, and it is never let
@@ -206,7 +209,7 @@ func (m *Memory) outlast() {
 // adopt takes in a session that was restored, unless there is one under its key.
 func (m *Memory) adopt(s *Session) {
 	var by indexed
-	bytes, firsts, said := s.held(&by)
+	bytes, is, firsts, said := s.held(&by)
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +218,7 @@ func (m *Memory) adopt(s *Session) {
 	}
 	s.runs = &m.runs
 	m.sessions[s.digest] = s
-	m.hold(s, bytes, now)
+	m.hold(s, bytes, is, now)
 	m.stats.Created--
 	m.index(s, firsts, said)
 }
@@ -223,7 +226,7 @@ func (m *Memory) adopt(s *Session) {
 // takeUp accounts for a session that has become another's, while it is pinned or held.
 func (m *Memory) takeUp(s *Session) {
 	var by indexed
-	bytes, firsts, said := s.held(&by)
+	bytes, is, firsts, said := s.held(&by)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed || s.gone.Load() || len(firsts) == 0 {
@@ -232,7 +235,7 @@ func (m *Memory) takeUp(s *Session) {
 	if s.Number() == 0 {
 		m.stats.Created--
 	}
-	m.hold(s, bytes, time.Now())
+	m.hold(s, bytes, is, time.Now())
 	m.index(s, firsts, said)
 }
 
@@ -265,7 +268,7 @@ func (m *Memory) answered(k Key) *Session {
 // Hold implements Store.
 func (m *Memory) Hold(s *Session) {
 	var by indexed
-	bytes, firsts, said := s.held(&by)
+	bytes, is, firsts, said := s.held(&by)
 	if len(firsts) == 0 { // nothing was accepted
 		return
 	}
@@ -275,7 +278,7 @@ func (m *Memory) Hold(s *Session) {
 		m.mu.Unlock()
 		return
 	}
-	m.hold(s, bytes, now)
+	m.hold(s, bytes, is, now)
 	m.index(s, firsts, said)
 	ttl := m.opts.IdleTTL
 	again := now.Sub(s.kept) >= ttl/refresh
@@ -309,15 +312,14 @@ func (m *Memory) letGo(s *Session) {
 
 // hold accounts for what a session has become, and makes it the one that was used
 // last.
-func (m *Memory) hold(s *Session, bytes int64, now time.Time) {
+func (m *Memory) hold(s *Session, bytes int64, is rank, now time.Time) {
 	s.last = now
 	if s.Number() > 0 {
-		m.held.Use(s.entry)
-		m.held.Resize(s.entry, bytes)
+		m.held.use(s, bytes, is)
 		return
 	}
 	s.number.Store(numbers.Add(1))
-	s.entry = m.held.Put(s.Number(), s.tenant, s, bytes)
+	m.held.put(s, bytes, is)
 	s.made = m.newest.PushFront(s)
 	m.stats.Created++
 }
@@ -362,13 +364,11 @@ func (m *Memory) every(is func(*Session) bool) (out []*Session) {
 // touched reports whether a session was kept warm since it was last released.
 func (s *Session) touched() bool { return s.warmed.Load() }
 
-// evict takes sessions out until the rest fits: of the tenant that holds most, those
-// not used for longest. So a tenant, however many sessions it makes, pushes out its
-// own once it holds as much as any other. What it returns must be passed to forget
+// evict takes sessions out until the rest fits. What it returns must be passed to forget
 // once the lock is given up.
 func (m *Memory) evict() (out []*Session) {
-	for m.held.Bytes() > m.opts.MaxBytes {
-		s := m.spare()
+	for m.held.bytes() > m.opts.MaxBytes {
+		s := m.held.spare(m.opts.MaxBytes)
 		if s == nil {
 			break
 		}
@@ -378,37 +378,6 @@ func (m *Memory) evict() (out []*Session) {
 		out = append(out, s)
 	}
 	return out
-}
-
-// spare is the session that goes next, nil if all are in use.
-func (m *Memory) spare() *Session {
-	heaviest, ok := m.held.Heaviest()
-	if !ok {
-		return nil
-	}
-	s, most := m.idle(heaviest), int64(0)
-	if s != nil {
-		return s
-	}
-	for t := range m.held.Owners() {
-		if bytes := m.held.BytesOf(t); bytes > most {
-			if x := m.idle(t); x != nil {
-				s, most = x, bytes
-			}
-		}
-	}
-	return s
-}
-
-// idle is the session of a tenant not used for longest of those that nobody uses,
-// nil if all are in use.
-func (m *Memory) idle(t Tenant) *Session {
-	for e := range m.held.OldestOf(t) {
-		if e.Value.pins == 0 {
-			return e.Value
-		}
-	}
-	return nil
 }
 
 // drop takes a session out of every index but the cache.
@@ -424,7 +393,7 @@ func (m *Memory) drop(s *Session) {
 	}
 	m.index(s, nil, nil)
 	m.newest.Remove(s.made)
-	m.held.Drop(s.entry)
+	m.held[s.rank].Drop(s.entry)
 }
 
 // forget takes sessions out of the cache. It must not hold the lock, because
@@ -465,7 +434,7 @@ func (m *Memory) Stats() summary.Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st := m.stats
-	st.MaxBytes, st.Sessions, st.Bytes = m.opts.MaxBytes, m.held.Len(), m.held.Bytes()
+	st.MaxBytes, st.Sessions, st.Bytes = m.opts.MaxBytes, m.held.len(), m.held.bytes()
 	return st
 }
 
@@ -480,7 +449,7 @@ func (m *Memory) Close() error {
 	m.settling.Stop()
 	m.newest.Init()
 	m.sessions, m.firsts, m.said = map[string]*Session{}, turns{}, turns{}
-	m.held = lru.New[uint64, Tenant, *Session]()
+	m.held = newRanks()
 	m.mu.Unlock()
 	if !closed {
 		m.clock.Close()

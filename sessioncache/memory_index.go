@@ -26,12 +26,13 @@ type turns = index.Index[Tenant, wire.Hash, *Session]
 type indexed struct{ firsts, said [4]wire.Hash }
 
 // held is what a store that holds the session has to know of it: the memory that it
-// takes, how its conversations begin, and their answers.
-func (s *Session) held(by *indexed) (bytes int64, firsts, said []wire.Hash) {
+// takes, its rank, how its conversations begin, and their answers.
+func (s *Session) held(by *indexed) (bytes int64, is rank, firsts, said []wire.Hash) {
 	s.Lock()
 	defer s.Unlock()
 	firsts, said = by.firsts[:0], by.said[:0]
 	for _, l := range s.lineages {
+		is = max(is, min(rank(l.Requests), goesOn))
 		firsts = append(firsts, l.known.First())
 		for _, h := range [...]wire.Hash{l.Reply, l.First} {
 			if !h.IsZero() {
@@ -39,7 +40,7 @@ func (s *Session) held(by *indexed) (bytes int64, firsts, said []wire.Hash) {
 			}
 		}
 	}
-	return s.size(), firsts, said
+	return s.size(), is, firsts, said
 }
 
 // index makes the session findable by the first turns of its conversations, and by

@@ -148,13 +148,15 @@ func TestTenantsKeepTheirShare(t *testing.T) {
 		t.Error("a newcomer was pushed out")
 	}
 	sum := int64(0)
-	for e := range m.held.Oldest() {
-		e.Value.Lock()
-		if n := e.Value.size(); n != e.Size() {
-			t.Errorf("%d bytes are accounted for, %d held", e.Size(), n)
+	for _, of := range m.held {
+		for e := range of.Oldest() {
+			e.Value.Lock()
+			if n := e.Value.size(); n != e.Size() {
+				t.Errorf("%d bytes are accounted for, %d held", e.Size(), n)
+			}
+			e.Value.Unlock()
+			sum += e.Size()
 		}
-		e.Value.Unlock()
-		sum += e.Size()
 	}
 	if sum != m.Stats().Bytes {
 		t.Errorf("%d bytes are accounted for, %d held", m.Stats().Bytes, sum)

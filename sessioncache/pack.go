@@ -146,6 +146,6 @@ func (m *Memory) pack(s *Session, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !s.gone.Load() {
-		m.held.Resize(s.entry, s.size())
+		m.held[s.rank].Resize(s.entry, s.size())
 	}
 }

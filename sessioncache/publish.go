@@ -135,11 +135,13 @@ func (d *Durable) news(s *Session) *exchange {
 		reuse.Recycle(snapshot)
 		return nil
 	}
-	r := Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}
-	if snapshot != nil { // else what was claimed was refused
-		r = d.record(s, snapshot)
+	if snapshot != nil {
+		return newExchange(s, d.record(s, snapshot), sum)
 	}
-	return newExchange(s, r, sum)
+	// The request whose edits were claimed was refused, and nothing else is known of the session.
+	x := newExchange(s, Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}, sum)
+	x.Forget = true
+	return x
 }
 
 // draft makes a snapshot, nil if nothing was accepted yet, and reports whether it is the
@@ -217,6 +219,9 @@ func (d *Durable) came(x *exchange) error {
 		s.told = slices.DeleteFunc(slices.Clone(x.Answers), func(a Digest) bool { return slices.Contains(x.Unfound, a) })
 	}
 	s.version.Store(uint64(x.Next))
+	if x.Forget {
+		s.version.Store(0)
+	}
 	if x.sum != 0 {
 		s.Lock()
 		s.saved = x.sum

@@ -55,6 +55,9 @@ type Swap struct {
 	Now   Version
 	Other []byte
 	Err   error
+	// Forget has nothing left of the session, as if it had never been there. Its record
+	// has no snapshot then.
+	Forget bool
 	// Unfound are those of the answers by which the session cannot be found yet: they lie
 	// at a server that is lost.
 	Unfound []Digest

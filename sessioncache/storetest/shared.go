@@ -31,6 +31,7 @@ func Shared(t *testing.T, open func(t *testing.T) sessioncache.Shared) {
 	Backend(t, func(t *testing.T) sessioncache.Backend { return open(t) })
 	for name, test := range map[string]func(t *testing.T, one, other sessioncache.Shared){
 		"Swaps": swaps, "DeletedElsewhere": deletedElsewhere, "FirstWins": firstWins, "Told": told, "Seeks": seeks,
+		"Forgets": forgotten,
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, other := open(t), open(t)
@@ -207,6 +208,28 @@ func told(t *testing.T, one, other sessioncache.Shared) {
 		t.Fatal(err)
 	}
 	changes("deleted elsewhere", third)
+}
+
+// What is forgotten is as if it had never been there, unless somebody else has written it.
+func forgotten(t *testing.T, one, other sessioncache.Shared) {
+	_, first, _ := swap(t, one, record(1, "one", 1), 0)
+	forget := func(have sessioncache.Version) *sessioncache.Swap {
+		w := &sessioncache.Swap{Record: sessioncache.Record{Digest: digest(1)}, Have: have, Next: sessioncache.NewVersion(), Forget: true}
+		one.Swap(t.Context(), []*sessioncache.Swap{w})
+		return w
+	}
+	if w := forget(first + 2); w.Err != nil || w.Now != first || string(w.Other) != "one" {
+		t.Errorf("of another's version: got %q in version %d (%v), want the session in version %d", w.Other, w.Now, w.Err, first)
+	}
+	if w := forget(first); w.Err != nil || w.Now != w.Next {
+		t.Errorf("got version %d (%v), want it gone", w.Now, w.Err)
+	}
+	if snapshot, now, err := other.Fetch(t.Context(), digest(1), 0); err != nil || now != 0 || len(snapshot) > 0 {
+		t.Errorf("got %q in version %d (%v), want nothing", snapshot, now, err)
+	}
+	if w := forget(0); w.Err != nil || w.Now != w.Next {
+		t.Errorf("once more: got version %d (%v), want it gone", w.Now, w.Err)
+	}
 }
 
 func seeks(t *testing.T, one, other sessioncache.Shared) {

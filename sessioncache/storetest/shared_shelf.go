@@ -71,8 +71,12 @@ func (s *SharedShelf) Swap(_ context.Context, swaps []*sessioncache.Swap) {
 		case now != 0 && now != w.Have && (w.Have != 0 || len(snapshot) > 0):
 			w.Other, w.Now = bytes.Clone(snapshot), now
 		default:
+			if w.Now = w.Next; w.Forget {
+				delete(s.records, w.Digest)
+				delete(s.versions, w.Digest)
+				continue
+			}
 			s.put(&w.Record, w.Next)
-			w.Now = w.Next
 		}
 	}
 }

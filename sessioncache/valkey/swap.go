@@ -36,7 +36,8 @@ const inline = 8 << 10
 // swapScript has a session, KEYS[1], be what was written aside, KEYS[2], or where there is
 // no such key be ARGV[2], for ARGV[3] milliseconds, if it is of version ARGV[1], or not
 // there. '*' stands for any version; an empty one, of who knows of none, for a session that
-// was deleted, too. Otherwise what is there is returned, and what was written aside is gone.
+// was deleted, too. Where ARGV[2] is empty nothing is left of the session. Otherwise what is
+// there is returned, and what was written aside is gone.
 // Who has not read what he has written is told of no change of it: so it is read. Numbers
 // are strings, which Redis need not format.
 var swapScript = fmt.Sprintf(`
@@ -49,6 +50,8 @@ if v ~= '' and v ~= ARGV[1] and ARGV[1] ~= '*' and (ARGV[1] ~= '' or redis.call(
 end
 if KEYS[2] then
   redis.call('RENAME', KEYS[2], KEYS[1])
+elseif ARGV[2] == '' then
+  redis.call('DEL', KEYS[1])
 else
   redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 end
@@ -126,7 +129,9 @@ func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 		w.known = nil
 	}
 	name := beginning(w.s.Digest)
-	w.key, w.value = w.v.key(name), pack(&w.s.Record, w.s.Next)
+	if w.key = w.v.key(name); !w.s.Forget {
+		w.value = pack(&w.s.Record, w.s.Next)
+	}
 	if len(w.value) > inline {
 		w.staged = aside(w.key, w.s.Next)
 		commands = append(commands, w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build())
@@ -189,7 +194,10 @@ func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (oth
 	if err != nil {
 		return nil, 0, failed(err)
 	}
-	w.v.watch.wrote(beginning(w.s.Digest), w.s.Next)
+	if w.v.watch.wrote(beginning(w.s.Digest), w.s.Next); w.s.Forget {
+		w.v.watch.forget(beginning(w.s.Digest))
+		return nil, w.s.Next, nil
+	}
 	results = results[1:]
 	w.lost = before == 0
 	if w.lost && len(w.known) > 0 && w.v.shards.of.Load() == nil {

@@ -95,6 +95,13 @@ func (w *watch) wrote(b [8]byte, v sessioncache.Version) {
 	}
 }
 
+// forget notes that nothing is left of a session.
+func (w *watch) forget(b [8]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.versions, b)
+}
+
 // told gets the keys of what others have changed, or nil where anything may have
 // changed. No answer is read while it runs.
 func (w *watch) told(keys []valkey.ValkeyMessage) {

@@ -1,0 +1,85 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package valkey
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Refused requests of 10,000 made-up tenants leave no key at the server, and nothing in memory.
+func TestStrangersLeaveNoKeys(t *testing.T) {
+	m := miniredis.RunT(t)
+	v := open(t, m)
+	v.watch.on.Store(true) // as where the server says what changes
+	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return v, nil }, sessioncache.DurableOptions{Budget: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	_, _ = passage(t, d, 0, 0)
+	d.Flush()
+	before := len(m.Keys())
+	request, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[{"role":"user","content":"hello"}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10_000 {
+		k := keyOf(0)
+		binary.BigEndian.PutUint32(k.Tenant[4:], uint32(i)+1)
+		k.Request = request
+		store := sessioncache.ForRequest(d)
+		s := store.Acquire(k)
+		s.Lock()
+		match := s.Match(request)
+		s.Unlock()
+		if i%20 == 0 { // with an edit
+			store.(sessioncache.Claimer).Claim(s, match, request, block.NewStates(1), func(*sessioncache.Lineage) {})
+		}
+		store.Release(s)
+	}
+	d.Flush()
+	if got := len(m.Keys()); got != before {
+		t.Errorf("got %d keys, want %d", got, before)
+	}
+	if got := d.Stats().Sessions; got != 1 {
+		t.Errorf("got %d sessions in memory, want 1", got)
+	}
+	v.watch.mu.Lock()
+	defer v.watch.mu.Unlock()
+	if got := len(v.watch.versions); got > 2 {
+		t.Errorf("got %d sessions watched, want 2 at most", got)
+	}
+}
+
+// What is watched is bounded whatever is at the server.
+func TestWatchesWithinBounds(t *testing.T) {
+	var w watch
+	w.on.Store(true)
+	for i := range uint64(2 * mostWatched) {
+		w.writes([8]byte(binary.BigEndian.AppendUint64(nil, i)))
+		w.wrote([8]byte(binary.BigEndian.AppendUint64(nil, i)), 1)
+	}
+	if got := len(w.versions); got != mostWatched {
+		t.Errorf("got %d sessions watched, want %d", got, mostWatched)
+	}
+}

@@ -146,9 +146,10 @@ func told(err error) bool {
 }
 
 // failed names an error. One that the server has answered belongs to the key that was asked
-// for; any other to all that lies there.
+// for, unless it says that the server answers no key yet, or no more: the client goes on to ask
+// in vain then. Any other belongs to all that lies there.
 func failed(err error) error {
-	if told(err) {
+	if e, ok := valkey.IsValkeyErr(err); ok && !e.IsClusterDown() && !e.IsLoading() && !e.IsTryAgain() {
 		return fmt.Errorf("valkey: %w", err)
 	}
 	return fmt.Errorf("valkey: %w: %w", sessioncache.ErrUnavailable, err)

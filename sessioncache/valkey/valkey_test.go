@@ -24,6 +24,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
@@ -150,6 +151,31 @@ func TestSecret(t *testing.T) {
 	}
 	if again, err := Secret(t.Context(), &o, secret.Key{3}); err != nil || again != first {
 		t.Errorf("%x, %v", again, err)
+	}
+}
+
+// An error of one key is told from one of a server that answers nobody.
+func TestErrorsOfKeysAndServers(t *testing.T) {
+	for answer, unavailable := range map[string]bool{
+		"OOM command not allowed when used memory > 'maxmemory'.":           false,
+		"WRONGTYPE Operation against a key holding the wrong kind of value": false,
+		"READONLY You can't write against a read only replica.":             false,
+		"CLUSTERDOWN The cluster is down":                                   true,
+		"CLUSTERDOWN Hash slot not served":                                  true,
+		"LOADING Redis is loading the dataset in memory":                    true,
+		"TRYAGAIN Multiple keys request during rehashing of slot":           true,
+	} {
+		m := miniredis.RunT(t)
+		v := open(t, m)
+		m.SetError(answer)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := v.Load(ctx, sessioncache.Digest{1})
+		cancel()
+		if err == nil || breaker.Slow(err) != unavailable {
+			t.Errorf("%s: got %v, of the server: %t, want %t", answer, err, breaker.Slow(err), unavailable)
+		}
+		m.SetError("")
+		_ = v.Close()
 	}
 }
 

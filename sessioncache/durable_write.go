@@ -233,7 +233,7 @@ func (d *Durable) flush(how urgency) {
 // for better times.
 func (d *Durable) flushLane(lane int, sessions []*Session, how urgency) {
 	if lane < breaker.Shards {
-		shard := uint8(lane) //nolint:gosec // it is less than 256
+		shard := uint8(lane)
 		if err := d.erase(shard); err != nil {
 			d.breaker.Failed(breaker.At{Shard: shard}, "delete", err)
 		}

@@ -102,7 +102,7 @@ func TestRefusedClaimsLeaveNothing(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	d := sharing(t, shelf)
 	converse(t, d, firstMessage)
-	real := len(shelf.Records())
+	own := len(shelf.Records())
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -121,8 +121,8 @@ func TestRefusedClaimsLeaveNothing(t *testing.T) {
 		d.Release(s) // the upstream has answered 401
 	}
 	d.Flush()
-	if got := len(shelf.Records()); got != real {
-		t.Errorf("got %d records, want %d", got, real)
+	if got := len(shelf.Records()); got != own {
+		t.Errorf("got %d records, want %d", got, own)
 	}
 	for i := range 100 {
 		if _, now, _ := shelf.Fetch(t.Context(), madeUp(i).Digest(), 0); now != 0 {

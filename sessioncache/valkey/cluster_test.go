@@ -78,7 +78,7 @@ func realCluster(t *testing.T) (addrs [masters]string, processes [masters]*os.Pr
 	}
 	for i := range masters {
 		cmd := exec.Command(program, "--port", ports[2*i], "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--loglevel", "warning",
-			"--cluster-enabled", "yes", "--cluster-port", ports[2*i+1], "--cluster-require-full-coverage", "no") //nolint:gosec // a server for the test
+			"--cluster-enabled", "yes", "--cluster-port", ports[2*i+1], "--cluster-require-full-coverage", "no")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

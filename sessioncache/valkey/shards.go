@@ -78,7 +78,7 @@ func (s *shards) lookAround(ctx context.Context, c valkey.Client) {
 			if s.numbers == nil {
 				s.numbers = map[string]uint8{}
 			}
-			number = uint8(1 + len(s.numbers)%(breaker.Shards-1)) //nolint:gosec // it is less than 256
+			number = uint8(1 + len(s.numbers)%(breaker.Shards-1))
 			s.numbers[id] = number
 		}
 		for i := first; i <= last; i++ {
@@ -127,7 +127,7 @@ func slot(key string) uint16 {
 
 var nibbles = func() (table [16]uint16) {
 	for i := range table {
-		sum := uint16(i) << 12 //nolint:gosec // it is less than 16
+		sum := uint16(i) << 12
 		for range 4 {
 			carry := sum>>15 != 0
 			if sum <<= 1; carry {

@@ -83,7 +83,9 @@ type App struct {
 
 	// BodiesInFlight is the memory in bytes that the bodies of all requests in
 	// flight may take, in all forms in which they lie there: as sent, decoded,
-	// edited, translated. A request that finds no room waits for up to 5 s. Then
+	// edited, translated. One address and one tenant get up to three quarters while others
+	// hold any. A request that finds no room waits for up to 5 s, and uploads that stall
+	// meanwhile are ended by 503. Then
 	// it passes unread where the upstream takes it as it is, and is answered by
 	// 503 with Retry-After elsewhere. It is one bound for the process. At least
 	// 1 MiB. Default: 536870912 (512 MiB).

@@ -17,8 +17,11 @@ package handler
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -26,13 +29,13 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
-// arrival is a request's body on its way in, and the memory that is held for it: as
-// much as it is about to take, in all the forms that it will have, before any of it
-// is taken.
+// arrival is a request's body on its way in, and the memory that is held for it: by the
+// bytes that have come, and once a part of it has, in all the forms that it will have.
 type arrival struct {
 	layer.Payload
 	format wire.Format
@@ -44,12 +47,26 @@ type arrival struct {
 }
 
 // arrival begins one.
-func (o *site) arrival(f wire.Format) *arrival {
+func (o *site) arrival(r *http.Request, f wire.Format) *arrival {
 	n := o.up.Forms(f)
 	if o.sharing.overlay.Watches() {
 		n++
 	}
-	return &arrival{format: f, share: *budget.Bodies.Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}
+	a := &arrival{format: f, share: *budget.Bodies.Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}
+	a.share.By(budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)})
+	return a
+}
+
+// address is where a request comes from, as Caddy sees it behind trusted proxies. One
+// client has all of an IPv6 /64.
+func address(r *http.Request) netip.Addr {
+	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	addr, err := netip.ParseAddr(text)
+	if err != nil || addr.Unmap().Is4() {
+		return addr.Unmap().WithZone("")
+	}
+	net, _ := addr.WithZone("").Prefix(64)
+	return net.Addr()
 }
 
 // receive reads the body and undoes its content coding. layer.ErrNoRoom says that there
@@ -60,14 +77,24 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	if coding != "" {
 		forms = 1
 	}
-	a.share.Read()
-	a.Data, err = layer.Read(w, r, a.most, func(has, room int) error {
-		a.share.Progress(int64(has))
-		return a.share.Grow(r.Context(), forms*a.announced(r, room))
+	a.share.Read(forms*r.ContentLength, func() error {
+		return http.NewResponseController(w).SetReadDeadline(time.Now()) // which ends a read
 	})
-	a.share.Arrived()
-	if err != nil || coding == "" {
+	a.Data, err = layer.Read(w, r, a.most, func(came, has, room int) error {
+		a.share.Progress(int64(came), int64(has))
+		if r.ContentLength > 0 && int64(room) > r.ContentLength {
+			return a.share.Grow(r.Context(), forms*int64(room))
+		}
+		return a.share.Grow(r.Context(), int64(room)) // there may be no more of it
+	})
+	if a.share.Arrived() {
+		return budget.ErrStalled
+	}
+	if err != nil {
 		return err
+	}
+	if coding == "" {
+		return a.share.Grow(r.Context(), forms*int64(cap(a.Data)))
 	}
 	sent := int64(cap(a.Data))
 	if coding == "zstd" {
@@ -75,7 +102,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	}
 	layer.Guard(a.log, "decoding a request", func() {
 		a.Decoded(nil, errUndecoded)
-		a.Decoded(layer.DecodeRequest(coding, a.Data, a.most, func(_, room int) error {
+		a.Decoded(layer.DecodeRequest(coding, a.Data, a.most, func(_, _, room int) error {
 			return a.share.Grow(r.Context(), sent+a.forms()*int64(room))
 		}))
 	})
@@ -92,24 +119,22 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	return nil
 }
 
+// failBody answers, as the client's own API would, that a body could not be read. A
+// client that has left gets no answer.
+func failBody(w http.ResponseWriter, r *http.Request, format wire.Format, err error) error {
+	e, ok := errors.AsType[caddyhttp.HandlerError](err)
+	if !ok || r.Context().Err() != nil {
+		return err
+	}
+	message := "the request's body could not be read"
+	if errors.Is(err, layer.ErrTooLarge) {
+		message = fmt.Sprintf("the request is too large: %v", e.Err)
+	}
+	return layer.Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: message})
+}
+
 // errUndecoded stands for a panic.
 var errUndecoded = errors.New("the body could not be decoded")
-
-// announced returns how long a body that is about to take so much is going to be. A
-// few bytes are believed nothing, those who send more their Content-Length; without
-// one, what goes on beyond 4 MiB may be as long as any. So nobody holds much while
-// waiting for more.
-func (a *arrival) announced(r *http.Request, room int) int64 {
-	switch {
-	case room <= layer.FirstBuffer:
-		return int64(room)
-	case r.ContentLength > 0:
-		return max(r.ContentLength+1, int64(room))
-	case room <= layer.Growth*layer.FirstBuffer:
-		return int64(room)
-	}
-	return max(a.most, int64(room))
-}
 
 // forms counts the forms in which a decoded body may lie in memory at once: as it
 // was sent, edited, and what the layers behind make of it.

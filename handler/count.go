@@ -36,13 +36,15 @@ func (o *site) countsItself(r *http.Request) (f wire.Format, ok bool) {
 // serveCount answers with our own estimate, and says so in a header. What the
 // upstream could not be asked is refused as the request itself would be.
 func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format) error {
-	a := o.arrival(f)
+	a := o.arrival(r, f)
 	defer a.share.Close()
 	switch err := a.receive(w, r); {
 	case errors.Is(err, layer.ErrNoRoom):
 		return budget.Fail(w, f)
+	case errors.Is(err, budget.ErrStalled):
+		return budget.FailStalled(w, f)
 	case err != nil:
-		return err
+		return failBody(w, r, f, err)
 	case a.Undone() != nil:
 		return layer.Fail(w, f, translate.Refusal(a.Undone()))
 	}

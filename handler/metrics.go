@@ -33,6 +33,7 @@ const (
 	outcomeInterrupted = "interrupted" // the answer was cut, or could not be read
 	outcomePassed      = "passed"      // failed open: forwarded untouched
 	outcomeNoRoom      = "no_room"     // answered by 503: no room for its body in memory
+	outcomeStalled     = "stalled"     // answered by 503: its body stalled while others needed the memory
 	outcomeRefused     = "too_large"   // answered by 413
 	outcomeBudget      = "budget"      // answered by 429: a budget is spent
 	outcomeUnrecorded  = "unrecorded"  // answered by 503: the audit store fails, and on_error is refuse
@@ -55,7 +56,7 @@ const (
 
 // outcomes are all of them.
 var outcomes = [...]string{
-	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeRefused, outcomeBudget, outcomeUnrecorded, outcomeUnheld,
+	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeStalled, outcomeRefused, outcomeBudget, outcomeUnrecorded, outcomeUnheld,
 }
 
 var hiddenLost = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")

@@ -42,6 +42,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
@@ -274,16 +275,19 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	}
 	defer o.unpin()
 
-	a := o.arrival(format)
+	a := o.arrival(r, format)
 	defer a.share.Close()
 	switch err := a.receive(w, r); {
 	case errors.Is(err, layer.ErrNoRoom):
 		return o.passUnread(w, r, next, a)
+	case errors.Is(err, budget.ErrStalled):
+		o.records.count(outcomeStalled)
+		return budget.FailStalled(w, format)
 	case errors.Is(err, layer.ErrTooLarge):
 		o.records.count(outcomeRefused)
-		return err
+		return failBody(w, r, format, err)
 	case err != nil:
-		return err
+		return failBody(w, r, format, err)
 	}
 	return o.process(w, r, next, a)
 }

@@ -26,6 +26,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/tidwall/gjson"
 )
 
 func gzipped(t *testing.T, body string) string {
@@ -227,8 +228,9 @@ func TestTooLarge(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer res.Body.Close()
-			if res.StatusCode != http.StatusRequestEntityTooLarge {
-				t.Errorf("status %d, want 413", res.StatusCode)
+			body, _ := io.ReadAll(res.Body)
+			if res.StatusCode != http.StatusRequestEntityTooLarge || gjson.GetBytes(body, "error.type").Str != "request_too_large" || !strings.Contains(string(body), "33554432 bytes") {
+				t.Errorf("status %d, want 413 in words: %s", res.StatusCode, body)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ const (
 	// has come.
 	FirstBuffer = 256 << 10
 	// Growth bounds what it makes us allocate for each byte that has.
-	Growth = 16
+	Growth = 4
 	// maxRatio and freeRatio bound what a request may decode to.
 	maxRatio  = 200
 	freeRatio = 4 << 20
@@ -52,9 +52,9 @@ func tooLarge(limit int64) error {
 	return caddyhttp.Error(http.StatusRequestEntityTooLarge, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit))
 }
 
-// Toll is asked before the memory of a body grows. has is what it takes so far, room
-// what it is about to take. Nil asks nothing.
-type Toll func(has, room int) error
+// Toll is asked before the memory of a body grows. came is how many bytes of it have
+// come, has what it takes so far, room what it is about to take. Nil asks nothing.
+type Toll func(came, has, room int) error
 
 // Read reads the whole body as it was sent, up to limit bytes. Where the toll
 // cannot be paid, it returns what it has read, and the error.
@@ -91,7 +91,7 @@ func readAll(r io.Reader, size, limit int64, pay Toll) ([]byte, error) {
 			}
 		}
 		if pay != nil {
-			if err := pay(cap(buf), room); err != nil {
+			if err := pay(len(buf), cap(buf), room); err != nil {
 				return buf, err
 			}
 		}

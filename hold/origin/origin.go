@@ -244,10 +244,10 @@ func (e *exchange) make(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 
 // read reads what was sent.
 func (e *exchange) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	e.share.Read()
+	e.share.Read(r.ContentLength, nil)
 	defer e.share.Arrived()
-	return layer.Read(w, r, e.MaxBody, func(has, room int) error {
-		e.share.Progress(int64(has))
+	return layer.Read(w, r, e.MaxBody, func(came, has, room int) error {
+		e.share.Progress(int64(came), int64(has))
 		return e.share.Grow(r.Context(), 2*int64(room))
 	})
 }

@@ -18,8 +18,11 @@ package budget
 import (
 	"container/list"
 	"context"
+	"errors"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,12 +39,16 @@ const (
 	Smallest = 1 << 20
 	// Patience is how long a request waits for room.
 	Patience = 5 * time.Second
-	// stall is how long a body may make no progress before the room that its
-	// length has promised it goes to those who wait.
-	stall = time.Second
+	// A body that brings less than progress bytes in a stall gives way to requests that
+	// need its room.
+	stall    = time.Second
+	progress = 16 << 10
 	// One part in smallPart is kept for shares of up to smallShare bytes.
 	smallPart  = 8
 	smallShare = 4 << 20
+	// One owner holds up to ownPart/4 of the room for large bodies, unless nobody else
+	// holds any.
+	ownPart = 3
 	// Shares from largeShare on leave garbage that is not used again. Once there
 	// is litter of it, it is given back to the system after a lull.
 	largeShare = 8 << 20
@@ -61,6 +68,7 @@ type Budget struct {
 	spare   pot       // for small shares when main is taken
 	waiting list.List // of *waiter
 	reading map[*Share]struct{}
+	owned   map[Owner]int64 // of main
 
 	litter  int64
 	pending bool // litter is about to be given back
@@ -71,15 +79,29 @@ type pot struct{ held, size int64 }
 
 func (p *pot) fits(n int64) bool { return p.held+n <= p.size }
 
+// Owner is the client of a request: its address and its tenant, each of which owns what
+// the share holds. A zero one owns nothing.
+type Owner struct {
+	Address netip.Addr
+	Tenant  [16]byte
+}
+
+func (o Owner) each() [2]Owner { return [...]Owner{{Address: o.Address}, {Tenant: o.Tenant}} }
+
 // Share is what one request holds of a budget. It belongs to one goroutine.
 type Share struct {
 	of          *Budget
 	main, spare int64
+	owner       Owner
 
 	// While its body is on its way:
 	moved   time.Time // it made progress
+	came    int64     // bytes of it, then
 	arrived int64     // what it takes in fact
 	waits   bool
+	large   bool // its length says so
+	end     func() error
+	gone    bool // it gave way
 }
 
 type waiter struct {
@@ -90,7 +112,7 @@ type waiter struct {
 
 // New returns a budget of so many bytes.
 func New(size int64) *Budget {
-	b := &Budget{reading: make(map[*Share]struct{})}
+	b := &Budget{reading: make(map[*Share]struct{}), owned: make(map[Owner]int64)}
 	b.Resize(size)
 	return b
 }
@@ -121,11 +143,18 @@ func (b *Budget) Limit() int64 {
 // Open returns a share that holds nothing.
 func (b *Budget) Open() *Share { return &Share{of: b} }
 
+// By tells whose share it is, before it grows.
+func (s *Share) By(o Owner) { s.owner = o }
+
 // Grow makes the share one of n bytes, if it is smaller. It waits for its turn,
-// but not for long: [layer.ErrNoRoom].
+// but not for long: [layer.ErrNoRoom]. [ErrStalled] says that the share gave way.
 func (s *Share) Grow(ctx context.Context, n int64) error {
 	b := s.of
 	b.mu.Lock()
+	if s.gone {
+		b.mu.Unlock()
+		return ErrStalled
+	}
 	if n -= s.main + s.spare; n <= 0 || b.waiting.Len() == 0 && b.fromMain(s, n) || b.fromSpare(s, n) {
 		b.mu.Unlock()
 		return nil
@@ -134,6 +163,14 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	e := b.waiting.PushBack(w)
 	s.waits = true
 	b.sweep()
+	b.serve() // those in front may wait for what their own requests hold
+	select {
+	case <-w.ready:
+		s.waits = false
+		b.mu.Unlock()
+		return nil
+	default:
+	}
 	b.mu.Unlock()
 
 	err := w.wait(ctx)
@@ -179,8 +216,7 @@ func (s *Share) Settle(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if more := n - s.main - s.spare; more > 0 {
-		s.main += more
-		b.main.held += more
+		b.take(s, more)
 	}
 	b.shrink(s, n)
 }
@@ -209,28 +245,34 @@ func (b *Budget) tidy() {
 	debug.FreeOSMemory()
 }
 
-// Read tells that the body is on its way until [Share.Arrived] is called.
-func (s *Share) Read() {
+// Read tells that a body, of that length if it is above zero, is on its way until
+// [Share.Arrived] is called. end, if not nil, ends the reading of a body that stalls.
+func (s *Share) Read(length int64, end func() error) {
 	b := s.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.moved = time.Now()
+	s.moved, s.large, s.end = time.Now(), length > smallShare, end
 	b.reading[s] = struct{}{}
 }
 
-// Arrived tells that the body is there, or will not come.
-func (s *Share) Arrived() {
+// Arrived tells that the body is there, or will not come. It reports whether the share
+// gave way meanwhile: nothing is held for the body any more.
+func (s *Share) Arrived() (gone bool) {
 	b := s.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.reading, s)
+	s.large = false
+	return s.gone
 }
 
-// Progress tells what the body takes so far in fact.
-func (s *Share) Progress(arrived int64) {
+// Progress tells how many bytes of the body have come, and what it takes so far in fact.
+func (s *Share) Progress(came, arrived int64) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	s.moved, s.arrived = time.Now(), arrived
+	if s.arrived = arrived; came-s.came >= progress {
+		s.moved, s.came = time.Now(), came
+	}
 }
 
 // The methods below are called with the lock held.
@@ -238,16 +280,39 @@ func (s *Share) Progress(arrived int64) {
 // fromMain takes n bytes for a share if they are there, or if nobody else holds
 // any: what is larger than all room goes alone.
 func (b *Budget) fromMain(s *Share, n int64) bool {
-	if !b.main.fits(n) && b.main.held != s.main {
+	if b.main.held != s.main && (!b.main.fits(n) || !b.fair(s, n)) {
 		return false
 	}
-	b.main.held += n
-	s.main += n
+	b.take(s, n)
 	return true
 }
 
+// fair reports whether the owners of a share may hold so much more.
+func (b *Budget) fair(s *Share, n int64) bool {
+	for _, o := range s.owner.each() {
+		if o != (Owner{}) && b.owned[o]+n > b.main.size/4*ownPart {
+			return false
+		}
+	}
+	return true
+}
+
+// take changes what a share holds of main.
+func (b *Budget) take(s *Share, n int64) {
+	s.main += n
+	b.main.held += n
+	for _, o := range s.owner.each() {
+		if o == (Owner{}) {
+			continue
+		}
+		if b.owned[o] += n; b.owned[o] == 0 {
+			delete(b.owned, o)
+		}
+	}
+}
+
 func (b *Budget) fromSpare(s *Share, n int64) bool {
-	if s.main+s.spare+n > smallShare || !b.spare.fits(n) {
+	if s.large || s.main+s.spare+n > smallShare || !b.spare.fits(n) {
 		return false
 	}
 	b.spare.held += n
@@ -261,38 +326,68 @@ func (b *Budget) shrink(s *Share, to int64) {
 		return
 	}
 	main := min(n, s.main)
-	s.main -= main
-	b.main.held -= main
+	b.take(s, -main)
 	s.spare -= n - main
 	b.spare.held -= n - main
 	b.serve()
 }
 
 // serve gives room to those who wait: in their order, and small ones what is
-// kept for them.
+// kept for them. An owner who holds too much holds up nobody else.
 func (b *Budget) serve() {
 	inOrder := true
 	for e := b.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
-		inOrder = inOrder && b.fromMain(w.share, w.n)
-		if inOrder || b.fromSpare(w.share, w.n) {
+		served := inOrder && b.fromMain(w.share, w.n)
+		switch {
+		case served || b.fromSpare(w.share, w.n):
 			close(w.ready)
 			b.waiting.Remove(e)
-		} else if b.spare.held >= b.spare.size {
+		case !b.fair(w.share, w.n):
+		case b.spare.held >= b.spare.size:
 			return
+		default:
+			inOrder = false
 		}
 		e = next
 	}
 }
 
-// sweep takes room from bodies that are announced and do not come.
+// sweep takes room from bodies that do not come: first what they were promised, then
+// what they hold, of those that have stalled for longest first, until nobody waits.
 func (b *Budget) sweep() {
 	since := time.Now().Add(-stall)
+	var stalled []*Share
 	for s := range b.reading {
-		if !s.waits && s.moved.Before(since) {
+		if !s.waits && !s.moved.After(since) {
 			b.shrink(s, s.arrived)
+			stalled = append(stalled, s)
 		}
 	}
+	slices.SortFunc(stalled, func(x, y *Share) int { return x.moved.Compare(y.moved) })
+	for _, s := range stalled {
+		if b.waiting.Len() == 0 {
+			return
+		}
+		if s.end == nil || s.end() != nil {
+			continue
+		}
+		gaveWay.Inc()
+		s.gone = true
+		delete(b.reading, s)
+		b.shrink(s, 0)
+	}
+}
+
+// ErrStalled says that a body came too slowly while others needed its room.
+var ErrStalled = errors.New("the body stalled while others needed its memory")
+
+// FailStalled tells a client in its own API's words that its upload has stalled. w has not
+// been written to.
+func FailStalled(w http.ResponseWriter, format wire.Format) error {
+	return layer.Fail(w, format, &translate.Failure{
+		Status: http.StatusServiceUnavailable, RetryAfter: int(Patience / time.Second), Message: "the upload stalled while other requests needed its memory, try again later",
+	})
 }
 
 // Fail tells a client in its own API's words that there is no room for its request, and

@@ -17,6 +17,7 @@ package budget
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -112,8 +113,8 @@ func TestBudgetTakesBackPromises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(80 << 20)
 		liar, honest := b.Open(), b.Open()
-		liar.Read()
-		liar.Progress(1 << 20)
+		liar.Read(0, nil)
+		liar.Progress(1<<20, 1<<20)
 		if err := liar.Grow(t.Context(), 70<<20); err != nil {
 			t.Fatal(err)
 		}
@@ -132,4 +133,137 @@ func TestBudgetTakesBackPromises(t *testing.T) {
 		}
 		time.Sleep(2 * lull) // what is given back
 	})
+}
+
+// TestStalledGiveWay: bodies that bring next to nothing end as soon as others need their
+// room, those that have stalled for longest first, and no others.
+func TestStalledGiveWay(t *testing.T) {
+	const mib = 1 << 20
+	for _, test := range []struct {
+		name  string
+		since time.Duration // between two uploads
+		drips bool          // a few bytes now and then
+		ends  bool          // the server can end them
+		need  int64
+		wait  bool // until room comes
+		gone  int
+	}{
+		{"small beside fresh uploads", 0, false, true, 1 * mib, false, 0},
+		{"small beside stalled uploads", 50 * time.Millisecond, false, true, 1 * mib, false, 0},
+		{"large beside stalled uploads", 50 * time.Millisecond, false, true, 10 * mib, false, 10},
+		{"large beside dripping uploads", 50 * time.Millisecond, true, true, 10 * mib, false, 10},
+		{"very large", 50 * time.Millisecond, false, true, 40 * mib, false, 40},
+		{"large beside fresh uploads", 0, false, true, 10 * mib, true, 10},
+		{"large beside uploads that cannot be ended", 50 * time.Millisecond, false, false, 10 * mib, true, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := New(80 * mib) // 70 for all, 10 for small ones
+			var gone []int
+			var all []*Share
+			for i := range 70 {
+				s := b.Open()
+				s.Read(93*mib, func() error {
+					if !test.ends {
+						return errors.ErrUnsupported
+					}
+					gone = append(gone, i)
+					return nil
+				})
+				s.Progress(300<<10, mib)
+				if err := s.Grow(t.Context(), mib); err != nil {
+					t.Fatalf("%s: %v", test.name, err)
+				}
+				all = append(all, s)
+				time.Sleep(test.since)
+				if test.drips {
+					for _, s := range all {
+						s.Progress(300<<10+int64(i), mib)
+					}
+				}
+			}
+			start := time.Now()
+			honest := b.Open()
+			err := honest.Grow(t.Context(), test.need)
+			if waited := time.Since(start); (waited > 0) != test.wait || (err != nil) != (test.wait && test.gone == 0) {
+				t.Errorf("%s: %v after %v", test.name, err, waited)
+			}
+			want := make([]int, 0, test.gone)
+			for i := range test.gone {
+				want = append(want, i)
+			}
+			if slices.Sort(gone); len(gone) != len(want) || test.since > 0 && !slices.Equal(gone, want) {
+				t.Errorf("%s: %v gave way, want %v", test.name, gone, want)
+			}
+			for i, s := range all {
+				if ended := slices.Contains(gone, i); s.Arrived() != ended {
+					t.Errorf("%s: upload %d: gave way %t, want %t", test.name, i, !ended, ended)
+				}
+				if slices.Contains(gone, i) && !errors.Is(s.Grow(t.Context(), 2*mib), ErrStalled) {
+					t.Errorf("%s: upload %d goes on", test.name, i)
+				}
+				s.Close()
+			}
+			honest.Close()
+			if n := b.Held(); n != 0 || len(b.owned) != 0 || b.waiting.Len() != 0 {
+				t.Errorf("%s: %d bytes held, owners %v, %d wait", test.name, n, b.owned, b.waiting.Len())
+			}
+		})
+	}
+}
+
+// TestOneOwnerLeavesRoom: neither an address nor a tenant takes all room, and its
+// requests that wait hold up nobody else. Alone it may have all.
+func TestOneOwnerLeavesRoom(t *testing.T) {
+	const mib = 1 << 20
+	here, there := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	one, other := [16]byte{1}, [16]byte{2}
+	for name, owners := range map[string]struct{ greedy, honest Owner }{
+		"address": {Owner{here, one}, Owner{there, other}},
+		"tenant":  {Owner{Tenant: one}, Owner{Tenant: other}},
+		"both":    {Owner{here, one}, Owner{here, other}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := New(80 * mib)
+			var greedy []*Share
+			failed := 0
+			for range 10 {
+				s := b.Open()
+				s.By(owners.greedy)
+				go func() {
+					if s.Grow(t.Context(), 10*mib) != nil {
+						failed++
+					}
+				}()
+				synctest.Wait()
+				greedy = append(greedy, s)
+			}
+			if n := b.Held(); n != 50*mib {
+				t.Errorf("%s: the greedy one holds %d MiB, want 50", name, n/mib)
+			}
+			honest := b.Open()
+			honest.By(owners.honest)
+			start := time.Now()
+			err := honest.Grow(t.Context(), 15*mib)
+			if blocked := name == "both"; (time.Since(start) > 0) != blocked || (err != nil) != blocked {
+				t.Errorf("%s: %v after %v", name, err, time.Since(start))
+			}
+			for _, s := range append(greedy, honest) {
+				synctest.Wait()
+				s.Close()
+			}
+			time.Sleep(2 * Patience)
+			for _, s := range greedy { // those that came to it late
+				s.Close()
+			}
+			alone := b.Open()
+			alone.By(owners.greedy)
+			if err := alone.Grow(t.Context(), 100*mib); err != nil {
+				t.Errorf("%s: alone: %v", name, err)
+			}
+			alone.Close()
+			if len(b.owned) != 0 {
+				t.Errorf("%s: owners %v", name, b.owned)
+			}
+		})
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -80,7 +81,7 @@ func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	name = strings.Clone(strings.ToValidUTF8(name, "\uFFFD")) // it may be a part of something long
+	name = label(name)
 	if len(d.met) >= most && d.met[name] == nil {
 		name = page.Others // it is one more than the most
 	}
@@ -95,6 +96,17 @@ func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 		d.met[name] = c
 	}
 	return c
+}
+
+// label makes a name that a client has chosen fit for a metric: what would steer a
+// terminal, or is no text, is a question mark in a diamond.
+func label(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.Clone(name)) // it may be a part of something long
 }
 
 // siteOf returns the name of the site that a Host header asks for.

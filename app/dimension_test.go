@@ -57,3 +57,14 @@ func TestDimensionIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// A name that a client has chosen does not steer the terminal that shows metrics.
+func TestLabels(t *testing.T) {
+	for name, want := range map[string]string{
+		"gpt-6.1": "gpt-6.1", "a\x1b[31mb": "a\uFFFD[31mb", "a\nb\x00": "a\uFFFDb\uFFFD", "\xff\xfe": "\uFFFD\uFFFD", "x\u202ey": "x\uFFFDy", "größe": "größe",
+	} {
+		if got := label(name); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}

@@ -103,7 +103,7 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 	}
 	for name, values := range r.Header {
 		switch {
-		case secretHeader(name):
+		case tenant.IsSecret(r, name):
 			for _, v := range values {
 				t.secret.Seal(name, v)
 			}
@@ -133,11 +133,6 @@ func Reopen(o Open) (t *Target, secret bool) {
 // Direct has the target lead to a handler outside of a Caddy configuration.
 func (t *Target) Direct(h caddyhttp.MiddlewareHandler, next caddyhttp.Handler) {
 	t.direct = func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) }
-}
-
-// secretHeader reports whether a header may hold a secret.
-func secretHeader(name string) bool {
-	return tenant.IsCredential(name) || name == "Cookie" || name == "Proxy-Authorization"
 }
 
 // Size implements keepalive.Payload.

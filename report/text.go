@@ -21,6 +21,7 @@ import (
 	"math"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 )
@@ -113,14 +114,22 @@ func (s *Summary) row(w io.Writer, g *Sum) {
 		money(g, g.Actual()), money(g, g.Own()), money(g, g.Saved()), percent(g.SavedShare()), would)
 }
 
-// printable keeps names that clients have chosen from steering a terminal.
+// longestName bounds a name in a table, in characters.
+const longestName = 48
+
+// printable keeps names that clients have chosen from steering a terminal, and from
+// pushing a table apart.
 func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
 			return -1
 		}
 		return r
 	}, s)
+	if all := []rune(s); len(all) > longestName {
+		return string(all[:longestName-1]) + "…"
+	}
+	return s
 }
 
 // money writes an amount of the sum's: dollars, or tokens where there is no price.

@@ -33,6 +33,7 @@ const namedVar = "llm_tenant"
 type named struct {
 	fields string
 	alone  bool
+	by     []string
 }
 
 func whose(r *http.Request) named {
@@ -59,7 +60,7 @@ func Name(r *http.Request, by []string, alone bool) {
 	if empty == len(by) {
 		return
 	}
-	n := named{alone: alone && empty == 0}
+	n := named{alone: alone && empty == 0, by: by}
 	fields := AppendField(nil, "tenant")
 	if n.alone { // two handlers that ask for other things never mean the same by one answer
 		fields = AppendField(nil, "tenant alone")
@@ -70,6 +71,24 @@ func Name(r *http.Request, by []string, alone bool) {
 	}
 	n.fields = string(fields)
 	caddyhttp.SetVar(r.Context(), namedVar, n)
+}
+
+// IsSecret reports whether a header of a request, in canonical form, may hold a secret: a
+// credential, a cookie, or what a placeholder tells tenants apart by.
+func IsSecret(r *http.Request, header string) bool {
+	if IsCredential(header) || header == "Cookie" || header == "Proxy-Authorization" {
+		return true
+	}
+	for _, t := range whose(r).by {
+		for _, p := range placeholders.FindAllString(t, -1) {
+			for _, prefix := range [...]string{"{http.request.header.", "{header."} {
+				if name, ok := strings.CutPrefix(p, prefix); ok && http.CanonicalHeaderKey(strings.TrimSuffix(name, "}")) == header {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // ErrNobody says that credentials are not to count, and nothing else is there that does.

@@ -16,6 +16,7 @@ package transcript
 
 import (
 	"compress/gzip"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // part, named by agent, session and part.
 func (s *Session) Save(folder string) error {
 	for i, p := range s.Parts {
-		name := fmt.Sprintf("%s-%s-p%d.jsonl.gz", s.Agent, unsafe.ReplaceAllString(s.ID, "_"), i+1)
+		name := fmt.Sprintf("%s-%s-p%d.jsonl.gz", s.Agent, fileName(s.ID), i+1)
 		file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
 			return err
@@ -41,6 +42,20 @@ func (s *Session) Save(folder string) error {
 		}
 	}
 	return nil
+}
+
+// longestName bounds, in bytes, what a session's id takes of a file name: most file
+// systems take 255.
+const longestName = 128
+
+// fileName is a session's id as a part of a file name. One that is too long ends in its hash.
+func fileName(id string) string {
+	name := unsafe.ReplaceAllString(id, "_")
+	if len(name) > longestName {
+		sum := sha256.Sum256([]byte(id))
+		name = fmt.Sprintf("%s-%x", name[:longestName-33], sum[:16])
+	}
+	return name
 }
 
 // Redact replaces what looks like a key or a token in all parts.

@@ -1,0 +1,32 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package report
+
+import (
+	"strings"
+	"testing"
+)
+
+// Names that clients have chosen neither steer a terminal nor push a table apart.
+func TestPrintable(t *testing.T) {
+	for name, want := range map[string]string{
+		"gpt-6.1": "gpt-6.1", "a\x1b[31m\nb\x00c": "a[31mbc", "left\u202eright": "leftright", "\u009bx": "x",
+		strings.Repeat("é", longestName): strings.Repeat("é", longestName), strings.Repeat("é", longestName+1): strings.Repeat("é", longestName-1) + "…",
+	} {
+		if got := printable(name); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package tenant
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// Headers that tell tenants apart are secrets, whatever they are called.
+func TestIsSecret(t *testing.T) {
+	for by, want := range map[string]bool{
+		"{http.request.header.X-Team-Key}": true, "{header.x-team-key}": true, "team {http.request.header.X-Team-Key}": true,
+		"{http.request.header.X-Team}": false, "{http.request.host}": false,
+	} {
+		repl := caddy.NewReplacer()
+		for _, p := range []string{"http.request.header.X-Team-Key", "header.x-team-key", "http.request.header.X-Team", "http.request.host"} {
+			repl.Set(p, "secret")
+		}
+		ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, map[string]any{})
+		r := httptest.NewRequestWithContext(context.WithValue(ctx, caddy.ReplacerCtxKey, repl), http.MethodPost, "/", nil)
+		Name(r, []string{by}, false)
+		if got := IsSecret(r, "X-Team-Key"); got != want {
+			t.Errorf("tenant %s: X-Team-Key is a secret: %t, want %t", by, got, want)
+		}
+		for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization"} {
+			if !IsSecret(r, name) {
+				t.Errorf("%s is no secret", name)
+			}
+		}
+	}
+}

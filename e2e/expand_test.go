@@ -25,7 +25,7 @@ import (
 // asks is a call of the expand tool. What it asks for is nowhere folded: the model
 // is told so, and goes on.
 func asks() toolCall {
-	return toolCall{"llm_cache_expand", map[string]any{"ids": []string{"00000000"}}}
+	return toolCall{"mcp__llm_cache__expand", map[string]any{"ids": []string{"00000000"}}}
 }
 
 // Programs that are written with the official SDKs see one answer wherever the

@@ -61,7 +61,7 @@ var streams = []streamed{
 		event("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"A few words more. "}}`),
 		[]string{
 			event("content_block_stop", `{"type":"content_block_stop","index":0}`),
-			event("content_block_start", `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"llm_cache_expand","input":{}}}`),
+			event("content_block_start", `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"mcp__llm_cache__expand","input":{}}}`),
 			event("content_block_delta", `{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":`+expandArguments+`}}`),
 			event("content_block_stop", `{"type":"content_block_stop","index":1}`),
 			event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}`),
@@ -74,7 +74,7 @@ var streams = []streamed{
 		[]string{event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`)},
 		event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"A few words more. "},"finish_reason":null}]}`),
 		[]string{
-			event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"llm_cache_expand","arguments":`+expandArguments+`}}]},"finish_reason":null}]}`),
+			event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"mcp__llm_cache__expand","arguments":`+expandArguments+`}}]},"finish_reason":null}]}`),
 			event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`),
 			event("", `[DONE]`),
 		},
@@ -90,8 +90,8 @@ var streams = []streamed{
 		event("response.output_text.delta", `{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"A few words more. "}`),
 		[]string{
 			event("response.output_item.done", `{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"A few words more. "}]}}`),
-			event("response.output_item.added", `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"llm_cache_expand","arguments":""}}`),
-			event("response.output_item.done", `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"llm_cache_expand","arguments":`+expandArguments+`}}`),
+			event("response.output_item.added", `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"mcp__llm_cache__expand","arguments":""}}`),
+			event("response.output_item.done", `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"mcp__llm_cache__expand","arguments":`+expandArguments+`}}`),
 			event("response.completed", `{"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[],"usage":{"input_tokens":3,"output_tokens":9}}}`),
 		},
 		[]string{
@@ -104,7 +104,7 @@ var streams = []streamed{
 		`{"contents":[{"role":"user","parts":[{"text":"Go."}]}],"tools":[{"functionDeclarations":[{"name":"read"}]}]}`,
 		nil,
 		event("", `{"candidates":[{"content":{"parts":[{"text":"A few words more. "}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`),
-		[]string{event("", `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"1","name":"llm_cache_expand","args":{"ids":["00000000"]}}}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`)},
+		[]string{event("", `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"1","name":"mcp__llm_cache__expand","args":{"ids":["00000000"]}}}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`)},
 		[]string{event("", `{"candidates":[{"content":{"parts":[{"text":"."}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`)},
 	},
 }

@@ -42,7 +42,7 @@ func TestBothReasonings(t *testing.T) {
 		if got := res.Header.Get("X-Llm-Cache-Bypass"); got != "" {
 			t.Errorf("request %d passed untouched: %s", i, got)
 		}
-		if got := u.last().body; !strings.Contains(got, "llm_cache_expand") || !gjson.Valid(got) {
+		if got := u.last().body; !strings.Contains(got, "mcp__llm_cache__expand") || !gjson.Valid(got) {
 			t.Errorf("request %d went without the tool: %s", i, got)
 		}
 	}
@@ -83,7 +83,7 @@ func TestStrangeMessages(t *testing.T) {
 		p.post("/v1/messages", head+`]}`, "X-Session-Id", session)
 		res := p.post("/v1/messages", head+","+strange+`,{"role":"user","content":"On."}]}`, "X-Session-Id", session)
 		got := u.last().body
-		if !strings.Contains(got, strange) || !strings.Contains(got, "llm_cache_expand") || res.Header.Get("X-Llm-Cache-Bypass") != "" {
+		if !strings.Contains(got, strange) || !strings.Contains(got, "mcp__llm_cache__expand") || res.Header.Get("X-Llm-Cache-Bypass") != "" {
 			t.Errorf("%s: headers %v, sent %s", strange, res.Header, got)
 		}
 	}

@@ -142,7 +142,7 @@ func (p *proxy) compressor() gjson.Result {
 
 const shortenedTexts = `caddy_llm_cache_compress_texts_total{outcome="shortened"}`
 
-var shortened = regexp.MustCompile(`^\[\[llm_cache:folded ([0-9a-f]{8}): .*shortened below by leaving out words\. llm_cache_expand returns it\.\]\]\n`)
+var shortened = regexp.MustCompile(`^\[\[llm_cache:folded ([0-9a-f]{8}): .*shortened below by leaving out words\. mcp__llm_cache__expand returns it\.\]\]\n`)
 
 // TestCompress: words of old prose are left out once the upstream's cache is cold, and
 // nothing else is touched; the bytes stay, through a reload too; expand returns the

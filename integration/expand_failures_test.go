@@ -156,7 +156,7 @@ func TestExpandInADocument(t *testing.T) {
 	p.reload(pruning(u) + " {\n header_down Content-Type text/event-stream\n}")
 	res := p.post("/v1/messages", agent(5, false))
 	body := read(t, res)
-	if got := gjson.Get(body, "content.#.text").String(); res.StatusCode != http.StatusOK || got != `["Let me look.","I see."]` || strings.Contains(body, "llm_cache_expand") {
+	if got := gjson.Get(body, "content.#.text").String(); res.StatusCode != http.StatusOK || got != `["Let me look.","I see."]` || strings.Contains(body, "mcp__llm_cache__expand") {
 		t.Errorf("got %d %s", res.StatusCode, body)
 	}
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 2 {

@@ -157,7 +157,7 @@ func TestExpandInFormats(t *testing.T) {
 						return out
 					})
 					body := read(t, p.post(g.path(stream), g.request(history(5), stream)))
-					if strings.Contains(body, "llm_cache_expand") || strings.Contains(body, "call_e") {
+					if strings.Contains(body, "mcp__llm_cache__expand") || strings.Contains(body, "call_e") {
 						t.Errorf("the client saw the tool: %s", body)
 					}
 					turn := g.strictly(t, body, stream)

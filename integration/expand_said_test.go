@@ -70,7 +70,7 @@ func sayCall(id, name, input string) string {
 
 func sayExpand(id string, names ...string) string {
 	b, _ := json.Marshal(map[string]any{"ids": names})
-	return sayCall(id, "llm_cache_expand", string(b))
+	return sayCall(id, "mcp__llm_cache__expand", string(b))
 }
 
 func (s said) reason() string {

@@ -163,7 +163,7 @@ func TestExpandShapes(t *testing.T) {
 					return c.answers[at-1](n)
 				})
 				body := read(t, p.post("/v1/messages", agent(5, stream)))
-				if strings.Contains(body, "llm_cache_expand") || strings.Contains(body, "toolu_e") {
+				if strings.Contains(body, "mcp__llm_cache__expand") || strings.Contains(body, "toolu_e") {
 					t.Errorf("the client saw the tool: %s", body)
 				}
 				sum := int64(0)
@@ -268,7 +268,7 @@ func TestExpandIsExact(t *testing.T) {
 		name := ""
 		p, u := folding(t, true, func(n string, at int, _ *http.Request) said {
 			if name = n; at == 1 {
-				return said{sayCall("toolu_e", "llm_cache_expand", strings.ReplaceAll(input, "NAME", n))}
+				return said{sayCall("toolu_e", "mcp__llm_cache__expand", strings.ReplaceAll(input, "NAME", n))}
 			}
 			return said{sayText("Ok.")}
 		})
@@ -363,7 +363,7 @@ func TestExpandIsDeclaredOnce(t *testing.T) {
 		"no agent":        {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "", false},
 		"asked for":       {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "expand on", true},
 		"off":             {agent(1, false), "expand off", false},
-		"another's":       {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"llm_cache_expand"`, 1), "", false},
+		"another's":       {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__llm_cache__expand"`, 1), "", false},
 		"offered":         {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__cachelane__expand"`, 1), "", false},
 		"only observing":  {agent(1, false), "policy observe", false},
 		"nothing to fold": {agent(1, false), "prune off\nplanner {\nfold_inputs off\n}", false},
@@ -375,7 +375,7 @@ func TestExpandIsDeclaredOnce(t *testing.T) {
 		if (tools == 1) != c.want {
 			t.Errorf("%s: %d tools more", name, tools)
 		}
-		if c.want && gjson.Get(u.last().body, "tools|@reverse|0.name").Str != "llm_cache_expand" {
+		if c.want && gjson.Get(u.last().body, "tools|@reverse|0.name").Str != "mcp__llm_cache__expand" {
 			t.Errorf("%s: it is not the last", name)
 		}
 	}

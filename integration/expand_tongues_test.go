@@ -359,7 +359,7 @@ func called(id, text string) piece {
 }
 
 func expands(id string, names ...string) piece {
-	return called(id, "llm_cache_expand "+js(map[string]any{"ids": names}))
+	return called(id, "mcp__llm_cache__expand "+js(map[string]any{"ids": names}))
 }
 
 // history is a conversation after so many turns.

@@ -202,7 +202,7 @@ func (u *faulty) serve(c *net.TCPConn) {
 	}
 	stream := gjson.GetBytes(body, "stream").Bool() || strings.Contains(r.URL.Path, ":stream")
 	s := sampleOf(format, stream)
-	if bytes.Contains(body, []byte("[llm_cache:")) && bytes.Contains(body, []byte("llm_cache_expand")) {
+	if bytes.Contains(body, []byte("[llm_cache:")) && bytes.Contains(body, []byte("mcp__llm_cache__expand")) {
 		for i, g := range faultTongues {
 			if g.format == format {
 				u.expanded[i].Add(1)

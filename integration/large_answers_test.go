@@ -79,7 +79,7 @@ func TestLargeAnswers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if path[1] != 'b' && !strings.Contains(u.last().body, "llm_cache_expand") {
+				if path[1] != 'b' && !strings.Contains(u.last().body, "mcp__llm_cache__expand") {
 					t.Error("the tool is not declared")
 				}
 				return h.Sum64(), n

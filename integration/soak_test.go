@@ -84,9 +84,9 @@ func soakModel(_ context.Context, v *wire.View) *simulator.Answer {
 		return nil
 	}
 	names := foldedName.FindAllSubmatch(v.Raw, -1)
-	if len(names) > 0 && bytes.Contains(v.Raw, []byte(`"name":"llm_cache_expand"`)) && rand.IntN(4) == 0 {
+	if len(names) > 0 && bytes.Contains(v.Raw, []byte(`"name":"mcp__llm_cache__expand"`)) && rand.IntN(4) == 0 {
 		return &simulator.Answer{Blocks: []simulator.Block{{
-			Type: simulator.ToolUse, ID: fmt.Sprint("call_", rand.Uint32()), Name: "llm_cache_expand",
+			Type: simulator.ToolUse, ID: fmt.Sprint("call_", rand.Uint32()), Name: "mcp__llm_cache__expand",
 			Input: []byte(fmt.Sprintf(`{"ids":[%q]}`, names[rand.IntN(len(names))][1])),
 		}}}
 	}

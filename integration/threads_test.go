@@ -99,7 +99,7 @@ func TestThreads(t *testing.T) {
 				t.Fatalf("status %d: %s", res.StatusCode, answer)
 			}
 			first := u.last()
-			if len(first.body) >= len(create) || strings.Contains(first.body, "llm_cache_expand") || gjson.Get(first.body, "tools").Raw != gjson.Get(create, "tools").Raw || gjson.Get(first.body, "system").Raw != gjson.Get(create, "system").Raw {
+			if len(first.body) >= len(create) || strings.Contains(first.body, "mcp__llm_cache__expand") || gjson.Get(first.body, "tools").Raw != gjson.Get(create, "tools").Raw || gjson.Get(first.body, "system").Raw != gjson.Get(create, "system").Raw {
 				t.Errorf("the first request became %s", first.body)
 			}
 			saved := res.Header.Get("X-Llm-Cache-Saved-Tokens")

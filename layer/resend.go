@@ -27,5 +27,5 @@ var EditRelated = [][]byte{
 	[]byte("tool_use"), []byte("tool_result"), []byte("tool_call"),
 	[]byte("function call"), []byte("function response"), // Gemini, Responses
 	[]byte("function_call"), []byte("'reasoning' item"), []byte("type 'reasoning'"), []byte("prompt_cache_breakpoint"), // Responses
-	[]byte("additional_tools"), []byte("llm_cache_expand"), // our own tool
+	[]byte("additional_tools"), []byte("mcp__llm_cache__expand"), // our own tool
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -54,8 +53,7 @@ func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	}
 	r.offer.tools = l.Tools
 	if l.Expand {
-		tool := hidden.DeclareTool(v.Format, ExpandTool, expandDescription, expandSchema)
-		r.offer.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(tool, ']')}, []byte(","))
+		r.offer.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(r.expandDefinition(), ']')}, []byte(","))
 	}
 }
 

@@ -31,12 +31,16 @@ import (
 )
 
 // ExpandTool is the name of the tool by which a model gets folded text back.
-const ExpandTool = "llm_cache_expand"
+// It has the form of an MCP server's tools: with a token of a Claude plan, requests with
+// tools of other names than these and Claude Code's own are reported to be refused, or
+// billed as extra usage (NousResearch/hermes-agent#46675).
+const ExpandTool = "mcp__llm_cache__expand"
 
 // expandDescription and expandSchema are what the model is told about the tool.
 // Every request of a conversation carries them, in the same bytes.
 const (
 	expandDescription = "Returns the text behind [[llm_cache:folded ID ...]]. Give lines (\"10-80\") or pattern (a regular expression) for a part of it."
+	maxDefinition     = 512 // bytes of the declaration, in any format
 	expandSchema      = `{"type":"object","properties":{"ids":{"type":"array","items":{"type":"string"}},"lines":{"type":"string"},"pattern":{"type":"string"}},"required":["ids"]}`
 )
 
@@ -51,7 +55,7 @@ const (
 
 // declare decides about the tool. A conversation that began with it keeps it, whatever
 // the options say by now, and one that began without goes on without, until its cache is
-// cold. For one that this process has not seen the request alone decides: a process that has
+// cold. Where the upstream takes no further tool, a request goes without. For one that this process has not seen the request alone decides: a process that has
 // forgotten it does the same again.
 func (r *request) declare(m sessioncache.Match) {
 	o := &r.o.Expand
@@ -61,12 +65,13 @@ func (r *request) declare(m sessioncache.Match) {
 	if r.o.Policy == settings.Observe || toolcall.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
 		return
 	}
-	offered := false
+	offered, tools := false, 0
 	for i := range toolcall.Definitions(r.View) {
 		name := r.View.Text(r.View.Blocks[i].Name)
 		if name == ExpandTool {
 			return // another proxy's
 		}
+		tools += toolcall.Offers(r.View, i, r.offer.flat)
 		offered = offered || !off && slices.Contains(o.Known(), name)
 	}
 	switch {
@@ -74,6 +79,9 @@ func (r *request) declare(m sessioncache.Match) {
 		r.offer.expand = expandOffered
 		return
 	case forced(r.View):
+		return
+	case !r.offer.bounds.Room(tools, len(r.View.Raw)+maxDefinition, ExpandTool, expandDescription):
+		r.offer.without = !began
 		return
 	}
 	if !began && !off {
@@ -133,8 +141,12 @@ func (r *request) declaration() (wire.Edit, bool) {
 	if r.offer.expand != expandDeclared {
 		return wire.Edit{}, false
 	}
-	value := hidden.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
-	return wire.Edit{Block: toolcall.LastDefinition(r.View), Op: wire.OpAfter, Value: value}, true
+	return wire.Edit{Block: toolcall.LastDefinition(r.View), Op: wire.OpAfter, Value: r.expandDefinition()}, true
+}
+
+// expandDefinition is the entry of tools that declares the tool.
+func (r *request) expandDefinition() []byte {
+	return hidden.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
 }
 
 // reinsert puts what was said on the way to the client's last message back in its

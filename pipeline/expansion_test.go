@@ -86,7 +86,7 @@ func TestExpandNotInMessages(t *testing.T) {
 	for name, item := range map[string]string{
 		"no tools":       `{"type":"additional_tools","role":"developer","tools":[]}`,
 		"behind answers": `{"type":"message","role":"user","content":"go"},{"type":"message","role":"assistant","content":"Done."},{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]}`,
-		"another's":      `{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"llm_cache_expand"}]}`,
+		"another's":      `{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"mcp__llm_cache__expand"}]}`,
 	} {
 		o := eagerly()
 		o.Expand.Mode = stage.On
@@ -95,6 +95,54 @@ func TestExpandNotInMessages(t *testing.T) {
 		r.prompt("go")
 		if x := r.send(`,"store":false`); strings.Count(string(x.Prompt.Body), ExpandTool) != strings.Count(item, ExpandTool) {
 			t.Errorf("%s: %s", name, x.Prompt.Body)
+		}
+	}
+}
+
+// The tool is one more of a request's tools, as the upstream counts them. Without room for
+// it the request goes out as with expand off.
+func TestExpandWithinBounds(t *testing.T) {
+	tools := func(n int) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"type":"function","name":"f%d"}`, i)
+		}
+		return strings.Join(all, ",")
+	}
+	namespace := `{"type":"namespace","name":"n","tools":[` + tools(127) + `]}`
+	for _, c := range []struct {
+		name, tools string
+		bounds      wire.ToolBounds
+		target      wire.Format
+		want        bool
+	}{
+		{"no bounds", tools(300), wire.ToolBounds{}, wire.OpenAIResponses, true},
+		{"the last place", tools(127), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, true},
+		{"no place", tools(128), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, false},
+		{"beyond it anyway", tools(129), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, false},
+		{"a namespace is one", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, true},
+		{"a namespace of 127, translated", namespace, wire.ToolBounds{Count: 128}, wire.OpenAIChat, true},
+		{"a namespace of 127 and one, translated", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIChat, false},
+		{"a name too long", tools(3), wire.ToolBounds{Name: len(ExpandTool) - 1}, wire.OpenAIResponses, false},
+		{"a name that fits", tools(3), wire.ToolBounds{Name: len(ExpandTool)}, wire.OpenAIResponses, true},
+		{"a description too long", tools(3), wire.ToolBounds{Description: 20}, wire.OpenAIResponses, false},
+		{"too much", tools(3), wire.ToolBounds{Bytes: 700}, wire.OpenAIResponses, false},
+	} {
+		send := func(bounds wire.ToolBounds, mode stage.Mode) string {
+			o := eagerly()
+			o.Expand.Mode = mode
+			r := newResponses(t, o, automatic)
+			r.p.ToolBounds, r.p.Target = func(wire.Format) wire.ToolBounds { return bounds }, func(wire.Format) wire.Format { return c.target }
+			r.items[0] = `{"type":"additional_tools","role":"developer","tools":[` + c.tools + `]}`
+			r.prompt("go")
+			return string(r.send(`,"store":false`).Prompt.Body)
+		}
+		got := send(c.bounds, stage.On)
+		if strings.Contains(got, ExpandTool) != c.want {
+			t.Errorf("%s: declared: %v, want %v", c.name, !c.want, c.want)
+		}
+		if off := send(c.bounds, stage.Off); !c.want && got != off {
+			t.Errorf("%s: got %s\nwant as with expand off %s", c.name, got, off)
 		}
 	}
 }

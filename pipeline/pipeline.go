@@ -37,6 +37,10 @@ type Pipeline struct {
 	// about a history that has grown long, see [wire.View.Management]. Default: it does.
 	Manages func(client wire.Format) bool
 
+	// ToolBounds returns what the upstream takes of the tools of a request in a client's
+	// format. Default: any.
+	ToolBounds func(client wire.Format) wire.ToolBounds
+
 	// Compress leaves words out of prose. Default: nil, all words stay.
 	Compress *Compress
 
@@ -90,6 +94,10 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	})
 	r := newRequest(&both.request, &p.options, p.rules(v.Model, now).Asked(v), v, s, m, sealed, now)
 	r.omission.words, r.orders = p.Compress, orders{v.Management(), p.Manages != nil && !p.Manages(v.Format)}
+	if p.ToolBounds != nil {
+		r.offer.bounds = p.ToolBounds(v.Format)
+	}
+	r.offer.flat = upstream != v.Format
 	x := &both.exchange
 	x.Policy, x.req, x.standing.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
 	x.Prompt.Body = v.Raw

@@ -79,6 +79,10 @@ type offer struct {
 	// goes on without it.
 	expand  expandTool
 	without bool
+	// bounds are the upstream's for tools; flat reports that the tools of a namespace
+	// count there, because the request is translated.
+	bounds wire.ToolBounds
+	flat   bool
 }
 
 // marking is where cache markers go.

@@ -203,7 +203,7 @@ func unedited(_ context.Context, u *upstream, t *target) error {
 
 func declares(_ context.Context, u *upstream, t *target) error {
 	a, err := reaches(u, t, conversation.Claude, proofClaude)
-	if err == nil && !bytes.Contains(a.body, []byte(`"llm_cache_expand"`)) {
+	if err == nil && !bytes.Contains(a.body, []byte(`"mcp__llm_cache__expand"`)) {
 		err = fmt.Errorf("%w: %s", errLayer, a.body)
 	}
 	return err

@@ -35,7 +35,7 @@ import (
 // A stub stands in a frame of its own, so that neither a model nor a program
 // takes it for content:
 //
-//	[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines, 9041 chars. llm_cache_expand returns it.]]
+//	[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines, 9041 chars. mcp__llm_cache__expand returns it.]]
 const (
 	// Frame is what it begins with.
 	Frame = "[[llm_cache:folded "

@@ -83,6 +83,17 @@ func toolRange(v *wire.View) (first, end int) {
 	return 0, 0
 }
 
+// Offers returns how many tools a definition offers: one, or where all tools are to stand
+// in one list, those of a namespace of the Responses API.
+func Offers(v *wire.View, i int, flat bool) int {
+	if flat && v.Traits().FlatItems {
+		if n := gjson.GetBytes(v.Bytes(v.Blocks[i].Span), "tools.#").Int(); n > 0 {
+			return int(n)
+		}
+	}
+	return 1
+}
+
 // LastDefinition is the block of the last tool that another can stand behind, -1 if
 // there is none. Tools that the provider runs itself may stand in no list.
 func LastDefinition(v *wire.View) int {

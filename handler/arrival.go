@@ -19,8 +19,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,6 +32,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
@@ -131,6 +134,30 @@ func failBody(w http.ResponseWriter, r *http.Request, format wire.Format, err er
 		message = fmt.Sprintf("the request is too large: %v", e.Err)
 	}
 	return layer.Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: message})
+}
+
+// unseal takes reasoning that was sealed here out of a request that is not translated:
+// where it is, it could not be opened. The request is from here on as if its client had
+// sent it without.
+func (a *arrival) unseal(r *http.Request) {
+	if a.Undone() != nil {
+		return
+	}
+	a.replace(r, seal.Remove(a.body()))
+}
+
+// replace makes out the body of the request.
+func (a *arrival) replace(r *http.Request, out []byte) {
+	if body := a.body(); len(out) == len(body) && (len(out) == 0 || &out[0] == &body[0]) {
+		return
+	}
+	a.Data = out
+	a.Decoded(nil, nil)
+	r.Header = maps.Clone(r.Header)
+	delete(r.Header, "Content-Encoding")
+	delete(r.Header, "Transfer-Encoding")
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(out))}
+	r.ContentLength, r.TransferEncoding = int64(len(out)), nil
 }
 
 // errUndecoded stands for a panic.

@@ -96,6 +96,9 @@ type Rules struct {
 	LeastTokens int
 	// RefusesBlank: texts of white space only are refused.
 	RefusesBlank bool
+	// Proves is a part of the names of models whose reasoning is checked wherever they
+	// are offered.
+	Proves string
 	// EndsThinking: thinking with nothing behind it is refused.
 	EndsThinking bool
 	// FoldsSystem: no system message can stand in the middle of a conversation,

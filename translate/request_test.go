@@ -67,6 +67,10 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"one"}]},{"role":"system","content":[{"type":"text","text":"Hurry","cache_control":{"type":"ephemeral"}}]}]}`,
 		want: []string{`{"role":"tool","tool_call_id":"t","content":"one\n\n<system-reminder>\nHurry\n</system-reminder>"}]`},
 	}, {
+		name: "reasoning of another model's is not for a Claude model, whoever offers it", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-4-8",
+		body: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"gAAA"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}]}`,
+		want: []string{`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}`},
+	}, {
 		name: "a developer message in place for OpenAI's own API", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: translate.Options{Official: true},
 		body: `{"model":"m","messages":[` + question + `,{"role":"system","content":"Hurry"}]}`,
 		want: []string{`{"type":"message","role":"developer","content":[{"type":"input_text","text":"Hurry"}]}]`},

@@ -190,7 +190,7 @@ func (w *Writer) carried(m Message) []Part {
 		case TextPart:
 			keep = !p.Text.Empty() || p.Signature != "" && w.To.Traits().SignedParts
 		case ThinkingPart:
-			keep = w.Own(p) || !w.Options.Official && !p.Text.Empty()
+			keep = w.Own(p) || !w.proves() && !p.Text.Empty()
 			if !keep {
 				w.dropThinking()
 			}

@@ -211,6 +211,12 @@ func (w *Writer) Own(p Part) bool {
 	return p.Sealed != nil && p.Sealed.Format == w.To && p.Sealed.Data != "" && !p.Sealed.Call
 }
 
+// proves reports whether the upstream takes no reasoning but with a proof of its own: at
+// the provider's own API, and for its models wherever else they are offered.
+func (w *Writer) proves() bool {
+	return w.Options.Official || w.Rules.Proves != "" && strings.Contains(w.Model, w.Rules.Proves)
+}
+
 // dropThinking lists reasoning that the upstream could not read.
 func (w *Writer) dropThinking() {
 	w.Drop(w.Client.Thinking)

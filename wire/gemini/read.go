@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
@@ -36,7 +37,7 @@ type reader struct {
 }
 
 // SkipValidator is what stands for a signature in a history made elsewhere.
-const SkipValidator = "skip_thought_signature_validator"
+const SkipValidator = seal.SkipValidator
 
 func (r *reader) request(body rawjson.Value, in translate.Incoming) error {
 	q := r.Request

@@ -15,36 +15,56 @@
 package handler
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler/kept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// countsItself reports whether a request asks for the length of a prompt in the
-// format of an API that the upstream does not have, and in which format.
-func (o *site) countsItself(r *http.Request) (f wire.Format, ok bool) {
-	f, ok = wire.DetectCount(r.Method, r.URL.Path)
-	return f, ok && o.up.Target(f) != f && o.up.Counts() != f
-}
+// estimates reports whether the tokens of a prompt in a format are estimated here: the
+// upstream's API does not count in it.
+func (o *site) estimates(f wire.Format) bool { return o.up.Target(f) != f && o.up.Counts() != f }
 
-// serveCount answers with our own estimate, and says so in a header. What the
-// upstream could not be asked is refused as the request itself would be.
-func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format) error {
+// serveCount answers how long a prompt is. Clients go by it when they decide to sum their
+// conversation up, so it is the prompt that counts as it would go out: with the edits of its
+// conversation. An API that does not count in the client's format leaves the count to our
+// own estimate, which a header says. What the upstream could not be asked is refused as the
+// request itself would be.
+func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format) error {
 	a := o.arrival(r, f)
 	defer a.share.Close()
-	switch err := a.receive(w, r); {
+	estimated := o.estimates(f)
+	err := a.receive(w, r)
+	switch {
 	case errors.Is(err, layer.ErrNoRoom):
+		if !estimated {
+			return o.passUnread(w, r, next, a)
+		}
 		return budget.Fail(w, f)
 	case errors.Is(err, budget.ErrStalled):
 		return budget.FailStalled(w, f)
 	case err != nil:
 		return failBody(w, r, f, err)
+	}
+	if a.Undone() == nil && o.store.Pin() {
+		o.guard("editing a prompt that is counted", func() { a.replace(r, o.counted(r, f, a.body(), estimated)) })
+		o.unpin()
+	}
+	switch {
+	case !estimated:
+		return passBody(w, r, o.unknown(r, unlooked, "").through(next), &a.Payload)
 	case a.Undone() != nil:
 		return layer.Fail(w, f, translate.Refusal(a.Undone()))
 	}
@@ -62,3 +82,39 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format)
 	_, err = w.Write(body)
 	return err
 }
+
+// counted returns the body of a count with its prompt as the next request would bring it.
+// Nothing is remembered of it.
+func (o *site) counted(r *http.Request, f wire.Format, body []byte, estimated bool) []byte {
+	if !estimated {
+		body = seal.Remove(body)
+	}
+	asked, _ := f.Codec().(wire.TokenCounter).CountedRequest(body) //nolint:forcetypeassert // it counts
+	tenant, path := o.store.Tenants().Of(r), answers.Replace(knownPath(r))
+	view, err := o.parse(f, asked, tenant)
+	if err != nil {
+		return body
+	}
+	view.Address(answers.Replace(r.URL.Path), "")
+	key := o.sessionKey(r, tenant, view)
+	key.Upstream = o.upstreamKeyAt(r, path)
+	session := o.store.Acquire(key)
+	defer o.store.Release(session)
+	x := o.pipe.Begin(view, session, o.now())
+	defer x.Abandon()
+	if x.Prompt.Err != nil || !x.Prompt.Edited {
+		return body
+	}
+	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
+		if gjson.GetBytes(body, name).IsObject() {
+			if out, err := wire.Patch(body, wire.Member{Name: name, Value: x.Prompt.Body}); err == nil {
+				return out
+			}
+			return body
+		}
+	}
+	return bytes.Clone(x.Prompt.Body)
+}
+
+// answers makes the path of a count that of the request that it is about.
+var answers = strings.NewReplacer("/count_tokens", "", "/input_tokens", "", ":countTokens", ":generateContent")

@@ -129,7 +129,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
 	}
-	s.pipe.Target, s.pipe.Manages = up.Target, up.Manages
+	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds = up.Target, up.Manages, up.ToolBounds
 	s.holding = h.holding(store, up, now)
 	s.share(h, log)
 	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
@@ -233,8 +233,8 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	if f, ok := o.up.CompactsElsewhere(r); ok {
 		return upstream.RefuseCompact(w, f)
 	}
-	if format, ok := o.countsItself(r); ok {
-		return o.serveCount(w, r, format)
+	if format, ok := wire.DetectCount(r.Method, r.URL.Path); ok && (o.estimates(format) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
+		return o.serveCount(w, r, next, format)
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	if ok && o.records.sink.Refuses() {
@@ -288,6 +288,9 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		return failBody(w, r, format, err)
 	case err != nil:
 		return failBody(w, r, format, err)
+	}
+	if o.up.Target(format) == format {
+		o.guard("taking sealed reasoning out", func() { a.unseal(r) })
 	}
 	return o.process(w, r, next, a)
 }

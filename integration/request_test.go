@@ -71,7 +71,6 @@ func TestUntouched(t *testing.T) {
 		{name: "not zstd", body: "zstd", headers: []string{"Content-Encoding", "zstd"}, reason: "decode"},
 		{name: "gzip of truncated JSON", body: gzipped(t, conversation(3, false)[:500]), headers: []string{"Content-Encoding", "gzip"}, reason: "parse"},
 		{name: "gzip of a short conversation", body: gzipped(t, conversation(0, false)), headers: []string{"Content-Encoding", "gzip"}},
-		{name: "count_tokens", path: "/v1/messages/count_tokens", body: conversation(9, false)},
 		{name: "responses", path: "/v1/responses", body: `{"model":"m","input":"hi"}`},
 		{name: "incremental", body: conversation(9, false), headers: []string{"Incremental", "?1"}},
 	} {

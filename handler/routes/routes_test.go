@@ -164,11 +164,11 @@ func TestExamineMany(t *testing.T) {
 		t.Errorf("got %+v, want %q", report.Findings, empty)
 	}
 	for i := range 30 {
-		fmt.Fprintf(&b, "@n%d header X-%d a\nrewrite @n%[1]d /v%[1]d{uri}\n", i, i)
+		fmt.Fprintf(&b, "@n%d header X-%d a\nroute @n%[1]d {\nheader X-A b\n}\n", i, i)
 	}
 	report = examine(t, ":8080 {\n"+b.String()+"llm_cache\n}\n}\n")
-	if len(report.Caches) != 1 {
-		t.Errorf("got %d llm_cache, want 1", len(report.Caches))
+	if len(report.Findings) != 1 || !report.Findings[0].Note || !strings.HasPrefix(report.Findings[0].Message, "the routes are too many") {
+		t.Errorf("got %+v, want a note that there are too many routes", report.Findings)
 	}
 }
 

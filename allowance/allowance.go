@@ -77,10 +77,11 @@ func (b *Budget) String() string {
 	if b.Per == "month" {
 		per = b.Per
 	}
-	return b.amount(Spent{Dollars: b.Dollars, Tokens: b.Tokens}) + " a " + per
+	return b.Amount(Spent{Dollars: b.Dollars, Tokens: b.Tokens}) + " a " + per
 }
 
-func (b *Budget) amount(s Spent) string {
+// Amount writes an amount in the unit of the budget.
+func (b *Budget) Amount(s Spent) string {
 	about := ""
 	if s.Estimated {
 		about = "~"
@@ -268,7 +269,7 @@ type Verdict struct {
 
 // String says how much has been spent of what.
 func (v *Verdict) String() string {
-	return fmt.Sprintf("%s of %s", v.Budget.amount(v.Spent), v.Budget)
+	return fmt.Sprintf("%s of %s", v.Budget.Amount(v.Spent), v.Budget)
 }
 
 // Reservation is what a request may cost, until it is settled.

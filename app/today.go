@@ -35,6 +35,10 @@ var seeded atomic.Bool
 
 // Count counts a turn, or a request of ours, that is over, by the host that it was for.
 func Count(r *audit.Record, host string) {
+	if r.Outcome == audit.Refused { // requests_total counts it
+		today.Add(r)
+		return
+	}
 	client := r.ClientUSD
 	if r.Kind != audit.KindTurn && r.Kind != audit.KindSide {
 		client = 0 // no client has asked

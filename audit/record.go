@@ -37,6 +37,7 @@ const (
 const (
 	Completed   = "completed"   // the answer came to its proper end
 	Failed      = "failed"      // the upstream answered with an error, or not at all: what it cannot do is refused in its place
+	Refused     = "refused"     // a spent budget: it went nowhere, and is no turn
 	Interrupted = "interrupted" // the answer was cut, or could not be read, or the process ended
 )
 

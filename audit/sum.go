@@ -26,6 +26,8 @@ type Sum struct {
 	Failed      int64 `json:"failed"`
 	Interrupted int64 `json:"interrupted"`
 	Unpriced    int64 `json:"unpriced"`
+	// Refused counts the requests that a spent budget has refused. They are no turns.
+	Refused int64 `json:"refused"`
 	// Estimated counts the turns whose tokens are estimates, in whole or in part.
 	Estimated int64 `json:"estimated"`
 	// Billed is what upstreams reported, Client what they would have for the
@@ -126,6 +128,10 @@ func share(part, whole float64) float64 {
 
 // Add adds a record.
 func (s *Sum) Add(r *Record) {
+	if r.Outcome == Refused {
+		s.Refused += r.Turns
+		return
+	}
 	s.Turns += r.Turns
 	switch r.Outcome {
 	case Failed:
@@ -157,6 +163,7 @@ func (s *Sum) Add(r *Record) {
 // Join adds another sum.
 func (s *Sum) Join(o *Sum) {
 	s.Turns, s.Failed, s.Interrupted, s.Unpriced = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted, s.Unpriced+o.Unpriced
+	s.Refused += o.Refused
 	s.Removed, s.WouldRemove, s.ReadEstimated = s.Removed+o.Removed, s.WouldRemove+o.WouldRemove, s.ReadEstimated+o.ReadEstimated
 	s.Estimated += o.Estimated
 	s.Folded, s.Regret = s.Folded+o.Folded, s.Regret+o.Regret

@@ -91,6 +91,17 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 	s.Put(rec)
 }
 
+// spent puts a request on record that a spent budget has refused.
+func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View) {
+	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, true)
+	rec.Outcome, rec.Status = audit.Refused, http.StatusTooManyRequests
+	app.Count(rec, r.Host)
+	if s := o.sink.Pinned(); s != nil {
+		defer s.Unpin()
+		s.Put(rec)
+	}
+}
+
 // errand puts a request of ours on record, whose way r has taken.
 func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	who := errand.Of(r).Person

@@ -59,11 +59,42 @@ func mostOf(x *pipeline.Exchange, asked *wire.Reply) allowance.Spent {
 	return allowance.Spent{Dollars: units * rules.Input / 1e6, Tokens: prompt.Uncached + all.Output}
 }
 
+// resetFormat is how people read when a budget begins anew.
+const resetFormat = "Mon 2 Jan 2006 at 15:04 MST"
+
+// spentMessage says in one sentence whose budget is spent, how much it is and when it
+// begins anew.
+func spentMessage(name string, v *allowance.Verdict) string {
+	return fmt.Sprintf("the budget of %s, %s, is spent (%s so far); it begins anew on %s", name, v.Budget, v.Budget.Amount(v.Spent), v.Ends.Format(resetFormat))
+}
+
+// denySpent answers that a budget is spent, so that each client ends at once and shows why.
+func denySpent(w http.ResponseWriter, format wire.Format, name string, v *allowance.Verdict, now time.Time) error {
+	resets := int(v.Ends.Sub(now)/time.Second) + 1
+	h := w.Header()
+	h.Set("X-Should-Retry", "false") // the SDKs of Anthropic and OpenAI obey it
+	if format.Traits().Markers {     // the Messages API, whose clients know of caps
+		at := strconv.FormatInt(v.Ends.Unix(), 10)
+		period := "daily"
+		if v.Budget.Per == "month" {
+			period = "monthly"
+		}
+		h.Set("Retry-After", strconv.Itoa(resets))
+		for name, value := range map[string]string{
+			"Status": "rejected", "Reset": at, "Overage-Reset": at, "Overage-Utilization": "1", "Overage-Surpassed-Threshold": "1",
+			"Overage-Period": period, "Overage-Disabled-Reason": "org_spend_cap_reached",
+		} {
+			h.Set("Anthropic-Ratelimit-Unified-"+name, value)
+		}
+	} // elsewhere no Retry-After: Codex would wait for it in silence
+	return layer.Fail(w, format, translate.Spent(spentMessage(name, v), resets))
+}
+
 // afford sets aside what a request of a person may cost. It answers, and returns true,
 // where a budget is spent.
-func (o *site) afford(w http.ResponseWriter, who tenant.Person, format wire.Format, most allowance.Spent) (*allowance.Reservation, bool, error) {
+func (o *site) afford(w http.ResponseWriter, r *http.Request, who tenant.Person, view *wire.View, most allowance.Spent) (*allowance.Reservation, bool, error) {
 	now := time.Now()
-	r, v := o.records.sink.Spending.Reserve(o.clients.budgets, who.Hash, who.Name, most, now)
+	reserved, v := o.records.sink.Spending.Reserve(o.clients.budgets, who.Hash, who.Name, most, now)
 	if v.Budget != nil && (v.Refused || v.Share >= warnFrom) {
 		w.Header().Set(headerBudget, fmt.Sprintf("%s, until %s", v.String(), v.Ends.Format(time.RFC3339)))
 	}
@@ -71,13 +102,14 @@ func (o *site) afford(w http.ResponseWriter, who tenant.Person, format wire.Form
 		if v.Share >= 1 {
 			o.up.Log.Warn("a budget is spent", zap.String("person", who.Name), zap.String("spent", v.String()))
 		}
-		return r, false, nil
+		return reserved, false, nil
 	}
 	o.records.count(outcomeBudget)
-	after, message := int(v.Ends.Sub(now)/time.Second)+1, fmt.Sprintf("the budget of %s is spent (%s); it begins anew at %s", v.Budget, v.String(), v.Ends.Format(time.RFC3339))
-	if v.Held {
-		after, message = heldFor, fmt.Sprintf("what is left of the budget of %s is set aside for requests that have not ended (%s is spent), try again later", v.Budget, v.String())
+	o.guard("putting a refusal on record", func() { o.records.spent(r, who, view) })
+	if !v.Held {
+		return nil, true, denySpent(w, view.Format, who.Name, &v, now)
 	}
-	w.Header().Set("Retry-After", strconv.Itoa(after))
-	return nil, true, layer.Fail(w, format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message})
+	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), heldFor)
+	w.Header().Set("Retry-After", strconv.Itoa(heldFor))
+	return nil, true, layer.Fail(w, view.Format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message})
 }

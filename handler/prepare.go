@@ -100,7 +100,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	}
 	defer c.release()
 	if o.bounded() {
-		reserved, refused, err := o.afford(w, c.asker.person, a.format, mostOf(c.ex, &c.view.Reply))
+		reserved, refused, err := o.afford(w, r, c.asker.person, c.view, mostOf(c.ex, &c.view.Reply))
 		if refused {
 			o.guard("giving up a request", c.ex.Abandon)
 			return err
@@ -207,7 +207,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 	store := sessioncache.ForRequest(o.store.Store)
 	session = store.Acquire(o.sessionKey(r, tenant, view))
 	c = &requestState{
-		site: o, view: view, store: store, session: session, asker: asker{tenant: tenant, person: o.clients.people.OfTenant(r, o.persons(), tenant), host: r.Host},
+		site: o, view: view, store: store, session: session, asker: asker{tenant: tenant, person: o.clients.people.OfTenant(r, o.persons(), tenant, readsOf(format)), host: r.Host},
 		body: bodies{raw: raw, rethread: rethread, own: own}, telling: telling{all: o.tellsAll(r.Header)}, books: books{began: time.Now()},
 	}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -195,7 +196,34 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 
 // whose tells who is behind a request: by the key of the records, which outlives the
 // process, or else by that of the sessions.
-func (o *site) whose(r *http.Request) tenant.Person { return o.clients.people.Of(r, o.persons()) }
+func (o *site) whose(r *http.Request) tenant.Person {
+	return o.clients.people.Of(r, o.persons(), readsOf(formatAt(r)))
+}
+
+// formatAt returns the format of the API that a request asks something of, whatever that is.
+func formatAt(r *http.Request) wire.Format {
+	f, ok := wire.Detect(r.Method, r.URL.Path)
+	switch path := r.URL.Path; {
+	case ok:
+		return f
+	case strings.Contains(path, "/messages"):
+		return wire.Anthropic
+	case strings.Contains(path, "/v1beta/"), strings.Contains(path, ":batch"), strings.Contains(path, "Content"):
+		return wire.Gemini
+	}
+	return wire.OpenAIChat
+}
+
+// readsOf returns where the API of a format reads the credential of a request.
+func readsOf(f wire.Format) tenant.API {
+	switch f {
+	case wire.Anthropic:
+		return tenant.AnthropicKey
+	case wire.Gemini, wire.Interactions:
+		return tenant.GoogleKey
+	}
+	return tenant.Bearer
+}
 
 // persons is the key by which people are told apart.
 func (o *site) persons() *tenant.Key {
@@ -244,7 +272,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		})
 	}
 	if ok && o.bounded() { // what cannot be read goes nowhere either once a budget is spent
-		reserved, refused, err := o.afford(w, o.whose(r), format, allowance.Spent{})
+		reserved, refused, err := o.afford(w, r, o.whose(r), &wire.View{Format: format}, allowance.Spent{})
 		if refused {
 			return err
 		}

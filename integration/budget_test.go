@@ -59,12 +59,14 @@ func TestBudget(t *testing.T) {
 				switch {
 				case res.StatusCode == http.StatusOK:
 					answered.Add(1)
-				case res.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(body), `"rate_limit_error"`) || res.Header.Get("Retry-After") == "":
+				case res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "":
 					t.Errorf("%s: %s", res.Status, body)
-				case strings.Contains(string(body), "begins anew at"):
+				case strings.Contains(string(body), `"billing_error"`) && strings.Contains(string(body), "the budget of anna, $0.01 a month, is spent ("):
 					spent.Add(1)
-				default:
+				case strings.Contains(string(body), `"rate_limit_error"`) && res.Header.Get("Retry-After") == "5":
 					held.Add(1)
+				default:
+					t.Errorf("%s: %s", res.Status, body)
 				}
 			})
 		}
@@ -78,20 +80,44 @@ func TestBudget(t *testing.T) {
 	}
 	chat := `{"model":"gpt-6.1","messages":[{"role":"user","content":"hi"}]}`
 	res := p.post("/v1/chat/completions", chat, "Authorization", "Bearer sk-anna")
-	if body := read(t, res); res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"error":{`) || strings.Contains(body, `"type":"error"`) || !strings.Contains(res.Header.Get("X-Llm-Cache-Budget"), "$0.01 of $0.01 a month, until ") {
+	if body := read(t, res); res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"code":"insufficient_quota"`) || strings.Contains(body, `"type":"error"`) || !strings.Contains(res.Header.Get("X-Llm-Cache-Budget"), "$0.01 of $0.01 a month, until ") {
 		t.Errorf("the same key in another API: %s, %v: %s", res.Status, res.Header, body)
 	}
 	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-ben"); res.StatusCode != http.StatusOK || res.Header.Get("X-Llm-Cache-Budget") != "" {
 		t.Errorf("somebody else: %s, %v", res.Status, res.Header)
 	}
 
-	turns(t, storePath(store), most+1)
+	turns(t, storePath(store), most+1+int(spent.Load()+held.Load())+1)
 	p.move()
 	p.load(p.config("respond 204")) // the store is closed, and all that was counted is gone
 	p.budgeted(u, store, budgets)
 	before := len(u.requests())
 	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s"); res.StatusCode != http.StatusTooManyRequests || len(u.requests()) != before {
 		t.Errorf("after a restart: %s", res.Status)
+	}
+}
+
+// TestBudgetAndJunkCredentials: what a request carries besides its key is no way around a
+// spent budget, with a name or without.
+func TestBudgetAndJunkCredentials(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	p.budgeted(u, sqliteAt(filepath.Join(t.TempDir(), "audit.db"), ""), `[{"tokens":1000}]`)
+	for _, key := range []string{"sk-anna", "sk-nobody"} {
+		if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", key); res.StatusCode != http.StatusOK {
+			t.Fatalf("the first request of %s: %s", key, res.Status)
+		} else {
+			read(t, res)
+		}
+		for _, junk := range [][]string{
+			{"/v1/messages?key=1"}, {"/v1/messages?key=%zz"}, {"/v1/messages?a;b"},
+			{"/v1/messages", "Api-Key", "junk"}, {"/v1/messages", "X-Goog-Api-Key", "junk"}, {"/v1/messages", "Authorization", "Bearer junk"},
+		} {
+			res := p.post(junk[0], conversation(1, false), append([]string{"X-Api-Key", key}, junk[1:]...)...)
+			if body := read(t, res); res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "billing_error") {
+				t.Errorf("%s with %v: got %s %s, want 429", key, junk, res.Status, body)
+			}
+		}
 	}
 }
 

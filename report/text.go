@@ -57,6 +57,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if names := s.assumed(); names != "" {
 		fmt.Fprintf(w, "No price is known of some models, which are charged as the dearest of their vendor: %s. They get their own by the option prices.\n", names)
 	}
+	if n := s.Total.Refused; n > 0 {
+		fmt.Fprintf(w, "Refused: %d requests, because a budget was spent. They are no turns.\n", n)
+	}
 	if s.Total.Observed() {
 		fmt.Fprint(w, "Would save is net, too: what the edits that the policy observe only computes would have saved, simulated by the same rules.\n")
 	}

@@ -16,6 +16,7 @@ package tenant
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -161,46 +162,91 @@ type Person struct {
 	Name string
 }
 
-// Of tells who is behind a request: by the key, by the first placeholder that says
-// something, by the user that Caddy has authenticated, in this order.
-func (p *People) Of(r *http.Request, k *Key) Person {
-	sum := k.hash(r, appendPerson)
-	var digits [hashDigits]byte
-	hex.Encode(digits[:], sum[:hashDigits/2])
-	hash := reuse.Intern(digits[:])
-	return Person{Hash: hash, Name: p.name(r, hash)}
+// Of tells who is behind a request: the configured user whose key stands in any place
+// for credentials, or else whoever has the credential that the upstream's API reads.
+// Other credentials change nothing. What has no key's name is called by the first
+// placeholder that says something, or by the user that Caddy has authenticated.
+func (p *People) Of(r *http.Request, k *Key, reads API) Person {
+	n := p.known(r, k, reads)
+	return Person{Hash: n.hash, Name: p.name(r, n)}
 }
 
 // OfTenant is [People.Of] where it is known already whose the request is, by whatever key
 // of a process: what tells tenants apart tells who they are.
-func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant) Person {
-	at := &k.people[t[0]]
-	if known := at.Load(); known != nil && known.tenant == t {
-		return Person{Hash: known.hash, Name: p.name(r, known.hash)}
+func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads API) Person {
+	if whose(r).alone { // credentials name users, but tell no tenants apart
+		return p.Of(r, k, reads)
 	}
-	person := p.Of(r, k)
-	at.Store(&knownPerson{t, person.Hash})
-	return person
+	at := &k.people[t[0]]
+	n := at.Load()
+	if n == nil || n.tenant != t || n.people != p || n.reads != reads {
+		n = p.known(r, k, reads)
+		n.tenant, n.people, n.reads = t, p, reads
+		at.Store(n)
+	}
+	return Person{Hash: n.hash, Name: p.name(r, n)}
 }
 
-// knownPerson is the person behind a tenant.
+// knownPerson is the person behind a tenant, at an API.
 type knownPerson struct {
 	tenant sessioncache.Tenant
-	hash   string
+	people *People
+	reads  API
+
+	hash string
+	name string // "" for no configured user
 }
 
-func (p *People) name(r *http.Request, hash string) string {
+// known finds the hash of a request's user, and the name if its key is configured.
+func (p *People) known(r *http.Request, k *Key, reads API) *knownPerson {
+	keys := keysOf(r)
 	if p != nil {
-		if len(p.keys) > 0 {
-			if key, ok := soleKey(r); ok {
-				if name, ok := p.keys[sha256.Sum256([]byte(key))]; ok {
-					return name
-				}
+		for _, key := range keys.all {
+			name, ok := p.keys[sha256.Sum256([]byte(key))]
+			var hash string
+			if !ok && len(p.hashes) > 0 {
+				hash = k.person(r, key)
+				name, ok = p.hashes[hash]
+			}
+			if ok {
+				return &knownPerson{hash: cmp.Or(hash, k.person(r, key)), name: name}
 			}
 		}
-		if name, ok := p.hashes[hash]; ok {
-			return name
+	}
+	n := &knownPerson{hash: k.person(r, keys.at(reads))}
+	if p != nil { // a tenant of placeholders alone has digits, too
+		n.name = p.hashes[n.hash]
+	}
+	return n
+}
+
+// person hashes the user with a key, "" for none. It does not matter where the key stood.
+func (k *Key) person(r *http.Request, key string) string {
+	sum := k.hash(r, func(b []byte, r *http.Request) []byte {
+		if whose(r).alone {
+			return appendNamed(b, r)
 		}
+		if key != "" {
+			b = append(append(b, "Bearer "...), key...)
+			b = append(b, 0, 0)
+		} else {
+			b = AppendField(b, "")
+		}
+		for range credentials[1:] {
+			b = AppendField(b, "")
+		}
+		return appendNamed(b, r)
+	})
+	var digits [hashDigits]byte
+	hex.Encode(digits[:], sum[:hashDigits/2])
+	return reuse.Intern(digits[:])
+}
+
+func (p *People) name(r *http.Request, n *knownPerson) string {
+	if n.name != "" {
+		return n.name
+	}
+	if p != nil {
 		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 			for _, by := range p.by {
 				if name := printable(repl.ReplaceAll(by, "")); name != "" {
@@ -212,7 +258,7 @@ func (p *People) name(r *http.Request, hash string) string {
 	if user := printable(authenticated(r)); user != "" {
 		return user
 	}
-	return hash
+	return n.hash
 }
 
 // printable bounds a name, and takes out of it what could steer a terminal.
@@ -240,53 +286,65 @@ func bare(v string) string {
 	return v
 }
 
-// soleKey returns the one key that a request carries, in whatever header or parameter,
-// be it in several.
-func soleKey(r *http.Request) (key string, one bool) {
-	see := func(v string) bool {
-		if v = bare(lasting(v)); v == "" || v == key {
-			return true
+// API says in which place an API reads the credential of a request.
+type API uint8
+
+// The places. An API that finds nothing there is taken to read the next credential.
+const (
+	Bearer       API = iota // Authorization: OpenAI and most others
+	AnthropicKey            // x-api-key
+	GoogleKey               // x-goog-api-key, or key in the query
+)
+
+// keys are those that a request carries: all of them, and the first in each place.
+type keys struct {
+	all   []string
+	first [len(credentials) + 1]string // by the order of credentials; the query is the last
+}
+
+// maxKeys bounds the keys in one place that are looked at.
+const maxKeys = 64
+
+// keysOf finds the keys of a request, in the order of credentials and parameters.
+func keysOf(r *http.Request) (k keys) {
+	see := func(place int, v string) {
+		if v = bare(lasting(v)); v == "" {
+			return
 		}
-		if key != "" {
-			return false
+		if k.first[place] == "" {
+			k.first[place] = v
 		}
-		key = v
-		return true
+		k.all = append(k.all, v)
 	}
-	for _, name := range credentials {
-		for _, v := range r.Header[name] {
-			if !see(v) {
-				return "", false
-			}
+	for i, name := range credentials {
+		for _, v := range firstOf(r.Header[name]) {
+			see(i, v)
 		}
 	}
 	if r.URL.RawQuery != "" {
-		query, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil {
-			return "", false
-		}
+		query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it counts
 		for _, name := range parameters {
-			for _, v := range query[name] {
-				if !see(v) {
-					return "", false
-				}
+			for _, v := range firstOf(query[name]) {
+				see(len(credentials), v)
 			}
 		}
 	}
-	return key, key != ""
+	return k
 }
 
-// appendPerson appends what tells people apart: what tells tenants apart, but that one
-// key is the same in every header. It is taken for one in Authorization.
-func appendPerson(b []byte, r *http.Request) []byte {
-	key, ok := soleKey(r)
-	if !ok || whose(r).alone {
-		return appendCredentials(b, r)
+func firstOf(values []string) []string { return values[:min(len(values), maxKeys)] }
+
+// at returns the key that an API reads, "" for none.
+func (k *keys) at(reads API) string {
+	switch reads {
+	case AnthropicKey:
+		if k.first[1] != "" {
+			return k.first[1]
+		}
+	case GoogleKey:
+		if key := cmp.Or(k.first[2], k.first[len(credentials)]); key != "" {
+			return key
+		}
 	}
-	b = append(append(b, "Bearer "...), key...)
-	b = append(b, 0, 0)
-	for range credentials[1:] {
-		b = AppendField(b, "")
-	}
-	return appendNamed(b, r)
+	return cmp.Or(k.first[:]...)
 }

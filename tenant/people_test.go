@@ -46,9 +46,9 @@ func TestPeople(t *testing.T) {
 			return user, key == "http.auth.user.id" && user != ""
 		})
 		r = r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl))
-		who := p.Of(r, key)
+		who := p.Of(r, key, Bearer)
 		for range 2 { // found, and found again
-			if got := p.OfTenant(r, key, tenants.Of(r)); got != who {
+			if got := p.OfTenant(r, key, tenants.Of(r), Bearer); got != who {
 				t.Errorf("%s %v: %+v by the tenant, %+v by the request", target, headers, got, who)
 			}
 		}
@@ -114,6 +114,68 @@ func TestPeople(t *testing.T) {
 	}
 	if got := of(p, "", "/", "X-User", strings.Repeat("ä", 200)).Name; len(got) != longestName {
 		t.Errorf("a name of %d bytes", len(got))
+	}
+}
+
+// TestJunkCredentials: a credential that the API does not read changes neither name nor
+// hash, while each of them makes another tenant.
+func TestJunkCredentials(t *testing.T) {
+	key := &Key{Secret: [32]byte{7}}
+	p, err := NewPeople([]User{{"sk-anna", "anna"}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func(target string, headers ...string) *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.URL.RawQuery = strings.TrimPrefix(target, "/?")
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Add(headers[i], headers[i+1])
+		}
+		return r
+	}
+	for _, c := range []struct {
+		reads   API
+		own     string // the header that the API reads
+		target  string
+		headers []string
+	}{
+		{Bearer, "Authorization", "/?key=1", nil},
+		{Bearer, "Authorization", "/?key=%zz&a=1;2", nil},
+		{Bearer, "Authorization", "/?access_token=1", nil},
+		{Bearer, "Authorization", "/?", []string{"Api-Key", "junk", "X-Goog-Api-Key", "junk", "X-Api-Key", "junk"}},
+		{Bearer, "Authorization", "/?", []string{"Authorization", "Bearer junk"}},
+		{AnthropicKey, "X-Api-Key", "/?key=1", []string{"Authorization", "Bearer junk", "Api-Key", "junk"}},
+		{AnthropicKey, "X-Api-Key", "/?", []string{"X-Api-Key", "junk"}},
+		{AnthropicKey, "Authorization", "/?key=1", []string{"X-Goog-Api-Key", "junk", "Api-Key", "junk"}},
+		{GoogleKey, "X-Goog-Api-Key", "/?key=1", []string{"Authorization", "Bearer junk", "X-Api-Key", "junk"}},
+	} {
+		for _, own := range []string{"sk-anna", "sk-nobody"} {
+			value := own
+			if c.own == "Authorization" {
+				value = "Bearer " + own
+			}
+			want := p.Of(request("/?", c.own, value), key, c.reads)
+			junk := request(c.target, append([]string{c.own, value}, c.headers...)...)
+			got := p.OfTenant(junk, key, key.Of(junk), c.reads)
+			if got != want || (got.Name == "anna") != (own == "sk-anna") {
+				t.Errorf("%v beside %s %s: got %+v, want %+v", append(c.headers, c.target), c.own, own, got, want)
+			}
+			if key.Of(junk) == key.Of(request("/?", c.own, value)) {
+				t.Errorf("%v beside %s: one tenant", append(c.headers, c.target), c.own)
+			}
+		}
+	}
+	for _, headers := range [][]string{ // a configured user is found wherever the key stands
+		{"Authorization", "Bearer junk", "X-Api-Key", "sk-anna"},
+		{"Authorization", "Bearer junk", "Authorization", "Bearer sk-anna"},
+		{"X-Api-Key", "junk", "X-Goog-Api-Key", "sk-anna"},
+	} {
+		if got := p.Of(request("/?", headers...), key, AnthropicKey); got.Name != "anna" {
+			t.Errorf("%v: got %q, want anna", headers, got.Name)
+		}
+	}
+	if got := p.Of(request("/?a=%zz&key=sk-anna", "Authorization", "Bearer junk"), key, GoogleKey); got.Name != "anna" {
+		t.Errorf("a key in a query that cannot be read: got %q, want anna", got.Name)
 	}
 }
 

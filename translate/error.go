@@ -40,6 +40,9 @@ type Failure struct {
 	// in the body.
 	RetryAfter int
 
+	// Resets is in how many seconds a spent budget begins anew, 0 for other failures.
+	Resets int
+
 	fault         Fault
 	tokens, limit int64 // of a prompt that is too long, if known
 }
@@ -78,6 +81,12 @@ func Refusal(err error) *Failure {
 		f.Message = "the upstream speaks another format that cannot carry this request: " + u.Error()
 	}
 	return f
+}
+
+// Spent is the failure that says that a user's budget is spent and begins anew in so many
+// seconds. No client is to try again before.
+func Spent(message string, resets int) *Failure {
+	return &Failure{Status: http.StatusTooManyRequests, Message: message, Resets: max(1, resets), fault: FaultBilling}
 }
 
 // complete finds out what went wrong.
@@ -221,7 +230,11 @@ func (f *Failure) In(to wire.Format) Words {
 	f.complete()
 	w := dialectOf(to).rules.Faults[f.fault]
 	switch f.fault {
-	case FaultOverloaded, FaultContext, FaultBilling, FaultRate:
+	case FaultBilling:
+		if f.Resets > 0 { // a cap is 429 in every API; Anthropic's 402 is an account without credit
+			w.Status = f.Status
+		}
+	case FaultOverloaded, FaultContext, FaultRate:
 	default:
 		if f.Status >= 400 && f.Status <= 599 && f.Status != StatusOverloaded {
 			w.Status = f.Status

@@ -80,7 +80,7 @@ function showToday(today) {
 		w.priced && fact("Saved in tokens", tokens(s.client_cost - s.cost), `of ${tokens(s.client_cost)} uncached input tokens, ${s.unpriced ? "unpriced turns included" : "net"}`),
 		fact("Read from cache", prompt(s.billed) ? about + percent(share(s.billed.read, prompt(s.billed))) : "–", !prompt(s.billed) ? "of prompt tokens" : `of ${tokens(prompt(s.billed))} prompt tokens; ${percent(share(s.client.read, prompt(s.client)))} as the clients wrote them`),
 		fact("Not sent at all", tokens(s.removed), s.would_remove ? `tokens, estimated; ${tokens(s.would_remove)} would be` : "prompt tokens, estimated"),
-		fact("Turns", plain.format(s.turns), s.failed + s.interrupted ? `${plain.format(s.failed)} failed, ${plain.format(s.interrupted)} interrupted` : s.turns ? "all completed" : "requests and their answers"));
+		fact("Turns", plain.format(s.turns), s.refused ? `${plain.format(s.failed + s.interrupted)} failed or interrupted, ${plain.format(s.refused)} refused by budgets` : s.failed + s.interrupted ? `${plain.format(s.failed)} failed, ${plain.format(s.interrupted)} interrupted` : s.turns ? "all completed" : "requests and their answers"));
 	showChart(today.hours);
 }
 

@@ -92,6 +92,10 @@ func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte { return ap
 // Holder implements [translate.Dialect].
 func (Codec) Holder(bool) translate.Holder { return nil } // calls come whole
 
+// endsGeminiCLI is the least delay in seconds for which Gemini CLI (0.61) does not wait: it
+// ends and shows the message. A quotaId that holds PerDay ends it, too, without the message.
+const endsGeminiCLI = 301
+
 // AppendFailure implements [translate.Dialect].
 func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, text string) []byte {
 	b = append(b, `{"error":{"code":`...)
@@ -100,7 +104,14 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 	b = rawjson.AppendQuoted(b, text)
 	b = append(b, `,"status":`...)
 	b = rawjson.AppendQuoted(b, w.Type)
-	if f.RetryAfter > 0 {
+	switch {
+	case f.Resets > 0:
+		b = append(b, `,"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"LlmCacheBudget","description":`...)
+		b = rawjson.AppendQuoted(b, text)
+		b = append(b, `}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"`...)
+		b = strconv.AppendInt(b, int64(max(f.Resets, endsGeminiCLI)), 10)
+		b = append(b, `s"}]`...)
+	case f.RetryAfter > 0:
 		b = append(b, `,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"`...)
 		b = strconv.AppendInt(b, int64(f.RetryAfter), 10)
 		b = append(b, `s"}]`...)

@@ -1,0 +1,60 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// TestDenySpent: in every API a spent budget is an error that ends its clients at once and
+// says whose budget it is, how much, and when it begins anew.
+func TestDenySpent(t *testing.T) {
+	cet := time.FixedZone("CET", 3600)
+	now := time.Date(2026, 11, 26, 18, 0, 0, 0, cet)
+	v := &allowance.Verdict{
+		Budget: &allowance.Budget{Dollars: 20}, Spent: allowance.Spent{Dollars: 20.03}, Ends: time.Date(2026, 11, 27, 0, 0, 0, 0, cet), Refused: true,
+	}
+	const message = `the budget of anna, $20.00 a day, is spent ($20.03 so far); it begins anew on Fri 27 Nov 2026 at 00:00 CET`
+	openAI := `{"error":{"message":"` + message + `","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`
+	for _, c := range []struct {
+		format          wire.Format
+		body            string
+		after, rejected string
+	}{
+		{wire.Anthropic, `{"type":"error","error":{"type":"billing_error","message":"` + message + `"}}`, "21601", "rejected"},
+		{wire.OpenAIChat, openAI, "", ""},
+		{wire.OpenAIResponses, openAI, "", ""},
+		{wire.Gemini, `{"error":{"code":429,"message":"` + message + `","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure",` +
+			`"violations":[{"quotaId":"LlmCacheBudget","description":"` + message + `"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"21601s"}]}}`, "", ""},
+	} {
+		w := httptest.NewRecorder()
+		if err := denySpent(w, c.format, "anna", v, now); err != nil {
+			t.Fatal(err)
+		}
+		h := w.Header()
+		if w.Code != http.StatusTooManyRequests || w.Body.String() != c.body {
+			t.Errorf("%s: got %d %s\nwant 429 %s", c.format, w.Code, w.Body, c.body)
+		}
+		if h.Get("X-Should-Retry") != "false" || h.Get("Retry-After") != c.after || h.Get("Anthropic-Ratelimit-Unified-Status") != c.rejected {
+			t.Errorf("%s: got the headers %v, want Retry-After %q and the status %q", c.format, h, c.after, c.rejected)
+		}
+	}
+}

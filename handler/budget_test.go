@@ -17,6 +17,7 @@ package handler
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,23 @@ func TestDenySpent(t *testing.T) {
 		}
 		if h.Get("X-Should-Retry") != "false" || h.Get("Retry-After") != c.after || h.Get("Anthropic-Ratelimit-Unified-Status") != c.rejected {
 			t.Errorf("%s: got the headers %v, want Retry-After %q and the status %q", c.format, h, c.after, c.rejected)
+		}
+	}
+}
+
+// TestIsPaid: what providers charge nothing for passes a spent budget.
+func TestIsPaid(t *testing.T) {
+	for target, want := range map[string]bool{
+		"POST /v1/messages/batches": true, "POST /v1/batches": true, "POST /v1beta/models/gemini-3.1-pro:batchGenerateContent": true,
+		"POST /v1/embeddings": true, "POST /v1/images/generations": true, "POST /v1/audio/speech": true, "POST /v1/responses/compact": true,
+		"POST /v1beta/models/gemini-embedding:embedContent": true, "POST /v1/completions": true, "POST /v1/rerank": true,
+		"GET /v1/models": false, "GET /v1/messages/batches/1/results": false, "DELETE /v1/files/1": false, "POST /v1/files": false,
+		"POST /v1/messages/count_tokens": false, "POST /v1/responses/input_tokens": false, "POST /v1beta/models/gemini-3.1-pro:countTokens": false,
+		"POST /v1/batches/1/cancel": false, "POST /api/event_logging/batch": false, "POST /v1/moderations/": false,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		if got := isPaid(httptest.NewRequest(method, path, nil)); got != want {
+			t.Errorf("%s: got %t, want %t", target, got, want)
 		}
 	}
 }

@@ -197,7 +197,7 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 // whose tells who is behind a request: by the key of the records, which outlives the
 // process, or else by that of the sessions.
 func (o *site) whose(r *http.Request) tenant.Person {
-	return o.clients.people.Of(r, o.persons(), readsOf(formatAt(r)))
+	return o.clients.people.Of(r, o.persons(), translate.KeyHeader(formatAt(r)))
 }
 
 // formatAt returns the format of the API that a request asks something of, whatever that is.
@@ -212,17 +212,6 @@ func formatAt(r *http.Request) wire.Format {
 		return wire.Gemini
 	}
 	return wire.OpenAIChat
-}
-
-// readsOf returns where the API of a format reads the credential of a request.
-func readsOf(f wire.Format) tenant.API {
-	switch f {
-	case wire.Anthropic:
-		return tenant.AnthropicKey
-	case wire.Gemini, wire.Interactions:
-		return tenant.GoogleKey
-	}
-	return tenant.Bearer
 }
 
 // persons is the key by which people are told apart.
@@ -271,8 +260,9 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry, Message: "requests cannot be put on record at the moment, try again later",
 		})
 	}
-	if ok && o.bounded() { // what cannot be read goes nowhere either once a budget is spent
-		reserved, refused, err := o.afford(w, r, o.whose(r), &wire.View{Format: format}, allowance.Spent{})
+	paid := ok || isPaid(r)
+	if paid && o.bounded() { // what cannot be read goes nowhere either once a budget is spent
+		reserved, refused, err := o.afford(w, r, o.whose(r), &wire.View{Format: formatAt(r)}, allowance.Spent{})
 		if refused {
 			return err
 		}
@@ -284,6 +274,9 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		}
 		if x, is := resource.Find(r.Method, r.URL.Path); is && !ok {
 			next = kept.Layer(next, o.up, x, o.forgets(r, &x))
+		}
+		if paid && !ok {
+			return o.serveOther(w, r, next)
 		}
 		return next.ServeHTTP(w, r)
 	}

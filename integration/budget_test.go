@@ -30,6 +30,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 )
 
 // budgeted loads a site whose audit store and budgets are given in JSON.
@@ -117,6 +118,34 @@ func TestBudgetAndJunkCredentials(t *testing.T) {
 			if body := read(t, res); res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "billing_error") {
 				t.Errorf("%s with %v: got %s %s, want 429", key, junk, res.Status, body)
 			}
+		}
+	}
+}
+
+// TestBudgetOfOtherEndpoints: a spent budget refuses what is paid for and not read here, and
+// such requests count by the usage that their answers tell.
+func TestBudgetOfOtherEndpoints(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[`+strings.Repeat(`0.25, `, 4000)+`0],"model":"text-embedding-9","usage":{"prompt_tokens":1200,"total_tokens":1200}}`)
+	})
+	p := start(t, "respond 204")
+	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
+	p.budgeted(u, store, `[{"tokens":1000}]`)
+	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna"); res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	} else if body := read(t, res); !strings.HasSuffix(body, `"total_tokens":1200}}`) {
+		t.Errorf("the answer was changed: %.80s", body)
+	}
+	for path, want := range map[string]int{"/v1/embeddings": 429, "/v1/messages/batches": 429, "/v1/batches": 429, "/v1beta/models/gemini-3.1-pro:batchGenerateContent": 429, "/v1/messages/count_tokens": 200, "/v1/files": 200} {
+		res := p.post(path, `{"input":"hi"}`, "Authorization", "Bearer sk-anna")
+		if read(t, res); res.StatusCode != want {
+			t.Errorf("%s: got %s, want %d", path, res.Status, want)
+		}
+	}
+	for _, r := range turns(t, storePath(store), 5) {
+		if r.Outcome == audit.Completed && (r.User != "anna" || r.Model != "text-embedding-9" || r.Billed.Uncached != 1200) {
+			t.Errorf("on record: %+v", r)
 		}
 	}
 }

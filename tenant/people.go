@@ -24,6 +24,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -163,17 +164,18 @@ type Person struct {
 }
 
 // Of tells who is behind a request: the configured user whose key stands in any place
-// for credentials, or else whoever has the credential that the upstream's API reads.
+// for credentials, or else whoever has the credential that the API reads, in the header
+// of that name ("": Authorization).
 // Other credentials change nothing. What has no key's name is called by the first
 // placeholder that says something, or by the user that Caddy has authenticated.
-func (p *People) Of(r *http.Request, k *Key, reads API) Person {
+func (p *People) Of(r *http.Request, k *Key, reads string) Person {
 	n := p.known(r, k, reads)
 	return Person{Hash: n.hash, Name: p.name(r, n)}
 }
 
 // OfTenant is [People.Of] where it is known already whose the request is, by whatever key
 // of a process: what tells tenants apart tells who they are.
-func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads API) Person {
+func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads string) Person {
 	if whose(r).alone { // credentials name users, but tell no tenants apart
 		return p.Of(r, k, reads)
 	}
@@ -191,14 +193,14 @@ func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads 
 type knownPerson struct {
 	tenant sessioncache.Tenant
 	people *People
-	reads  API
+	reads  string
 
 	hash string
 	name string // "" for no configured user
 }
 
 // known finds the hash of a request's user, and the name if its key is configured.
-func (p *People) known(r *http.Request, k *Key, reads API) *knownPerson {
+func (p *People) known(r *http.Request, k *Key, reads string) *knownPerson {
 	keys := keysOf(r)
 	if p != nil {
 		for _, key := range keys.all {
@@ -286,16 +288,6 @@ func bare(v string) string {
 	return v
 }
 
-// API says in which place an API reads the credential of a request.
-type API uint8
-
-// The places. An API that finds nothing there is taken to read the next credential.
-const (
-	Bearer       API = iota // Authorization: OpenAI and most others
-	AnthropicKey            // x-api-key
-	GoogleKey               // x-goog-api-key, or key in the query
-)
-
 // keys are those that a request carries: all of them, and the first in each place.
 type keys struct {
 	all   []string
@@ -334,17 +326,13 @@ func keysOf(r *http.Request) (k keys) {
 
 func firstOf(values []string) []string { return values[:min(len(values), maxKeys)] }
 
-// at returns the key that an API reads, "" for none.
-func (k *keys) at(reads API) string {
-	switch reads {
-	case AnthropicKey:
-		if k.first[1] != "" {
-			return k.first[1]
-		}
-	case GoogleKey:
-		if key := cmp.Or(k.first[2], k.first[len(credentials)]); key != "" {
-			return key
-		}
+// at returns the key that an API reads in a header, "" for Authorization. Where nothing is
+// there the first key of another place is taken for it.
+func (k *keys) at(reads string) string {
+	place := max(0, slices.Index(credentials[:], reads))
+	key := k.first[place]
+	if reads == "X-Goog-Api-Key" { // the Gemini API takes it in the query as well
+		key = cmp.Or(key, k.first[len(credentials)])
 	}
-	return cmp.Or(k.first[:]...)
+	return cmp.Or(key, cmp.Or(k.first[:]...))
 }

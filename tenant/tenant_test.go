@@ -102,7 +102,7 @@ func TestIgnoredCredentials(t *testing.T) {
 		r = r.WithContext(context.WithValue(ctx, caddyhttp.VarsCtxKey, map[string]any{}))
 		Name(r, by, alone)
 		tenant := s.Of(r)
-		return who{tenant, person.OfTenant(r, s, tenant, Bearer)}
+		return who{tenant, person.OfTenant(r, s, tenant, "")}
 	}
 	anna := of("anna", "red", "Bearer 1", true, "{user}", "{team}")
 	if again := of("anna", "red", "Bearer 2", true, "{user}", "{team}"); again != anna {

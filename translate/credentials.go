@@ -59,6 +59,14 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	return dropped
 }
 
+// KeyHeader is the header in which an API reads keys, "" for Authorization.
+func KeyHeader(f wire.Format) string {
+	if d := dialectOf(f); d != nil {
+		return d.rules.Key
+	}
+	return ""
+}
+
 // credential finds the key that a request carries. OAuth tokens of Claude
 // accounts go as bearer tokens everywhere.
 func credential(h map[string][]string, query string) (token string, oauth bool) {

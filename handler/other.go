@@ -1,0 +1,138 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Requests to endpoints that are not read here cost money all the same: batches, embeddings,
+// images, speech. A spent budget refuses them, too.
+
+// freeEnds are the ends of the paths of POSTs for which providers charge nothing.
+var freeEnds = [...]string{
+	"/count_tokens", "/input_tokens", ":countTokens", "/cancel", ":cancel", "/files", "/uploads", "/parts", "/complete", "/moderations", "/conversations", "/tokenize",
+}
+
+// isPaid reports whether a provider may charge for a request to an endpoint that is not
+// read here. Paths below /api/ are the clients' own, such as telemetry.
+func isPaid(r *http.Request) bool {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if r.Method != http.MethodPost || strings.HasPrefix(path, "/api/") {
+		return false
+	}
+	for _, end := range freeEnds {
+		if strings.HasSuffix(path, end) {
+			return false
+		}
+	}
+	return true
+}
+
+// serveOther passes on a paid request that is not read here and puts it on record, with its
+// tokens and price where the answer tells its usage.
+func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	s := o.records.sink.Pinned()
+	if s == nil {
+		return next.ServeHTTP(w, r)
+	}
+	defer s.Unpin()
+	rec := o.records.begin(time.Now(), o.whose(r), audit.ClientName(first(r.Header, "User-Agent")), &wire.View{Format: formatAt(r)}, false)
+	host := r.Host
+	t := &tailWriter{ResponseWriter: w}
+	err := next.ServeHTTP(t, r)
+	o.guard("putting a request on record", func() {
+		rec.Status, rec.Total, rec.Outcome = t.status, time.Since(rec.At), audit.Failed
+		if err == nil && t.status/100 == 2 {
+			rec.Outcome = audit.Completed
+			o.price(rec, t.tail)
+		}
+		app.Count(rec, host)
+		s.Spend(rec)
+		s.Put(rec)
+	})
+	return err
+}
+
+// price reads the usage at the end of an answer, where OpenAI's embeddings and images and
+// Gemini's answers have it.
+func (o *site) price(rec *audit.Record, tail []byte) {
+	at := max(bytes.LastIndex(tail, []byte(`"usage"`)), bytes.LastIndex(tail, []byte(`"usageMetadata"`)))
+	if at < 0 {
+		return
+	}
+	_, object, _ := bytes.Cut(tail[at:], []byte{':'})
+	u := gjson.ParseBytes(object)
+	count := func(names ...string) int64 {
+		for _, name := range names {
+			if n := u.Get(name); n.Type == gjson.Number && n.Num > 0 && n.Num < 1<<40 {
+				return n.Int()
+			}
+		}
+		return 0
+	}
+	usage := wire.Usage{Uncached: count("prompt_tokens", "input_tokens", "promptTokenCount", "total_tokens"), Output: count("completion_tokens", "output_tokens", "candidatesTokenCount")}
+	if at := bytes.LastIndex(tail, []byte(`"model"`)); at >= 0 {
+		_, name, _ := bytes.Cut(tail[at:], []byte{':'})
+		rec.Model = audit.Bounded(gjson.ParseBytes(name).Str)
+	}
+	rules := o.up.Rules()(rec.Model, rec.At)
+	rec.Billed, rec.ClientBilled = tokens(usage), tokens(usage)
+	rec.Cost, rec.USD, rec.PricesOf = rules.Cost(usage)+rules.CostOutput(usage), rules.Dollars(usage), rules.PricesOf
+	rec.ClientCost, rec.ClientUSD = rec.Cost, rec.USD
+}
+
+// maxTail bounds what is kept of the end of an answer, in bytes.
+const maxTail = 4 << 10
+
+// tailWriter keeps the status and the end of an answer.
+type tailWriter struct {
+	http.ResponseWriter
+	status int
+	tail   []byte
+}
+
+// Unwrap has the answer flushed.
+func (t *tailWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (t *tailWriter) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		t.status = status
+	}
+	t.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (t *tailWriter) Write(b []byte) (int, error) {
+	if t.status == 0 {
+		t.status = http.StatusOK
+	}
+	if t.tail = append(t.tail, b[max(0, len(b)-maxTail):]...); len(t.tail) > 2*maxTail {
+		t.tail = append(t.tail[:0], t.tail[len(t.tail)-maxTail:]...)
+	}
+	return t.ResponseWriter.Write(b)
+}

@@ -67,7 +67,7 @@ func newDimension(name string, most int) *dimension {
 		cost: metric.CounterVec(name+"_cost_usd_total", fmt.Sprintf("Cost of turns in US dollars where prices are known, by %s, of which the first %d are told apart: "+
 			"actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", name, most), name, "kind"),
 		tokens: metric.CounterVec(name+"_tokens_total", fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
-		turns:  metric.CounterVec(name+"_turns_total", fmt.Sprintf("Turns by %s.", name), name),
+		turns:  metric.CounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name), name),
 	}
 }
 
@@ -127,7 +127,9 @@ func (d *dimension) count(name string, r *audit.Record) {
 		most /= 2 // strangers leave room for those who are answered
 	}
 	c := d.countersOf(name, most)
-	c.turns.Add(float64(r.Turns))
+	if r.IsTurn() {
+		c.turns.Add(float64(r.Turns))
+	}
 	if r.USD > 0 || r.ClientUSD > 0 {
 		d.countCost(c, r)
 	}

@@ -40,12 +40,12 @@ func Count(r *audit.Record, host string) {
 		return
 	}
 	client := r.ClientUSD
-	if r.Kind != audit.KindTurn && r.Kind != audit.KindSide {
+	if !r.IsTurn() {
 		client = 0 // no client has asked
 	}
 	countCost(r.USD, client, r.WouldSaveUSD)
 	byPerson.count(r.User, r)
-	byModel.count(r.Model, r)
+	byModel.count(r.ModelName(), r)
 	bySite.count(siteOf(host), r)
 	today.Add(r)
 }

@@ -20,7 +20,8 @@ const maxGroups = 256
 
 // group is what turns have in common that are counted together.
 type group struct {
-	tenant, user, client, model  string
+	tenant, user, client         string
+	model, billed                string
 	clientFormat, upstreamFormat string
 	kind, policy, outcome        string
 	pricesOf                     string
@@ -32,7 +33,7 @@ type groups map[group]*Record
 // add counts a turn together with those of its group. A record of many turns
 // adds all of them.
 func (g groups) add(r *Record) {
-	key := group{r.Tenant, r.User, r.Client, r.Model, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy, r.Outcome, r.PricesOf}
+	key := group{r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy, r.Outcome, r.PricesOf}
 	sum := g[key]
 	if sum == nil && len(g) >= maxGroups {
 		key = group{kind: r.Kind, outcome: r.Outcome}
@@ -41,7 +42,7 @@ func (g groups) add(r *Record) {
 	if sum == nil {
 		sum = &Record{
 			ID: NewID(r.At), At: r.At, Kind: key.kind, Outcome: key.outcome, Policy: key.policy,
-			Tenant: key.tenant, User: key.user, Client: key.client, Model: key.model,
+			Tenant: key.tenant, User: key.user, Client: key.client, Model: key.model, BilledModel: key.billed,
 			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, PricesOf: key.pricesOf,
 		}
 		g[key] = sum
@@ -59,6 +60,8 @@ func (g groups) add(r *Record) {
 	sum.ClientUSD += r.ClientUSD
 	sum.WouldSave += r.WouldSave
 	sum.WouldSaveUSD += r.WouldSaveUSD
+	sum.Translation += r.Translation
+	sum.TranslationUSD += r.TranslationUSD
 	sum.Folded += r.Folded
 	sum.Removed += r.Removed
 	sum.Rewritten += r.Rewritten

@@ -26,7 +26,7 @@ import (
 var migrations embed.FS
 
 // latest is the version of the schema that this program reads and writes.
-const latest = 6
+const latest = 7
 
 // migration returns the statements that lead to a version of a schema.
 func migration(dialect string, version int) (string, error) {

@@ -134,8 +134,14 @@ type Record struct {
 	// Client is the program that asked: claude-code, codex, opencode, gemini-cli,
 	// anthropic-sdk, openai-sdk, google-sdk, or the first word of its User-Agent.
 	Client string `json:"client"`
-	// Model is the model asked for.
+	// Model is the model asked for, and BilledModel the one that answers and is billed,
+	// by the upstream's name: empty where it is the same.
 	Model string `json:"model"`
+	// BilledModel: see Model.
+	BilledModel string `json:"billed_model,omitempty"`
+	// Service is how the provider served the request, where that has a price of its own:
+	// flex, batch, priority, ultrafast, fast, regional, or several of them.
+	Service string `json:"service,omitempty"`
 	// ClientFormat and UpstreamFormat are the wire formats on both sides.
 	ClientFormat string `json:"client_format"`
 	// UpstreamFormat: see ClientFormat.
@@ -159,6 +165,9 @@ type Record struct {
 	// Estimated is the number of turns whose tokens are estimates, in whole or in part:
 	// the upstream reported no usage, or the answer was cut before it was told.
 	Estimated int64 `json:"estimated,omitempty"`
+	// Bounded reports that the upstream reported more tokens than the model's window or
+	// the request's bound on the answer allows: Billed holds as many as they allow.
+	Bounded bool `json:"bounded,omitempty"`
 	// Client's own bytes would have been billed this, by the cache rules.
 	ClientBilled Tokens `json:"client_billed"`
 	// Cost and ClientCost are what Billed and ClientBilled cost, answer
@@ -180,6 +189,14 @@ type Record struct {
 	WouldSave float64 `json:"would_save,omitempty"`
 	// WouldSaveUSD: see WouldSave.
 	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
+
+	// Translation and TranslationUSD are what the cache marker saved that a translation to
+	// the Messages API adds, in units and in US dollars: below zero where a prefix was
+	// written and not read yet. ClientBilled is of the same translation, so that this is
+	// in neither side and in no other saving.
+	Translation float64 `json:"translation,omitempty"`
+	// TranslationUSD: see Translation.
+	TranslationUSD float64 `json:"translation_usd,omitempty"`
 
 	// Edits are what the stages did, those that did something.
 	Edits []Edits `json:"edits,omitempty"`
@@ -234,6 +251,24 @@ type Record struct {
 // Spent reports whether the upstream has said that it took any tokens. Whoever makes up keys
 // and names of models spends none.
 func (r *Record) Spent() bool { return r.Cost > 0 || r.Billed.Prompt()+r.Billed.Output > 0 }
+
+// ModelName is the model asked for, with the one that was billed in its place.
+func (r *Record) ModelName() string {
+	if r.BilledModel == "" {
+		return r.Model
+	}
+	return r.Model + " → " + r.BilledModel
+}
+
+// IsTurn reports whether a client asked for it: a continuation, a ping and other requests
+// of ours cost tokens, and are no turns.
+func (r *Record) IsTurn() bool {
+	switch r.Kind {
+	case KindExpand, KindKeepAlive, KindWarmUp, KindIdleFold:
+		return false
+	}
+	return true
+}
 
 // Unpriced reports whether the model has no known price.
 func (r *Record) Unpriced() bool { return r.Cost > 0 && r.USD == 0 }

@@ -338,7 +338,7 @@ func TestMigrateSQLite(t *testing.T) {
 	var names []string
 	var values []any
 	for i, v := range r.values(r.ID.String(), r.At.UTC().Format(sqliteTime)) {
-		if !slices.Contains([]string{"read_estimated", "would_save", "would_save_usd", "regret", "estimated", "prices_of"}, columns[i]) { // since versions 2 to 6
+		if !slices.Contains([]string{"read_estimated", "would_save", "would_save_usd", "regret", "estimated", "prices_of", "billed_model", "service", "translation", "translation_usd", "bounded"}, columns[i]) { // since versions 2 to 7
 			names, values = append(names, columns[i]), append(values, v)
 		}
 	}

@@ -20,8 +20,9 @@ import "fmt"
 type Sum struct {
 	// Name is what they have in common.
 	Name string `json:"name"`
-	// Turns counts them, Failed and Interrupted those of them that ended so, and
-	// Unpriced those whose model has no known price.
+	// Turns counts the requests of clients, Failed and Interrupted those of them that
+	// ended so, and Unpriced those whose model has no known price. Tokens and costs
+	// are those of requests of our own, too: continuations, pings, warm-ups.
 	Turns       int64 `json:"turns"`
 	Failed      int64 `json:"failed"`
 	Interrupted int64 `json:"interrupted"`
@@ -54,6 +55,10 @@ type Sum struct {
 	// policy observe, would have saved, net.
 	WouldSave    float64 `json:"would_save"`
 	WouldSaveUSD float64 `json:"would_save_usd"`
+	// Translation and TranslationUSD are what the cache markers saved that translations
+	// add. They are in no other saving.
+	Translation    float64 `json:"translation"`
+	TranslationUSD float64 `json:"translation_usd"`
 }
 
 // Priced reports whether the sum has a price in dollars.
@@ -132,15 +137,17 @@ func (s *Sum) Add(r *Record) {
 		s.Refused += r.Turns
 		return
 	}
-	s.Turns += r.Turns
-	switch r.Outcome {
-	case Failed:
-		s.Failed += r.Turns
-	case Interrupted:
-		s.Interrupted += r.Turns
-	}
-	if r.Unpriced() {
-		s.Unpriced += r.Turns
+	if r.IsTurn() {
+		s.Turns += r.Turns
+		switch r.Outcome {
+		case Failed:
+			s.Failed += r.Turns
+		case Interrupted:
+			s.Interrupted += r.Turns
+		}
+		if r.Unpriced() {
+			s.Unpriced += r.Turns
+		}
 	}
 	if removed := r.OriginalTokens - r.SentTokens; r.Policy == "observe" {
 		s.WouldRemove += removed
@@ -158,6 +165,8 @@ func (s *Sum) Add(r *Record) {
 	s.ClientUSD += r.ClientUSD
 	s.WouldSave += r.WouldSave
 	s.WouldSaveUSD += r.WouldSaveUSD
+	s.Translation += r.Translation
+	s.TranslationUSD += r.TranslationUSD
 }
 
 // Join adds another sum.
@@ -171,4 +180,5 @@ func (s *Sum) Join(o *Sum) {
 	s.Client.add(&o.Client)
 	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+o.ClientUSD
 	s.WouldSave, s.WouldSaveUSD = s.WouldSave+o.WouldSave, s.WouldSaveUSD+o.WouldSaveUSD
+	s.Translation, s.TranslationUSD = s.Translation+o.Translation, s.TranslationUSD+o.TranslationUSD
 }

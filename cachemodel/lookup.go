@@ -17,6 +17,8 @@ package cachemodel
 import (
 	"strings"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Lifetimes of the hosted caches.
@@ -128,6 +130,9 @@ func (t *Table) anthropic(provider string, n name, at time.Time) Rules {
 	r.CollapseRuns = provider == "anthropic" // elsewhere each block is a position [D]
 	if n.long {
 		r.ContextWindow = 1000000
+	}
+	if n.region {
+		r = r.Served(wire.Regional)
 	}
 	return r
 }

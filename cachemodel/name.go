@@ -25,6 +25,7 @@ import (
 type name struct {
 	vendor string // "anthropic", "bedrock", "vertex", "openai", "gemini"; empty where the name does not tell
 	model  string // as the table writes it
+	region bool   // at Bedrock, and not by its global profile
 	long   bool   // asked for the context window of a million tokens
 	family string // Claude only: opus, sonnet, haiku, fable, mythos …
 	major  int    // -1 where the name has no version
@@ -69,7 +70,7 @@ func parseName(s string) name {
 	path := s
 	s = s[strings.LastIndexByte(s, '/')+1:]
 	if i := strings.Index(s, "anthropic."); i >= 0 {
-		n.vendor, s = "bedrock", s[i+len("anthropic."):]
+		n.vendor, n.region, s = "bedrock", s[:i] != "global.", s[i+len("anthropic."):]
 	}
 	if i := strings.IndexByte(s, '@'); i > 0 {
 		s = s[:i]

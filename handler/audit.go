@@ -71,24 +71,32 @@ func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.
 		Tenant: who.Hash, User: who.Name, Client: client,
 		Model: audit.Bounded(v.Model), ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Reply.Stream,
 	}
+	rec.BilledModel = o.billed(v.Model)
 	if !tools {
 		rec.Kind = audit.KindSide
 	}
 	return rec
 }
 
+// billed returns the upstream's name of a model, "" where it is the client's.
+func (o *records) billed(model string) string {
+	if name := o.up.Model(model); name != model {
+		return audit.Bounded(name)
+	}
+	return ""
+}
+
 // refused puts a request on record that was read, answered here by 400, and sent nowhere.
 func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, session string) {
-	s := o.sink.Pinned()
-	if s == nil {
-		return
-	}
-	defer s.Unpin()
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, v.OffersTools() || v.InheritsTools())
 	rec.Session = session
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
-	s.Put(rec)
+	app.Count(rec, r.Host)
+	if s := o.sink.Pinned(); s != nil {
+		defer s.Unpin()
+		s.Put(rec)
+	}
 }
 
 // spent puts a request on record that a spent budget has refused.
@@ -110,6 +118,8 @@ func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	}
 	rec.Tenant, rec.User, rec.Client = who.Hash, who.Name, audit.ClientName(r.UserAgent())
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
+	rec.BilledModel = o.records.billed(rec.Model)
+	countTokens(u)
 	app.Count(rec, r.Host)
 	o.records.sink.Spend(rec)
 	if s := o.records.sink.Pinned(); s != nil {
@@ -126,6 +136,7 @@ func (c *requestState) count(outcome string) {
 		Model: audit.Bounded(c.view.Model), Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.Prompt.OriginalTokens), SentTokens: int64(c.sent()),
 		Billed: tokens(b.Actual), ClientBilled: tokens(b.Client), Cost: b.Cost, ClientCost: b.ClientCost, USD: b.Dollars, ClientUSD: b.ClientDollars,
 		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars, Folded: int64(c.ex.Decision.Folded), Regret: int64(c.ex.Lesson.Regret.Sum()),
+		BilledModel: c.site.records.billed(c.view.Model), Translation: b.Translation, TranslationUSD: b.TranslationDollars,
 	}
 	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read
@@ -182,6 +193,10 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
 	r.WouldSave, r.WouldSaveUSD, r.PricesOf = b.WouldSave, b.WouldSaveDollars, x.Rules().PricesOf
+	r.Translation, r.TranslationUSD, r.Bounded = b.Translation, b.TranslationDollars, c.ending.bounded
+	if t := c.ending.turn; t != nil {
+		r.Service = x.Service(t).String()
+	}
 	a.apart(c)
 	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read

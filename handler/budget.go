@@ -48,15 +48,15 @@ func (o *site) bounded() bool { return len(o.clients.budgets) > 0 && o.records.s
 
 // mostOf is what a request may cost at most, as far as can be told before.
 func mostOf(x *pipeline.Exchange, asked *wire.Reply) allowance.Spent {
-	rules := x.Rules()
+	rules := x.Rules().Served(asked.Service)
 	answer := asked.MaxTokens
 	if answer <= 0 {
 		answer = longestAnswer
 	}
-	prompt := wire.Usage{Uncached: int64(promptMargin * float64(max(x.Prompt.OriginalTokens, x.Prompt.SentTokens)))}
-	all := wire.Usage{Output: int64(answer)}
-	units := float64(prompt.Uncached)*max(1, rules.Write, rules.Write1h) + rules.CostOutput(all)
-	return allowance.Spent{Dollars: units * rules.Input / 1e6, Tokens: prompt.Uncached + all.Output}
+	prompt := int64(promptMargin * float64(max(x.Prompt.OriginalTokens, x.Prompt.SentTokens)))
+	rules = rules.At(int(prompt)) // the price tier of a prompt of that length
+	dollars := float64(prompt)*max(1, rules.Write, rules.Write1h)*rules.Input + float64(answer)*rules.Output
+	return allowance.Spent{Dollars: dollars / 1e6, Tokens: prompt + int64(answer)}
 }
 
 // resetFormat is how people read when a budget begins anew.

@@ -26,12 +26,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler/intercept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // passHiding is pass, in a conversation that has the expand tool.
 func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
 	i := intercept.New(t, &c.ex.Interceptor, c.view.Format, c.site.up.Log)
-	c.plain = i.Plain
+	c.plain, c.answers = i.Plain, i.Answers
 	return i.Serve(r, next)
 }
 
@@ -80,9 +81,12 @@ func (t *tap) GoesOn(what string) {
 // client's side, all answers included, stays with the turn.
 func (a *account) apart(c *requestState) {
 	turn := a.record
-	for i, b := range c.ex.Continuations() {
+	for i, b := range c.ex.Continuations(c.ending.turn) {
 		if i >= len(c.books.continued) {
 			return
+		}
+		if b.Actual == (wire.Usage{}) { // it failed, or was cut before it cost anything
+			continue
 		}
 		k, end := &c.books.continued[i], time.Now()
 		if i+1 < len(c.books.continued) {

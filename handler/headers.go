@@ -35,6 +35,7 @@ const (
 	headerDecision  = "X-Llm-Cache-Decision"
 	headerCached    = "X-Llm-Cache-Cached-Tokens"
 	headerEstimated = "X-Llm-Cache-Cached-Tokens-Estimated" // beside it, if the upstream did not report them
+	headerModel     = "X-Llm-Cache-Model"                   // the one that is billed, where it has another name
 	headerGuess     = "X-Llm-Cache-Input-Tokens-Estimated"  // of a count of tokens that is ours
 )
 
@@ -107,13 +108,16 @@ func (c *requestState) stamp(h http.Header, t *tap) {
 
 // stampAll writes a header for each value.
 func (c *requestState) stampAll(h http.Header) {
-	values := make([]string, 0, 13)
+	values := make([]string, 0, 14)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	set(headerSession, c.session.ID())
 	set(headerPolicy, string(c.ex.Policy))
+	if model := c.site.records.billed(c.view.Model); model != "" {
+		set(headerModel, model)
+	}
 	set(headerOriginal, strconv.Itoa(c.ex.Prompt.OriginalTokens))
 	set(headerSent, strconv.Itoa(c.sent()))
 	set(headerSaved, strconv.Itoa(c.saved()))

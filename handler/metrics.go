@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,6 +61,11 @@ var outcomes = [...]string{
 }
 
 var hiddenLost = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")
+
+var boundedUsages = metric.Counter("usage_bounded_total", "Answers whose usage was beyond the model's window or the request's bound on the answer. No more than these are charged.")
+
+// tellBounded has the log say so once.
+var tellBounded sync.Once
 
 var metrics = struct {
 	requests *prometheus.CounterVec
@@ -158,10 +164,14 @@ func countAnswer(t *wire.Turn) {
 	if d := t.Timing.FirstToken; d > 0 {
 		metrics.first.Observe(d.Seconds())
 	}
-	if !t.Usage.Reported {
+	countTokens(t.Usage)
+}
+
+// countTokens counts what an upstream has reported, for a client or for a request of ours.
+func countTokens(u wire.Usage) {
+	if !u.Reported {
 		return
 	}
-	u := &t.Usage
 	add(buckets.uncached, u.Uncached)
 	add(buckets.write5m, u.Write5m)
 	add(buckets.write1h, u.Write1h)

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -37,6 +38,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
@@ -52,7 +54,8 @@ type requestState struct {
 	session  *sessioncache.Session
 	ex       *pipeline.Exchange
 	overhead time.Duration
-	plain    func() bool // nil where nothing is hidden from the client
+	plain    func() bool               // nil where nothing is hidden from the client
+	answers  func() []hidden.Iteration // that its message is made of, nil likewise
 	asker    asker
 	body     bodies
 	telling  telling
@@ -116,7 +119,9 @@ type ending struct {
 	joined    bool // the request is part of its conversation
 	untold    bool // others do not know of it yet
 	resent    bool
-	estimated bool // the usage's cached tokens are our estimate
+	bounded   bool         // the usage was more than there can be
+	estimated bool         // the usage's cached tokens are our estimate
+	service   wire.Service // as the upstream has said, where its answer was translated
 }
 
 // boxed is what stands between a request and a box.
@@ -359,7 +364,18 @@ func (c *requestState) settle(t *tap, err error) {
 		if c.ending.turn == nil && t.Status/100 == 2 {
 			c.ending.turn = new(wire.Turn) // an answer that cannot be read has a price, too
 		}
-		c.ex.Interceptor.Correct(c.ending.turn)
+		if c.answers != nil {
+			c.ex.Interceptor.Correct(c.ending.turn, c.answers())
+		}
+		if t := c.ending.turn; t != nil {
+			t.Service = t.Service.Or(c.ending.service)
+		}
+		if c.ending.bounded = c.ex.Bound(c.ending.turn); c.ending.bounded {
+			boundedUsages.Inc()
+			tellBounded.Do(func() {
+				c.site.up.Log.Warn("upstream reports more tokens than the model's window or the request's max_tokens allow, charging no more than these", zap.String("model", c.view.Model))
+			})
+		}
 		if !c.site.up.Reports() {
 			c.ending.estimate(c.boxed.common)
 		}

@@ -130,7 +130,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
 	}
-	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds = up.Target, up.Manages, up.ToolBounds
+	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks = up.Target, up.Manages, up.ToolBounds, up.Marks
 	s.holding = h.holding(store, up, now)
 	s.share(h, log)
 	if s.barrier = defaultBarrier; h.WriteBarrier != nil {

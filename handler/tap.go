@@ -78,6 +78,9 @@ func (t *tap) Waited(d time.Duration) {
 // Common is told the share of the prompt that the upstream has been sent before.
 func (t *tap) Common(share float64) { t.state.boxed.common = share }
 
+// Served is told how the upstream says that it serves the request.
+func (t *tap) Served(s wire.Service) { t.state.ending.service = s }
+
 // Begin implements [layer.Interceptor].
 func (t *tap) Begin(status int) {
 	h := t.Header()

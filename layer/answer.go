@@ -19,6 +19,8 @@ import (
 	"maps"
 	"net/http"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Answer is the base of the response writers by which layers see an answer. It has
@@ -137,6 +139,17 @@ func (a *Answer) Waited(d time.Duration) { Waited(a.ResponseWriter, d) }
 func Waited(w http.ResponseWriter, d time.Duration) {
 	if t, ok := w.(interface{ Waited(time.Duration) }); ok {
 		t.Waited(d)
+	}
+}
+
+// Served tells whoever asked for the answer how the upstream says that it serves the
+// request.
+func (a *Answer) Served(s wire.Service) { Served(a.ResponseWriter, s) }
+
+// Served tells the writer of an answer how the upstream says that it serves the request.
+func Served(w http.ResponseWriter, s wire.Service) {
+	if t, ok := w.(interface{ Served(wire.Service) }); ok {
+		t.Served(s)
 	}
 }
 

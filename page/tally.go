@@ -126,7 +126,7 @@ func (t *Tally) count(r *audit.Record) {
 	}
 	of(t.people, r.User, most).Add(r)
 	of(t.clients, r.Client, most).Add(r)
-	of(t.models, r.Model, most).Add(r)
+	of(t.models, r.ModelName(), most).Add(r)
 	if r.User == r.Tenant {
 		return
 	}

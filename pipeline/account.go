@@ -15,6 +15,7 @@
 package pipeline
 
 import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -24,8 +25,9 @@ import (
 type account struct {
 	bill      billing.Bill
 	billed    bool
-	estimated bool   // the usage is not all that the upstream reported
-	front     uint64 // hash of the client's prompt up to its first message block
+	estimated bool         // the usage is not all that the upstream reported
+	front     uint64       // hash of the client's prompt up to its first message block
+	calls     []wire.Usage // of which the bill is made
 }
 
 // Bill returns what the turn cost, whether it was committed or not. Usage that the
@@ -49,24 +51,48 @@ func (x *Exchange) settleBill(t *wire.Turn) {
 	if x.account.billed {
 		return
 	}
-	if u, estimated := x.complete(t); estimated {
+	calls, estimated := x.complete(t)
+	if estimated {
 		completed := *t
-		completed.Usage, x.account.estimated = u, true
+		completed.Usage, x.account.estimated = sum(calls), true
 		t = &completed
 	}
 	if t.Usage.Prompt() > 0 {
-		x.account.bill, x.account.billed = x.charge(t), true
+		x.account.calls = calls
+		x.account.bill, x.account.billed = x.charge(t, calls), true
 	}
+}
+
+func sum(calls []wire.Usage) (all wire.Usage) {
+	for _, u := range calls {
+		all = all.Add(u)
+	}
+	return all
 }
 
 // Continuations returns what each continuation of the turn cost. It is part of
 // [Exchange.Bill].
-func (x *Exchange) Continuations() (out []billing.Bill) {
-	for i := 1; i < len(x.Interceptor.said); i++ {
-		b := billing.New(&x.req.rules, x.Interceptor.said[i].Usage, wire.Usage{})
+func (x *Exchange) Continuations(t *wire.Turn) (out []billing.Bill) {
+	if t == nil || len(x.Interceptor.calls) == 0 || len(x.account.calls) == 0 {
+		return nil
+	}
+	rules := x.served(t)
+	for _, u := range x.account.calls[1:] {
+		b := billing.New(&rules, u)
 		out = append(out, billing.Bill{Actual: b.Actual, Cost: b.Cost, Dollars: b.Dollars})
 	}
 	return out
+}
+
+// calls returns the usage of each call of the model behind a turn.
+func (x *Exchange) calls(t *wire.Turn) []wire.Usage {
+	switch {
+	case len(x.Interceptor.calls) > 0:
+		return x.Interceptor.calls
+	case len(t.Iterations) > 0:
+		return t.Iterations
+	}
+	return []wire.Usage{t.Usage}
 }
 
 // charge works the bill out and notes what the client's own bytes would have
@@ -77,21 +103,67 @@ func (x *Exchange) Continuations() (out []billing.Bill) {
 //
 // So they are where the provider has cut the history itself: it would have cut that of
 // the client's own bytes, too, and what it would have found of it is not known.
-func (x *Exchange) charge(t *wire.Turn) billing.Bill {
-	actual, client, u := t.Usage, t.Usage, t.Held()
-	if x.req.View.Conversation.Partial { // blocks say nothing of what the provider holds
-		if l := x.standing.match.Lineage; l != nil {
-			client.Read += int64(l.Less)
-		}
-		return billing.New(&x.req.rules, actual, client)
+func (x *Exchange) charge(t *wire.Turn, calls []wire.Usage) billing.Bill {
+	rules := x.served(t)
+	bill := x.compare(t, calls, &rules)
+	if x.req.marking.translated {
+		bill.Mark(&rules)
 	}
-	if x.Interceptor.said != nil && x.Interceptor.first.Prompt() > 0 { // the client's own request would have been one
-		u = x.Interceptor.first
-		u.Output = actual.Output
+	return bill
+}
+
+// Bound takes back what an upstream reports beyond the model's window or the request's
+// bound on the answer, call by call, and reports whether there was any.
+func (x *Exchange) Bound(t *wire.Turn) (bounded bool) {
+	if t == nil {
+		return false
+	}
+	calls := x.calls(t)
+	for i := range calls {
+		u, more := x.req.rules.Bound(calls[i], x.req.View.Reply.MaxTokens)
+		calls[i], bounded = u, bounded || more
+	}
+	if bounded {
+		t.Usage = sum(calls)
+		t.Final, _ = x.req.rules.Bound(t.Final, x.req.View.Reply.MaxTokens)
+		x.Interceptor.first, _ = x.req.rules.Bound(x.Interceptor.first, x.req.View.Reply.MaxTokens)
+	}
+	return bounded
+}
+
+// Service returns how a request was served: as the answer says, or else as the request
+// asked in the upstream's own words.
+func (x *Exchange) Service(t *wire.Turn) wire.Service {
+	if x.req.translated {
+		return t.Service
+	}
+	return t.Service.Or(x.req.View.Reply.Service)
+}
+
+// served returns the rules with the prices of how a request was served.
+func (x *Exchange) served(t *wire.Turn) cachemodel.Rules { return x.req.rules.Served(x.Service(t)) }
+
+// compare works out both sides of the bill.
+func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *cachemodel.Rules) billing.Bill {
+	u := t.Held()
+	bill := billing.New(rules, calls...)
+	if len(x.Interceptor.calls) > 0 {
+		// Nothing being folded, the model would have said at once what it said last.
+		u = calls[0]
+		u.Output = calls[len(calls)-1].Output
+		bill.Own(rules, u)
+	}
+	if x.req.View.Conversation.Partial { // blocks say nothing of what the provider holds
+		if l := x.standing.match.Lineage; l != nil && l.Less > 0 {
+			own := bill.Client
+			own.Read += int64(l.Less)
+			bill.Own(rules, own)
+		}
+		return bill
 	}
 	r := billing.Request{
-		View: x.req.View, States: x.req.States, Start: x.start, Rules: &x.req.rules, Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
-		Markers: x.Prompt.Markers, Diverged: x.diverged(), Previous: x.previous(),
+		View: x.req.View, States: x.req.States, Start: x.start, Rules: rules, Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
+		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Diverged: x.diverged(), Previous: x.previous(),
 	}
 	if x.Prompt.Edited && x.Prompt.SentTokens > 0 {
 		r.Removed = int64(x.Prompt.OriginalTokens - x.Prompt.SentTokens)
@@ -99,12 +171,11 @@ func (x *Exchange) charge(t *wire.Turn) billing.Bill {
 	would := x.would(r)
 	own, front := billing.Counterfactual(r, u)
 	if x.account.front = front; (x.Prompt.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
-		client = own
+		bill.Own(rules, own)
 	}
-	bill := billing.New(&x.req.rules, actual, client)
 	if would != nil {
 		sent, _ := billing.Counterfactual(*would, u)
-		bill.Compare(&x.req.rules, own, sent)
+		bill.Compare(rules, own, sent)
 	}
 	return bill
 }

@@ -156,7 +156,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	}
 	l.Cleared = t.Cleared
 	l.Last, l.Total = usage, l.Total.Add(t.Usage)
-	x.spend(l, t.Usage)
+	x.spend(l, t)
 	switch {
 	case t.Usage.Write1h > 0:
 		l.TTL = x.req.rules.Lifetime(true)
@@ -191,8 +191,10 @@ func noteAnswers(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
 
 // spend notes what the request cost and where the upstream now holds entries, or would
 // hold them where edits are only computed: they are to be those that would be made.
-func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
-	l.Spent += x.req.rules.Cost(u)
+func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
+	for _, u := range x.calls(t) {
+		l.Spent += x.req.rules.Cost(u)
+	}
 	if l.Beyond { // it is read and written as it was told
 		l.Ends.Mark(l.Len(), x.start)
 		return

@@ -42,6 +42,7 @@ type Interceptor struct {
 	prompt *Prompt
 	said   []hidden.Iteration // what the client's message is made of
 	first  wire.Usage         // of the first of them
+	calls  []wire.Usage       // of each call of the model, where there were several
 	asked  []int              // the blocks that were asked for again
 	whole  bool
 	copied bool
@@ -85,19 +86,27 @@ func (c *Interceptor) Continue(its []hidden.Iteration) ([]byte, error) {
 	return c.req.View.Splice(edits)
 }
 
-// Correct takes the usage of all answers for that of a turn that is made of
-// several: the client may have seen the last only.
-func (c *Interceptor) Correct(t *wire.Turn) {
-	if t == nil || len(c.said) < 2 {
+// Correct takes the usage of all answers so far for that of a turn that is made of
+// several. The client may have seen the usage of the last only, and the list of
+// iterations in its message is ours, not the provider's.
+func (c *Interceptor) Correct(t *wire.Turn, its []hidden.Iteration) {
+	if t == nil || len(its) < 2 {
 		return
 	}
-	var sum wire.Usage
-	for i := range c.said {
-		sum = sum.Add(c.said[i].Usage)
+	calls := make([]wire.Usage, 0, len(its))
+	for i := range its {
+		it := &its[i]
+		if i > 0 && it.Usage == (wire.Usage{}) && len(it.Parts) == 0 && it.StopReason == "" {
+			continue // the upstream has refused to go on
+		}
+		calls = append(calls, it.Usage)
 	}
-	if sum.Prompt() > 0 {
-		t.Usage = sum
+	all := sum(calls)
+	if all.Prompt() == 0 {
+		return
 	}
+	all.Reported = true
+	c.calls, t.Usage, t.Final, t.Iterations = calls, all, wire.Usage{}, nil
 }
 
 // Say notes what the upstream has said, where the client's message is made of

@@ -33,6 +33,9 @@ type Pipeline struct {
 	// as it comes.
 	Target func(client wire.Format) wire.Format
 
+	// Marks reports whether a request gets a cache marker by its translation, whatever is
+	// edited. Nil: none does.
+	Marks func(v *wire.View) bool
 	// Manages reports whether the upstream does what clients of a format ask to be done
 	// about a history that has grown long, see [wire.View.Management]. Default: it does.
 	Manages func(client wire.Format) bool
@@ -98,6 +101,8 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		r.offer.bounds = p.ToolBounds(v.Format)
 	}
 	r.offer.flat = upstream != v.Format
+	r.translated = upstream != v.Format
+	r.marking.translated = p.Marks != nil && p.Marks(v)
 	x := &both.exchange
 	x.Policy, x.req, x.standing.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
 	x.Prompt.Body = v.Raw

@@ -34,13 +34,15 @@ type request struct {
 	rules   cachemodel.Rules
 	session *sessioncache.Session
 
-	cached   cached
-	run      run
-	orders   orders
-	ledger   ledger
-	marking  marking
-	zones    history.Zones
-	thoughts thoughts
+	cached  cached
+	run     run
+	orders  orders
+	ledger  ledger
+	marking marking
+	// translated reports that the request goes upstream in another format.
+	translated bool
+	zones      history.Zones
+	thoughts   thoughts
 	// lost reports that what was said on the way to the client's last message could
 	// not be put back. It lies where it takes no room.
 	lost     bool
@@ -92,6 +94,8 @@ type marking struct {
 	at, stake int
 	// long reports that the client's markers go out with the long lifetime.
 	long bool
+	// translated reports that the request's translation marks its end, whatever is edited.
+	translated bool
 }
 
 func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {

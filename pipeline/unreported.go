@@ -16,6 +16,7 @@ package pipeline
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
@@ -23,31 +24,35 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// complete returns the usage of a turn with estimates in place of what the upstream did
-// not report, and whether there are any. The session is locked.
-func (x *Exchange) complete(t *wire.Turn) (u wire.Usage, estimated bool) {
-	u = t.Usage
-	output := x.outputOf(t)
-	if u.Prompt() == 0 {
+// complete returns the usage of each call behind a turn, with estimates in place of what
+// the upstream did not report, and whether there are any. The session is locked.
+func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
+	calls = slices.Clone(x.calls(t))
+	output, last := x.outputOf(t), len(calls)-1
+	if t.Usage.Prompt() == 0 {
 		if t.Failed() && output == 0 {
-			return u, false // the upstream refused the request in the words of an answer
+			return calls, false // the upstream refused the request in the words of an answer
 		}
-		u, estimated = x.expected(), true
+		u := x.expected()
 		u.Output, u.Reported = t.Usage.Output, t.Usage.Reported
+		calls, last, estimated = []wire.Usage{u}, 0, true
 	}
 	// The last call of several may have been cut before its usage came, while those
 	// before it reported theirs.
-	for i := 1; i < len(x.Interceptor.said); i++ {
-		if !x.Interceptor.said[i].Usage.Reported && t.Usage.Prompt() > 0 {
-			u, estimated = u.Add(x.expected()), true
+	for i := range calls {
+		if calls[i].Prompt() == 0 && len(x.Interceptor.calls) > 0 {
+			u := x.expected()
+			u.Output = calls[i].Output
+			calls[i], estimated = u, true
 		}
 	}
 	// A stream that was cut has told at most the count with which it began: Anthropic's
 	// message_start says 1 or so, and only message_delta the whole.
-	if (!t.Done || u.Output == 0) && output > u.Output {
-		u.Output, estimated = output, true
+	if told := sum(calls).Output; (!t.Done || told == 0) && output > told {
+		calls[last].Output += output - told
+		estimated = true
 	}
-	return u, estimated
+	return calls, estimated
 }
 
 // outputOf estimates the tokens of what the client got of an answer.
@@ -118,7 +123,7 @@ func (x *Exchange) writes() int {
 			found = writesShort
 		}
 	}
-	if x.Prompt.Markers > 0 {
+	if x.Prompt.Markers > 0 || x.req.marking.translated {
 		return writesShort
 	}
 	return found

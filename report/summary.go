@@ -151,7 +151,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		sum(groups, key(r)).Add(r)
 		sum(days, day(r)).Add(r)
 		if r.Unpriced() {
-			sum(unpriced, r.Model).Add(r)
+			sum(unpriced, r.ModelName()).Add(r)
 		}
 		if r.PricesOf != "" {
 			sum(assumed, r.Model+" as "+r.PricesOf).Add(r)
@@ -214,7 +214,8 @@ func rename(groups map[string]*Sum, names map[string]string) {
 	}
 }
 
-func day(r *audit.Record) string { return r.At.UTC().Format(time.DateOnly) }
+// day is the day of a record by the clock of this machine, as all times of a report are.
+func day(r *audit.Record) string { return r.At.Local().Format(time.DateOnly) }
 
 // keyOf returns what tells the group of a record.
 func keyOf(by string) (func(*audit.Record) string, error) {
@@ -222,7 +223,7 @@ func keyOf(by string) (func(*audit.Record) string, error) {
 	case "user":
 		return func(r *audit.Record) string { return r.User }, nil
 	case "model":
-		return func(r *audit.Record) string { return r.Model }, nil
+		return (*audit.Record).ModelName, nil
 	case "client":
 		return func(r *audit.Record) string { return r.Client }, nil
 	case "session":

@@ -31,7 +31,7 @@ const shown = 50
 
 // WriteText writes the summary as a table.
 func (s *Summary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%d turns from %s to %s\n\n", s.Total.Turns, s.Since.Format("2006-01-02 15:04"), s.Until.Format("2006-01-02 15:04"))
+	fmt.Fprintf(w, "%d turns from %s to %s\n\n", s.Total.Turns, s.Since.Format("2006-01-02 15:04"), s.Until.Format("2006-01-02 15:04 MST"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	would := ""
 	if s.Total.Observed() {
@@ -62,6 +62,13 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	if s.Total.Observed() {
 		fmt.Fprint(w, "Would save is net, too: what the edits that the policy observe only computes would have saved, simulated by the same rules.\n")
+	}
+	if t := s.Total; t.Translation != 0 {
+		saved := t.Translation
+		if t.Priced() {
+			saved = t.TranslationUSD
+		}
+		fmt.Fprintf(w, "Translation: the cache markers that requests in other formats get on their way to Claude saved %s more. That is in no other figure.\n", money(t, saved))
 	}
 	if s.Total.Folded > 0 || s.Total.Regret > 0 {
 		fmt.Fprintf(w, "Regret: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit did not find its place.\n", s.Total.Folded, s.Total.Regret)

@@ -137,6 +137,9 @@ func (s *Stream) Close(cut bool) []byte {
 // Ended reports whether the answer has come to its end, be it in an error.
 func (s *Stream) Ended() bool { return s.flow.Ended }
 
+// Service returns how the upstream says that it serves the request, as far as it has.
+func (s *Stream) Service() wire.Service { return s.flow.service }
+
 // Failure returns the error that an answer in one piece turned out to be, nil
 // if it is none.
 func (s *Stream) Failure() *Failure { return s.failed }

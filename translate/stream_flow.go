@@ -59,6 +59,7 @@ type Flow struct {
 	stops  Stops
 	// counted tells that a usage of chat completions came: timings count less.
 	counted bool
+	service wire.Service // as the upstream says
 	// Ended: nothing more goes to the client.
 	Ended bool
 }

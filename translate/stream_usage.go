@@ -26,6 +26,10 @@ func (f *Flow) Count(u gjson.Result) {
 		return
 	}
 	f.Answer.Usage = wire.ReadUsage(f.from, f.Answer.Usage, u.Raw)
+	for _, name := range [...]string{"service_tier", "serviceTier", "trafficType"} {
+		f.Served(wire.ServiceTier(u.Get(name).Str))
+	}
+	f.Served(wire.ServiceSpeed(u.Get("speed").Str) | wire.ServiceGeo(u.Get("inference_geo").Str))
 	f.counted = f.counted || u.Get("prompt_tokens").Int()+u.Get("completion_tokens").Int() > 0
 	for _, path := range [...]string{"completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "thoughtsTokenCount", "total_thought_tokens"} {
 		if n := u.Get(path).Int(); n > 0 && n <= f.Answer.Usage.Output {
@@ -33,6 +37,9 @@ func (f *Flow) Count(u gjson.Result) {
 		}
 	}
 }
+
+// Served takes what the upstream says of how it serves the request.
+func (f *Flow) Served(s wire.Service) { f.service = s.Or(f.service) }
 
 // CountTimings takes what a llama.cpp server says in the place of a usage.
 func (f *Flow) CountTimings(t gjson.Result) {

@@ -77,6 +77,25 @@ func (p *Profile) Holds(client wire.Format) bool {
 	return p.Target(client) == client && !p.Local()
 }
 
+// Marks reports whether the translation of a request asks the provider to mark the end of
+// its prompt for the cache.
+func (p *Profile) Marks(v *wire.View) bool {
+	to := p.Target(v.Format)
+	if to == v.Format || !p.Official() || !to.Traits().Markers {
+		return false
+	}
+	talks := v.OffersTools()
+	for i := range v.Blocks {
+		if !v.Blocks[i].Marker.Empty() {
+			return false
+		}
+	}
+	for i := range v.Messages {
+		talks = talks || v.Messages[i].Role == wire.RoleAssistant
+	}
+	return talks
+}
+
 // Manages reports whether the upstream gets what a client asks its provider to do about a
 // history that has grown long, in the client's own words, or makes its prompts itself.
 func (p *Profile) Manages(client wire.Format) bool {

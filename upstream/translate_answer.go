@@ -279,6 +279,11 @@ func (a *translatedAnswer) broke(e any) {
 }
 
 func (a *translatedAnswer) send(out []byte) error {
+	// The answer in the client's format need not say it, and the end of the answer is when
+	// it is charged.
+	if s, ok := a.stream.(*translate.Stream); ok && s.Service() != 0 {
+		layer.Served(a.ResponseWriter, s.Service())
+	}
 	if len(out) == 0 {
 		return nil
 	}

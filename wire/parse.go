@@ -190,6 +190,12 @@ func (p *Parser) run() error {
 			p.View.Reply.Thinking = m.Skip()
 		case "output_config", "response_format":
 			p.View.Reply.OutputConfig = m.Skip()
+		case "service_tier":
+			p.View.Reply.Service |= ServiceTier(p.name(m.Skip()))
+		case "speed":
+			p.View.Reply.Service |= ServiceSpeed(p.name(m.Skip()))
+		case "inference_geo":
+			p.View.Reply.Service |= ServiceGeo(p.name(m.Skip()))
 		case "cache_control":
 			p.View.Caching.AutoMarker = m.Skip()
 		case "context_management":

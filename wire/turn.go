@@ -99,6 +99,11 @@ type Turn struct {
 	// conversation itself, where the provider made several and tells them apart: for a
 	// compaction, an advisor, a fallback. Without Reported there was one.
 	Final Usage
+	// Iterations are the usages of the calls that Usage sums up, where the provider made
+	// several and tells them apart: price tiers go by the prompt of one call.
+	Iterations []Usage
+	// Service is how the answer says that it was served.
+	Service Service
 	// Cleared is what the provider has left out of the prompt by itself.
 	Cleared Cleared
 	// Compacted reports whether the provider has summed up the conversation within the

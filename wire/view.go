@@ -89,6 +89,8 @@ type Reply struct {
 	// reasoning and text in place of the last two in the Responses API;
 	// toolConfig, thinkingConfig and the response's schema in Gemini).
 	ToolChoice, Thinking, OutputConfig rawjson.Span
+	// Service is how it is to be served, as the body and the address ask.
+	Service Service
 }
 
 // Conversation is what the provider is to keep of the conversation, has kept, or is to drop.
@@ -152,6 +154,9 @@ func (v *View) Address(path, query string) {
 	if base, model, stream, ok := a.Address(path); ok {
 		v.Model, v.Reply.Stream, v.Vertex = model, stream, strings.Contains(base, "/publishers/google/")
 		v.Reply.Array = v.Format.Array(stream, query)
+		if _, region, ok := strings.Cut(base, "/locations/"); ok && !v.Vertex && !strings.HasPrefix(region, "global/") {
+			v.Reply.Service |= Regional
+		}
 	}
 }
 

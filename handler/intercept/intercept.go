@@ -203,6 +203,9 @@ func (r *Interceptor) say() {
 // Plain reports whether nothing was kept from the client so far.
 func (r *Interceptor) Plain() bool { return r.rewrite.Plain() }
 
+// Answers returns the answers so far of which the client's message is made.
+func (r *Interceptor) Answers() []hidden.Iteration { return r.rewrite.Iterations() }
+
 // answer answers a call that the client does not see.
 func (r *Interceptor) answer(p *hidden.Part) {
 	before := len(r.calls.Expansions)

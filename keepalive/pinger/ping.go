@@ -49,7 +49,8 @@ type conversation struct {
 	*errand.Target
 	session *sessioncache.Session
 	lineage int
-	price   func(wire.Usage) (cost, dollars float64)
+	// price returns what a ping may have taken of what the upstream reports, and its cost.
+	price func(wire.Usage) (bounded wire.Usage, cost, dollars float64)
 }
 
 var _ keepalive.Payload = (*conversation)(nil)
@@ -86,7 +87,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 			became = keepalive.Canceled
 		}
 	}
-	spent, dollars := last.price(usage)
+	usage, spent, dollars := last.price(usage)
 	outcome, cost = became, spent
 	if outcome == keepalive.Read {
 		last.session.KeepWarm(last.lineage, at)

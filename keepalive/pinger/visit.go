@@ -165,7 +165,7 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 	if !ok {
 		return nil
 	}
-	rules, u := idle.Rules, a.Turn.Usage
+	rules, u := idle.Rules.Served(v.ex.Service(a.Turn)), a.Turn.Usage
 	write := rules.Write
 	if idle.Lifetime == rules.LongTTL {
 		write = rules.Write1h
@@ -186,8 +186,9 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		Cold:     idle.Cold,
 		Write:    write, Read: rules.Read, Dollars: rules.At(int(idle.Prompt)).Input / 1e6,
 		Stake: o.stake(&idle),
-		Payload: &conversation{Target: a.Target(body), session: v.session, lineage: idle.Lineage, price: func(u wire.Usage) (cost, dollars float64) {
-			return rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
+		Payload: &conversation{Target: a.Target(body), session: v.session, lineage: idle.Lineage, price: func(u wire.Usage) (bounded wire.Usage, cost, dollars float64) {
+			u, _ = rules.Bound(u, a.View.Reply.MaxTokens)
+			return u, rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
 		}},
 	}
 }

@@ -37,6 +37,17 @@ type Bill struct {
 	// WouldSave and WouldSaveDollars are what edits that were only computed would
 	// have saved in this turn, net: below zero where they would have cost more.
 	WouldSave, WouldSaveDollars float64
+	// Translation and TranslationDollars are what the marker saved that a translation
+	// adds: the client's side has it, too.
+	Translation, TranslationDollars float64
+}
+
+// Mark notes what the client's side would have cost more without a marker: nothing of its
+// prompt is cached then.
+func (b *Bill) Mark(r *cachemodel.Rules) {
+	bare := wire.Usage{Uncached: b.Client.Prompt(), Output: b.Client.Output}
+	b.Translation = r.Cost(bare) + r.CostOutput(bare) - b.ClientCost
+	b.TranslationDollars = b.Translation * r.Input / 1e6
 }
 
 // Compare notes what edits that were only computed would have saved: both sides are
@@ -46,11 +57,20 @@ func (b *Bill) Compare(r *cachemodel.Rules, client, would wire.Usage) {
 	b.WouldSaveDollars = b.WouldSave * r.Input / 1e6
 }
 
-// New makes the bill of an answer of which the client's own bytes would have taken
-// as much as told.
-func New(r *cachemodel.Rules, actual, client wire.Usage) Bill {
-	b := Bill{Actual: actual, Client: client}
-	b.Cost, b.ClientCost = r.Cost(actual)+r.CostOutput(actual), r.Cost(client)+r.CostOutput(client)
-	b.Dollars, b.ClientDollars = b.Cost*r.Input/1e6, b.ClientCost*r.Input/1e6
+// New makes the bill of a turn for which the model was called so often. The client's own
+// bytes would have taken the same.
+func New(r *cachemodel.Rules, calls ...wire.Usage) (b Bill) {
+	for _, u := range calls {
+		b.Actual = b.Actual.Add(u)
+		b.Cost += r.Cost(u) + r.CostOutput(u) // price tiers go by the prompt of each call
+	}
+	b.Dollars = b.Cost * r.Input / 1e6
+	b.Client, b.ClientCost, b.ClientDollars = b.Actual, b.Cost, b.Dollars
 	return b
+}
+
+// Own notes what one call with the client's own bytes would have taken.
+func (b *Bill) Own(r *cachemodel.Rules, client wire.Usage) {
+	b.Client, b.ClientCost = client, r.Cost(client)+r.CostOutput(client)
+	b.ClientDollars = b.ClientCost * r.Input / 1e6
 }

@@ -52,6 +52,9 @@ type Request struct {
 	Removed int64
 	// Markers is the number of cache markers put in.
 	Markers int
+	// Marked reports whether a translation has the provider mark the last block, whatever
+	// else is done to the request.
+	Marked bool
 	// Diverged reports whether what went upstream before was other than the
 	// client's own bytes at the client's own times.
 	Diverged bool
@@ -176,6 +179,8 @@ func newSimulation(r Request) *simulation {
 	last := len(s.points) - 1
 	if r.Rules.Regime == cachemodel.Breakpoints && last >= 0 {
 		s.marks = append(s.marks[:0], ask{at: last})
+	} else if r.Marked && last >= 0 {
+		s.marks = append(s.marks, ask{at: last})
 	} else if !v.Caching.AutoMarker.Empty() && last >= 0 {
 		s.marks = append(s.marks, ask{last, r.Long || history.IsLong(v.Bytes(v.Caching.AutoMarker))})
 	}

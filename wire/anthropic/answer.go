@@ -184,8 +184,10 @@ func (a answer) management(v gjson.Result) {
 // usage takes in a usage object, and which part of it was for the last call.
 func (a answer) usage(u gjson.Result) {
 	a.Turn.Usage = readUsage(a.Turn.Usage, u)
+	a.Turn.Service = readService(u).Or(a.Turn.Service)
 	if list := u.Get("iterations"); list.IsArray() {
 		a.Turn.Final = finalUsage(list, a.Turn.Usage)
+		a.Turn.Iterations = iterations(list, a.Turn.Usage)
 	}
 }
 
@@ -214,6 +216,37 @@ func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
 	}
 	final.Reported = true
 	return final
+}
+
+// readService reads how a usage object says that the answer was served.
+func readService(u gjson.Result) (s wire.Service) {
+	u.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "service_tier":
+			s |= wire.ServiceTier(value.Str)
+		case "speed":
+			s |= wire.ServiceSpeed(value.Str)
+		case "inference_geo":
+			s |= wire.ServiceGeo(value.Str)
+		}
+		return true
+	})
+	return s
+}
+
+// iterations returns the usage of each call behind an answer, nil where the list does
+// not add up to the total.
+func iterations(list gjson.Result, total wire.Usage) (each []wire.Usage) {
+	var sum wire.Usage
+	list.ForEach(func(_, u gjson.Result) bool {
+		one := buckets(u, wire.Usage{})
+		sum, each = sum.Add(one), append(each, one)
+		return len(each) < wire.MaxCalls
+	})
+	if sum.Reported = total.Reported; sum != total {
+		return nil
+	}
+	return each
 }
 
 // readUsage takes in a usage object. Those of a stream are cumulative, so

@@ -60,7 +60,7 @@ func (r *interception) Failure(kind, message string) []byte {
 func (r *interception) Event(f hidden.Event) {
 	switch kind := f.Root.Get("type").Str; kind {
 	case "message_start":
-		r.Now.Usage = buckets(f.Root.Get("message.usage"), wire.Usage{})
+		r.Now.Usage = readUsage(wire.Usage{}, f.Root.Get("message.usage"))
 		if len(r.Past) == 0 {
 			r.ID = strings.Clone(f.Root.Get("message.id").Str)
 			r.Pass(f.Event)
@@ -83,7 +83,7 @@ func (r *interception) Event(f hidden.Event) {
 		}
 	case "message_delta":
 		r.Now.StopReason = strings.Clone(f.Root.Get("delta.stop_reason").Str)
-		r.Now.Usage = buckets(f.Root.Get("usage"), r.Now.Usage)
+		r.Now.Usage = readUsage(r.Now.Usage, f.Root.Get("usage"))
 		if r.Now.StopReason == "tool_use" && r.Now.Asks() {
 			r.Held, r.Last = true, bytes.Clone(f.Data)
 			return
@@ -106,11 +106,24 @@ func (r *interception) Event(f hidden.Event) {
 
 // ending is a message_delta with the usage of all iterations.
 func ending(r *interception, root gjson.Result, reason string) []byte {
-	with := map[string][]byte{"usage": r.TotalUsage(`"type":"message",`, allCounts)}
+	with := map[string][]byte{"usage": totalUsage(r, root.Get("usage"))}
 	if reason != "" {
 		with["delta"] = rawjson.Rewrite(root.Get("delta"), nil, map[string][]byte{"stop_reason": rawjson.Quote(reason)})
 	}
 	return rawjson.Rewrite(root, []string{"usage"}, with)
+}
+
+// totalUsage is the usage of all iterations, with what the last says of how it was served.
+func totalUsage(r *interception, last gjson.Result) []byte {
+	out := r.TotalUsage(`"type":"message",`, allCounts)
+	out = out[:len(out)-1]
+	for _, name := range [...]string{"service_tier", "speed", "inference_geo"} {
+		if v := last.Get(name); v.Exists() {
+			out = append(append(append(out, `,"`...), name...), `":`...)
+			out = append(out, v.Raw...)
+		}
+	}
+	return append(out, '}')
 }
 
 func (r *interception) Flush() {
@@ -303,7 +316,7 @@ func (r *interception) Document(body []byte) bool {
 		r.ID = root.Get("id").Str
 	}
 	r.Now.StopReason = root.Get("stop_reason").Str
-	r.Now.Usage = buckets(root.Get("usage"), wire.Usage{})
+	r.Now.Usage = readUsage(wire.Usage{}, root.Get("usage"))
 	content.ForEach(func(_, block gjson.Result) bool {
 		p := partOf(block)
 		if p.Kind == wire.KindToolUse {
@@ -333,7 +346,7 @@ func (r *interception) Join(last []byte) []byte {
 	root := gjson.ParseBytes(last)
 	with := map[string][]byte{"content": append(content, ']'), "id": rawjson.Quote(r.ID)}
 	if len(r.Past) > 0 {
-		with["usage"] = r.TotalUsage(`"type":"message",`, allCounts)
+		with["usage"] = totalUsage(r, root.Get("usage"))
 	}
 	if r.Now.Asks() {
 		with["stop_reason"] = rawjson.Quote("end_turn")

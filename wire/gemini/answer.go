@@ -38,6 +38,7 @@ func (a answer) read(root gjson.Result) {
 		case "usageMetadata":
 			known = true
 			a.Turn.Usage = readUsage(a.Turn.Usage, value)
+			a.Turn.Service = (wire.ServiceTier(value.Get("serviceTier").Str) | wire.ServiceTier(value.Get("trafficType").Str)).Or(a.Turn.Service)
 		case "candidates":
 			known = true
 			value.ForEach(func(_, candidate gjson.Result) bool {

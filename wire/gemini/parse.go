@@ -37,7 +37,7 @@ var skipSignature = [...]string{`"skip_thought_signature_validator"`, `"context_
 // names are those that the Messages API has for members of a Gemini request.
 var names = wire.Names(map[string]string{
 	"contents": "messages", "systemInstruction": "system", "system_instruction": "system", "tools": "tools",
-	"toolConfig": "tool_choice", "tool_config": "tool_choice",
+	"toolConfig": "tool_choice", "tool_config": "tool_choice", "serviceTier": "service_tier",
 })
 
 // parser reads requests of the Gemini API.

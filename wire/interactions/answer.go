@@ -95,6 +95,7 @@ func (a answer) texts(to *strings.Builder, contents gjson.Result) {
 func (a answer) end(r gjson.Result) {
 	a.Identify(r.Get("id").Str, r.Get("model").Str)
 	a.Turn.Usage = readUsage(a.Turn.Usage, r.Get("usage"))
+	a.Turn.Service = wire.ServiceTier(r.Get("service_tier").Str)
 	if !a.Begun {
 		for i, s := range said(r.Get("steps")) {
 			a.step(s, int64(i))

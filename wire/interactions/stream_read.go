@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -112,6 +113,7 @@ func (r *streamReader) stop(f *translate.Flow, at int64) {
 
 // end takes an interaction at its end.
 func (r *streamReader) end(f *translate.Flow, m gjson.Result) {
+	f.Served(wire.ServiceTier(m.Get("service_tier").Str))
 	f.Count(m.Get("usage"))
 	f.Begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
 	if !f.Answer.Written {

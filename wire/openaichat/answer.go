@@ -35,6 +35,8 @@ func (a answer) read(root gjson.Result, from, event string) {
 			a.Identify(value.Str, "")
 		case "model":
 			a.Identify("", value.Str)
+		case "service_tier":
+			a.Turn.Service = wire.ServiceTier(value.Str)
 		case "usage":
 			a.count(value)
 		case "timings":

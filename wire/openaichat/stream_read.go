@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -57,6 +58,8 @@ func (c *streamReader) answer(f *translate.Flow, root gjson.Result, from string)
 			model = value.Str
 		case "choices":
 			choices = value
+		case "service_tier":
+			f.Served(wire.ServiceTier(value.Str))
 		case "usage":
 			usage = value
 		case "timings":

@@ -76,6 +76,7 @@ func (a answer) event(root gjson.Result, name string) bool {
 func (a answer) end(r gjson.Result) {
 	a.Identify(r.Get("id").Str, r.Get("model").Str)
 	a.Turn.Usage = readUsage(a.Turn.Usage, r.Get("usage"))
+	a.Turn.Service = wire.ServiceTier(r.Get("service_tier").Str)
 	if index := int64(0); len(a.Told)+len(a.Calls) == 0 {
 		r.Get("output").ForEach(func(_, item gjson.Result) bool {
 			a.item(item, index, true)

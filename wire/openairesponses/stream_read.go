@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -145,6 +146,7 @@ func (r *streamReader) item(f *translate.Flow, item gjson.Result, at int64) {
 
 // end takes the final response.
 func (r *streamReader) end(f *translate.Flow, m gjson.Result) {
+	f.Served(wire.ServiceTier(m.Get("service_tier").Str))
 	f.Count(m.Get("usage"))
 	f.Begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
 	if !f.Answer.Written { // some servers stream nothing but the end

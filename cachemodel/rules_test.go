@@ -82,7 +82,7 @@ func TestLookupFacts(t *testing.T) {
 	}{
 		{"claude-opus-4-5", today, Markers, 0.1, 1.25, 5, shortTTL, 4096, false, true},
 		{"claude-opus-4-7", today, Markers, 0.1, 1.25, 5, shortTTL, 2048, false, true},
-		{"us.anthropic.claude-opus-4-7-v1:0", today, Markers, 0.1, 1.25, 5, shortTTL, 4096, false, true},
+		{"global.anthropic.claude-opus-4-7-v1:0", today, Markers, 0.1, 1.25, 5, shortTTL, 4096, false, true},
 		{"claude-sonnet-4-5", today, Markers, 0.1, 1.25, 3, shortTTL, 1024, false, false},
 		{"claude-sonnet-4-6", today, Markers, 0.1, 1.25, 3, shortTTL, 1024, false, true},
 		{"claude-opus-5-5", today, Markers, 0.05, 1.25, 4, shortTTL, 512, true, true},

@@ -17,6 +17,7 @@ package handler
 import (
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // HeaderMode says what answers tell of their requests in headers.
@@ -50,6 +51,9 @@ func (c *requestState) brief() string {
 	var few [160]byte
 	b := append(append(few[:0], c.ex.Policy...), `; session="`...)
 	b = append(append(b, c.session.ID()...), '"')
+	if model := c.site.records.billed(c.view.Model); model != "" && !strings.ContainsFunc(model, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
+		b = append(append(append(b, `; model="`...), model...), '"')
+	}
 	b = strconv.AppendInt(append(b, "; tokens="...), int64(c.sent()), 10)
 	b = strconv.AppendInt(append(b, "; saved="...), int64(c.saved()), 10)
 	if c.ending.turn != nil && c.ending.turn.Usage.Reported {

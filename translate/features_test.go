@@ -367,6 +367,9 @@ func requestFeatures() []feature {
 			c: `{"model":"m","messages":[{"role":"user","content":"Hi"},{"role":"assistant","audio":{"id":"audio_1"}},{"role":"user","content":"Go"}]}`,
 			r: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"item_reference","id":"msg_1"}]}`,
 		}, always},
+		{"safety checks by the provider", say{
+			a: strings.Replace(plainBody[a], "%s", `,"safeguards":[{"type":"auto_mode"}]`, 1),
+		}, always},
 		{"clearing of results and of thinking", say{
 			a: strings.Replace(plainBody[a], "%s", `,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},{"type":"clear_tool_uses_20250919"}]}`, 1),
 		}, always}, // done before, see the introduction

@@ -34,4 +34,7 @@ const (
 	OneAnswer = "only one answer can be asked for"
 	// TextOnly: the client asks for sounds or images.
 	TextOnly = "the upstream answers in text only"
+	// NoSafeguards: the client leaves safety checks to the provider. It runs them itself
+	// once a 400 names the field.
+	NoSafeguards = "only the provider's own API runs these checks"
 )

@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Clients of the Messages API may have the provider keep a conversation (threads)
@@ -61,8 +62,8 @@ func RefuseUnheld(w http.ResponseWriter) error {
 }
 
 // Unheld names what a request asks of its provider alone, which no box has: what is
-// kept there, and histories that are compacted there. A box would leave it out, and
-// answer what is left.
+// kept there, histories that are compacted there, and safety checks. A box would leave
+// it out, and answer what is left.
 type Unheld string //nolint:errname // it is read as a word: what is asked for is not held
 
 func (u Unheld) Error() string { return string(u) + ": only the provider's own API has it" }
@@ -74,6 +75,11 @@ func ProvidersOnly(v *wire.View) Unheld {
 	}
 	if m := v.Management(); m.Compacts {
 		return "context_management"
+	}
+	if v.Format == wire.Anthropic && bytes.Contains(v.Raw, []byte(`"safeguards"`)) {
+		if o, err := wire.ReadObject(v.Raw, v); err == nil && !rawjson.Value(o.Value("safeguards")).Absent() {
+			return "safeguards"
+		}
 	}
 	for i := range v.Blocks {
 		if v.Blocks[i].Kind != wire.KindOther {

@@ -87,6 +87,10 @@ func (r *reader) request(body rawjson.Value) error {
 			if !v.Absent() {
 				err = r.Refuse(key, translate.NotStored)
 			}
+		case "safeguards":
+			if !v.Absent() {
+				err = r.Refuse(key, translate.NoSafeguards)
+			}
 		default:
 			if !r.Param(key, v) {
 				r.DropUsed(key, v)

@@ -77,7 +77,7 @@ func look() page.View {
 	}
 	v.Budgets = standings(now)
 	for _, s := range states {
-		v.Health = append(v.Health, s.Upstreams.health(now)...)
+		v.Health = append(append(v.Health, s.Upstreams.health(now)...), s.Refusals.health(now)...)
 	}
 	v.Health = append(v.Health, Health()...)
 	return v

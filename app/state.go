@@ -69,6 +69,8 @@ type State struct {
 	Agents letta.Agents
 	// Upstreams are those that sites in force stand in front of.
 	Upstreams Upstreams
+	// Refusals are the edits that upstreams have refused.
+	Refusals Refusals
 	// Strangers are the clients whose requests could not be read.
 	Strangers Strangers
 	// Planned is the idle fold that is to be sent, on a clock of the caller's.

@@ -15,7 +15,6 @@
 package box
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"time"
@@ -120,6 +119,10 @@ func (o *Overlay) byDefault() overlay.Switches {
 
 // ServeHTTP implements caddyhttp.Handler.
 func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	additions := layer.AdditionsOf(r.Context())
+	if additions.Off.Has(wire.EditOverlay) {
+		return o.next.ServeHTTP(w, r)
+	}
 	body, err := layer.Outgoing(r, o.Upstream.MaxBody)
 	if err != nil {
 		return o.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
@@ -140,24 +143,16 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	layer.Common(w, x.Common)
 	a := &overlaidAnswer{o: o, x: x}
 	a.Answer = layer.NewAnswer(w, a)
-	var original *http.Request
 	if x.Edited {
-		a.Apart()
-		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
+		additions.Make(wire.EditOverlay, func() { layer.Guard(o.Log, "giving up an overlay", x.Freeze) })
 	}
-	restore := layer.ReplaceOutgoing(r, body, x.Body)
+	defer layer.ReplaceOutgoing(r, body, x.Body)()
 	layer.SetView(r, x.View)
-	err = o.next.ServeHTTP(a, r)
-	restore()
-	if err != nil {
+	if err := o.next.ServeHTTP(a, r); err != nil {
 		return err
 	}
-	if !a.refused() {
-		return a.finish()
-	}
-	layer.Resends.Inc()
-	layer.Guard(o.Log, "giving up an overlay after a 400", x.Freeze)
-	return o.next.ServeHTTP(w, layer.Isolate(original, w))
+	a.finish()
+	return nil
 }
 
 // begin lays the overlay over a request.
@@ -187,26 +182,19 @@ var divergences = metric.CounterOf("divergence_total", "Prompts to a box that di
 	string(overlay.CauseOpening), string(overlay.CauseAnswer), string(overlay.CauseHistory), string(overlay.CauseShorter), string(overlay.CauseBranch), string(overlay.CauseEvicted))
 
 // overlaidAnswer looks at the upstream's answer for what it wrote, which the
-// client may send back in other words. A 400 that the overlay may have caused is
-// held.
+// client may send back in other words.
 type overlaidAnswer struct {
-	layer.Answer // with a header apart from the client's as long as it may be dropped
-	o            *overlaying
-	x            *overlay.Exchange
-	dec          *decode.Decoder
-	stream       bool
-	held         []byte
-	holds        bool
-	settled      bool
+	layer.Answer
+	o       *overlaying
+	x       *overlay.Exchange
+	dec     *decode.Decoder
+	stream  bool
+	settled bool
 }
 
 // Begin implements [layer.Interceptor].
 func (a *overlaidAnswer) Begin(status int) {
 	h := a.Header()
-	if a.x.Edited && (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) {
-		a.holds = true
-		return
-	}
 	if status/100 == 2 && layer.Coding(h) == "" {
 		switch kind := layer.MediaType(h.Get("Content-Type")); {
 		case kind == "text/event-stream":
@@ -218,29 +206,14 @@ func (a *overlaidAnswer) Begin(status int) {
 	if status/100 == 2 {
 		layer.Guard(a.o.Log, "keeping how a conversation begins", a.x.Accept)
 	}
-	a.release()
-}
-
-// release lets the header pass.
-func (a *overlaidAnswer) release() {
-	a.holds = false
 	a.Send()
 }
 
 // Holds implements [layer.Interceptor].
-func (a *overlaidAnswer) Holds() bool { return a.holds }
+func (a *overlaidAnswer) Holds() bool { return false }
 
 // Take implements [layer.Interceptor].
 func (a *overlaidAnswer) Take(p []byte) (int, error) {
-	if a.holds {
-		if len(a.held) > layer.MaxError { // it is dropped
-			return len(p), nil
-		}
-		if a.held = append(a.held, p...); len(a.held) <= layer.MaxError || a.refused() {
-			return len(p), nil
-		}
-		return len(p), a.finish() // the rest follows
-	}
 	// The conversation is up to date before anybody has seen the end of the
 	// answer: the next request may come at once.
 	if a.dec != nil {
@@ -254,48 +227,14 @@ func (a *overlaidAnswer) Take(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// suspect are the words by which an upstream's refusal names something that an
-// overlay changes, besides those that any edit of ours may be blamed for.
-var suspect = [][]byte{[]byte("role"), []byte("template"), []byte("system message"), []byte("tools"), []byte("chat_template")}
-
-// refused reports whether the overlay may be what the upstream refused.
-func (a *overlaidAnswer) refused() bool {
-	if !a.holds {
-		return false
-	}
-	text, err := layer.Decode(layer.Coding(a.Own), a.held, 16*layer.MaxError, nil)
-	if err != nil {
-		return false
-	}
-	text = bytes.ToLower(text)
-	for _, list := range [...][][]byte{layer.EditRelated, suspect} {
-		for _, word := range list {
-			if bytes.Contains(text, word) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// finish ends an answer that has not been cut.
-func (a *overlaidAnswer) finish() error {
+// finish reads the end of an answer that has not been cut.
+func (a *overlaidAnswer) finish() {
 	if a.stream && a.dec != nil {
 		layer.Guard(a.o.Log, "reading the end of an upstream's answer", func() {
 			a.dec.End()
 			a.settle()
 		})
 	}
-	if a.holds {
-		held := a.held
-		a.release()
-		_, err := a.ResponseWriter.Write(held)
-		return err
-	}
-	if a.Status == 0 { // another handler will answer
-		a.Join()
-	}
-	return nil
 }
 
 // settle makes a whole answer part of the conversation, once.

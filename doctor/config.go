@@ -51,6 +51,9 @@ func (e *exam) config(ctx context.Context) {
 		e.find("configuration", "admin off: statusline, and the admin API of llm_cache, cannot be asked. Leave it on at its local address.")
 	}
 	e.audit(root.Get("apps.llm_cache.audit"))
+	if !root.Get("admin.disabled").Bool() {
+		e.resends(ctx, root.Get("admin.listen").String())
+	}
 }
 
 // duration reads one in JSON, in words or in nanoseconds.

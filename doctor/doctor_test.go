@@ -22,6 +22,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -251,6 +252,33 @@ func TestNotes(t *testing.T) {
 			}
 			if c.want == "" && len(notes) > 0 || c.want != "" && (len(notes) != 1 || !strings.Contains(notes[0].What, c.want)) {
 				t.Errorf("got %+v, want %q", notes, c.want)
+			}
+		})
+	}
+}
+
+// TestRefusedEdits: a Caddy that runs says whether upstreams have refused our edits.
+func TestRefusedEdits(t *testing.T) {
+	for _, c := range []struct {
+		name, metrics string
+		looked, found bool
+	}{
+		{"refused", "caddy_llm_cache_resends_total{outcome=\"accepted\"} 3\ncaddy_llm_cache_resends_total{outcome=\"refused\"} 1\n", true, true},
+		{"the clients' own", "caddy_llm_cache_resends_total{outcome=\"accepted\"} 0\ncaddy_llm_cache_resends_total{outcome=\"refused\"} 4\n", true, false},
+		{"another Caddy", "caddy_http_requests_total 3\n", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.metrics)) }))
+			defer admin.Close()
+			looked, findings := doctor.Examine(t.Context(), doctor.Patient{
+				Config: []byte(`{"admin":{"listen":"` + admin.Listener.Addr().String() + `"}}`), Getenv: func(string) string { return "" }, Home: t.TempDir(),
+			})
+			if got := strings.Contains(strings.Join(looked, "\n"), "what upstreams have refused"); got != c.looked {
+				t.Errorf("looked: %t, want %t: %q", got, c.looked, looked)
+			}
+			found := slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.About == "edits" })
+			if found != c.found {
+				t.Errorf("found: %t, want %t: %+v", found, c.found, findings)
 			}
 		})
 	}

@@ -15,6 +15,8 @@
 package doctor
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,6 +24,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -78,6 +81,37 @@ func (e *exam) base(ctx context.Context, about, url, models string, credential h
 		e.find(about, "%s answers %d: what stands behind it cannot be reached.", url, answer.StatusCode)
 	}
 	e.clock(url, answer.Header)
+}
+
+// resends asks a Caddy that runs, if one does, whether upstreams have refused our edits.
+func (e *exam) resends(ctx context.Context, admin string) {
+	if e.Offline || strings.Contains(admin, "/") { // a socket
+		return
+	}
+	url := "http://" + cmp.Or(admin, "localhost:2019") + "/metrics"
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return
+	}
+	answer, err := e.client.Do(r)
+	if err != nil {
+		return // none runs
+	}
+	defer answer.Body.Close()
+	counts := map[string]float64{}
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), `caddy_llm_cache_resends_total{outcome="`); ok {
+			outcome, value, _ := strings.Cut(rest, `"} `)
+			counts[outcome], _ = strconv.ParseFloat(value, 64)
+		}
+	}
+	if len(counts) == 0 {
+		return
+	}
+	e.look("what upstreams have refused, at %s: %.0f requests were accepted without our edits, %.0f were refused again", url, counts["accepted"], counts["refused"])
+	if n := counts["accepted"]; n > 0 {
+		e.find("edits", "upstreams have refused %.0f requests with our edits and accepted them without. The page says which kinds of edits under Edits: switch those off in the site (expand off, breakpoints off).", n)
+	}
 }
 
 func (e *exam) get(ctx context.Context, url string, credential http.Header) (*http.Response, error) {

@@ -41,7 +41,8 @@
 //	                ─ hold
 //	                ─ side requests
 //	          ▷ next         reverse_proxy
-//	          ▷ request_state.go   resend after a 400 of our making, commit, count
+//	          ▷ resend.go          once more without edits, after a refusal
+//	          ▷ request_state.go   commit, count
 //
 // Requests of our own (pings, warm-ups, idle folds), side requests and what is not
 // understood take some of the layers: chain.go says which.

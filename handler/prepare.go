@@ -213,10 +213,12 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 	}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	at := o.now()
-	c.ex = o.pipe.Begin(view, session, at)
+	c.refusal.route = c.routeOf(r)
+	without := o.store.Refusals.Without(c.refusal.route, tenant, at)
+	c.ex = o.pipe.BeginWithout(view, session, at, without)
 	if claimer, ok := store.(sessioncache.Claimer); ok && !c.ex.Claim(claimer) {
 		c.ex.Abandon() // another process was faster: its edits count
-		c.ex = o.pipe.Begin(view, session, at)
+		c.ex = o.pipe.BeginWithout(view, session, at, without)
 		c.ex.Claim(claimer)
 	}
 	if c.ex.Interceptor.Lost {

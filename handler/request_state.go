@@ -15,7 +15,6 @@
 package handler
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"strconv"
@@ -42,9 +41,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
-// markRelated are those of [layer.EditRelated] that name what a marker of the cache can break.
-var markRelated = [][]byte{[]byte("cache_control"), []byte("prompt_cache_breakpoint")}
-
 // requestState is one request that is being processed, from its edits to the end of
 // its answer.
 type requestState struct {
@@ -61,6 +57,7 @@ type requestState struct {
 	telling  telling
 	books    books
 	ending   ending
+	refusal  refusal
 	boxed    boxed
 
 	// What most requests need once, in the same piece of memory.
@@ -134,7 +131,7 @@ type boxed struct {
 // serve hands the request on and sees its answer to the client.
 func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
 	var original *http.Request
-	if c.ex.Prompt.Edited {
+	if c.edits() {
 		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
 	}
 	c.telling.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
@@ -147,13 +144,19 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	c.site.guard("opening a record", func() { c.open(r) })
 	w, end := c.withoutUsageChunk(w)
 	defer end()
-	t := newTap(w, c, c.ex.Prompt.Edited)
-	err := c.forward(t, r, next)
-	if err != nil || !t.isHeld() || !t.editRelated() {
-		return c.finish(r.Context(), t, err)
+	if original != nil {
+		c.site.store.Refusals.Sent(c.asker.tenant, c.refusal.route.Upstream)
 	}
-	t.drop()
-	return c.again(w, original, next)
+	c.refusal.additions.Off = c.ex.Without()
+	c.refusal.additions.Attach(r.Context())
+	layer.ForgetUpstreamStatus(r.Context())
+	t := newTap(w, c, original != nil)
+	t.request = r
+	err := c.forward(t, r, next)
+	if t.rejects(err) {
+		return c.again(w, original, next)
+	}
+	return c.finish(r.Context(), t, err)
 }
 
 // recycle gives the memory of the bodies, and of what was understood of them, back
@@ -229,6 +232,13 @@ func (c *requestState) forward(t *tap, r *http.Request, next caddyhttp.Handler) 
 func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	returned := false
 	defer func() {
+		if !returned && t.dropped && r.Context().Err() == nil {
+			// A refusal that is cut is one all the same.
+			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint,err113 // the very value
+				panic(p)
+			}
+			return
+		}
 		if !returned {
 			c.settle(t, nil)
 			if i, ok := w.(*intercept.Interceptor); ok {
@@ -243,48 +253,6 @@ func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next
 	err := next.ServeHTTP(w, r)
 	returned = true
 	return err
-}
-
-// again sends what the exchange has in place of an edit that met a 400: the
-// client's original, as a rule. The client sees only the answer to that.
-func (c *requestState) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
-	c.ending.resent = true
-	layer.Resends.Inc()
-	c.books.span.Event("llm_cache.resend")
-	c.site.guard("giving up edits after a 400", c.ex.Rejected)
-	defer c.restore(original, c.substitute(original))
-	t := newTap(w, c, false)
-	t.weigh = true
-	err := c.forward(t, layer.Isolate(original, t), next)
-	if err == nil && t.isHeld() && t.editRelated() {
-		c.ex.Cleared() // the client's own fault
-	}
-	return c.finish(original.Context(), t, err)
-}
-
-// editRelated reports whether a held 400 speaks of something that an edit of ours
-// can have broken.
-func (t *tap) editRelated() bool {
-	if t.Status != http.StatusBadRequest {
-		return false
-	}
-	text, err := layer.Decode(layer.Coding(t.Header()), t.held, 16*layer.MaxError, nil)
-	if err != nil {
-		return false
-	}
-	if t.state.ex.GivesTools() { // and any bound that they may have broken
-		return true
-	}
-	words := layer.EditRelated
-	if t.state.ex.Prompt.OnlyMarks() {
-		words = markRelated
-	}
-	for _, word := range words {
-		if bytes.Contains(text, word) {
-			return true
-		}
-	}
-	return false
 }
 
 // finish ends a pass that was not cut. The session learns of the answer before

@@ -28,11 +28,10 @@ import (
 )
 
 // tap is the writer of an answer. Bytes go to the client first and at once and
-// are looked at afterwards, or before they are flushed. Two kinds of answers are held until they are
-// complete: a 400 that an edit of ours may have caused, and a JSON answer of
-// known length, whose header is to tell what was read from the cache. Nothing is
-// ever added to a stream: Gemini's clients break at any comment or event that is
-// not an answer.
+// are looked at afterwards, or before they are flushed. A JSON answer of known
+// length is held until it is complete: its header is to tell what was read from the
+// cache. A refusal is dropped where the request is sent once more. Nothing is ever added
+// to a stream: Gemini's clients break at any comment or event that is not an answer.
 type tap struct {
 	layer.Answer // with a header apart from the client's until the header is
 	// released: what a first pass sets must not show in the answer of a second
@@ -40,12 +39,15 @@ type tap struct {
 	log      *zap.Logger
 	dec      *decode.Decoder // nil where there is nothing to read
 	reads    decode.Decoder
-	stream   bool // dec reads events
-	begun    bool // the first byte of the answer that says anything was there
+	stream   bool          // dec reads events
+	begun    bool          // the first byte of the answer that says anything was there
+	request  *http.Request // as it was handed on
 	held     []byte
-	hold     int // how many bytes may be held
-	resend   bool
-	weigh    bool // a 400 is held to see whether it says the same as the first
+	hold     int  // how many bytes may be held
+	resend   bool // the request may be sent once more
+	second   bool // it was
+	own      bool // the answer is ours, not the upstream's
+	dropped  bool // the client does not get this answer
 	released bool
 	flushes  layer.Flushes
 	// sent is when the request was handed on; timing counts from there.
@@ -53,7 +55,7 @@ type tap struct {
 	timing wire.Timing
 }
 
-// newTap returns the writer of one pass. With resend, a 400 is held and the
+// newTap returns the writer of one pass. With resend, a refusal may be dropped and the
 // header map is the pass's own.
 func newTap(w http.ResponseWriter, c *requestState, resend bool) *tap {
 	t := &c.first
@@ -84,10 +86,13 @@ func (t *tap) Served(s wire.Service) { t.state.ending.service = s }
 // Begin implements [layer.Interceptor].
 func (t *tap) Begin(status int) {
 	h := t.Header()
-	switch {
-	case status == http.StatusBadRequest && (t.resend || t.weigh):
-		t.hold = layer.MaxError
-	case status/100 == 2:
+	if t.rejects(nil) {
+		return
+	}
+	if t.second {
+		t.state.weigh(t.told())
+	}
+	if status/100 == 2 {
 		t.observe(h)
 	}
 	if t.hold == 0 {
@@ -123,6 +128,9 @@ func (t *tap) decode(stream bool) {
 
 // Take writes what the upstream sends, and looks at it afterwards.
 func (t *tap) Take(p []byte) (int, error) {
+	if t.dropped {
+		return len(p), nil
+	}
 	if !t.released {
 		if len(t.held)+len(p) <= t.hold {
 			t.keep(p)
@@ -170,7 +178,7 @@ func (t *tap) writeEvents(p []byte) (int, error) {
 }
 
 func (t *tap) keep(p []byte) {
-	if t.held == nil && t.Status != http.StatusBadRequest {
+	if t.held == nil {
 		t.held = reuse.Buffer(min(t.hold, layer.FirstBuffer))
 	}
 	t.held = append(t.held, p...)
@@ -233,7 +241,7 @@ func (t *tap) clock() {
 // release sends the header and what was held to the client. From here on the
 // answer passes through.
 func (t *tap) release() error {
-	if t.released || t.Status == 0 {
+	if t.released || t.dropped || t.Status == 0 {
 		return nil
 	}
 	t.released = true
@@ -250,9 +258,6 @@ func (t *tap) release() error {
 	reuse.Recycle(held)
 	return err
 }
-
-// drop forgets an answer that is held, so that another can take its place.
-func (t *tap) drop() { t.held, t.Own, t.released = nil, nil, true }
 
 // turn returns what the answer said so far, nil if it was not one to decode.
 func (t *tap) turn() *wire.Turn {
@@ -292,6 +297,3 @@ func (t *tap) Header() http.Header {
 
 // Holds implements [layer.Interceptor].
 func (t *tap) Holds() bool { return !t.released }
-
-// isHeld reports whether there is an answer of which the client has seen nothing yet.
-func (t *tap) isHeld() bool { return t.Status != 0 && !t.released }

@@ -42,8 +42,16 @@ var Unreached = map[int]string{
 	http.StatusGatewayTimeout:     "the model's server did not answer in time",
 }
 
-// Fail tells the client of a failure in its own API's words. w has not been written to.
+// Fail tells the client of a failure of ours in its own API's words. w has not been
+// written to.
 func Fail(w http.ResponseWriter, format wire.Format, f *translate.Failure) error {
+	Ours(w)
+	return Relay(w, format, f)
+}
+
+// Relay tells the client of the upstream's failure in its own API's words. w has not been
+// written to.
+func Relay(w http.ResponseWriter, format wire.Format, f *translate.Failure) error {
 	status, body := f.Write(format)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}

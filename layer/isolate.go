@@ -40,6 +40,7 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 			}
 			return before.Get(name)
 		})
+		ForgetUpstreamStatus(ctx)  // of the answer before
 		defer repl.Map(before.Get) // behind what the request says now
 	}
 	r = caddyhttp.PrepareRequest(r, repl, w, srv)

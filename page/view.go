@@ -154,6 +154,9 @@ const (
 // Upstream is the name under which the health of servers of models stands.
 const Upstream = "Upstream"
 
+// Edits is the name under which stands what upstreams refuse of our edits.
+const Edits = "Edits"
+
 // Health is the state of something that the process relies on.
 type Health struct {
 	// Name is what it is, and Of which of them, where there may be several.

@@ -67,7 +67,7 @@ type Background struct {
 // pointless. Process is at most limit, 0 for any.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.standing.lineage
-	if l == nil || x.Policy != settings.CostAware || x.refusal.frozen || x.req.rules.Regime != cachemodel.KV || x.req.View.Conversation.Partial ||
+	if l == nil || x.Policy != settings.CostAware || x.refusal.off.Has(wire.EditText) || x.req.rules.Regime != cachemodel.KV || x.req.View.Conversation.Partial ||
 		!x.req.View.OffersTools() || history.Compacts(x.req.View) || x.req.orders.given.Cuts() {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 // locked.
 func (x *Exchange) current() bool {
 	l := x.standing.lineage
-	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] && !l.Frozen
+	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] && !l.Refused.Has(wire.EditText)
 }
 
 // Current reports whether the conversation has not gone on since the plan was made.

@@ -192,6 +192,7 @@ func TestClearingRefused(t *testing.T) {
 	if string(x.Prompt.Body) != s.body() || x.Prompt.Applied != nil {
 		t.Errorf("told %+v, edited %t", x.Prompt.Applied, x.Prompt.Edited)
 	}
+	x.Accepted(0)
 	x.Commit(&wire.Turn{Done: true}, s.now)
 	s.turn(12, "/src/file12.go", long("f12"))
 	if x = s.send(wire.Turn{Done: true}); x.Prompt.Edited {

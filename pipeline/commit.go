@@ -77,7 +77,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	tools := definitions(x.req.View, prev)
 	l := x.req.session.Commit(x.standing.match, x.req.View, x.req.States)
 	x.standing.lineage, l.Tools = l, tools
-	l.Frozen = l.Frozen || x.refusal.frozen
+	l.Refused |= x.refusal.refused
 	l.Observe(x.Policy == settings.Observe)
 	l.Departed = x.Policy == settings.Observe && (x.proposed.computed || x.standing.before.departed)
 	l.Model = x.req.View.Model

@@ -57,9 +57,6 @@ func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	}
 }
 
-// GivesTools reports whether the request goes out with tools that the client left out.
-func (x *Exchange) GivesTools() bool { return x.req.offer.tools != nil }
-
 // omits reports whether a request offers no tools, and may be given some.
 func omits(v *wire.View, upstream wire.Format) bool {
 	return !v.OffersTools() && v.Conversation.Thread.Empty() && v.Traits().NoCalls != "" && upstream.Traits().NoCalls != ""

@@ -119,7 +119,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 // blocks in another form: what to send must be decided anew.
 func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	r := x.req
-	if !x.Prompt.Edited || x.refusal.frozen || r.View.Conversation.Partial || !x.adds() {
+	if !x.Prompt.Edited || x.refusal.off.Has(wire.EditText) || r.View.Conversation.Partial || !x.adds() {
 		return true
 	}
 	return store.Claim(r.session, x.standing.match, r.View, r.States, func(l *sessioncache.Lineage) {

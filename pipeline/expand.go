@@ -226,9 +226,8 @@ func (r *request) insertions(edits []wire.Edit) []wire.Edit {
 // withdraw takes the tool and everything hidden out of the request, except where
 // thinking is bound to it.
 func (r *request) withdraw(m sessioncache.Match) {
-	l := m.Lineage
-	if r.rules.BindsThinking && l != nil && !l.Observed {
-		if !l.Expand {
+	if r.bound(m) {
+		if !m.Lineage.Expand {
 			r.offer.expand = expandNone
 		}
 		return

@@ -115,6 +115,7 @@ func TestRefusalWhereThinkingIsBound(t *testing.T) {
 	if shared, of := prefix(t, first.Prompt.Body, x.Prompt.Body); shared != of {
 		t.Errorf("only %d of %d blocks are as they were seen", shared, of)
 	}
+	x.Accepted(0)
 	x.Commit(&wire.Turn{Done: true}, s.now.Add(time.Second))
 	s.turn(200, "/docs/a.md", long("d"), "another thought")
 	if y := s.send(wire.Turn{Done: true}); !y.Prompt.Edited || y.Prompt.Markers != 0 {

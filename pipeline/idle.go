@@ -80,7 +80,7 @@ func (x *Exchange) Replaced() (lineages []int) {
 // cold is what the planner would gain more by finding the cache cold. The
 // session is locked.
 func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
-	if x.Policy == settings.Observe || x.Policy == settings.Eager || x.refusal.frozen || x.req.orders.given.Cuts() {
+	if x.Policy == settings.Observe || x.Policy == settings.Eager || x.refusal.off.Has(wire.EditText) || x.req.orders.given.Cuts() {
 		return 0
 	}
 	r := *x.req

@@ -89,7 +89,7 @@ func (r *request) undo(i int) {
 // to its past, the original would be refused as well. It goes by what the request began
 // with: its conversation may have gone on since, here or in another process.
 func (r *request) keep(m sessioncache.Match) {
-	seen := r.rules.BindsThinking && m.Lineage != nil && !m.Lineage.Observed
+	seen := r.bound(m)
 	for i := range r.States {
 		if _, made := r.ledger.fresh[i]; made {
 			r.undo(i)
@@ -99,7 +99,6 @@ func (r *request) keep(m sessioncache.Match) {
 		}
 	}
 	r.ledger.fresh = nil
-	r.withdraw(m)
 }
 
 // edited reports whether any block is to go out other than it came.

@@ -83,6 +83,12 @@ func (p *Pipeline) Policy() settings.Policy { return p.options.Policy }
 // edited, the exchange's body is the client's own. Exactly one of
 // [Exchange.Commit] and [Exchange.Abandon] must follow.
 func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *Exchange {
+	return p.BeginWithout(v, s, now, 0)
+}
+
+// BeginWithout is Begin that makes no new edits of some kinds. What the conversation has
+// committed to stays.
+func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.Time, off wire.EditKinds) *Exchange {
 	s.Lock()
 	defer s.Unlock()
 	m := s.Match(v)
@@ -108,21 +114,35 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	x.Prompt.Body = v.Raw
 	r.Decode()
 	defer r.Release()
+	var refused wire.EditKinds
+	if m.Lineage != nil {
+		refused = m.Lineage.Refused
+	}
+	x.refusal.off = off | refused
 	if !v.Conversation.Partial {
 		r.declare(m)
 		r.reinsert(m)
-	}
-	if v.Conversation.Partial || m.Lineage != nil && m.Lineage.Frozen {
-		learn.Blocks(&r.History)
-		r.keep(m)
-		x.refusal.frozen = !v.Conversation.Partial
-		if v.Conversation.Partial {
-			x.Decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the provider holds the history"}
+		if refused.Has(wire.EditTools) || off.Has(wire.EditTools) && m.Lineage == nil {
+			r.withdraw(m)
 		}
-		x.settle(nil)
+	}
+	if v.Conversation.Partial || x.refusal.off.Has(wire.EditText) {
+		learn.Blocks(&r.History)
+		if v.Conversation.Partial || refused.Has(wire.EditText) {
+			r.keep(m)
+		}
+		if v.Conversation.Partial {
+			r.withdraw(m)
+			x.Decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the provider holds the history"}
+			x.settle(nil)
+			return x
+		}
+		x.settle(x.markers())
 		return x
 	}
-	r.redefine(m, upstream)
+	if !x.refusal.off.Has(wire.EditTools) {
+		r.redefine(m, upstream)
+	}
 	learn.Blocks(&r.History)
 	if l := m.Lineage; l != nil && !l.Observed && p.options.Policy != settings.Observe {
 		r.regretted = regret.Look(&r.History, l)
@@ -140,7 +160,17 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 			run(r)
 		}
 	}
-	r.marking.long = r.lengthens(m.Lineage)
-	x.settle(r.breakpoints())
+	if !x.refusal.off.Has(wire.EditMarkers) {
+		r.marking.long = r.lengthens(m.Lineage)
+	}
+	x.settle(x.markers())
 	return x
+}
+
+// markers proposes the cache markers of an exchange that may have some.
+func (x *Exchange) markers() []wire.Edit {
+	if x.refusal.off.Has(wire.EditMarkers) {
+		return nil
+	}
+	return x.req.breakpoints()
 }

@@ -105,17 +105,6 @@ func (p *Prompt) again(r *request) {
 	}
 }
 
-// OnlyMarks reports whether all that was edited are markers of the cache: the model
-// reads what the client wrote.
-func (p *Prompt) OnlyMarks() bool {
-	for _, f := range p.Fired {
-		if f.Stage != stage.Breakpoints {
-			return false
-		}
-	}
-	return p.Edited
-}
-
 // committed applies as much as can be of what the conversation is bound to, where
 // the edits of a request contradict each other: its ledger, or, if the fault is in
 // that, no more than the tool that its prompts begin with. The original alone would

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
@@ -44,6 +45,7 @@ func TestRefusedEditsFreezeTheLineage(t *testing.T) {
 	if x.Prompt.Edited || string(x.Prompt.Body) != s.body() {
 		t.Error("the body is not the original")
 	}
+	x.Accepted(0)
 	x.Commit(&wire.Turn{Done: true}, s.now)
 	s.turn(70, "/src/z.go", long("z"))
 	if y := s.send(wire.Turn{Done: true}); y.Prompt.Edited || y.Prompt.Markers != 0 {
@@ -79,8 +81,8 @@ func TestAcquittedEdits(t *testing.T) {
 	}
 }
 
-// A refused edit in the very first request is remembered even if the original
-// fails too.
+// A refused edit in the very first request is remembered even if the answer to the
+// original is cut off.
 func TestRefusedFirstRequest(t *testing.T) {
 	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
 	s.prompt("Fix the bug.")
@@ -93,6 +95,7 @@ func TestRefusedFirstRequest(t *testing.T) {
 	}
 	x := s.p.Begin(v, s.s, s.now)
 	x.Rejected()
+	x.Accepted(0)
 	x.Abandon()
 	if y := s.send(wire.Turn{Done: true}); y.Prompt.Edited {
 		t.Error("edited again")
@@ -158,10 +161,90 @@ func TestRefusedEditsDoNotOutlive(t *testing.T) {
 		t.Fatal("nothing to refuse")
 	}
 	x.Rejected()
+	x.Accepted(0)
 	x.Abandon()
 	p.store.Release(s)
 	p.restart()
-	if x, _ = next(p, 4); !x.refusal.frozen || x.Prompt.Edited {
+	if x, _ = next(p, 4); !x.Without().Has(wire.EditText) || x.Prompt.Edited {
 		t.Error("edited again")
+	}
+}
+
+// tooled is a request of an agent with so many turns behind it: tools, long instructions, and
+// thinking where it is asked for.
+func tooled(turns int, thinks bool) []byte {
+	body := fmt.Appendf(nil, `{"model":"m","tools":[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object"}},{"name":"Bash","input_schema":{"type":"object"}}],"system":%q,"messages":[{"role":"user","content":"Fix the build."}`,
+		strings.Repeat("Follow the rules of the house. ", 600))
+	for i := range turns {
+		thinking := ""
+		if thinks {
+			thinking = fmt.Sprintf(`{"type":"thinking","thinking":"t","signature":"s%d"},`, i)
+		}
+		body = fmt.Appendf(body, `,{"role":"assistant","content":[%s{"type":"text","text":"done %d"}]},{"role":"user","content":"go on"}`, thinking, i)
+	}
+	return append(body, "]}"...)
+}
+
+// Only the kinds of edits that were taken out of an accepted request are left out from then
+// on, in this conversation and after a restart.
+func TestRefusedKinds(t *testing.T) {
+	const tools, markers = wire.EditTools, wire.EditMarkers
+	for _, c := range []struct {
+		name     string
+		rules    cachemodel.Rules
+		thinks   bool
+		turns    int // answered before the refusal
+		off      wire.EditKinds
+		want     wire.EditKinds // what the refusal is blamed on
+		declares bool           // the request in place of the refused one still has the tool
+	}{
+		{"first request", keeping, false, 0, 0, tools | markers, false},
+		{"later, without thinking", binding, false, 2, 0, tools | markers, false},
+		{"later, with thinking bound to the tool", binding, true, 2, 0, markers, true},
+		{"tools left out before", keeping, false, 0, tools, markers, false},
+		{"markers left out before", keeping, false, 0, markers, tools, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProcess(t, c.rules, new(storetest.Shelf))
+			for i := range c.turns {
+				p.send(tooled(i, c.thinks), wire.Turn{Done: true}, time.Unix(1e9+int64(i), 0), nil)
+			}
+			begin := func(turns int, off wire.EditKinds) (*Exchange, *sessioncache.Session) {
+				v, err := wire.Parse(wire.Anthropic, tooled(turns, c.thinks), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := p.store.Acquire(restoreKey)
+				return p.p.BeginWithout(v, s, time.Unix(1e9+int64(turns), 0), off), s
+			}
+			x, s := begin(c.turns, c.off)
+			if !x.Prompt.Edited {
+				t.Fatal("nothing to refuse")
+			}
+			x.Rejected()
+			if got := bytes.Contains(x.Prompt.Body, []byte(ExpandTool)); got != c.declares {
+				t.Errorf("the tool in the second request: %t, want %t", got, c.declares)
+			}
+			if !c.declares && string(x.Prompt.Body) != string(x.req.View.Raw) {
+				t.Error("the second request is not the original")
+			}
+			if got := x.Accepted(0); got != c.want {
+				t.Errorf("got %v refused, want %v", got, c.want)
+			}
+			x.Commit(&wire.Turn{Done: true}, time.Unix(1e9+int64(c.turns), 0))
+			p.store.Release(s)
+			for _, when := range []string{"next", "after a restart"} {
+				y, s := begin(c.turns+1, 0)
+				if tool := bytes.Contains(y.Prompt.Body, []byte(ExpandTool)); tool != c.declares || y.Prompt.Markers > 0 && c.want.Has(markers) {
+					t.Errorf("%s: tool %t, %d markers", when, tool, y.Prompt.Markers)
+				}
+				if !y.Without().Has(c.want) {
+					t.Errorf("%s: goes without %v, want %v", when, y.Without(), c.want)
+				}
+				y.Abandon()
+				p.store.Release(s)
+				p.restart()
+			}
+		})
 	}
 }

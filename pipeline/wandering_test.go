@@ -145,7 +145,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 						t.Fatalf("seed %d, step %d: %v", seed, step, err)
 					}
 					was, known := last[x.Lineage]
-					if known && !x.refusal.frozen && was.model == c.model && (rules.TTL == 0 || w.now.Sub(was.at) < rules.TTL) {
+					if known && x.refusal.off == 0 && was.model == c.model && (rules.TTL == 0 || w.now.Sub(was.at) < rules.TTL) {
 						now := forms(x)
 						for i := range min(len(now), len(was.forms), x.standing.match.Common, x.change.broken) {
 							if now[i] != was.forms[i] {
@@ -170,6 +170,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 							x.Abandon()
 						case 1:
 							x.Rejected()
+							x.Accepted(0)
 							x.Commit(used(turn, x), w.now)
 						default:
 							x.Commit(used(turn, x), w.now)

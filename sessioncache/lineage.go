@@ -65,9 +65,9 @@ type Ledger struct {
 	// Departed reports whether what would have been sent has not always been the
 	// client's own bytes, while edits are only computed.
 	Departed bool
-	// Frozen reports whether an edit of ours was refused upstream: this
-	// conversation is not edited any more.
-	Frozen bool
+	// Refused are the kinds of edits that the upstream has refused: this conversation
+	// is not edited so any more.
+	Refused wire.EditKinds
 	// Diverged reports whether what was sent has not always been the client's own
 	// bytes.
 	Diverged bool
@@ -167,7 +167,7 @@ func (l *Lineage) spoken(v *wire.View, n int) int {
 // that this one branches off. What is known of another chain in its place goes.
 func (l *Lineage) inherit(parent *Lineage) {
 	l.Ends, l.Warmed, l.Folding = nil, time.Time{}, account.Folding{}
-	l.Observed, l.Departed, l.Frozen, l.TTL = parent.Observed, parent.Departed, parent.Frozen, parent.TTL
+	l.Observed, l.Departed, l.Refused, l.TTL = parent.Observed, parent.Departed, parent.Refused, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front
 	l.Expand, l.Expanded, l.Tools = parent.Expand, parent.Expanded, parent.Tools
 }

@@ -88,9 +88,9 @@ func (l *Lineage) merge(o *Lineage) {
 	n := chain.Common(a, b)
 	if !l.here || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
 		if l.here || len(b) >= len(a) || o.Started.After(l.Started) {
-			id, frozen := l.id, l.Frozen || o.Frozen
+			id, refused := l.id, l.Refused|o.Refused
 			*l = *o
-			l.id, l.Frozen = id, frozen
+			l.id, l.Refused = id, refused
 		}
 		return
 	}
@@ -104,7 +104,7 @@ func (l *Lineage) merge(o *Lineage) {
 		}
 		l.States[i].Edit, l.States[i].Inserted = theirs.Edit, theirs.Inserted
 	}
-	l.Frozen, l.Diverged = l.Frozen || o.Frozen, l.Diverged || o.Diverged
+	l.Refused, l.Diverged = l.Refused|o.Refused, l.Diverged || o.Diverged
 	if o.Warmed.After(l.Warmed) {
 		l.Warmed = o.Warmed
 	}

@@ -142,7 +142,7 @@ func TestFrozenStaysFrozen(t *testing.T) {
 	a, l := converse(t, one, firstMessage)
 	b := other.Acquire(sharedKey)
 	b.Lock()
-	b.Lineage(l.ID()).Frozen = true // its next request was refused there
+	b.Lineage(l.ID()).Refused = wire.EditText // its next request was refused there
 	b.Unlock()
 	a.KeepWarm(l.ID(), time.Now())
 	one.Publish(a)
@@ -152,7 +152,7 @@ func TestFrozenStaysFrozen(t *testing.T) {
 	s := sharing(t, shelf).Acquire(sharedKey)
 	s.Lock()
 	defer s.Unlock()
-	if !s.Lineage(l.ID()).Frozen {
+	if !s.Lineage(l.ID()).Refused.Has(wire.EditText) {
 		t.Error("it is edited again")
 	}
 }

@@ -57,7 +57,7 @@ const usualTTL = 5 * time.Minute
 func (l *Lineage) report(now time.Time) summary.Lineage {
 	r := summary.Lineage{
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
-		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Frozen, Less: l.Less, Decision: l.Decision,
+		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Refused != 0, Less: l.Less, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,
 		Breaks: maps.Clone(l.Breaks), LastBreak: l.Break, Caution: l.Caution,
 	}

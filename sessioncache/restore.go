@@ -64,9 +64,12 @@ func (r *snapshotReader) lineage(before []*Lineage) *Lineage {
 	l := &Lineage{id: r.Small(1 << 40), restored: true}
 	bits := r.Uint()
 	has := func(bit uint64) bool { return bits&bit != 0 }
-	l.Observed, l.Frozen, l.Diverged = has(lineageObserved), has(lineageFrozen), has(lineageDiverged)
+	l.Observed, l.Diverged = has(lineageObserved), has(lineageDiverged)
 	l.Partial, l.Beyond = has(lineagePartial), has(lineageBeyond)
 	l.Expand, l.Unsaid, l.claimed = has(lineageExpand), has(lineageUnsaid), has(lineageClaimed)
+	if l.Refused = wire.AllEdits; !has(lineageFrozen) {
+		l.Refused = wire.EditKinds(bit(has(lineageNoTools), uint64(wire.EditTools)) | bit(has(lineageNoMarkers), uint64(wire.EditMarkers)) | bit(has(lineageNoText), uint64(wire.EditText)))
+	}
 	l.Less = int(r.Int())
 	l.Reply, l.First = r.Hash(), r.Hash()
 	l.Created = r.Time(time.Time{})

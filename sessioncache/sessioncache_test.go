@@ -136,7 +136,7 @@ func rewound(t *testing.T) (s *Session, main, side *Lineage) {
 // request that begins alike is the one that goes.
 func TestRewindBehindASideRequest(t *testing.T) {
 	s, main, side := rewound(t)
-	main.Expand, side.Frozen, side.Settled = true, true, 2
+	main.Expand, side.Refused, side.Settled = true, wire.AllEdits, 2
 	side.Ends.Mark(2, time.Now())
 	side.Warmed = time.Now()
 	s.Lock()
@@ -149,7 +149,7 @@ func TestRewindBehindASideRequest(t *testing.T) {
 	if l != side || len(s.lineages) != 2 || l.Len() != 3 || main.Len() != 5 {
 		t.Errorf("of %d lineages the rewind is %d, with %d blocks, and the conversation has %d", len(s.lineages), l.ID(), l.Len(), main.Len())
 	}
-	if !l.Expand || l.Frozen || l.Settled != 0 || len(l.Ends) != 0 || !l.Warmed.IsZero() {
+	if !l.Expand || l.Refused != 0 || l.Settled != 0 || len(l.Ends) != 0 || !l.Warmed.IsZero() {
 		t.Error("what held for the side request holds for the rewind")
 	}
 	if next := commit(s, view(t, user1+answer1+other2+answer1+user2, nil)); next != l {

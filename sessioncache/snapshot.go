@@ -74,13 +74,16 @@ type snapshotReader struct {
 // Properties of a lineage, by bits.
 const (
 	lineageObserved = 1 << iota
-	lineageFrozen
+	lineageFrozen   // every kind of edit was refused
 	lineageDiverged
 	lineagePartial
 	lineageBeyond
 	lineageExpand
 	lineageUnsaid
 	lineageClaimed
+	lineageNoTools
+	lineageNoMarkers
+	lineageNoText
 )
 
 // Properties of a block, by bits.
@@ -125,9 +128,9 @@ func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
 
 func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
 	w.Uint(uint64(l.id))
-	w.Uint(bit(l.Observed, lineageObserved) | bit(l.Frozen, lineageFrozen) | bit(l.Diverged, lineageDiverged) |
+	w.Uint(bit(l.Observed, lineageObserved) | bit(l.Diverged, lineageDiverged) |
 		bit(l.Partial, lineagePartial) | bit(l.Beyond, lineageBeyond) | bit(l.Expand, lineageExpand) |
-		bit(l.Unsaid || len(l.Said) > 0, lineageUnsaid) | bit(l.claimed, lineageClaimed))
+		bit(l.Unsaid || len(l.Said) > 0, lineageUnsaid) | bit(l.claimed, lineageClaimed) | refusedBits(l.Refused))
 	// Held
 	w.Int(int64(l.Less))
 	w.Hash(l.Reply)
@@ -248,6 +251,14 @@ func (w *snapshotWriter) states(l *Lineage) {
 }
 
 // bit is b if it is set, else 0.
+// refusedBits writes the kinds of edits that were refused.
+func refusedBits(k wire.EditKinds) uint64 {
+	if k == wire.AllEdits {
+		return lineageFrozen
+	}
+	return bit(k.Has(wire.EditTools), lineageNoTools) | bit(k.Has(wire.EditMarkers), lineageNoMarkers) | bit(k.Has(wire.EditText), lineageNoText)
+}
+
 func bit(set bool, b uint64) uint64 {
 	if set {
 		return b

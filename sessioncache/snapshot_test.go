@@ -66,7 +66,7 @@ func rich(t testing.TB) (*Session, *wire.View) {
 		Inserted: &block.Inserted{Inserts: []block.Insert{{Op: wire.OpAfter, Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
 	}
 	l := s.Commit(Match{}, v, states)
-	l.Model, l.Kind, l.Requests, l.Frozen, l.Diverged, l.Expand = "m", 1<<16|1, 9, true, true, true
+	l.Model, l.Kind, l.Requests, l.Refused, l.Diverged, l.Expand = "m", 1<<16|1, 9, wire.AllEdits, true, true
 	l.Created, l.Started, l.Warmed = s.created, s.created.Add(time.Minute), s.created.Add(2*time.Minute)
 	l.TTL, l.Pauses, l.Kept = time.Hour, 2, 1.5
 	l.Ends.Mark(2, l.Started)
@@ -118,7 +118,7 @@ func TestSnapshot(t *testing.T) {
 	defer again.Unlock()
 	m := again.Match(v)
 	l := m.Lineage
-	if l == nil || m.Common != 3 || !l.Restored() || !l.Unsaid || l.Said != nil || !l.Frozen || l.Observed {
+	if l == nil || m.Common != 3 || !l.Restored() || !l.Unsaid || l.Said != nil || l.Refused != wire.AllEdits || l.Observed {
 		t.Fatalf("%+v", m)
 	}
 	was := s.lineages[0]
@@ -224,4 +224,24 @@ func FuzzRestore(f *testing.F) {
 		m := s.Match(v)
 		s.Commit(m, v, block.NewStates(len(v.MessageBlocks())))
 	})
+}
+
+// Which kinds of edits were refused outlives the process. The overlay remembers that of its
+// own kind itself.
+func TestRefusedKindsInSnapshots(t *testing.T) {
+	for _, k := range []wire.EditKinds{0, wire.EditTools, wire.EditMarkers, wire.EditText, wire.EditTools | wire.EditMarkers, wire.AllEdits} {
+		s, v := rich(t)
+		s.Lock()
+		s.Match(v).Lineage.Refused = k
+		s.Unlock()
+		again, err := Restore(Digest([]byte(s.digest)), snapshotOf(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Lock()
+		if got := again.Match(v).Lineage.Refused; got != k {
+			t.Errorf("got %v, want %v", got, k)
+		}
+		again.Unlock()
+	}
 }

@@ -41,6 +41,9 @@ type Options struct {
 	// answers (return_progress), where the client wants to know that early:
 	// message_start of anthropic. Only toward openai_chat.
 	Progress bool
+	// Plain leaves out what the client did not ask for in any format: a marker of the
+	// cache, CacheKey and Progress.
+	Plain bool
 	// NameLimit is the longest name of a tool, in bytes. Default: 128 for
 	// anthropic, 64 for the others.
 	NameLimit int

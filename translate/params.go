@@ -76,7 +76,7 @@ func (w *Writer) DropParam(p Param) {
 func (w *Writer) Value(p Param) rawjson.Value {
 	v := w.Request.Params[p]
 	if v == nil {
-		if p == CacheKey && w.Options.CacheKey != "" && w.Rules.Params[p] != "" {
+		if p == CacheKey && w.Options.CacheKey != "" && w.Rules.Params[p] != "" && w.Adds() {
 			return append(rawjson.AppendEscaped(rawjson.Value(`"`), w.Options.CacheKey), '"')
 		}
 		return nil

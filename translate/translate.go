@@ -62,6 +62,8 @@ type Outgoing struct {
 	Empty bool
 	// Model is the model that the client asked for, by its own name.
 	Model string
+	// Added reports whether the body holds something that [Options.Plain] leaves out.
+	Added bool
 	// Stop are the client's stop sequences if the upstream's format has none:
 	// the answer's text is to be cut before the first of them, see [Stops].
 	Stop []string
@@ -125,7 +127,7 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 	}
 	out := &Outgoing{
 		Body: w.Body, Names: w.Names, Stream: q.Stream, Stop: w.stop,
-		IncludeUsage: q.IncludeUsage, Model: q.Model, Empty: q.FillsCache,
+		IncludeUsage: q.IncludeUsage, Model: q.Model, Empty: q.FillsCache, Added: w.added,
 	}
 	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.Model, q.Stream)
 	out.Dropped = slices.Sorted(maps.Keys(w.dropped))

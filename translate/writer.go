@@ -49,6 +49,7 @@ type Writer struct {
 	Called map[string]ToolName
 
 	dialect *spoken
+	added   bool
 	stop    []string
 	dropped map[string]bool
 }
@@ -78,6 +79,13 @@ func (w *Writer) write() error {
 	err := w.dialect.WriteRequest(w)
 	w.Body = append(w.Body, '}')
 	return err
+}
+
+// Adds reports whether something may be written that the client did not ask for, which it
+// then is.
+func (w *Writer) Adds() bool {
+	w.added = w.added || !w.Options.Plain
+	return !w.Options.Plain
 }
 
 // Drop lists a field of the client that is left out.

@@ -117,7 +117,12 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	o.Breakpoints = u.Breakpoints != nil && *u.Breakpoints
 	o.CacheKey = t.key
 	o.Progress = t.from.Traits().UsageFirst && u.preset().progress
-	return translate.Convert(t.from, t.to, in, o)
+	additions := layer.AdditionsOf(r.Context())
+	o.Plain = additions.Off.Has(wire.EditMarkers)
+	if out, err = translate.Convert(t.from, t.to, in, o); err == nil && out.Added {
+		additions.Make(wire.EditMarkers, nil)
+	}
+	return out, err
 }
 
 // rename puts the upstream's name of the model in the place of the client's.

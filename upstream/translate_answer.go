@@ -332,7 +332,7 @@ func (a *translatedAnswer) fail() error {
 	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
 		f.RetryAfter = n
 	}
-	return layer.Fail(a.ResponseWriter, a.t.from, f)
+	return layer.Relay(a.ResponseWriter, a.t.from, f)
 }
 
 // gathered answers with an answer that came, or has to go, in one piece.
@@ -347,7 +347,7 @@ func (a *translatedAnswer) gathered() error {
 	a.clean(h)
 	if f := a.stream.Failure(); f != nil {
 		a.t.count(translationFailed)
-		return layer.Fail(a.ResponseWriter, a.t.from, f)
+		return layer.Relay(a.ResponseWriter, a.t.from, f)
 	}
 	a.judge(a.stream.Ended())
 	if !a.stream.Ended() {

@@ -64,7 +64,7 @@ func (w *writer) request() error {
 	}
 	w.Param(translate.ServiceTier)
 	w.output(thinking)
-	if w.marksItself() {
+	if w.marksItself() && w.Adds() {
 		w.Member("cache_control", rawjson.Value(`{"type":"ephemeral"}`))
 	}
 	if q.Stream {

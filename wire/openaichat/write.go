@@ -48,7 +48,7 @@ func (w writer) request() error {
 	if q.Stream {
 		w.Bool("stream", true)
 		w.Member("stream_options", rawjson.Value(`{"include_usage":true}`))
-		if w.Options.Progress {
+		if w.Options.Progress && w.Adds() {
 			w.Bool("return_progress", true)
 		}
 	}

@@ -1,0 +1,51 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "strings"
+
+// EditKinds is a set of kinds of edits: what an upstream may refuse of a request without
+// refusing the rest.
+type EditKinds uint8
+
+const (
+	// EditTools: the request offers tools that the client has not put into it.
+	EditTools EditKinds = 1 << iota
+	// EditMarkers: the request says more about caching than the client's.
+	EditMarkers
+	// EditText: blocks are shorter than the client's, or gone.
+	EditText
+	// EditOverlay: the prompt begins as an earlier one at a local server.
+	EditOverlay
+
+	// AllEdits are all kinds.
+	AllEdits = EditTools | EditMarkers | EditText | EditOverlay
+)
+
+var editKindNames = [...]string{"tools", "markers", "text", "overlay"}
+
+// Has reports whether the sets share a kind.
+func (k EditKinds) Has(any EditKinds) bool { return k&any != 0 }
+
+// String names the kinds, separated by commas.
+func (k EditKinds) String() string {
+	var names []string
+	for i, name := range editKindNames {
+		if k.Has(1 << i) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}

@@ -39,7 +39,8 @@ type refusal struct {
 // edits reports whether the request may go out with anything that its client has not
 // asked for.
 func (c *requestState) edits() bool {
-	return c.ex.Prompt.Edited || c.site.up.Target(c.view.Format) != c.view.Format || c.site.sharing.overlay.Watches()
+	return c.ex.Prompt.Edited || c.site.up.Target(c.view.Format) != c.view.Format || c.site.sharing.overlay.Watches() ||
+		c.site.usage.asksFor(c.view, c.site.up, c.site.records.policy)
 }
 
 // routeOf returns what decides whether the upstream takes an edit of the request.

@@ -36,9 +36,9 @@ import (
 // they cost is an estimate. The client gets the stream without the chunk that this adds.
 type usageRequests struct {
 	mu sync.Mutex
-	// accepted tells by tenant and model whether the upstream takes the option. A tenant's
-	// upstream may be its own, and what one has met changes nothing for another.
-	accepted *lru.Cache[usageKey, struct{}, bool]
+	// refused holds the tenants and models whose upstream does not take the option. A
+	// tenant's upstream may be its own, and what one has met changes nothing for another.
+	refused *lru.Cache[usageKey, struct{}, struct{}]
 }
 
 type usageKey struct{ tenant, model string }
@@ -46,32 +46,24 @@ type usageKey struct{ tenant, model string }
 // maxUsageKeys bounds what is remembered: a model is a name of the client's choice.
 const maxUsageKeys = 1024
 
-func (u *usageRequests) known(k usageKey) (accepted, known bool) {
+func (u *usageRequests) isRefused(k usageKey) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.accepted == nil {
-		return false, false
-	}
-	e := u.accepted.Get(k)
-	if e == nil {
-		return false, false
-	}
-	u.accepted.Use(e)
-	return e.Value, true
+	return u.refused != nil && u.refused.Get(k) != nil
 }
 
-func (u *usageRequests) learn(k usageKey, accepted bool) {
+func (u *usageRequests) refuse(k usageKey) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.accepted == nil {
-		u.accepted = lru.New[usageKey, struct{}, bool]()
+	if u.refused == nil {
+		u.refused = lru.New[usageKey, struct{}, struct{}]()
 	}
-	u.accepted.Put(k, struct{}{}, accepted, 1)
-	for e := range u.accepted.Oldest() {
-		if u.accepted.Len() <= maxUsageKeys {
+	u.refused.Put(k, struct{}{}, struct{}{}, 1)
+	for e := range u.refused.Oldest() {
+		if u.refused.Len() <= maxUsageKeys {
 			break
 		}
-		u.accepted.Drop(e)
+		u.refused.Drop(e)
 	}
 }
 
@@ -91,11 +83,11 @@ func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Hand
 		return next
 	}
 	k := usageKey{string(p.tenant[:]), p.view.Model}
-	accepted, known := u.known(k)
-	if known && !accepted {
-		return next
-	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		additions := layer.AdditionsOf(r.Context())
+		if additions.Off.Has(wire.EditUsage) || u.isRefused(k) {
+			return next.ServeHTTP(w, r)
+		}
 		body, err := layer.Outgoing(r, p.site.up.MaxBody)
 		if err != nil {
 			return next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
@@ -104,85 +96,10 @@ func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Hand
 		if !ok {
 			return next.ServeHTTP(w, r)
 		}
-		if accepted {
-			defer layer.ReplaceOutgoing(r, body, out)()
-			return next.ServeHTTP(w, r)
-		}
-		return u.try(w, r, next, k, body, out)
+		additions.Make(wire.EditUsage, func() { u.refuse(k) })
+		defer layer.ReplaceOutgoing(r, body, out)()
+		return next.ServeHTTP(w, r)
 	})
-}
-
-// try sends the first request of a tenant to a model with the option, and once more
-// without it if it is refused.
-func (u *usageRequests) try(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, k usageKey, body, out []byte) error {
-	original := r.Clone(r.Context()) // what next does to r must not show in a second pass
-	restore := layer.ReplaceOutgoing(r, body, out)
-	a := newTrial(w, true)
-	err := next.ServeHTTP(a, r)
-	restore()
-	if err != nil {
-		a.Join()
-		return err
-	}
-	if !a.holds {
-		if a.Status/100 == 2 {
-			u.learn(k, true)
-		}
-		return a.finish()
-	}
-	second := newTrial(w, false)
-	if err = next.ServeHTTP(second, layer.Isolate(original, second)); second.Status/100 == 2 {
-		u.learn(k, false)
-		layer.Resends.Inc()
-	}
-	return err
-}
-
-// trial is the writer of an answer to a request of which it is not known whether the
-// upstream takes it. A refusal is held back, as the client gets another answer.
-type trial struct {
-	layer.Answer // with a header of its own while the answer may be dropped
-	withholds    bool
-	holds        bool
-}
-
-func newTrial(w http.ResponseWriter, withholds bool) *trial {
-	t := &trial{withholds: withholds}
-	if t.Answer = layer.NewAnswer(w, t); withholds {
-		t.Apart()
-	}
-	return t
-}
-
-// Begin implements [layer.Interceptor].
-func (t *trial) Begin(status int) {
-	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
-	default:
-		t.holds = t.withholds && status/100 == 4
-	}
-	if !t.holds {
-		t.Send()
-	}
-}
-
-// Take implements [layer.Interceptor].
-func (t *trial) Take(p []byte) (int, error) {
-	if t.holds {
-		return len(p), nil // the refusal is dropped
-	}
-	return t.ResponseWriter.Write(p)
-}
-
-// Holds implements [layer.Interceptor].
-func (t *trial) Holds() bool { return t.holds }
-
-// finish ends an answer that has come whole.
-func (t *trial) finish() error {
-	if t.Status == 0 { // another handler will answer
-		t.Join()
-	}
-	return nil
 }
 
 // askForUsage returns the body of a chat request with the option, and false where it

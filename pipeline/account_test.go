@@ -136,7 +136,7 @@ func BenchmarkBill(b *testing.B) {
 		b.Run(fmt.Sprint(len(v.Blocks), " blocks"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				x.charge(&wire.Turn{Usage: u})
+				x.charge(&wire.Turn{Usage: u}, []wire.Usage{u})
 			}
 		})
 	}

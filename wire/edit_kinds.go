@@ -29,12 +29,14 @@ const (
 	EditText
 	// EditOverlay: the prompt begins as an earlier one at a local server.
 	EditOverlay
+	// EditUsage: the request asks for the usage of a stream.
+	EditUsage
 
 	// AllEdits are all kinds.
-	AllEdits = EditTools | EditMarkers | EditText | EditOverlay
+	AllEdits = EditTools | EditMarkers | EditText | EditOverlay | EditUsage
 )
 
-var editKindNames = [...]string{"tools", "markers", "text", "overlay"}
+var editKindNames = [...]string{"tools", "markers", "text", "overlay", "usage"}
 
 // Has reports whether the sets share a kind.
 func (k EditKinds) Has(any EditKinds) bool { return k&any != 0 }

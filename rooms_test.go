@@ -77,7 +77,7 @@ var rooms = []room{
 	}, false},
 	{"box/idlefold", []string{"audit", "box/queue", "errand", "layer", "metric", "option", "pipeline", "sessioncache", "upstream", "wire"}, false},
 	{"box", []string{"layer", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
-	{"app", []string{"allowance", "audit", "barrier", "box", "cachemodel", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
+	{"app", []string{"allowance", "audit", "barrier", "box", "cachemodel", "errand", "hold", "keepalive", "layer", "lru", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
 	{"lingua", nil, true},
 	{"compressor", []string{"internal/subcommand", "layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"handler/routes", nil, false},

@@ -76,7 +76,7 @@ func ProvidersOnly(v *wire.View) Unheld {
 	if m := v.Management(); m.Compacts {
 		return "context_management"
 	}
-	if v.Format == wire.Anthropic && bytes.Contains(v.Raw, []byte(`"safeguards"`)) {
+	if v.Traits().Safeguards && bytes.Contains(v.Raw, []byte(`"safeguards"`)) {
 		if o, err := wire.ReadObject(v.Raw, v); err == nil && !rawjson.Value(o.Value("safeguards")).Absent() {
 			return "safeguards"
 		}

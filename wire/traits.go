@@ -28,6 +28,9 @@ type Traits struct {
 	// BindsThinking: the provider may check thinking against what stood before it
 	// (Messages API, "block_binding").
 	BindsThinking bool
+	// Safeguards: a request may ask the provider for a safety check, which its client runs
+	// itself where that is refused (Messages API, "safeguards").
+	Safeguards bool
 	// Attribution: an [AttributionLine] is no part of the prompt.
 	Attribution bool
 	// Threads: the provider keeps a conversation if it is asked to, so that the next

@@ -29,7 +29,8 @@ import (
 var turns = map[string]wire.Turn{
 	"anthropic_text.sse": {
 		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hello, “world”\n\t😀 done \\ \"quoted\"", StopReason: "end_turn", Done: true,
-		Usage: wire.Usage{Uncached: 12, Write5m: 340, Read: 5600, Output: 21, Reported: true},
+		Usage:   wire.Usage{Uncached: 12, Write5m: 340, Read: 5600, Output: 21, Reported: true},
+		Service: wire.Standard,
 	},
 	"anthropic_tools.sse": {
 		ID: "msg_01", Model: "claude-opus-5-5", Text: "Let me look.", StopReason: "tool_use", Done: true,
@@ -92,6 +93,7 @@ var turns = map[string]wire.Turn{
 		ID: "msg_04", Model: "claude-opus-5-5", StopReason: "compaction", Done: true,
 		Usage: wire.Usage{Uncached: 20000, Read: 160000, Output: 3500, Reported: true},
 		Final: wire.Usage{Reported: true}, Compacted: true,
+		Iterations: []wire.Usage{{Uncached: 20000, Read: 160000, Output: 3500}},
 	},
 	"anthropic_cleared.sse": {
 		ID: "msg_01", Model: "claude-sonnet-4-6", Text: "Hi", StopReason: "end_turn", Done: true,
@@ -188,7 +190,8 @@ var turns = map[string]wire.Turn{
 			{ID: "call_a", Name: "read", Arguments: `{"path": "/tmp/\u00fc"}`},
 			{ID: "call_b", Name: "now", Arguments: `{}`},
 		},
-		Usage: wire.Usage{Uncached: 80, Read: 1920, Output: 15, Reported: true},
+		Usage:   wire.Usage{Uncached: 80, Read: 1920, Output: 15, Reported: true},
+		Service: wire.Standard,
 	},
 	"openai_completion_odd.json": {
 		ID: "c", Model: "m", Text: "ab", StopReason: "stop", Done: true,
@@ -282,7 +285,8 @@ var turns = map[string]wire.Turn{
 	"responses_error_body.json":    {ErrorType: "invalid_request_error", ErrorMessage: "No tool output found for function call call_a.", Done: true},
 	"interactions_text.sse": {
 		ID: "v1_a", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.", Text: "Hello, “world” \\ \"quoted\"", StopReason: "completed", Done: true,
-		Usage: wire.Usage{Uncached: 200, Read: 800, Output: 60, Reported: true},
+		Usage:   wire.Usage{Uncached: 200, Read: 800, Output: 60, Reported: true},
+		Service: wire.Standard,
 	},
 	"interactions_calls.sse": {
 		ID: "v1_b", Model: "gemini-3.8-flash", StopReason: "requires_action", Done: true,

@@ -15,7 +15,6 @@
 package handler
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -156,7 +155,7 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	if t.rejects(err) {
 		return c.again(w, original, next)
 	}
-	return c.finish(r.Context(), t, err)
+	return c.finish(t, err)
 }
 
 // recycle gives the memory of the bodies, and of what was understood of them, back
@@ -257,7 +256,7 @@ func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next
 
 // finish ends a pass that was not cut. The session learns of the answer before
 // the client has the last of it, so that the next request finds it known.
-func (c *requestState) finish(ctx context.Context, t *tap, err error) error {
+func (c *requestState) finish(t *tap, err error) error {
 	t.flushes.Settle()
 	if err == nil {
 		t.end()
@@ -267,7 +266,7 @@ func (c *requestState) finish(ctx context.Context, t *tap, err error) error {
 		t.Join()
 		if err != nil {
 			c.stamp(t.ResponseWriter.Header(), t)
-			return layer.FailUnreached(ctx, t.ResponseWriter, c.view.Format, c.site.up.Log, err)
+			return layer.FailUnreached(t.ResponseWriter, t.request, c.view.Format, err)
 		}
 		return nil
 	}

@@ -106,7 +106,7 @@ func (c *requestState) again(w http.ResponseWriter, original *http.Request, next
 	t.request = layer.Isolate(original, t)
 	err := c.forward(t, t.request, next)
 	c.weigh(t.told())
-	return c.finish(original.Context(), t, err)
+	return c.finish(t, err)
 }
 
 // weigh notes, once, by which status the upstream has answered the request without its

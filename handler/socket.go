@@ -19,6 +19,8 @@ import (
 	"errors"
 	"net/http"
 
+	"go.uber.org/zap"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
@@ -93,8 +95,14 @@ func (o *site) serveMessage(w http.ResponseWriter, r *http.Request, next caddyht
 			err = websocket.ErrCut
 		}
 	}()
-	err = o.serve(w, r, next)
+	rec := caddyhttp.NewResponseRecorder(w, nil, nil)
+	err = o.serve(rec, r, next)
 	if e, ok := errors.AsType[caddyhttp.HandlerError](err); ok && r.Context().Err() == nil {
+		if rec.Status() == e.StatusCode {
+			// The client has the error already. No server stands around to log it.
+			o.up.Log.Error("no answer from upstream", zap.Int("status", e.StatusCode), zap.Error(e.Err))
+			return nil
+		}
 		message := layer.Unreached[e.StatusCode]
 		if message == "" {
 			message = http.StatusText(e.StatusCode)

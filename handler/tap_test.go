@@ -345,7 +345,7 @@ func TestPanicInSettle(t *testing.T) {
 	tp := newTap(w, c, false)
 	tp.WriteHeader(http.StatusOK)
 	_, _ = tp.Write([]byte("answer"))
-	if err := c.finish(t.Context(), tp, nil); err != nil || w.Body.String() != "answer" {
+	if err := c.finish(tp, nil); err != nil || w.Body.String() != "answer" {
 		t.Errorf("body is %q, %v", w.Body, err)
 	}
 }

@@ -15,7 +15,6 @@
 package layer
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -65,20 +64,53 @@ func Relay(w http.ResponseWriter, format wire.Format, f *translate.Failure) erro
 }
 
 // FailUnreached answers, as the client's own API would, that there was no answer: Caddy
-// itself says so by a status without a body, which clients show as it is. Where the
-// server has error routes, they are to answer, and the error goes on to them. w has
-// not been written to.
-func FailUnreached(ctx context.Context, w http.ResponseWriter, format wire.Format, l *zap.Logger, err error) error {
+// itself says so by a status without a body, which clients show as it is. Error routes of
+// the site that take the request answer in its place. The error is returned in any case,
+// so that Caddy logs and counts it as without this module. w has not been written to.
+func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, err error) error {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
-	if !ok || Unreached[e.StatusCode] == "" || ctx.Err() != nil {
+	if !ok || Unreached[e.StatusCode] == "" || r.Context().Err() != nil {
 		return err
 	}
-	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok || srv == nil || srv.Errors != nil && len(srv.Errors.Routes) > 0 {
+	srv, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || srv == nil || routesError(srv, r, err) {
 		return err
 	}
-	l.Error("no answer from upstream", zap.Int("status", e.StatusCode), zap.Error(e.Err))
-	return Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: Unreached[e.StatusCode]})
+	// What Caddy writes behind this for want of an error route is a second header, which
+	// net/http drops.
+	if failed := Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: Unreached[e.StatusCode]}); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// routesError reports whether an error route of the server takes a request that has ended
+// in an error. The routes of all sites of a server stand in one list.
+func routesError(srv *caddyhttp.Server, r *http.Request, err error) bool {
+	if srv.Errors == nil {
+		return false
+	}
+	r = srv.Errors.WithError(r, err)
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		// The server restores these before it looks for a route.
+		r.Method, r.RequestURI, r.URL = original.Method, original.RequestURI, original.URL
+	}
+	return takes(srv.Errors.Routes, r)
+}
+
+// takes reports whether a request meets any handler in some routes.
+func takes(routes caddyhttp.RouteList, r *http.Request) bool {
+	for i := range routes {
+		if match, err := routes[i].MatcherSets.AnyMatchWithError(r); err != nil || !match {
+			continue
+		}
+		for _, h := range routes[i].Handlers {
+			if sub, ok := h.(*caddyhttp.Subroute); !ok || takes(sub.Routes, r) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // LogCut logs why an answer is cut short. It says no more than Caddy's own log does.

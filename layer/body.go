@@ -72,7 +72,10 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte
 	if err == nil || errors.Is(err, ErrNoRoom) {
 		return buf, err
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, ErrTooLarge) {
+	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge(e.Limit) // a request_body in front may have a lower one
+	}
+	if errors.Is(err, ErrTooLarge) {
 		return nil, tooLarge(limit)
 	}
 	return nil, caddyhttp.Error(http.StatusBadRequest, fmt.Errorf("reading request body: %w", err))

@@ -25,6 +25,7 @@ import (
 	"testing/iotest"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/requestbody"
 )
 
 func TestReadBody(t *testing.T) {
@@ -63,6 +64,29 @@ func TestReadBodyFails(t *testing.T) {
 		_, err := Read(httptest.NewRecorder(), r, 10, nil)
 		if e, ok := errors.AsType[caddyhttp.HandlerError](err); !ok || e.StatusCode != test.status {
 			t.Errorf("%s: got %v, want status %d", test.name, err, test.status)
+		}
+	}
+}
+
+// TestReadNamesTheBound: a body that has come in pieces is too large for the lower one of
+// the bounds of this handler and of a request_body in front, and the error names that one.
+func TestReadNamesTheBound(t *testing.T) {
+	for _, c := range []struct {
+		front int64 // max_size of request_body, 0 for none
+		want  string
+	}{{0, "more than 10 bytes"}, {5, "more than 5 bytes"}, {20, "more than 10 bytes"}} {
+		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(strings.NewReader("0123456789abcdefghijklmnopqrstuvwxyz")))
+		r.ContentLength = -1
+		var err error
+		next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			_, err = Read(w, r, 10, nil)
+			return nil
+		})
+		if e := (requestbody.RequestBody{MaxSize: c.front}).ServeHTTP(httptest.NewRecorder(), r, next); e != nil {
+			t.Fatal(e)
+		}
+		if e, ok := errors.AsType[caddyhttp.HandlerError](err); !ok || e.StatusCode != http.StatusRequestEntityTooLarge || !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("with %d in front: got %v, want %s", c.front, err, c.want)
 		}
 	}
 }

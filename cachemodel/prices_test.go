@@ -143,7 +143,7 @@ func TestUnknownModels(t *testing.T) {
 		{BuiltIn(), "", "claude-opus-6", 15, 75, "claude-opus-4-1"},
 		{BuiltIn(), "anthropic", "cluade-opus-5", 15, 75, "claude-opus-4-1"},
 		{BuiltIn(), "anthropic", "", 15, 75, "claude-opus-4-1"},
-		{BuiltIn(), "bedrock", "us.anthropic.claude-opus-6-v1:0", 15, 75, "claude-opus-4-1"},
+		{BuiltIn(), "bedrock", "us.anthropic.claude-opus-6-v1:0", 16.5, 82.5, "claude-opus-4-1"},
 		{BuiltIn(), "", "openai/gpt-6.2-sol", 10, 50, "gpt-6-astra"},
 		{BuiltIn(), "azure", "our-deployment", 10, 50, "gpt-6-astra"},
 		{BuiltIn(), "vertex", "gemini-5-neon", 2, 12, "gemini-3.1-pro"},

@@ -340,7 +340,7 @@ func TestPanicBefore(t *testing.T) {
 // TestPanicInSettle leaves the answer whole.
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, settings.Options{})
-	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
+	c := &requestState{site: h.site, view: new(wire.View), session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, c, false)
 	tp.WriteHeader(http.StatusOK)

@@ -41,6 +41,11 @@ func TestStreamPassesAsSent(t *testing.T) {
 			seen := make(chan struct{})
 			pieces := make([]string, 0, 2*len(events))
 			for _, e := range events {
+				if name == "edited" {
+					// Calls are looked through for stubs and notes of ours, event by event.
+					pieces = append(pieces, e)
+					continue
+				}
 				pieces = append(pieces, e[:len(e)/2], e[len(e)/2:])
 			}
 			u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {

@@ -166,6 +166,7 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		return nil
 	}
 	rules, u := idle.Rules.Served(v.ex.Service(a.Turn)), a.Turn.Usage
+	maxTokens := a.View.Reply.MaxTokens // the view, and the request's key with it, must not outlive the answer
 	write := rules.Write
 	if idle.Lifetime == rules.LongTTL {
 		write = rules.Write1h
@@ -187,7 +188,7 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		Write:    write, Read: rules.Read, Dollars: rules.At(int(idle.Prompt)).Input / 1e6,
 		Stake: o.stake(&idle),
 		Payload: &conversation{Target: a.Target(body), session: v.session, lineage: idle.Lineage, price: func(u wire.Usage) (bounded wire.Usage, cost, dollars float64) {
-			u, _ = rules.Bound(u, a.View.Reply.MaxTokens)
+			u, _ = rules.Bound(u, maxTokens)
 			return u, rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
 		}},
 	}

@@ -112,7 +112,7 @@ func (l *lateStore) ready(ctx context.Context, strict bool) error {
 // mend sets a file aside that an error says is damaged, and reports whether a new one
 // can be made. l is locked.
 func (l *lateStore) mend(err error) bool {
-	d, ok := errors.AsType[*audit.Damaged](err)
+	d, ok := errors.AsType[*audit.DamagedError](err)
 	if !ok || time.Since(l.mended) < mendAgain {
 		return false
 	}
@@ -132,7 +132,7 @@ func (l *lateStore) mend(err error) bool {
 
 // check looks for damage in what a store has failed with.
 func (l *lateStore) check(s audit.Store, err error) error {
-	if _, ok := errors.AsType[*audit.Damaged](err); ok && !l.strict.Load() {
+	if _, ok := errors.AsType[*audit.DamagedError](err); ok && !l.strict.Load() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.store == s {

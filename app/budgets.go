@@ -120,7 +120,7 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Ledger, error) {
 		}
 		return nil
 	})
-	if _, damaged := errors.AsType[*audit.Damaged](err); damaged && !a.refuses() {
+	if _, damaged := errors.AsType[*audit.DamagedError](err); damaged && !a.refuses() {
 		return before, nil // what can be read of it counts
 	}
 	if err != nil {

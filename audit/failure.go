@@ -56,7 +56,7 @@ var (
 
 // ReasonOf returns the reason for an error of a store.
 func ReasonOf(err error) string {
-	if _, ok := errors.AsType[*Damaged](err); ok {
+	if _, ok := errors.AsType[*DamagedError](err); ok {
 		return ReasonDamaged
 	}
 	switch code(err) {
@@ -102,23 +102,23 @@ func code(err error) int {
 	return 0
 }
 
-// Damaged is the error of a SQLite file that is damaged.
-type Damaged struct {
+// DamagedError is the error of a SQLite file that is damaged.
+type DamagedError struct {
 	path string
 	file os.FileInfo // the file as it was opened
 	err  error
 }
 
 // Error implements error.
-func (d *Damaged) Error() string { return fmt.Sprintf("audit: %s is damaged: %v", d.path, d.err) }
+func (d *DamagedError) Error() string { return fmt.Sprintf("audit: %s is damaged: %v", d.path, d.err) }
 
 // Unwrap returns the error of SQLite.
-func (d *Damaged) Unwrap() error { return d.err }
+func (d *DamagedError) Unwrap() error { return d.err }
 
 // SetAside renames the damaged file, so that a new one can be made, and returns its
 // new name. It returns "" where another process has set the file aside. The store
 // must be closed before.
-func (d *Damaged) SetAside() (string, error) {
+func (d *DamagedError) SetAside() (string, error) {
 	now, err := os.Stat(d.path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, d.file) {
 		return "", nil

@@ -43,7 +43,7 @@ type SQLite struct {
 
 // OpenSQLite opens a file for reading and writing, and makes it and the folders
 // above it if need be, for nobody but the user to read. It changes nothing in a file
-// that is damaged ([Damaged]), of another program ([ErrForeign]) or newer ([ErrNewer]).
+// that is damaged ([DamagedError]), of another program ([ErrForeign]) or newer ([ErrNewer]).
 func OpenSQLite(path string) (*SQLite, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
@@ -108,7 +108,7 @@ func CheckSQLite(path string) error {
 // failed makes an error of SQLite one of the store.
 func (s *SQLite) failed(err error) error {
 	if c := code(err); c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB {
-		return &Damaged{s.path, s.file, err}
+		return &DamagedError{s.path, s.file, err}
 	}
 	return fmt.Errorf("audit: %w", err)
 }

@@ -300,7 +300,7 @@ func TestSetAside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &Damaged{path, info, nil}
+		d := &DamagedError{path, info, nil}
 		aside, err := d.SetAside()
 		if err != nil {
 			t.Fatal(err)

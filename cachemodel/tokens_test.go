@@ -128,3 +128,18 @@ func TestCharsOfBrokenEscapes(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensOfPrograms: a result that a program reads takes no tokens of the prompt, as the
+// model never sees it.
+func TestTokensOfPrograms(t *testing.T) {
+	for caller, want := range map[string]bool{`,"caller":{"type":"code_execution_20250825","tool_id":"s"}`: true, `,"caller":{"type":"direct"}`: false, "": false} {
+		v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"q","input":{}`+caller+`}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"a result of some length"}]}]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := Tokens(v, &v.Blocks[len(v.Blocks)-1]); (n == 1) != want {
+			t.Errorf("%s: got %d tokens, want 1: %t", caller, n, want)
+		}
+	}
+}

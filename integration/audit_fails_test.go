@@ -65,6 +65,7 @@ func (p *proxy) record() gjson.Result {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	defer res.Body.Close()
 	return gjson.Get(read(p.t, response{res}), `checks.#(name=="Record")`)
 }
 

@@ -111,8 +111,12 @@ func TestBudgetAndJunkCredentials(t *testing.T) {
 			read(t, res)
 		}
 		for _, junk := range [][]string{
-			{"/v1/messages?key=1"}, {"/v1/messages?key=%zz"}, {"/v1/messages?a;b"},
-			{"/v1/messages", "Api-Key", "junk"}, {"/v1/messages", "X-Goog-Api-Key", "junk"}, {"/v1/messages", "Authorization", "Bearer junk"},
+			{"/v1/messages?key=1"},
+			{"/v1/messages?key=%zz"},
+			{"/v1/messages?a;b"},
+			{"/v1/messages", "Api-Key", "junk"},
+			{"/v1/messages", "X-Goog-Api-Key", "junk"},
+			{"/v1/messages", "Authorization", "Bearer junk"},
 		} {
 			res := p.post(junk[0], conversation(1, false), append([]string{"X-Api-Key", key}, junk[1:]...)...)
 			if body := read(t, res); res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "billing_error") {

@@ -357,10 +357,14 @@ func TestResendOfTranslation(t *testing.T) {
 		name, site, path, body, added string
 		answer                        func(http.ResponseWriter, *http.Request, int)
 	}{
-		{"marker", "upstream anthropic", "/v1/chat/completions",
-			`{"model":"claude-sonnet-5","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"messages":[{"role":"user","content":"Hi"}]}`, "cache_control", answerMessage},
-		{"cache key", "upstream openai", "/v1/messages",
-			`{"model":"gpt-6.1","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`, "prompt_cache_key", answerResponse},
+		{
+			"marker", "upstream anthropic", "/v1/chat/completions",
+			`{"model":"claude-sonnet-5","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"messages":[{"role":"user","content":"Hi"}]}`, "cache_control", answerMessage,
+		},
+		{
+			"cache key", "upstream openai", "/v1/messages",
+			`{"model":"gpt-6.1","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`, "prompt_cache_key", answerResponse,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {

@@ -21,15 +21,15 @@ import "strings"
 type EditKinds uint8
 
 const (
-	// EditTools: the request offers tools that the client has not put into it.
+	// EditTools says that the request offers tools that the client has not put into it.
 	EditTools EditKinds = 1 << iota
-	// EditMarkers: the request says more about caching than the client's.
+	// EditMarkers says that the request says more about caching than the client's.
 	EditMarkers
-	// EditText: blocks are shorter than the client's, or gone.
+	// EditText says that blocks are shorter than the client's, or gone.
 	EditText
-	// EditOverlay: the prompt begins as an earlier one at a local server.
+	// EditOverlay says that the prompt begins as an earlier one at a local server.
 	EditOverlay
-	// EditUsage: the request asks for the usage of a stream.
+	// EditUsage says that the request asks for the usage of a stream.
 	EditUsage
 
 	// AllEdits are all kinds.

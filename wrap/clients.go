@@ -106,7 +106,7 @@ func claudeFlag(l *launch) (at int, settings string) {
 // settings, which go before the environment.
 func claudeEnv(l *launch, name string) (value string, inSettings bool) {
 	_, flag := claudeFlag(l)
-	sources := []string{flag}
+	sources := append(make([]string, 0, 4), flag)
 	for _, path := range []string{
 		filepath.Join(l.dir, ".claude", "settings.local.json"), filepath.Join(l.dir, ".claude", "settings.json"),
 		filepath.Join(cmp.Or(l.getenv("CLAUDE_CONFIG_DIR"), filepath.Join(l.home, ".claude")), "settings.json"),
@@ -250,7 +250,7 @@ func setCodex(l *launch, to target) {
 const opencodeContent = "OPENCODE_CONFIG_CONTENT"
 
 func opencodeBase(l *launch) string {
-	sources := []string{l.getenv(opencodeContent)}
+	sources := append(make([]string, 0, 4), l.getenv(opencodeContent))
 	for _, path := range []string{
 		filepath.Join(l.dir, "opencode.json"), l.getenv("OPENCODE_CONFIG"), filepath.Join(l.home, ".config", "opencode", "opencode.json"),
 	} {

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -69,8 +70,9 @@ func spentMessage(name string, v *allowance.Verdict) string {
 }
 
 // denySpent answers that a budget is spent, so that each client ends at once and shows why.
-func denySpent(w http.ResponseWriter, format wire.Format, name string, v *allowance.Verdict, now time.Time) error {
+func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v *allowance.Verdict, now time.Time) error {
 	resets := int(v.Ends.Sub(now)/time.Second) + 1
+	f := translate.Spent(spentMessage(name, v), resets)
 	h := w.Header()
 	h.Set("X-Should-Retry", "false") // the SDKs of Anthropic and OpenAI obey it
 	if format.Traits().Markers {     // the Messages API, whose clients know of caps
@@ -87,7 +89,11 @@ func denySpent(w http.ResponseWriter, format wire.Format, name string, v *allowa
 			h.Set("Anthropic-Ratelimit-Unified-"+name, value)
 		}
 	} // elsewhere no Retry-After: Codex would wait for it in silence
-	return layer.Fail(w, format, translate.Spent(spentMessage(name, v), resets))
+	if strings.Contains(agent, "ai-sdk/") { // to it every 429 is one to try again: opencode would wait for hours
+		f.Status = http.StatusPaymentRequired
+		h.Del("Retry-After")
+	}
+	return layer.Fail(w, format, f)
 }
 
 // afford sets aside what a request of a person may cost. It answers, and returns true,
@@ -107,7 +113,7 @@ func (o *site) afford(w http.ResponseWriter, r *http.Request, who tenant.Person,
 	o.records.count(outcomeBudget)
 	o.guard("putting a refusal on record", func() { o.records.spent(r, who, view) })
 	if !v.Held {
-		return nil, true, denySpent(w, view.Format, who.Name, &v, now)
+		return nil, true, denySpent(w, view.Format, r.UserAgent(), who.Name, &v, now)
 	}
 	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), heldFor)
 	w.Header().Set("Retry-After", strconv.Itoa(heldFor))

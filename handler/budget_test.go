@@ -15,7 +15,6 @@
 package handler
 
 import (
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -37,22 +36,26 @@ func TestDenySpent(t *testing.T) {
 	openAI := `{"error":{"message":"` + message + `","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`
 	for _, c := range []struct {
 		format          wire.Format
+		agent           string
+		status          int
 		body            string
 		after, rejected string
 	}{
-		{wire.Anthropic, `{"type":"error","error":{"type":"billing_error","message":"` + message + `"}}`, "21601", "rejected"},
-		{wire.OpenAIChat, openAI, "", ""},
-		{wire.OpenAIResponses, openAI, "", ""},
-		{wire.Gemini, `{"error":{"code":429,"message":"` + message + `","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure",` +
+		{wire.Anthropic, "claude-cli/2.1.330 (external, cli)", 429, `{"type":"error","error":{"type":"billing_error","message":"` + message + `"}}`, "21601", "rejected"},
+		{wire.Anthropic, "opencode/1.18.33 ai-sdk/provider-utils/4.0.1", 402, `{"type":"error","error":{"type":"billing_error","message":"` + message + `"}}`, "", "rejected"},
+		{wire.OpenAIChat, "", 429, openAI, "", ""},
+		{wire.OpenAIChat, "opencode/1.18.33 ai-sdk/provider-utils/4.0.1", 402, openAI, "", ""},
+		{wire.OpenAIResponses, "OpenAI/Python 2.1", 429, openAI, "", ""},
+		{wire.Gemini, "", 429, `{"error":{"code":429,"message":"` + message + `","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure",` +
 			`"violations":[{"quotaId":"LlmCacheBudget","description":"` + message + `"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"21601s"}]}}`, "", ""},
 	} {
 		w := httptest.NewRecorder()
-		if err := denySpent(w, c.format, "anna", v, now); err != nil {
+		if err := denySpent(w, c.format, c.agent, "anna", v, now); err != nil {
 			t.Fatal(err)
 		}
 		h := w.Header()
-		if w.Code != http.StatusTooManyRequests || w.Body.String() != c.body {
-			t.Errorf("%s: got %d %s\nwant 429 %s", c.format, w.Code, w.Body, c.body)
+		if w.Code != c.status || w.Body.String() != c.body {
+			t.Errorf("%s for %q: got %d %s\nwant %d %s", c.format, c.agent, w.Code, w.Body, c.status, c.body)
 		}
 		if h.Get("X-Should-Retry") != "false" || h.Get("Retry-After") != c.after || h.Get("Anthropic-Ratelimit-Unified-Status") != c.rejected {
 			t.Errorf("%s: got the headers %v, want Retry-After %q and the status %q", c.format, h, c.after, c.rejected)

@@ -105,7 +105,7 @@ func TestReasoningOfAnswers(t *testing.T) {
 	events := newUpstream(t, stream(chatEvents...))
 	p.reload(behind(events, "mlx_lm"))
 	want := strings.Replace(strings.Join(chatEvents, "\n\n")+"\n\n", `"reasoning"`, `"reasoning_content"`, 1)
-	if got := read(t, p.post("/v1/chat/completions", strings.Replace(body, `{"model"`, `{"stream":true,"model"`, 1))); got != want {
+	if got := read(t, p.post("/v1/chat/completions", strings.Replace(body, `{"model"`, `{"stream":true,"stream_options":{"include_usage":true},"model"`, 1))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -212,7 +212,7 @@ func TestOverlayRefused(t *testing.T) {
 	if u.last().body != body {
 		t.Errorf("again: %s", u.last().body)
 	}
-	// An error that has nothing to do with it passes, all of it.
+	// The request without the overlay is refused, too: that refusal passes, all of it.
 	for _, says := range []string{`{"error":{"message":"out of memory"}}`, `{"error":{"message":"out of memory","at":"` + strings.Repeat("0", 100_000) + `"}}`} {
 		u2 := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 			w.Header().Set("Content-Type", "application/json")
@@ -221,7 +221,7 @@ func TestOverlayRefused(t *testing.T) {
 			_, _ = io.WriteString(w, says)
 		})
 		p.reload(behind(u2, "llama_cpp"))
-		if res := p.post("/v1/chat/completions", strings.Replace(body, `"x"`, `"y"`, 1)); res.StatusCode != http.StatusBadRequest || read(t, res) != says || len(u2.requests()) != 1 {
+		if res := p.post("/v1/chat/completions", strings.Replace(body, `"x"`, `"y"`, 1)); res.StatusCode != http.StatusBadRequest || read(t, res) != says || len(u2.requests()) != 2 {
 			t.Errorf("status %d, %d requests", res.StatusCode, len(u2.requests()))
 		}
 	}

@@ -132,7 +132,11 @@ var chatTongue = tongue{
 			}
 			return fmt.Sprintf(`{"role":"user","content":%s}`, js(textOf(m.pieces, "text")))
 		})
-		return fmt.Sprintf(`{"model":"gpt-6.1","stream":%t,"messages":[%s],"tools":[{"type":"function","function":{"name":"Read","description":%q,"parameters":{}}},{"type":"function","function":{"name":"Write","parameters":{}}}]}`, stream, messages, longTool)
+		options := ""
+		if stream {
+			options = `"stream_options":{"include_usage":true},`
+		}
+		return fmt.Sprintf(`{"model":"gpt-6.1","stream":%t,%s"messages":[%s],"tools":[{"type":"function","function":{"name":"Read","description":%q,"parameters":{}}},{"type":"function","function":{"name":"Write","parameters":{}}}]}`, stream, options, messages, longTool)
 	},
 	func(w http.ResponseWriter, pieces []piece, stream bool, n int) {
 		finish, calls := "stop", chatCalls(pieces, true)

@@ -391,7 +391,7 @@ func TestBufferToolCalls(t *testing.T) {
 		path, body string
 		format     wire.Format
 	}{
-		{"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`, wire.OpenAIChat},
+		{"/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`, wire.OpenAIChat},
 		{"/v1/messages", conversation(0, true), wire.Anthropic},
 	} {
 		p := start(t, "llm_cache {\n upstream mlx_lm\n buffer_tool_calls on\n}\nreverse_proxy "+u.Listener.Addr().String())

@@ -93,6 +93,10 @@ func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v 
 		f.Status = http.StatusPaymentRequired
 		h.Del("Retry-After")
 	}
+	if strings.HasPrefix(agent, "codex") { // it shows no text but this header's, and only for this type
+		f.Type = "usage_limit_reached"
+		h.Set("X-Codex-Promo-Message", f.Message)
+	}
 	return layer.Fail(w, format, f)
 }
 

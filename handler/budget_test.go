@@ -46,6 +46,7 @@ func TestDenySpent(t *testing.T) {
 		{wire.OpenAIChat, "", 429, openAI, "", ""},
 		{wire.OpenAIChat, "opencode/1.18.33 ai-sdk/provider-utils/4.0.1", 402, openAI, "", ""},
 		{wire.OpenAIResponses, "OpenAI/Python 2.1", 429, openAI, "", ""},
+		{wire.OpenAIResponses, "codex_exec/0.169.0 (Debian 12.0.0; x86_64)", 429, strings.Replace(openAI, `"type":"insufficient_quota"`, `"type":"usage_limit_reached"`, 1), "", ""},
 		{wire.Gemini, "", 429, `{"error":{"code":429,"message":"` + message + `","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure",` +
 			`"violations":[{"quotaId":"LlmCacheBudget","description":"` + message + `"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"21601s"}]}}`, "", ""},
 	} {

@@ -15,6 +15,7 @@
 package translate
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"regexp"
@@ -232,7 +233,7 @@ func (f *Failure) In(to wire.Format) Words {
 	switch f.fault {
 	case FaultBilling:
 		if f.Resets > 0 { // a cap is 429 in every API; Anthropic's 402 is an account without credit
-			w.Status = f.Status
+			w.Status, w.Type = f.Status, cmp.Or(f.Type, w.Type)
 		}
 	case FaultOverloaded, FaultContext, FaultRate:
 	default:

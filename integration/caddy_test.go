@@ -21,6 +21,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -211,16 +212,26 @@ func (p *proxy) sessions() []report {
 // metric returns the value of a metric line, 0 if there is none.
 func (p *proxy) metric(line string) (value float64) {
 	p.t.Helper()
+	return p.sum(func(name string) bool { return name == line })
+}
+
+// sum adds the values of all metrics with a name, labels and all.
+func (p *proxy) sum(counts func(name string) bool) (sum float64) {
+	p.t.Helper()
 	var text string
 	p.adminDo(http.MethodGet, "/metrics", &text)
 	for l := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(l, line+" "); ok {
-			if _, err := fmt.Sscan(rest, &value); err != nil {
-				p.t.Fatal(err)
-			}
+		at := strings.LastIndexByte(l, ' ')
+		if strings.HasPrefix(l, "#") || at < 0 || !counts(l[:at]) {
+			continue
 		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(l[at:]), 64)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		sum += value
 	}
-	return value
+	return sum
 }
 
 // received is a request as an upstream got it.

@@ -180,7 +180,7 @@ func explainNative(site faultSite, f wire.Format, stream bool, bare, got outcome
 			return rule, ""
 		}
 	}
-	if got.status == bare.status && got.cut == bare.cut && (stream || mediaOf(got) == "text/event-stream") && (site.whole || site.expands) {
+	if got.status == bare.status && got.cut == bare.cut && (stream || mediaOf(got) == "text/event-stream") && (site.whole || site.reads) {
 		b, g := turnIn(f, true, bare.body, bare.cut), turnIn(f, true, got.body, got.cut)
 		if b.Done != g.Done || b.Failed() != g.Failed() || b.Text != g.Text || b.Done && spoken(b) != spoken(g) {
 			return "", why

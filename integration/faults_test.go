@@ -46,7 +46,7 @@ type faultSite struct {
 	config  string // PROXY stands for the address and the options of a reverse_proxy
 	to      wire.Format
 	whole   bool // calls are sent whole
-	expands bool // the model is offered what was folded
+	reads   bool // answers are read for calls that hold what only we put into a prompt
 	box     bool
 	earlier bool // there has been a request before
 	aside   bool // requests come without tools
@@ -62,9 +62,9 @@ const eagerly = `policy eager
 
 var faultSites = []faultSite{
 	{name: "bare", config: "reverse_proxy PROXY"},
-	{name: "native", config: "llm_cache\nreverse_proxy PROXY", expands: true},
-	{name: "edited", config: "llm_cache {\n" + eagerly + "expand off\n}\nreverse_proxy PROXY"},
-	{name: "expand", config: "llm_cache {\n" + eagerly + "compact_tool_results off\nbreakpoints off\nprune {\n after 1\n}\n}\nreverse_proxy PROXY", expands: true, earlier: true},
+	{name: "native", config: "llm_cache\nreverse_proxy PROXY", reads: true},
+	{name: "edited", config: "llm_cache {\n" + eagerly + "expand off\n}\nreverse_proxy PROXY", reads: true},
+	{name: "expand", config: "llm_cache {\n" + eagerly + "compact_tool_results off\nbreakpoints off\nprune {\n after 1\n}\n}\nreverse_proxy PROXY", reads: true, earlier: true},
 	{name: "calls whole", config: "llm_cache {\n buffer_tool_calls on\n}\nreverse_proxy PROXY", whole: true},
 	{name: "side requests", config: "route {\nllm_cache {\n side_requests PROXY\n}\nerror 500\n}", aside: true},
 	{name: "box", config: "llm_cache {\n upstream mlx_lm\n}\nreverse_proxy PROXY", to: wire.OpenAIChat, box: true},

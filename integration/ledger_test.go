@@ -172,14 +172,17 @@ func of(s *summary.Sum) figures {
 	return figures{float64(s.Turns), float64(b.Uncached), float64(b.Write5m), float64(b.Write1h), float64(b.Read), float64(b.Output), s.USD}
 }
 
-// metrics are the figures that Prometheus sees.
+// figures are what Prometheus sees, of all persons: one among many has no label of its own.
 func (p *proxy) figures() figures {
 	tokens := func(bucket string) float64 {
 		return p.metric(fmt.Sprintf(`caddy_llm_cache_tokens_total{bucket=%q}`, bucket))
 	}
+	of := func(family, label string) float64 {
+		return p.sum(func(name string) bool { return strings.HasPrefix(name, family+"{") && strings.Contains(name, label) })
+	}
 	return figures{
-		p.metric(`caddy_llm_cache_person_turns_total{person="ledger"}`), tokens("uncached"), tokens("write_5m"), tokens("write_1h"), tokens("read"), tokens("output"),
-		p.metric(`caddy_llm_cache_person_cost_usd_total{kind="actual",person="ledger"}`),
+		of("caddy_llm_cache_person_turns_total", ""), tokens("uncached"), tokens("write_5m"), tokens("write_1h"), tokens("read"), tokens("output"),
+		of("caddy_llm_cache_person_cost_usd_total", `kind="actual"`),
 	}
 }
 

@@ -100,9 +100,9 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 }
 
 // spent puts a request on record that a spent budget has refused.
-func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View) {
+func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View, status int) {
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, true)
-	rec.Outcome, rec.Status = audit.Refused, http.StatusTooManyRequests
+	rec.Outcome, rec.Status = audit.Refused, status
 	app.Count(rec, r.Host)
 	if s := o.sink.Pinned(); s != nil {
 		defer s.Unpin()

@@ -69,6 +69,15 @@ func spentMessage(name string, v *allowance.Verdict) string {
 	return fmt.Sprintf("the budget of %s, %s, is spent (%s so far); it begins anew on %s", name, v.Budget, v.Budget.Amount(v.Spent), v.Ends.Format(resetFormat))
 }
 
+// spentStatus is the status of such an answer: to the AI SDK every 429 is one to try again,
+// and opencode would wait for hours.
+func spentStatus(agent string) int {
+	if strings.Contains(agent, "ai-sdk/") {
+		return http.StatusPaymentRequired
+	}
+	return http.StatusTooManyRequests
+}
+
 // denySpent answers that a budget is spent, so that each client ends at once and shows why.
 func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v *allowance.Verdict, now time.Time) error {
 	resets := int(v.Ends.Sub(now)/time.Second) + 1
@@ -89,8 +98,7 @@ func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v 
 			h.Set("Anthropic-Ratelimit-Unified-"+name, value)
 		}
 	} // elsewhere no Retry-After: Codex would wait for it in silence
-	if strings.Contains(agent, "ai-sdk/") { // to it every 429 is one to try again: opencode would wait for hours
-		f.Status = http.StatusPaymentRequired
+	if f.Status = spentStatus(agent); f.Status == http.StatusPaymentRequired {
 		h.Del("Retry-After")
 	}
 	if strings.HasPrefix(agent, "codex") { // it shows no text but this header's, and only for this type
@@ -115,11 +123,15 @@ func (o *site) afford(w http.ResponseWriter, r *http.Request, who tenant.Person,
 		return reserved, false, nil
 	}
 	o.records.count(outcomeBudget)
-	o.guard("putting a refusal on record", func() { o.records.spent(r, who, view) })
+	status := http.StatusTooManyRequests
+	if !v.Held {
+		status = spentStatus(r.UserAgent())
+	}
+	o.guard("putting a refusal on record", func() { o.records.spent(r, who, view, status) })
 	if !v.Held {
 		return nil, true, denySpent(w, view.Format, r.UserAgent(), who.Name, &v, now)
 	}
 	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), heldFor)
 	w.Header().Set("Retry-After", strconv.Itoa(heldFor))
-	return nil, true, layer.Fail(w, view.Format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message})
+	return nil, true, layer.Fail(w, view.Format, &translate.Failure{Status: status, Type: "rate_limit_error", Message: message})
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -62,6 +63,7 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 	defer s.Unpin()
 	rec := o.records.begin(time.Now(), o.whose(r), audit.ClientName(first(r.Header, "User-Agent")), &wire.View{Format: formatAt(r)}, false)
 	host := r.Host
+	layer.AskPlain(r.Header) // its usage cannot be read otherwise
 	t := &tailWriter{ResponseWriter: w}
 	err := next.ServeHTTP(t, r)
 	o.guard("putting a request on record", func() {

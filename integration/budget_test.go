@@ -15,6 +15,7 @@
 package integration_test
 
 import (
+	"compress/gzip"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -129,14 +130,21 @@ func TestBudgetAndJunkCredentials(t *testing.T) {
 // TestBudgetOfOtherEndpoints: a spent budget refuses what is paid for and not read here, and
 // such requests count by the usage that their answers tell.
 func TestBudgetOfOtherEndpoints(t *testing.T) {
-	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"object":"list","data":[`+strings.Repeat(`0.25, `, 4000)+`0],"model":"text-embedding-9","usage":{"prompt_tokens":1200,"total_tokens":1200}}`)
+		var to io.Writer = w
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			defer z.Close()
+			to = z
+		}
+		_, _ = io.WriteString(to, `{"object":"list","data":[`+strings.Repeat(`0.25, `, 4000)+`0],"model":"text-embedding-9","usage":{"prompt_tokens":1200,"total_tokens":1200}}`)
 	})
 	p := start(t, "respond 204")
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
 	p.budgeted(u, store, `[{"tokens":1000}]`)
-	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna"); res.StatusCode != http.StatusOK {
+	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna", "Accept-Encoding", "gzip, deflate"); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
 	} else if body := read(t, res); !strings.HasSuffix(body, `"total_tokens":1200}}`) {
 		t.Errorf("the answer was changed: %.80s", body)
@@ -147,10 +155,20 @@ func TestBudgetOfOtherEndpoints(t *testing.T) {
 			t.Errorf("%s: got %s, want %d", path, res.Status, want)
 		}
 	}
-	for _, r := range turns(t, storePath(store), 5) {
+	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna", "User-Agent", "opencode/1.18 ai-sdk/provider-utils/4.0"); res.StatusCode != http.StatusPaymentRequired {
+		t.Errorf("the AI SDK got %s, want 402", res.Status)
+	}
+	refused := map[int]int{}
+	for _, r := range turns(t, storePath(store), 6) {
+		if r.Outcome == audit.Refused {
+			refused[r.Status]++
+		}
 		if r.Outcome == audit.Completed && (r.User != "anna" || r.Model != "text-embedding-9" || r.Billed.Uncached != 1200) {
 			t.Errorf("on record: %+v", r)
 		}
+	}
+	if refused[429] != 4 || refused[402] != 1 {
+		t.Errorf("refusals on record by status: %v, want four of 429 and one of 402", refused)
 	}
 }
 

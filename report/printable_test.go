@@ -15,8 +15,10 @@
 package report
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // Names that clients have chosen neither steer a terminal nor push a table apart.
@@ -28,5 +30,24 @@ func TestPrintable(t *testing.T) {
 		if got := printable(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
+	}
+}
+
+// What a client has chosen steers no terminal that shows the JSON either, and stays what it was.
+func TestJSONIsPrintable(t *testing.T) {
+	const name = "a\x1b[31m\u007fb\u009b1mé\u0085"
+	s := &Summary{Groups: []*Sum{{Name: name}}}
+	var b strings.Builder
+	if err := s.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range b.String() {
+		if !unicode.IsPrint(r) && r != '\n' {
+			t.Errorf("%q stands in it", r)
+		}
+	}
+	var got Summary
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil || got.Groups[0].Name != name {
+		t.Errorf("got %q, %v, want %q", got.Groups, err, name)
 	}
 }

@@ -19,9 +19,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 )
@@ -181,9 +183,19 @@ func percent(v float64) string {
 	return fmt.Sprintf("%.1f %%", math.Round(1000*v)/10+0) // never -0.0
 }
 
-// WriteJSON writes the summary as JSON.
+// WriteJSON writes the summary as JSON. Control characters in it are escaped, as a terminal may
+// show it: encoding/json leaves DEL and U+0080 to U+009F as they are.
 func (s *Summary) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(s)
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = controls.ReplaceAllFunc(text, func(c []byte) []byte {
+		r, _ := utf8.DecodeRune(c)
+		return fmt.Appendf(nil, `\u%04x`, r)
+	})
+	_, err = w.Write(append(text, '\n'))
+	return err
 }
+
+var controls = regexp.MustCompile(`[\x{7f}-\x{9f}]`)

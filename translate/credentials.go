@@ -32,7 +32,7 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	if from == to {
 		return nil
 	}
-	token, oauth := credential(h, query)
+	token, oauth := credential(from, h, query)
 	for name := range h {
 		lower := strings.ToLower(name)
 		switch {
@@ -67,25 +67,33 @@ func KeyHeader(f wire.Format) string {
 	return ""
 }
 
-// credential finds the key that a request carries. OAuth tokens of Claude
-// accounts go as bearer tokens everywhere.
-func credential(h map[string][]string, query string) (token string, oauth bool) {
-	for _, name := range []string{"X-Api-Key", "X-Goog-Api-Key"} {
-		if v := h[name]; len(v) > 0 && v[0] != "" {
-			return v[0], false
+// credential finds the key that the client's API would read: another one beside it is none of
+// the client's. OAuth tokens of Claude accounts go as bearer tokens everywhere.
+func credential(from wire.Format, h map[string][]string, query string) (token string, oauth bool) {
+	own := KeyHeader(from)
+	for _, name := range []string{own, "Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
+		v := h[name]
+		switch {
+		case len(v) == 0:
+		case name != "Authorization":
+			token = v[0]
+		default:
+			if scheme, t, _ := strings.Cut(v[0], " "); strings.EqualFold(scheme, "bearer") {
+				token = strings.TrimSpace(t)
+				oauth = strings.HasPrefix(token, "sk-ant-oat")
+			}
+		}
+		if token != "" {
+			return token, oauth
+		}
+		if name == own && own == KeyHeader(wire.Gemini) { // the Gemini API takes it in the query as well
+			if values, _ := url.ParseQuery(query); values.Get("key") != "" {
+				return values.Get("key"), false
+			}
 		}
 	}
-	if v := h["Authorization"]; len(v) > 0 {
-		scheme, t, _ := strings.Cut(v[0], " ")
-		if strings.EqualFold(scheme, "bearer") {
-			t = strings.TrimSpace(t)
-			return t, strings.HasPrefix(t, "sk-ant-oat")
-		}
-	}
-	if values, err := url.ParseQuery(query); err == nil {
-		return values.Get("key"), false
-	}
-	return "", false
+	values, _ := url.ParseQuery(query) // as far as it can be parsed
+	return values.Get("key"), false
 }
 
 // foreign reports whether a header is that of another format.

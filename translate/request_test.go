@@ -428,6 +428,22 @@ func TestHeaders(t *testing.T) {
 		in:   map[string][]string{"Authorization": {"Bearer k"}},
 		want: map[string][]string{"X-Goog-Api-Key": {"k"}, "Content-Type": {"application/json"}},
 	}, {
+		name: "a junk key beside a chat client's own", from: wire.OpenAIChat, to: wire.Anthropic, query: "key=1",
+		in:   map[string][]string{"Authorization": {"Bearer k"}, "X-Api-Key": {"junk"}, "X-Goog-Api-Key": {"junk"}},
+		want: map[string][]string{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}, "Content-Type": {"application/json"}},
+	}, {
+		name: "junk beside a Messages client's own", from: wire.Anthropic, to: wire.Gemini, query: "key=1",
+		in:   map[string][]string{"Authorization": {"Bearer junk"}, "X-Api-Key": {"k"}, "X-Goog-Api-Key": {"junk"}},
+		want: map[string][]string{"X-Goog-Api-Key": {"k"}, "Content-Type": {"application/json"}},
+	}, {
+		name: "junk beside Gemini's key in the query", from: wire.Gemini, to: wire.Anthropic, query: "key=k&%zz",
+		in:   map[string][]string{"Authorization": {"Bearer sk-ant-oat-junk"}, "X-Api-Key": {"junk"}},
+		want: map[string][]string{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}, "Content-Type": {"application/json"}},
+	}, {
+		name: "an empty key of the API's own", from: wire.Anthropic, to: wire.OpenAIChat,
+		in:   map[string][]string{"X-Api-Key": {""}, "Authorization": {"Bearer k"}},
+		want: map[string][]string{"Authorization": {"Bearer k"}, "Content-Type": {"application/json"}},
+	}, {
 		name: "a password is no key", from: wire.Anthropic, to: wire.OpenAIChat,
 		in:   map[string][]string{"Authorization": {"Basic k"}},
 		want: map[string][]string{"Authorization": {"Basic k"}, "Content-Type": {"application/json"}},

@@ -18,39 +18,98 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// stream measures how long an event of a stream takes from the upstream's
-// write to the client's read, in one stream alone and in several at once.
+// folding folds all results but those behind the last two requests.
+const folding = `llm_cache {
+		policy eager
+		compact_tool_results off
+		zones {
+			frozen 0
+			hot 1
+			min_messages 0
+		}
+		prune {
+			after 1
+		}
+	}`
+
+// stream measures how long an event of a stream takes from the upstream's write to the
+// client's read, in one stream alone and in several at once: of a text, and of a call whose
+// arguments are looked through for stubs, as some stand in the prompt.
 func (b *bench) stream(ctx context.Context) error {
-	heading("Delay of one streamed event, in ms", "streams", "Caddy", "p50", "p99", "longest")
+	heading("Delay of one streamed event, in ms", "streams", "of", "Caddy", "p50", "p99", "longest")
 	tape, _ := b.newTape(&loads[0])
+	text := func(name string, turns int) (net.Buffers, int) { return tape.Body(name, turns, true) }
+	if err := b.clock(ctx, "text", headerClocked, text, b.targets); err != nil {
+		return err
+	}
+	t, err := startCaddy(ctx, b.binary, filepath.Join(b.dir, "folding"), "folds", folding, "", b.upstream.addr)
+	if err != nil {
+		return err
+	}
+	defer t.stop()
+	t.edits = true
+	if err := b.clock(ctx, "a call", headerClockedCall, reads, append(b.targets[:len(b.targets):len(b.targets)], t)); err != nil {
+		return err
+	}
+	if !bytes.Contains(b.upstream.arrived().body, []byte("[[llm_cache:folded")) {
+		return errors.New("stream: nothing was folded")
+	}
+	return nil
+}
+
+// reads is a conversation whose results have nothing to do with one another.
+func reads(name string, turns int) (net.Buffers, int) {
+	b := fmt.Appendf(nil, `{"model":"claude-opus-4-6","max_tokens":1000,"stream":true,"system":"You are an agent.","tools":[{"name":"Read","input_schema":{"type":"object"}},`+
+		`{"name":"Write","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":%q}`, name)
+	for i := range turns {
+		b = fmt.Appendf(b, `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i)
+		b = fmt.Appendf(b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`, i, strings.Repeat(fmt.Sprintf("row %d of that file\n", i), 100))
+	}
+	b = append(b, "]}"...)
+	return net.Buffers{b}, len(b)
+}
+
+// clockedTurns are those of a conversation in front of the stream that is measured.
+const clockedTurns = 6
+
+// clock measures streams of one kind, which answer such conversations.
+func (b *bench) clock(ctx context.Context, name, kind string, conversation func(name string, turns int) (net.Buffers, int), targets []*target) error {
 	for _, at := range []int{1, connections} {
-		delays := make([][]time.Duration, len(b.targets))
+		delays := make([][]time.Duration, len(targets))
 		for round := range b.rounds + 1 {
-			for j, t := range b.targets {
+			for j, t := range targets {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
 				d, err := streams(t, at, func(c *client, i int) ([]time.Duration, error) {
-					body, length := tape.Body(fmt.Sprintf("stream %d.%d.%d", at, round, i), 2, true)
-					return clocked(c, body, length)
+					name := fmt.Sprintf("%s %d.%d.%d", kind, at, round, i)
+					body, length := conversation(name, clockedTurns-1) // the first request is never folded
+					if _, err := clocked(c, kind, body, length); err != nil {
+						return nil, err
+					}
+					body, length = conversation(name, clockedTurns)
+					return clocked(c, kind, body, length)
 				})
 				if err != nil {
-					return fmt.Errorf("%d streams: %s: %w", at, t.name, err)
+					return fmt.Errorf("%s: %d streams: %s: %w", name, at, t.name, err)
 				}
 				if round > 0 { // the first warms up
 					delays[j] = append(delays[j], d...)
 				}
 			}
 		}
-		for j, t := range b.targets {
-			row(strconv.Itoa(at), t.name, ms(quantile(delays[j], 0.5)), ms(quantile(delays[j], 0.99)), ms(quantile(delays[j], 1)))
+		for j, t := range targets {
+			row(strconv.Itoa(at), name, t.name, ms(quantile(delays[j], 0.5)), ms(quantile(delays[j], 0.99)), ms(quantile(delays[j], 1)))
 		}
 	}
 	return nil
@@ -68,8 +127,8 @@ func streams(t *target, n int, read func(c *client, i int) ([]time.Duration, err
 
 // clocked asks for a stream whose events tell when they were sent and returns
 // how old each was when it came.
-func clocked(c *client, body net.Buffers, length int) ([]time.Duration, error) {
-	resp, err := c.send("/v1/messages", headerStream+": clocked\r\n", body, length)
+func clocked(c *client, kind string, body net.Buffers, length int) ([]time.Duration, error) {
+	resp, err := c.send("/v1/messages", headerStream+": "+kind+"\r\n"+headerProof+": 1\r\n", body, length)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +136,7 @@ func clocked(c *client, body net.Buffers, length int) ([]time.Duration, error) {
 	var delays []time.Duration
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
-		_, rest, found := bytes.Cut(lines.Bytes(), []byte(clockedMark))
+		_, rest, found := bytes.Cut(lines.Bytes(), []byte("sent at "))
 		if !found {
 			continue
 		}

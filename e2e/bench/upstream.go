@@ -110,8 +110,8 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch r.Header.Get(headerStream) {
-	case "clocked":
-		clockedStream(w)
+	case headerClocked, headerClockedCall:
+		clockedStream(w, r.Header.Get(headerStream) == headerClockedCall)
 		return
 	case "crowd":
 		crowdStream(w, r)
@@ -135,27 +135,41 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(t.Answer(turns, length, stream))
 }
 
-// Events of a clocked stream.
+// Clocked streams, by headerStream, and their events.
 const (
+	headerClocked     = "clocked"
+	headerClockedCall = "clocked-call"
+
 	clockedEvents = 200
 	clockedGap    = 4 * time.Millisecond
 	clockedMark   = `"text":"sent at `
 )
 
-// clockedStream sends events that tell when they were sent.
-func clockedStream(w http.ResponseWriter) {
+// clockedStream sends events that tell when they were sent, of a text or of a call.
+func clockedStream(w http.ResponseWriter, call bool) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	flush := http.NewResponseController(w).Flush
+	block, before, after, reason := `{"type":"text","text":""}`, `{"type":"text_delta",`+clockedMark, strings.Repeat("word ", 8), "end_turn"
+	if call {
+		block = `{"type":"tool_use","id":"toolu_1","name":"Write","input":{}}`
+		before, after, reason = `{"type":"input_json_delta","partial_json":"sent at `, `rows[i] = append(rows[i], cells[j]) // [see below] `, "tool_use"
+	}
 	fmt.Fprint(w, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n"+
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n")
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":"+block+"}\n\n")
+	if call {
+		fmt.Fprint(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"content\\\":\\\"\"}}\n\n")
+	}
 	for range clockedEvents {
 		time.Sleep(clockedGap)
-		fmt.Fprintf(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",%s%d %s\"}}\n\n", clockedMark, time.Now().UnixNano(), strings.Repeat("word ", 8))
+		fmt.Fprintf(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":%s%d %s\"}}\n\n", before, time.Now().UnixNano(), after)
 		if flush() != nil {
 			return
 		}
 	}
-	fmt.Fprint(w, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"+
-		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":200}}\n\n"+
-		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
+	if call {
+		fmt.Fprint(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"\\\"}\"}}\n\n")
+	}
+	fmt.Fprintf(w, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"+
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":%q,\"stop_sequence\":null},\"usage\":{\"output_tokens\":200}}\n\n"+
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", reason)
 }

@@ -172,6 +172,24 @@ func TestBudgetOfOtherEndpoints(t *testing.T) {
 	}
 }
 
+// TestBudgetOverAWebSocket: a spent budget ends a client on a socket as it ends one of POSTs.
+func TestBudgetOverAWebSocket(t *testing.T) {
+	u := provider(t)
+	p := start(t, "respond 204")
+	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
+	p.budgeted(u, store, `[{"person":"anna","tokens":20}]`)
+	s := p.socket(t, "Authorization", "Bearer sk-anna", "User-Agent", "codex_exec/0.169.0 (Debian 12.0.0; x86_64)")
+	s.ask(socketCreate("", `"One?"`))
+	asked := len(u.requests())
+	e := s.refused(socketCreate("", `"Two?"`), "insufficient_quota", http.StatusTooManyRequests)
+	if got := e.Get("error"); got.Get("type").Str != "usage_limit_reached" || !strings.Contains(got.Get("message").Str, "the budget of anna, 20 tokens a day, is spent") {
+		t.Errorf("got %s", e)
+	}
+	if len(u.requests()) != asked {
+		t.Error("the refused request reached the upstream")
+	}
+}
+
 // Another audit store gives nothing back of what was spent, and what is read of it counts
 // once, however often it comes into force.
 func TestBudgetsOverStores(t *testing.T) {

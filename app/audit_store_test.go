@@ -140,9 +140,11 @@ func TestStoreThatFails(t *testing.T) {
 			a.readRecord()
 			time.Sleep(time.Minute)
 			var written []string
+			test.store.mu.Lock()
 			for _, r := range test.store.written {
 				written = append(written, r.Model)
 			}
+			test.store.mu.Unlock()
 			if !slices.Equal(written, want) {
 				t.Errorf("%s: on record are %q, want %q", test.name, written, want)
 			}

@@ -288,8 +288,12 @@ func (d *Durable) Release(s *Session) {
 	d.Memory.Hold(s)
 	d.note(s)
 	d.letGo(s)
-	if d.shared != nil && s.Number() == 0 && s.claimed.Load() { // a stranger's request was refused
-		d.poke()
+	select {
+	case <-d.begun: // else the session came from another store
+		if d.shared != nil && s.Number() == 0 && s.claimed.Load() { // a stranger's request was refused
+			d.poke()
+		}
+	default:
 	}
 }
 

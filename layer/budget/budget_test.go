@@ -225,15 +225,10 @@ func TestOneOwnerLeavesRoom(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := New(80 * mib)
 			var greedy []*Share
-			failed := 0
 			for range 10 {
 				s := b.Open()
 				s.By(owners.greedy)
-				go func() {
-					if s.Grow(t.Context(), 10*mib) != nil {
-						failed++
-					}
-				}()
+				go func() { _ = s.Grow(t.Context(), 10*mib) }() // fails for those that come last
 				synctest.Wait()
 				greedy = append(greedy, s)
 			}

@@ -48,6 +48,6 @@ func TestJSONIsPrintable(t *testing.T) {
 	}
 	var got Summary
 	if err := json.Unmarshal([]byte(b.String()), &got); err != nil || got.Groups[0].Name != name {
-		t.Errorf("got %q, %v, want %q", got.Groups, err, name)
+		t.Errorf("got %+v, %v, want the name %q", got, err, name)
 	}
 }

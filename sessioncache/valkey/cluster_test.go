@@ -16,9 +16,11 @@ package valkey
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,17 +49,19 @@ func realCluster(t *testing.T) (addrs [masters]string, processes [masters]*os.Pr
 	}
 	var ports [2 * masters]string // of masters, and of their bus
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+		for { // below those that the system gives to connections, which would be taken before the server listens
+			ports[i] = strconv.Itoa(20_000 + rand.IntN(12_000))
+			l, err := net.Listen("tcp", "127.0.0.1:"+ports[i])
+			if err == nil {
+				_ = l.Close()
+				break
+			}
 		}
-		defer l.Close()
-		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
 		if i%2 == 1 {
 			addrs[i/2] = net.JoinHostPort("127.0.0.1", ports[i-1])
 		}
-		_ = l.Close()
 	}
+	var ended [masters]chan struct{}
 	do := func(i int, args ...string) string {
 		t.Helper()
 		for { // it has just been started
@@ -70,10 +74,13 @@ func realCluster(t *testing.T) (addrs [masters]string, processes [masters]*os.Pr
 				}
 				return said
 			}
-			if t.Context().Err() != nil {
+			select {
+			case <-ended[i]:
+				t.Fatalf("master %d has ended", i)
+			case <-t.Context().Done():
 				t.Fatal(err)
+			case <-time.After(20 * time.Millisecond):
 			}
-			time.Sleep(20 * time.Millisecond)
 		}
 	}
 	for i := range masters {
@@ -82,10 +89,14 @@ func realCluster(t *testing.T) (addrs [masters]string, processes [masters]*os.Pr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		processes[i] = cmd.Process
+		processes[i], ended[i] = cmd.Process, make(chan struct{})
+		go func() {
+			_ = cmd.Wait()
+			close(ended[i])
+		}()
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			<-ended[i]
 		})
 		do(i, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(i*slots/masters), fmt.Sprint((i+1)*slots/masters-1))
 		do(0, "CLUSTER", "MEET", "127.0.0.1", ports[2*i], ports[2*i+1])

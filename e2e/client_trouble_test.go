@@ -94,17 +94,20 @@ func TestClientsCompact(t *testing.T) {
 		// bound is how many requests the API refuses because of thinking that
 		// stood behind something else when it was thought.
 		bound int
+		// edited reports whether llm_cache has edited the prompt that the server finds too
+		// long: it is sent once more as the client wrote it, and is too long then, too.
+		edited bool
 	}{
-		{"Claude Code, older model", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, 8, 8, 0},
+		{"Claude Code, older model", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, 8, 8, 0, true},
 		// It keeps the thinking of its last answer behind the summary, which the
 		// API refuses, and sends the request again without: with llm_cache and
 		// without it. llm_cache learns whose fault it is when the API refuses
 		// what the client wrote, too.
-		{"Claude Code", func(url string) client { return claudeCode{url: url} }, 8, 8, 1},
-		{"Codex", func(url string) client { return codex{url: url, compact: 25000} }, 0, 5, 0},
+		{"Claude Code", func(url string) client { return claudeCode{url: url} }, 8, 8, 1, false},
+		{"Codex", func(url string) client { return codex{url: url, compact: 25000} }, 0, 5, 0, false},
 		{"opencode, chat completions", func(url string) client {
 			return opencode{url: url, provider: "box", model: "qwen3-coder", window: 24000}
-		}, 0, 0, 0},
+		}, 0, 0, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,6 +121,9 @@ func TestClientsCompact(t *testing.T) {
 			if c.refused > 0 {
 				steps[c.refused] = steps[c.refused].fails(http.StatusBadRequest, tooLong)
 				statuses[http.StatusBadRequest] = 1 + c.bound
+				if c.edited {
+					steps[c.refused].Times = 2
+				}
 			}
 			_, socket := c.client("").(codex)
 			socket = socket && c.client("").(codex).socket
@@ -126,6 +132,9 @@ func TestClientsCompact(t *testing.T) {
 			r.check(t)
 
 			s.resends = c.bound
+			if c.edited {
+				s.resends++
+			}
 			turns := s.turns(t, statuses)
 			sessions, err := s.sessions(t.Context())
 			if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/clearing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -75,7 +75,7 @@ func TestClearing(t *testing.T) {
 					t.Fatalf("%d turns: told %d times: %s", turns, got, answer)
 				}
 				sent := u.last().body
-				cleared := int64(strings.Count(sent, clearing.Placeholder))
+				cleared := int64(strings.Count(sent, stub.Cleared))
 				if turn.Cleared.ToolUses != cleared || (turn.Cleared.Tokens > 100*cleared) != (cleared > 0) || turn.Cleared.Thinking != 0 {
 					t.Errorf("%d turns: %d are cleared, told %+v", turns, cleared, turn.Cleared)
 				}
@@ -86,7 +86,7 @@ func TestClearing(t *testing.T) {
 					t.Errorf("%d turns: left out: %s", turns, d)
 				}
 				// All that was cleared before stands there in the same bytes.
-				if end := strings.LastIndex(last, clearing.Placeholder); end > 0 {
+				if end := strings.LastIndex(last, stub.Cleared); end > 0 {
 					from := strings.Index(last, "Fix the build.")
 					if !strings.Contains(sent, last[from:end]) {
 						t.Errorf("%d turns: what was cleared has changed", turns)
@@ -125,7 +125,7 @@ func TestClearingIsLeftToTheProvider(t *testing.T) {
 func TestClearingRefused(t *testing.T) {
 	var u *upstream
 	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
-		if strings.Contains(u.last().body, clearing.Placeholder) {
+		if strings.Contains(u.last().body, stub.Cleared) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"type":"error","error":{"type":"invalid_request_error","message":"tool_result: not that"}}`)
@@ -135,7 +135,7 @@ func TestClearingRefused(t *testing.T) {
 	})
 	p := start(t, behind(u, "omlx"))
 	res := p.post("/v1/messages", managed(12, false))
-	if got := read(t, res); res.StatusCode != http.StatusOK || got != message || strings.Contains(u.last().body, clearing.Placeholder) {
+	if got := read(t, res); res.StatusCode != http.StatusOK || got != message || strings.Contains(u.last().body, stub.Cleared) {
 		t.Errorf("status %d: %s", res.StatusCode, got)
 	}
 }

@@ -22,9 +22,9 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/clearing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -50,7 +50,7 @@ func TestClearingGrows(t *testing.T) {
 		s.prompt("Fix the bug.")
 		cuts, last := 0, (*Exchange)(nil)
 		for i, x := range s.run(0, 41, false) {
-			cleared := bytes.Count(x.Prompt.Body, []byte(clearing.Placeholder))
+			cleared := bytes.Count(x.Prompt.Body, []byte(stub.Cleared))
 			if x.Prompt.Applied == nil || x.Prompt.Applied.ToolUses != int64(cleared) || count(x, stage.Clearing) != cleared {
 				t.Fatalf("%s, request %d: told %+v of %d, %v", name, i, x.Prompt.Applied, cleared, x.Prompt.Fired)
 			}
@@ -106,7 +106,7 @@ func TestClearingOutlivesTheProcess(t *testing.T) {
 		if !bytes.Equal(want, got) {
 			t.Fatalf("request %d: %s", i, difference(got, want))
 		}
-		most = max(most, bytes.Count(got, []byte(clearing.Placeholder)))
+		most = max(most, bytes.Count(got, []byte(stub.Cleared)))
 		at = at.Add(time.Minute)
 	}
 	if most < 20 {
@@ -226,7 +226,7 @@ func TestClearingBoundThinking(t *testing.T) {
 	s.final("done")
 	s.prompt("And now?")
 	x := s.send(wire.Turn{Done: true})
-	if x.Prompt.Applied.ToolUses < 10 || bytes.Contains(x.Prompt.Body[bytes.Index(x.Prompt.Body, []byte(clearing.Placeholder)):], []byte(`"thought 1`)) {
+	if x.Prompt.Applied.ToolUses < 10 || bytes.Contains(x.Prompt.Body[bytes.Index(x.Prompt.Body, []byte(stub.Cleared)):], []byte(`"thought 1`)) {
 		t.Errorf("told %+v: %s", x.Prompt.Applied, x.Prompt.Body)
 	}
 }

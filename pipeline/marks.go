@@ -15,12 +15,10 @@
 package pipeline
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/clearing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
@@ -75,9 +73,9 @@ func marksIn(texts []string, e *block.Edit, text string) []string {
 	noted(admission.Note)
 	switch e.Stage {
 	case stage.ToolResults:
-		noted(compactedNote)
+		noted(stub.CompactedNote)
 	case stage.Clearing:
-		noted(clearing.Placeholder)
+		noted(stub.Cleared)
 	}
 	return texts
 }
@@ -85,23 +83,17 @@ func marksIn(texts []string, e *block.Edit, text string) []string {
 // foreign leaves out the texts that stand in what the client sends of its own: it may work
 // on files that hold such texts. What the model has said before is not the client's own.
 func (r *request) foreign(texts []string) []string {
+	front := r.View.System // tools and system prompt
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]
 		if len(texts) == 0 {
 			return nil
 		}
-		if b.Role == wire.RoleAssistant || !r.quotesMarks(r.View.Bytes(b.Span)) {
+		if i >= front && !r.States[i-front].Quotes || i < front && !stub.Quotes(r.View.Bytes(b.Span)) {
 			continue
 		}
 		text := hidden.Plain(string(r.View.Bytes(b.Span)))
 		texts = slices.DeleteFunc(texts, func(t string) bool { return strings.Contains(text, t) })
 	}
 	return texts
-}
-
-// beginnings are what marks begin with, and hold in any way of escaping.
-var beginnings = [][]byte{[]byte("llm_cache:"), []byte(strings.Trim(compactedNote, "[")), []byte(strings.Trim(clearing.Placeholder, "[]"))}
-
-func (*request) quotesMarks(body []byte) bool {
-	return slices.ContainsFunc(beginnings, func(s []byte) bool { return bytes.Contains(body, s) })
 }

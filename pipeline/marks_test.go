@@ -20,10 +20,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/clearing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -73,7 +73,7 @@ func TestMarks(t *testing.T) {
 			s.marker, s.head = "", ordering(clears)
 			s.p.Manages = nobody
 			s.run(0, 20, false)
-		}, clearing.Placeholder, clearing.Placeholder},
+		}, stub.Cleared, stub.Cleared},
 		{"observed only", quiet(admitting(settings.Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "", ""},
 		{"nothing edited", quiet(admitting(settings.CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", ""},
 	} {

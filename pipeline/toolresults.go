@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -57,9 +58,6 @@ func (r *request) open(i int) bool {
 	return e == nil || e.Stage == stage.Admission
 }
 
-// compactedNote is what stands in front of what is left of a result.
-const compactedNote = "[Compacted: "
-
 func compacted(text string, chars int) string {
-	return fmt.Sprintf("%s%d lines, %d chars]\n%s", compactedNote, content.CountLines(text), chars, strings.Join(content.HeadLines(text, 1, 120), ""))
+	return fmt.Sprintf("%s%d lines, %d chars]\n%s", stub.CompactedNote, content.CountLines(text), chars, strings.Join(content.HeadLines(text, 1, 120), ""))
 }

@@ -26,15 +26,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// Placeholder is what stands in the place of a result. The Messages API documents that
-// there is one, not how it reads: this is how coding agents word it that clear results
-// themselves.
-const Placeholder = "[Old tool result content cleared]"
-
-var placeholder, noInput = content.Quote(Placeholder), []byte("{}")
+var placeholder, noInput = content.Quote(stub.Cleared), []byte("{}")
 
 // Estimate says how many tokens some bytes of a kind of block take.
 type Estimate func(k wire.Kind, bytes int) float64

@@ -55,6 +55,7 @@ func Blocks(h *history.History) {
 			}
 		}
 		s.Turn, s.Task = turn, task
+		s.Quotes = b.Role != wire.RoleAssistant && stub.Quotes(h.View.Bytes(b.Span))
 		switch b.Kind {
 		case wire.KindToolUse:
 			input := toolcall.Input(h.View.Bytes(b.Body))

@@ -16,8 +16,10 @@
 package stub
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -42,6 +44,22 @@ const (
 	// IDLen is the length of a name, in hexadecimal digits.
 	IDLen = 8
 )
+
+// CompactedNote is what stands in front of what is left of a compacted result.
+const CompactedNote = "[Compacted: "
+
+// Cleared is what stands in the place of a result. The Messages API documents that
+// there is one, not how it reads: this is how coding agents word it that clear results
+// themselves.
+const Cleared = "[Old tool result content cleared]"
+
+// beginnings are what stubs and notes begin with, and hold however they are escaped.
+var beginnings = [...][]byte{[]byte("llm_cache:"), []byte(strings.Trim(CompactedNote, "[")), []byte(strings.Trim(Cleared, "[]"))}
+
+// Quotes reports whether a block may hold a stub or a note.
+func Quotes(body []byte) bool {
+	return slices.ContainsFunc(beginnings[:], func(s []byte) bool { return bytes.Contains(body, s) })
+}
 
 // Name is how a block is named in its stub: by a keyed hash, so that the
 // name means something in its own conversation only.

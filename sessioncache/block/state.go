@@ -69,6 +69,9 @@ type State struct {
 	Relies bool
 	// Pinned reports whether the model has asked for the block after it was folded.
 	Pinned bool
+	// Quotes reports whether what the client sends of its own holds what stubs or notes
+	// begin with.
+	Quotes bool
 	// Regret reports whether a result shows that folded text was missed: the file was
 	// read again, or an edit of it did not find its place.
 	Regret bool

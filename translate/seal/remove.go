@@ -34,7 +34,7 @@ const SkipValidator = "skip_thought_signature_validator"
 // that the API does not take without it. Calls stay. All other bytes do, too; a body
 // without a seal is returned as it is.
 func Remove(body []byte) []byte {
-	if !bytes.Contains(body, []byte(Prefix)) {
+	if !mayHold(body) {
 		return body
 	}
 	r := remover{gone: map[string]bool{}}
@@ -58,6 +58,22 @@ func Remove(body []byte) []byte {
 		return body
 	}
 	return out
+}
+
+// mayHold reports whether a body may hold a seal. It looks for the prefix from its first byte
+// that texts seldom have: every long request is searched.
+func mayHold(body []byte) bool {
+	const before = len("eyJsbG1f") // a Y is next
+	for from := 0; ; {
+		i := bytes.Index(body[from:], []byte(Prefix[before:]))
+		if i < 0 {
+			return false
+		}
+		if at := from + i - before; at >= 0 && string(body[at:at+before]) == Prefix[:before] {
+			return true
+		}
+		from += i + 1
+	}
 }
 
 // remover goes through the messages of one request.

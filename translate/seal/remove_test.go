@@ -104,3 +104,12 @@ func TestRemove(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkRemove: a long body without a seal costs little.
+func BenchmarkRemove(b *testing.B) {
+	body := []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("The server reads every line of the given file, even where there are none. JSON, Java. ", 12_000) + `"}]}`)
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		seal.Remove(body)
+	}
+}

@@ -29,7 +29,10 @@ const (
 	// FirstBuffer bounds what a Content-Length makes us allocate before a byte
 	// has come.
 	FirstBuffer = 256 << 10
-	// Growth bounds what it makes us allocate for each byte that has.
+	// secondBuffer bounds what it makes us allocate once that is full: most bodies of agents
+	// are read without being copied again.
+	secondBuffer = 2 << 20
+	// Growth bounds what it makes us allocate for each byte that has come beyond.
 	Growth = 4
 	// maxRatio and freeRatio bound what a request may decode to.
 	maxRatio  = 200
@@ -90,7 +93,7 @@ func readAll(r io.Reader, size, limit int64, pay Toll) ([]byte, error) {
 	for {
 		if len(buf) == cap(buf) && len(buf) > 0 {
 			if room = 2 * len(buf); int64(len(buf)) < size {
-				room = int(min(size, Growth*int64(len(buf))))
+				room = int(min(size, max(secondBuffer, Growth*int64(len(buf)))))
 			}
 		}
 		if pay != nil {

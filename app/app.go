@@ -107,6 +107,8 @@ type App struct {
 	people  *tenant.People
 	prices  *cachemodel.Table
 	unlearn func() // ends the reading of the record
+
+	released bool // by Cleanup
 }
 
 // Store is what modules in the namespace `llm_cache.stores` implement: a place
@@ -337,14 +339,15 @@ func (a *App) Stop() error {
 // configuration that fails after they have started.
 func (a *App) Cleanup() error {
 	_ = a.Stop()
+	if a.released {
+		return nil
+	}
+	a.released = true // both stay: the record may still be read in the background
 	err := errors.Join(a.ledger.Release(), a.files.Close())
-	a.ledger = nil
 	if a.lease == nil { // Provision failed before it took one
 		return err
 	}
-	l := a.lease
-	a.lease = nil
-	return errors.Join(err, l.Release())
+	return errors.Join(err, a.lease.Release())
 }
 
 // WhenInForce has f called each time the configuration comes into force. It is for

@@ -32,6 +32,8 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metrictest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 )
 
 // shakyStore fails to open, to be written and to be read as often as it is told.
@@ -236,5 +238,33 @@ func TestDamagedIsSetAside(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A configuration may go while its record is still to be read.
+func TestRecordReadWhileCleanedUp(t *testing.T) {
+	panics := func() float64 {
+		return metrictest.Value(t, layer.BackgroundPanics.WithLabelValues("opening the audit store"))
+	}
+	before := panics()
+	synctest.Test(t, func(t *testing.T) {
+		store := &shakyStore{read: 3, err: errors.New("x")}
+		sink := NewSink(store.Open, audit.Options{Interval: time.Second}, false, zap.NewNop())
+		sink.Spending.read = map[string]bool{}
+		a := &App{
+			Budgets: []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
+			ledger: &AuditLease{Sink: sink, key: "k"}, logger: zap.NewNop(), lease: &Lease{State: new(State), key: "none"},
+		}
+		a.lease.State.learned.Store(true)
+		seeded.Store(true)
+		a.readRecord()
+		synctest.Wait()
+		_ = a.Cleanup() // there is nothing to release in these pools
+		time.Sleep(time.Minute)
+		a.unlearn()
+		sink.close()
+	})
+	if got := panics(); got != before {
+		t.Errorf("%v panics, want %v", got, before)
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/origin"
-	"github.com/caddy-llm-cache/caddy-llm-cache/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/origin"
 )
 
 // parseApp sets up the app from the global options. The block may be repeated,
@@ -217,7 +217,7 @@ func handlerOptions(h *handler.Handler, helper httpcaddyfile.Helper) option.Opti
 		"side_requests":     parseSideRequests(h, helper),
 		"warm":              option.Guest(&h.Warm),
 		"idle_folding":      option.Guest(&h.IdleFolding),
-		"overlay":           box.ParseOverlay(&h.Overlay),
+		"overlay":           local.ParseOverlay(&h.Overlay),
 		"heartbeat":         option.Guest(&h.Heartbeat),
 		"rejoin":            orOff(&h.Rejoin),
 		"write_barrier":     orOff(&h.WriteBarrier),

@@ -19,18 +19,18 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddyhome"
-	_ "github.com/caddy-llm-cache/caddy-llm-cache/signers/aws"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/extend/aws"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
-func TestMain(m *testing.M) { caddyhome.Main(m) }
+func TestMain(m *testing.M) { testkit.MainInHome(m) }
 
 var rewrite = flag.Bool("rewrite", false, "write what the adapter yields into testdata/adapt")
 
 // TestAdapt adapts the Caddyfile in the first half of each file and compares
 // the JSON in the second half, or finds the second half in the error.
 func TestAdapt(t *testing.T) {
-	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	files, err := filepath.Glob("internal/testdata/adapt/*.caddyfiletest")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no test data: %v", err)
 	}
@@ -179,7 +179,7 @@ func written(b *strings.Builder, all []setting, r *rand.Rand) {
 // TestOrderOfOptions adapts each Caddyfile with its options in other orders: they
 // say the same in any.
 func TestOrderOfOptions(t *testing.T) {
-	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	files, err := filepath.Glob("internal/testdata/adapt/*.caddyfiletest")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no test data: %v", err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
 
 // TestOptionsAreDocumented: each option that a parser knows begins a line of a listing in docs/caddyfile.md, and each

@@ -13,13 +13,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/app/crowd"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
-	"github.com/caddy-llm-cache/caddy-llm-cache/command"
-	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/origin"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/origin"
 )
 
 func init() {
@@ -34,12 +33,12 @@ func init() {
 	caddy.RegisterModule(app.AuditJSONL{})
 	caddy.RegisterModule(app.Admin{})
 	caddy.RegisterModule(app.DashboardHandler{})
-	caddy.RegisterModule(box.Affinity{})
+	caddy.RegisterModule(local.Affinity{})
 	caddy.RegisterModule(compressor.Embedded{})
 	caddy.RegisterModule(compressor.HTTP{})
 	caddy.RegisterModule(compressor.None{})
 
-	caddycmd.RegisterCommand(command.Command())
+	caddycmd.RegisterCommand(cli.Root())
 
 	httpcaddyfile.RegisterGlobalOption("llm_cache", parseApp)
 	// The page answers, as reverse_proxy does: what refuses strangers goes before both.
@@ -63,7 +62,7 @@ var (
 	_ caddy.Provisioner           = (*handler.Handler)(nil)
 	_ caddy.Validator             = (*handler.Handler)(nil)
 	_ caddy.CleanerUpper          = (*handler.Handler)(nil)
-	_ crowd.Site                  = (*handler.Handler)(nil)
+	_ app.SharedCredentialSite    = (*handler.Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*handler.Handler)(nil)
 
 	_ caddy.Provisioner           = (*origin.Handler)(nil)
@@ -112,8 +111,8 @@ var (
 	_ caddyfile.Unmarshaler       = (*app.DashboardHandler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*app.DashboardHandler)(nil)
 
-	_ reverseproxy.Selector = (*box.Affinity)(nil)
-	_ caddy.Provisioner     = (*box.Affinity)(nil)
-	_ caddy.Validator       = (*box.Affinity)(nil)
-	_ caddyfile.Unmarshaler = (*box.Affinity)(nil)
+	_ reverseproxy.Selector = (*local.Affinity)(nil)
+	_ caddy.Provisioner     = (*local.Affinity)(nil)
+	_ caddy.Validator       = (*local.Affinity)(nil)
+	_ caddyfile.Unmarshaler = (*local.Affinity)(nil)
 )

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // TestAllocations bounds what the handler allocates for a request of a known conversation, over
@@ -27,7 +27,7 @@ func TestAllocations(t *testing.T) {
 			const steps, sessions = 16, 24
 			bodies := growing(test.size, steps)
 			bareAllocs, bareBytes := spent(bodies, 0, sessions, endpoint.ServeHTTP)
-			h := attached(t, settings.Options{Policy: settings.CostAware})
+			h := attached(t, pipeline.Options{Policy: pipeline.CostAware})
 			serve := func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, endpoint) }
 			spent(bodies, 0, sessions, serve) // fills the pools
 			allocs, bytes := spent(bodies, sessions, 2*sessions, serve)

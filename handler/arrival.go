@@ -18,18 +18,18 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
 // arrival is a request's body on its way in, and the memory that is held for it: by the
 // bytes that have come, and once a part of it has, in all the forms that it will have.
 type arrival struct {
-	layer.Payload
+	httpx.Payload
 	format wire.Format
 	share  budget.Share
 	most   int64 // bytes that the body may have
@@ -64,7 +64,7 @@ func address(r *http.Request) netip.Addr {
 // receive reads the body and undoes its content coding. layer.ErrNoRoom says that there
 // was no room to; what has been read stays in data.
 func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
-	coding := layer.Coding(r.Header)
+	coding := httpx.Coding(r.Header)
 	forms := a.forms()
 	if coding != "" {
 		forms = 1
@@ -72,7 +72,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	a.share.Read(forms*r.ContentLength, func() error {
 		return http.NewResponseController(w).SetReadDeadline(time.Now()) // which ends a read
 	})
-	a.Data, err = layer.Read(w, r, a.most, func(came, has, room int) error {
+	a.Data, err = httpx.Read(w, r, a.most, func(came, has, room int) error {
 		a.share.Progress(int64(came), int64(has))
 		if r.ContentLength > 0 && int64(room) > r.ContentLength {
 			return a.share.Grow(r.Context(), forms*int64(room))
@@ -90,20 +90,20 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	}
 	sent := int64(cap(a.Data))
 	if coding == "zstd" {
-		sent += layer.ZstdWindow
+		sent += httpx.ZstdWindow
 	}
-	layer.Guard(a.log, "decoding a request", func() {
+	httpx.Guard(a.log, "decoding a request", func() {
 		a.Decoded(nil, errUndecoded)
-		a.Decoded(layer.DecodeRequest(coding, a.Data, a.most, func(_, _, room int) error {
+		a.Decoded(httpx.DecodeRequest(coding, a.Data, a.most, func(_, _, room int) error {
 			return a.share.Grow(r.Context(), sent+a.forms()*int64(room))
 		}))
 	})
 	switch err := a.Undone(); {
 	case err == nil:
 		return nil
-	case errors.Is(err, layer.ErrTooLarge), errors.Is(err, layer.ErrNoRoom), r.Context().Err() != nil:
+	case errors.Is(err, httpx.ErrTooLarge), errors.Is(err, httpx.ErrNoRoom), r.Context().Err() != nil:
 		return err
-	case errors.Is(err, layer.ErrBomb):
+	case errors.Is(err, httpx.ErrBomb):
 		a.why = bypass{reason: reasonBomb, err: err}
 	default:
 		a.why = bypass{reason: reasonDecode, err: err}
@@ -119,10 +119,10 @@ func failBody(w http.ResponseWriter, r *http.Request, format wire.Format, err er
 		return err
 	}
 	message := "the request's body could not be read"
-	if errors.Is(err, layer.ErrTooLarge) {
+	if errors.Is(err, httpx.ErrTooLarge) {
 		message = fmt.Sprintf("the request is too large: %v", e.Err)
 	}
-	return layer.Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: message})
+	return httpx.Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: message})
 }
 
 // unseal takes reasoning that was sealed here out of a request that is not translated:
@@ -195,7 +195,7 @@ func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return budget.Fail(w, a.format)
 	}
 	budget.PassedUnread()
-	o.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
+	o.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: httpx.ErrNoRoom})
 	o.records.count(outcomePassed)
 	if plain := a.Plain(); plain != nil {
 		reuse.Recycle(plain)

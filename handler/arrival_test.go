@@ -14,9 +14,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // TestRefusedBodies: a body that is not taken is refused in the words of the client's API.
@@ -26,7 +26,7 @@ func TestRefusedBodies(t *testing.T) {
 		status int
 	}{
 		"too large": {func(w http.ResponseWriter, r *http.Request, f wire.Format) error {
-			_, err := layer.Read(w, r, 10, nil)
+			_, err := httpx.Read(w, r, 10, nil)
 			return failBody(w, r, f, err)
 		}, http.StatusRequestEntityTooLarge},
 		"cut": {func(w http.ResponseWriter, r *http.Request, f wire.Format) error {

@@ -12,24 +12,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // records counts requests and puts them on record.
 type records struct {
 	sink        *app.Sink // nil for no records
-	policy      settings.Policy
+	policy      pipeline.Policy
 	up          *upstream.Profile
 	outcomes    map[string]prometheus.Counter
-	conventions *tracing.Conventions // of spans
+	conventions *spanConventions // of spans
 }
 
 // account is the record of a turn on its way to the audit store.
@@ -101,7 +100,7 @@ func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View, status
 
 // errand puts a request of ours on record, whose way r has taken.
 func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
-	who := errand.Of(r).Person
+	who := selfrequest.Of(r).Person
 	if who.Hash == "" { // its target has lain on disk
 		who = o.whose(r)
 	}

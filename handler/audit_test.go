@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // void is an audit store that keeps nothing.
@@ -37,7 +37,7 @@ func BenchmarkAudit(b *testing.B) {
 	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
 		bodies := growing(size, 16)
 		for _, name := range []string{"off", "on"} {
-			h := attached(b, settings.Options{Policy: settings.CostAware})
+			h := attached(b, pipeline.Options{Policy: pipeline.CostAware})
 			if name == "on" {
 				h.site.records.sink = testSink(b)
 			}
@@ -59,7 +59,7 @@ func BenchmarkAudit(b *testing.B) {
 
 // BenchmarkRecord measures the record alone, from its beginning to the queue.
 func BenchmarkRecord(b *testing.B) {
-	h := attached(b, settings.Options{Policy: settings.CostAware})
+	h := attached(b, pipeline.Options{Policy: pipeline.CostAware})
 	h.site.records.sink = testSink(b)
 	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
 		body := growing(size, 2)[1]

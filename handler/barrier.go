@@ -9,9 +9,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/barrier"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
 
 // Bounds of write_barrier.
@@ -21,13 +21,13 @@ const (
 )
 
 var barriers = metric.CounterOf("write_barrier_total", "Requests that have waited for another one to write their common prefix, by what ended it.",
-	"outcome", barrier.Outcomes...)
+	"outcome", app.BarrierOutcomes...)
 
 var barrierWaiting = metric.Gauge("write_barrier_waiting", "Requests that wait for another one to write their common prefix.")
 
 // front is a prefix that other requests may be about to write, too.
 type front struct {
-	key      barrier.Key
+	key      app.BarrierKey
 	lifetime time.Duration
 	leads    bool // its answer begins before it ends
 	at       time.Time
@@ -53,7 +53,7 @@ func (c *requestState) front(r *http.Request) *front {
 		server = s.Name()
 	}
 	return &front{
-		key:      barrier.Key{Tenant: c.asker.tenant, Upstream: server + " " + o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
+		key:      app.BarrierKey{Tenant: c.asker.tenant, Upstream: server + " " + o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
 		lifetime: lifetime, leads: c.view.Reply.Stream, at: o.now(),
 	}
 }
@@ -69,24 +69,24 @@ func (o *site) barred(next caddyhttp.Handler, f *front) caddyhttp.Handler {
 		barrierWaiting.Inc()
 		flight, out := o.store.Barrier.Enter(r.Context(), f.key, f.leads, f.at, f.lifetime, o.barrier)
 		barrierWaiting.Dec()
-		if out != barrier.Free {
+		if out != app.BarrierFree {
 			barriers.WithLabelValues(string(out)).Inc()
-			layer.Waited(w, time.Since(began))
+			httpx.Waited(w, time.Since(began))
 		}
 		if flight == nil {
 			return next.ServeHTTP(w, r)
 		}
 		defer flight.End()
 		b := &firstByte{flight: flight}
-		b.Answer = layer.NewAnswer(w, b)
+		b.Answer = httpx.NewAnswer(w, b)
 		return next.ServeHTTP(b, r)
 	})
 }
 
 // firstByte tells when an answer has begun.
 type firstByte struct {
-	layer.Answer
-	flight *barrier.Flight
+	httpx.Answer
+	flight *app.BarrierFlight
 }
 
 func (b *firstByte) Begin(int) { b.Send() }

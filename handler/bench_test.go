@@ -19,9 +19,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 )
 
 // growing is a conversation of about size bytes and how it grows, turn by turn.
@@ -72,7 +72,7 @@ func answering(answer []byte) caddyhttp.HandlerFunc {
 	}
 }
 
-func attached(tb testing.TB, o settings.Options) *Handler {
+func attached(tb testing.TB, o pipeline.Options) *Handler {
 	tb.Helper()
 	store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
 	if err != nil {
@@ -129,8 +129,8 @@ func BenchmarkServeHTTP(b *testing.B) {
 			})
 		}
 		run("bare", endpoint.ServeHTTP)
-		for _, policy := range []settings.Policy{settings.Observe, settings.CostAware, settings.Eager} {
-			h := attached(b, settings.Options{Policy: policy})
+		for _, policy := range []pipeline.Policy{pipeline.Observe, pipeline.CostAware, pipeline.Eager} {
+			h := attached(b, pipeline.Options{Policy: policy})
 			run(string(policy), func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, endpoint) })
 		}
 	}
@@ -142,7 +142,7 @@ func BenchmarkTurns(b *testing.B) {
 	for _, turns := range []int{10, 100, 500, 2000} {
 		b.Run(strconv.Itoa(turns), func(b *testing.B) {
 			bodies := growingBy(1, turns*330, 64)
-			h := attached(b, settings.Options{})
+			h := attached(b, pipeline.Options{})
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				step := i % (len(bodies) - 1)
@@ -230,7 +230,7 @@ func BenchmarkLayers(b *testing.B) {
 func BenchmarkFirstRequest(b *testing.B) {
 	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
-			h := attached(b, settings.Options{})
+			h := attached(b, pipeline.Options{})
 			body := growing(size, 1)[0]
 			name := bytes.Index(body, []byte("Fix the build."))
 			b.ReportAllocs()

@@ -12,12 +12,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const (
@@ -94,7 +94,7 @@ func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v 
 		f.Type = "usage_limit_reached"
 		h.Set("X-Codex-Promo-Message", f.Message)
 	}
-	return layer.Fail(w, format, f)
+	return httpx.Fail(w, format, f)
 }
 
 // afford sets aside what a request of a person may cost. It answers, and returns true,
@@ -122,5 +122,5 @@ func (o *site) afford(w http.ResponseWriter, r *http.Request, who tenant.Person,
 	}
 	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), heldFor)
 	w.Header().Set("Retry-After", strconv.Itoa(heldFor))
-	return nil, true, layer.Fail(w, view.Format, &translate.Failure{Status: status, Type: "rate_limit_error", Message: message})
+	return nil, true, httpx.Fail(w, view.Format, &translate.Failure{Status: status, Type: "rate_limit_error", Message: message})
 }

@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // headerBypass tells why a request went upstream as it came, without a look at
@@ -37,7 +37,7 @@ type notes struct {
 // a header, in the log once for each kind of client and reason. Whoever runs
 // the site would otherwise learn from the bill only that a client has changed.
 func (n *notes) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
-	layer.FailOpen(b.reason)
+	httpx.FailOpen(b.reason)
 	if n.headers {
 		w.Header()[headerBypass] = []string{b.reason}
 	}
@@ -64,13 +64,13 @@ func product(h http.Header) string {
 // unreadable returns why a request's headers say that its body is none that
 // this handler reads, or "".
 func unreadable(h http.Header) string {
-	switch layer.Coding(h) {
+	switch httpx.Coding(h) {
 	case "", "gzip", "zstd":
 	default:
 		return reasonEncoding
 	}
 	ct := h.Get("Content-Type")
-	if ct != "" && !layer.IsJSON(layer.MediaType(ct)) {
+	if ct != "" && !httpx.IsJSON(httpx.MediaType(ct)) {
 		return reasonContentType
 	}
 	return ""

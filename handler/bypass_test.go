@@ -14,16 +14,16 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // TestWarnings: one line for each kind of client and reason, none with content, and
 // never more than the bound.
 func TestWarnings(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	h.site.notes.log = zap.New(core)
 	send := func(agent, reason string) http.Header {
 		r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)

@@ -9,14 +9,13 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // chain is what stands between the handler and the upstream, from the handler on, and
@@ -56,7 +55,7 @@ var chain = [...]struct {
 		return p.site.up.Translate(next, p.format, p.session, p.view)
 	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.sharing.overlay.Layer(next, p.format, box.Conversation{
+		return p.site.sharing.overlay.Layer(next, p.format, local.Conversation{
 			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding,
 		})
 	}},
@@ -76,7 +75,7 @@ var chain = [...]struct {
 		if p.threads == nil {
 			return next
 		}
-		return relay.Layer(next, p.threads.engine, p.site.up.Headers, func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
+		return relay.Layer(next, p.threads.engine, p.site.up.Headers, func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
 			return p.held(r), p.threads.request(body)
 		}, p.threads.heard)
 	}},
@@ -86,7 +85,7 @@ var chain = [...]struct {
 		}
 		pool := p.site.holding.carriers
 		return relay.Layer(pool.Layer(next, p.held), p.site.store.Holds.Sockets(p.site.holding.options, p.site.now), p.site.up.Headers,
-			func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
+			func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
 				return p.held(r), pool.Request(body, p.view)
 			}, nil)
 	}},
@@ -97,8 +96,8 @@ var chain = [...]struct {
 		if p.site.holding.engine == nil {
 			return next
 		}
-		return relay.Layer(next, p.site.holding.engine, p.site.up.Headers, func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
-			return p.held(r), &hold.Request{Body: body}
+		return relay.Layer(next, p.site.holding.engine, p.site.up.Headers, func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
+			return p.held(r), &retain.Request{Body: body}
 		}, nil)
 	}},
 	{"side requests", aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
@@ -129,21 +128,21 @@ type passage struct {
 	session string      // public id of the session, which names the conversation to the upstream
 	named   string      // what the client calls it, where that is of use
 	tenant  sessioncache.Tenant
-	span    *tracing.Span        // nil where nothing is traced
+	span    *Span                // nil where nothing is traced
 	unkept  bool                 // the client is told ids of answers that nobody keeps
 	boxed   *boxed               // told what the box makes of it
 	cleared func() *wire.Cleared // what of the prompt is cleared on the client's order, nil where it has given none
 	ticket  queue.Ticket
-	front   *front     // nil where there is nothing to wait for
-	threads *threads   // nil where the provider keeps nothing of it
-	view    *wire.View // of the request as the client wrote it, nil where nobody has read it
-	carried bool       // it may go over a WebSocket
+	front   *front        // nil where there is nothing to wait for
+	threads *threadKeeper // nil where the provider keeps nothing of it
+	view    *wire.View    // of the request as the client wrote it, nil where nobody has read it
+	carried bool          // it may go over a WebSocket
 }
 
 // held says of which conversation a request is, to whoever holds it.
-func (p *passage) held(r *http.Request) hold.Key {
+func (p *passage) held(r *http.Request) retain.Key {
 	first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
-	return hold.Key{Side: p.site.side(r, p.tenant), Session: p.session, Lineage: first}
+	return retain.Key{Side: p.site.side(r, p.tenant), Session: p.session, Lineage: first}
 }
 
 // through returns next behind the layers of the chain that are for the request.

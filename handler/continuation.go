@@ -11,34 +11,33 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/intercept"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // passHiding is pass, in a conversation that has the expand tool.
 func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	i := intercept.New(t, &c.ex.Interceptor, c.view.Format, c.site.up.Log)
+	i := NewInterceptor(t, &c.ex.Interceptor, c.view.Format, c.site.up.Log)
 	c.plain, c.answers = i.Plain, i.Answers
 	return i.Serve(r, next)
 }
 
-// Pass implements [intercept.Tap].
+// Pass implements [InterceptTap].
 func (t *tap) Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	return t.state.pass(t, w, r, next)
 }
 
-// Abort implements [intercept.Tap]: the client must not take the answer for a whole one.
+// Abort implements [InterceptTap]: the client must not take the answer for a whole one.
 func (t *tap) Abort(err error) {
 	t.state.settle(t, err)
 	t.flushAll()
-	layer.LogCut(t.log, err)
+	httpx.LogCut(t.log, err)
 	panic(http.ErrAbortHandler)
 }
 
-// Recall implements [intercept.Tap].
+// Recall implements [InterceptTap].
 func (t *tap) Recall(name string) (string, bool) {
 	c := t.state
 	return c.site.store.Blocks.Get(c.session, c.view.First(), name, c.site.now())
@@ -58,7 +57,7 @@ type continuation struct {
 	reason string // what the model had asked for, and got
 }
 
-// GoesOn implements [intercept.Tap].
+// GoesOn implements [InterceptTap].
 func (t *tap) GoesOn(what string) {
 	c := t.state
 	c.books.continued = append(c.books.continued, continuation{time.Now(), what})

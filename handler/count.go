@@ -14,12 +14,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/kept"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
 // estimates reports whether the tokens of a prompt in a format are estimated here: the
@@ -37,7 +36,7 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp
 	estimated := o.estimates(f)
 	err := a.receive(w, r)
 	switch {
-	case errors.Is(err, layer.ErrNoRoom):
+	case errors.Is(err, httpx.ErrNoRoom):
 		if !estimated {
 			return o.passUnread(w, r, next, a)
 		}
@@ -55,12 +54,12 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp
 	case !estimated:
 		return passBody(w, r, o.unknown(r, unlooked, "").through(next), &a.Payload)
 	case a.Undone() != nil:
-		return layer.Fail(w, f, translate.Refusal(a.Undone()))
+		return httpx.Fail(w, f, translate.Refusal(a.Undone()))
 	}
 	n, err := 0, errors.New("the tokens could not be counted")
-	o.guard("counting tokens", func() { n, err = kept.Tokens(f, a.body()) })
+	o.guard("counting tokens", func() { n, err = resourceTokens(f, a.body()) })
 	if err != nil {
-		return layer.Fail(w, f, translate.Refusal(err))
+		return httpx.Fail(w, f, translate.Refusal(err))
 	}
 	body := f.Codec().(wire.TokenCounter).CountAnswer(n) //nolint:forcetypeassert // else nobody would have asked
 	header := w.Header()

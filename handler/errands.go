@@ -8,46 +8,46 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
 // sends is what requests of our own find here.
-func (o *site) sends(next caddyhttp.Handler) *errand.Site {
-	s := &errand.Site{Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *errand.Errand) caddyhttp.Handler {
+func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
+	s := &selfrequest.Site{Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
 		p := &passage{site: o, format: e.Client, session: e.Session, tenant: e.Tenant, boxed: new(boxed)}
 		switch e.Kind {
-		case errand.Ping:
+		case selfrequest.Ping:
 			p.purpose = pinging
-		case errand.WarmUp:
+		case selfrequest.WarmUp:
 			p.purpose = warming
-		case errand.Fold:
+		case selfrequest.Fold:
 			p.purpose = folding
 		}
 		return p.through(next)
 	}}
 	if o.keepalive != nil {
-		s.Sends |= errand.Ping
+		s.Sends |= selfrequest.Ping
 		if l := o.keepalive.Log; l != nil && *l {
-			s.Logged |= errand.Ping
+			s.Logged |= selfrequest.Ping
 		}
 	}
 	if o.sharing.warm != nil {
-		s.Sends |= errand.WarmUp
+		s.Sends |= selfrequest.WarmUp
 	}
 	if o.sharing.fold != nil {
-		s.Sends |= errand.Fold
+		s.Sends |= selfrequest.Fold
 	}
 	return s
 }
 
 // targets makes what is needed to send a body the way that r takes, to what is behind
 // the site. It is to be used when r is as it came.
-func (c *requestState) targets(r *http.Request, next caddyhttp.Handler, way errand.Way) func(body []byte) *errand.Target {
-	return func(body []byte) *errand.Target {
-		t := errand.NewTarget(r, body, c.view.Format, c.view.Model)
+func (c *requestState) targets(r *http.Request, next caddyhttp.Handler, way selfrequest.Way) func(body []byte) *selfrequest.Target {
+	return func(body []byte) *selfrequest.Target {
+		t := selfrequest.NewTarget(r, body, c.view.Format, c.view.Model)
 		t.Way = way
 		t.Person = c.asker.person
 		if c.site.store.Keeper.Manual() {
@@ -60,11 +60,11 @@ func (c *requestState) targets(r *http.Request, next caddyhttp.Handler, way erra
 // ServeHTTP implements [caddyhttp.MiddlewareHandler] for requests of our own that do not
 // take their way through a configuration.
 func (o *site) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	return errand.Of(r).Arrive(w, r, o.sends(next))
+	return selfrequest.Of(r).Arrive(w, r, o.sends(next))
 }
 
 // visits tells that the conversation is not idle until the returned function is called.
-func (c *requestState) visits(r *http.Request, to func(body []byte) *errand.Target) (leave func()) {
+func (c *requestState) visits(r *http.Request, to func(body []byte) *selfrequest.Target) (leave func()) {
 	v := c.site.store.Keeper.Enter(c.site.keepalive, r, c.session, c.ex)
 	if v == nil {
 		return func() {}
@@ -96,7 +96,7 @@ func (o *site) recorded(next caddyhttp.Handler, p *warm.Prompt) caddyhttp.Handle
 func (a *ending) ended() bool { return a.turn != nil && a.turn.Done && !a.turn.Failed() }
 
 // warmed counts a use of the base that the prompt began with, once it was answered.
-func (c *requestState) warmed(to func(body []byte) *errand.Target) {
+func (c *requestState) warmed(to func(body []byte) *selfrequest.Target) {
 	if c.boxed.prompt == nil || !c.ending.ended() {
 		return
 	}
@@ -107,7 +107,7 @@ func (c *requestState) warmed(to func(body []byte) *errand.Target) {
 }
 
 // foldIdly has the box read what can be folded now that the answer is over.
-func (c *requestState) foldIdly(to func(body []byte) *errand.Target) {
+func (c *requestState) foldIdly(to func(body []byte) *selfrequest.Target) {
 	o := c.site
 	if o.sharing.fold == nil || !c.ending.ended() || c.ending.resent {
 		return

@@ -15,9 +15,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // streamed is an answer in a format: events of text, and those of a call of the
@@ -123,7 +123,7 @@ func (c *client) Write(p []byte) (int, error) { return c.got.Write(p) }
 func (s *streamed) send(t *testing.T, mode stage.Mode, pieces []string) (had []string, asked int) {
 	t.Helper()
 	c := &client{sink: sink{http.Header{}}}
-	h := attached(t, settings.Options{Expand: settings.Expand{Mode: mode}})
+	h := attached(t, pipeline.Options{Expand: pipeline.Expand{Mode: mode}})
 	err := h.ServeHTTP(c, s.request(t, "s"), caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return err
@@ -210,7 +210,7 @@ func BenchmarkStream(b *testing.B) {
 		})
 		for _, mode := range []stage.Mode{stage.Off, stage.On} {
 			b.Run(fmt.Sprintf("%s/expand_%s", s.format, mode), func(b *testing.B) {
-				h := attached(b, settings.Options{Expand: settings.Expand{Mode: mode}})
+				h := attached(b, pipeline.Options{Expand: pipeline.Expand{Mode: mode}})
 				b.ReportAllocs()
 				n := 0
 				for b.Loop() {

@@ -17,22 +17,22 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
-	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/routes"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
-	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 )
 
 const (
@@ -82,7 +82,7 @@ type Handler struct {
 	// from each request's format and model.
 	Upstream *upstream.Upstream `json:"upstream,omitempty"`
 
-	settings.Options
+	pipeline.Options
 
 	// Compress has words left out of old prose. Default: nil, all words stay.
 	Compress *compressor.Options `json:"compress,omitempty"`
@@ -134,7 +134,7 @@ type Handler struct {
 
 	// Queue bounds how many requests the upstream works on at a time. Default:
 	// no bound.
-	Queue *box.Queue `json:"queue,omitempty"`
+	Queue *local.Queue `json:"queue,omitempty"`
 
 	// SideRequestsRaw is the handler, as a rule a reverse_proxy, that side requests
 	// go to in place of the one behind, without a place in the queue: those that
@@ -154,7 +154,7 @@ type Handler struct {
 
 	// Heartbeat shows clients of streams that a silent upstream is at work.
 	// Default: on for boxes that run a model themselves.
-	Heartbeat *box.Heartbeat `json:"heartbeat,omitempty"`
+	Heartbeat *local.Heartbeat `json:"heartbeat,omitempty"`
 
 	// Rejoin is how long the upstream goes on with a request whose client has
 	// left. Should the same request come again in that time, it is answered by
@@ -260,7 +260,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // a store, prices (nil: the built-in table) and a clock of the caller's, and returns what
 // belongs to them. It takes the place of Provision in replays and benchmarks; the store
 // stays the caller's to close.
-func (h *Handler) Attach(store sessioncache.Store, prices *cachemodel.Table, logger *zap.Logger, now func() time.Time) (*app.State, error) {
+func (h *Handler) Attach(store sessioncache.Store, prices *pricing.Table, logger *zap.Logger, now func() time.Time) (*app.State, error) {
 	s := app.NewState(store, nil)
 	s.Keeper.Attach(now)
 	h.site = h.open(s, nil, prices, logger, now)
@@ -346,7 +346,7 @@ func (h *Handler) Cleanup() error {
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	tenant.Name(r, h.Tenant, h.IgnoreCredentials)
-	if e := errand.Of(r); e != nil && h.Policy != settings.Off {
+	if e := selfrequest.Of(r); e != nil && h.Policy != pipeline.Off {
 		return e.Arrive(w, r, h.site.sends(next))
 	}
 	if h.place.Refuses(r) {
@@ -355,11 +355,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return h.serveHealth(w, r)
 	}
-	if h.Policy == settings.Off {
+	if h.Policy == pipeline.Off {
 		return next.ServeHTTP(w, r)
 	}
 	return h.site.serve(w, r, next)
 }
 
-// ByCredentials implements [crowd.Site].
-func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != settings.Off }
+// ByCredentials implements [app.SharedCredentialSite].
+func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }

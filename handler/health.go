@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
-	"github.com/caddy-llm-cache/caddy-llm-cache/page"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // health is what the health path answers.
@@ -24,7 +24,7 @@ type health struct {
 	Checks        []page.Health      `json:"checks"`
 	Upstream      *upstream.Upstream `json:"upstream"` // null: inferred
 	Formats       []wire.Format      `json:"formats"`  // null: any
-	Options       settings.Options   `json:"options"`
+	Options       pipeline.Options   `json:"options"`
 	SessionHeader string             `json:"session_header"`
 	MaxBody       int64              `json:"max_body"`
 	Headers       HeaderMode         `json:"headers"`

@@ -8,9 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 )
 
 // agentKey makes the names by which agents of Letta are found again.

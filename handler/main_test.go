@@ -6,7 +6,7 @@ package handler
 import (
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddyhome"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
-func TestMain(m *testing.M) { caddyhome.Main(m) }
+func TestMain(m *testing.M) { testkit.MainInHome(m) }

@@ -9,11 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // How a request ended.
@@ -85,7 +84,7 @@ var metrics = struct {
 
 // outcomesOf returns the counters of a site's requests, by how they end. They are there
 // before its first request, and need not be found with each.
-func outcomesOf(p settings.Policy) map[string]prometheus.Counter {
+func outcomesOf(p pipeline.Policy) map[string]prometheus.Counter {
 	all := make(map[string]prometheus.Counter, len(outcomes))
 	for _, outcome := range outcomes {
 		all[outcome] = metrics.requests.WithLabelValues(string(p), outcome)

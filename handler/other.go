@@ -13,10 +13,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Requests to endpoints that are not read here cost money all the same: batches, embeddings,
@@ -52,7 +52,7 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 	defer s.Unpin()
 	rec := o.records.begin(time.Now(), o.whose(r), audit.ClientName(first(r.Header, "User-Agent")), &wire.View{Format: formatAt(r)}, false)
 	host := r.Host
-	layer.AskPlain(r.Header) // its usage cannot be read otherwise
+	httpx.AskPlain(r.Header) // its usage cannot be read otherwise
 	t := &tailWriter{ResponseWriter: w}
 	err := next.ServeHTTP(t, r)
 	o.guard("putting a request on record", func() {

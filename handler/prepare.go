@@ -15,15 +15,15 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // release ends a request's hold on its session. What requests have left of one that
@@ -59,8 +59,8 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	c.books.span = c.trace(r.Context())
 	defer c.endSpan(r.Context())
 	defer o.noteHost(r.Context())
-	var to func(body []byte) *errand.Target
-	if way := errand.Passing(r); o.keepalive != nil || o.sharing.warm != nil || o.sharing.fold != nil || way.Behind > 0 {
+	var to func(body []byte) *selfrequest.Target
+	if way := selfrequest.Passing(r); o.keepalive != nil || o.sharing.warm != nil || o.sharing.fold != nil || way.Behind > 0 {
 		to = c.targets(r, next, way)
 	}
 	if o.sharing.warm != nil {
@@ -119,7 +119,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 }
 
 // attend serves a request during which its conversation is not idle.
-func (c *requestState) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, to func(body []byte) *errand.Target, started time.Time) error {
+func (c *requestState) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, to func(body []byte) *selfrequest.Target, started time.Time) error {
 	defer c.visits(r, to)()
 	return c.serve(w, r, next, started)
 }
@@ -139,10 +139,10 @@ func (o *site) refuse(w http.ResponseWriter, r *http.Request, why bypass) error 
 }
 
 // passBody hands a request on with the body that it came with.
-func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p *layer.Payload) error {
+func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p *httpx.Payload) error {
 	p.Attach(r)
 	if err := next.ServeHTTP(w, r); err != nil {
-		layer.SetBody(r, p.Data) // for an error route
+		httpx.SetBody(r, p.Data) // for an error route
 		return err
 	}
 	r.Body, r.GetBody = http.NoBody, nil
@@ -158,11 +158,11 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 	var rethread func()
 	defer func() {
 		if p := recover(); p != nil {
-			layer.LogPanic(o.up.Log, "preparing a request", p)
+			httpx.LogPanic(o.up.Log, "preparing a request", p)
 			if session != nil {
 				o.store.Release(session)
 			}
-			c, why = nil, bypass{reason: layer.Panic}
+			c, why = nil, bypass{reason: httpx.Panic}
 		}
 		if c == nil && rethread != nil {
 			rethread()
@@ -214,7 +214,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 		hiddenLost.Inc()
 	}
 	if c.ex.Prompt.Err != nil {
-		layer.FailOpen(reasonSplice)
+		httpx.FailOpen(reasonSplice)
 		o.notes.warn(r, format, bypass{reason: reasonSplice, err: c.ex.Prompt.Err})
 	}
 	return c, why

@@ -11,7 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -46,7 +46,7 @@ func TestOthersAreToldOnce(t *testing.T) {
 		"failed":        {[]string{begin, stop + cut}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := attached(t, settings.Options{})
+			h := attached(t, pipeline.Options{})
 			w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 			a := &announcer{Store: h.site.store.Store, has: func() string { return w.Body.String() }}
 			h.site.store.Store = a

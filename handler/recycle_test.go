@@ -14,7 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // What is remembered of a conversation is recycled while others still read it,
@@ -22,7 +22,7 @@ import (
 // detector sees who is too early.
 func TestRecycledUnderLoad(t *testing.T) {
 	const sessions, twins, steps = 4, 3, 12
-	h := attached(t, settings.Options{Policy: settings.Observe})
+	h := attached(t, pipeline.Options{Policy: pipeline.Observe})
 	var wg sync.WaitGroup
 	var wrong atomic.Int32
 	for s := range sessions {
@@ -53,7 +53,7 @@ func TestRecycledUnderLoad(t *testing.T) {
 		if c == nil {
 			t.Fatalf("session %d is not prepared", s)
 		}
-		cold, _ := attached(t, settings.Options{Policy: settings.Observe}).site.prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps], nil)
+		cold, _ := attached(t, pipeline.Options{Policy: pipeline.Observe}).site.prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps], nil)
 		if cold == nil {
 			t.Fatalf("session %d is not prepared", s)
 		}

@@ -14,19 +14,17 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/intercept"
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // requestState is one request that is being processed, from its edits to the end of
@@ -66,10 +64,10 @@ type asker struct {
 type bodies struct {
 	raw      []byte         // as the client sent it
 	rethread func()         // undoes that the request does not ask for a thread, nil if it never did
-	own      *hold.Own      // as the client sent it, if that goes on from an answer and the view is of the whole
-	out      *layer.Payload // goes upstream
-	sending  layer.Payload  // is out, the first time
-	original layer.Payload  // is raw, for whoever reads the request afterwards
+	own      *retain.Own    // as the client sent it, if that goes on from an answer and the view is of the whole
+	out      *httpx.Payload // goes upstream
+	sending  httpx.Payload  // is out, the first time
+	original httpx.Payload  // is raw, for whoever reads the request afterwards
 }
 
 // telling is what the answer's headers are to tell.
@@ -85,7 +83,7 @@ type books struct {
 	account   *account
 	continued []continuation
 	logged    logged
-	span      *tracing.Span // nil where nothing is traced
+	span      *Span // nil where nothing is traced
 }
 
 // arrived is what a request came with besides its body.
@@ -111,9 +109,9 @@ type ending struct {
 
 // boxed is what stands between a request and a box.
 type boxed struct {
-	place  atomic.Pointer[box.Place] // in the queue
-	prompt *warm.Prompt              // nil where no bases are kept warm
-	common float64                   // share of the prompt that the upstream has seen before
+	place  atomic.Pointer[local.Place] // in the queue
+	prompt *warm.Prompt                // nil where no bases are kept warm
+	common float64                     // share of the prompt that the upstream has seen before
 }
 
 // serve hands the request on and sees its answer to the client.
@@ -137,7 +135,7 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	}
 	c.refusal.additions.Off = c.ex.Without()
 	c.refusal.additions.Attach(r.Context())
-	layer.ForgetUpstreamStatus(r.Context())
+	httpx.ForgetUpstreamStatus(r.Context())
 	t := newTap(w, c, original != nil)
 	t.request = r
 	err := c.forward(t, r, next)
@@ -168,18 +166,18 @@ func (c *requestState) recycle(r *http.Request) {
 }
 
 // coded reports whether the client sent the body in a content coding.
-func (c *requestState) coded(r *http.Request) bool { return layer.Coding(r.Header) != "" }
+func (c *requestState) coded(r *http.Request) bool { return httpx.Coding(r.Header) != "" }
 
 // substitute puts the body to send into the request and asks for an answer
 // that can be read.
 func (c *requestState) substitute(r *http.Request) arrived {
 	came := arrived{r.Header, r.ContentLength, r.TransferEncoding}
-	r.Header = layer.ClonePlain(came.header) // handlers behind may write into the values
+	r.Header = httpx.ClonePlain(came.header) // handlers behind may write into the values
 	delete(r.Header, headerMode)
 	if c.body.out == nil {
 		c.body.out = &c.body.sending
 	} else { // somebody may still be sending the first
-		c.body.out = new(layer.Payload)
+		c.body.out = new(httpx.Payload)
 	}
 	if !c.ex.Prompt.Edited && c.body.own == nil {
 		c.body.out.Data = c.body.raw
@@ -229,7 +227,7 @@ func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next
 		}
 		if !returned {
 			c.settle(t, nil)
-			if i, ok := w.(*intercept.Interceptor); ok {
+			if i, ok := w.(*Interceptor); ok {
 				i.Spill()
 			}
 			if t.Status != 0 {
@@ -255,7 +253,7 @@ func (c *requestState) finish(t *tap, err error) error {
 		t.Join()
 		if err != nil {
 			c.stamp(t.ResponseWriter.Header(), t)
-			return layer.FailUnreached(t.ResponseWriter, t.request, c.view.Format, err)
+			return httpx.FailUnreached(t.ResponseWriter, t.request, c.view.Format, err)
 		}
 		return nil
 	}
@@ -373,12 +371,12 @@ func (e *ending) estimate(common float64) {
 }
 
 // heartbeat returns the writer for a stream, nil if the client gets no signs of life.
-func (c *requestState) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
+func (c *requestState) heartbeat(w http.ResponseWriter, r *http.Request) *local.Alive {
 	every, open := c.site.sharing.heartbeat.Intervals(c.site.up.Upstream)
 	if every == 0 {
 		return nil
 	}
-	return box.Stream{Every: every, Open: open, Events: c.view.Reply.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
+	return local.Stream{Every: every, Open: open, Events: c.view.Reply.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
 		switch {
 		case !c.site.up.Headers:
 		case c.telling.all:

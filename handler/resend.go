@@ -11,17 +11,17 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // refusal is what the upstream refuses of a request that was edited.
 type refusal struct {
 	route     app.Route
-	additions layer.Additions // edits that layers behind make
+	additions httpx.Additions // edits that layers behind make
 	weighed   bool            // the outcome of the second request is known
 }
 
@@ -40,7 +40,7 @@ func (c *requestState) routeOf(r *http.Request) app.Route {
 // told returns the status by which the upstream has answered, whatever a mapping between
 // it and this handler has made of it.
 func (t *tap) told() int {
-	if status := layer.UpstreamStatus(t.request.Context()); status != 0 && !t.own {
+	if status := httpx.UpstreamStatus(t.request.Context()); status != 0 && !t.own {
 		return status
 	}
 	return t.Status
@@ -53,7 +53,7 @@ func (t *tap) Ours() { t.own = true }
 // more without its edits. The client has seen nothing of that answer. With an error there
 // is none, as where handle_response has made an error of it.
 func (t *tap) rejects(err error) bool {
-	if t.dropped || !t.resend || t.own || t.released || t.Status == 0 && err == nil || !layer.Refusal(t.told()) {
+	if t.dropped || !t.resend || t.own || t.released || t.Status == 0 && err == nil || !httpx.Refusal(t.told()) {
 		return t.dropped
 	}
 	t.dropped = t.state.giveUp()
@@ -68,7 +68,7 @@ func (c *requestState) giveUp() (given bool) {
 		return false
 	}
 	if !c.site.store.Refusals.MayResend(c.asker.tenant, r.route.Upstream) {
-		layer.ResendsLeftOut.Inc()
+		httpx.ResendsLeftOut.Inc()
 		return false
 	}
 	c.site.guard("giving up edits after a refusal", func() {
@@ -92,7 +92,7 @@ func (c *requestState) again(w http.ResponseWriter, original *http.Request, next
 	defer c.restore(original, c.substitute(original))
 	t := newTap(w, c, false)
 	t.second = true
-	t.request = layer.Isolate(original, t)
+	t.request = httpx.Isolate(original, t)
 	err := c.forward(t, t.request, next)
 	c.weigh(t.told())
 	return c.finish(t, err)
@@ -108,7 +108,7 @@ func (c *requestState) weigh(status int) {
 	r.weighed = true
 	switch refusals := &c.site.store.Refusals; {
 	case status/100 == 2:
-		layer.Resends.WithLabelValues(layer.ResendAccepted).Inc()
+		httpx.Resends.WithLabelValues(httpx.ResendAccepted).Inc()
 		c.site.guard("noting that edits were refused", func() {
 			kinds := c.ex.Accepted(r.additions.Made)
 			r.additions.Refuse()
@@ -116,12 +116,12 @@ func (c *requestState) weigh(status int) {
 			c.site.up.Log.Info("the upstream refuses edits", zap.Stringer("kinds", kinds), zap.Stringer("left_out_for_an_hour", paused),
 				zap.String("model", r.route.Model), zap.String("credential", r.route.Credential), zap.String("session", c.session.ID()))
 		})
-	case layer.Refusal(status):
-		layer.Resends.WithLabelValues(layer.ResendRefused).Inc()
+	case httpx.Refusal(status):
+		httpx.Resends.WithLabelValues(httpx.ResendRefused).Inc()
 		refusals.Refused()
 		c.ex.Cleared()
 	default:
-		layer.Resends.WithLabelValues(layer.ResendFailed).Inc()
+		httpx.Resends.WithLabelValues(httpx.ResendFailed).Inc()
 		c.ex.Cleared()
 	}
 }

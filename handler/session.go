@@ -8,8 +8,8 @@ import (
 	"encoding/hex"
 	"net/http"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // longestID bounds the ids that clients may make us keep. Longer ones are hashed.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 func TestSessionID(t *testing.T) {
@@ -100,7 +100,7 @@ func TestBeginning(t *testing.T) {
 // TestSaid: a conversation that nobody names stays one when its client changes how it
 // begins, as qwen-code does with the day that it tells in front of the first prompt.
 func TestSaid(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	at := time.Now()
 	send := func(body string, turn wire.Turn) string {
 		t.Helper()
@@ -145,7 +145,7 @@ func TestSaid(t *testing.T) {
 // Chat clients begin all conversations with the same system prompt. Side by side
 // each still costs its new bytes: what was sent before is recognised.
 func TestConversationsSideBySide(t *testing.T) {
-	h := attached(t, settings.Options{Policy: settings.Observe})
+	h := attached(t, pipeline.Options{Policy: pipeline.Observe})
 	answer := []byte(`{"id":"c","object":"chat.completion","model":"gpt-6","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":5}}`)
 	upstream := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {

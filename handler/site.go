@@ -16,31 +16,28 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/kept"
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/letta"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/socket"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/socket"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // which is spoken here
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats" // which is spoken here
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/resource"
 )
 
 // site is what a handler's configuration comes to.
@@ -54,7 +51,7 @@ type site struct {
 	now     func() time.Time
 	reach   app.Reach
 	clients clients
-	headers layer.Headers // that wait to be flushed
+	headers httpx.Headers // that wait to be flushed
 
 	// What stands between the handler and the upstream, nil for what is not configured.
 
@@ -76,11 +73,11 @@ type clients struct {
 
 // sharing is what a box has between itself and those who share it.
 type sharing struct {
-	queue     *box.Queue
+	queue     *local.Queue
 	slots     func() *queue.Queue // opens it with the first request
-	overlay   *box.Overlay
-	rejoin    box.Rejoin
-	heartbeat *box.Heartbeat
+	overlay   *local.Overlay
+	rejoin    local.Rejoin
+	heartbeat *local.Heartbeat
 	warm      *warm.Site
 	fold      *idlefold.Site
 }
@@ -88,16 +85,16 @@ type sharing struct {
 // holding is how conversations are held: by the upstream, and for clients by us.
 type holding struct {
 	options  *relay.Options
-	engine   *hold.Engine
+	engine   *retain.Engine
 	letta    *letta.Site
 	carriers *socket.Pool      // nil where nothing goes over WebSockets
 	sockets  *websocket.Server // those of clients
 }
 
 // open fills in defaults and returns what the configuration comes to.
-func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Table, log *zap.Logger, now func() time.Time) *site {
+func (h *Handler) open(store *app.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger, now func() time.Time) *site {
 	if h.Policy == "" {
-		h.Policy = settings.CostAware
+		h.Policy = pipeline.CostAware
 	}
 	if h.SessionHeader == "" {
 		h.SessionHeader = defaultSessionHeader
@@ -114,7 +111,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 	})
 	s := &site{
 		store: store, up: up, now: now, keepalive: h.KeepAlive,
-		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: tracing.InForce()},
+		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
 		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
@@ -147,18 +144,18 @@ func (o *site) share(h *Handler, log *zap.Logger) {
 	s, store, up := &o.sharing, o.store, o.up
 	s.queue, s.heartbeat = h.Queue, h.Heartbeat
 	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
-	s.overlay = &box.Overlay{
-		Rules: h.Overlay, Observe: h.Policy == settings.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: o.now,
+	s.overlay = &local.Overlay{
+		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: o.now,
 		Warn: func(r *http.Request, format wire.Format, err error) {
-			o.notes.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
+			o.notes.warn(r, format, bypass{reason: local.ReasonOverlay, err: err})
 		},
 	}
-	s.rejoin = box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log}
+	s.rejoin = local.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log}
 	switch {
 	case h.Rejoin != nil:
 		s.rejoin.Grace = time.Duration(*h.Rejoin)
 	case h.Upstream.Local():
-		s.rejoin.Grace = box.DefaultGrace
+		s.rejoin.Grace = local.DefaultGrace
 	}
 	if h.Warm != nil && h.Queue != nil {
 		s.warm = &warm.Site{Options: h.Warm, Queue: h.Queue.SharedName(h.Upstream.Name()), Upstream: up, Log: log, Now: o.now}
@@ -218,7 +215,7 @@ func (o *site) box() *warm.Box { return o.store.Boxes.Of(o.sharing.slots()) }
 func (o *site) noteHost(ctx context.Context) { o.reach.At(upstream.Reached(ctx, upstream.HostPort)) }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
-func (o *site) guard(doing string, f func()) { layer.Guard(o.up.Log, doing, f) }
+func (o *site) guard(doing string, f func()) { httpx.Guard(o.up.Log, doing, f) }
 
 // unpin ends a request's hold on the store.
 func (o *site) unpin() {
@@ -245,7 +242,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	if ok && o.records.sink.Refuses() {
 		o.records.count(outcomeUnrecorded)
-		return layer.Fail(w, format, &translate.Failure{
+		return httpx.Fail(w, format, &translate.Failure{
 			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry, Message: "requests cannot be put on record at the moment, try again later",
 		})
 	}
@@ -262,7 +259,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 			next = o.unknown(r, unlooked, format).through(next)
 		}
 		if x, is := resource.Find(r.Method, r.URL.Path); is && !ok {
-			next = kept.Layer(next, o.up, x, o.forgets(r, &x))
+			next = resourceLayer(next, o.up, x, o.forgets(r, &x))
 		}
 		if paid && !ok {
 			return o.serveOther(w, r, next)
@@ -288,12 +285,12 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	a := o.arrival(r, format)
 	defer a.share.Close()
 	switch err := a.receive(w, r); {
-	case errors.Is(err, layer.ErrNoRoom):
+	case errors.Is(err, httpx.ErrNoRoom):
 		return o.passUnread(w, r, next, a)
 	case errors.Is(err, budget.ErrStalled):
 		o.records.count(outcomeStalled)
 		return budget.FailStalled(w, format)
-	case errors.Is(err, layer.ErrTooLarge):
+	case errors.Is(err, httpx.ErrTooLarge):
 		o.records.count(outcomeRefused)
 		return failBody(w, r, format, err)
 	case err != nil:

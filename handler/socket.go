@@ -12,13 +12,13 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
-	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
 // Clients of the Responses API may speak to us over a WebSocket. Each response.create is
@@ -40,7 +40,7 @@ func init() {
 func listen(up *upstream.Profile) *websocket.Server {
 	return &websocket.Server{
 		MaxMessage: up.MaxBody, Kept: heard, Behind: up.Holds(wire.OpenAIResponses),
-		Open: func() websocket.Room { return budget.Bodies.Open() }, Background: layer.Background,
+		Open: func() websocket.Room { return budget.Bodies.Open() }, Background: httpx.Background,
 		Failure: func(e []byte) (int, []byte) {
 			return translate.ReadFailure(wire.OpenAIResponses, 0, e).Write(wire.OpenAIResponses)
 		},
@@ -64,7 +64,7 @@ func (o *site) serveSocket(w http.ResponseWriter, r *http.Request, next caddyhtt
 // alone gives a request of a socket what it would have had as a POST: variables and log
 // fields that no other request of the socket writes to, and the path that the client knows.
 func alone(post *http.Request, w http.ResponseWriter, socket *http.Request) *http.Request {
-	post = layer.Isolate(post, w)
+	post = httpx.Isolate(post, w)
 	ctx := context.WithValue(post.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields))
 	if known, ok := socket.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		known.Method = http.MethodPost
@@ -80,7 +80,7 @@ func (o *site) serveMessage(w http.ResponseWriter, r *http.Request, next caddyht
 		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value
 			err = websocket.ErrCut
 		} else if p != nil {
-			layer.Recovered(o.up.Log, "answering over a WebSocket", p)
+			httpx.Recovered(o.up.Log, "answering over a WebSocket", p)
 			err = websocket.ErrCut
 		}
 	}()
@@ -92,7 +92,7 @@ func (o *site) serveMessage(w http.ResponseWriter, r *http.Request, next caddyht
 			o.up.Log.Error("no answer from upstream", zap.Int("status", e.StatusCode), zap.Error(e.Err))
 			return nil
 		}
-		message := layer.Unreached[e.StatusCode]
+		message := httpx.Unreached[e.StatusCode]
 		if message == "" {
 			message = http.StatusText(e.StatusCode)
 		}

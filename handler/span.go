@@ -5,14 +5,12 @@ package handler
 
 import (
 	"context"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
 )
 
 // trace begins the span of the request, nil where nothing is traced.
-func (c *requestState) trace(ctx context.Context) *tracing.Span {
-	return c.site.records.conventions.Begin(ctx, func() tracing.Request {
-		return tracing.Request{
+func (c *requestState) trace(ctx context.Context) *Span {
+	return c.site.records.conventions.Begin(ctx, func() spanRequest {
+		return spanRequest{
 			View: c.view, Exchange: c.ex, Upstream: c.site.up, Person: c.asker.person, Session: c.session.ID(), Began: c.books.began,
 		}
 	})
@@ -24,7 +22,7 @@ func (c *requestState) endSpan(ctx context.Context) {
 		return
 	}
 	l := &c.books.logged
-	c.books.span.End(ctx, &tracing.Answer{
+	c.books.span.End(ctx, &spanAnswer{
 		Exchange: c.ex, Sent: c.sent(), Stages: c.transforms(), Overhead: c.overhead, Outcome: l.outcome, Status: c.ending.status, Turn: c.ending.turn,
 		Cost: l.cost, ClientCost: l.own, Priced: l.priced,
 	})

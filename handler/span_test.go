@@ -16,8 +16,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // traced is a request with a span of Caddy's around it.
@@ -37,7 +37,7 @@ func TestSpan(t *testing.T) {
 		t.Setenv("OTEL_SEMCONV_STABILITY_OPT_IN", c.optIn)
 		spans := tracetest.NewSpanRecorder()
 		tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
-		h := attached(t, settings.Options{})
+		h := attached(t, pipeline.Options{})
 		r, parent := traced(tracer, request(growing(2<<10, 1)[0], "s"))
 		var passed string
 		err := h.ServeHTTP(&sink{http.Header{}}, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -87,7 +87,7 @@ func TestSpan(t *testing.T) {
 func TestSpanFailure(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	for _, next := range []caddyhttp.HandlerFunc{
 		func(w http.ResponseWriter, _ *http.Request) error {
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -129,7 +129,7 @@ func BenchmarkSpan(b *testing.B) {
 			if on {
 				r, _ = traced(tracer, r)
 			}
-			c, _ := attached(b, settings.Options{}).site.prepare(r, wire.Anthropic, body, body, nil)
+			c, _ := attached(b, pipeline.Options{}).site.prepare(r, wire.Anthropic, body, body, nil)
 			c.ending.status, c.ending.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn", Usage: wire.Usage{Reported: true, Read: 1234}}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -143,7 +143,7 @@ func BenchmarkSpan(b *testing.B) {
 
 // TestSpanOff: without tracing, a span costs no allocation.
 func TestSpanOff(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	c := &requestState{site: h.site}
 	r := request(growing(2<<10, 1)[0], "s")
 	if n := testing.AllocsPerRun(100, func() {

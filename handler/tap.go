@@ -10,10 +10,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // tap is the writer of an answer. Bytes go to the client first and at once and
@@ -22,7 +22,7 @@ import (
 // cache. A refusal is dropped where the request is sent once more. Nothing is ever added
 // to a stream: Gemini's clients break at any comment or event that is not an answer.
 type tap struct {
-	layer.Answer // with a header apart from the client's until the header is
+	httpx.Answer // with a header apart from the client's until the header is
 	// released: what a first pass sets must not show in the answer of a second
 	state    *requestState
 	log      *zap.Logger
@@ -38,7 +38,7 @@ type tap struct {
 	own      bool // the answer is ours, not the upstream's
 	dropped  bool // the client does not get this answer
 	released bool
-	flushes  layer.Flushes
+	flushes  httpx.Flushes
 	// sent is when the request was handed on; timing counts from there.
 	sent   time.Time
 	timing wire.Timing
@@ -52,7 +52,7 @@ func newTap(w http.ResponseWriter, c *requestState, resend bool) *tap {
 		t = new(tap)
 	}
 	t.state, t.log, t.resend, t.sent = c, c.site.up.Log, resend, time.Now()
-	t.Answer = layer.NewAnswer(w, t)
+	t.Answer = httpx.NewAnswer(w, t)
 	t.timing.Queue = c.overhead
 	if resend {
 		t.Apart()
@@ -72,7 +72,7 @@ func (t *tap) Common(share float64) { t.state.boxed.common = share }
 // Served is told how the upstream says that it serves the request.
 func (t *tap) Served(s wire.Service) { t.state.ending.service = s }
 
-// Begin implements [layer.Interceptor].
+// Begin implements [httpx.Interceptor].
 func (t *tap) Begin(status int) {
 	h := t.Header()
 	if t.rejects(nil) {
@@ -91,19 +91,19 @@ func (t *tap) Begin(status int) {
 
 // observe picks the decoder of a successful answer by what it says it is.
 func (t *tap) observe(h http.Header) {
-	if layer.Coding(h) != "" {
-		layer.FailOpen(reasonAnswerEncoding)
+	if httpx.Coding(h) != "" {
+		httpx.FailOpen(reasonAnswerEncoding)
 		return
 	}
-	kind := layer.MediaType(h.Get("Content-Type"))
+	kind := httpx.MediaType(h.Get("Content-Type"))
 	switch {
-	case layer.IsStream(kind):
+	case httpx.IsStream(kind):
 		t.stream = true
 		t.decode(true)
-	case layer.IsJSON(kind):
+	case httpx.IsJSON(kind):
 		t.decode(false)
 		n, err := strconv.Atoi(h.Get("Content-Length"))
-		if err == nil && n > 0 && n <= layer.MaxAnswer && t.state.site.up.Headers {
+		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.state.site.up.Headers {
 			t.hold = n
 		}
 	}
@@ -130,7 +130,7 @@ func (t *tap) Take(p []byte) (int, error) {
 		}
 	}
 	if t.stream && !t.begun {
-		if t.begun = layer.Begins(p); layer.IsDocument(p) {
+		if t.begun = httpx.Begins(p); httpx.IsDocument(p) {
 			t.stream = false
 			t.decode(false)
 		}
@@ -168,7 +168,7 @@ func (t *tap) writeEvents(p []byte) (int, error) {
 
 func (t *tap) keep(p []byte) {
 	if t.held == nil {
-		t.held = reuse.Buffer(min(t.hold, layer.FirstBuffer))
+		t.held = reuse.Buffer(min(t.hold, httpx.FirstBuffer))
 	}
 	t.held = append(t.held, p...)
 	t.look(p)
@@ -184,7 +184,7 @@ func (t *tap) look(p []byte) {
 	defer func() {
 		if e := recover(); e != nil {
 			t.dec = nil
-			layer.Recovered(t.log, "decoding an answer", e)
+			httpx.Recovered(t.log, "decoding an answer", e)
 		}
 	}()
 	t.dec.Feed(p)
@@ -202,7 +202,7 @@ func (t *tap) look(p []byte) {
 // end tells the decoder that the answer came to its end and was not cut.
 func (t *tap) end() {
 	if t.dec != nil {
-		layer.Guard(t.log, "decoding the end of an answer", func() {
+		httpx.Guard(t.log, "decoding the end of an answer", func() {
 			t.dec.End()
 			t.clock()
 		})
@@ -284,5 +284,5 @@ func (t *tap) Header() http.Header {
 	return t.Answer.Header()
 }
 
-// Holds implements [layer.Interceptor].
+// Holds implements [httpx.Interceptor].
 func (t *tap) Holds() bool { return !t.released }

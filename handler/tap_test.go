@@ -15,10 +15,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const body = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`
@@ -58,7 +57,7 @@ func committed(h *Handler) (n int) {
 // TestReadFrom: what is copied by the writer's ReadFrom is seen as well.
 func TestReadFrom(t *testing.T) {
 	for _, length := range []bool{false, true} {
-		h := attached(t, settings.Options{})
+		h := attached(t, pipeline.Options{})
 		w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Content-Type", "application/json")
 			if length {
@@ -84,7 +83,7 @@ func TestHeaderWithBody(t *testing.T) {
 	// for a flush.
 	ask := func(late bool) (flushes []string) {
 		w := &signal{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, flushes: make(chan string, 9)}
-		h := attached(t, settings.Options{})
+		h := attached(t, pipeline.Options{})
 		err := h.ServeHTTP(w, request([]byte(body), "s"), caddyhttp.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) error {
 			to.Header().Set("Content-Type", "text/event-stream")
 			to.WriteHeader(http.StatusOK)
@@ -157,7 +156,7 @@ func TestKnownBeforeTheEnd(t *testing.T) {
 			if together {
 				pieces = []string{strings.Join(stream, "\n\n")}
 			}
-			h := attached(t, settings.Options{})
+			h := attached(t, pipeline.Options{})
 			seen := false
 			end := "\n\n" + stream[len(stream)-1] + "\n\n"
 			w := &watcher{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, look: func(so string) {
@@ -197,7 +196,7 @@ func TestKnownWhenTheModelStops(t *testing.T) {
 		"/v1/models/m:streamGenerateContent": {`{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`, `{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}]}`, `{"usageMetadata":{"promptTokenCount":70,"candidatesTokenCount":7}}`},
 	} {
 		for _, cut := range []bool{false, true} {
-			h := attached(t, settings.Options{})
+			h := attached(t, pipeline.Options{})
 			seen := false
 			w := &watcher{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, look: func(so string) {
 				if strings.HasSuffix(so, stream[1]+"\n\n") {
@@ -243,7 +242,7 @@ func TestKnownWhenTheModelStops(t *testing.T) {
 // TestFlush reaches the client unless the answer is held.
 func TestFlush(t *testing.T) {
 	for contentType, want := range map[string]int{"text/event-stream": 2, "application/json": 0} {
-		h := attached(t, settings.Options{})
+		h := attached(t, pipeline.Options{})
 		w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Content-Type", contentType)
 			if want == 0 {
@@ -267,7 +266,7 @@ func TestFlush(t *testing.T) {
 }
 
 func TestFlushBeforeTheHeader(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 		return http.NewResponseController(w).Flush()
 	})
@@ -278,7 +277,7 @@ func TestFlushBeforeTheHeader(t *testing.T) {
 
 // TestSecondHeader is ignored, as net/http does.
 func TestSecondHeader(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusTeapot)
 		w.WriteHeader(http.StatusOK)
@@ -291,7 +290,7 @@ func TestSecondHeader(t *testing.T) {
 
 // TestLongerThanItSays: an answer that outgrows its Content-Length passes on.
 func TestLongerThanItSays(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "2")
@@ -309,7 +308,7 @@ func TestLongerThanItSays(t *testing.T) {
 
 // TestPanicBefore: a panic of ours forwards the original.
 func TestPanicBefore(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	h.site.pipe = nil
 	var got string
 	w, err := serve(t, h, func(w http.ResponseWriter, r *http.Request) error {
@@ -328,7 +327,7 @@ func TestPanicBefore(t *testing.T) {
 
 // TestPanicInSettle leaves the answer whole.
 func TestPanicInSettle(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	c := &requestState{site: h.site, view: new(wire.View), session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, c, false)
@@ -341,7 +340,7 @@ func TestPanicInSettle(t *testing.T) {
 
 // TestPanicBehind goes on its way, and the client gets what there was.
 func TestPanicBehind(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	func() {
 		defer func() {
@@ -363,7 +362,7 @@ func TestPanicBehind(t *testing.T) {
 
 // TestRequestIsRestored for the access log and for error routes.
 func TestRequestIsRestored(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	r := request([]byte(body), "s")
 	r.Header.Set("Accept-Encoding", "br")
 	failed := errors.New("failed")
@@ -382,7 +381,7 @@ func TestRequestIsRestored(t *testing.T) {
 
 // TestLateRequest passes untouched when the store has been closed.
 func TestLateRequest(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	if err := h.site.store.Unpin(); err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +396,7 @@ func TestLateRequest(t *testing.T) {
 
 // TestTiming: the moments of an answer come in their order, and all of them.
 func TestTiming(t *testing.T) {
-	h := attached(t, settings.Options{})
+	h := attached(t, pipeline.Options{})
 	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, ending: ending{settled: true}, overhead: 1}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c, false)
 	tp.Header().Set("Content-Type", "text/event-stream")

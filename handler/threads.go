@@ -6,37 +6,37 @@ package handler
 import (
 	"net/http"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/threads"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/resource"
 )
 
-// threads is what there is to know of a request whose conversation the provider keeps, or
+// threadKeeper is what there is to know of a request whose conversation the provider keeps, or
 // is asked to keep.
-type threads struct {
-	engine *hold.Engine
-	view   *wire.View // of the whole, as the client wrote it
-	own    *hold.Own  // what the client has sent, if that was no more than what is new
-	heard  func(hold.Verdict)
+type threadKeeper struct {
+	engine *retain.Engine
+	view   *wire.View  // of the whole, as the client wrote it
+	own    *retain.Own // what the client has sent, if that was no more than what is new
+	heard  func(retain.Verdict)
 }
 
-func (t *threads) request(body []byte) *hold.Request {
-	return thread.Request(t.view.Format, body, t.view, t.own)
+func (t *threadKeeper) request(body []byte) *retain.Request {
+	return threads.Request(t.view.Format, body, t.view, t.own)
 }
 
 // side is with whom a conversation is held, for a tenant.
-func (o *site) side(r *http.Request, tenant sessioncache.Tenant) hold.Side {
-	return hold.Side{Tenant: tenant, Upstream: o.upstreamKey(r)}
+func (o *site) side(r *http.Request, tenant sessioncache.Tenant) retain.Side {
+	return retain.Side{Tenant: tenant, Upstream: o.upstreamKey(r)}
 }
 
 // forgets returns what forgets an answer that its client has had deleted wherever it is held
 // for the client, and reports whether that was for a client's WebSocket, where nobody else
 // keeps it. It must be made of the request as it came.
 func (o *site) forgets(r *http.Request, x *resource.Resource) func() bool {
-	side := hold.Side{Tenant: o.store.Tenants().Of(r), Upstream: o.upstreamKeyAt(r, x.Collection(knownPath(r)))}
+	side := retain.Side{Tenant: o.store.Tenants().Of(r), Upstream: o.upstreamKeyAt(r, x.Collection(knownPath(r)))}
 	return func() bool {
 		o.store.Holds.Forget(side, x.ID)
 		o.holding.carriers.Forget(side, x.ID)
@@ -48,13 +48,13 @@ func (o *site) forgets(r *http.Request, x *resource.Resource) func() bool {
 // keeps reports whether a provider may keep conversations of a format as they go out from
 // here: nothing behind the edits changes them. Under eager, history is edited all the time.
 func (o *site) keeps(f wire.Format) bool {
-	return thread.Kept(f) && o.up.Holds(f) && o.up.Verbatim(f) && o.pipe.Policy() != settings.Eager
+	return threads.Kept(f) && o.up.Holds(f) && o.up.Verbatim(f) && o.pipe.Policy() != pipeline.Eager
 }
 
 // joined makes a request whole that goes on from an answer, so that it is read, edited
 // and accounted for as if the client had sent all of it; nil if what stands before is
 // not known, or if there is no room for it.
-func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View, a *arrival) (*wire.View, *hold.Own) {
+func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View, a *arrival) (*wire.View, *retain.Own) {
 	if !v.Conversation.Partial || v.Conversation.Continues == "" || !o.keeps(v.Format) {
 		return nil, nil
 	}
@@ -67,12 +67,12 @@ func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View,
 	if err != nil || whole.Conversation.Partial || !whole.OffersTools() {
 		return nil, nil
 	}
-	return whole, &hold.Own{Handle: v.Conversation.Continues, Body: v.Raw, Items: thread.Items(v)}
+	return whole, &retain.Own{Handle: v.Conversation.Continues, Body: v.Raw, Items: threads.Items(v)}
 }
 
-// threads returns how the request goes to a provider that keeps its conversation, nil if
+// threadKeeper returns how the request goes to a provider that keeps its conversation, nil if
 // that is none of ours.
-func (c *requestState) threads(r *http.Request) *threads {
+func (c *requestState) threads(r *http.Request) *threadKeeper {
 	v := c.view
 	if v.Conversation.Partial || !v.OffersTools() || !c.site.keeps(v.Format) {
 		return nil
@@ -81,8 +81,8 @@ func (c *requestState) threads(r *http.Request) *threads {
 	if !wanted && !(v.Traits().Threads && c.site.holding.options.Threaded(len(v.Raw))) {
 		return nil
 	}
-	t := &threads{view: v, own: c.body.own}
-	var book *thread.Book
+	t := &threadKeeper{view: v, own: c.body.own}
+	var book *threads.Book
 	if t.engine, book = c.site.store.Holds.Threads(c.site.holding.options, v.Format, c.site.now); !wanted {
 		return t
 	}
@@ -91,7 +91,7 @@ func (c *requestState) threads(r *http.Request) *threads {
 		from = c.body.own.Handle
 	}
 	side := c.site.side(r, c.asker.tenant)
-	t.heard = func(h hold.Verdict) {
+	t.heard = func(h retain.Verdict) {
 		book.Keep(side, h.Handle, from, v, h.Reply)
 		if v.Traits().Threads { // an answer of a thread is gone on from once
 			book.Drop(side, from)

@@ -6,7 +6,7 @@ package handler
 import (
 	"net/http"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
 )
 
 // ticket is a request's claim to a slot.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // usageRequests asks for the usage of chat streams whose clients do not: without it, what
@@ -59,8 +59,8 @@ func (u *usageRequests) refuse(k usageKey) {
 // asksFor reports whether the usage of the answer to a request is asked for in place of
 // the client: under observe nothing is added to requests, and llama.cpp tells its timings
 // with the last chunk of a stream unless that is the one of the usage.
-func (u *usageRequests) asksFor(v *wire.View, up *upstream.Profile, policy settings.Policy) bool {
-	if !v.Reply.Stream || !v.Traits().UsageOnRequest || up.Target(v.Format) != v.Format || policy == settings.Observe || up.TellsTimings() {
+func (u *usageRequests) asksFor(v *wire.View, up *upstream.Profile, policy pipeline.Policy) bool {
+	if !v.Reply.Stream || !v.Traits().UsageOnRequest || up.Target(v.Format) != v.Format || policy == pipeline.Observe || up.TellsTimings() {
 		return false
 	}
 	return !gjson.GetBytes(v.Bytes(v.Reply.StreamOptions), "include_usage").Bool()
@@ -73,11 +73,11 @@ func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Hand
 	}
 	k := usageKey{string(p.tenant[:]), p.view.Model}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		additions := layer.AdditionsOf(r.Context())
+		additions := httpx.AdditionsOf(r.Context())
 		if additions.Off.Has(wire.EditUsage) || u.isRefused(k) {
 			return next.ServeHTTP(w, r)
 		}
-		body, err := layer.Outgoing(r, p.site.up.MaxBody)
+		body, err := httpx.Outgoing(r, p.site.up.MaxBody)
 		if err != nil {
 			return next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 		}
@@ -86,7 +86,7 @@ func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Hand
 			return next.ServeHTTP(w, r)
 		}
 		additions.Make(wire.EditUsage, func() { u.refuse(k) })
-		defer layer.ReplaceOutgoing(r, body, out)()
+		defer httpx.ReplaceOutgoing(r, body, out)()
 		return next.ServeHTTP(w, r)
 	})
 }
@@ -128,7 +128,7 @@ func (c *requestState) withoutUsageChunk(w http.ResponseWriter) (_ http.Response
 // usageFilter takes the chunks without choices that tell the usage out of a chat stream.
 // Events pass as soon as they are complete.
 type usageFilter struct {
-	layer.Answer
+	httpx.Answer
 	events  *framing.SSEFramer // nil where the answer passes as it is
 	out     []byte
 	dropped bool // the event before
@@ -136,24 +136,24 @@ type usageFilter struct {
 
 func newUsageFilter(w http.ResponseWriter) *usageFilter {
 	f := new(usageFilter)
-	f.Answer = layer.NewAnswer(w, f)
+	f.Answer = httpx.NewAnswer(w, f)
 	return f
 }
 
-// Begin implements [layer.Interceptor].
+// Begin implements [httpx.Interceptor].
 func (f *usageFilter) Begin(status int) {
 	h := f.Header()
-	if status/100 == 2 && layer.Coding(h) == "" && layer.IsStream(layer.MediaType(h.Get("Content-Type"))) {
+	if status/100 == 2 && httpx.Coding(h) == "" && httpx.IsStream(httpx.MediaType(h.Get("Content-Type"))) {
 		f.events = new(framing.SSEFramer)
 		delete(h, "Content-Length")
 	}
 	f.Send()
 }
 
-// Holds implements [layer.Interceptor].
+// Holds implements [httpx.Interceptor].
 func (f *usageFilter) Holds() bool { return false }
 
-// Take implements [layer.Interceptor].
+// Take implements [httpx.Interceptor].
 func (f *usageFilter) Take(p []byte) (int, error) {
 	if f.events == nil {
 		return f.ResponseWriter.Write(p)

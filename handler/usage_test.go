@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // TestAskForUsage: the option is added to the client's own bytes.
@@ -90,18 +90,18 @@ func TestUsageIsAskedFor(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		policy  settings.Policy
+		policy  pipeline.Policy
 		refuses bool
 		sent    []sent
 	}{
-		{"asked each time", settings.CostAware, false, []sent{{`,"stream":true`, "asked", false}, {`,"stream":true`, "asked", false}}},
-		{"the client's own", settings.CostAware, false, []sent{{`,"stream":true,` + asked, "asked", true}}},
-		{"no stream", settings.CostAware, false, []sent{{"", "plain", false}}},
-		{"observed", settings.Observe, false, []sent{{`,"stream":true`, "plain", false}}},
-		{"refused", settings.CostAware, true, []sent{{`,"stream":true`, "asked plain", false}, {`,"stream":true`, "plain", false}}},
+		{"asked each time", pipeline.CostAware, false, []sent{{`,"stream":true`, "asked", false}, {`,"stream":true`, "asked", false}}},
+		{"the client's own", pipeline.CostAware, false, []sent{{`,"stream":true,` + asked, "asked", true}}},
+		{"no stream", pipeline.CostAware, false, []sent{{"", "plain", false}}},
+		{"observed", pipeline.Observe, false, []sent{{`,"stream":true`, "plain", false}}},
+		{"refused", pipeline.CostAware, true, []sent{{`,"stream":true`, "asked plain", false}, {`,"stream":true`, "plain", false}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := attached(t, settings.Options{Policy: tt.policy})
+			h := attached(t, pipeline.Options{Policy: tt.policy})
 			for i, s := range tt.sent {
 				var got []string
 				w := httptest.NewRecorder()

@@ -4,15 +4,13 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // account is what a turn has cost.
 type account struct {
-	bill      billing.Bill
+	bill      Bill
 	billed    bool
 	estimated bool         // the usage is not all that the upstream reported
 	front     uint64       // hash of the client's prompt up to its first message block
@@ -22,7 +20,7 @@ type account struct {
 // Bill returns what the turn cost, whether it was committed or not. Usage that the
 // upstream did not report is estimated, see [Exchange.Estimated]. Without an answer, and
 // for one that failed before it began, the bill is zero.
-func (x *Exchange) Bill(t *wire.Turn) billing.Bill {
+func (x *Exchange) Bill(t *wire.Turn) Bill {
 	if t == nil {
 		return x.account.bill
 	}
@@ -61,14 +59,14 @@ func sum(calls []wire.Usage) (all wire.Usage) {
 
 // Continuations returns what each continuation of the turn cost. It is part of
 // [Exchange.Bill].
-func (x *Exchange) Continuations(t *wire.Turn) (out []billing.Bill) {
+func (x *Exchange) Continuations(t *wire.Turn) (out []Bill) {
 	if t == nil || len(x.Interceptor.calls) == 0 || len(x.account.calls) == 0 {
 		return nil
 	}
 	rules := x.served(t)
 	for _, u := range x.account.calls[1:] {
-		b := billing.New(&rules, u)
-		out = append(out, billing.Bill{Actual: b.Actual, Cost: b.Cost, Dollars: b.Dollars})
+		b := newBill(&rules, u)
+		out = append(out, Bill{Actual: b.Actual, Cost: b.Cost, Dollars: b.Dollars})
 	}
 	return out
 }
@@ -92,7 +90,7 @@ func (x *Exchange) calls(t *wire.Turn) []wire.Usage {
 //
 // So they are where the provider has cut the history itself: it would have cut that of
 // the client's own bytes, too, and what it would have found of it is not known.
-func (x *Exchange) charge(t *wire.Turn, calls []wire.Usage) billing.Bill {
+func (x *Exchange) charge(t *wire.Turn, calls []wire.Usage) Bill {
 	rules := x.served(t)
 	bill := x.compare(t, calls, &rules)
 	if x.req.marking.translated {
@@ -130,12 +128,12 @@ func (x *Exchange) Service(t *wire.Turn) wire.Service {
 }
 
 // served returns the rules with the prices of how a request was served.
-func (x *Exchange) served(t *wire.Turn) cachemodel.Rules { return x.req.rules.Served(x.Service(t)) }
+func (x *Exchange) served(t *wire.Turn) pricing.Rules { return x.req.rules.Served(x.Service(t)) }
 
 // compare works out both sides of the bill.
-func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *cachemodel.Rules) billing.Bill {
+func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rules) Bill {
 	u := t.Held()
-	bill := billing.New(rules, calls...)
+	bill := newBill(rules, calls...)
 	if len(x.Interceptor.calls) > 0 {
 		// Nothing being folded, the model would have said at once what it said last.
 		u = calls[0]
@@ -150,7 +148,7 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *cachemodel.R
 		}
 		return bill
 	}
-	r := billing.Request{
+	r := billedRequest{
 		View: x.req.View, States: x.req.States, Start: x.start, Rules: rules, Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
 		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Diverged: x.diverged(), Previous: x.previous(),
 	}
@@ -158,12 +156,12 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *cachemodel.R
 		r.Removed = int64(x.Prompt.OriginalTokens - x.Prompt.SentTokens)
 	}
 	would := x.would(r)
-	own, front := billing.Counterfactual(r, u)
+	own, front := counterfactual(r, u)
 	if x.account.front = front; (x.Prompt.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
 		bill.Own(rules, own)
 	}
 	if would != nil {
-		sent, _ := billing.Counterfactual(*would, u)
+		sent, _ := counterfactual(*would, u)
 		bill.Compare(rules, own, sent)
 	}
 	return bill
@@ -172,9 +170,9 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *cachemodel.R
 // would returns the request as its edits would have made it, where they were only
 // computed; nil where it is the same as the client's, and all before it was. It is to be
 // asked for before the client's side is noted. The session is locked.
-func (x *Exchange) would(r billing.Request) *billing.Request {
+func (x *Exchange) would(r billedRequest) *billedRequest {
 	s := x.req.session
-	if x.Policy != settings.Observe {
+	if x.Policy != Observe {
 		s.Hypothetical = nil
 		return nil
 	}
@@ -193,10 +191,10 @@ func (x *Exchange) would(r billing.Request) *billing.Request {
 }
 
 // previous is the request that this one continues.
-func (x *Exchange) previous() billing.Previous {
+func (x *Exchange) previous() previousTurn {
 	p, l := x.standing.before.previous, x.standing.match.Lineage
 	if x.standing.lineage == nil && l != nil {
-		p = billing.Previous{Front: l.Front, Ago: x.start.Sub(l.Started), Common: x.standing.match.Common}
+		p = previousTurn{Front: l.Front, Ago: x.start.Sub(l.Started), Common: x.standing.match.Common}
 	}
 	return p
 }

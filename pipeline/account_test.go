@@ -8,14 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // billed sends what the script holds and answers it with a usage.
-func (s *script) billed(u wire.Usage) (*Exchange, billing.Bill) {
+func (s *script) billed(u wire.Usage) (*Exchange, Bill) {
 	u.Reported = true
 	answer := wire.Turn{Text: "unrelated words", Usage: u, Done: true}
 	x := s.send(answer)
@@ -24,7 +22,7 @@ func (s *script) billed(u wire.Usage) (*Exchange, billing.Bill) {
 
 // Both sides of the bill are the same as long as the client's own bytes go out.
 func TestBillOfOwnBytes(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
+	s := newScript(t, Options{Policy: Observe}, keeping)
 	s.prompt("Fix the build.")
 	for i := range 4 {
 		s.turn(i, "/src/a.go", long(fmt.Sprint("f", i)))
@@ -41,9 +39,9 @@ func TestBillOfOwnBytes(t *testing.T) {
 // requests: what the one before held is read, what came after it is written, and
 // all of it is written when the entry has expired.
 func TestBillOfEditedTurns(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager, Zones: settings.Zones{MinMessages: new(int)}}, keeping)
+	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, keeping)
 	s.prompt("Fix the build.")
-	var before billing.Bill
+	var before Bill
 	edited := 0
 	for i := range 14 {
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
@@ -78,8 +76,8 @@ func TestBillOfEditedTurns(t *testing.T) {
 // Where entries need no markers, a pause longer than the lifetime ends what the client's
 // own bytes would have left, too.
 func TestBillOfEditedTurnsWithoutMarkers(t *testing.T) {
-	rules := cachemodel.Rules{Regime: cachemodel.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
-	s := newScript(t, settings.Options{Policy: settings.Eager, Zones: settings.Zones{MinMessages: new(int)}}, rules)
+	rules := pricing.Rules{Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, rules)
 	s.prompt("Fix the build.")
 	for i := range 12 {
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
@@ -96,7 +94,7 @@ func TestBillOfEditedTurnsWithoutMarkers(t *testing.T) {
 
 // What an interrupted answer has cost is on the bill, and changes nothing.
 func TestBillOfInterruptedTurn(t *testing.T) {
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the build.")
 	x := s.send(wire.Turn{})
 	b := x.Bill(&wire.Turn{Usage: wire.Usage{Write5m: 1000, Reported: true}})
@@ -111,7 +109,7 @@ func TestBillOfInterruptedTurn(t *testing.T) {
 // BenchmarkBill measures the account of one turn, with a history of so many blocks.
 func BenchmarkBill(b *testing.B) {
 	for _, turns := range []int{10, 100, 500} {
-		s := newScript(b, settings.Options{}, keeping)
+		s := newScript(b, Options{}, keeping)
 		s.prompt("Fix the build.")
 		for i := range turns {
 			s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
@@ -134,7 +132,7 @@ func BenchmarkBill(b *testing.B) {
 // A conversation whose cache a ping has kept warm pays on the client's side what
 // the client would have paid: everything is written anew after the pause.
 func TestBillAfterPing(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
+	s := newScript(t, Options{Policy: Observe}, keeping)
 	s.prompt("Fix the build.")
 	s.turn(0, "/src/a.go", long("a"))
 	s.billed(wire.Usage{Write5m: 4000, Output: 5})

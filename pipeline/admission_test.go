@@ -9,19 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // unbound are rules under which history may be edited.
-var unbound = cachemodel.Rules{
-	Regime: cachemodel.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
+var unbound = pricing.Rules{
+	Regime: pricing.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
 	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour,
 }
 
@@ -34,10 +32,10 @@ func (s *script) result(n int, name, input, content string) {
 }
 
 // admitting has no stage but admission.
-func admitting(p settings.Policy) settings.Options {
-	return settings.Options{
-		Policy: p, Prune: settings.Prune{Mode: stage.Off}, CompactToolResults: settings.CompactToolResults{Mode: stage.Off},
-		StripNarration: settings.StripNarration{Mode: stage.Off}, StripThinking: settings.StripThinking{Mode: stage.Off}, Planner: settings.Planner{FoldInputs: new(false)},
+func admitting(p Policy) Options {
+	return Options{
+		Policy: p, Prune: Prune{Mode: stage.Off}, CompactToolResults: CompactToolResults{Mode: stage.Off},
+		StripNarration: StripNarration{Mode: stage.Off}, StripThinking: StripThinking{Mode: stage.Off}, Planner: Planner{FoldInputs: new(false)},
 	}
 }
 
@@ -57,7 +55,7 @@ func read(lines int) string { return string(content.Quote(readFile(lines))) }
 // What goes out grows at its end only: a result is edited when it is first seen,
 // and replayed.
 func TestAdmissionIsReplayed(t *testing.T) {
-	for _, policy := range []settings.Policy{settings.CostAware, settings.Eager} {
+	for _, policy := range []Policy{CostAware, Eager} {
 		s := newScript(t, admitting(policy), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
@@ -85,8 +83,8 @@ func TestAdmissionIsReplayed(t *testing.T) {
 func TestAdmissionAfterRestart(t *testing.T) {
 	bound := binding
 	bound.MinTokens = 0
-	for _, rules := range []cachemodel.Rules{unbound, bound} {
-		s := newScript(t, admitting(settings.CostAware), rules)
+	for _, rules := range []pricing.Rules{unbound, bound} {
+		s := newScript(t, admitting(CostAware), rules)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
 		for i := range 4 {
@@ -95,7 +93,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 		}
 		s.turn(9, "/src/1.go", readFile(41), "thought") // the same as that of turn 1
 		a := s.send(wire.Turn{})
-		again := newScript(t, admitting(settings.CostAware), rules)
+		again := newScript(t, admitting(CostAware), rules)
 		again.messages = s.messages
 		b := again.send(wire.Turn{Done: true})
 		if string(a.Prompt.Body) != string(b.Prompt.Body) {
@@ -109,7 +107,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 
 // What went out whole stays whole.
 func TestAdmissionLeavesForwardedResults(t *testing.T) {
-	off := admitting(settings.CostAware)
+	off := admitting(CostAware)
 	off.Admission.Mode = stage.Off
 	s := newScript(t, off, unbound)
 	s.prompt("Fix the bug.")
@@ -118,7 +116,7 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	if x := s.send(s.answer); x.Prompt.Edited {
 		t.Fatalf("edited although off: %v", x.Prompt.Fired)
 	}
-	s.p = New(admitting(settings.CostAware), s.p.rules)
+	s.p = New(admitting(CostAware), s.p.rules)
 	s.result(1, "Read", readInput, read(50))
 	x := s.send(s.answer)
 	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Prompt.Body), `"     1→\tline`) || !strings.Contains(string(x.Prompt.Body), `"1→\tline`) {
@@ -127,7 +125,7 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 }
 
 func TestAdmissionIsObserved(t *testing.T) {
-	s := newScript(t, admitting(settings.Observe), unbound)
+	s := newScript(t, admitting(Observe), unbound)
 	s.prompt("Fix the bug.")
 	s.result(0, "Read", readInput, read(40))
 	x := s.send(s.answer)
@@ -155,7 +153,7 @@ func TestAdmissionOfForms(t *testing.T) {
 		{"short", "Bash", `{"command":"make"}`, string(content.Quote(strings.Repeat("x\n", 100))), ""},
 		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`\u001b[31m\u00e9\u001b[0m \ud83d\ude00 <b>\n`, 20) + `"`, `"é 😀 <b>\n[llm_cache: the line above 19 more times]\n"`},
 	} {
-		s := newScript(t, admitting(settings.CostAware), unbound)
+		s := newScript(t, admitting(CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.result(0, c.tool, c.input, c.content)
 		switch x := s.send(s.answer); {
@@ -170,7 +168,7 @@ func TestAdmissionOfForms(t *testing.T) {
 // A pointer is made only to a result that the upstream is shown.
 func TestRereads(t *testing.T) {
 	const pointer = "[llm_cache: same content as the result of Read /src/a.go above (t0), 40 lines]"
-	s := newScript(t, admitting(settings.CostAware), unbound)
+	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, string(content.Quote(readFile(40)+"\n<system-reminder>\n100 tokens left\n</system-reminder>")))
@@ -190,7 +188,7 @@ func TestRereads(t *testing.T) {
 	lineage := lineageOf(t, s)
 	for i := range lineage.States {
 		if st := &lineage.States[i]; st.Edit != nil && st.Content != 0 && !strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
-			st.Edit = &block.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
+			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
 	s.result(4, "Read", readInput, read(40))
@@ -209,7 +207,7 @@ func TestRereads(t *testing.T) {
 func TestAdmissionBelowTheMinimum(t *testing.T) {
 	rules := unbound
 	rules.MinTokens = 1024
-	s := newScript(t, admitting(settings.CostAware), rules)
+	s := newScript(t, admitting(CostAware), rules)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, read(60))
@@ -238,7 +236,7 @@ func TestOverlaps(t *testing.T) {
 		}
 		return out.String()
 	}
-	s := newScript(t, admitting(settings.CostAware), unbound)
+	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, string(content.Quote(changed(1, 80, 0))))
@@ -265,8 +263,8 @@ func TestOverlaps(t *testing.T) {
 	// Once the first read is folded, the next one goes out itself.
 	lineage := lineageOf(t, s)
 	for i := range lineage.States {
-		if st := &lineage.States[i]; st.Class == block.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
-			st.Edit = &block.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
+		if st := &lineage.States[i]; st.Class == sessioncache.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
+			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
 	s.result(4, "Read", readInput, string(content.Quote(changed(1, 80, 40))))
@@ -287,7 +285,7 @@ func TestOverlapsOfWrittenFiles(t *testing.T) {
 		"Write": `{"file_path":"/src/a.go","content":` + string(content.Quote(text.String())) + `}`,
 		"Edit":  `{"file_path":"/src/a.go","old_string":` + string(content.Quote(text.String())) + `,"new_string":"none"}`,
 	} {
-		s := newScript(t, admitting(settings.CostAware), unbound)
+		s := newScript(t, admitting(CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I write.", Done: true})
 		s.result(0, tool, input, `"done"`)
@@ -323,7 +321,7 @@ func TestReplaced(t *testing.T) {
 		{"written", "Write", `{"file_path":"/src/a.go","content":` + old + `}`, `"done"`, ""},
 		{"no edit", "Bash", `{"command":"true","old_string":` + old + `}`, `"done"`, ""},
 	} {
-		s := newScript(t, admitting(settings.CostAware), unbound)
+		s := newScript(t, admitting(CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I edit.", Done: true})
 		s.result(0, c.tool, c.input, c.result)
@@ -350,7 +348,7 @@ func TestReplacedInFrontOfThinking(t *testing.T) {
 		"in front": `{"type":"thinking","thinking":"hm","signature":"s"},` + edit,
 		"behind":   edit + `,{"type":"thinking","thinking":"hm","signature":"s"}`,
 	} {
-		s := newScript(t, admitting(settings.CostAware), unbound)
+		s := newScript(t, admitting(CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I edit.", Done: true})
 		s.add(`{"role":"assistant","content":[` + content + `]}`)
@@ -364,7 +362,7 @@ func TestReplacedInFrontOfThinking(t *testing.T) {
 // A note that the model takes for text is found in what it writes; one that only
 // looks alike is not.
 func TestNotesAreNotWritten(t *testing.T) {
-	s := newScript(t, admitting(settings.CostAware), unbound)
+	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
 	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
@@ -389,7 +387,7 @@ func TestNotesAreNotWritten(t *testing.T) {
 
 // A local engine has its own answers cached.
 func TestReplacedOnABox(t *testing.T) {
-	s := newScript(t, admitting(settings.CostAware), cachemodel.Rules{Regime: cachemodel.KV, Write: 1})
+	s := newScript(t, admitting(CostAware), pricing.Rules{Regime: pricing.KV, Write: 1})
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
 	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
@@ -413,7 +411,7 @@ func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
 // A result that a pointer relies on counts as referred to, and is not folded at
 // once.
 func TestRereadKeepsWhatItPointsTo(t *testing.T) {
-	s := newScript(t, settings.Options{}, unbound)
+	s := newScript(t, Options{}, unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, read(200))

@@ -4,22 +4,22 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // admit runs admission over the blocks that are new.
 func (r *request) admit() {
 	short := beyondMinimum(r.View, r.rules.MinTokens)
-	r.o.Admission.Edit(&r.History, max(r.Known, r.cached.held), short, r.rules.Regime == cachemodel.KV, r.admitted)
+	r.o.Admission.Edit(&r.History, max(r.Known, r.cached.held), short, r.rules.Regime == pricing.KV, r.admitted)
 }
 
 // admitted puts what admission makes of a block into the ledger.
 func (r *request) admitted(i int, value []byte) {
 	if r.presumed(i) {
-		r.States[i].Edit = &block.Edit{Stage: stage.Admission, Op: wire.OpReplace, Value: value}
+		r.States[i].Edit = &sessioncache.Edit{Stage: stage.Admission, Op: wire.OpReplace, Value: value}
 		return
 	}
 	r.set(i, stage.Admission, wire.OpReplace, value)

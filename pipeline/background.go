@@ -7,15 +7,12 @@ import (
 	"math"
 	"slices"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // On a local box a cached token costs nothing and a fold costs a wait, so in
@@ -43,7 +40,7 @@ type Background struct {
 	Blocks, Removed, Process int
 
 	x        *Exchange
-	folds    map[int]*block.Edit
+	folds    map[int]*sessioncache.Edit
 	texts    []Block
 	front    int // blocks in front of the first fold
 	hot      int
@@ -56,8 +53,8 @@ type Background struct {
 // pointless. Process is at most limit, 0 for any.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.standing.lineage
-	if l == nil || x.Policy != settings.CostAware || x.refusal.off.Has(wire.EditText) || x.req.rules.Regime != cachemodel.KV || x.req.View.Conversation.Partial ||
-		!x.req.View.OffersTools() || history.Compacts(x.req.View) || x.req.orders.given.Cuts() {
+	if l == nil || x.Policy != CostAware || x.refusal.off.Has(wire.EditText) || x.req.rules.Regime != pricing.KV || x.req.View.Conversation.Partial ||
+		!x.req.View.OffersTools() || content.Compacts(x.req.View) || x.req.orders.given.Cuts() {
 		return nil
 	}
 	x.req.session.Lock()
@@ -72,10 +69,10 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	q := newPlanning()
 	defer q.release()
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.TooMuch()}
-	q.in.Further = outlook.Least(l) // the next pause is near: what is folded late costs little
+	q.in.Further = leastRequests(l) // the next pause is near: what is folded late costs little
 	q.cut(&r, minIdleFold)
 	q.gather(&r, l, x.start)
-	q.needless(&r, outlook.NewEstimator(&x.req.session.Calibration, l))
+	q.needless(&r, newEstimator(&x.req.session.Calibration, l))
 	folds, from, process := planner.Idle(&q.in, &q.scratch, limit)
 	if len(folds) == 0 {
 		return nil
@@ -91,11 +88,11 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 		return nil
 	}
 	b.Body = body
-	b.folds = make(map[int]*block.Edit, len(r.ledger.fresh))
+	b.folds = make(map[int]*sessioncache.Edit, len(r.ledger.fresh))
 	for i := range r.ledger.fresh {
 		b.folds[i] = r.States[i].Edit
-		if stub.Folded(r.States[i].Edit) && r.offer.expand != expandNone {
-			b.texts = append(b.texts, Block{r.stubName(i), stub.Original(r.View, &r.Blocks[i])})
+		if content.Folded(r.States[i].Edit) && r.offer.expand != expandNone {
+			b.texts = append(b.texts, Block{r.stubName(i), content.OriginalText(r.View, &r.Blocks[i])})
 		}
 	}
 	s, _ := measure(&r)
@@ -146,7 +143,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 func (b *Background) Texts() []Block { return b.texts }
 
 // needless lists what nobody needs any more, however little it is.
-func (q *planning) needless(r *request, e outlook.Estimator) {
+func (q *planning) needless(r *request, e estimator) {
 	for i := range q.in.Blocks {
 		if free := r.needless(i); free > 0 {
 			b := &q.in.Blocks[i]
@@ -159,7 +156,7 @@ func (q *planning) needless(r *request, e outlook.Estimator) {
 // they are: thinking of earlier answers, and texts that only announce a call.
 func (r *request) needless(i int) int {
 	switch {
-	case history.IsThinking(&r.Blocks[i]):
+	case content.IsThinking(&r.Blocks[i]):
 		return r.foldable(i)
 	case r.o.StripNarration.Mode != stage.Off && r.announces(i):
 		return r.Blocks[i].Span.Len()

@@ -9,18 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // idleRules are those of a box.
-var idleRules = cachemodel.Rules{Regime: cachemodel.KV, KeepsThinking: true, Write: 1}
+var idleRules = pricing.Rules{Regime: pricing.KV, KeepsThinking: true, Write: 1}
 
 // reads plays so many turns of an agent that reads a file after the other, and
 // returns the last exchange.
-func reads(t *testing.T, o settings.Options, turns int) (*script, *Exchange) {
+func reads(t *testing.T, o Options, turns int) (*script, *Exchange) {
 	t.Helper()
 	s := newScript(t, o, idleRules)
 	s.marker = ""
@@ -35,7 +34,7 @@ func reads(t *testing.T, o settings.Options, turns int) (*script, *Exchange) {
 }
 
 func TestBackgroundFolds(t *testing.T) {
-	s, x := reads(t, settings.Options{}, 30)
+	s, x := reads(t, Options{}, 30)
 	b := x.Background(&wire.Turn{Text: "It is done.", Done: true}, 0)
 	if b == nil {
 		t.Fatal("nothing is folded")
@@ -76,7 +75,7 @@ func TestBackgroundFolds(t *testing.T) {
 // the options leave alone.
 func TestBackgroundBounds(t *testing.T) {
 	answer := &wire.Turn{Text: "It is done.", Done: true}
-	_, x := reads(t, settings.Options{}, 30)
+	_, x := reads(t, Options{}, 30)
 	all, some := x.Background(answer, 0), (*Background)(nil)
 	if all != nil {
 		some = x.Background(answer, all.Process-1000)
@@ -84,7 +83,7 @@ func TestBackgroundBounds(t *testing.T) {
 	if all == nil || some == nil || some.Process >= all.Process || some.Blocks >= all.Blocks {
 		t.Fatalf("%t %t: not a smaller fold for the smaller bound", all != nil, some != nil)
 	}
-	_, x = reads(t, settings.Options{StripThinking: settings.StripThinking{Mode: stage.Off}, StripNarration: settings.StripNarration{Mode: stage.Off}}, 30)
+	_, x = reads(t, Options{StripThinking: StripThinking{Mode: stage.Off}, StripNarration: StripNarration{Mode: stage.Off}}, 30)
 	b := x.Background(answer, 0)
 	if b == nil {
 		t.Fatal("nothing is folded")
@@ -95,7 +94,7 @@ func TestBackgroundBounds(t *testing.T) {
 	if n := strings.Count(string(b.Body), `"thinking":"Thought`); n != 30 {
 		t.Errorf("%d of 30 thoughts are left", n)
 	}
-	for _, o := range []settings.Options{{Policy: settings.Observe}, {Policy: settings.Eager}} {
+	for _, o := range []Options{{Policy: Observe}, {Policy: Eager}} {
 		if _, x := reads(t, o, 30); x.Background(answer, 0) != nil {
 			t.Errorf("%s folds in pauses", o.Policy)
 		}

@@ -4,12 +4,10 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
 // ephemeral is the marker that is set where the client has set none to copy.
@@ -33,7 +31,7 @@ func (r *request) breakpoints() []wire.Edit {
 	if r.View.Traits().Breakpoints {
 		return r.explicit()
 	}
-	if o.Mode == stage.Off || r.rules.Regime != cachemodel.Markers || r.rules.Markers == 0 || !r.View.Traits().Markers {
+	if o.Mode == stage.Off || r.rules.Regime != pricing.Markers || r.rules.Markers == 0 || !r.View.Traits().Markers {
 		return nil
 	}
 	// No prompt has more tokens than half its bytes: below the provider's
@@ -67,7 +65,7 @@ func (r *request) breakpoints() []wire.Edit {
 		return true
 	}
 	if len(marked) == 0 && r.View.Caching.AutoMarker.Empty() {
-		if o.Mode != stage.On && r.Known == 0 && (!toolcall.Serves(r.View) || history.Compacts(r.View)) {
+		if o.Mode != stage.On && r.Known == 0 && (!content.ServesTools(r.View) || content.Compacts(r.View)) {
 			return nil
 		}
 		place(len(r.View.Blocks) - 1)
@@ -114,13 +112,13 @@ func (r *request) explicit() []wire.Edit {
 // the sliding edge of the hot zone; else the entry that a fold in this request
 // builds on, or the end of what the last fold left, from where the next begins.
 func (r *request) frontier() int {
-	if r.o.Policy != settings.Eager {
+	if r.o.Policy != Eager {
 		if r.marking.at > 0 {
 			return r.marking.at
 		}
 		return r.cached.settled
 	}
-	if r.zones == (history.Zones{}) {
+	if r.zones == (content.Zones{}) {
 		return 0
 	}
 	return r.hot()
@@ -128,7 +126,7 @@ func (r *request) frontier() int {
 
 // hot returns the number of blocks in front of the hot tail.
 func (r *request) hot() int {
-	if r.zones == (history.Zones{}) {
+	if r.zones == (content.Zones{}) {
 		return 0
 	}
 	return int(r.View.Messages[r.zones.End].First) - r.View.System
@@ -184,9 +182,9 @@ func (r *request) markable(i int) int {
 // behind it, else of the last before it, so that markers of the long lifetime
 // keep standing before those of the short one.
 func (r *request) tier(marked []int, at int) []byte {
-	long := r.marking.long || history.IsLong(r.View.Bytes(r.View.Caching.AutoMarker))
+	long := r.marking.long || content.IsLong(r.View.Bytes(r.View.Caching.AutoMarker))
 	for _, m := range marked {
-		long = r.marking.long || history.IsLong(r.View.Bytes(r.View.Blocks[m].Marker))
+		long = r.marking.long || content.IsLong(r.View.Bytes(r.View.Blocks[m].Marker))
 		if m > at {
 			break
 		}

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 func TestBreakpoints(t *testing.T) {
@@ -30,7 +29,7 @@ func TestBreakpoints(t *testing.T) {
 		{"off", "", stage.Off, 2, 0},
 	} {
 		long := long("the task in many words")
-		s := newScript(t, settings.Options{Breakpoints: settings.Breakpoints{Mode: c.mode}}, keeping)
+		s := newScript(t, Options{Breakpoints: Breakpoints{Mode: c.mode}}, keeping)
 		s.marker = c.marker
 		s.prompt("Fix the bug. " + long)
 		s.run(0, c.turns, false)
@@ -46,8 +45,8 @@ func TestFirstTurn(t *testing.T) {
 	const task = `{"role":"user","content":"Fix the build."}`
 	requests := []string{task, task + `,{"role":"assistant","content":"Done."},{"role":"user","content":"Now the tests."}`}
 	for tool, agent := range map[string]bool{"Read": true, "forecast": false} {
-		rules := cachemodel.Lookup("anthropic", "claude-sonnet-4-6", cachemodel.Collected)
-		s, sim := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.Off}}, rules), cachemodel.NewSimulator(cachemodel.SimulatorConfig{})
+		rules := pricing.Lookup("anthropic", "claude-sonnet-4-6", pricing.Collected)
+		s, sim := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, rules), pricing.NewSimulator(pricing.SimulatorConfig{})
 		var usages []wire.Usage
 		for _, messages := range requests {
 			body := fmt.Sprintf(`{"model":"claude-sonnet-4-6","max_tokens":100,"tools":[{"name":%q,"input_schema":{"type":"object"}}],"system":%q,"messages":[%s]}`,
@@ -61,7 +60,7 @@ func TestFirstTurn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			run, refused := sim.Begin(cachemodel.Call{View: sent, At: s.now})
+			run, refused := sim.Begin(pricing.Call{View: sent, At: s.now})
 			if refused != nil {
 				t.Fatal(refused)
 			}
@@ -84,7 +83,7 @@ func TestFirstTurn(t *testing.T) {
 
 // Below the provider's minimum nothing is cached, so nothing is marked.
 func TestNoMarkersBelowTheMinimum(t *testing.T) {
-	s := newScript(t, settings.Options{Breakpoints: settings.Breakpoints{Mode: stage.On}, Expand: settings.Expand{Mode: stage.Off}}, keeping)
+	s := newScript(t, Options{Breakpoints: Breakpoints{Mode: stage.On}, Expand: Expand{Mode: stage.Off}}, keeping)
 	s.marker = ""
 	s.prompt("Fix the bug.")
 	if x := s.send(wire.Turn{Done: true}); x.Prompt.Edited {
@@ -95,7 +94,7 @@ func TestNoMarkersBelowTheMinimum(t *testing.T) {
 // A turn longer than the look-back gets a marker on the previous end, of the
 // client's own lifetime.
 func TestBreakpointOnThePreviousEnd(t *testing.T) {
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	s.marker = `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
 	s.prompt("Fix the bug.")
 	s.run(0, 3, false)

@@ -4,10 +4,9 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Break is the reason why the upstream's cache did not hold what it was expected
@@ -105,7 +104,7 @@ func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
 // upstream must have had in its cache was there, and that it cannot be seen from
 // here why: it was restarted, or its model was unloaded.
 func (x *Exchange) Vanished(t *wire.Turn) bool {
-	return x.Lesson.Break == BreakUnknown && x.req.rules.Regime == cachemodel.KV && t.Usage.Read == 0
+	return x.Lesson.Break == BreakUnknown && x.req.rules.Regime == pricing.KV && t.Usage.Read == 0
 }
 
 func sameBlocks(a, b []wire.Block) bool {
@@ -133,7 +132,7 @@ const (
 // be written again, until folds cost what is planned once more.
 func (x *Exchange) learnCost(l *sessioncache.Lineage, u wire.Usage) {
 	d := &x.Decision
-	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == settings.Observe || !u.Reported {
+	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
 		return
 	}
 	planned := float64(d.Rewritten + x.req.session.Calibration.Tokens(&x.sizing.grown))

@@ -8,10 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // ask sends what has been added, with a part of the body replaced, and commits
@@ -55,7 +53,7 @@ func TestCacheBreaks(t *testing.T) {
 		{"changed, and found all the same", "f1 line 3 ", "f1 line three ", 0, warmUsage, NoBreak},
 		{"nothing to be seen", "m", "m", 0, coldUsage, BreakUnknown},
 	} {
-		s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
+		s := newScript(t, Options{Policy: Observe}, keeping)
 		s.prompt("Fix the bug.")
 		s.run(0, 5, false)
 		s.ask("m", "m", warmUsage)
@@ -78,7 +76,7 @@ func TestCacheBreaks(t *testing.T) {
 // An edit of ours that changes what was sent counts as the cause, and one that
 // costs more than planned makes the planner careful.
 func TestBreakByEdit(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 9, false)
 	s.ask("m", "m", warmUsage)
@@ -91,7 +89,7 @@ func TestBreakByEdit(t *testing.T) {
 // A fold that turns out dearer than planned makes the planner careful in that
 // conversation; one that costs what was planned takes that back.
 func TestCautionFollowsUsage(t *testing.T) {
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 3, false)
 	x := s.ask("m", "m", warmUsage)
@@ -103,7 +101,7 @@ func TestCautionFollowsUsage(t *testing.T) {
 		t.Fatalf("caution %v", careful)
 	}
 	l.Requests = 100
-	if r := outlook.Further(s.s, x.req.View, l); r >= 100 {
+	if r := furtherRequests(s.s, x.req.View, l); r >= 100 {
 		t.Errorf("R is %v in spite of it", r)
 	}
 	for range 5 {
@@ -117,20 +115,20 @@ func TestCautionFollowsUsage(t *testing.T) {
 // TestFurtherFollowsTheTenant shows that a conversation is expected to run as
 // long as others of its kind did, once there are enough of them.
 func TestFurtherFollowsTheTenant(t *testing.T) {
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	x := s.ask("m", "m", warmUsage)
 	l := lineageOf(t, s)
 	l.Requests = 12
-	alone := outlook.Further(s.s, x.req.View, l)
+	alone := furtherRequests(s.s, x.req.View, l)
 	for range 20 {
 		other := &sessioncache.Lineage{Kind: l.Kind}
 		for range 14 {
 			s.s.CountRequest(other)
 		}
 	}
-	if r := outlook.Further(s.s, x.req.View, l); r >= alone/2 {
+	if r := furtherRequests(s.s, x.req.View, l); r >= alone/2 {
 		t.Errorf("twenty conversations have ended at 14 requests, and %v more than 12 are expected; %v without them", r, alone)
 	}
 }

@@ -6,9 +6,8 @@ package pipeline
 import (
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -26,18 +25,18 @@ type cached struct {
 	settled int
 }
 
-func newCached(h *history.History, rules *cachemodel.Rules, s *sessioncache.Session, l *sessioncache.Lineage, now time.Time) cached {
+func newCached(h *content.History, rules *pricing.Rules, s *sessioncache.Session, l *sessioncache.Lineage, now time.Time) cached {
 	if l == nil {
 		// A history that this process has not seen. If it has been watching for
 		// longer than any lifetime, the cache is cold; else it may be warm, and
 		// all that an upstream may have been shown counts as forwarded.
 		longest := rules.TTL // which is what the request asks for, but for markers
-		if rules.Regime == cachemodel.Markers {
+		if rules.Regime == pricing.Markers {
 			longest = max(longest, rules.LongTTL)
 		}
-		return cached{forwarded: h.LastSaid(), cold: rules.TTL > 0 && s.Unseen > longest+outlook.Margin(longest)}
+		return cached{forwarded: h.LastSaid(), cold: rules.TTL > 0 && s.Unseen > longest+ttlMargin(longest)}
 	}
-	c := cached{forwarded: h.Known, cold: outlook.Expired(h.View, rules, l, now)}
+	c := cached{forwarded: h.Known, cold: hasExpired(h.View, rules, l, now)}
 	if l.Settled <= h.Known {
 		c.settled = l.Settled
 	}

@@ -4,13 +4,10 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/clearing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // orders is what the client has ordered to be done about its long history.
@@ -25,7 +22,7 @@ func (r *request) clear(l *sessioncache.Lineage) {
 	if !r.orders.ours {
 		return
 	}
-	clearing.Edit(&r.History, &r.orders.given, outlook.NewEstimator(&r.session.Calibration, l).Tokens, func(i int, op wire.Op, value []byte) {
+	editCleared(&r.History, &r.orders.given, newEstimator(&r.session.Calibration, l).Tokens, func(i int, op wire.Op, value []byte) {
 		r.set(i, stage.Clearing, op, value)
 	})
 	if r.rules.BindsThinking {
@@ -42,9 +39,9 @@ func (r *request) ordered() planner.Decision {
 // applied is what is cleared in the request on the client's order, by us; nil where there
 // is nothing to tell it. The session is locked.
 func (r *request) applied(l *sessioncache.Lineage) *wire.Cleared {
-	if !r.orders.ours || r.orders.given.Results == nil && r.orders.given.Thinking == 0 || r.o.Policy == settings.Observe {
+	if !r.orders.ours || r.orders.given.Results == nil && r.orders.given.Thinking == 0 || r.o.Policy == Observe {
 		return nil
 	}
-	c := clearing.Sum(&r.History, outlook.NewEstimator(&r.session.Calibration, l).Tokens)
+	c := sumCleared(&r.History, newEstimator(&r.session.Calibration, l).Tokens)
 	return &c
 }

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func ordering(edits string) string { return `"context_management":{"edits":[` + edits + `]},` }
@@ -25,21 +24,21 @@ const (
 	clears  = `{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":10},"keep":{"type":"tool_uses","value":4}}`
 )
 
-var box = cachemodel.Rules{Regime: cachemodel.KV}
+var box = pricing.Rules{Regime: pricing.KV}
 
 func nobody(wire.Format) bool { return false }
 
 // TestClearingGrows: a conversation is cleared in steps. What is cleared stays cleared, and
 // in between the prompt only grows.
 func TestClearingGrows(t *testing.T) {
-	for name, rules := range map[string]cachemodel.Rules{"box": box, "keeping": keeping} {
-		s := newScript(t, settings.Options{}, rules)
+	for name, rules := range map[string]pricing.Rules{"box": box, "keeping": keeping} {
+		s := newScript(t, Options{}, rules)
 		s.marker, s.head = "", ordering(clears)
 		s.p.Manages = nobody
 		s.prompt("Fix the bug.")
 		cuts, last := 0, (*Exchange)(nil)
 		for i, x := range s.run(0, 41, false) {
-			cleared := bytes.Count(x.Prompt.Body, []byte(stub.Cleared))
+			cleared := bytes.Count(x.Prompt.Body, []byte(content.ClearedPlaceholder))
 			if x.Prompt.Applied == nil || x.Prompt.Applied.ToolUses != int64(cleared) || count(x, stage.Clearing) != cleared {
 				t.Fatalf("%s, request %d: told %+v of %d, %v", name, i, x.Prompt.Applied, cleared, x.Prompt.Fired)
 			}
@@ -81,7 +80,7 @@ func TestClearingOutlivesTheProcess(t *testing.T) {
 	shelf := new(storetest.Shelf)
 	one, other := newProcess(t, box, nil), newProcess(t, box, shelf)
 	one.p.Manages, other.p.Manages = nobody, nobody
-	s := newScript(t, settings.Options{}, box)
+	s := newScript(t, Options{}, box)
 	s.marker, s.head = "", ordering(clears)
 	s.prompt("Fix the bug.")
 	at, most := time.Unix(1e9, 0), 0
@@ -95,7 +94,7 @@ func TestClearingOutlivesTheProcess(t *testing.T) {
 		if !bytes.Equal(want, got) {
 			t.Fatalf("request %d: %s", i, difference(got, want))
 		}
-		most = max(most, bytes.Count(got, []byte(stub.Cleared)))
+		most = max(most, bytes.Count(got, []byte(content.ClearedPlaceholder)))
 		at = at.Add(time.Minute)
 	}
 	if most < 20 {
@@ -106,7 +105,7 @@ func TestClearingOutlivesTheProcess(t *testing.T) {
 // TestOrdersAreLeftToTheProvider: where the upstream clears or sums up itself, the request
 // goes out as it came, but for markers; an order about thinking alone changes nothing.
 func TestOrdersAreLeftToTheProvider(t *testing.T) {
-	folds := func(head string, o settings.Options) (folded, tools int, body string) {
+	folds := func(head string, o Options) (folded, tools int, body string) {
 		s := newScript(t, o, keeping)
 		s.head = head
 		s.prompt("Fix the bug.")
@@ -129,7 +128,7 @@ func TestOrdersAreLeftToTheProvider(t *testing.T) {
 		}
 		return folded, tools, strings.ReplaceAll(string(x.Prompt.Body), s.marker, "")
 	}
-	plain, _, body := folds("", settings.Options{})
+	plain, _, body := folds("", Options{})
 	for head, leaves := range map[string]bool{
 		ordering(keepAll): false,
 		ordering(`{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}}`): false,
@@ -138,7 +137,7 @@ func TestOrdersAreLeftToTheProvider(t *testing.T) {
 		`"compaction":{"type":"summarize"},`:    true,
 		`"compaction":null,`:                    false,
 	} {
-		for name, o := range map[string]settings.Options{"auto": {}, "eager": {Policy: settings.Eager}, "expand": {Expand: settings.Expand{Mode: stage.On}}} {
+		for name, o := range map[string]Options{"auto": {}, "eager": {Policy: Eager}, "expand": {Expand: Expand{Mode: stage.On}}} {
 			got, tools, sent := folds(head, o)
 			if leaves && (got != 0 || tools != 0) || !leaves && got == 0 {
 				t.Errorf("%s, %s: %d blocks edited, %d tools", head, name, got, tools)
@@ -152,7 +151,7 @@ func TestOrdersAreLeftToTheProvider(t *testing.T) {
 
 // What was folded before the client orders anything goes out as it went out.
 func TestOrdersComeLate(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 20, false)
 	before := s.send(wire.Turn{Done: true})
@@ -167,7 +166,7 @@ func TestOrdersComeLate(t *testing.T) {
 // An upstream that refuses a cleared history gets the client's own, and the client is told
 // of nothing cleared.
 func TestClearingRefused(t *testing.T) {
-	s := newScript(t, settings.Options{}, box)
+	s := newScript(t, Options{}, box)
 	s.marker, s.head = "", ordering(clears)
 	s.p.Manages = nobody
 	s.prompt("Fix the bug.")
@@ -191,7 +190,7 @@ func TestClearingRefused(t *testing.T) {
 
 // Only observed, nothing is cleared, nor told.
 func TestClearingObserved(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Observe}, box)
+	s := newScript(t, Options{Policy: Observe}, box)
 	s.marker, s.head = "", ordering(clears)
 	s.p.Manages = nobody
 	s.prompt("Fix the bug.")
@@ -203,7 +202,7 @@ func TestClearingObserved(t *testing.T) {
 
 // Thinking that its model checks is never left behind a cleared result.
 func TestClearingBoundThinking(t *testing.T) {
-	s := newScript(t, settings.Options{}, binding)
+	s := newScript(t, Options{}, binding)
 	s.head = ordering(clears)
 	s.p.Manages = nobody
 	s.prompt("Fix the bug.")
@@ -215,7 +214,7 @@ func TestClearingBoundThinking(t *testing.T) {
 	s.final("done")
 	s.prompt("And now?")
 	x := s.send(wire.Turn{Done: true})
-	if x.Prompt.Applied.ToolUses < 10 || bytes.Contains(x.Prompt.Body[bytes.Index(x.Prompt.Body, []byte(stub.Cleared)):], []byte(`"thought 1`)) {
+	if x.Prompt.Applied.ToolUses < 10 || bytes.Contains(x.Prompt.Body[bytes.Index(x.Prompt.Body, []byte(content.ClearedPlaceholder)):], []byte(`"thought 1`)) {
 		t.Errorf("told %+v: %s", x.Prompt.Applied, x.Prompt.Body)
 	}
 }

@@ -9,13 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // responsesTurns is a conversation in the form of Codex: reasoning, a sentence
@@ -29,7 +27,7 @@ type responsesTurns struct {
 	items []string
 }
 
-func newResponses(t *testing.T, o settings.Options, rules cachemodel.Rules) *responsesTurns {
+func newResponses(t *testing.T, o Options, rules pricing.Rules) *responsesTurns {
 	t.Helper()
 	script := newScript(t, o, rules)
 	return &responsesTurns{t: t, p: script.p, s: script.s, now: script.now, items: []string{
@@ -72,7 +70,7 @@ func (r *responsesTurns) send(members string) *Exchange {
 	if err != nil {
 		r.t.Fatalf("not readable: %v: %s", err, x.Prompt.Body)
 	}
-	if _, refused := cachemodel.NewSimulator(cachemodel.SimulatorConfig{}).Begin(cachemodel.Call{View: sent, At: r.now}); refused != nil {
+	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{View: sent, At: r.now}); refused != nil {
 		r.t.Fatalf("refused: %v", refused)
 	}
 	if a, b := strings.Count(body, `"encrypted_content"`), strings.Count(string(x.Prompt.Body), `"encrypted_content"`); a != b {
@@ -84,14 +82,14 @@ func (r *responsesTurns) send(members string) *Exchange {
 	return x
 }
 
-var automatic = cachemodel.Rules{Regime: cachemodel.Breakpoints, Markers: 4, KeepsThinking: true, Write: 1.25, Write1h: 1.25, Read: 0.05, TTL: 30 * time.Minute, MinTokens: 1024}
+var automatic = pricing.Rules{Regime: pricing.Breakpoints, Markers: 4, KeepsThinking: true, Write: 1.25, Write1h: 1.25, Read: 0.05, TTL: 30 * time.Minute, MinTokens: 1024}
 
 // Output in JSON in text is admitted like any other, and what is equal but for
 // the wrapping is pointed at.
 func TestCodexAdmission(t *testing.T) {
 	rules := automatic
 	rules.MinTokens = 0
-	r := newResponses(t, settings.Options{}, rules)
+	r := newResponses(t, Options{}, rules)
 	tests := strings.Repeat("=== RUN   TestSomething\n--- PASS: TestSomething (0.00s)\n", 20) + "ok  \tmodule\t0.1s\n"
 	file := strings.Repeat("\tfmt.Println(\"one line of a file\", \"ü\")\n", 20)
 	r.prompt("go")
@@ -114,9 +112,9 @@ func TestCodexAdmission(t *testing.T) {
 }
 
 // eagerly are options under which everything that may be edited is.
-func eagerly() settings.Options {
+func eagerly() Options {
 	one, none := 1, 0
-	return settings.Options{Policy: settings.Eager, Zones: settings.Zones{Frozen: &none, Hot: &one, MinMessages: &none}, Prune: settings.Prune{After: &one}}
+	return Options{Policy: Eager, Zones: Zones{Frozen: &none, Hot: &one, MinMessages: &none}, Prune: Prune{After: &one}}
 }
 
 // Announcements go, but not one that reasoning led to; reasoning stays wherever
@@ -129,7 +127,7 @@ func TestCodexEager(t *testing.T) {
 		r.send("")
 	}
 	x := r.send("")
-	if !strings.Contains(string(x.Prompt.Body), stub.Frame) || !strings.Contains(string(x.Prompt.Body), "exec cat f1.go, 80 lines") {
+	if !strings.Contains(string(x.Prompt.Body), content.StubFrame) || !strings.Contains(string(x.Prompt.Body), "exec cat f1.go, 80 lines") {
 		t.Errorf("no output was pruned: %s", x.Prompt.Body)
 	}
 	if strings.Count(string(x.Prompt.Body), "Let me look.") != 8 {
@@ -161,7 +159,7 @@ func TestBindReasoning(t *testing.T) {
 	}
 	r.final()
 	r.prompt("and now?")
-	if x := r.send(""); !strings.Contains(string(x.Prompt.Body), stub.Frame) {
+	if x := r.send(""); !strings.Contains(string(x.Prompt.Body), content.StubFrame) {
 		t.Error("not pruned between two tasks")
 	}
 }
@@ -176,8 +174,8 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 		target func(wire.Format) wire.Format
 		stays  bool
 	}{{"native", stage.Auto, nil, false}, {"translated", stage.Auto, toResponses, true}, {"on", stage.On, toResponses, false}} {
-		for _, policy := range []settings.Policy{settings.Eager, settings.CostAware} {
-			s := newScript(t, settings.Options{Policy: policy, StripThinking: settings.StripThinking{Mode: c.mode}, Expand: settings.Expand{Mode: stage.Off}}, automatic)
+		for _, policy := range []Policy{Eager, CostAware} {
+			s := newScript(t, Options{Policy: policy, StripThinking: StripThinking{Mode: c.mode}, Expand: Expand{Mode: stage.Off}}, automatic)
 			s.p.Target = c.target
 			s.prompt("Fix the bug.")
 			for i := range 12 {
@@ -196,7 +194,7 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 
 	bound := automatic
 	bound.BindsReasoning = true
-	s := newScript(t, settings.Options{Policy: settings.Eager}, bound)
+	s := newScript(t, Options{Policy: Eager}, bound)
 	s.p.Target = toResponses
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
@@ -249,7 +247,7 @@ func TestPartialIsUntouched(t *testing.T) {
 // A request to compact, in a message or as an item, is no place to fold at.
 func TestCodexCompaction(t *testing.T) {
 	for _, last := range []string{`{"type":"compaction_trigger"}`, `{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION."}`} {
-		r := newResponses(t, settings.Options{}, automatic)
+		r := newResponses(t, Options{}, automatic)
 		r.prompt("go")
 		for n := range 4 {
 			r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat("x\n", 80))

@@ -7,13 +7,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Close notes, after Commit, that nothing of the exchange is used any more.
@@ -42,7 +38,7 @@ type before struct {
 	diverged  bool
 	departed  bool
 	requests  int32 // of the lineage, this one included
-	previous  billing.Previous
+	previous  previousTurn
 	left      int64 // tokens that the last request left in the cache
 	cause     Break // why they are not there, if they are not
 	cleared   wire.Cleared
@@ -67,17 +63,17 @@ func (x *Exchange) join(t *wire.Turn) {
 	l := x.req.session.Commit(x.standing.match, x.req.View, x.req.States)
 	x.standing.lineage, l.Tools = l, tools
 	l.Refused |= x.refusal.refused
-	l.Observe(x.Policy == settings.Observe)
-	l.Departed = x.Policy == settings.Observe && (x.proposed.computed || x.standing.before.departed)
+	l.Observe(x.Policy == Observe)
+	l.Departed = x.Policy == Observe && (x.proposed.computed || x.standing.before.departed)
 	l.Model = x.req.View.Model
 	if !l.Beyond {
-		l.Kind = chain.Kind(x.req.View)
+		l.Kind = sessioncache.RequestKind(x.req.View)
 	}
 	noteAnswers(l, x.req.View, t)
 	x.Lineage = l.ID()
 	if !l.Beyond {
 		l.Less = max(x.Prompt.OriginalTokens-x.Prompt.SentTokens, 0)
-		if x.Policy == settings.Observe {
+		if x.Policy == Observe {
 			l.Less = 0
 		}
 	}
@@ -152,9 +148,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	case t.Usage.Write5m > 0:
 		l.TTL = x.req.rules.Lifetime(false)
 	}
-	if x.Policy == settings.Observe || x.req.View.Conversation.Partial {
+	if x.Policy == Observe || x.req.View.Conversation.Partial {
 		l.Estimate = 0 // what was estimated is not all of what was sent
-		if x.Policy == settings.Observe && !x.req.View.Conversation.Partial {
+		if x.Policy == Observe && !x.req.View.Conversation.Partial {
 			l.Estimate = x.sizing.original
 		}
 		return
@@ -212,15 +208,15 @@ func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
 
 // countReferences raises the K counters of the blocks that the answer does not refer to,
 // and resets those that it does refer to.
-func countReferences(states []block.State, t *wire.Turn) {
-	var m *reference.Mention
+func countReferences(states []sessioncache.BlockState, t *wire.Turn) {
+	var m *content.Mention
 	for i := range states {
 		s := &states[i]
 		if s.Trait == "" {
 			continue
 		}
 		if m == nil {
-			m = reference.NewMention(t)
+			m = content.NewMention(t)
 		}
 		if m.Of(s.Trait) {
 			s.Unused, s.Used = 0, s.Used+min(1, math.MaxUint16-s.Used)

@@ -8,13 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Compress leaves words out of prose. Which ones is found out behind answers: a
@@ -95,7 +92,7 @@ func (r *request) compress() {
 		if short.Text == "" {
 			continue
 		}
-		text := stub.Shortened(r.View, i, r.stubName(i), r.Text(i), r.back(i), short.Text)
+		text := content.ShortenedResult(r.View, i, r.stubName(i), r.Text(i), r.back(i), short.Text)
 		if value := content.Quote(text); len(value)+stage.MinGain <= r.Size(i) {
 			r.set(i, stage.Compress, wire.OpReplace, value)
 			r.omission.took += short.Took
@@ -118,10 +115,10 @@ func (r *request) wordy(i int) bool {
 		return false
 	default:
 		switch r.States[i].Class {
-		case block.ClassOther:
-		case block.ClassRead:
+		case sessioncache.ClassOther:
+		case sessioncache.ClassRead:
 			kind = ProseFiles
-		case block.ClassSearch, block.ClassCommand:
+		case sessioncache.ClassSearch, sessioncache.ClassCommand:
 			kind = ProseOutput
 		default:
 			return false
@@ -164,7 +161,7 @@ func (r *request) compressed(l *sessioncache.Lineage) (c Compressed) {
 	if r.omission.words == nil {
 		return c
 	}
-	e, tokens := outlook.NewEstimator(&r.session.Calibration, l), 0.0
+	e, tokens := newEstimator(&r.session.Calibration, l), 0.0
 	for i := range r.States {
 		if edit := r.States[i].Edit; edit != nil && edit.Stage == stage.Compress {
 			c.Texts++

@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // wordy makes a pipeline leave words out, by what is in the map.
@@ -55,7 +54,7 @@ func TestCompress(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		kinds   string
-		options settings.Options
+		options Options
 		warm    bool // the upstream's cache has not expired
 		unknown bool // nothing was found out
 		stays   bool // it was found out that the texts are to stay
@@ -64,15 +63,15 @@ func TestCompress(t *testing.T) {
 		"results":       {kinds: "results", want: "fetch"},
 		"files":         {kinds: "files", want: "read"},
 		"output":        {kinds: "output", want: "grep make"},
-		"answers":       {kinds: "answers", options: settings.Options{Expand: settings.Expand{Mode: stage.On}}, want: "said"},
-		"all":           {kinds: "all", options: settings.Options{Expand: settings.Expand{Mode: stage.On}}, want: "fetch grep make read said"},
-		"no expanding":  {kinds: "answers", options: settings.Options{Expand: settings.Expand{Mode: stage.Off}}},
+		"answers":       {kinds: "answers", options: Options{Expand: Expand{Mode: stage.On}}, want: "said"},
+		"all":           {kinds: "all", options: Options{Expand: Expand{Mode: stage.On}}, want: "fetch grep make read said"},
+		"no expanding":  {kinds: "answers", options: Options{Expand: Expand{Mode: stage.Off}}},
 		"warm":          {kinds: "all", warm: true},
-		"warm, eager":   {kinds: "all", warm: true, options: settings.Options{Policy: settings.Eager}},
+		"warm, eager":   {kinds: "all", warm: true, options: Options{Policy: Eager}},
 		"nothing known": {kinds: "all", unknown: true},
 		"texts stay":    {kinds: "all", stays: true},
-		"zones":         {kinds: "all", options: settings.Options{Zones: settings.Zones{Frozen: new(9)}}},
-		"observed":      {kinds: "results", options: settings.Options{Policy: settings.Observe}},
+		"zones":         {kinds: "all", options: Options{Zones: Zones{Frozen: new(9)}}},
+		"observed":      {kinds: "results", options: Options{Policy: Observe}},
 	} {
 		o := c.options
 		o.Prune.Mode, o.CompactToolResults.Mode, o.StripNarration.Mode, o.Admission.Mode = stage.Off, stage.Off, stage.Off, stage.Off

@@ -6,11 +6,10 @@ package pipeline
 import (
 	"bytes"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Some clients leave their tools out where they ask for a summary of the conversation
@@ -30,8 +29,8 @@ const fits = 0.9
 // that finds the conversation in the cache of an upstream that reads a format.
 func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	v, l := r.View, m.Lineage
-	if l == nil || len(l.Tools) == 0 || r.o.Policy == settings.Observe || !omits(v, upstream) ||
-		r.cached.cold || r.ledger.turned || l.Model != v.Model || m.Common < l.Len() || !history.Compacts(v) {
+	if l == nil || len(l.Tools) == 0 || r.o.Policy == Observe || !omits(v, upstream) ||
+		r.cached.cold || r.ledger.turned || l.Model != v.Model || m.Common < l.Len() || !content.Compacts(v) {
 		return
 	}
 	if _, system := l.Known().Front(); !sameBlocks(system, v.Blocks[:v.System]) {

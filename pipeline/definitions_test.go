@@ -11,10 +11,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // summary asks for one in the words of Codex.
@@ -51,7 +50,7 @@ func TestSummaryKeepsTools(t *testing.T) {
 	for name, c := range map[string]struct {
 		tools, more, instructions, model string
 		after                            time.Duration
-		policy                           settings.Policy
+		policy                           Policy
 		upstream                         wire.Format
 		want                             string
 	}{
@@ -61,7 +60,7 @@ func TestSummaryKeepsTools(t *testing.T) {
 		"other instructions":            {tools: `[]`, instructions: "Summarise.", want: `[]`},
 		"another model":                 {tools: `[]`, model: "gpt-5-mini", want: `[]`},
 		"when the cache is cold":        {tools: `[]`, after: time.Hour, want: `[]`},
-		"where edits are only computed": {tools: `[]`, policy: settings.Observe, want: `[]`},
+		"where edits are only computed": {tools: `[]`, policy: Observe, want: `[]`},
 		"where a choice of tools changes how messages are read": {tools: `[]`, upstream: wire.Anthropic, want: `[]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,10 +70,10 @@ func TestSummaryKeepsTools(t *testing.T) {
 			}
 			defer m.Close()
 			if c.policy == "" {
-				c.policy = settings.CostAware
+				c.policy = CostAware
 			}
-			p := New(settings.Options{Policy: c.policy}, func(string, time.Time) cachemodel.Rules {
-				return cachemodel.Rules{Regime: cachemodel.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+			p := New(Options{Policy: c.policy}, func(string, time.Time) pricing.Rules {
+				return pricing.Rules{Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
 			})
 			p.Target = func(f wire.Format) wire.Format {
 				if c.upstream != "" {

@@ -4,16 +4,14 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // estimate says how long the prompt is, as the client sent it and as it is sent. The
 // session is locked.
-func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, original *calibration.Sizes) {
-	scale := outlook.Rate(l)
+func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, original *sessioncache.Sizes) {
+	scale := returnRate(l)
 	s.original = r.session.Calibration.Tokens(original)
 	p.OriginalTokens = int(scale * float64(s.original))
 	p.SentTokens = int(scale * float64(s.estimate))
@@ -28,7 +26,7 @@ func (p *Prompt) reckon(r *request, l *sessioncache.Lineage) {
 	if l == nil || l.Last.Prompt() == 0 {
 		return
 	}
-	var more calibration.Sizes
+	var more sessioncache.Sizes
 	for _, b := range r.View.MessageBlocks() {
 		more.Add(b.Kind, b.Span.Len())
 	}
@@ -38,14 +36,14 @@ func (p *Prompt) reckon(r *request, l *sessioncache.Lineage) {
 
 // sizing is the size of a prompt, by kinds of blocks, and what it is estimated at.
 type sizing struct {
-	sent     calibration.Sizes // of what is sent
-	grown    calibration.Sizes // of what is new in it
-	estimate int               // of sent, in tokens, before correction
-	original int               // of the client's, too
+	sent     sessioncache.Sizes // of what is sent
+	grown    sessioncache.Sizes // of what is new in it
+	estimate int                // of sent, in tokens, before correction
+	original int                // of the client's, too
 }
 
 // measure sums up the sizes of what is sent, and of the original.
-func measure(r *request) (s sizing, original calibration.Sizes) {
+func measure(r *request) (s sizing, original sessioncache.Sizes) {
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]
 		n := b.Span.Len()

@@ -6,15 +6,11 @@ package pipeline
 import (
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Exchange is one request, from the decision what to send to the end of its
@@ -25,7 +21,7 @@ type Exchange struct {
 	// Interceptor answers the calls that are kept from the client.
 	Interceptor Interceptor
 	// Policy is the policy in force.
-	Policy settings.Policy
+	Policy Policy
 	// Decision says why history was edited or left alone.
 	Decision planner.Decision
 	// Lineage numbers the conversation within its session, -1 for one that
@@ -51,7 +47,7 @@ type Lesson struct {
 	// not.
 	Break Break
 	// Regret counts the signs that the model has missed folded text.
-	Regret regret.Signs
+	Regret missSigns
 }
 
 // standing is where an exchange stands among those of its conversation.
@@ -92,7 +88,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt, whole: l != nil && l.Copied}
 	x.change = changed(r)
 	x.proposed = proposed{markers, len(markers) > 0 || r.marking.long || r.offer.tools != nil || r.edited()}
-	var original calibration.Sizes
+	var original sessioncache.Sizes
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.standing.match.Lineage, &x.sizing, &original)
 	x.Prompt.Compressed = r.compressed(x.standing.match.Lineage)
@@ -113,7 +109,7 @@ func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	}
 	return store.Claim(r.session, x.standing.match, r.View, r.States, func(l *sessioncache.Lineage) {
 		l.Observed, l.Diverged = false, true
-		l.Model, l.Kind = r.View.Model, chain.Kind(r.View)
+		l.Model, l.Kind = r.View.Model, sessioncache.RequestKind(r.View)
 		l.Expand = r.offer.keeps(l.Expand)
 	})
 }
@@ -150,7 +146,7 @@ func (x *Exchange) OffersTools() bool {
 }
 
 // Summarizes reports whether the request asks for a summary of a conversation.
-func (x *Exchange) Summarizes() bool { return x.req != nil && history.Compacts(x.req.View) }
+func (x *Exchange) Summarizes() bool { return x.req != nil && content.Compacts(x.req.View) }
 
 // Continues returns the number of the conversation that the request takes up
 // again; false where it begins one.
@@ -165,11 +161,11 @@ func (x *Exchange) Continues() (lineage int, ok bool) {
 func (x *Exchange) Start() time.Time { return x.start }
 
 // Rules are the cache rules in force for the request.
-func (x *Exchange) Rules() cachemodel.Rules { return x.req.rules }
+func (x *Exchange) Rules() pricing.Rules { return x.req.rules }
 
 // History is the conversation in the request, block by block, with what is remembered
 // of each, for those who learn from it. It is good until the exchange is committed.
-func (x *Exchange) History() *history.History { return &x.req.History }
+func (x *Exchange) History() *content.History { return &x.req.History }
 
 // Loops reports whether the request continues a run of tool calls.
 func (x *Exchange) Loops() bool { return x.req.run.loop }

@@ -8,15 +8,12 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // ExpandTool is the name of the tool by which a model gets folded text back.
@@ -51,16 +48,16 @@ func (r *request) declare(m sessioncache.Match) {
 	began := m.Lineage != nil && !(r.cached.cold && !r.rules.BindsThinking)
 	wants := began && m.Lineage.Expand
 	off := !wants && (o.Mode == stage.Off || !r.folds())
-	if r.o.Policy == settings.Observe || toolcall.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
+	if r.o.Policy == Observe || content.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
 		return
 	}
 	offered, tools := false, 0
-	for i := range toolcall.Definitions(r.View) {
+	for i := range content.Definitions(r.View) {
 		name := r.View.Text(r.View.Blocks[i].Name)
 		if name == ExpandTool {
 			return // another proxy's
 		}
-		tools += toolcall.Offers(r.View, i, r.offer.flat)
+		tools += content.OfferedTool(r.View, i, r.offer.flat)
 		offered = offered || !off && slices.Contains(o.Known(), name)
 	}
 	switch {
@@ -74,7 +71,7 @@ func (r *request) declare(m sessioncache.Match) {
 		return
 	}
 	if !began && !off {
-		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && toolcall.Serves(r.View))
+		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != pricing.KV && instructions(r.View) >= minInstructions && content.ServesTools(r.View))
 	}
 	if r.offer.without = !began && !wants; wants {
 		r.offer.expand = expandDeclared
@@ -107,7 +104,7 @@ func instructions(v *wire.View) (n int) {
 
 // folds reports whether anything can be folded under the options.
 func (r *request) folds() bool {
-	return r.omission.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != settings.Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
+	return r.omission.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
 // refers reports whether the next request may refer to this one's answer in place
@@ -130,7 +127,7 @@ func (r *request) declaration() (wire.Edit, bool) {
 	if r.offer.expand != expandDeclared {
 		return wire.Edit{}, false
 	}
-	return wire.Edit{Block: toolcall.LastDefinition(r.View), Op: wire.OpAfter, Value: r.expandDefinition()}, true
+	return wire.Edit{Block: content.LastDefinition(r.View), Op: wire.OpAfter, Value: r.expandDefinition()}, true
 }
 
 // expandDefinition is the entry of tools that declares the tool.
@@ -166,13 +163,13 @@ func (r *request) reinsert(m sessioncache.Match) {
 		s := &r.States[e.Block-r.View.System]
 		switch e.Op {
 		case wire.OpReplace, wire.OpRemove:
-			s.Edit = &block.Edit{Stage: stage.Expand, Op: e.Op, Value: e.Value}
+			s.Edit = &sessioncache.Edit{Stage: stage.Expand, Op: e.Op, Value: e.Value}
 		default:
-			var inserts []block.Insert
+			var inserts []sessioncache.Insert
 			if s.Inserted != nil {
 				inserts = s.Inserted.Inserts
 			}
-			s.Inserted = &block.Inserted{Inserts: append(inserts[:len(inserts):len(inserts)], block.Insert{Op: e.Op, Value: e.Value})}
+			s.Inserted = &sessioncache.Inserted{Inserts: append(inserts[:len(inserts):len(inserts)], sessioncache.Insert{Op: e.Op, Value: e.Value})}
 		}
 	}
 }
@@ -191,8 +188,8 @@ func (r *request) said(common int) int {
 func (r *request) forgetThinking(message int) {
 	m := &r.View.Messages[message]
 	for i := int(m.First) - r.View.System; i < int(m.End)-r.View.System; i++ {
-		if history.IsThinking(&r.Blocks[i]) && r.removable(i) {
-			r.States[i].Edit = &block.Edit{Stage: stage.Expand, Op: wire.OpRemove}
+		if content.IsThinking(&r.Blocks[i]) && r.removable(i) {
+			r.States[i].Edit = &sessioncache.Edit{Stage: stage.Expand, Op: wire.OpRemove}
 		}
 	}
 }

@@ -9,18 +9,16 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // Expansion is one block that the model has asked for again.
 type Expansion struct {
 	// Class is the kind of call whose text it was.
-	Class block.Class
+	Class sessioncache.Class
 	// Bytes is the size of what was returned.
 	Bytes int
 	// Part reports whether only a part was asked for.
@@ -47,12 +45,12 @@ func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, b
 		return
 	}
 	arguments := gjson.Parse(p.Arguments)
-	names := stub.AskedFor(arguments)
+	names := content.AskedFor(arguments)
 	if len(names) == 0 {
 		p.Result, p.Failed = "Give the ids of folded blocks as in [[llm_cache:folded ID ...]].", true
 		return
 	}
-	narrow, err := stub.Narrowing(arguments)
+	narrow, err := content.Narrowing(arguments)
 	if err != nil {
 		p.Result, p.Failed = err.Error(), true
 		return
@@ -82,17 +80,17 @@ func (c *Interceptor) expansion(name string, recall func(string) (string, bool),
 	i := r.foldedAs(id)
 	switch {
 	case i >= 0:
-		text, ok = stub.Original(r.View, &r.Blocks[i]), true
+		text, ok = content.OriginalText(r.View, &r.Blocks[i]), true
 		if output = text; r.Blocks[i].Kind == wire.KindToolResult {
 			output, ok = r.Text(i), !parted
 		}
 		e.Class = r.States[i].Class
-	case recall != nil && len(id) == stub.IDLen:
+	case recall != nil && len(id) == content.IDLen:
 		text, ok = recall(id)
-		output, e.Class = content.Unwrap(text), block.ClassOther
+		output, e.Class = content.Unwrap(text), sessioncache.ClassOther
 	}
 	if ok && parted && (i < 0 || r.Blocks[i].Kind == wire.KindToolUse) {
-		text, ok = stub.Part(text, part)
+		text, ok = content.InputPart(text, part)
 		output = text
 	}
 	if !ok {
@@ -114,7 +112,7 @@ func (c *Interceptor) expansion(name string, recall func(string) (string, bool),
 // tool is the name of the tool that the model knows.
 func (r *request) tool() string {
 	if r.offer.expand == expandOffered {
-		for i := range toolcall.Definitions(r.View) {
+		for i := range content.Definitions(r.View) {
 			for _, name := range r.o.Expand.Known() {
 				if r.View.Text(r.View.Blocks[i].Name) == name {
 					return name
@@ -138,11 +136,11 @@ func (r *request) back(i int) string {
 
 // foldedAs finds the folded block of a name, -1 if there is none in the request.
 func (r *request) foldedAs(name string) int {
-	if len(name) != stub.IDLen {
+	if len(name) != content.IDLen {
 		return -1
 	}
 	for i := range r.Blocks {
-		if stub.Folded(r.States[i].Edit) && r.stubName(i) == name {
+		if content.Folded(r.States[i].Edit) && r.stubName(i) == name {
 			return i
 		}
 	}
@@ -152,9 +150,9 @@ func (r *request) foldedAs(name string) int {
 // original is the text that a stub of the request stands for.
 func (r *request) original(name string) string {
 	id, part, parted := strings.Cut(name, ".")
-	text := stub.Original(r.View, &r.Blocks[r.foldedAs(id)])
+	text := content.OriginalText(r.View, &r.Blocks[r.foldedAs(id)])
 	if parted {
-		if t, ok := stub.Part(text, part); ok {
+		if t, ok := content.InputPart(text, part); ok {
 			return t
 		}
 	}
@@ -162,9 +160,9 @@ func (r *request) original(name string) string {
 }
 
 // stubName is how a block is named in its stub.
-func (r *request) stubName(i int) string { return stub.Name(r.session, r.View, &r.Blocks[i]) }
+func (r *request) stubName(i int) string { return content.StubName(r.session, r.View, &r.Blocks[i]) }
 
 // stub stands in for a tool result, with so many of its first lines.
 func (r *request) stub(i, preview int) string {
-	return stub.Result(r.View, i, r.stubName(i), r.Text(i), r.back(i), preview)
+	return content.StubResult(r.View, i, r.stubName(i), r.Text(i), r.back(i), preview)
 }

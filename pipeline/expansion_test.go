@@ -14,12 +14,11 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 var anyStub = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}(?:\.[0-9]+)?): `)
@@ -183,7 +182,7 @@ func TestWrites(t *testing.T) {
 // Where the edits of a request contradict each other, it goes out with what the
 // conversation is bound to: at least the tool that its prompts begin with.
 func TestImpossibleEdits(t *testing.T) {
-	s := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.On}}, cachemodel.Lookup("anthropic", "claude-opus-4-6", time.Now()))
+	s := newScript(t, Options{Expand: Expand{Mode: stage.On}}, pricing.Lookup("anthropic", "claude-opus-4-6", time.Now()))
 	s.prompt("Go.")
 	s.turn(1, "/a", "text")
 	if x := s.send(wire.Turn{Done: true}); !bytes.Contains(x.Prompt.Body, []byte(ExpandTool)) {
@@ -192,7 +191,7 @@ func TestImpossibleEdits(t *testing.T) {
 	s.s.Lock()
 	l := s.s.Lineage(0)
 	for i := range l.States {
-		l.States[i].Edit = &block.Edit{Stage: stage.Prune, Op: wire.OpRemove} // calls and results, too
+		l.States[i].Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpRemove} // calls and results, too
 	}
 	s.s.Unlock()
 	s.final("Done.")
@@ -210,7 +209,7 @@ func TestImpossibleEdits(t *testing.T) {
 // The tool stands in front of everything: what a conversation goes out with changes only
 // where nothing is cached, whatever the configuration says by now, and is settled then.
 func TestExpandStaysAsItWas(t *testing.T) {
-	on := settings.Options{Policy: settings.Eager, Expand: settings.Expand{Mode: stage.On}}
+	on := Options{Policy: Eager, Expand: Expand{Mode: stage.On}}
 	s := newScript(t, on, keeping)
 	s.prompt("go")
 	declared := func() bool {
@@ -223,7 +222,7 @@ func TestExpandStaysAsItWas(t *testing.T) {
 	}
 	off, nothing := on, on
 	off.Expand.Mode, nothing.Prune.Mode = stage.Off, stage.Off
-	for _, o := range []settings.Options{off, nothing} {
+	for _, o := range []Options{off, nothing} {
 		s.p = New(o, s.p.rules)
 		if !declared() {
 			t.Error("the tool is gone in the middle of a conversation")

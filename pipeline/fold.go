@@ -4,13 +4,11 @@
 package pipeline
 
 import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // foldable returns the bytes that folding a block would save, about, 0 if it
@@ -26,12 +24,12 @@ func (r *request) foldable(i int) int {
 			int(s.Unused) < *r.o.Prune.After || s.Edit != nil && s.Edit.Stage == stage.Prune {
 			return 0
 		}
-		return r.Size(i) - stub.Length
+		return r.Size(i) - content.StubLength
 	case wire.KindToolUse:
 		if !r.inputs(i) || s.Edit != nil && s.Edit.Stage == stage.Inputs {
 			return 0
 		}
-		return r.Size(i) - stub.Length
+		return r.Size(i) - content.StubLength
 	case wire.KindThinking, wire.KindRedactedThinking:
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.
@@ -51,7 +49,7 @@ type cut struct{ all, part int }
 // cuts returns what folding each block would save where that is so many bytes or
 // more, and whether any would.
 func (r *request) cuts(in []cut, least int) (cuts []cut, some bool) {
-	cuts = history.Zeroed(in, len(r.Blocks))
+	cuts = content.Zeroed(in, len(r.Blocks))
 	for i := range r.Blocks {
 		if r.Blocks[i].Span.Len() < least && r.States[i].Edit == nil {
 			continue // most are short
@@ -75,7 +73,7 @@ func (r *request) cuts(in []cut, least int) (cuts []cut, some bool) {
 func (r *request) inputs(i int) bool {
 	s := &r.States[i]
 	return (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs) && s.Trait != "" && !r.Blocks[i].Has(wire.FlagSigned) &&
-		(s.Class == block.ClassEdit || s.Class == block.ClassWrite)
+		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
 }
 
 // replaced returns the bytes that folding only what a call has replaced would
@@ -86,7 +84,7 @@ func (r *request) replaced(i int) int {
 	if r.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !r.zones.Middle(&r.Blocks[i]) || !r.inputs(i) {
 		return 0
 	}
-	return int(s.Replaced) - stub.Length/2
+	return int(s.Replaced) - content.StubLength/2
 }
 
 // fold makes the edits of a plan, but those whose stubs would save nothing, and
@@ -103,7 +101,7 @@ func (r *request) fold(folds []planner.Fold) (blocks, tokens int) {
 			}
 			r.set(i, stage.Prune, wire.OpReplace, value)
 		case wire.KindToolUse:
-			value := stub.Fold(r.View.Bytes(b.Body), r.stubName(i), x.Part)
+			value := content.Fold(r.View.Bytes(b.Body), r.stubName(i), x.Part)
 			if len(value)+stage.MinGain > r.Size(i) {
 				continue
 			}
@@ -125,7 +123,7 @@ func (r *request) fold(folds []planner.Fold) (blocks, tokens int) {
 
 // preview is the number of first lines that the stub of a result keeps.
 func (r *request) preview(i int) int {
-	if r.States[i].Class == block.ClassRead {
+	if r.States[i].Class == sessioncache.ClassRead {
 		return 0
 	}
 	return *r.o.Prune.Preview

@@ -9,18 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // A conversation folded between two tasks pays for itself, and the decision
 // says so; in the first requests nothing is at stake yet.
 func TestFoldsBetweenTasks(t *testing.T) {
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the bug.")
 	n := 0
 	usage := func(x int) wire.Turn {
@@ -53,8 +52,8 @@ func TestFoldsBetweenTasks(t *testing.T) {
 func TestFoldsBehindAShortFront(t *testing.T) {
 	first := func(least int) (request int, d planner.Decision) {
 		rules := keeping
-		rules.Regime, rules.Write, rules.MinTokens = cachemodel.Automatic, 1, least
-		s := newScript(t, settings.Options{}, rules)
+		rules.Regime, rules.Write, rules.MinTokens = pricing.Automatic, 1, least
+		s := newScript(t, Options{}, rules)
 		s.prompt("Fix the bug.")
 		for n := 1; n < 60; n++ {
 			usage := wire.Usage{Read: int64(1000 * n), Uncached: 1000, Reported: true}
@@ -76,7 +75,7 @@ func TestFoldsBehindAShortFront(t *testing.T) {
 // Where thinking has seen edits and is bound to them, a refusal is answered by
 // the request with those edits alone: the original would be refused as well.
 func TestRefusalWhereThinkingIsBound(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, binding)
+	s := newScript(t, Options{Policy: Eager}, binding)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, true)
 	s.final("Done.")

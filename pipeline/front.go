@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // charsPerToken is how many bytes of tools and system prompts make a token, about.
@@ -30,11 +30,11 @@ func (x *Exchange) Front() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 		end++
 	}
 	switch rules.Regime {
-	case cachemodel.Markers, cachemodel.Breakpoints: // entries stand where markers do
+	case pricing.Markers, pricing.Breakpoints: // entries stand where markers do
 		for end > 0 && !x.marked(end-1) {
 			end--
 		}
-	case cachemodel.Automatic:
+	case pricing.Automatic:
 		if rules.Provider == "gemini" || rules.Provider == "vertex" { // nothing is promised
 			return prefix, 0, false
 		}
@@ -42,7 +42,7 @@ func (x *Exchange) Front() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 		return prefix, 0, false
 	}
 	h, size := sha256.New(), 0
-	if rules.Regime != cachemodel.Markers {
+	if rules.Regime != pricing.Markers {
 		_, _ = h.Write([]byte(v.Session)) // prompt_cache_key: those of another are not found
 	}
 	for i := range v.Blocks[:end] {

@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Reading a long prefix does not prolong the life of a shorter one: what stands in front
@@ -25,8 +23,8 @@ func TestFrontLapses(t *testing.T) {
 	}
 	defer m.Close()
 	session := m.Acquire(sessioncache.Key{ID: "a"})
-	p := New(settings.Options{Policy: settings.CostAware}, func(string, time.Time) cachemodel.Rules {
-		return cachemodel.Rules{Regime: cachemodel.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+	p := New(Options{Policy: CostAware}, func(string, time.Time) pricing.Rules {
+		return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
 	})
 	messages := []string{`{"role":"user","content":"go on"}`}
 	for i, c := range []struct{ at, marked int }{{0, 0}, {3, 0}, {4, 0}, {7, 7}, {9, 7}} {
@@ -37,7 +35,7 @@ func TestFrontLapses(t *testing.T) {
 		}
 		at := time.Unix(0, 0).Add(time.Duration(c.at) * time.Minute)
 		x := p.Begin(v, session, at)
-		before := outlook.Lapsed(x.standing.match.Lineage, 5*time.Minute, at)
+		before := hasLapsed(x.standing.match.Lineage, 5*time.Minute, at)
 		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, at)
 		if got, known := x.standing.lineage.Ends.Marked(0); !known || got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
 			t.Errorf("at %d min: marked at %v, lapsed %t", c.at, got.Sub(time.Unix(0, 0)), before)

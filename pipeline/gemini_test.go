@@ -10,14 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func model(parts string) string { return `,{"role":"model","parts":[` + parts + `]}` }
@@ -43,7 +40,7 @@ func geminiRequest(contents string) []byte {
 }
 
 // begin runs a request through the pipeline, as the first of its conversation.
-func begin(t *testing.T, o settings.Options, body []byte) (*Exchange, *wire.View) {
+func begin(t *testing.T, o Options, body []byte) (*Exchange, *wire.View) {
 	t.Helper()
 	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
 	if err != nil {
@@ -57,7 +54,7 @@ func begin(t *testing.T, o settings.Options, body []byte) (*Exchange, *wire.View
 	}
 	v.Address("/v1beta/models/gemini-3.1-pro:streamGenerateContent", "")
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	p := New(o, func(model string, at time.Time) cachemodel.Rules { return cachemodel.Lookup("", model, at) })
+	p := New(o, func(model string, at time.Time) pricing.Rules { return pricing.Lookup("", model, at) })
 	x := p.Begin(v, s, now)
 	if x.Prompt.Err != nil {
 		t.Fatal(x.Prompt.Err)
@@ -80,14 +77,14 @@ func TestGeminiPairs(t *testing.T) {
 			model(functionCall("read_file", "", `{"n":0}`, "")+","+functionCall("read_file", "", `{"n":1}`, "")) +
 				tools(functionResponse("read_file", "read_file-1-a", "0")) + `,{"role":"function","parts":[` + functionResponse("read_file", "read_file-2-b", "1") + `]}`),
 	} {
-		x, v := begin(t, settings.Options{}, body)
+		x, v := begin(t, Options{}, body)
 		pairs := 0
 		for i := range x.req.Blocks {
 			b := &x.req.Blocks[i]
 			if b.Kind != wire.KindToolResult {
 				continue
 			}
-			j := toolcall.Of(x.req.View, i)
+			j := content.CallOf(x.req.View, i)
 			if j < 0 || v.Text(x.req.Blocks[j].Body) != `{"n":`+strings.Trim(v.Text(b.Body), `"`)+`}` {
 				t.Errorf("%s: result %s is paired with block %d", name, v.Text(b.Span), j)
 			}
@@ -97,29 +94,29 @@ func TestGeminiPairs(t *testing.T) {
 			t.Errorf("%s: %d pairs", name, pairs)
 		}
 	}
-	x, _ := begin(t, settings.Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+tools(functionResponse("b", "", "x"))))
-	if j := toolcall.Of(x.req.View, 2); j >= 0 {
+	x, _ := begin(t, Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+tools(functionResponse("b", "", "x"))))
+	if j := content.CallOf(x.req.View, 2); j >= 0 {
 		t.Errorf("a response of another name is paired with block %d", j)
 	}
 }
 
 // The tools of Gemini CLI are understood.
 func TestGeminiTools(t *testing.T) {
-	x, _ := begin(t, settings.Options{}, geminiRequest(
+	x, _ := begin(t, Options{}, geminiRequest(
 		model(functionCall("read_file", "", `{"absolute_path":"/a.go"}`, `,"thoughtSignature":"c2ln"`)+","+functionCall("read_file", "", `{"file_path":"/a.go","limit":9}`, "")+","+
 			functionCall("replace", "", `{"file_path":"/a.go","old_string":"a","new_string":"b"}`, "")+","+functionCall("write_file", "", `{"file_path":"/b.go","content":"c"}`, "")+","+
 			functionCall("run_shell_command", "", `{"command":"make test"}`, "")+","+functionCall("search_file_content", "", `{"pattern":"x"}`, "")+","+
 			functionCall("glob", "", `{"pattern":"*.go"}`, "")+","+functionCall("list_directory", "", `{"dir_path":"/d"}`, "")+","+functionCall("write_todos", "", `{}`, ""))))
-	want := []block.State{
-		{Class: block.ClassRead, Path: content.Hash("/a.go"), Whole: true},
-		{Class: block.ClassRead, Path: content.Hash("/a.go")},
-		{Class: block.ClassEdit, Path: content.Hash("/a.go")},
-		{Class: block.ClassWrite, Path: content.Hash("/b.go")},
-		{Class: block.ClassCommand},
-		{Class: block.ClassSearch},
-		{Class: block.ClassSearch},
-		{Class: block.ClassSearch},
-		{Class: block.ClassOther},
+	want := []sessioncache.BlockState{
+		{Class: sessioncache.ClassRead, Path: content.Hash("/a.go"), Whole: true},
+		{Class: sessioncache.ClassRead, Path: content.Hash("/a.go")},
+		{Class: sessioncache.ClassEdit, Path: content.Hash("/a.go")},
+		{Class: sessioncache.ClassWrite, Path: content.Hash("/b.go")},
+		{Class: sessioncache.ClassCommand},
+		{Class: sessioncache.ClassSearch},
+		{Class: sessioncache.ClassSearch},
+		{Class: sessioncache.ClassSearch},
+		{Class: sessioncache.ClassOther},
 	}
 	for i, w := range want {
 		if got := x.req.States[1+i]; got.Class != w.Class || got.Path != w.Path || got.Whole != w.Whole {
@@ -136,7 +133,7 @@ func TestGeminiRerun(t *testing.T) {
 	}
 	call := functionCall("run_shell_command", "", `{"command":"make"}`, `,"thoughtSignature":"c2ln"`)
 	body := geminiRequest(model(call) + tools(functionResponse("run_shell_command", "", output(17))) + model(call) + tools(functionResponse("run_shell_command", "", output(4711))))
-	x, _ := begin(t, settings.Options{}, body)
+	x, _ := begin(t, Options{}, body)
 	if got := string(x.Prompt.Body); !strings.Contains(got, "PGID: 17") || strings.Contains(got, "PGID: 4711") || !strings.Contains(got, "same content as the result of run_shell_command make above, ") {
 		t.Errorf("sent %s", got)
 	}
@@ -146,7 +143,7 @@ func TestGeminiRerun(t *testing.T) {
 // response stay, and a retry gives the same bytes.
 func TestGeminiEager(t *testing.T) {
 	zero, one := 0, 1
-	o := settings.Options{Policy: settings.Eager, Zones: settings.Zones{Frozen: &zero, Hot: &one, MinMessages: &zero}, StripThinking: settings.StripThinking{Mode: stage.On}, StripNarration: settings.StripNarration{Mode: stage.On}}
+	o := Options{Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero}, StripThinking: StripThinking{Mode: stage.On}, StripNarration: StripNarration{Mode: stage.On}}
 	signed := functionCall("write_file", "", `{"file_path":"/a.go","content":`+string(content.Quote(long("a")))+`}`, `,"thoughtSignature":"c2ln"`)
 	const said, thought = `{"text":"Let me look.","thoughtSignature":"c2lo"}`, `{"text":"Hm.","thought":true}`
 	const image = `"parts":[{"inlineData":{"mimeType":"image/png","data":"aGk="}}]`

@@ -4,12 +4,10 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // giveBack puts folded texts that the agent is about to need behind the newest result. Where
@@ -18,9 +16,9 @@ func (r *request) giveBack(l *sessioncache.Lineage) {
 	if l == nil || r.o.Planner.GiveBack != nil && !*r.o.Planner.GiveBack || !r.View.OffersTools() {
 		return
 	}
-	further, prices := outlook.Further(r.session, r.View, l), outlook.Prices(&r.rules, l)
-	e := outlook.NewEstimator(&r.session.Calibration, l)
-	s := giveback.Search{History: &r.History, Name: r.stubName, Worth: func(bytes int, chance float64) bool {
+	further, prices := furtherRequests(r.session, r.View, l), plannerPrices(&r.rules, l)
+	e := newEstimator(&r.session.Calibration, l)
+	s := restoreSearch{History: &r.History, Name: r.stubName, Worth: func(bytes int, chance float64) bool {
 		return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, *r.o.Planner.Harm)
 	}}
 	if i, value := s.Edit(max(r.Known, r.cached.forwarded)); i >= 0 {

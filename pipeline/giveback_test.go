@@ -9,11 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // call adds a call and its result, and sends what follows.
@@ -25,7 +23,7 @@ func (s *script) call(name, input, result string) *Exchange {
 }
 
 // returned counts the texts in a body that were given back.
-func returned(x *Exchange) int { return bytes.Count(x.Prompt.Body, []byte(giveback.Frame)) }
+func returned(x *Exchange) int { return bytes.Count(x.Prompt.Body, []byte(ReturnedFrame)) }
 
 // What an agent is about to work on comes back where the prompt is new, and stays there.
 func TestFoldsComeBack(t *testing.T) {
@@ -43,7 +41,7 @@ func TestFoldsComeBack(t *testing.T) {
 		"a result names another file":       {"Bash", `{"command":"ls"}`, "/src/file99.go", 0},
 		"the call names it":                 {"Bash", `{"command":"rm /src/file5.go"}`, "done", 0},
 	} {
-		s := behind(t, settings.Options{})
+		s := behind(t, Options{})
 		before := s.p.Begin(parsed(t, s), s.s, s.now)
 		before.Abandon()
 		x := s.call(c.tool, c.input, c.result)
@@ -54,7 +52,7 @@ func TestFoldsComeBack(t *testing.T) {
 		if c.want == 0 {
 			continue
 		}
-		at := bytes.Index(x.Prompt.Body, []byte(giveback.Frame))
+		at := bytes.Index(x.Prompt.Body, []byte(ReturnedFrame))
 		if !strings.Contains(string(x.Prompt.Body[at:]), line) {
 			t.Errorf("%s: it is another text: %.300s", name, x.Prompt.Body[at:])
 		}
@@ -76,7 +74,7 @@ func TestFoldsComeBack(t *testing.T) {
 		}
 	}
 	off := false
-	s := behind(t, settings.Options{Planner: settings.Planner{GiveBack: &off}})
+	s := behind(t, Options{Planner: Planner{GiveBack: &off}})
 	if n := returned(s.call("Grep", `{"pattern":"x"}`, "src/file5.go:12: x")); n != 0 {
 		t.Errorf("%d are given back though it is off", n)
 	}

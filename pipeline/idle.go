@@ -7,14 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Idle is a conversation that has fallen idle and whose cache is worth keeping,
@@ -23,7 +20,7 @@ type Idle struct {
 	// Lineage is the number of the conversation in its session.
 	Lineage int
 	// Rules are those of its model.
-	Rules cachemodel.Rules
+	Rules pricing.Rules
 	// Lifetime is that of its cached prefix.
 	Lifetime time.Duration
 	// Long reports whether it is the long one, or one that the client has chosen.
@@ -69,18 +66,18 @@ func (x *Exchange) Replaced() (lineages []int) {
 // cold is what the planner would gain more by finding the cache cold. The
 // session is locked.
 func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
-	if x.Policy == settings.Observe || x.Policy == settings.Eager || x.refusal.off.Has(wire.EditText) || x.req.orders.given.Cuts() {
+	if x.Policy == Observe || x.Policy == Eager || x.refusal.off.Has(wire.EditText) || x.req.orders.given.Cuts() {
 		return 0
 	}
 	r := *x.req
 	r.run.loop = tool
 	q := newPlanning()
 	defer q.release()
-	if !q.cut(&r, stub.MinFold) {
+	if !q.cut(&r, content.MinFold) {
 		return 0
 	}
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.TooMuch()}
-	q.in.Further = outlook.Further(x.req.session, x.req.View, l)
+	q.in.Further = furtherRequests(x.req.session, x.req.View, l)
 	q.gather(&r, l, x.start)
 	q.in.Warm = 0
 	cold := planner.Gain(&q.in, &q.scratch)
@@ -94,7 +91,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 // cache, and providers whose caches a request does not keep alive. A request that the
 // provider has answered with a summary would have it sum up once more.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
-	if x.standing.lineage == nil || x.req.rules.Regime != cachemodel.Markers || !x.req.View.OffersTools() || history.Compacts(x.req.View) {
+	if x.standing.lineage == nil || x.req.rules.Regime != pricing.Markers || !x.req.View.OffersTools() || content.Compacts(x.req.View) {
 		return Idle{}, false
 	}
 	x.req.session.Lock()
@@ -103,7 +100,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || t.Compacted || !x.req.session.Main(l) {
 		return Idle{}, false
 	}
-	long := history.LongMarker(x.req.View)
+	long := content.LongMarker(x.req.View)
 	lifetime := l.TTL
 	if lifetime == 0 {
 		lifetime = x.req.rules.Lifetime(long)

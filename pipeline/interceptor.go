@@ -9,13 +9,10 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // Interceptor answers the calls that a model makes on the way to the client's
@@ -39,7 +36,7 @@ type Interceptor struct {
 
 // LastUsage reports whether the client is told the usage of the last answer alone, of
 // several that make one message.
-func (c *Interceptor) LastUsage() bool { return c.req.o.Expand.Usage == settings.Last }
+func (c *Interceptor) LastUsage() bool { return c.req.o.Expand.Usage == Last }
 
 // CallsExpand reports whether calls of a tool are answered on the way, in this
 // conversation.
@@ -129,8 +126,8 @@ func (c *Interceptor) Copied() {
 // may but those that read or search, as the first word of their name tells: a part
 // of a name tells less.
 func (c *Interceptor) Writes(name string) bool {
-	switch toolcall.ClassOf(name) {
-	case block.ClassRead, block.ClassSearch:
+	switch content.ClassOf(name) {
+	case sessioncache.ClassRead, sessioncache.ClassSearch:
 		return !slices.Contains(lookers, verb(name))
 	}
 	return true
@@ -153,7 +150,7 @@ func (c *Interceptor) Marks() *hidden.Marks {
 func (c *Interceptor) Misled(arguments string) bool { return c.Marks().In(arguments) != "" }
 
 func (c *Interceptor) misled(arguments string) (known []string) {
-	names := stub.Names(hidden.Plain(arguments))
+	names := content.StubNames(hidden.Plain(arguments))
 	if len(names) == 0 {
 		return nil
 	}
@@ -193,10 +190,10 @@ func (c *Interceptor) Folded() (out []Block) {
 		return nil
 	}
 	for i := range r.ledger.fresh {
-		if !stub.Folded(r.States[i].Edit) {
+		if !content.Folded(r.States[i].Edit) {
 			continue
 		}
-		out = append(out, Block{r.stubName(i), stub.Original(r.View, &r.Blocks[i])})
+		out = append(out, Block{r.stubName(i), content.OriginalText(r.View, &r.Blocks[i])})
 	}
 	return out
 }

@@ -4,18 +4,16 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // ledger is what a request adds to the edits that its conversation has committed to.
 type ledger struct {
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
-	fresh map[int]*block.Edit
+	fresh map[int]*sessioncache.Edit
 	// broken is the first message that differs from what the upstream has
 	// cached, because of a fresh edit in it or in the results of its calls.
 	broken int32
@@ -31,7 +29,7 @@ const smallGain = 320
 
 // may reports whether the policy allows a new edit of a block now.
 func (r *request) may(i int) bool {
-	return r.o.Policy == settings.Eager || r.anew(i)
+	return r.o.Policy == Eager || r.anew(i)
 }
 
 // anew reports whether the upstream reads a block anew, whatever is done to it.
@@ -55,12 +53,12 @@ func (r *request) free(i int) bool {
 // set enters an edit of a block in the ledger.
 func (r *request) set(i int, name string, op wire.Op, value []byte) {
 	if r.ledger.fresh == nil {
-		r.ledger.fresh = make(map[int]*block.Edit)
+		r.ledger.fresh = make(map[int]*sessioncache.Edit)
 	}
 	if _, again := r.ledger.fresh[i]; !again {
 		r.ledger.fresh[i] = r.States[i].Edit
 	}
-	r.States[i].Edit = &block.Edit{Stage: name, Op: op, Value: value}
+	r.States[i].Edit = &sessioncache.Edit{Stage: name, Op: op, Value: value}
 	message := r.Blocks[i].Message
 	if r.Blocks[i].Kind == wire.KindToolResult && message > 0 {
 		message-- // the calls are all that stands between

@@ -6,9 +6,9 @@ package pipeline
 import (
 	"bytes"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // lengthens reports whether the client's markers go out with the long lifetime:
@@ -17,7 +17,7 @@ import (
 // it is written, and then stays with it.
 func (r *request) lengthens(l *sessioncache.Lineage) bool {
 	wanted := r.session.Lifetime
-	if wanted == sessioncache.LifetimeAsked || r.rules.Regime != cachemodel.Markers || r.rules.LongTTL == 0 ||
+	if wanted == sessioncache.LifetimeAsked || r.rules.Regime != pricing.Markers || r.rules.LongTTL == 0 ||
 		!r.View.Traits().Markers || !r.View.OffersTools() || !r.View.Conversation.Thread.Empty() || chosen(r.View) {
 		return false
 	}

@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // The long lifetime is asked for where nothing is cached and the client leaves
 // the choice open; a conversation that has it keeps it.
 func TestLongLifetime(t *testing.T) {
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	n := 0
 	step := func(pause time.Duration, want string) {
 		t.Helper()
@@ -59,7 +58,7 @@ var long200 = strings.Repeat("a line of text to fill the prompt with\n", 200)
 // and a marker of the whole request too.
 func TestLongLifetimeFromTheStart(t *testing.T) {
 	const body = `{"model":"m","cache_control":{"type":"ephemeral"},"tools":[{"name":"Read"}],"messages":[{"role":"user","content":"Fix the bug."}]}`
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	s.s.SetLifetime(sessioncache.LifetimeLong)
 	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
 	if err != nil {

@@ -7,17 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // marks reports whether an edit may leave marks in a block.
-func marks(e *block.Edit) bool {
+func marks(e *sessioncache.Edit) bool {
 	if e == nil || e.Op == wire.OpRemove {
 		return false
 	}
@@ -25,20 +24,20 @@ func marks(e *block.Edit) bool {
 	case stage.Admission, stage.GiveBack, stage.ToolResults, stage.Clearing:
 		return true
 	}
-	return stub.Folded(e)
+	return content.Folded(e)
 }
 
 // marksIn appends the marks in the plain text of an edit: of a stub up to its name, of a note
 // up to the first bracket that may end it.
-func marksIn(texts []string, e *block.Edit, text string) []string {
+func marksIn(texts []string, e *sessioncache.Edit, text string) []string {
 	named := func(frame string) {
 		for rest := text; ; {
 			_, after, ok := strings.Cut(rest, frame)
 			if !ok {
 				return
 			}
-			if rest = after; len(rest) >= stub.IDLen {
-				texts = append(texts, frame+rest[:stub.IDLen])
+			if rest = after; len(rest) >= content.IDLen {
+				texts = append(texts, frame+rest[:content.IDLen])
 			}
 		}
 	}
@@ -57,14 +56,14 @@ func marksIn(texts []string, e *block.Edit, text string) []string {
 			rest = rest[len(begins):]
 		}
 	}
-	named(stub.Frame)
-	named(giveback.Frame)
+	named(content.StubFrame)
+	named(ReturnedFrame)
 	noted(admission.Note)
 	switch e.Stage {
 	case stage.ToolResults:
-		noted(stub.CompactedNote)
+		noted(content.CompactedNote)
 	case stage.Clearing:
-		noted(stub.Cleared)
+		noted(content.ClearedPlaceholder)
 	}
 	return texts
 }
@@ -78,7 +77,7 @@ func (r *request) foreign(texts []string) []string {
 		if len(texts) == 0 {
 			return nil
 		}
-		if i >= front && !r.States[i-front].Quotes || i < front && !stub.Quotes(r.View.Bytes(b.Span)) {
+		if i >= front && !r.States[i-front].Quotes || i < front && !content.QuotesMarks(r.View.Bytes(b.Span)) {
 			continue
 		}
 		text := hidden.Plain(string(r.View.Bytes(b.Span)))

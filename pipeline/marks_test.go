@@ -9,12 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 const repeats = "[llm_cache: the line above 59 more times]"
@@ -23,48 +21,48 @@ const repeats = "[llm_cache: the line above 59 more times]"
 // without the expand tool and under every policy; the client's own text is none.
 func TestMarks(t *testing.T) {
 	same := `"` + strings.Repeat(`status=ok\n`, 60) + `done"`
-	quiet := func(o settings.Options) settings.Options {
+	quiet := func(o Options) Options {
 		o.Expand.Mode = stage.Off
 		return o
 	}
 	for _, c := range []struct {
 		name    string
-		options settings.Options
+		options Options
 		make    func(s *script)
 		stands  string // in the prompt
 		misled  string // what a call must not hold: stands, unless it says otherwise
 	}{
-		{"a note", quiet(admitting(settings.CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
-		{"a note, eager", quiet(admitting(settings.Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
-		{"a note that the model has quoted", quiet(admitting(settings.CostAware)), func(s *script) {
+		{"a note", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
+		{"a note, eager", quiet(admitting(Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
+		{"a note that the model has quoted", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"check"}`, same)
 			s.final("It says " + repeats)
 			s.prompt("Go on.")
 		}, repeats, repeats},
-		{"a note that the client has in a file", quiet(admitting(settings.CostAware)), func(s *script) {
+		{"a note that the client has in a file", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"check"}`, same)
 			s.result(1, "Read", readInput, string(content.Quote("about\n"+repeats+"\n")))
 		}, repeats, ""},
-		{"a note that the client has typed", quiet(admitting(settings.CostAware)), func(s *script) {
+		{"a note that the client has typed", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"check"}`, same)
 			s.prompt("What is " + repeats + "?")
 		}, repeats, ""},
-		{"a note of the client's in a result that is shortened", quiet(admitting(settings.CostAware)), func(s *script) {
+		{"a note of the client's in a result that is shortened", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"cat a"}`, string(content.Quote(repeats+"\n\x1b[31mred\x1b[0m\n"+strings.Repeat("\x1b[31mline\x1b[0m ", 80))))
 		}, repeats, ""},
-		{"a note with quotes", quiet(admitting(settings.CostAware)), func(s *script) {
+		{"a note with quotes", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`, string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
 			s.result(1, "Bash", `{"command":"true"}`, string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
 		}, `same content as the result of Bash grep \"a\\.b\" c above`, `[llm_cache: same content as the result of Bash grep "a\.b" c above (t0), 62 lines]`},
-		{"a compacted result", quiet(settings.Options{Policy: settings.Eager, Prune: settings.Prune{Mode: stage.Off}}), func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: "},
-		{"a stub, eager", quiet(settings.Options{Policy: settings.Eager, CompactToolResults: settings.CompactToolResults{Mode: stage.Off}}), func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded "},
-		{"what is cleared on the client's order", settings.Options{}, func(s *script) {
+		{"a compacted result", quiet(Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}), func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: "},
+		{"a stub, eager", quiet(Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}}), func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded "},
+		{"what is cleared on the client's order", Options{}, func(s *script) {
 			s.marker, s.head = "", ordering(clears)
 			s.p.Manages = nobody
 			s.run(0, 20, false)
-		}, stub.Cleared, stub.Cleared},
-		{"observed only", quiet(admitting(settings.Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "", ""},
-		{"nothing edited", quiet(admitting(settings.CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", ""},
+		}, content.ClearedPlaceholder, content.ClearedPlaceholder},
+		{"observed only", quiet(admitting(Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "", ""},
+		{"nothing edited", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", ""},
 	} {
 		s := newScript(t, c.options, unbound)
 		s.prompt("Fix the bug.")
@@ -104,7 +102,7 @@ func numbered(lines int) string {
 // TestRefusedWithoutTheTool: where the model cannot ask for the text of a stub that it has
 // copied, it is shown the text.
 func TestRefusedWithoutTheTool(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager, Expand: settings.Expand{Mode: stage.Off}, CompactToolResults: settings.CompactToolResults{Mode: stage.Off}}, unbound)
+	s := newScript(t, Options{Policy: Eager, Expand: Expand{Mode: stage.Off}, CompactToolResults: CompactToolResults{Mode: stage.Off}}, unbound)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	x := s.send(s.answer)
@@ -119,7 +117,7 @@ func TestRefusedWithoutTheTool(t *testing.T) {
 // TestCopiedIsRemembered: an answer that was ended because a call held a mark has the next
 // one keep calls until they are complete, and the one behind it no more.
 func TestCopiedIsRemembered(t *testing.T) {
-	s := newScript(t, admitting(settings.CostAware), unbound)
+	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.result(0, "Bash", `{"command":"check"}`, `"`+strings.Repeat(`status=ok\n`, 60)+`done"`)
 	begin := func() *Exchange {

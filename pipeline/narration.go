@@ -7,9 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
 // openers are how filler sentences of coding agents begin.
@@ -50,7 +50,7 @@ func (r *request) announces(i int) bool {
 
 // besideCall reports whether the block's message also holds a tool call, which
 // is what makes an announcement superfluous and the message not empty without.
-func besideCall(h *history.History, i int) bool {
+func besideCall(h *content.History, i int) bool {
 	first, end := h.Message(i)
 	for j := first; j < end; j++ {
 		if h.Blocks[j].Kind == wire.KindToolUse {

@@ -6,13 +6,10 @@ package pipeline
 import (
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/learn"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Pipeline runs the stages over requests. It holds no state of its own and may
@@ -36,16 +33,16 @@ type Pipeline struct {
 	// Compress leaves words out of prose. Default: nil, all words stay.
 	Compress *Compress
 
-	options settings.Options
-	rules   func(model string, at time.Time) cachemodel.Rules
+	options Options
+	rules   func(model string, at time.Time) pricing.Rules
 	stages  []func(*request)
 }
 
 // New makes a pipeline. The rules say, for the model of a request, what its
 // upstream's prefix cache does and costs.
-func New(o settings.Options, rules func(model string, at time.Time) cachemodel.Rules) *Pipeline {
+func New(o Options, rules func(model string, at time.Time) pricing.Rules) *Pipeline {
 	p := &Pipeline{options: o.WithDefaults(), rules: rules}
-	if p.options.Policy == settings.Eager {
+	if p.options.Policy == Eager {
 		p.stages = []func(*request){
 			(*request).prune,
 			(*request).compactToolResults,
@@ -66,7 +63,7 @@ func New(o settings.Options, rules func(model string, at time.Time) cachemodel.R
 }
 
 // Policy is the policy in force.
-func (p *Pipeline) Policy() settings.Policy { return p.options.Policy }
+func (p *Pipeline) Policy() Policy { return p.options.Policy }
 
 // Begin decides about a request. It never fails: where nothing can or should be
 // edited, the exchange's body is the client's own. Exactly one of
@@ -116,7 +113,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 		}
 	}
 	if v.Conversation.Partial || x.refusal.off.Has(wire.EditText) {
-		learn.Blocks(&r.History)
+		learnBlocks(&r.History)
 		if v.Conversation.Partial || refused.Has(wire.EditText) {
 			r.keep(m)
 		}
@@ -132,16 +129,16 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	if !x.refusal.off.Has(wire.EditTools) {
 		r.redefine(m, upstream)
 	}
-	learn.Blocks(&r.History)
-	if l := m.Lineage; l != nil && !l.Observed && p.options.Policy != settings.Observe {
-		r.regretted = regret.Look(&r.History, l)
+	learnBlocks(&r.History)
+	if l := m.Lineage; l != nil && !l.Observed && p.options.Policy != Observe {
+		r.regretted = findMisses(&r.History, l)
 	}
 	r.clear(m.Lineage)
 	if r.orders.given.Cuts() {
 		x.Decision = r.ordered()
 	} else {
 		r.admit()
-		if p.options.Policy != settings.Eager {
+		if p.options.Policy != Eager {
 			r.giveBack(m.Lineage)
 			x.Decision = r.plan(m.Lineage, now)
 		}

@@ -10,15 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // script plays a conversation of a coding agent through a pipeline: each turn
@@ -36,19 +33,19 @@ type script struct {
 	answer   wire.Turn
 }
 
-var binding, keeping = cachemodel.Rules{
-	Regime: cachemodel.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, BindsThinking: true, KeepsThinking: true,
+var binding, keeping = pricing.Rules{
+	Regime: pricing.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, BindsThinking: true, KeepsThinking: true,
 	Write: 1.25, Write1h: 2, Read: 0.05, TTL: 5 * time.Minute, LongTTL: time.Hour, MinTokens: 512,
-}, cachemodel.Rules{
-	Regime: cachemodel.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
+}, pricing.Rules{
+	Regime: pricing.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
 	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour, MinTokens: 1024,
 }
 
 // hardly needs anything again: what is tested is when folds are made and how, not what
 // was fitted on recorded conversations.
-var hardly = &need.Model{{Base: -12}, {Base: -12}, {Base: -12}}
+var hardly = &NeedModel{{Base: -12}, {Base: -12}, {Base: -12}}
 
-func newScript(t testing.TB, o settings.Options, rules cachemodel.Rules) *script {
+func newScript(t testing.TB, o Options, rules pricing.Rules) *script {
 	if o.Planner.Need == nil {
 		o.Planner.Need = hardly
 	}
@@ -61,7 +58,7 @@ func newScript(t testing.TB, o settings.Options, rules cachemodel.Rules) *script
 	t.Cleanup(func() { m.Release(s) })
 	return &script{
 		t: t, s: s, format: wire.Anthropic, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
-		p:      New(o, func(string, time.Time) cachemodel.Rules { return rules }),
+		p:      New(o, func(string, time.Time) pricing.Rules { return rules }),
 		marker: `,"cache_control":{"type":"ephemeral"}`,
 	}
 }
@@ -173,7 +170,7 @@ func prefix(t testing.TB, a, b []byte) (shared, of int) {
 }
 
 func TestEagerFiresInTheMiddleOnly(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager, Prune: settings.Prune{Mode: stage.Off}}, keeping)
+	s := newScript(t, Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}, keeping)
 	s.prompt("Fix the bug.")
 	xs := s.run(0, 12, false)
 	for i, x := range xs {
@@ -200,7 +197,7 @@ func TestEagerFiresInTheMiddleOnly(t *testing.T) {
 // Once sent, stays sent: what goes out grows at its end, except where the hot
 // edge passes.
 func TestEagerIsStableBehindTheFrontier(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	xs := s.run(0, 14, false)
 	for i := 1; i < len(xs); i++ {
@@ -212,8 +209,8 @@ func TestEagerIsStableBehindTheFrontier(t *testing.T) {
 }
 
 func TestRetryGivesTheSameBytes(t *testing.T) {
-	for _, policy := range []settings.Policy{settings.Eager, settings.CostAware} {
-		s := newScript(t, settings.Options{Policy: policy}, keeping)
+	for _, policy := range []Policy{Eager, CostAware} {
+		s := newScript(t, Options{Policy: policy}, keeping)
 		s.prompt("Fix the bug.")
 		s.run(0, 12, true)
 		s.now = s.now.Add(time.Hour) // cold
@@ -226,7 +223,7 @@ func TestRetryGivesTheSameBytes(t *testing.T) {
 }
 
 func TestCostAware(t *testing.T) {
-	s := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.Off}}, keeping)
+	s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
 		if x.Prompt.Edited {
@@ -255,7 +252,7 @@ func TestCostAware(t *testing.T) {
 
 // A rewind goes out as its conversation did, although a side request has begun alike since.
 func TestRewindBehindASideRequest(t *testing.T) {
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	s.now = s.now.Add(7 * time.Minute)
@@ -291,7 +288,7 @@ func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 		unseen time.Duration
 		want   bool
 	}{{0, false}, {2 * time.Hour, true}} {
-		s := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.Off}}, keeping)
+		s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
 		s.s.Unseen = c.unseen
 		s.prompt("Fix the bug.")
 		for i := range 12 {
@@ -304,7 +301,7 @@ func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 }
 
 func TestObserveSendsTheOriginal(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
+	s := newScript(t, Options{Policy: Observe}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, true)
 	s.now = s.now.Add(time.Hour)
@@ -317,7 +314,7 @@ func TestObserveSendsTheOriginal(t *testing.T) {
 		t.Errorf("nothing was observed: %v, %d of %d tokens", x.Prompt.Fired, x.Prompt.SentTokens, x.Prompt.OriginalTokens)
 	}
 	// Under another policy, what was only observed has not been sent.
-	s.p = New(settings.Options{}, s.p.rules)
+	s.p = New(Options{}, s.p.rules)
 	if x := s.send(wire.Turn{Done: true}); x.Prompt.Edited {
 		t.Errorf("observed edits were replayed: %v", x.Prompt.Fired)
 	}
@@ -326,7 +323,7 @@ func TestObserveSendsTheOriginal(t *testing.T) {
 // On models that bind thinking to its past, no thinking goes out behind a
 // change that it has not seen.
 func TestThinkingBoundToItsPast(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, binding)
+	s := newScript(t, Options{Policy: Eager}, binding)
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
 		if n := count(x, stage.ToolResults) + count(x, stage.Prune) + count(x, stage.Narration); n > 0 {
@@ -346,7 +343,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	edited := false
 	for _, b := range v.MessageBlocks() {
 		text := string(v.Bytes(b.Body))
-		edited = edited || strings.Contains(text, "[Compacted") || strings.Contains(text, stub.Frame)
+		edited = edited || strings.Contains(text, "[Compacted") || strings.Contains(text, content.StubFrame)
 		if edited && b.Kind == wire.KindThinking {
 			t.Fatal("thinking stands behind an edit that it has not seen")
 		}
@@ -360,7 +357,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 }
 
 func TestPruneCountsReferences(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager, CompactToolResults: settings.CompactToolResults{Mode: stage.Off}, Prune: settings.Prune{After: new(3)}}, keeping)
+	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}, Prune: Prune{After: new(3)}}, keeping)
 	s.prompt("Fix the bug.")
 	var x *Exchange
 	for i := range 13 {
@@ -383,7 +380,7 @@ func TestPruneCountsReferences(t *testing.T) {
 }
 
 func TestResultsThatStay(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 3, false)
 	text := string(content.Quote(long("mixed")))
@@ -404,7 +401,7 @@ func TestResultsThatStay(t *testing.T) {
 // conversation, with a history of so many turns.
 func BenchmarkBegin(b *testing.B) {
 	for _, turns := range []int{10, 100, 500} {
-		s := newScript(b, settings.Options{}, keeping)
+		s := newScript(b, Options{}, keeping)
 		s.prompt("Fix the build.")
 		s.run(0, turns, false)
 		s.final("Done.")

@@ -7,15 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // planning is what one plan is made of: what the planner is told, and memory to
@@ -24,11 +20,11 @@ import (
 type planning struct {
 	in      planner.Input
 	scratch planner.Scratch
-	need    need.Scratch
+	need    NeedScratch
 	cuts    []cut
 }
 
-var plannings = sync.Pool{New: func() any { return &planning{need: need.NewScratch()} }}
+var plannings = sync.Pool{New: func() any { return &planning{need: NewNeedScratch()} }}
 
 func newPlanning() *planning { return plannings.Get().(*planning) }
 
@@ -40,8 +36,8 @@ func (p *planning) release() {
 
 // plan folds what is worth it, under the policies that count costs.
 func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision {
-	further := outlook.Further(r.session, r.View, l)
-	if !r.View.OffersTools() || history.Compacts(r.View) {
+	further := furtherRequests(r.session, r.View, l)
+	if !r.View.OffersTools() || content.Compacts(r.View) {
 		return planner.Leave(further, "side request").Decision
 	}
 	q := newPlanning()
@@ -49,7 +45,7 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 	q.in.Moment = r.moment(l)
 	q.in.Further = further
 	if q.in.Refuses() == "" {
-		if !q.cut(r, stub.MinFold) {
+		if !q.cut(r, content.MinFold) {
 			return planner.Leave(further, planner.NothingToFold).Decision
 		}
 		q.gather(r, l, now)
@@ -68,7 +64,7 @@ func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 	switch {
 	case r.cached.cold:
 		m.Epoch = planner.Cold
-	case l != nil && l.Model != r.View.Model && r.rules.Regime != cachemodel.KV:
+	case l != nil && l.Model != r.View.Model && r.rules.Regime != pricing.KV:
 		m.Epoch = planner.ModelChanged
 	case l != nil && r.Known < l.Len():
 		m.Epoch = planner.Diverged
@@ -87,23 +83,23 @@ func (p *planning) cut(r *request, least int) (some bool) {
 func (p *planning) gather(r *request, l *sessioncache.Lineage, now time.Time) {
 	in := &p.in
 	in.Care = r.o.Planner.Care() * r.regretted.Care()
-	in.Prices = outlook.Prices(&r.rules, l)
+	in.Prices = plannerPrices(&r.rules, l)
 	in.Harm = *r.o.Planner.Harm
-	in.Past = outlook.Past(l)
+	in.Past = plannerPast(l)
 	in.Warm, in.Forwarded = r.cached.forwarded, r.cached.forwarded
 	if in.Epoch == planner.Cold || in.Epoch == planner.ModelChanged {
 		in.Warm = 0
 	}
-	in.Anywhere = r.rules.Regime == cachemodel.KV || r.rules.Regime == cachemodel.Automatic
+	in.Anywhere = r.rules.Regime == pricing.KV || r.rules.Regime == pricing.Automatic
 	if in.Entries = in.Entries[:0]; !r.ledger.turned {
-		in.Entries = outlook.Entries(in.Entries, l, r.rules.TTL, now)
+		in.Entries = liveEntries(in.Entries, l, r.rules.TTL, now)
 	}
-	in.Lapsed = !in.Anywhere && outlook.Lapsed(l, r.rules.TTL, now)
-	p.blocks(r, l, outlook.NewEstimator(&r.session.Calibration, l))
+	in.Lapsed = !in.Anywhere && hasLapsed(l, r.rules.TTL, now)
+	p.blocks(r, l, newEstimator(&r.session.Calibration, l))
 }
 
 // blocks lists the message blocks, and sums up the prompt.
-func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimator) {
+func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator) {
 	in := &p.in
 	in.Base, in.Total = 0, 0
 	for i := range r.View.Blocks {
@@ -112,10 +108,10 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimat
 		}
 		in.Total += e.Tokens(r.View.Blocks[i].Kind, r.View.Blocks[i].Span.Len())
 	}
-	in.Blocks = history.Zeroed(in.Blocks, len(r.Blocks))
-	returned := giveback.Returned(&r.History, r.stubName)
-	known := p.need.Appraise(&r.History, func(i int) bool { return p.cuts[i] != (cut{}) || len(returned) > 0 && stub.Folded(r.States[i].Edit) })
-	gone := outlook.LeftOut(l)
+	in.Blocks = content.Zeroed(in.Blocks, len(r.Blocks))
+	returned := returnedBlocks(&r.History, r.stubName)
+	known := p.need.Appraise(&r.History, func(i int) bool { return p.cuts[i] != (cut{}) || len(returned) > 0 && content.Folded(r.States[i].Edit) })
+	gone := tokensLeftOut(l)
 	for i, c := range p.cuts {
 		b, kind := &in.Blocks[i], r.Blocks[i].Kind
 		b.Tokens = e.Tokens(kind, r.Sent(i))
@@ -127,7 +123,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimat
 			continue
 		}
 		b.Whole, b.Part = e.Tokens(kind, c.all), e.Tokens(kind, c.part)
-		if !history.IsThinking(&r.Blocks[i]) {
+		if !content.IsThinking(&r.Blocks[i]) {
 			b.Need = r.need(l, i, &known[i])
 			for _, j := range returned[i] {
 				b.Need = 1 - (1-b.Need)*(1-r.need(l, j, &known[j]))
@@ -137,6 +133,6 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimat
 }
 
 // need is the chance that the agent will need a block again.
-func (r *request) need(l *sessioncache.Lineage, i int, a *need.Appraisal) float64 {
-	return outlook.Need(l, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
+func (r *request) need(l *sessioncache.Lineage, i int, a *Appraisal) float64 {
+	return calibratedNeed(l, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
 }

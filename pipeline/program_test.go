@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // called adds a call of a tool by a program, and its result; it returns the message with
@@ -28,10 +27,10 @@ func (s *script) called(n int, name, input, result string) string {
 // model reads it.
 func TestProgramResultsStay(t *testing.T) {
 	noise := strings.Repeat("status=ok\n", 400) + "done"
-	for _, policy := range []settings.Policy{settings.CostAware, settings.Eager} {
-		s := newScript(t, settings.Options{
-			Policy: policy, Prune: settings.Prune{Mode: stage.On}, CompactToolResults: settings.CompactToolResults{Mode: stage.On},
-			StripNarration: settings.StripNarration{Mode: stage.On},
+	for _, policy := range []Policy{CostAware, Eager} {
+		s := newScript(t, Options{
+			Policy: policy, Prune: Prune{Mode: stage.On}, CompactToolResults: CompactToolResults{Mode: stage.On},
+			StripNarration: StripNarration{Mode: stage.On},
 		}, keeping)
 		s.p.Compress = &Compress{MinBytes: 100, Kinds: []Prose{ProseResults, ProseFiles, ProseOutput, ProseAnswers}, Find: func(*sessioncache.Session, wire.Hash) (Shortened, bool) {
 			return Shortened{Text: "short"}, true
@@ -75,7 +74,7 @@ func TestProgramResultsStay(t *testing.T) {
 // A client that orders results to be cleared does not mean those of programs: nothing would
 // be saved.
 func TestProgramResultsAreNotCleared(t *testing.T) {
-	s := newScript(t, settings.Options{}, keeping)
+	s := newScript(t, Options{}, keeping)
 	s.marker, s.head, s.p.Manages = "", ordering(clears), nobody
 	s.prompt("Report.")
 	s.send(wire.Turn{Text: "I do.", Done: true})

@@ -6,9 +6,8 @@ package pipeline
 import (
 	"bytes"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Prompt is what goes upstream in the place of a client's request.
@@ -44,7 +43,7 @@ type Prompt struct {
 func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 	p.Markers, p.Fired = len(markers), fired(r, len(markers))
 	edits := r.edits(markers)
-	if len(edits) == 0 && !r.marking.long && r.offer.tools == nil || r.o.Policy == settings.Observe {
+	if len(edits) == 0 && !r.marking.long && r.offer.tools == nil || r.o.Policy == Observe {
 		return false
 	}
 	body, err := r.View.Splice(edits)

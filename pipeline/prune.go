@@ -4,10 +4,9 @@
 package pipeline
 
 import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // minStub is shorter than any stub.
@@ -28,7 +27,7 @@ func (r *request) prune() {
 		if t == "" || r.States[i].Pinned || b.Kind != wire.KindToolResult || int(r.States[i].Unused) < after || b.Has(wire.FlagError) || !r.zones.Middle(b) || !r.may(i) {
 			continue
 		}
-		if e := r.States[i].Edit; e != nil && e.Stage == stage.Prune || r.Size(i) < stub.MinTrait || !r.pays(o.Mode, i, r.Size(i)-minStub) {
+		if e := r.States[i].Edit; e != nil && e.Stage == stage.Prune || r.Size(i) < content.MinTrait || !r.pays(o.Mode, i, r.Size(i)-minStub) {
 			continue
 		}
 		value := content.WithText(r.View, b, r.stub(i, *o.Preview))

@@ -8,31 +8,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // behind is a conversation in which file0.go to file39.go were read and folded: the
 // cache had expired.
-func behind(t *testing.T, o settings.Options) *script {
+func behind(t *testing.T, o Options) *script {
 	s := newScript(t, o, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 40, false)
 	s.final("Done.")
 	s.prompt("Now the rest.")
 	s.now = s.now.Add(2 * keeping.TTL)
-	if x := s.send(wire.Turn{Text: "unrelated", Done: true}); x.Decision.Folded < 20 && o.Policy != settings.Observe {
+	if x := s.send(wire.Turn{Text: "unrelated", Done: true}); x.Decision.Folded < 20 && o.Policy != Observe {
 		t.Fatalf("hardly anything is folded: %s", x.Decision.String())
 	}
 	return s
 }
 
 // regret adds a call and its result, and returns what is regretted because of it.
-func (s *script) regret(name, input, result string, failed bool) regret.Signs {
+func (s *script) regret(name, input, result string, failed bool) missSigns {
 	n := len(s.messages)
 	flag := ""
 	if failed {
@@ -73,8 +70,8 @@ func TestRegretsEditsThatFail(t *testing.T) {
 		{"made", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`), "The file /src/file5.go has been updated.", false, 0},
 		{"of a file that was never folded", "Edit", `{"file_path":"/src/other.go","old_string":"a","new_string":"b"}`, "<tool_use_error>String to replace not found in file.</tool_use_error>", true, 0},
 	} {
-		s := behind(t, settings.Options{})
-		if got := s.regret(c.tool, c.input, c.result, c.failed); got != (regret.Signs{Failed: c.want}) {
+		s := behind(t, Options{})
+		if got := s.regret(c.tool, c.input, c.result, c.failed); got != (missSigns{Failed: c.want}) {
 			t.Errorf("%s: %+v, want %d", c.agent, got, c.want)
 		}
 	}
@@ -83,20 +80,20 @@ func TestRegretsEditsThatFail(t *testing.T) {
 // A read of what is folded is regretted once: what it shows is there from then on.
 func TestRegretsReads(t *testing.T) {
 	const input = `{"file_path":"/src/file5.go"}`
-	s := behind(t, settings.Options{})
+	s := behind(t, Options{})
 	if got := s.regret("Read", `{"file_path":"/src/file99.go"}`, long("f99"), false); got.Sum() != 0 {
 		t.Errorf("another file: %+v", got)
 	}
 	if got := s.regret("Read", `{"file_path":"/src/file6.go","offset":900,"limit":60}`, long("further down"), false); got.Sum() != 0 {
 		t.Errorf("lines that were not folded: %+v", got)
 	}
-	if got := s.regret("Read", input, long("f5"), false); got != (regret.Signs{Reread: 1}) {
+	if got := s.regret("Read", input, long("f5"), false); got != (missSigns{Reread: 1}) {
 		t.Errorf("%+v", got)
 	}
 	if got := s.regret("Read", input, long("f5"), false); got.Sum() != 0 {
 		t.Errorf("once more, as it is shown: %+v", got)
 	}
-	if got := s.regret("Bash", `{"command":"cat src/file7.go"}`, long("f7"), false); got != (regret.Signs{Reread: 1}) {
+	if got := s.regret("Bash", `{"command":"cat src/file7.go"}`, long("f7"), false); got != (missSigns{Reread: 1}) {
 		t.Errorf("by a shell: %+v", got)
 	}
 	if l := s.s.Report(s.now).Lineages[0]; l.Regret != 2 {
@@ -106,7 +103,7 @@ func TestRegretsReads(t *testing.T) {
 
 // Where nothing was folded upstream there is nothing to regret.
 func TestObserveRegretsNothing(t *testing.T) {
-	s := behind(t, settings.Options{Policy: settings.Observe})
+	s := behind(t, Options{Policy: Observe})
 	if got := s.regret("Read", `{"file_path":"/src/file5.go"}`, long("f5"), false); got.Sum() != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -115,7 +112,7 @@ func TestObserveRegretsNothing(t *testing.T) {
 // What was missed makes folds of the same file, and of all others, less likely, and
 // above a bound there are no more.
 func TestRegretRaisesCare(t *testing.T) {
-	s := behind(t, settings.Options{})
+	s := behind(t, Options{})
 	need := func(file int) float64 {
 		v, err := wire.Parse(s.format, []byte(s.body()), nil)
 		if err != nil {
@@ -157,7 +154,7 @@ func TestRegretRaisesCare(t *testing.T) {
 	if x := s.send(wire.Turn{Text: "unrelated", Done: true}); x.Decision.Folded != 0 || x.Decision.Epoch != planner.NoEpoch {
 		t.Errorf("it folds on: %s", x.Decision.String())
 	}
-	if x := s.p.Begin(parsed(t, s), s.s, s.now); !strings.Contains(string(x.Prompt.Body), stub.Frame) {
+	if x := s.p.Begin(parsed(t, s), s.s, s.now); !strings.Contains(string(x.Prompt.Body), content.StubFrame) {
 		t.Error("what was folded did not stay so")
 	}
 }

@@ -4,10 +4,10 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // refusal is what upstreams have refused of an exchange and of its conversation before.
@@ -88,7 +88,7 @@ func (r *request) bound(m sessioncache.Match) bool {
 		return false
 	}
 	for i := range r.Blocks {
-		if history.IsThinking(&r.Blocks[i]) {
+		if content.IsThinking(&r.Blocks[i]) {
 			return true
 		}
 	}

@@ -11,15 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func TestRefusedEditsFreezeTheLineage(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 10, false)
 	v, err := wire.Parse(wire.Anthropic, []byte(s.body()), nil)
@@ -45,7 +44,7 @@ func TestRefusedEditsFreezeTheLineage(t *testing.T) {
 // What is refused without the edits, too, was not refused for them: the
 // conversation is edited as before.
 func TestAcquittedEdits(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 10, false)
 	v, err := wire.Parse(wire.Anthropic, []byte(s.body()), nil)
@@ -73,7 +72,7 @@ func TestAcquittedEdits(t *testing.T) {
 // A refused edit in the very first request is remembered even if the answer to the
 // original is cut off.
 func TestRefusedFirstRequest(t *testing.T) {
-	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	for i := range 10 {
 		s.turn(i, "/a.go", long("a"))
@@ -180,7 +179,7 @@ func TestRefusedKinds(t *testing.T) {
 	const tools, markers = wire.EditTools, wire.EditMarkers
 	for _, c := range []struct {
 		name     string
-		rules    cachemodel.Rules
+		rules    pricing.Rules
 		thinks   bool
 		turns    int // answered before the refusal
 		off      wire.EditKinds

@@ -7,20 +7,17 @@ import (
 	"math"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // request is the state of one request on its way through the stages.
 type request struct {
-	history.History
-	o       *settings.Options
-	rules   cachemodel.Rules
+	content.History
+	o       *Options
+	rules   pricing.Rules
 	session *sessioncache.Session
 
 	cached  cached
@@ -30,7 +27,7 @@ type request struct {
 	marking marking
 	// translated reports that the request goes upstream in another format.
 	translated bool
-	zones      history.Zones
+	zones      content.Zones
 	thoughts   thoughts
 	// lost reports that what was said on the way to the client's last message could
 	// not be put back. It lies where it takes no room.
@@ -39,7 +36,7 @@ type request struct {
 	offer    offer
 
 	// regretted is what was folded and missed.
-	regretted regret.Found
+	regretted Misses
 }
 
 // thoughts is what has to be known of the model's thinking.
@@ -87,17 +84,17 @@ type marking struct {
 	translated bool
 }
 
-func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
+func newRequest(r *request, o *Options, rules pricing.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
 	*r = request{
-		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
-		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: history.NewZones(v, *o.Zones.Frozen, *o.Zones.Hot, *o.Zones.MinMessages), thoughts: thoughts{sealed: sealed},
+		History: content.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
+		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: content.NewZones(v, *o.Zones.Frozen, *o.Zones.Hot, *o.Zones.MinMessages), thoughts: thoughts{sealed: sealed},
 	}
 	l := m.Lineage
-	var known []block.State
+	var known []sessioncache.BlockState
 	if l != nil {
 		known = l.States[:min(m.Common, len(l.States))]
 	}
-	r.States = block.NewStates(len(r.Blocks), known...)
+	r.States = sessioncache.NewBlockStates(len(r.Blocks), known...)
 	r.thoughts.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0
 	r.run.answer = r.LastAnswer()
 	r.cached = newCached(&r.History, &rules, s, l, now)
@@ -107,7 +104,7 @@ func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire
 	if l.Restored() {
 		r.Learned = 0
 	}
-	only := o.Policy == settings.Observe
+	only := o.Policy == Observe
 	if l.Observed != only || only && !l.Departed {
 		// What was only observed was never sent, and the other way round. Nor is it
 		// known in the next process what the upstream would hold of it.

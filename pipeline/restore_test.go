@@ -16,11 +16,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // process is a pipeline and its store, which may end and begin again.
@@ -34,9 +33,9 @@ type process struct {
 	blocks int   // of the last request
 }
 
-func newProcess(t *testing.T, rules cachemodel.Rules, shelf *storetest.Shelf) *process {
+func newProcess(t *testing.T, rules pricing.Rules, shelf *storetest.Shelf) *process {
 	t.Helper()
-	p := &process{t: t, shelf: shelf, p: New(settings.Options{}, func(string, time.Time) cachemodel.Rules { return rules })}
+	p := &process{t: t, shelf: shelf, p: New(Options{}, func(string, time.Time) pricing.Rules { return rules })}
 	p.start()
 	return p
 }
@@ -218,7 +217,7 @@ func goOnTheSame(t *testing.T, test func(t *testing.T, goOn func(outlives bool, 
 		conversations, most = conversations[:4], 120
 	}
 	for half, name := range []string{"binding", "keeping"} { // each has its own half of the conversations
-		rules := map[string]cachemodel.Rules{"binding": binding, "keeping": keeping}[name]
+		rules := map[string]pricing.Rules{"binding": binding, "keeping": keeping}[name]
 		t.Run(name, func(t *testing.T) {
 			test(t, func(outlives bool, happens func(*process)) {
 				folded, happened, requests := 0, 0, 0

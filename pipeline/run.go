@@ -4,8 +4,8 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
 // run is a run of tool calls that the model is in the middle of.
@@ -31,7 +31,7 @@ func findRun(v *wire.View) run {
 				return r // the request ends in a prompt
 			}
 			r.task = int(m.First) - v.System
-		case history.AnswersTool(v, m):
+		case content.AnswersTool(v, m):
 			r.loop = true
 		case m.Role == wire.RoleUser:
 			if r.loop {

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // reply sends what has been added and commits it with an answer.
@@ -32,7 +31,7 @@ func TestServerEdits(t *testing.T) {
 	eight, nine := wire.Cleared{ToolUses: 8, Tokens: 50000}, wire.Cleared{ToolUses: 9, Tokens: 56000}
 	for _, c := range []struct {
 		name   string
-		policy settings.Policy
+		policy Policy
 		before wire.Cleared
 		pause  time.Duration
 		answer wire.Turn
@@ -45,13 +44,13 @@ func TestServerEdits(t *testing.T) {
 		{name: "cut behind what is read", answer: wire.Turn{Usage: warmUsage, Cleared: eight}, want: NoBreak},
 		{name: "cut when all is cold", pause: time.Hour, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakExpired},
 		{name: "summed up", answer: wire.Turn{Usage: coldUsage, Compacted: true}, want: BreakServerEdit},
-		{name: "cut, and folded by us", policy: settings.Eager, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakServerEdit},
-		{name: "folded by us", policy: settings.Eager, answer: wire.Turn{Usage: coldUsage}, want: BreakEdit},
+		{name: "cut, and folded by us", policy: Eager, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakServerEdit},
+		{name: "folded by us", policy: Eager, answer: wire.Turn{Usage: coldUsage}, want: BreakEdit},
 	} {
 		if c.policy == "" {
-			c.policy = settings.Observe
+			c.policy = Observe
 		}
-		s := newScript(t, settings.Options{Policy: c.policy}, keeping)
+		s := newScript(t, Options{Policy: c.policy}, keeping)
 		s.prompt("Fix the bug.")
 		s.run(0, 9, false)
 		s.reply(wire.Turn{Usage: warmUsage, Cleared: c.before})
@@ -77,7 +76,7 @@ func TestServerEdits(t *testing.T) {
 // the bill, and teaches the planner nothing about its folds.
 func TestServerEditIsNobodysFault(t *testing.T) {
 	for _, cleared := range []wire.Cleared{{}, {ToolUses: 8, Tokens: 50000}} {
-		s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+		s := newScript(t, Options{Policy: Eager}, keeping)
 		s.prompt("Fix the bug.")
 		s.run(0, 9, false)
 		s.reply(wire.Turn{Usage: warmUsage})
@@ -103,7 +102,7 @@ func TestServerEditIsNobodysFault(t *testing.T) {
 func TestCompactionByServer(t *testing.T) {
 	sum := wire.Usage{Uncached: 20000, Read: 160000, Write5m: 23000, Output: 4500, Reported: true}
 	final := wire.Usage{Write5m: 23000, Output: 1000, Reported: true}
-	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 9, false)
 	s.reply(wire.Turn{Usage: wire.Usage{Read: 150000, Write5m: 10000, Reported: true}})
@@ -128,7 +127,7 @@ func TestCompactionByServer(t *testing.T) {
 // TestClearedIsNotFolded: folding what the provider leaves out itself gains nothing.
 func TestClearedIsNotFolded(t *testing.T) {
 	folds := func(cleared wire.Cleared) (folded []int) {
-		s := newScript(t, settings.Options{}, keeping)
+		s := newScript(t, Options{}, keeping)
 		s.prompt("Fix the bug.")
 		for i := range 20 {
 			s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))

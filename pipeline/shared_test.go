@@ -11,18 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // node is one of several processes that share a backend.
-func node(t *testing.T, rules cachemodel.Rules, shelf *storetest.SharedShelf) *process {
+func node(t *testing.T, rules pricing.Rules, shelf *storetest.SharedShelf) *process {
 	t.Helper()
-	p := &process{t: t, p: New(settings.Options{}, func(string, time.Time) cachemodel.Rules { return rules })}
+	p := &process{t: t, p: New(Options{}, func(string, time.Time) pricing.Rules { return rules })}
 	var err error
 	p.store, err = sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
 		Interval: time.Hour, Budget: time.Minute, Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
@@ -42,7 +41,7 @@ func TestSharedProcessesSendTheSame(t *testing.T) {
 		conversations, most = conversations[:4], 120
 	}
 	for half, name := range []string{"binding", "keeping"} { // each has its own half of the conversations
-		rules := map[string]cachemodel.Rules{"binding": binding, "keeping": keeping}[name]
+		rules := map[string]pricing.Rules{"binding": binding, "keeping": keeping}[name]
 		t.Run(name, func(t *testing.T) {
 			folded, moves, gone, requests := 0, 0, 0, 0
 			for n, c := range conversations {
@@ -93,8 +92,8 @@ func TestFirstClaimWins(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := node(t, keeping, shelf), node(t, keeping, shelf)
 	after := 1
-	for p, o := range map[*process]settings.Options{one: {CompactToolResults: settings.CompactToolResults{Mode: stage.Off}, Prune: settings.Prune{After: &after}}, other: {Prune: settings.Prune{Mode: stage.Off}}} {
-		o.Policy, o.Zones = settings.Eager, settings.Zones{Frozen: new(int), Hot: &after, MinMessages: new(int)}
+	for p, o := range map[*process]Options{one: {CompactToolResults: CompactToolResults{Mode: stage.Off}, Prune: Prune{After: &after}}, other: {Prune: Prune{Mode: stage.Off}}} {
+		o.Policy, o.Zones = Eager, Zones{Frozen: new(int), Hot: &after, MinMessages: new(int)}
 		p.p = New(o, p.p.rules)
 	}
 	var body []byte
@@ -155,7 +154,7 @@ func TestAskedAgain(t *testing.T) {
 		nodes := []*process{node(t, keeping, shelf), node(t, keeping, shelf)}
 		for _, p := range append(nodes, alone) {
 			after, hot := 6, 1
-			p.p = New(settings.Options{Policy: settings.Eager, Prune: settings.Prune{After: &after}, Zones: settings.Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, p.p.rules)
+			p.p = New(Options{Policy: Eager, Prune: Prune{After: &after}, Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, p.p.rules)
 		}
 		last := int64(0)
 		r := replayedOf(c, 100)

@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // shown is a conversation of commands and what they have shown.
@@ -35,8 +34,8 @@ func shown(t *testing.T, outputs ...string) *wire.View {
 	return v
 }
 
-func fiveMinutes(string, time.Time) cachemodel.Rules {
-	return cachemodel.Rules{Regime: cachemodel.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+func fiveMinutes(string, time.Time) pricing.Rules {
+	return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
 }
 
 func source(from, to int) string {
@@ -55,7 +54,7 @@ func TestShownAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	p := New(settings.Options{Policy: settings.Observe}, fiveMinutes)
+	p := New(Options{Policy: Observe}, fiveMinutes)
 	x := p.Begin(shown(t, source(0, 200), source(1000, 1200), "git diff\n+"+strings.ReplaceAll(source(0, 200), "\n", "\n+")), m.Acquire(sessioncache.Key{ID: "a"}), time.Unix(0, 0))
 	defer x.Abandon()
 	var got []string

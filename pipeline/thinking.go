@@ -4,9 +4,9 @@
 package pipeline
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
 // stripThinking removes the thinking of all assistant messages but the last.
@@ -14,7 +14,7 @@ import (
 // middle, and never in an open run of tool calls where the provider wants the
 // thinking of that run back (Messages API, "Preserving thinking blocks").
 func (r *request) stripThinking() {
-	if !r.strips() || r.zones == (history.Zones{}) {
+	if !r.strips() || r.zones == (content.Zones{}) {
 		return
 	}
 	end := r.LastAnswer()
@@ -22,7 +22,7 @@ func (r *request) stripThinking() {
 		end = min(end, r.run.task)
 	}
 	for i := range r.Blocks[:end] {
-		if !history.IsThinking(&r.Blocks[i]) || r.Removed(i) {
+		if !content.IsThinking(&r.Blocks[i]) || r.Removed(i) {
 			continue
 		}
 		if !r.may(i) || !r.removable(i) || (r.o.StripThinking.Mode != stage.On && !r.free(i)) {
@@ -62,7 +62,7 @@ func (r *request) bindThinking() {
 		}
 		// The edits before the last thinking that has to stay cannot be made.
 		for i := range r.ledger.fresh {
-			if i <= last && !history.IsThinking(&r.Blocks[i]) {
+			if i <= last && !content.IsThinking(&r.Blocks[i]) {
 				r.undo(i)
 			}
 		}
@@ -93,7 +93,7 @@ func (r *request) bindReasoning() {
 // becomes one is one.
 func (r *request) lastReasoning() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
-		if r.Blocks[i].Kind == wire.KindReasoning || r.thoughts.sealed && history.IsThinking(&r.Blocks[i]) {
+		if r.Blocks[i].Kind == wire.KindReasoning || r.thoughts.sealed && content.IsThinking(&r.Blocks[i]) {
 			return i
 		}
 	}
@@ -105,7 +105,7 @@ func (r *request) lastReasoning() int {
 func (r *request) firstFresh() int {
 	first := len(r.Blocks)
 	for i := range r.ledger.fresh {
-		if i < first && !history.IsThinking(&r.Blocks[i]) {
+		if i < first && !content.IsThinking(&r.Blocks[i]) {
 			first = i
 		}
 	}
@@ -115,7 +115,7 @@ func (r *request) firstFresh() int {
 // lastKept returns the last thinking block that would go out, -1 if none.
 func (r *request) lastKept() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
-		if history.IsThinking(&r.Blocks[i]) && !r.Removed(i) {
+		if content.IsThinking(&r.Blocks[i]) && !r.Removed(i) {
 			return i
 		}
 	}
@@ -127,7 +127,7 @@ func (r *request) lastKept() int {
 func (r *request) stripBehind(first int) bool {
 	var done []int
 	for i := first; i < len(r.Blocks); i++ {
-		if !history.IsThinking(&r.Blocks[i]) || r.Removed(i) {
+		if !content.IsThinking(&r.Blocks[i]) || r.Removed(i) {
 			continue
 		}
 		if !r.removable(i) {

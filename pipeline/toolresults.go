@@ -8,10 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // compactToolResults replaces long tool results of the middle zone by their
@@ -48,5 +47,5 @@ func (r *request) open(i int) bool {
 }
 
 func compacted(text string, chars int) string {
-	return fmt.Sprintf("%s%d lines, %d chars]\n%s", stub.CompactedNote, content.CountLines(text), chars, strings.Join(content.HeadLines(text, 1, 120), ""))
+	return fmt.Sprintf("%s%d lines, %d chars]\n%s", content.CompactedNote, content.CountLines(text), chars, strings.Join(content.HeadLines(text, 1, 120), ""))
 }

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Results behind more text than is looked into go out as they are, and those in front
 // edited as ever: in a session that is known, and in one that has been forgotten.
 func TestResultsBehindMuchText(t *testing.T) {
-	s, forgotten := newScript(t, admitting(settings.Eager), unbound), newScript(t, admitting(settings.Eager), unbound)
+	s, forgotten := newScript(t, admitting(Eager), unbound), newScript(t, admitting(Eager), unbound)
 	s.prompt("Look around.")
 	s.send(wire.Turn{Text: "I look.", Done: true})
 	for i, lines := range []int{50, 90_000, 91_000, 92_000, 60} {

@@ -7,10 +7,9 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // complete returns the usage of each call behind a turn, with estimates in place of what
@@ -46,7 +45,7 @@ func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 
 // outputOf estimates the tokens of what the client got of an answer.
 func (x *Exchange) outputOf(t *wire.Turn) int64 {
-	var sizes calibration.Sizes
+	var sizes sessioncache.Sizes
 	sizes.Add(wire.KindText, len(t.Text)+len(t.Thinking))
 	for i := range t.Calls {
 		sizes.Add(wire.KindToolUse, len(t.Calls[i].Name)+len(t.Calls[i].Arguments))
@@ -59,7 +58,7 @@ func (x *Exchange) outputOf(t *wire.Turn) int64 {
 // if the provider writes this prompt to its cache. The session is locked.
 func (x *Exchange) expected() wire.Usage {
 	prompt := int64(x.Prompt.SentTokens)
-	if x.Policy == settings.Observe {
+	if x.Policy == Observe {
 		prompt = int64(x.Prompt.OriginalTokens)
 	}
 	left, cause := x.standing.before.left, x.standing.before.cause
@@ -93,9 +92,9 @@ const (
 func (x *Exchange) writes() int {
 	v := x.req.View
 	switch x.req.rules.Regime {
-	case cachemodel.Breakpoints:
+	case pricing.Breakpoints:
 		return writesShort
-	case cachemodel.Markers:
+	case pricing.Markers:
 	default:
 		return writesNothing
 	}

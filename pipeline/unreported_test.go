@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // TestBillWithoutUsage: an answer that reports no usage, or was cut before it told all of
@@ -38,7 +37,7 @@ func TestBillWithoutUsage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
+			s := newScript(t, Options{Policy: Observe}, keeping)
 			s.prompt(long("a question"))
 			x := s.send(tt.turn)
 			b := x.Bill(&tt.turn)
@@ -68,12 +67,12 @@ func TestBillWithoutUsage(t *testing.T) {
 // TestExpectedUsage: what the last answer left in the cache counts as read where the
 // prompt goes on from it, the rest as the provider charges it.
 func TestExpectedUsage(t *testing.T) {
-	automatic := cachemodel.Rules{Regime: cachemodel.Automatic, Write: 1, Read: 0.1, TTL: keeping.TTL, MinTokens: 1024}
+	automatic := pricing.Rules{Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: keeping.TTL, MinTokens: 1024}
 	breakpoints := automatic
-	breakpoints.Regime, breakpoints.Write = cachemodel.Breakpoints, 1.25
+	breakpoints.Regime, breakpoints.Write = pricing.Breakpoints, 1.25
 	tests := []struct {
 		name  string
-		rules cachemodel.Rules
+		rules pricing.Rules
 		pause bool
 		first wire.Usage
 		want  func(prompt int64) wire.Usage
@@ -86,7 +85,7 @@ func TestExpectedUsage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newScript(t, settings.Options{Policy: settings.Observe}, tt.rules)
+			s := newScript(t, Options{Policy: Observe}, tt.rules)
 			s.prompt(strings.Repeat(long("a question"), 4))
 			tt.first.Reported = true
 			s.send(wire.Turn{Done: true, Text: "a", Usage: tt.first})

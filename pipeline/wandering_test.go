@@ -15,12 +15,11 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // used gives an answer a usage.
@@ -86,9 +85,9 @@ func forms(x *Exchange) (out []string) {
 	return out
 }
 
-var wanderings = map[string]cachemodel.Rules{
-	"keeping": keeping, "binding": binding, "kv": {Regime: cachemodel.KV, Write: 1, KeepsThinking: true},
-	"automatic": {Regime: cachemodel.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024, KeepsThinking: true},
+var wanderings = map[string]pricing.Rules{
+	"keeping": keeping, "binding": binding, "kv": {Regime: pricing.KV, Write: 1, KeepsThinking: true},
+	"automatic": {Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024, KeepsThinking: true},
 }
 
 // Over conversations that branch, go back, are summed up, and have several requests on
@@ -110,7 +109,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 			for seed := range uint64(8) {
 				w, p := newWanderer(seed), newProcess(t, rules, nil)
 				w.asides = true
-				o := settings.Options{Planner: settings.Planner{Need: hardly}}
+				o := Options{Planner: Planner{Need: hardly}}
 				p.p = New(o, p.p.rules)
 				last := map[int]sent{} // by lineage
 				var flying []func()
@@ -118,7 +117,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 					c := w.next()
 					body := w.body(c)
 					if len(flying) == 0 && w.IntN(20) == 0 {
-						o.Policy = []settings.Policy{settings.CostAware, settings.Eager}[w.IntN(2)]
+						o.Policy = []Policy{CostAware, Eager}[w.IntN(2)]
 						o.Prune.Mode = []stage.Mode{stage.Auto, stage.On, stage.Off}[w.IntN(3)]
 						o.Admission.Mode, o.StripThinking.Mode = o.Prune.Mode, o.Prune.Mode
 						p.p = New(o, p.p.rules)
@@ -199,7 +198,7 @@ func TestRestartedWanderings(t *testing.T) {
 				w, both := newWanderer(seed), []*process{newProcess(t, rules, nil), newProcess(t, rules, new(storetest.Shelf))}
 				w.asides = true
 				for _, p := range both {
-					p.p = New(settings.Options{Planner: settings.Planner{Need: hardly}}, p.p.rules)
+					p.p = New(Options{Planner: Planner{Need: hardly}}, p.p.rules)
 				}
 				both[0].store.Acquire(restoreKey) // in use all the time
 				for step := range 100 {
@@ -243,7 +242,7 @@ func TestWanderingFleets(t *testing.T) {
 			for _, seed := range []uint64{0, 1, 2, 3, 4, 28} { // the last has a prompt that is asked again elsewhere
 				w, shelf := newWanderer(seed), new(storetest.SharedShelf)
 				begin := func(p *process) *process {
-					p.p = New(settings.Options{Policy: settings.Eager}, p.p.rules)
+					p.p = New(Options{Policy: Eager}, p.p.rules)
 					return p
 				}
 				alone := begin(newProcess(t, rules, nil))
@@ -286,7 +285,7 @@ func TestWanderingsAtOnce(t *testing.T) {
 	nodes := []*process{node(t, rules, shelf), node(t, rules, shelf)}
 	after, hot := 3, 1
 	for _, n := range nodes {
-		n.p = New(settings.Options{Policy: settings.Eager, Prune: settings.Prune{After: &after}, Zones: settings.Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, n.p.rules)
+		n.p = New(Options{Policy: Eager, Prune: Prune{After: &after}, Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, n.p.rules)
 	}
 	var all sync.WaitGroup
 	end := time.Now().Add(time.Second)

@@ -8,15 +8,8 @@ import (
 	"crypto/sha256"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
-
-// ErrUnavailable is for a backend to wrap in errors of all its records: there is no
-// connection, or the disk is full. No request waits for it, or for its shard, for a second
-// then, as after a deadline that has passed. Any other error belongs to the one record.
-var ErrUnavailable = breaker.ErrUnavailable
 
 // Backend keeps snapshots of sessions where they outlive the process: in a file, or
 // at a server. [NewDurable] makes a [Store] of it: it holds the sessions in use in
@@ -73,7 +66,7 @@ type Claimer interface {
 	// conversation. It waits no longer than a moment, and fails in silence. It
 	// returns false if another process was faster: what that one sends is in the
 	// session now, and what the request is sent with must be decided anew.
-	Claim(s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool
+	Claim(s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool
 }
 
 // named is what an answer is named.

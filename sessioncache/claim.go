@@ -6,9 +6,7 @@ package sessioncache
 import (
 	"slices"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // mostPending bounds the claims of a session of which nothing has come yet.
@@ -16,8 +14,8 @@ const mostPending = maxLineages
 
 // claim is the lineage that a request would make if it were committed. It shares
 // nothing with the request. The session must be locked.
-func (s *Session) claim(m Match, v *wire.View, states []block.State, as func(*Lineage)) *Lineage {
-	block.Describe(v, states)
+func (s *Session) claim(m Match, v *wire.View, states []BlockState, as func(*Lineage)) *Lineage {
+	DescribeBlocks(v, states)
 	l := &Lineage{id: s.lineageID(v)}
 	place := s.takes(&m, v)
 	if place != nil {
@@ -68,7 +66,7 @@ func (s *Session) keepClaim(l *Lineage) {
 // lineageID is the number of a lineage which begins with a request.
 func (s *Session) lineageID(v *wire.View) int {
 	for _, l := range s.pending {
-		if s.Lineage(l.id) == nil && chain.Same(l.chain(), v.MessageBlocks()) {
+		if s.Lineage(l.id) == nil && SameBlocks(l.chain(), v.MessageBlocks()) {
 			return l.id
 		}
 	}
@@ -79,7 +77,7 @@ func (s *Session) lineageID(v *wire.View) int {
 // is known of, nil if there is none.
 func (s *Session) begunElsewhere(v *wire.View) *Lineage {
 	for _, l := range s.lineages {
-		if l.claimed && !v.Conversation.Partial && chain.Same(l.chain(), v.MessageBlocks()) {
+		if l.claimed && !v.Conversation.Partial && SameBlocks(l.chain(), v.MessageBlocks()) {
 			return l
 		}
 	}
@@ -88,7 +86,7 @@ func (s *Session) begunElsewhere(v *wire.View) *Lineage {
 
 // claims reports whether a lineage is what the session itself has claimed.
 func (s *Session) claims(o *Lineage) bool {
-	return o.claimed && slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && chain.Same(l.chain(), o.chain()) })
+	return o.claimed && slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && SameBlocks(l.chain(), o.chain()) })
 }
 
 // answeredElsewhere forgets what was claimed of a lineage that another process, which knew of
@@ -96,15 +94,15 @@ func (s *Session) claims(o *Lineage) bool {
 func (s *Session) answeredElsewhere(o *Lineage) {
 	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool {
 		mine, theirs := l.chain(), o.chain()
-		n := chain.Common(mine, theirs)
-		return l.id == o.id && (n == len(mine) && !o.claimed || chain.Answers(mine[n:]) == 0 && chain.Answers(theirs[n:]) > 0)
+		n := CommonBlocks(mine, theirs)
+		return l.id == o.id && (n == len(mine) && !o.claimed || AnswersIn(mine[n:]) == 0 && AnswersIn(theirs[n:]) > 0)
 	})
 }
 
 // Refused forgets what was claimed for a request that was refused in that form. The session
 // must be locked.
 func (s *Session) Refused(v *wire.View) {
-	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool { return chain.Same(l.chain(), v.MessageBlocks()) })
+	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool { return SameBlocks(l.chain(), v.MessageBlocks()) })
 }
 
 // fulfil forgets what was claimed of a lineage that was committed. The session must be

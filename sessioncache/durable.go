@@ -11,12 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // DurableOptions configure a durable store.
@@ -79,7 +76,7 @@ type Durable struct {
 	names   secret.Key          // see Names
 	ended   bool
 
-	breaker *breaker.Breaker
+	breaker *Breaker
 	lanes   [numLanes]lane
 	writing sync.WaitGroup // what is written in lanes
 	jobs    chan job
@@ -128,7 +125,7 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	}
 	m.outlast()
 	return &Durable{
-		Memory: m, open: open, o: o, seals: seals, breaker: breaker.New(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
+		Memory: m, open: open, o: o, seals: seals, breaker: NewBreaker(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
 		jobs: make(chan job, mostClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}), begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
@@ -156,8 +153,8 @@ func (d *Durable) Begin() error {
 var errClosed = errors.New("the store is closed")
 
 // at is where a session lies.
-func (d *Durable) at(s *Session) breaker.At {
-	return breaker.At{Shard: d.shard(Digest([]byte(s.digest))), Record: &s.health}
+func (d *Durable) at(s *Session) BreakerAt {
+	return BreakerAt{Shard: d.shard(Digest([]byte(s.digest))), Record: &s.health}
 }
 
 // shard is where a name lies; 0 where all lies together.
@@ -174,7 +171,7 @@ func (d *Durable) rests(s *Session) bool { return d.Begin() != nil || d.breaker.
 // Acquire implements Store.
 func (d *Durable) Acquire(k Key) *Session { return d.acquireIn(d.breaker.Patience(), k) }
 
-func (d *Durable) acquireIn(p *breaker.Patience, k Key) *Session {
+func (d *Durable) acquireIn(p *Patience, k Key) *Session {
 	if d.Begin() != nil {
 		return d.Memory.Acquire(k)
 	}
@@ -188,13 +185,13 @@ func (d *Durable) acquireIn(p *breaker.Patience, k Key) *Session {
 }
 
 // fetch has a session in memory that only the backend has, if it is there in time.
-func (d *Durable) fetch(p *breaker.Patience, k Key, digest Digest) {
+func (d *Durable) fetch(p *Patience, k Key, digest Digest) {
 	if s := d.waiting(string(digest[:])); s != nil {
 		d.adopt(s)
 		return
 	}
 	found := make(chan *Session, 1)
-	d.breaker.Within(p, breaker.At{}, "load", func(ctx context.Context) error {
+	d.breaker.Within(p, BreakerAt{}, "load", func(ctx context.Context) error {
 		s, err := d.load(ctx, k, digest)
 		found <- s
 		return err
@@ -261,7 +258,7 @@ func (d *Durable) read(ctx context.Context, digest Digest) (*Session, error) {
 func (d *Durable) sought(ctx context.Context, digest Digest) *Session {
 	s, err := d.read(ctx, digest)
 	if err != nil {
-		d.breaker.Failed(breaker.At{Shard: d.shard(digest)}, "load", err)
+		d.breaker.Failed(BreakerAt{Shard: d.shard(digest)}, "load", err)
 	}
 	return s
 }
@@ -303,11 +300,11 @@ func (d *Durable) note(s *Session) {
 }
 
 // Claim implements Claimer.
-func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool {
+func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
 	return d.claimIn(d.breaker.Patience(), s, m, v, states, as)
 }
 
-func (d *Durable) claimIn(p *breaker.Patience, s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool {
+func (d *Durable) claimIn(p *Patience, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
 	if d.rests(s) || !s.health.Due() {
 		return true
 	}
@@ -326,7 +323,7 @@ func (d *Durable) claimIn(p *breaker.Patience, s *Session, m Match, v *wire.View
 }
 
 // do has something written at once, and waits for it as long as there is patience.
-func (d *Durable) do(p *breaker.Patience, at breaker.At, what string, j job) {
+func (d *Durable) do(p *Patience, at BreakerAt, what string, j job) {
 	begun := time.Now()
 	timer := time.NewTimer(p.Rest())
 	defer timer.Stop()
@@ -395,7 +392,7 @@ func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool)
 	if err != nil {
 		var begins Digest
 		copy(begins[:], b)
-		d.breaker.Failed(breaker.At{Shard: d.shard(begins)}, "load", err)
+		d.breaker.Failed(BreakerAt{Shard: d.shard(begins)}, "load", err)
 		return digest, false
 	}
 	return digest, ok && digest != Digest{}
@@ -428,7 +425,7 @@ func (d *Durable) Delete(id string) *Session {
 		d.mu.Lock()
 		d.doomed[Digest([]byte(s.digest))] = struct{}{}
 		d.mu.Unlock()
-		at := breaker.At{Shard: d.shard(Digest([]byte(s.digest)))}
+		at := BreakerAt{Shard: d.shard(Digest([]byte(s.digest)))}
 		if d.shared == nil {
 			d.do(d.breaker.Patience(), at, "delete", job{done: make(chan error, 1)})
 			return s
@@ -444,7 +441,7 @@ func (d *Durable) Delete(id string) *Session {
 }
 
 // Stats implements Store.
-func (d *Durable) Stats() summary.Stats {
+func (d *Durable) Stats() StoreStats {
 	st := d.Memory.Stats()
 	select {
 	case <-d.begun:

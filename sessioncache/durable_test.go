@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // ordered is a shelf that knows in which order it was given records.
@@ -47,7 +46,7 @@ func TestWritesInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Lock()
-		s.CountRequest(s.Commit(s.Match(v), v, block.NewStates(1)))
+		s.CountRequest(s.Commit(s.Match(v), v, sessioncache.NewBlockStates(1)))
 		s.Unlock()
 		d.Release(s)
 	}

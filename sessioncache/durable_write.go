@@ -12,8 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // write writes what is to be written, until the store is closed.
@@ -119,7 +118,7 @@ func (d *Durable) guarded(f func(context.Context) error) error {
 func recovered(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = breaker.ErrPanicked
+			err = ErrPanicked
 		}
 	}()
 	return f()
@@ -141,7 +140,7 @@ func (d *Durable) saveEach(records []Record) []error {
 		return errs
 	}
 	for i := range records {
-		if errs[i] = err; len(records) > 1 && !breaker.Slow(err) {
+		if errs[i] = err; len(records) > 1 && !IsSlow(err) {
 			errs[i] = d.save(records[i : i+1])
 		}
 	}
@@ -166,8 +165,8 @@ type lane struct {
 
 // The lanes behind those of the shards.
 const (
-	failingLane = breaker.Shards + iota // of sessions that have failed by themselves
-	ownLane                             // of the store's own record
+	failingLane = MaxShards + iota // of sessions that have failed by themselves
+	ownLane                        // of the store's own record
 	numLanes
 )
 
@@ -221,10 +220,10 @@ func (d *Durable) flush(how urgency) {
 // flushLane writes sessions of one lane. Where a whole part of them fails the others wait
 // for better times.
 func (d *Durable) flushLane(lane int, sessions []*Session, how urgency) {
-	if lane < breaker.Shards {
+	if lane < MaxShards {
 		shard := uint8(lane)
 		if err := d.erase(shard); err != nil {
-			d.breaker.Failed(breaker.At{Shard: shard}, "delete", err)
+			d.breaker.Failed(BreakerAt{Shard: shard}, "delete", err)
 		}
 	}
 	for part := range slices.Chunk(sessions, batch) {

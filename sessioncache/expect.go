@@ -3,9 +3,7 @@
 
 package sessioncache
 
-import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
-)
+import ()
 
 // minRun is the number of requests from which on a conversation says something
 // about how long such conversations get.
@@ -36,11 +34,11 @@ func (s *Session) ExpectedRemaining(kind uint32, l *Lineage) (float64, bool) {
 	if l != nil {
 		n = l.Requests
 	}
-	return s.runs.Further(runs.Like{Tenant: s.tenant, Kind: kind}, n)
+	return s.runs.Further(LikeRuns{Tenant: s.tenant, Kind: kind}, n)
 }
 
 // CountRequest counts one more request of a conversation. The session must be locked.
 func (s *Session) CountRequest(l *Lineage) {
 	l.Requests++
-	s.runs.Note(runs.Like{Tenant: s.tenant, Kind: l.Kind}, l.Requests)
+	s.runs.Note(LikeRuns{Tenant: s.tenant, Kind: l.Kind}, l.Requests)
 }

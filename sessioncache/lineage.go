@@ -7,10 +7,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/account"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 )
 
 // Lineage is one growing conversation inside a session. Its fields are read
@@ -27,11 +25,11 @@ type Lineage struct {
 	named    [2]named // its Reply and its First
 
 	Ledger
-	account.Held
-	account.Warmth
-	account.Spending
-	account.Folding
-	account.Misses
+	Held
+	Warmth
+	Spending
+	Folding
+	Misses
 	Hidden
 	// Tools are the definitions of its tools as the last request that had some had
 	// them, a JSON array: for requests that leave them out. Nil where none are kept.
@@ -39,7 +37,7 @@ type Lineage struct {
 	Tools []byte
 	// Model is the model of the last request.
 	Model string
-	// Kind is the kind of conversation, see [chain.Kind].
+	// Kind is the kind of conversation, see [RequestKind].
 	Kind uint32
 	// Requests counts requests that ended well.
 	Requests int
@@ -48,7 +46,7 @@ type Lineage struct {
 // Ledger is what a conversation has committed to doing with its blocks.
 type Ledger struct {
 	// States has one entry for each message block of the last request.
-	States []block.State
+	States []BlockState
 	// Observed reports whether the edits in States were computed, but never sent.
 	Observed bool
 	// Departed reports whether what would have been sent has not always been the
@@ -76,7 +74,7 @@ type Hidden struct {
 	// note of ours.
 	Copied bool
 	// Expanded counts the blocks that the model has asked for again, by class.
-	Expanded [block.Classes]uint16
+	Expanded [Classes]uint16
 }
 
 // Observe says whether edits are only computed from now on. What was to come of those
@@ -100,7 +98,7 @@ func (l *Lineage) ID() int {
 	return l.id
 }
 
-// Restored reports whether, but for edits and counters, what [block.State] says of the
+// Restored reports whether, but for edits and counters, what [BlockState] says of the
 // blocks of the last request is to be found out anew.
 func (l *Lineage) Restored() bool { return l.restored }
 
@@ -155,14 +153,14 @@ func (l *Lineage) spoken(v *wire.View, n int) int {
 // inherit takes over what holds for the whole conversation from the lineage
 // that this one branches off. What is known of another chain in its place goes.
 func (l *Lineage) inherit(parent *Lineage) {
-	l.Ends, l.Warmed, l.Folding = nil, time.Time{}, account.Folding{}
+	l.Ends, l.Warmed, l.Folding = nil, time.Time{}, Folding{}
 	l.Observed, l.Departed, l.Refused, l.TTL = parent.Observed, parent.Departed, parent.Refused, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front
 	l.Expand, l.Expanded, l.Tools = parent.Expand, parent.Expanded, parent.Tools
 }
 
 func (l *Lineage) size() int64 {
-	n := int64(unsafe.Sizeof(*l)) + l.Ends.Size() + int64(cap(l.States))*int64(unsafe.Sizeof(block.State{})) + int64(cap(l.Tools)+len(l.Model))
+	n := int64(unsafe.Sizeof(*l)) + l.Ends.Size() + int64(cap(l.States))*int64(unsafe.Sizeof(BlockState{})) + int64(cap(l.Tools)+len(l.Model))
 	if l.known != nil {
 		n += int64(l.known.Size())
 	}

@@ -12,10 +12,8 @@ import (
 
 	"github.com/dgraph-io/ristretto/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Defaults of the memory store.
@@ -71,7 +69,7 @@ func (o *MemoryOptions) defaults() error {
 // never strikes the next under its key.
 type Memory struct {
 	clock *ristretto.Cache[uint64, *Session]
-	runs  runs.Runs
+	runs  Runs
 	// use is held for reading while the cache is changed and for writing while
 	// it is closed: Ristretto panics when it is changed after that. It is
 	// never taken while mu is held.
@@ -84,7 +82,7 @@ type Memory struct {
 	newest   list.List           // of *Session held, the newest first
 	firsts   turns               // by the conversation's first turn
 	said     turns               // by the conversation's answers, see Key.Answer
-	stats    summary.Stats
+	stats    StoreStats
 	settling *time.Timer // when those that nobody uses are packed
 	outlives bool        // snapshots are taken of the sessions
 	closed   bool
@@ -419,7 +417,7 @@ func (m *Memory) expired(s *Session) {
 }
 
 // Stats implements Store.
-func (m *Memory) Stats() summary.Stats {
+func (m *Memory) Stats() StoreStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st := m.stats

@@ -4,12 +4,11 @@
 package sessioncache
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/index"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // turns are a tenant's sessions by turns of their conversations.
-type turns = index.Index[Tenant, wire.Hash, *Session]
+type turns = ownerIndex[Tenant, wire.Hash, *Session]
 
 // indexed is room for what few sessions have more of.
 type indexed struct{ firsts, said [4]wire.Hash }

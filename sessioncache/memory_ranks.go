@@ -3,7 +3,7 @@
 
 package sessioncache
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/lru"
+import "github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 
 // rank is how soon a session goes where there is no more room: names of tenants and of
 // conversations are the clients' to choose, and answers are not.

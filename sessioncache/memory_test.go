@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Ten thousand live sessions of a hundred turns fit the stated memory.
@@ -35,7 +34,7 @@ func TestMemoryOfManySessions(t *testing.T) {
 		l := commit(s, last)
 		for j := range l.States { // a hundred results of forty lines each
 			if last.MessageBlocks()[j].Kind == wire.KindToolResult {
-				l.States[j].Trait = block.Trait(make([]byte, 1+8*(3+7)))
+				l.States[j].Trait = Trait(make([]byte, 1+8*(3+7)))
 			}
 		}
 		m.Release(s)

@@ -6,9 +6,7 @@ package sessioncache
 import (
 	"slices"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // merge takes in what another process has made of the session: of each conversation
@@ -65,7 +63,7 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 		return l
 	}
 	a, b := l.chain(), o.chain()
-	if n := chain.Common(a, b); n >= min(1, len(a), len(b)) && (chain.Answers(a[n:]) == 0 || chain.Answers(b[n:]) == 0) {
+	if n := CommonBlocks(a, b); n >= min(1, len(a), len(b)) && (AnswersIn(a[n:]) == 0 || AnswersIn(b[n:]) == 0) {
 		return l
 	}
 	return nil
@@ -74,7 +72,7 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 // merge takes in what another process has made of the conversation.
 func (l *Lineage) merge(o *Lineage) {
 	a, b := l.chain(), o.chain()
-	n := chain.Common(a, b)
+	n := CommonBlocks(a, b)
 	if !l.here || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
 		if l.here || len(b) >= len(a) || o.Started.After(l.Started) {
 			id, refused := l.id, l.Refused|o.Refused
@@ -102,7 +100,7 @@ func (l *Lineage) merge(o *Lineage) {
 // disagrees reports whether another process has committed to sending blocks of a
 // request in another form than these states: base are the edits that both began from,
 // of so many blocks in common. The session must be locked.
-func (s *Session) disagrees(v *wire.View, base []block.State, inCommon int, states []block.State) bool {
+func (s *Session) disagrees(v *wire.View, base []BlockState, inCommon int, states []BlockState) bool {
 	m := s.Match(v)
 	if m.Lineage == nil {
 		return false

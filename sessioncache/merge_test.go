@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Two processes that went on by themselves while the backend failed are one again: the
@@ -82,7 +81,7 @@ func TestBeginsTwice(t *testing.T) {
 	k.Request = v
 	s := other.Acquire(k)
 	s.Lock()
-	m, states := s.Match(v), block.NewStates(len(v.MessageBlocks()))
+	m, states := s.Match(v), sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	s.Unlock()
 	if !other.Claim(s, m, v, states, func(*sessioncache.Lineage) {}) {
 		t.Fatal("both send the same, and the second has lost")

@@ -8,9 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 )
 
 // exchangeEvery is the number of intervals after which processes that share a backend
@@ -20,7 +18,7 @@ const exchangeEvery = 10
 // own is what a durable store knows of the record that is its own, in which it keeps how
 // many requests conversations have run. Once the store writes, its lane has it.
 type own struct {
-	health    breaker.Record
+	health    RecordHealth
 	stale     atomic.Bool // it is to be written although nothing was counted
 	changes   uint64      // of what is remembered, when it was last written
 	version   Version     // of what was last read from a backend that is shared
@@ -35,7 +33,7 @@ func (d *Durable) ownRecord(last bool) (r Record, changes uint64) {
 	if last {
 		since = d.Memory.Stats().Since
 	}
-	w := packed.Writer{Out: append([]byte{}, snapshotForm)}
+	w := PackedWriter{Out: append([]byte{}, snapshotForm)}
 	w.Time(since, time.Time{})
 	w.Out, changes = d.runs.Snapshot(w.Out)
 	if d.shared == nil {
@@ -63,10 +61,10 @@ func (d *Durable) saveOwn(last bool) {
 	}
 	if err := d.save([]Record{r}); err != nil {
 		d.own.stale.Store(stale)
-		d.breaker.Failed(breaker.At{Record: &d.own.health}, "save", err)
+		d.breaker.Failed(BreakerAt{Record: &d.own.health}, "save", err)
 		return
 	}
-	d.breaker.Took(breaker.At{Record: &d.own.health})
+	d.breaker.Took(BreakerAt{Record: &d.own.health})
 	d.own.changes = changes
 	d.runs.Kept()
 }
@@ -108,8 +106,8 @@ func (d *Durable) exchange(last bool) {
 }
 
 // ownPlace is where the record lies.
-func (d *Durable) ownPlace() breaker.At {
-	return breaker.At{Shard: d.shard(Digest{}), Record: &d.own.health}
+func (d *Durable) ownPlace() BreakerAt {
+	return BreakerAt{Shard: d.shard(Digest{}), Record: &d.own.health}
 }
 
 // remember reads the record when the store begins.
@@ -148,7 +146,7 @@ func (d *Durable) recall(sealed []byte) (since time.Time) {
 		d.o.Failed("restore", err)
 		return since
 	}
-	r := packed.Reader{In: plain[1:]}
+	r := PackedReader{In: plain[1:]}
 	since = r.Time(time.Time{})
 	if d.runs.Restore(&r); r.Bad {
 		d.o.Failed("restore", ErrSnapshot)

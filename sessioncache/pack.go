@@ -7,10 +7,6 @@ import (
 	"slices"
 	"time"
 	"unsafe"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 )
 
 // quiet is how long nobody uses a session before it is packed. Who comes back later has
@@ -22,8 +18,8 @@ const quiet = time.Minute
 // the next request, as it is after a restart.
 type pack struct {
 	bytes    []byte
-	edits    []*block.Edit
-	inserted []*block.Inserted
+	edits    []*Edit
+	inserted []*Inserted
 }
 
 // Lock locks the session, and unpacks it.
@@ -40,21 +36,21 @@ func (s *Session) Unlock() { s.mu.Unlock() }
 // pack packs the session, which must be locked.
 func (s *Session) pack() {
 	p := new(pack)
-	w := snapshotWriter{Writer: packed.Writer{Out: make([]byte, 0, s.length)}, pack: p}
-	s.Counterfactual.Snapshot(&w.Writer, s.created)
+	w := snapshotWriter{PackedWriter: PackedWriter{Out: make([]byte, 0, s.length)}, pack: p}
+	s.Counterfactual.Snapshot(&w.PackedWriter, s.created)
 	for i, l := range s.lineages {
-		l.Ends.Snapshot(&w.Writer, l.Created)
+		l.Ends.Snapshot(&w.PackedWriter, l.Created)
 		w.chain(l, s.lineages[:i])
 		w.states(l)
 	}
 	for _, l := range s.lineages { // once no other is written by its blocks
 		if l.left {
-			block.Recycle(l.States)
+			RecycleStates(l.States)
 			l.known.Recycle()
 		}
 		l.known, l.States, l.Ends, l.left, l.restored = nil, nil, nil, false, true
 	}
-	s.Counterfactual = counterfactual.Cache{}
+	s.Counterfactual = CounterfactualCache{}
 	p.bytes = slices.Clone(w.Out)
 	s.packed.Store(p)
 }
@@ -62,10 +58,10 @@ func (s *Session) pack() {
 // unpack makes of a packed session what it was, but for what the next request tells.
 func (s *Session) unpack() {
 	p := s.packed.Swap(nil)
-	r := snapshotReader{Reader: packed.Reader{In: p.bytes}, form: snapshotForm, pack: p}
-	s.Counterfactual.Restore(&r.Reader, s.created)
+	r := snapshotReader{PackedReader: PackedReader{In: p.bytes}, form: snapshotForm, pack: p}
+	s.Counterfactual.Restore(&r.PackedReader, s.created)
 	for i, l := range s.lineages {
-		l.Ends.Restore(&r.Reader, l.Created)
+		l.Ends.Restore(&r.PackedReader, l.Created)
 		r.chain(l, s.lineages[:i])
 		r.states(l)
 	}

@@ -11,8 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // A packed session has all that would outlive the process, and its edits as they are,
@@ -22,7 +21,7 @@ func TestPack(t *testing.T) {
 	s.Lock()
 	l := s.lineages[0]
 	edit, inserted := l.States[2].Edit, l.States[2].Inserted
-	l.States[0].Edit = &block.Edit{Stage: "overlay", Op: wire.OpReplace, Value: []byte(secretText)} // of nothing that the client has sent
+	l.States[0].Edit = &Edit{Stage: "overlay", Op: wire.OpReplace, Value: []byte(secretText)} // of nothing that the client has sent
 	s.Unlock()
 	before := snapshotOf(s)
 

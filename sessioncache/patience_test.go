@@ -13,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // sluggish is a backend that others use as well, and that takes its time.
@@ -133,7 +132,7 @@ func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Durat
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
-	states := block.NewStates(len(v.MessageBlocks()))
+	states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	clock(func() {
 		store.(sessioncache.Claimer).Claim(s, m, v, states, func(*sessioncache.Lineage) {})
 	})

@@ -11,8 +11,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // Publish implements Publisher.
@@ -62,7 +61,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 		x.of.turn.unlock()
 		switch {
 		case x.Err != nil:
-			if breaker.Slow(x.Err) {
+			if IsSlow(x.Err) {
 				lost = x.Err
 			}
 			done(x.of, false, x.Err)
@@ -80,7 +79,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 		if errors.Is(err, errContended) { // the backend is well, and the others will be slower once
 			err = nil
 		}
-		if breaker.Slow(err) {
+		if IsSlow(err) {
 			lost = err
 		}
 		done(s, err == nil, err)
@@ -170,7 +169,7 @@ func (d *Durable) swapAll(all []*exchange) {
 	begun, left := time.Now(), slices.Clone(all)
 	for try := 0; len(left) > 0 && try < attempts && time.Since(begun) < rest; try++ {
 		d.swapOnce(left)
-		left = slices.DeleteFunc(left, func(x *exchange) bool { return !breaker.Slow(x.Err) })
+		left = slices.DeleteFunc(left, func(x *exchange) bool { return !IsSlow(x.Err) })
 	}
 }
 

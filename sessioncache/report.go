@@ -7,16 +7,14 @@ import (
 	"cmp"
 	"maps"
 	"time"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
 // Report returns the operator's view of the session at a moment. To look at one that is
 // packed leaves it so.
-func (s *Session) Report(now time.Time) summary.Session {
+func (s *Session) Report(now time.Time) SessionSummary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := summary.Session{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Lineages: make([]summary.Lineage, 0, len(s.lineages))}
+	r := SessionSummary{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Lineages: make([]LineageSummary, 0, len(s.lineages))}
 	if s.packed.Load() != nil {
 		s.unpack()
 		defer s.pack()
@@ -43,8 +41,8 @@ func (s *Session) Used() (last time.Time, warm func(now time.Time) bool) {
 // usualTTL is taken for the lifetime of a prefix that is not known.
 const usualTTL = 5 * time.Minute
 
-func (l *Lineage) report(now time.Time) summary.Lineage {
-	r := summary.Lineage{
+func (l *Lineage) report(now time.Time) LineageSummary {
+	r := LineageSummary{
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
 		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Refused != 0, Less: l.Less, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,

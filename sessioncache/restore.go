@@ -6,10 +6,7 @@ package sessioncache
 import (
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Restore makes a session of a snapshot, under the digest that its key has, see
@@ -22,7 +19,7 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 	if snapshot[0] > snapshotForm {
 		return nil, ErrNewer
 	}
-	r := snapshotReader{Reader: packed.Reader{In: snapshot[1:]}, form: snapshot[0]}
+	r := snapshotReader{PackedReader: PackedReader{In: snapshot[1:]}, form: snapshot[0]}
 	s := &Session{digest: string(d[:]), id: publicID(string(d[:])), turn: newTurn()}
 	s.outlives.Store(true)
 	copy(s.tenant[:], r.Take(len(s.tenant)))
@@ -31,8 +28,8 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 	s.next = r.Small(1 << 40)
 	s.Lifetime = Lifetime(r.Small(uint64(LifetimeLong)))
 	s.Unseen = time.Duration(r.Int())
-	s.Calibration.Restore(&r.Reader)
-	s.Counterfactual.Restore(&r.Reader, s.created)
+	s.Calibration.Restore(&r.PackedReader)
+	s.Counterfactual.Restore(&r.PackedReader, s.created)
 	n := r.Count(1)
 	if n > maxLineages {
 		r.Fail()
@@ -66,12 +63,12 @@ func (r *snapshotReader) lineage(before []*Lineage) *Lineage {
 	l.Pauses = r.Small(1 << 40)
 	l.Kept = r.Float()
 	l.TTL = time.Duration(r.Int())
-	l.Ends.Restore(&r.Reader, l.Created)
+	l.Ends.Restore(&r.PackedReader, l.Created)
 	l.Last, l.Total = r.usage(), r.usage()
 	l.Cleared = r.cleared()
 	l.Estimate = int(r.Int())
 	l.OriginalTokens, l.SentTokens = r.Int(), r.Int()
-	l.Cost = summary.Cost{Units: r.Float(), ClientUnits: r.Float(), USD: r.Float(), ClientUSD: r.Float()}
+	l.Cost = CostSummary{Units: r.Float(), ClientUnits: r.Float(), USD: r.Float(), ClientUSD: r.Float()}
 	l.Spent = r.Float()
 	l.Front = r.Fixed()
 	l.Decision = r.Text()
@@ -148,7 +145,7 @@ func (r *snapshotReader) states(l *Lineage) {
 		r.Fail()
 		return
 	}
-	l.States = make([]block.State, n)
+	l.States = make([]BlockState, n)
 	for i := range l.States {
 		s := &l.States[i]
 		b := r.Take(1)
@@ -176,10 +173,10 @@ func (r *snapshotReader) states(l *Lineage) {
 			s.Inserted, r.pack.inserted = r.pack.inserted[0], r.pack.inserted[1:]
 			continue
 		}
-		w := new(block.Inserted)
+		w := new(Inserted)
 		for range r.Count(2) {
 			op := wire.Op(r.Small(uint64(wire.OpAfterMessage)))
-			w.Inserts = append(w.Inserts, block.Insert{Op: op, Recipe: append([]byte{}, r.Bytes()...)})
+			w.Inserts = append(w.Inserts, Insert{Op: op, Recipe: append([]byte{}, r.Bytes()...)})
 		}
 		if len(w.Inserts) == 0 {
 			r.Fail()
@@ -189,7 +186,7 @@ func (r *snapshotReader) states(l *Lineage) {
 	}
 }
 
-func (r *snapshotReader) edit() (e *block.Edit) {
+func (r *snapshotReader) edit() (e *Edit) {
 	if r.pack != nil {
 		e, r.pack.edits = r.pack.edits[0], r.pack.edits[1:]
 		return e
@@ -198,7 +195,7 @@ func (r *snapshotReader) edit() (e *block.Edit) {
 	if n > 0 {
 		return r.edits[n-1]
 	}
-	e = &block.Edit{Stage: r.Name(), Op: wire.Op(r.Small(uint64(wire.OpAfterMessage)))}
+	e = &Edit{Stage: r.Name(), Op: wire.Op(r.Small(uint64(wire.OpAfterMessage)))}
 	if recipe := r.Bytes(); len(recipe) > 0 {
 		e.Recipe = append([]byte{}, recipe...)
 	}

@@ -13,13 +13,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // maxLineages bounds the conversations in one session. Beyond it the one not
@@ -35,7 +29,7 @@ type Session struct {
 	id       string
 	upstream string
 	tenant   Tenant
-	runs     *runs.Runs           // of the store
+	runs     *Runs                // of the store
 	outlives atomic.Bool          // snapshots are taken of it
 	claimed  atomic.Bool          // there is a snapshot from before its first commit
 	deleted  atomic.Bool          // none is to be written any more
@@ -48,9 +42,9 @@ type Session struct {
 	// turn is held by who exchanges the session with a shared backend, before the
 	// session's own lock. It guards told, and who writes version has it.
 	turn     turn
-	version  atomic.Uint64  // what the backend held at the last exchange, a Version
-	health   breaker.Record // how the backend takes it
-	told     []Digest       // the answers that it was last given
+	version  atomic.Uint64 // what the backend held at the last exchange, a Version
+	health   RecordHealth  // how the backend takes it
+	told     []Digest      // the answers that it was last given
 	created  time.Time
 	lineages []*Lineage // most recently used first
 	next     int
@@ -59,12 +53,12 @@ type Session struct {
 	// see [Session.SetLifetime].
 	Lifetime Lifetime
 	// Calibration turns bytes into tokens for this conversation.
-	Calibration calibration.Calibration
+	Calibration Calibration
 	// Counterfactual is what the upstream would hold of the client's own bytes.
-	Counterfactual counterfactual.Cache
+	Counterfactual CounterfactualCache
 	// Hypothetical is what it would hold of what edits that are only computed
 	// would have made of them; nil where none are.
-	Hypothetical *counterfactual.Cache
+	Hypothetical *CounterfactualCache
 	// Unseen is how long, when the session was made, the store had been
 	// remembering everything. A conversation that begins here with a long
 	// history has been idle at least that long, or came from elsewhere.
@@ -185,7 +179,7 @@ func (s *Session) Match(v *wire.View) Match {
 		if l.Partial {
 			continue
 		}
-		n := chain.Common(blocks, l.chain())
+		n := CommonBlocks(blocks, l.chain())
 		if n > taken && l.supersededBy(v, n) {
 			best.place, taken = l, n
 		}
@@ -195,7 +189,7 @@ func (s *Session) Match(v *wire.View) Match {
 	}
 	// Answers that only begin alike are two: the model has given this one to the request whose
 	// place is taken, and what it has thought is bound to the edits of that.
-	if p := best.place; p != nil && p != best.Lineage && !chain.Answered(blocks, best.Lineage.chain(), taken, best.Common) {
+	if p := best.place; p != nil && p != best.Lineage && !answeredSince(blocks, best.Lineage.chain(), taken, best.Common) {
 		best.Lineage, best.Common = p, taken
 	}
 	if l := best.Lineage; l != nil {
@@ -203,7 +197,7 @@ func (s *Session) Match(v *wire.View) Match {
 			return Match{merges: s.merges}
 		}
 		if l.restored {
-			block.Resolve(v, l.States[:min(best.Common, len(l.States))])
+			ResolveEdits(v, l.States[:min(best.Common, len(l.States))])
 		}
 		best.last = l.known
 	}
@@ -217,7 +211,7 @@ func (m *Match) common(l *Lineage, v *wire.View) int {
 	if l == m.Lineage && l.known == m.last {
 		return m.Common
 	}
-	return chain.Common(v.MessageBlocks(), l.chain())
+	return CommonBlocks(v.MessageBlocks(), l.chain())
 }
 
 // takes is the lineage whose place a request takes by now, nil if there is none.
@@ -256,7 +250,7 @@ func (s *Session) awaits(v *wire.View) bool {
 			continue
 		}
 		n := len(l.chain())
-		if n > 0 && chain.Common(blocks, l.chain()) == n && chain.Answers(blocks[n:]) == 1 {
+		if n > 0 && CommonBlocks(blocks, l.chain()) == n && AnswersIn(blocks[n:]) == 1 {
 			return true
 		}
 	}
@@ -278,14 +272,14 @@ func (s *Session) misses(v *wire.View) bool {
 	blocks := v.MessageBlocks()
 	n, next := 0, 0 // of a conversation that nobody knows
 	for _, l := range s.lineages {
-		if c := chain.Common(blocks, l.chain()); !l.Partial && c > n {
+		if c := CommonBlocks(blocks, l.chain()); !l.Partial && c > n {
 			n, next = c, 1
 			if l.claimed && c == len(l.chain()) {
 				next = 0
 			}
 		}
 	}
-	return chain.Answers(blocks[n:]) == next+1
+	return AnswersIn(blocks[n:]) == next+1
 }
 
 // Commit makes a request part of the session: it grows the lineage that it
@@ -293,7 +287,7 @@ func (s *Session) misses(v *wire.View) bool {
 // place of one that gives way. The session must be locked. States are kept, not copied;
 // those of a request whose history the provider holds are dropped where a whole request of
 // the lineage is known.
-func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
+func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	l := s.takes(&m, v)
 	switch {
 	case m.Lineage == nil:
@@ -310,14 +304,14 @@ func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
 		return l
 	}
 	if l.left {
-		block.Recycle(l.States)
+		RecycleStates(l.States)
 		l.known.Recycle()
 	}
 	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
 	l.Partial = v.Conversation.Partial
 	l.States = states
 	if s.outlives.Load() {
-		block.Describe(v, states)
+		DescribeBlocks(v, states)
 	}
 	s.touch(l)
 	s.fulfil(l)

@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 func open(t testing.TB, o MemoryOptions) *Memory {
@@ -37,7 +36,7 @@ func commit(s *Session, v *wire.View) *Lineage {
 	s.Lock()
 	defer s.Unlock()
 	m := s.Match(v)
-	states := make([]block.State, len(v.MessageBlocks()))
+	states := make([]BlockState, len(v.MessageBlocks()))
 	if m.Lineage != nil {
 		copy(states, m.Lineage.States[:m.Common])
 	}
@@ -155,7 +154,7 @@ func TestClaimsTakeTheSamePlace(t *testing.T) {
 	main.Expand = true
 	v := view(t, user1+answer1+other2, nil)
 	claimed := func(m Match) *Lineage {
-		return s.claim(m, v, make([]block.State, 3), func(*Lineage) {})
+		return s.claim(m, v, make([]BlockState, 3), func(*Lineage) {})
 	}
 	s.Lock()
 	m := s.Match(v)
@@ -167,7 +166,7 @@ func TestClaimsTakeTheSamePlace(t *testing.T) {
 	s.Lock()
 	defer s.Unlock()
 	claim := claimed(m)
-	if l := s.Commit(m, v, make([]block.State, 3)); l == main || l == side || l.id != claim.id || len(s.lineages) != 3 {
+	if l := s.Commit(m, v, make([]BlockState, 3)); l == main || l == side || l.id != claim.id || len(s.lineages) != 3 {
 		t.Errorf("of %d lineages %d is claimed, and %d committed", len(s.lineages), claim.id, l.id)
 	}
 }
@@ -194,10 +193,10 @@ func TestNoMessageIsLeftEmpty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
 			v := view(t, user1+answer(c.was)+result+answer1+user2, nil)
-			states := make([]block.State, len(v.MessageBlocks()))
+			states := make([]BlockState, len(v.MessageBlocks()))
 			for i, b := range v.MessageBlocks() {
 				if b.Kind == wire.KindText && b.Role == wire.RoleAssistant && i < 3 {
-					states[i].Edit = &block.Edit{Op: wire.OpRemove}
+					states[i].Edit = &Edit{Op: wire.OpRemove}
 				}
 			}
 			s.Lock()
@@ -254,7 +253,7 @@ func TestWaysApart(t *testing.T) {
 	commit(s, view(t, user1+answer2+other2, nil)) // the client has left the reminder out
 	s.Lock()
 	defer s.Unlock()
-	s.Commit(m, slow, make([]block.State, 4))
+	s.Commit(m, slow, make([]BlockState, 4))
 	if got := s.Match(view(t, user1+answer2+other2+answer1+user2, nil)); got.Common != 3 {
 		t.Errorf("of the way that was answered first %d blocks are known", got.Common)
 	}

@@ -9,9 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Shared is a [Backend] that several processes use at once. What one of them has saved
@@ -103,7 +101,7 @@ const mostLag = 100 * time.Millisecond
 // may be about to write it: whoever misses an answer that the request holds asks again, for
 // as long as there is something left to wait for a claim with. Where a conversation begins
 // nothing of it is anywhere; what there is besides is taken in when it is published.
-func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
+func (d *Durable) acquireShared(p *Patience, k Key) *Session {
 	digest := k.Digest()
 	s := d.acquire(k, string(digest[:]))
 	if k.Request != nil && d.current(s, k.Request) {
@@ -144,7 +142,7 @@ func (d *Durable) current(s *Session, v *wire.View) bool {
 // refreshIn has a session take in what others have made of it, unless an answer is looked
 // for that was given in another one, which it returns. What comes too late for who has
 // asked is taken in all the same.
-func (d *Durable) refreshIn(p *breaker.Patience, s *Session, answer Digest) (of string) {
+func (d *Durable) refreshIn(p *Patience, s *Session, answer Digest) (of string) {
 	if p.Rest() == 0 {
 		return s.digest
 	}
@@ -213,11 +211,11 @@ func (d *Durable) takeIn(s *Session, sealed []byte, now Version) {
 // claimShared has what a request is about to be sent with known to others. It reports
 // false if another process has forwarded some of its blocks in another form, or has
 // them forwarded now: that form is in the session then.
-func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool {
+func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
 	if p.Rest() == 0 { // nobody could be told who was first
 		return true
 	}
-	var base []block.State
+	var base []BlockState
 	s.Lock()
 	stale := false
 	if m.merges != s.merges { // since it was decided what to send
@@ -231,7 +229,7 @@ func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.
 	}
 	inCommon := m.Common
 	lost := make(chan bool, 1)
-	var request breaker.Loan // the request's memory goes to others once it is over
+	var request Loan // the request's memory goes to others once it is over
 	d.breaker.Within(p, d.at(s), "claim", func(ctx context.Context) error {
 		if err := s.turn.lock(ctx); err != nil {
 			return err

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // BenchmarkSharedTurn is what a turn of a conversation costs in this process where the
@@ -40,7 +39,7 @@ func BenchmarkSharedTurn(b *testing.B) {
 				s := store.Acquire(key)
 				s.Lock()
 				match := s.Match(v)
-				states := block.NewStates(len(v.MessageBlocks()))
+				states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
 				if match.Lineage != nil {
 					states = match.Lineage.States
 				}

@@ -13,10 +13,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 var sharedKey = sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}
@@ -61,7 +60,7 @@ func commitTo(t *testing.T, d *sessioncache.Durable, k sessioncache.Key, message
 	k.Request = v
 	s := d.Acquire(k)
 	s.Lock()
-	l := s.Commit(s.Match(v), v, block.NewStates(len(v.MessageBlocks())))
+	l := s.Commit(s.Match(v), v, sessioncache.NewBlockStates(len(v.MessageBlocks())))
 	s.CountRequest(l)
 	l.Started = time.Now()
 	s.Unlock()
@@ -83,7 +82,7 @@ func claim(t *testing.T, d *sessioncache.Durable, messages string) {
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
-	d.Claim(s, m, v, block.NewStates(len(v.MessageBlocks())), func(*sessioncache.Lineage) {})
+	d.Claim(s, m, v, sessioncache.NewBlockStates(len(v.MessageBlocks())), func(*sessioncache.Lineage) {})
 }
 
 const (
@@ -99,7 +98,7 @@ func TestClaimsCount(t *testing.T) {
 	before := d.Stats().Bytes
 	const n = 1000
 	claim(t, d, moreMessages+strings.Repeat(`,{"role":"assistant","content":"a"},{"role":"user","content":"b"}`, n))
-	if got, least := d.Stats().Bytes-before, int64(2*n*int(unsafe.Sizeof(block.State{})+unsafe.Sizeof(wire.Block{}))); got < least {
+	if got, least := d.Stats().Bytes-before, int64(2*n*int(unsafe.Sizeof(sessioncache.BlockState{})+unsafe.Sizeof(wire.Block{}))); got < least {
 		t.Errorf("%d bytes more are accounted for, %d are held", got, least)
 	}
 	before = d.Stats().Bytes
@@ -420,7 +419,7 @@ func TestPublishesTogether(t *testing.T) {
 			k.ID = id
 			s := d.Acquire(k)
 			s.Lock()
-			s.CountRequest(s.Commit(s.Match(v), v, block.NewStates(1)))
+			s.CountRequest(s.Commit(s.Match(v), v, sessioncache.NewBlockStates(1)))
 			s.Unlock()
 			d.Publish(s)
 			d.Release(s)

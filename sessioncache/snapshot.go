@@ -9,11 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // A snapshot is a session as it outlives the process. It begins with the number of its
@@ -48,15 +45,15 @@ var (
 )
 
 type snapshotWriter struct {
-	packed.Writer
-	edits map[*block.Edit]uint64 // those that were written, by their numbers
-	pack  *pack                  // takes edits and insertions as they are; nil to have them written
+	PackedWriter
+	edits map[*Edit]uint64 // those that were written, by their numbers
+	pack  *pack            // takes edits and insertions as they are; nil to have them written
 }
 
 type snapshotReader struct {
-	packed.Reader
+	PackedReader
 	form  byte
-	edits []*block.Edit
+	edits []*Edit
 	pack  *pack // has the edits and insertions; nil to have them read
 }
 
@@ -98,15 +95,15 @@ func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
 	if dst == nil {
 		dst = reuse.Buffer(s.length + s.length/8 + snapshotHead) // conversations grow by little
 	}
-	w := snapshotWriter{Writer: packed.Writer{Out: append(dst, snapshotForm)}}
+	w := snapshotWriter{PackedWriter: PackedWriter{Out: append(dst, snapshotForm)}}
 	w.Out = append(w.Out, s.tenant[:]...)
 	w.Text(s.upstream)
 	w.Time(s.created, time.Time{})
 	w.Uint(uint64(s.next))
 	w.Uint(uint64(s.Lifetime))
 	w.Int(int64(s.Unseen))
-	s.Calibration.Snapshot(&w.Writer)
-	s.Counterfactual.Snapshot(&w.Writer, s.created)
+	s.Calibration.Snapshot(&w.PackedWriter)
+	s.Counterfactual.Snapshot(&w.PackedWriter, s.created)
 	w.Uint(uint64(len(lineages)))
 	for i, l := range lineages {
 		w.lineage(l, lineages[:i])
@@ -131,7 +128,7 @@ func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
 	w.Uint(uint64(l.Pauses))
 	w.Float(l.Kept)
 	w.Int(int64(l.TTL))
-	l.Ends.Snapshot(&w.Writer, l.Created)
+	l.Ends.Snapshot(&w.PackedWriter, l.Created)
 	// Spending
 	w.usage(&l.Last)
 	w.usage(&l.Total)
@@ -185,7 +182,7 @@ func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 			continue
 		}
 		there, _, _ := o.known.Blocks()
-		if n := chain.Common(blocks, there); n > shared {
+		if n := CommonBlocks(blocks, there); n > shared {
 			which, shared = i, n
 		}
 	}
@@ -256,7 +253,7 @@ func bit(set bool, b uint64) uint64 {
 }
 
 // edit writes an edit, or its number if it was written before.
-func (w *snapshotWriter) edit(e *block.Edit) {
+func (w *snapshotWriter) edit(e *Edit) {
 	if w.pack != nil {
 		w.pack.edits = append(w.pack.edits, e)
 		return
@@ -267,7 +264,7 @@ func (w *snapshotWriter) edit(e *block.Edit) {
 		return
 	}
 	if w.edits == nil {
-		w.edits = map[*block.Edit]uint64{}
+		w.edits = map[*Edit]uint64{}
 	}
 	w.edits[e] = uint64(len(w.edits) + 1)
 	w.Name(e.Stage)

@@ -14,12 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 )
 
 var update = flag.Bool("update", false, "write the snapshots in testdata anew")
@@ -47,12 +43,12 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	}
 	s.Lock()
 	defer s.Unlock()
-	states := block.NewStates(3)
+	states := NewBlockStates(3)
 	states[1].Unused, states[2].Unused = 1, 300
-	states[2] = block.State{
-		Edit:    &block.Edit{Stage: "prune", Op: wire.OpReplace, Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`)},
+	states[2] = BlockState{
+		Edit:    &Edit{Stage: "prune", Op: wire.OpReplace, Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`)},
 		Content: 42, Pinned: true, Relies: true,
-		Inserted: &block.Inserted{Inserts: []block.Insert{{Op: wire.OpAfter, Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
+		Inserted: &Inserted{Inserts: []Insert{{Op: wire.OpAfter, Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
 	}
 	l := s.Commit(Match{}, v, states)
 	l.Model, l.Kind, l.Requests, l.Refused, l.Diverged, l.Expand = "m", 1<<16|1, 9, wire.AllEdits, true, true
@@ -69,15 +65,15 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Broke("expired")
 	l.Reply, l.First = wire.AnswerID("msg_2"), wire.AnswerID("msg_1")
 	l.Said = []hidden.Iteration{{Parts: []hidden.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
-	l.Expanded[block.ClassRead] = 3
+	l.Expanded[ClassRead] = 3
 	branch := s.begin(l, v)
 	branch.known, branch.States = v.Known(), states[:2]
 	branch.Partial, branch.Observed, branch.Beyond, branch.Less = true, true, true, 11
 	s.Lifetime = LifetimeLong
-	var grown calibration.Sizes
+	var grown Sizes
 	grown.Add(wire.KindText, 4000)
 	s.Calibration.Learn(&grown, 2000)
-	s.Counterfactual.Put(counterfactual.Entry{Prefix: 1 << 60, Blocks: 3, Tokens: 99, At: l.Started, TTL: time.Hour})
+	s.Counterfactual.Put(CounterfactualEntry{Prefix: 1 << 60, Blocks: 3, Tokens: 99, At: l.Started, TTL: time.Hour})
 	return s, v
 }
 
@@ -129,7 +125,7 @@ func TestSnapshot(t *testing.T) {
 	if again.Calibration != s.Calibration || again.Unseen != s.Unseen || again.Lifetime != s.Lifetime {
 		t.Error("the session is another")
 	}
-	again.Commit(m, v, block.NewStates(3))
+	again.Commit(m, v, NewBlockStates(3))
 	if l.Restored() {
 		t.Error("it is restored for ever")
 	}
@@ -199,7 +195,7 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s.runs = new(runs.Runs)
+		s.runs = new(Runs)
 		again, err := Restore(Digest{1}, snapshotOf(s))
 		if err != nil {
 			t.Fatalf("what was read is not read again: %v", err)
@@ -211,7 +207,7 @@ func FuzzRestore(f *testing.F) {
 		s.Lock()
 		defer s.Unlock()
 		m := s.Match(v)
-		s.Commit(m, v, block.NewStates(len(v.MessageBlocks())))
+		s.Commit(m, v, NewBlockStates(len(v.MessageBlocks())))
 	})
 }
 

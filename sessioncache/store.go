@@ -8,8 +8,7 @@ import (
 	"encoding/hex"
 	"math"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Tenant is a keyed hash of a credential. Every key contains one, so that
@@ -84,7 +83,7 @@ type Store interface {
 	// their numbers: at most so many, of those with a number below before.
 	Page(before uint64, most int) []*Session
 	// Stats returns counters.
-	Stats() summary.Stats
+	Stats() StoreStats
 	// Close releases what the store holds. Sessions acquired before may still
 	// be used and released.
 	Close() error

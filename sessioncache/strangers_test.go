@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // madeUp is the key of a tenant that nobody else is.
@@ -39,7 +38,7 @@ func comes(t *testing.T, store sessioncache.Store, k sessioncache.Key, turns int
 	defer s.Unlock()
 	m := s.Match(v)
 	if what != "refused" {
-		l := s.Commit(m, v, block.NewStates(len(v.MessageBlocks())))
+		l := s.Commit(m, v, sessioncache.NewBlockStates(len(v.MessageBlocks())))
 		if what == "answered" {
 			s.CountRequest(l)
 		}
@@ -103,7 +102,7 @@ func TestRefusedClaimsLeaveNothing(t *testing.T) {
 		s.Lock()
 		m := s.Match(v)
 		s.Unlock()
-		d.Claim(s, m, v, block.NewStates(1), func(*sessioncache.Lineage) {})
+		d.Claim(s, m, v, sessioncache.NewBlockStates(1), func(*sessioncache.Lineage) {})
 		if _, now, _ := shelf.Fetch(t.Context(), k.Digest(), 0); now == 0 {
 			t.Fatal("the edits are not claimed")
 		}

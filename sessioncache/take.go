@@ -3,7 +3,7 @@
 
 package sessioncache
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
+import "github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 
 // Names returns the key that tenants are told apart by, so that their sessions are found
 // again: the one that the backend was first used with, or else one that it is given. A

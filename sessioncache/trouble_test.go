@@ -14,10 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // troubled is a shared backend of three shards, some records of which are in trouble.
@@ -100,7 +99,7 @@ func passage(t *testing.T, d *sessioncache.Durable, id string, turn int) (waited
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
-	states := block.NewStates(len(v.MessageBlocks()))
+	states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	store.(sessioncache.Claimer).Claim(s, m, v, states, func(*sessioncache.Lineage) {})
 	waited = time.Since(begun)
 	s.Lock()

@@ -4,9 +4,7 @@
 package sessioncache
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Budgeted is a [Store] that may have to be waited for.
@@ -28,7 +26,7 @@ func ForRequest(s Store) Store {
 // visit is a durable store as one request uses it.
 type visit struct {
 	*Durable
-	patience *breaker.Patience
+	patience *Patience
 }
 
 var (
@@ -44,6 +42,6 @@ func (d *Durable) ForRequest() Store { return visit{d, d.breaker.Patience()} }
 func (v visit) Acquire(k Key) *Session { return v.acquireIn(v.patience, k) }
 
 // Claim implements Claimer.
-func (v visit) Claim(s *Session, m Match, of *wire.View, states []block.State, as func(*Lineage)) bool {
+func (v visit) Claim(s *Session, m Match, of *wire.View, states []BlockState, as func(*Lineage)) bool {
 	return v.claimIn(v.patience, s, m, of, states, as)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 )
 
 // maxPace bounds the pace of a simulated stream.
@@ -60,7 +60,7 @@ type Simulator struct {
 // reloads, as that of a real provider would.
 var caches = caddy.NewUsagePool()
 
-type cache struct{ *cachemodel.Simulator }
+type cache struct{ *pricing.Simulator }
 
 // Destruct has nothing to release but memory.
 func (cache) Destruct() error { return nil }
@@ -75,11 +75,11 @@ func (Simulator) CaddyModule() caddy.ModuleInfo {
 
 // Provision reads the script and takes a share of the profile's state.
 func (s *Simulator) Provision(caddy.Context) error {
-	config := cachemodel.SimulatorConfig{
-		Rules: func(model string, at time.Time) cachemodel.Rules { return cachemodel.Lookup("", model, at) },
+	config := pricing.SimulatorConfig{
+		Rules: func(model string, at time.Time) pricing.Rules { return pricing.Lookup("", model, at) },
 	}
 	if s.Profile != "" {
-		profile, err := cachemodel.ProfileByName(s.Profile)
+		profile, err := pricing.ProfileByName(s.Profile)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s *Simulator) Provision(caddy.Context) error {
 		h.Script.InOrder = s.InOrder
 	}
 	shared, _, err := caches.LoadOrNew(s.Profile, func() (caddy.Destructor, error) {
-		return cache{cachemodel.NewSimulator(config)}, nil
+		return cache{pricing.NewSimulator(config)}, nil
 	})
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			s.InOrder = value == "on"
 		case "profile":
-			if _, err := cachemodel.ProfileByName(value); err != nil {
+			if _, err := pricing.ProfileByName(value); err != nil {
 				return d.WrapErr(err)
 			}
 			s.Profile = value

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -27,7 +27,7 @@ type Keeper struct {
 	// warm. Nil where there are none.
 	Shared sessioncache.Publisher
 
-	carrier *errand.Carrier
+	carrier *selfrequest.Carrier
 	now     func() keepalive.Instant
 	manual  bool // pings are sent when asked for, on a clock of the caller's
 
@@ -43,7 +43,7 @@ type Keeper struct {
 var clock = keepalive.Now
 
 // New returns a keeper, whose pings are carried by c.
-func New(c *errand.Carrier) *Keeper {
+func New(c *selfrequest.Carrier) *Keeper {
 	return &Keeper{
 		Schedule: keepalive.New((*Limits)(nil).options()), carrier: c,
 		now: func() keepalive.Instant { return clock() }, wake: make(chan struct{}, 1),
@@ -68,7 +68,7 @@ func (k *Keeper) awake() {
 	if k.halt == nil && k.carrier.Running() != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		k.halt, k.done = cancel, make(chan struct{})
-		go layer.Background("keeping caches alive", func() { k.run(ctx, k.done) })
+		go httpx.Background("keeping caches alive", func() { k.run(ctx, k.done) })
 	}
 	k.mu.Unlock()
 	select {
@@ -116,9 +116,9 @@ func (k *Keeper) run(ctx context.Context, done chan<- struct{}) {
 		case <-timer.C:
 		}
 		wait := longestWait
-		layer.Background("scheduling pings", func() {
+		httpx.Background("scheduling pings", func() {
 			for _, p := range k.Schedule.Due(k.now()) {
-				go layer.Background("pinging", func() {
+				go httpx.Background("pinging", func() {
 					defer k.awake()
 					k.ping(p)
 				})

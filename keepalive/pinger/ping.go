@@ -11,13 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // pingTimeout bounds a ping: reading a cached prompt takes seconds.
@@ -35,7 +35,7 @@ var metrics = struct {
 
 // conversation is what the pings of an idle conversation are made of.
 type conversation struct {
-	*errand.Target
+	*selfrequest.Target
 	session *sessioncache.Session
 	lineage int
 	// price returns what a ping may have taken of what the upstream reports, and its cost.
@@ -59,7 +59,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	over := make(chan struct{})
 	defer close(over)
 	if !k.manual {
-		go layer.Background("awaiting the end of a ping", func() {
+		go httpx.Background("awaiting the end of a ping", func() {
 			select {
 			case <-p.Canceled():
 				cancel()
@@ -68,7 +68,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 		})
 	}
 	at, number := k.now().Wall, p.Number()
-	e := &errand.Errand{Kind: errand.Ping, Target: last.Target, Session: last.session.ID()}
+	e := &selfrequest.Errand{Kind: selfrequest.Ping, Target: last.Target, Session: last.session.ID()}
 	usage, became := k.send(ctx, e)
 	if ctx.Err() != nil && became != keepalive.Read {
 		became = keepalive.Broken
@@ -104,7 +104,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 }
 
 // send sends a ping and reads its answer.
-func (k *Keeper) send(ctx context.Context, e *errand.Errand) (u wire.Usage, o keepalive.Outcome) {
+func (k *Keeper) send(ctx context.Context, e *selfrequest.Errand) (u wire.Usage, o keepalive.Outcome) {
 	a, err := k.carrier.Carry(ctx, e)
 	if err != nil {
 		return u, keepalive.Broken
@@ -113,7 +113,7 @@ func (k *Keeper) send(ctx context.Context, e *errand.Errand) (u wire.Usage, o ke
 }
 
 // outcome reads an answer in a format.
-func outcome(a *errand.Answer, f wire.Format) (u wire.Usage, o keepalive.Outcome) {
+func outcome(a *selfrequest.Answer, f wire.Format) (u wire.Usage, o keepalive.Outcome) {
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests:
 		return u, keepalive.Denied

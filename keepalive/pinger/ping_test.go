@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metrictest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // await waits for something that is bound to happen.
@@ -29,12 +29,12 @@ func await(t *testing.T, what string, f func() bool) {
 
 // TestPingPanics: a ping that panics is over, and the next has its place.
 func TestPingPanics(t *testing.T) {
-	carrier := new(errand.Carrier)
+	carrier := new(selfrequest.Carrier)
 	carrier.Use(nil)
 	k := New(carrier)
 	k.Schedule.Configure(keepalive.Options{Flying: 1})
 	every := 285 * time.Second
-	target, _ := errand.Reopen(errand.Open{URI: "/"})
+	target, _ := selfrequest.Reopen(selfrequest.Open{URI: "/"})
 	begun := k.now().Add(-every)
 	for i := range 3 {
 		k.Schedule.Leave(keepalive.ID{Lineage: i}, false, &keepalive.Target{
@@ -42,11 +42,11 @@ func TestPingPanics(t *testing.T) {
 			Payload: &conversation{Target: target, session: new(sessioncache.Session), price: func(wire.Usage) (wire.Usage, float64, float64) { panic("of a test") }},
 		})
 	}
-	count := layer.BackgroundPanics.WithLabelValues("pinging")
-	before := metrictest.Value(t, count)
+	count := httpx.BackgroundPanics.WithLabelValues("pinging")
+	before := testkit.MetricValue(t, count)
 	k.awake()
 	defer k.Stop()
-	await(t, "three pings", func() bool { return metrictest.Value(t, count) == before+3 && k.Schedule.Stats(k.now()).Flying == 0 })
+	await(t, "three pings", func() bool { return testkit.MetricValue(t, count) == before+3 && k.Schedule.Stats(k.now()).Flying == 0 })
 	if s := k.Schedule.Stats(k.now()); s.Stopped[keepalive.Failed] != 3 || s.Bytes != 0 {
 		t.Errorf("the schedule holds %+v", s)
 	}

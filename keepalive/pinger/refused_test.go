@@ -12,9 +12,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
 )
 
 // latecomer is an app that does not start.
@@ -54,7 +54,7 @@ func TestRefusedReload(t *testing.T) {
 	k.ask(2)
 	next := func() string {
 		defer func() { k.addr = at }()
-		k.addr = loopback.Address(t)
+		k.addr = testkit.FreeAddress(t)
 		return k.config(keeping, `"X-Way": ["refused"]`)
 	}
 	content := jsonl(record, `, "content": true`) + `, "keepalive": {"hourly": 0.000000001}`

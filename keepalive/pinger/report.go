@@ -6,8 +6,8 @@ package pinger
 import (
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Watcher is told of every ping when it is over, and of every pause with

@@ -19,8 +19,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddystop"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
@@ -51,12 +51,12 @@ type kept struct {
 func newKept(t *testing.T) *kept {
 	dir := t.TempDir()
 	k := &kept{t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK, usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
-	l, err := net.Listen("tcp", loopback.Address(t))
+	l, err := net.Listen("tcp", testkit.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.listen(l)
-	k.host = loopback.Address(t)
+	k.host = testkit.FreeAddress(t)
 	k.addr = k.host
 	t.Cleanup(func() { caddystop.Stop(t) })
 	return k
@@ -87,7 +87,7 @@ func (k *kept) listen(l net.Listener) {
 // the configuration before listens as well.
 func (k *kept) load(options, headers string) {
 	k.t.Helper()
-	k.addr = loopback.Address(k.t)
+	k.addr = testkit.FreeAddress(k.t)
 	if err := caddy.Load([]byte(k.config(options, headers)), true); err != nil {
 		k.t.Fatal(err)
 	}

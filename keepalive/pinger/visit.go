@@ -10,13 +10,13 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Lifetime is what to ask for in a session of a tenant where the client leaves it open.
@@ -98,7 +98,7 @@ type Answered struct {
 	// Denied: the credential was refused. Resent: the body sent first was.
 	Denied, Resent bool
 	// Target makes what is needed to send a body the way that the request took.
-	Target func(body []byte) *errand.Target
+	Target func(body []byte) *selfrequest.Target
 	// Log gets what goes wrong.
 	Log *zap.Logger
 }
@@ -112,7 +112,7 @@ func (v *Visit) Leave(a *Answered) {
 	s := v.keeper.Schedule
 	var t *keepalive.Target
 	id := v.idle
-	layer.Guard(a.Log, "letting a conversation fall idle", func() {
+	httpx.Guard(a.Log, "letting a conversation fall idle", func() {
 		if a.Denied && v.session.Number() > 0 { // the others would be refused as well
 			s.Forget(v.session.ID())
 		}

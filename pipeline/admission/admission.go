@@ -13,10 +13,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Edit takes out of tool results what says nothing, and out of calls what they
@@ -28,7 +27,7 @@ import (
 // Nothing in front of the block short is shortened. Local reports whether the upstream
 // caches what it generates itself. What admission makes of a block is entered
 // before the next is looked at.
-func (o *Options) Edit(h *history.History, from, short int, local bool, enter func(i int, value []byte)) {
+func (o *Options) Edit(h *content.History, from, short int, local bool, enter func(i int, value []byte)) {
 	if o.Mode == stage.Off {
 		return
 	}
@@ -55,7 +54,7 @@ func (o *Options) Edit(h *history.History, from, short int, local bool, enter fu
 }
 
 // result returns the new content of a tool result, nil if it stays.
-func (o *Options) result(h *history.History, i int) []byte {
+func (o *Options) result(h *content.History, i int) []byte {
 	b := &h.Blocks[i]
 	from := originOfResult(h, i)
 	if enabled(o.Rereads) && pointable(b) {

@@ -6,7 +6,7 @@ package admission
 import (
 	"cmp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 )
 
 // Options configures the stage of that name: what is done to the call of

@@ -10,11 +10,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 const (
@@ -44,9 +42,9 @@ type place struct{ passage, line int }
 // as they are: earlier reads of it, and calls that have written it. The first
 // and the last line of each run stay, to tell where it belongs. It returns "" if
 // there are none.
-func overlap(h *history.History, i int, text string) string {
+func overlap(h *content.History, i int, text string) string {
 	s := &h.States[i]
-	if s.Class != block.ClassRead || s.Path == 0 || len(text) < minOverlap {
+	if s.Class != sessioncache.ClassRead || s.Path == 0 || len(text) < minOverlap {
 		return ""
 	}
 	passages := passages(h, i)
@@ -103,11 +101,11 @@ func overlap(h *history.History, i int, text string) string {
 
 // passages finds what the blocks in front of a read show of its file, as they go
 // out.
-func passages(h *history.History, i int) []passage {
+func passages(h *content.History, i int) []passage {
 	var out []passage
 	looks := 0
 	for j := range h.About(i, h.States[i].Path) {
-		if looks++; len(out) == maxPassages || looks > history.MostAlike || h.Compared > mostCompared {
+		if looks++; len(out) == maxPassages || looks > content.MostAlike || h.Compared > mostCompared {
 			break
 		}
 		if h.Blocks[j].Body.Len() < minOverlap {
@@ -116,7 +114,7 @@ func passages(h *history.History, i int) []passage {
 		h.Compared += h.Blocks[j].Body.Len()
 		switch h.Blocks[j].Kind {
 		case wire.KindToolResult:
-			if h.States[j].Class == block.ClassRead && visible(h, j) && pointable(&h.Blocks[j]) {
+			if h.States[j].Class == sessioncache.ClassRead && visible(h, j) && pointable(&h.Blocks[j]) {
 				out = append(out, passage{j, bareLines(shown(h, j))})
 			}
 		case wire.KindToolUse:
@@ -129,7 +127,7 @@ func passages(h *history.History, i int) []passage {
 }
 
 // shown is the text that a result goes out with.
-func shown(h *history.History, j int) string {
+func shown(h *content.History, j int) string {
 	if e := h.States[j].Edit; e != nil {
 		return gjson.ParseBytes(e.Value).String()
 	}
@@ -137,7 +135,7 @@ func shown(h *history.History, j int) string {
 }
 
 // written lists the long texts that a call puts into a file, as it goes out.
-func written(h *history.History, j int) []string {
+func written(h *content.History, j int) []string {
 	body := h.View.Bytes(h.Blocks[j].Body)
 	if e := h.States[j].Edit; e != nil {
 		body = e.Value
@@ -147,8 +145,8 @@ func written(h *history.History, j int) []string {
 		input = gjson.Parse(input.Str)
 	}
 	var out []string
-	toolcall.LongStrings(input, 0, func(key string, x gjson.Result) {
-		if !toolcall.IsReplaced(key) && len(x.Str) >= minOverlap {
+	content.LongStrings(input, 0, func(key string, x gjson.Result) {
+		if !content.IsReplaced(key) && len(x.Str) >= minOverlap {
 			out = append(out, x.Str)
 		}
 	})
@@ -156,11 +154,11 @@ func written(h *history.History, j int) []string {
 }
 
 // named names a call, or the result of one, in a few words.
-func named(h *history.History, j int) string {
+func named(h *content.History, j int) string {
 	if h.Blocks[j].Kind == wire.KindToolResult {
 		return "the result of " + calledFor(h, j)
 	}
-	return "the call of " + toolcall.Describe(h.View, &h.Blocks[j])
+	return "the call of " + content.DescribeCall(h.View, &h.Blocks[j])
 }
 
 func bareLines(text string) []string {

@@ -10,12 +10,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // minReplaced is the number of bytes that an edit has to have replaced for its
@@ -28,9 +26,9 @@ const minReplaced = 160
 // result, which reports whether the edit was made; until then no provider has
 // cached it. A local engine has: what it generated is in its cache, so there
 // calls stay as they are.
-func replaced(h *history.History, i int) []byte {
+func replaced(h *content.History, i int) []byte {
 	b, s := &h.Blocks[i], &h.States[i]
-	if s.Class != block.ClassEdit || s.Edit != nil || s.Replaced < minReplaced ||
+	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced ||
 		b.Has(wire.FlagSigned) || thoughtBehind(h, i) {
 		return nil
 	}
@@ -44,10 +42,10 @@ func replaced(h *history.History, i int) []byte {
 
 // thoughtBehind reports whether the model went on thinking behind a call in the same
 // message, and so may have bound its thoughts to the call as it made it.
-func thoughtBehind(h *history.History, i int) bool {
+func thoughtBehind(h *content.History, i int) bool {
 	_, end := h.Message(i)
 	for j := i + 1; j < end; j++ {
-		if history.IsThinking(&h.Blocks[j]) {
+		if content.IsThinking(&h.Blocks[j]) {
 			return true
 		}
 	}
@@ -60,7 +58,7 @@ func withoutReplaced(input []byte) []byte {
 		return dropReplaced(input)
 	}
 	text := gjson.ParseBytes(input).Str
-	if toolcall.IsPatch(text) {
+	if content.IsPatch(text) {
 		return content.Quote(shortenPatch(text))
 	}
 	return content.Quote(string(dropReplaced([]byte(text))))
@@ -70,14 +68,14 @@ func withoutReplaced(input []byte) []byte {
 func dropReplaced(object []byte) []byte {
 	out := make([]byte, 0, len(object))
 	at := 0
-	toolcall.LongStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
+	content.LongStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
 		text := x.Str
 		switch {
 		case x.Index < at:
 			return
-		case toolcall.IsReplaced(key):
+		case content.IsReplaced(key):
 			text = shortenLines(text)
-		case toolcall.IsPatch(text):
+		case content.IsPatch(text):
 			text = shortenPatch(text)
 		}
 		if len(text) < len(x.Str) {

@@ -7,12 +7,10 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 const pointerMark = Note + "same content as the result of "
@@ -20,7 +18,7 @@ const pointerMark = Note + "same content as the result of "
 // reread makes a pointer to an equal result that stands earlier in the
 // conversation and goes out as it was admitted. It returns "" if there is none.
 // The earlier result counts as referred to.
-func reread(h *history.History, i int, text string) string {
+func reread(h *content.History, i int, text string) string {
 	essence := content.Essence(text)
 	if len(essence) < minAdmission {
 		return ""
@@ -29,7 +27,7 @@ func reread(h *history.History, i int, text string) string {
 	h.States[i].Content = hash
 	looks := 0
 	for j := range h.Alike(i, hash) {
-		if looks++; looks > history.MostAlike {
+		if looks++; looks > content.MostAlike {
 			break
 		}
 		if !visible(h, j) || content.Essence(content.Of(h.View, &h.Blocks[j])) != essence {
@@ -46,21 +44,21 @@ func reread(h *history.History, i int, text string) string {
 }
 
 // visible reports whether the upstream is shown a result, at least as admitted.
-func visible(h *history.History, j int) bool {
+func visible(h *content.History, j int) bool {
 	e := h.States[j].Edit
 	return e == nil || e.Stage == stage.Admission && !Points(e)
 }
 
 // Points reports whether an edit makes a block point to an earlier one, whose
 // text it relies on.
-func Points(e *block.Edit) bool {
+func Points(e *sessioncache.Edit) bool {
 	return e != nil && e.Stage == stage.Admission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
 }
 
 // calledFor names the call that a result answers, in a few words.
-func calledFor(h *history.History, i int) string {
+func calledFor(h *content.History, i int) string {
 	if j := h.Call(i); j >= 0 {
-		return toolcall.Describe(h.View, &h.Blocks[j])
+		return content.DescribeCall(h.View, &h.Blocks[j])
 	}
 	return "a call"
 }

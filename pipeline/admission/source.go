@@ -9,9 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
 // source is where the text of a tool result comes from. It decides which rules
@@ -56,7 +55,7 @@ var (
 )
 
 // originOfResult says where a tool result comes from.
-func originOfResult(h *history.History, i int) *origin {
+func originOfResult(h *content.History, i int) *origin {
 	v, blocks := h.View, h.Blocks
 	failed := blocks[i].Has(wire.FlagError)
 	j := h.Call(i)
@@ -64,13 +63,13 @@ func originOfResult(h *history.History, i int) *origin {
 		return &origin{source: sourceOther, failed: failed}
 	}
 	call := &blocks[j]
-	o := originOf(v.Text(call.Name), toolcall.Input(v.Bytes(call.Body)), failed)
+	o := originOf(v.Text(call.Name), content.CallInput(v.Bytes(call.Body)), failed)
 	return &o
 }
 
 // originOf says where the result of a call comes from.
 func originOf(name string, input gjson.Result, failed bool) origin {
-	input = toolcall.Decoded(input)
+	input = content.DecodedInput(input)
 	o := origin{source: sourceOther, failed: failed}
 	switch name = bareName(name); {
 	case slices.Contains(readers, name):
@@ -85,7 +84,7 @@ func originOf(name string, input gjson.Result, failed bool) origin {
 				break
 			}
 		}
-	case slices.Contains(shells, name) && (input.Type != gjson.String || toolcall.OnlyCommands(input.Str)):
+	case slices.Contains(shells, name) && (input.Type != gjson.String || content.OnlyCommands(input.Str)):
 		o.command(commandIn(input))
 	}
 	return o
@@ -108,14 +107,14 @@ func bareName(name string) string {
 // commandIn returns the command line in the input of a shell tool.
 func commandIn(input gjson.Result) string {
 	if input.Type == gjson.String {
-		return strings.Join(toolcall.CommandsIn(input.Str), "\n")
+		return strings.Join(content.CommandsIn(input.Str), "\n")
 	}
 	for _, key := range []string{"command", "cmd", "script"} {
 		switch v := input.Get(key); {
 		case v.Type == gjson.String:
 			return v.Str
 		case v.IsArray():
-			return toolcall.ShellLine(v)
+			return content.ShellLine(v)
 		}
 	}
 	return ""

@@ -10,8 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // What Codex's tools do is understood from their names, their arguments in JSON
@@ -21,37 +20,37 @@ func TestUnderstandCodex(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		body     any // the value of arguments, input or action
-		class    block.Class
+		class    sessioncache.Class
 		path     string
 		argument string
 		source   source
 	}{
-		{"exec_command", `{"cmd":"cat src/a.go","workdir":"/x"}`, block.ClassRead, "src/a.go", "cat src/a.go", sourceRead},
-		{"exec_command", `{"cmd":"go test ./..."}`, block.ClassCommand, "", "go test ./...", sourceCommand},
-		{"shell", `{"command":["bash","-lc","cat src/a.go"]}`, block.ClassRead, "src/a.go", "cat src/a.go", sourceRead},
-		{"shell", `{"command":["ls","-la"]}`, block.ClassSearch, "", "ls -la", sourceCommand},
-		{"local_shell", json.RawMessage(`{"type":"exec","command":["bash","-lc","go build | tail -3"]}`), block.ClassCommand, "", "go build | tail -3", sourceCommand},
-		{"write_stdin", `{"session_id":7,"chars":"q\n"}`, block.ClassCommand, "", "", sourceCommand},
-		{"view_image", `{"path":"a/b.png"}`, block.ClassRead, "a/b.png", "a/b.png", sourceOther},
-		{"apply_patch", patch, block.ClassEdit, "src/main.go", "src/main.go", sourceOther},
-		{"apply_patch", `{"input":` + string(content.Quote(patch)) + `}`, block.ClassEdit, "src/main.go", "src/main.go", sourceOther},
-		{"shell", `{"command":["apply_patch",` + string(content.Quote(patch)) + `]}`, block.ClassEdit, "src/main.go", "src/main.go", sourceCommand},
-		{"exec", `const r = await tools.exec_command({cmd: "cat \"src/a b.go\""});` + "\ntext(r);", block.ClassRead, "", `cat "src/a b.go"`, sourceRead},
-		{"exec", "const [a, b] = await Promise.all([tools.exec_command({cmd: `go vet ./...`}), tools.exec_command({'cmd': 'go test ./...'})]);", block.ClassCommand, "", "go vet ./...\ngo test ./...", sourceCommand},
-		{"exec", "text(await tools.read_file({path: 'src/a.go'}));", block.ClassCommand, "src/a.go", "text(await tools.read_file({path: 'src/a.go'}));", sourceOther},
-		{"exec", "await tools.apply_patch(`" + patch + "`);", block.ClassEdit, "src/main.go", "src/main.go", sourceOther},
-		{"exec", "await tools.apply_patch(" + string(content.Quote(patch)) + ");", block.ClassEdit, "src/main.go", "src/main.go", sourceOther},
+		{"exec_command", `{"cmd":"cat src/a.go","workdir":"/x"}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go", sourceRead},
+		{"exec_command", `{"cmd":"go test ./..."}`, sessioncache.ClassCommand, "", "go test ./...", sourceCommand},
+		{"shell", `{"command":["bash","-lc","cat src/a.go"]}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go", sourceRead},
+		{"shell", `{"command":["ls","-la"]}`, sessioncache.ClassSearch, "", "ls -la", sourceCommand},
+		{"local_shell", json.RawMessage(`{"type":"exec","command":["bash","-lc","go build | tail -3"]}`), sessioncache.ClassCommand, "", "go build | tail -3", sourceCommand},
+		{"write_stdin", `{"session_id":7,"chars":"q\n"}`, sessioncache.ClassCommand, "", "", sourceCommand},
+		{"view_image", `{"path":"a/b.png"}`, sessioncache.ClassRead, "a/b.png", "a/b.png", sourceOther},
+		{"apply_patch", patch, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
+		{"apply_patch", `{"input":` + string(content.Quote(patch)) + `}`, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
+		{"shell", `{"command":["apply_patch",` + string(content.Quote(patch)) + `]}`, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceCommand},
+		{"exec", `const r = await tools.exec_command({cmd: "cat \"src/a b.go\""});` + "\ntext(r);", sessioncache.ClassRead, "", `cat "src/a b.go"`, sourceRead},
+		{"exec", "const [a, b] = await Promise.all([tools.exec_command({cmd: `go vet ./...`}), tools.exec_command({'cmd': 'go test ./...'})]);", sessioncache.ClassCommand, "", "go vet ./...\ngo test ./...", sourceCommand},
+		{"exec", "text(await tools.read_file({path: 'src/a.go'}));", sessioncache.ClassCommand, "src/a.go", "text(await tools.read_file({path: 'src/a.go'}));", sourceOther},
+		{"exec", "await tools.apply_patch(`" + patch + "`);", sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
+		{"exec", "await tools.apply_patch(" + string(content.Quote(patch)) + ");", sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
 	} {
 		body, err := json.Marshal(c.body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		input := gjson.ParseBytes(body)
-		got := toolcall.Understand(c.name, input)
+		got := content.UnderstandCall(c.name, input)
 		if got.Class != c.class || c.path != "" && got.Path != c.path {
 			t.Errorf("%s %s: class %d, path %q; want %d, %q", c.name, body, got.Class, got.Path, c.class, c.path)
 		}
-		if a := toolcall.Argument(input); a != c.argument {
+		if a := content.CallArgument(input); a != c.argument {
 			t.Errorf("%s %s: argument %q, want %q", c.name, body, a, c.argument)
 		}
 		if o := originOf(c.name, input, false); o.source != c.source {

@@ -6,7 +6,7 @@ package content
 import (
 	"sync"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // Arena is memory for the texts that are decoded for one request, used again by

@@ -20,7 +20,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 

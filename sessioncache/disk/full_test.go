@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"
 )
 
 // openStore opens a store over a file, and counts what fails.
@@ -53,7 +52,7 @@ func (k talks) turn(t *testing.T, store *sessioncache.Durable, i int) {
 	if match.Common < len(v.MessageBlocks())-2 {
 		t.Errorf("session %d: %d blocks of %d are known", i, match.Common, len(v.MessageBlocks()))
 	}
-	s.Commit(match, v, block.NewStates(len(v.MessageBlocks())))
+	s.Commit(match, v, sessioncache.NewBlockStates(len(v.MessageBlocks())))
 	s.Unlock()
 	store.Release(s)
 	k[i] += `,{"role":"assistant","content":"yes"},`

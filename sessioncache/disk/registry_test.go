@@ -3,4 +3,4 @@
 
 package disk_test
 
-import _ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"
+import _ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"

@@ -17,9 +17,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
 
 // tenantShare is the part of all bytes that one tenant may take: one in so many.

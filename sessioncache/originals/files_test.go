@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 var (

@@ -11,8 +11,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
 
 // keys are what comes of a key. They never change.

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Store tests a store. Open opens it, empty the first time in a test. What a store
@@ -59,7 +58,7 @@ func commit(t *testing.T, store sessioncache.Store, s *sessioncache.Session, blo
 		return nil
 	}
 	s.Lock()
-	l := s.Commit(s.Match(v), v, block.NewStates(blocks))
+	l := s.Commit(s.Match(v), v, sessioncache.NewBlockStates(blocks))
 	s.CountRequest(l)
 	s.Unlock()
 	store.Hold(s)

@@ -17,10 +17,9 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const masters = 3
@@ -222,7 +221,7 @@ func passage(t *testing.T, d *sessioncache.Durable, id, turn int) (waited time.D
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
-	states := block.NewStates(len(v.MessageBlocks()))
+	states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	if turn%3 == 0 { // the request has a new edit
 		store.(sessioncache.Claimer).Claim(s, m, v, states, func(*sessioncache.Lineage) {})
 	}

@@ -8,8 +8,8 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // entry is a session as the server has it: its version, its name, the answers that it is

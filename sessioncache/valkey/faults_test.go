@@ -13,9 +13,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // gate stands before a server, and can hold back what it answers.
@@ -105,7 +104,7 @@ func TestServerInTrouble(t *testing.T) {
 				if i > 0 && match.Lineage == nil {
 					t.Errorf("request %d: the conversation is not known", i)
 				}
-				l := s.Commit(match, v, block.NewStates(len(v.MessageBlocks())))
+				l := s.Commit(match, v, sessioncache.NewBlockStates(len(v.MessageBlocks())))
 				s.CountRequest(l)
 				s.Unlock()
 				store.Hold(s)

@@ -14,7 +14,6 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 )
 
 // slots is the number of hash slots of a cluster.
@@ -25,7 +24,7 @@ const slots = 1 << 14
 type shards struct {
 	of      atomic.Pointer[[slots]uint8] // nil where there is no cluster
 	numbers map[string]uint8             // of masters, by their ids
-	lost    [breaker.Shards]atomic.Pointer[string]
+	lost    [sessioncache.MaxShards]atomic.Pointer[string]
 }
 
 // Shard implements [sessioncache.Sharded].
@@ -67,7 +66,7 @@ func (s *shards) lookAround(ctx context.Context, c valkey.Client) {
 			if s.numbers == nil {
 				s.numbers = map[string]uint8{}
 			}
-			number = uint8(1 + len(s.numbers)%(breaker.Shards-1))
+			number = uint8(1 + len(s.numbers)%(sessioncache.MaxShards-1))
 			s.numbers[id] = number
 		}
 		for i := first; i <= last; i++ {

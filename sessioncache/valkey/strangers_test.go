@@ -10,9 +10,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Refused requests of 10,000 made-up tenants leave no key at the server, and nothing in memory.
@@ -42,7 +41,7 @@ func TestStrangersLeaveNoKeys(t *testing.T) {
 		match := s.Match(request)
 		s.Unlock()
 		if i%20 == 0 { // with an edit
-			store.(sessioncache.Claimer).Claim(s, match, request, block.NewStates(1), func(*sessioncache.Lineage) {})
+			store.(sessioncache.Claimer).Claim(s, match, request, sessioncache.NewBlockStates(1), func(*sessioncache.Lineage) {})
 		}
 		store.Release(s)
 	}

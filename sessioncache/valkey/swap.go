@@ -14,8 +14,8 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // inline is how large a session may be, in bytes, that is written by the script itself. A

@@ -26,8 +26,8 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
 
 // Options configure the use of a server.

@@ -12,9 +12,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
@@ -160,8 +159,8 @@ func TestErrorsOfKeysAndServers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, err := v.Load(ctx, sessioncache.Digest{1})
 		cancel()
-		if err == nil || breaker.Slow(err) != unavailable {
-			t.Errorf("%s: got %v, of the server: %t, want %t", answer, err, breaker.Slow(err), unavailable)
+		if err == nil || sessioncache.IsSlow(err) != unavailable {
+			t.Errorf("%s: got %v, of the server: %t, want %t", answer, err, sessioncache.IsSlow(err), unavailable)
 		}
 		m.SetError("")
 		_ = v.Close()

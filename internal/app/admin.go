@@ -1,0 +1,224 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Admin serves the sessions on Caddy's admin API:
+//
+//	GET    /llm_cache/sessions        a page of sessions, the newest first
+//	GET    /llm_cache/sessions/{id}   one
+//	GET    /llm_cache/keepalive       what is kept alive, and what pings came to
+//	DELETE /llm_cache/sessions/{id}   forget one; its next request starts anew
+//	GET    /llm_cache/agents          the agents of Letta that conversations have
+//	GET    /llm_cache/                the live page
+//
+// A page holds `limit` sessions, 100 by default and 1000 at most, in the order in
+// which they began. `total` is the number of all. `next` is absent on the last page;
+// elsewhere `?after=` with it gives the next. Sessions that begin or end between two
+// pages move none of the others. `?client=` with the id that a client gives its
+// conversations (X-Claude-Code-Session-Id and the like) leaves only those of that id.
+//
+// A session that is deleted is forgotten with all that belongs to it: it is not
+// pinged any more, and the credential for that and its folded texts are gone. What
+// the audit store has on record stays.
+//
+// Ids are hashes; answers hold counters, sizes, warmth and a summary of the
+// ledger, never content, keys or credentials.
+type Admin struct{}
+
+// CaddyModule returns the Caddy module information.
+func (Admin) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.llm_cache", New: func() caddy.Module { return new(Admin) }}
+}
+
+// Routes implements caddy.AdminRouter.
+func (a *Admin) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{
+		{Pattern: "GET /llm_cache/sessions", Handler: caddy.AdminHandlerFunc(a.list)},
+		{Pattern: "GET /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.get)},
+		{Pattern: "GET /llm_cache/keepalive", Handler: caddy.AdminHandlerFunc(a.keepalive)},
+		{Pattern: "GET /llm_cache/agents", Handler: caddy.AdminHandlerFunc(a.agents)},
+		{Pattern: "GET /llm_cache/", Handler: caddy.AdminHandlerFunc(showPage)},
+		{Pattern: "DELETE /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.remove)},
+	}
+}
+
+func showPage(w http.ResponseWriter, r *http.Request) error {
+	Dashboard.ServeHTTP(w, r)
+	return nil
+}
+
+// sessionReport is what an operator may see of a session.
+type sessionReport struct {
+	sessioncache.SessionSummary
+	// Overlay is what is known of its prompts to a box, one entry for each
+	// conversation that was overlaid, most recently used first.
+	Overlay []overlay.Report `json:"overlay,omitempty"`
+}
+
+func (s *State) report(session *sessioncache.Session, now time.Time) sessionReport {
+	return sessionReport{session.Report(now), s.Overlays.Report(session.ID())}
+}
+
+const (
+	defaultPage = 100
+	largestPage = 1000
+)
+
+func (*Admin) list(w http.ResponseWriter, r *http.Request) error {
+	limit, after, err := pageOf(r.URL.Query())
+	if err != nil {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
+	}
+	client := r.URL.Query().Get("client")
+	total, page := 0, []listed(nil)
+	for _, s := range Open() {
+		total += s.Stats().Sessions
+		if client != "" {
+			page = append(page, s.named(client, after, limit+1)...)
+			continue
+		}
+		for _, session := range s.Page(after, limit+1) {
+			page = append(page, listed{s, session})
+		}
+	}
+	slices.SortFunc(page, func(a, b listed) int { return cmp.Compare(b.session.Number(), a.session.Number()) })
+	next := ""
+	if len(page) > limit {
+		page = page[:limit]
+		next = `,"next":"` + strconv.FormatUint(page[limit-1].session.Number(), 10) + `"`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return writePage(w, page, fmt.Sprintf(`"total":%d%s`, total, next))
+}
+
+// listed is a session and where it is held.
+type listed struct {
+	state   *State
+	session *sessioncache.Session
+}
+
+// named finds the newest sessions of a client's own id: one for each credential and
+// upstream that it was used with.
+func (s *State) named(client string, after uint64, limit int) (found []listed) {
+	for {
+		sessions := s.Page(after, largestPage)
+		for _, session := range sessions {
+			if after = session.Number(); session.IsNamed(client) {
+				if found = append(found, listed{s, session}); len(found) == limit {
+					return found
+				}
+			}
+		}
+		if len(sessions) < largestPage {
+			return found
+		}
+	}
+}
+
+// pageOf reads which page is asked for.
+func pageOf(q url.Values) (limit int, after uint64, err error) {
+	limit, after = defaultPage, sessioncache.Newest
+	if v := q.Get("limit"); v != "" {
+		if limit, err = strconv.Atoi(v); err != nil || limit < 1 || limit > largestPage {
+			return 0, 0, fmt.Errorf("limit: %q is not between 1 and %d", v, largestPage)
+		}
+	}
+	if v := q.Get("after"); v != "" {
+		if after, err = strconv.ParseUint(v, 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("after: %q is not what a page gave as next", v)
+		}
+	}
+	return limit, after, nil
+}
+
+// writePage writes a page session by session: only one report is in memory.
+func writePage(w io.Writer, page []listed, rest string) error {
+	now := time.Now()
+	sep := `{"sessions":[`
+	for _, l := range page {
+		text, err := json.Marshal(l.state.report(l.session, now))
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(append([]byte(sep), text...)); err != nil {
+			return err
+		}
+		sep = ",\n"
+	}
+	if len(page) > 0 {
+		sep = ""
+	}
+	_, err := io.WriteString(w, sep+"],"+rest+"}\n")
+	return err
+}
+
+func (*Admin) get(w http.ResponseWriter, r *http.Request) error {
+	for _, s := range Open() {
+		if session := s.Find(r.PathValue("id")); session != nil {
+			return answer(w, s.report(session, time.Now()))
+		}
+	}
+	return notFound()
+}
+
+func (*Admin) keepalive(w http.ResponseWriter, _ *http.Request) error {
+	stores := Open()
+	reports := make([]pinger.Report, 0, len(stores))
+	for _, s := range stores {
+		reports = append(reports, s.Keeper.Report())
+	}
+	return answer(w, struct {
+		Stores []pinger.Report `json:"stores"`
+	}{reports})
+}
+
+func (*Admin) agents(w http.ResponseWriter, _ *http.Request) error {
+	stores := Open()
+	all := make([]letta.Report, 0, len(stores))
+	for _, s := range stores {
+		all = append(all, s.Agents.Report(time.Now())...)
+	}
+	return answer(w, struct {
+		Agents []letta.Report `json:"agents"`
+	}{all})
+}
+
+func (*Admin) remove(w http.ResponseWriter, r *http.Request) error {
+	for _, s := range Open() {
+		if session := s.Delete(r.PathValue("id")); session != nil {
+			s.Forget(session)
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+	}
+	return notFound()
+}
+
+func notFound() error {
+	return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("no such session")}
+}
+
+func answer(w http.ResponseWriter, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(v)
+}

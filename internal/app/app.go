@@ -1,0 +1,351 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app is the Caddy app `llm_cache`: what all handlers share, across reloads. It
+// keeps the open session stores and audit stores, their modules, the routes of the admin
+// API and the metrics of all that.
+package app
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
+)
+
+// App is the Caddy app `llm_cache`: what all handlers share. It needs no
+// configuration. Its state outlives reloads.
+type App struct {
+	// StoreRaw is where sessions are kept. Default: memory.
+	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=llm_cache.stores inline_key=module"`
+
+	// AuditRaw is where a record of every turn is kept. Default: nowhere.
+	AuditRaw json.RawMessage `json:"audit,omitempty" caddy:"namespace=llm_cache.audit inline_key=module"`
+
+	// Originals keep folded texts on disk. Default: nil, in memory only.
+	Originals *Originals `json:"originals,omitempty"`
+
+	// Users tell who is who, in the report, on the page, on record, in metrics, in
+	// queues and budgets. Whoever is not named there is called as Caddy has
+	// authenticated them, or else by 16 digits, a keyed hash of the key.
+	Users []tenant.User `json:"users,omitempty"`
+
+	// UsersFile is a file with more of them: a line each, what they are known by
+	// and the name. It may be named by placeholders, and is read when the configuration is
+	// loaded. Default: none.
+	UsersFile string `json:"users_file,omitempty"`
+
+	// Budgets bound what people may spend by day or month. They need an audit store
+	// that can be read again, by which they outlive a restart. Default: none.
+	Budgets []allowance.Budget `json:"budgets,omitempty"`
+
+	// PricesFile is a file with prices and cache rules of models, in the format of the
+	// built-in table (cachemodel/prices.txt): a line for a model from one day on, dollars
+	// for a million tokens. The models that it has take the place of those of the table;
+	// those of a provider that no preset is for, which finds prefixes by itself, stand
+	// under the provider "other". It may be named by placeholders, and is read when the
+	// configuration is loaded. Default: none.
+	PricesFile string `json:"prices,omitempty"`
+
+	// KeepAlive bounds what the pings of all sites may cost. Default: money is
+	// not bounded.
+	KeepAlive *pinger.Limits `json:"keepalive,omitempty"`
+
+	// BodiesInFlight is the memory in bytes that the bodies of all requests in
+	// flight may take, in all forms in which they lie there: as sent, decoded,
+	// edited, translated. One address and one tenant get up to three quarters while others
+	// hold any. A request that finds no room waits for up to 5 s, and uploads that stall
+	// meanwhile are ended by 503. Then
+	// it passes unread where the upstream takes it as it is, and is answered by
+	// 503 with Retry-After elsewhere. It is one bound for the process. At least
+	// 1 MiB. Default: 536870912 (512 MiB).
+	BodiesInFlight int64 `json:"bodies_in_flight,omitempty"`
+
+	site  func() (any, error) // the configuration's http app
+	http  *caddyhttp.App      // nil if there is none
+	store Store
+	key   string
+	lease *Lease
+	files *originals.Files // that wait to take the place of others
+
+	began  []func() // once it has come into force
+	audit  AuditStore
+	ledger *AuditLease
+	spent  *allowance.Ledger // what openBudgets has read
+	logger *zap.Logger
+
+	people  *tenant.People
+	prices  *pricing.Table
+	unlearn func() // ends the reading of the record
+
+	released bool // by Cleanup
+}
+
+// Store is what modules in the namespace `llm_cache.stores` implement: a place
+// to keep sessions.
+type Store interface {
+	// Identity names the state that this configuration of the module opens.
+	// Configurations of one module with equal identities share one open
+	// store, within a configuration and across reloads.
+	Identity() string
+	// Open opens the store.
+	Open() (sessioncache.Store, error)
+	// Adjust applies the limits of this configuration to a store that an
+	// earlier one may have opened. It is called when the configuration comes
+	// into force.
+	Adjust(sessioncache.Store) error
+}
+
+// Secretive is a [Store] that gives the key by which tenants are told apart, so that
+// sessions are found again by other processes. Without it each process has its own.
+type Secretive interface {
+	// Secret returns the key. It is asked for once a store is opened.
+	Secret() secret.Key
+}
+
+// Beginner is a [Store] that opens something when a configuration starts, not yet when
+// it is only looked at.
+type Beginner interface {
+	// Begin is given what Open has returned, and may be called again.
+	Begin(sessioncache.Store) error
+}
+
+// CaddyModule returns the Caddy module information.
+func (App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision opens the store, or finds it open.
+func (a *App) Provision(ctx caddy.Context) error {
+	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	if err := a.KeepAlive.Validate(); err != nil {
+		return fmt.Errorf("keepalive: %w", err)
+	}
+	if err := a.Validate(); err != nil {
+		return err
+	}
+	var err error
+	if a.people, err = tenant.NewPeople(a.Users, named(a.UsersFile)); err != nil {
+		return err
+	}
+	if a.prices, err = pricing.ReadPrices(named(a.PricesFile)); err != nil {
+		return fmt.Errorf("prices: %w", err)
+	}
+	if slices.ContainsFunc(a.Budgets, func(b allowance.Budget) bool { return b.Dollars > 0 }) {
+		a.prices = a.prices.PricingAll() // a misspelt name is no way around a budget
+	}
+	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
+	if a.StoreRaw == nil {
+		a.StoreRaw = caddyconfig.JSONModuleObject(new(MemoryStore), "module", "memory", nil)
+	}
+	v, err := ctx.LoadModule(a, "StoreRaw")
+	if err != nil {
+		return fmt.Errorf("loading the session store: %w", err)
+	}
+	store, ok := v.(Store)
+	if !ok {
+		return fmt.Errorf("loading the session store: %T keeps no sessions", v)
+	}
+	a.store = store
+	if err := a.Originals.prepare(); err != nil {
+		return fmt.Errorf("originals: %w", err)
+	}
+	a.key = string(v.(caddy.Module).CaddyModule().ID) + " " + store.Identity()
+	switch store.(type) {
+	case *MemoryStore, *DiskStore: // one memory, wherever its sessions are kept besides
+		a.key = "memory"
+	}
+	a.logger = ctx.Logger()
+	if a.lease, err = a.Share(); err != nil {
+		return err
+	}
+	if err := a.provisionAudit(ctx); err != nil {
+		return err
+	}
+	return a.keepsBudgets()
+}
+
+// Validate reports the first option that makes no sense.
+func (a *App) Validate() error {
+	if a.BodiesInFlight != 0 && a.BodiesInFlight < budget.Smallest {
+		return fmt.Errorf("bodies_in_flight: %d is below %d bytes", a.BodiesInFlight, budget.Smallest)
+	}
+	for i := range a.Budgets {
+		if err := a.Budgets[i].Validate(); err != nil {
+			return fmt.Errorf("budget: %w", err)
+		}
+	}
+	return nil
+}
+
+// People tell who is behind requests.
+func (a *App) People() *tenant.People { return a.people }
+
+// Prices are those of models.
+func (a *App) Prices() *pricing.Table { return a.prices }
+
+// Share takes one more share of the store.
+func (a *App) Share() (*Lease, error) {
+	l, err := acquire(a.key, a.open)
+	if err != nil {
+		return nil, fmt.Errorf("opening the session store: %w", err)
+	}
+	return l, nil
+}
+
+// open opens the store, and the files of folded texts if there are any.
+func (a *App) open() (*State, error) {
+	files, err := a.Originals.open(a.logger)
+	if err != nil {
+		return nil, err
+	}
+	store, err := a.store.Open()
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	s := NewState(store, files)
+	s.folder = a.Originals.folder()
+	// Sessions are known again after a restart.
+	if k, ok := a.store.(Secretive); ok {
+		s.secret = k.Secret()
+	} else if a.Originals != nil {
+		s.secret = a.Originals.key.Derive("tenants")
+	}
+	return s, nil
+}
+
+// running are the configurations that run, the one in force first. One that starts
+// beside another comes into force when that has stopped, which Caddy has it do once
+// every app of the new one has started: what is refused never comes into force, and
+// has nothing to give back.
+var running struct {
+	sync.Mutex
+	apps []*App
+}
+
+// Start opens what may fail to open, and has the configuration come into force as
+// soon as there is no other.
+func (a *App) Start() error {
+	if v, err := a.site(); err == nil { // no sites, no pings
+		a.http, _ = v.(*caddyhttp.App)
+	}
+	if b, ok := a.store.(Beginner); ok {
+		if err := b.Begin(a.lease.State.Store); err != nil {
+			return fmt.Errorf("opening the session store: %w", err)
+		}
+	}
+	a.lease.State.Tenants() // which are told apart like that from now on
+	if err := a.openOriginals(); err != nil {
+		return err
+	}
+	if err := a.openAudit(); err != nil {
+		return err
+	}
+	if err := a.openBudgets(); err != nil {
+		return err
+	}
+	running.Lock()
+	defer running.Unlock()
+	running.apps = append(running.apps, a)
+	if running.apps[0] == a {
+		a.govern()
+	}
+	return nil
+}
+
+// govern brings the configuration into force: its limits count, and pings take
+// their way through its sites.
+func (a *App) govern() {
+	s := a.lease.State
+	if err := a.store.Adjust(s.Store); err != nil {
+		a.logger.Error("adjusting the session store", zap.Error(err))
+	}
+	s.tell()
+	if err := a.adjustOriginals(); err != nil {
+		a.logger.Error("moving folded texts", zap.Error(err))
+	}
+	budget.Bodies.Resize(cmp.Or(a.BodiesInFlight, budget.Default))
+	s.Carrier.Use(a.server)
+	s.Keeper.Use(a.KeepAlive)
+	a.adjustAudit()
+	a.readRecord()
+	for _, f := range a.began {
+		f()
+	}
+	if a.http != nil {
+		WarnSharedCredentials(a.http, a.logger)
+	}
+}
+
+// Stop hands over to the configuration that was started after this one. Without
+// one the pings end. What runs on the store may outlive the configuration.
+func (a *App) Stop() error {
+	running.Lock()
+	defer running.Unlock()
+	i := slices.Index(running.apps, a)
+	if i < 0 {
+		return nil
+	}
+	running.apps = slices.Delete(running.apps, i, i+1)
+	if i > 0 { // it never was in force
+		return nil
+	}
+	if a.unlearn != nil {
+		a.unlearn()
+	}
+	s := a.lease.State
+	if len(running.apps) == 0 || running.apps[0].lease.State != s {
+		s.rest()
+	}
+	if len(running.apps) > 0 {
+		running.apps[0].govern()
+	}
+	return nil
+}
+
+// Cleanup gives the shares of the stores back. Caddy does not stop the apps of a
+// configuration that fails after they have started.
+func (a *App) Cleanup() error {
+	_ = a.Stop()
+	if a.released {
+		return nil
+	}
+	a.released = true // both stay: the record may still be read in the background
+	err := errors.Join(a.ledger.Release(), a.files.Close())
+	if a.lease == nil { // Provision failed before it took one
+		return err
+	}
+	return errors.Join(err, a.lease.Release())
+}
+
+// WhenInForce has f called each time the configuration comes into force. It is for
+// handlers, while they are provisioned.
+func (a *App) WhenInForce(f func()) { a.began = append(a.began, f) }
+
+// server returns the HTTP server of a name, nil if there is none.
+func (a *App) server(name string) *caddyhttp.Server {
+	if a.http == nil {
+		return nil
+	}
+	return a.http.Servers[name]
+}

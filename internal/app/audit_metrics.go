@@ -1,0 +1,77 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"sync/atomic"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+)
+
+// auditCounters are those of all sinks since the process began.
+var auditCounters audit.Counters
+
+// auditErrors counts attempts to open and to write stores that have failed.
+var auditErrors = metric.CounterOf("audit_errors_total", "Attempts to open an audit store or to write to it that failed, by reason.", "reason", audit.Reasons...)
+
+func auditGauge(name, help string, value func(audit.Stats) float64) {
+	metric.GaugeFunc(name, help, func() (most float64) {
+		for _, s := range openSinks() {
+			most = max(most, value(s.queue.Stats()))
+		}
+		return most
+	})
+}
+
+// openSinks collects the open sinks, so that no work is done under the pool's lock.
+func openSinks() (all []*Sink) {
+	sinks.Range(func(_, v any) bool {
+		all = append(all, v.(*Sink))
+		return true
+	})
+	return all
+}
+
+func init() {
+	count := func(name, help string, value *atomic.Int64) {
+		metric.CounterFunc(name, help, func() float64 { return float64(value.Load()) })
+	}
+	count("audit_records_total", "Turns that an audit store has acknowledged.", &auditCounters.Written)
+	count("audit_coalesced_total", "Turns that lost their details for want of room, because the audit store was down or slow; they are counted.", &auditCounters.Coalesced)
+	count("audit_stripped_total", "Turns that lost their content for want of room.", &auditCounters.Stripped)
+	count("audit_dropped_total", "Turns that no audit store had taken at its end.", &auditCounters.Dropped)
+	count("audit_write_errors_total", "Batches that an audit store did not take, retries included.", &auditCounters.WriteErrors)
+	auditGauge("audit_queue_records", "Records that wait for the audit store.", func(s audit.Stats) float64 { return float64(s.Waiting) })
+	metric.GaugeFunc("audit_failing", "1 while an audit store cannot be opened or written: records wait in memory.", func() float64 {
+		for _, s := range openSinks() {
+			if s.store.trouble() != "" {
+				return 1
+			}
+		}
+		return 0
+	})
+	auditGauge("audit_lag_seconds", "Age of the oldest record that waits for the audit store.", func(s audit.Stats) float64 { return s.Lag.Seconds() })
+}
+
+// costs count what turns have cost, and what the client's own bytes would have.
+var costs = metric.CounterOf("cost_usd_total", "Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", "kind",
+	"actual", "client", "would")
+
+// Each of them, found once.
+var costActual, costClient, costWould = costs.WithLabelValues("actual"), costs.WithLabelValues("client"), costs.WithLabelValues("would")
+
+// countCost counts what a turn has cost in US dollars, what the client's own bytes would
+// have, and what edits that were only computed would have saved.
+func countCost(actual, client, wouldSave float64) {
+	if would := actual - wouldSave; would > 0 {
+		costWould.Add(would)
+	}
+	if actual > 0 {
+		costActual.Add(actual)
+	}
+	if client > 0 {
+		costClient.Add(client)
+	}
+}

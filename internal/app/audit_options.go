@@ -1,0 +1,144 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+)
+
+const (
+	// forever is the retention of those who keep everything.
+	forever          = -1
+	defaultRetention = 90 * 24 * time.Hour
+	// shortestInterval keeps a store from being asked for every record.
+	shortestInterval, longestInterval = 10 * time.Millisecond, time.Minute
+	largestBatch                      = 10_000
+)
+
+// AuditStore is what modules in the namespace `llm_cache.audit` implement: a
+// place to keep one record of every turn.
+type AuditStore interface {
+	// Identity names what this configuration of the module opens.
+	// Configurations of one module with equal identities share one open store,
+	// within a configuration and across reloads.
+	Identity() string
+	// Open opens the store. It is called when the configuration starts, and again where
+	// it fails. It must not wait for a server: a store of one is an audit.Prober.
+	Open() (audit.Store, error)
+	// Settings are the options that all stores share.
+	Settings() *AuditOptions
+}
+
+// AuditOptions are the options that all audit stores share.
+type AuditOptions struct {
+	// Content decides whether prompts and answers are kept as well, as the client
+	// sent and got them. Default: false.
+	Content bool `json:"content,omitempty"`
+	// Batch is the number of records from which a batch is written at once. At
+	// most 10000. Default: 500.
+	Batch int `json:"batch,omitempty"`
+	// Interval is how long a record waits for others to be written with: at most
+	// this much is lost when the process is killed. From 10ms to 1m. Default: 1s.
+	Interval caddy.Duration `json:"interval,omitempty"`
+	// OnError says what a store that fails does to requests: `memory`, records wait in
+	// memory and the store is tried again; or `refuse`, Caddy does not start, a damaged
+	// file is left alone, and requests are answered by 503 until the store works.
+	// Default: memory.
+	OnError string `json:"on_error,omitempty"`
+}
+
+const keepOnError, refuseOnError = "memory", "refuse"
+
+// Settings implements AuditStore.
+func (o *AuditOptions) Settings() *AuditOptions { return o }
+
+// Validate reports the first option out of its range.
+func (o *AuditOptions) Validate() error {
+	if o.Batch < 0 || o.Batch > largestBatch {
+		return fmt.Errorf("batch: %d is not between 1 and %d", o.Batch, largestBatch)
+	}
+	if o.OnError != "" && o.OnError != keepOnError && o.OnError != refuseOnError {
+		return fmt.Errorf("on_error: %q is neither %s nor %s", o.OnError, keepOnError, refuseOnError)
+	}
+	if i := time.Duration(o.Interval); i != 0 && (i < shortestInterval || i > longestInterval) {
+		return fmt.Errorf("interval: %s is not between %s and %s", i, shortestInterval, longestInterval)
+	}
+	return nil
+}
+
+// Retention is for how long records are kept.
+type Retention struct {
+	// Retention is how long records, and content with them, are kept: at least
+	// 1h, or -1 for ever. Default: 90d.
+	Retention caddy.Duration `json:"retention,omitempty"`
+}
+
+// Validate reports a retention out of its range.
+func (r *Retention) Validate() error {
+	if r.Retention != 0 && r.Retention != forever && time.Duration(r.Retention) < time.Hour {
+		return fmt.Errorf("retention: %s is below %s", time.Duration(r.Retention), time.Hour)
+	}
+	return nil
+}
+
+// keeps returns the retention as the queue takes it, 0 for ever.
+func (r *Retention) keeps() time.Duration {
+	switch r.Retention {
+	case 0:
+		return defaultRetention
+	case forever:
+		return 0
+	}
+	return time.Duration(r.Retention)
+}
+
+// unmarshalAudit parses the block of a store: its own options and those that
+// all share. The name of the store has not been consumed. argument, if not nil,
+// takes the one argument that may follow it.
+func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, own option.Options) error {
+	d.Next() // the name of the store
+	name := d.Val()
+	if argument != nil && d.NextArg() {
+		*argument = d.Val()
+	}
+	own["content"] = option.Parsed(func(s string) error {
+		if o.Content = s == "on"; !o.Content && s != "off" {
+			return strconv.ErrSyntax
+		}
+		return nil
+	}, "on or off")
+	own["batch"] = option.Checked(option.Count(&o.Batch), o.Validate)
+	own["interval"] = option.Checked(option.Duration(&o.Interval), o.Validate)
+	own["on_error"] = option.Checked(option.Word(&o.OnError), o.Validate)
+	return option.Alone(d, "audit "+name, own)
+}
+
+// retention parses the option of that name.
+func (r *Retention) retention() option.Option {
+	return option.Checked(option.Parsed(func(s string) error {
+		if s == "forever" {
+			r.Retention = forever
+			return nil
+		}
+		t, err := caddy.ParseDuration(s)
+		if err == nil && t <= 0 {
+			err = strconv.ErrRange
+		}
+		r.Retention = caddy.Duration(t)
+		return err
+	}, "a duration above zero or forever"), r.Validate)
+}
+
+// once parses a text, unless the argument has given it already.
+func once(to *string) option.Option {
+	return option.Once(func() bool { return *to != "" }, option.Word(to))
+}

@@ -1,0 +1,179 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+)
+
+// The key that tenants are hashed with outlives the process, and is the one that an
+// earlier version has made, if it has.
+func TestAuditKey(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "new")
+	own, all := filepath.Join(folder, "audit.key"), filepath.Join(folder, "key")
+	a, err := auditKey(own, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := auditKey(own, all); err != nil || a != b {
+		t.Errorf("another key, %v", err)
+	}
+	if c, err := auditKey(t.TempDir(), all); err == nil || c == a || c == [32]byte{} {
+		t.Errorf("a folder as a key: %v", err)
+	}
+	old := [32]byte{1, 2, 3}
+	if err := os.WriteFile(own, old[:], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := auditKey(own, all); err != nil || d != old {
+		t.Errorf("not the key of an earlier version: %v", err)
+	}
+}
+
+// Files are named by placeholders wherever files are named.
+func TestFilesByPlaceholders(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", folder)
+	t.Setenv("LLM_CACHE_TEST_FOLDER", folder)
+	t.Chdir(folder)
+	for file, text := range map[string]string{"users": "sk-anna anna\n", "prices": "other my-model - 1 2 - - - - - - -\n"} {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const in = "{env.LLM_CACHE_TEST_FOLDER}/"
+	a := &App{UsersFile: in + "users", PricesFile: in + "prices", Originals: &Originals{Folder: in + "texts", KeyFile: in + "new/key"}}
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	if err := a.Provision(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer a.Cleanup()
+	if _, err := os.Stat(filepath.Join(folder, "new", "key")); err != nil || a.Originals.Folder != filepath.Join(folder, "texts") {
+		t.Errorf("%v, folder %s", err, a.Originals.Folder)
+	}
+}
+
+// One file has the keys of everything, and no two purposes the same.
+func TestOneKeyForAll(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	originals, err := findKey("", "", "originals")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := findKey("", "", "sessions")
+	if err != nil || sessions == originals || sessions == [32]byte{} {
+		t.Fatalf("the same for two purposes: %v", err)
+	}
+	if again, err := findKey("", "", "sessions"); err != nil || again != sessions {
+		t.Errorf("another key: %v", err)
+	}
+	files, err := os.ReadDir(dataDir())
+	if err != nil || len(files) != 1 || files[0].Name() != keyName {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if info, err := files[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	old, err := makeKey(filepath.Join(dataDir(), "originals.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := findKey("", "", "originals"); err != nil || found != old {
+		t.Errorf("not the key of an earlier version: %v", err)
+	}
+}
+
+// void is an audit store that keeps nothing.
+type void struct{}
+
+func (void) Write(context.Context, []*audit.Record) error    { return nil }
+func (void) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
+func (void) Close() error                                    { return nil }
+
+func testSink(tb testing.TB) *Sink {
+	tb.Helper()
+	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
+	s := NewSink(func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
+	tb.Cleanup(s.close)
+	return s
+}
+
+// A request that comes when its sink is closed is counted, not forgotten.
+func TestLateRecord(t *testing.T) {
+	s := testSink(t)
+	s.Unpin()
+	for s.pins.Load() != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	before := auditCounters.Dropped.Load()
+	if s.Pinned() != nil || auditCounters.Dropped.Load() != before+1 {
+		t.Error("a record was lost without a trace")
+	}
+}
+
+// cutSource is a store that breaks off in the middle of what is read, once.
+type cutSource struct {
+	audit.Store
+	records []audit.Record
+	cut     bool
+}
+
+func (s *cutSource) Each(_ context.Context, _ time.Time, f func(*audit.Record) error) error {
+	for i := range s.records {
+		if i == 1 && !s.cut {
+			s.cut = true
+			return os.ErrDeadlineExceeded
+		}
+		if err := f(&s.records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (*cutSource) Close() error { return nil }
+
+// What was spent counts once, however often it has to be read.
+func TestBudgetsReadAgain(t *testing.T) {
+	at := time.Now()
+	source := &cutSource{records: []audit.Record{{At: at, Tenant: "a", User: "a", USD: 1}, {At: at, Tenant: "a", User: "anna", USD: 2}}}
+	sink := NewSink(func() (audit.Store, error) { return source, nil }, audit.Options{}, false, zap.NewNop())
+	sink.Spending.began = at.Add(time.Second)
+	t.Cleanup(func() { _ = sink.Destruct() })
+	a := &App{Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditLease{Sink: sink}, logger: zap.NewNop()}
+	spent := func() float64 {
+		a.adjustBudgets()
+		var sum float64
+		for _, s := range sink.Spending.Standings(a.Budgets, time.Now()) {
+			sum += s.Spent.Dollars
+		}
+		return sum
+	}
+	if err := a.openBudgets(); err != nil {
+		t.Fatalf("a store that cannot be read keeps Caddy down: %v", err)
+	}
+	if got := spent(); got != 0 {
+		t.Errorf("half of what was spent counts: %v", got)
+	}
+	for range 2 {
+		if err := a.readSpent(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := spent(); got != 3 {
+			t.Errorf("spent: got %v, want 3", got)
+		}
+	}
+}

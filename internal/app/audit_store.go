@@ -1,0 +1,186 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+)
+
+// mendAgain is how long after a damaged file was set aside the next one is: where a
+// medium damages one file after another, more of them help nobody.
+const mendAgain = time.Hour
+
+// lateStore opens a store when the configuration starts, or when the first
+// batch is due: a configuration that is only looked at touches no file. A store that
+// cannot be opened is opened by a later call. A damaged file is set aside.
+type lateStore struct {
+	open   func() (audit.Store, error)
+	logger *zap.Logger
+	strict atomic.Bool // the operator decides about damaged files
+
+	opening, writing fault
+
+	mu     sync.Mutex
+	store  audit.Store
+	mended time.Time
+	closed bool
+}
+
+// fault is the reason why the last attempt failed, nil where it did not.
+type fault struct{ atomic.Pointer[string] }
+
+// note takes account of an attempt.
+func (f *fault) note(err error) {
+	if err == nil {
+		f.Store(nil)
+		return
+	}
+	reason := audit.ReasonOf(err)
+	auditErrors.WithLabelValues(reason).Inc()
+	f.Store(&reason)
+}
+
+// trouble returns the reason why the store fails, "" where it works.
+func (l *lateStore) trouble() string {
+	for _, f := range [...]*fault{&l.opening, &l.writing} {
+		if reason := f.Load(); reason != nil {
+			return *reason
+		}
+	}
+	return ""
+}
+
+func (l *lateStore) get() (audit.Store, error) { return l.opened(l.strict.Load()) }
+
+func (l *lateStore) opened(strict bool) (audit.Store, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store != nil || l.closed {
+		return l.store, errClosed(l.store)
+	}
+	store, err := l.open()
+	l.opening.note(err)
+	if !strict && l.mend(err) {
+		store, err = l.open()
+		l.opening.note(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.store = store
+	return store, nil
+}
+
+// errClosed is the error of a store that is closed.
+func errClosed(s audit.Store) error {
+	if s == nil {
+		return errors.New("the audit store is closed")
+	}
+	return nil
+}
+
+// ready opens the store and reaches it. A strict one leaves damaged files alone.
+func (l *lateStore) ready(ctx context.Context, strict bool) error {
+	s, err := l.opened(strict)
+	if p, ok := s.(audit.Prober); ok && err == nil {
+		err = p.Probe(ctx)
+		l.opening.note(err)
+	}
+	return err
+}
+
+// mend sets a file aside that an error says is damaged, and reports whether a new one
+// can be made. l is locked.
+func (l *lateStore) mend(err error) bool {
+	d, ok := errors.AsType[*audit.DamagedError](err)
+	if !ok || time.Since(l.mended) < mendAgain {
+		return false
+	}
+	if l.store != nil {
+		_ = l.store.Close() // which fails, as all of it does
+		l.store = nil
+	}
+	aside, failed := d.SetAside()
+	if failed != nil {
+		l.logger.Error("audit file is damaged and cannot be set aside", zap.Error(errors.Join(err, failed)))
+		return false
+	}
+	l.mended = time.Now()
+	l.logger.Error("audit file is damaged: it was set aside, and a new one begins", zap.String("aside", aside), zap.Error(err))
+	return true
+}
+
+// check looks for damage in what a store has failed with.
+func (l *lateStore) check(s audit.Store, err error) error {
+	if _, ok := errors.AsType[*audit.DamagedError](err); ok && !l.strict.Load() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.store == s {
+			l.mend(err)
+		}
+	}
+	return err
+}
+
+// Write implements audit.Store.
+func (l *lateStore) Write(ctx context.Context, batch []*audit.Record) error {
+	s, err := l.get()
+	if err != nil {
+		return err
+	}
+	err = s.Write(ctx, batch)
+	l.writing.note(err)
+	return l.check(s, err)
+}
+
+// Prune implements audit.Store.
+func (l *lateStore) Prune(ctx context.Context, before time.Time) (int64, error) {
+	s, err := l.get()
+	if err != nil {
+		return 0, err
+	}
+	n, err := s.Prune(ctx, before)
+	return n, l.check(s, err)
+}
+
+// source returns the store if it can be read again, else nil.
+func (l *lateStore) source() (audit.Source, error) {
+	s, err := l.get()
+	if _, ok := s.(audit.Source); !ok || err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Each implements audit.Source.
+func (l *lateStore) Each(ctx context.Context, since time.Time, f func(*audit.Record) error) error {
+	s, err := l.get()
+	if err != nil {
+		return err
+	}
+	source, ok := s.(audit.Source)
+	if !ok {
+		return errForgets
+	}
+	return l.check(s, source.Each(ctx, since, f))
+}
+
+// Close implements audit.Store.
+func (l *lateStore) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.store == nil {
+		return nil
+	}
+	return l.store.Close()
+}

@@ -1,0 +1,119 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	lifetime = 5 * time.Minute
+	wait     = 10 * time.Second
+)
+
+var key = BarrierKey{Upstream: "u", Model: "m", Prefix: [16]byte{1}}
+
+// party is requests that came at once.
+type party struct {
+	b    Barrier
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	out  map[BarrierOutcome]int
+	lead []*BarrierFlight
+}
+
+func (p *party) enter(t *testing.T, n int, ctx context.Context, leads bool) {
+	t.Helper()
+	for range n {
+		p.wg.Go(func() {
+			f, out := p.b.Enter(ctx, key, leads, time.Now(), lifetime, wait)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if f != nil {
+				p.lead = append(p.lead, f)
+				return
+			}
+			p.out[out]++
+		})
+	}
+	synctest.Wait()
+}
+
+func (p *party) expect(t *testing.T, what string, leaders, waiting int, out map[BarrierOutcome]int) {
+	t.Helper()
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.lead) != leaders || p.b.Waiting() != waiting {
+		t.Errorf("%s: %d lead and %d wait, not %d and %d", what, len(p.lead), p.b.Waiting(), leaders, waiting)
+	}
+	for o, n := range out {
+		if p.out[o] != n {
+			t.Errorf("%s: %d %q, not %d: %v", what, p.out[o], o, n, p.out)
+		}
+	}
+}
+
+// TestBarrier: one goes first, its twins wait until it is answered; who comes later finds
+// the prefix for as long as it lives.
+func TestBarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &party{out: map[BarrierOutcome]int{}}
+		p.enter(t, 4, t.Context(), true)
+		p.expect(t, "at once", 1, 3, map[BarrierOutcome]int{Written: 0})
+		p.lead[0].Answered()
+		p.expect(t, "answered", 1, 0, map[BarrierOutcome]int{Written: 3})
+		p.lead[0].End()
+		p.enter(t, 2, t.Context(), true)
+		p.expect(t, "later", 1, 0, map[BarrierOutcome]int{BarrierFree: 2})
+		time.Sleep(lifetime)
+		p.enter(t, 2, t.Context(), true)
+		p.expect(t, "when it has expired", 2, 1, map[BarrierOutcome]int{BarrierFree: 2})
+		p.lead[1].Answered()
+		p.wg.Wait()
+	})
+}
+
+// TestBarrierFails: where the first is not answered the next goes first, and nobody waits
+// for longer than is allowed, or than its client.
+func TestBarrierFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &party{out: map[BarrierOutcome]int{}}
+		p.enter(t, 3, t.Context(), true)
+		p.lead[0].End()
+		p.expect(t, "failed", 2, 1, map[BarrierOutcome]int{Written: 0})
+		ctx, leave := context.WithCancel(t.Context())
+		p.enter(t, 1, ctx, true)
+		leave()
+		p.expect(t, "client gone", 2, 1, map[BarrierOutcome]int{Gone: 1})
+		time.Sleep(wait)
+		p.expect(t, "too long", 2, 0, map[BarrierOutcome]int{Expired: 1})
+		p.lead[1].End()
+		p.enter(t, 2, t.Context(), false)
+		p.expect(t, "whole answers are no beginnings", 2, 0, map[BarrierOutcome]int{BarrierFree: 2})
+		p.wg.Wait()
+	})
+}
+
+// TestBarrierBounds: so many wait, and others are let go.
+func TestBarrierBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &party{out: map[BarrierOutcome]int{}}
+		p.enter(t, mostWaiting+3, t.Context(), true)
+		p.expect(t, "crowded", 1, mostWaiting, map[BarrierOutcome]int{Crowded: 2})
+		p.lead[0].Answered()
+		p.wg.Wait()
+		for i := range 2 * mostKnown {
+			f, _ := p.b.Enter(t.Context(), BarrierKey{Prefix: [16]byte{2, byte(i), byte(i >> 8)}}, true, time.Now(), lifetime, wait)
+			f.Answered()
+		}
+		if n := len(p.b.known); n > mostKnown {
+			t.Errorf("%d prefixes are remembered", n)
+		}
+	})
+}

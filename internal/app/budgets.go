@@ -1,0 +1,216 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+)
+
+// spending is what people have spent. Sinks whose configurations follow one another have it
+// in common: another store gives nothing back.
+type spending struct {
+	allowance.Ledger
+	began time.Time
+
+	seed sync.Mutex
+	read map[string]bool // the stores whose records from before it began are counted
+}
+
+func newSpending() *spending { return &spending{began: time.Now(), read: map[string]bool{}} }
+
+// spentSoFar is what was spent under the configuration in force, nil if it has no audit
+// store.
+func spentSoFar() *spending {
+	running.Lock()
+	defer running.Unlock()
+	if len(running.apps) == 0 || running.apps[0].ledger == nil {
+		return nil
+	}
+	return running.apps[0].ledger.Sink.Spending
+}
+
+// Spend counts a turn, or a request of ours, against the budgets of whoever it was for.
+func (s *Sink) Spend(r *audit.Record) {
+	if s == nil {
+		return
+	}
+	s.Spending.Add(r.Tenant, r.User, r.At, spent(r), time.Now())
+}
+
+func spent(r *audit.Record) allowance.Spent {
+	return allowance.Spent{Dollars: r.USD, Tokens: r.Billed.Prompt() + r.Billed.Output, Estimated: r.Estimated > 0}
+}
+
+// errForgets refuses budgets that would be full again after each restart.
+var errForgets = errors.New("budgets: they need an audit store that can be read again, by which they outlive a restart: audit sqlite or audit postgres")
+
+// keepsBudgets returns an error where nothing is configured by which budgets outlive a
+// restart. Validation finds it, before anything is opened.
+func (a *App) keepsBudgets() error {
+	if len(a.Budgets) == 0 {
+		return nil
+	}
+	if _, writesOnly := a.audit.(*AuditJSONL); writesOnly || a.audit == nil {
+		return errForgets
+	}
+	return nil
+}
+
+// openBudgets reads what was spent this month. It counts once the configuration is in
+// force: one that fails changes nothing. A store that cannot be read now is read later,
+// by readSpent.
+func (a *App) openBudgets() error {
+	if len(a.Budgets) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	before, err := a.spentBefore(ctx)
+	if errors.Is(err, errForgets) || err != nil && a.refuses() {
+		return fmt.Errorf("budgets: reading what was spent this month: %w", err)
+	}
+	if err != nil {
+		a.logger.Error("budgets begin with what this process knows: audit store cannot be read", zap.Error(err))
+	}
+	a.spent = before
+	return nil
+}
+
+// spentBefore reads what was spent this month before the process began. It returns nil
+// where that is known.
+func (a *App) spentBefore(ctx context.Context) (*allowance.Ledger, error) {
+	s := a.ledger.Sink.Spending
+	s.seed.Lock()
+	known := s.read[a.ledger.key]
+	s.seed.Unlock()
+	if known {
+		return nil, nil
+	}
+	now := time.Now()
+	before := new(allowance.Ledger)
+	err := a.ledger.Sink.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
+		if r.At.Before(s.began) {
+			before.Add(r.Tenant, r.User, r.At, spent(r), now)
+		}
+		return nil
+	})
+	if _, damaged := errors.AsType[*audit.DamagedError](err); damaged && !a.refuses() {
+		return before, nil // what can be read of it counts
+	}
+	if err != nil {
+		return nil, err // all of it counts, or nothing: it is read again
+	}
+	return before, nil
+}
+
+// adjustBudgets has what openBudgets has read count.
+func (a *App) adjustBudgets() {
+	a.ledger.Sink.budgets.Store(&a.Budgets)
+	a.join(a.spent)
+	a.spent = nil
+}
+
+// readSpent has what openBudgets could not read count.
+func (a *App) readSpent(ctx context.Context) error {
+	if len(a.Budgets) == 0 {
+		return nil
+	}
+	before, err := a.spentBefore(ctx)
+	a.join(before)
+	return err
+}
+
+// join adds what was spent before the process began, once for each store.
+func (a *App) join(before *allowance.Ledger) {
+	s := a.ledger.Sink.Spending
+	s.seed.Lock()
+	defer s.seed.Unlock()
+	if before != nil && !s.read[a.ledger.key] {
+		s.Join(before, time.Now())
+		s.read[a.ledger.key] = true
+	}
+}
+
+// standings are those that the page shows.
+func standings(now time.Time) []page.Budget {
+	out := []page.Budget{}
+	for _, s := range openSinks() {
+		all := s.budgets.Load()
+		if all == nil || len(*all) == 0 {
+			continue
+		}
+		for _, p := range s.Spending.Standings(*all, now) {
+			out = append(out, page.Budget{
+				Name: p.Person, Spent: p.String(), Share: p.Share, Ends: p.Ends, Soft: p.Budget.Soft, Refused: p.Refused,
+			})
+			if len(out) == shownBudgets {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// shownBudgets bounds the budgets on the page.
+const shownBudgets = 60
+
+// parseBudget parses a budget, whose amount always has a unit. Syntax:
+//
+//	budget <user>|* $<dollars>|<count> tokens day|month [soft]
+func (a *App) parseBudget(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) < 2 {
+		return d.ArgErr()
+	}
+	b, amount, rest := allowance.Budget{Person: args[0]}, args[1], args[2:]
+	dollars, priced := strings.CutPrefix(amount, "$")
+	counted := len(rest) > 0 && rest[0] == "tokens"
+	var err error
+	switch {
+	case priced && !counted:
+		if b.Dollars, err = strconv.ParseFloat(dollars, 64); err != nil {
+			return d.Errf("budget: %q is no amount of dollars, such as $20 or $0.50", amount)
+		}
+	case counted && !priced:
+		if b.Tokens, err = strconv.ParseInt(amount, 10, 64); err != nil {
+			return d.Errf("budget: %q is no whole number of tokens, such as 20000", amount)
+		}
+		rest = rest[1:]
+	case counted:
+		return d.Errf("budget: %s tokens: the unit is either $ or tokens", amount)
+	default:
+		if _, err := strconv.ParseFloat(amount, 64); err != nil {
+			return d.Errf("budget: %q is neither dollars, as $20, nor tokens, as 20000 tokens", amount)
+		}
+		return d.Errf("budget: %q has no unit: write $%s or %s tokens", amount, amount, amount)
+	}
+	if len(rest) < 1 || len(rest) > 2 {
+		return d.ArgErr()
+	}
+	b.Per = rest[0]
+	if len(rest) == 2 {
+		if b.Soft = rest[1] == "soft"; !b.Soft {
+			return d.Errf("budget: %q is not soft", rest[1])
+		}
+	}
+	if err := b.Validate(); err != nil {
+		return d.Errf("budget: %v", err)
+	}
+	a.Budgets = append(a.Budgets, b)
+	return nil
+}

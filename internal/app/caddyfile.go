@@ -1,0 +1,181 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+)
+
+// UnmarshalCaddyfile sets the app up from the global options. What it has been set up
+// with already stays. Syntax:
+//
+//	{
+//		llm_cache {
+//			store <module> {
+//				<options of the store>
+//			}
+//			keepalive {
+//				<bounds of all pings>
+//			}
+//			audit [<module>] {
+//				<options of the audit store>
+//			}
+//			originals memory|disk {
+//				<options of the files>
+//			}
+//			bodies_in_flight <size>
+//			user       <key>|sha256:<hash>|<digits> <name>
+//			user       <placeholder>
+//			users_file <file>
+//			prices     <file>
+//			budget     <user>|* $<dollars>|<count> tokens day|month [soft]
+//		}
+//	}
+//
+// The default store; the others stand at DiskStore and ValkeyStore:
+//
+//	store memory {
+//		max_size <size>
+//		idle_ttl <duration>
+//	}
+//
+// The audit stores stand at parseAudit, the bounds of pings at
+// keepalive/pinger, the files of folded texts at parseOriginals.
+func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return option.Block(d, "llm_cache", option.Options{
+		"store": func(d *caddyfile.Dispenser) error {
+			if a.StoreRaw != nil {
+				return d.Err("duplicate option \"store\"")
+			}
+			if !d.NextArg() {
+				return d.ArgErr()
+			}
+			name := d.Val()
+			store, err := caddyfile.UnmarshalModule(d, "llm_cache.stores."+name)
+			if err != nil {
+				return err
+			}
+			a.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
+			return nil
+		},
+		"audit":      a.parseAudit,
+		"keepalive":  option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
+		"originals":  a.parseOriginals,
+		"user":       a.parseUser,
+		"budget":     a.parseBudget,
+		"users_file": option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
+		"prices":     option.Once(func() bool { return a.PricesFile != "" }, option.Word(&a.PricesFile)),
+		"bodies_in_flight": option.Once(func() bool { return a.BodiesInFlight != 0 },
+			option.Checked(option.Size(&a.BodiesInFlight), a.Validate)),
+	})
+}
+
+// parseUser parses what one person is known by, or what names everybody.
+func (a *App) parseUser(d *caddyfile.Dispenser) error {
+	var u tenant.User
+	switch args := d.RemainingArgs(); len(args) {
+	case 2:
+		u = tenant.User{Is: args[0], Name: args[1]}
+		if u.Name == "" {
+			return d.Err("user: the name is empty")
+		}
+	case 1:
+		u.Is = args[0]
+	default:
+		return d.Errf("user: %d values are given, not what somebody is known by and a name, or a placeholder", len(args))
+	}
+	if err := u.Validate(); err != nil {
+		return d.Errf("user: %v", err)
+	}
+	a.Users = append(a.Users, u)
+	return nil
+}
+
+// parseAudit parses the option of the app that keeps a record of every turn.
+// Syntax, one of:
+//
+//	audit [sqlite [<path>]] {
+//		path      <path>
+//		retention <duration>|forever
+//		content   on|off
+//		batch     <records>
+//		interval  <duration>
+//	}
+//	audit postgres [<dsn>] {
+//		dsn       <connection string or URL>
+//		retention <duration>|forever
+//		content   on|off
+//		batch     <records>
+//		interval  <duration>
+//	}
+//	audit jsonl {
+//		output    <writer> ...
+//		content   on|off
+//		batch     <records>
+//		interval  <duration>
+//	}
+//
+// What each option means and its default stand at the fields of
+// [AuditSQLite], [AuditPostgres] and [AuditJSONL].
+func (a *App) parseAudit(d *caddyfile.Dispenser) error {
+	if a.AuditRaw != nil {
+		return d.Err("duplicate option \"audit\"")
+	}
+	name := "sqlite"
+	if d.NextArg() {
+		name = d.Val()
+	}
+	store, err := caddyfile.UnmarshalModule(d, "llm_cache.audit."+name)
+	if err != nil {
+		return err
+	}
+	a.AuditRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
+	return nil
+}
+
+// parseOriginals parses where folded texts are kept. Syntax:
+//
+//	originals memory|disk {
+//		folder   <folder>
+//		key      <key or placeholder>
+//		key_file <file>
+//		max_size <size>
+//		ttl      <duration>
+//	}
+//
+// The options are those of disk. What each means and its default stand at the
+// fields of [Originals].
+func (a *App) parseOriginals(d *caddyfile.Dispenser) error {
+	if a.Originals != nil {
+		return d.Err("duplicate option \"originals\"")
+	}
+	var where string
+	if !d.AllArgs(&where) {
+		return d.ArgErr()
+	}
+	o := new(Originals)
+	switch where {
+	case "memory":
+		return option.Block(d, "originals memory", nil)
+	case "disk":
+		a.Originals = o
+	default:
+		return d.Errf("originals: %q is neither memory nor disk", where)
+	}
+	return option.Block(d, "originals disk", option.Options{
+		"folder":   option.Word(&o.Folder),
+		"key":      option.Checked(option.Word(&o.Key), o.Validate),
+		"key_file": option.Checked(option.Word(&o.KeyFile), o.Validate),
+		"max_size": option.Checked(option.Size(&o.MaxSize), o.Validate),
+		"ttl":      option.Checked(option.Duration(&o.TTL), o.Validate),
+	})
+}

@@ -1,0 +1,127 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+)
+
+// keyName is the file in Caddy's data directory from which all keys are derived that
+// have to outlive the process: the ones that tenants are told apart by, that snapshots
+// and folded texts are sealed with, and that tenants are hashed with on record. What is
+// only compared within a process, such as the seeds of hash tables, is made anew by each.
+const keyName = "key"
+
+// LastingKey returns a key for a purpose that outlives the process. Where none is to be
+// had it is one that does not, and the error says why.
+func LastingKey(purpose string) (*tenant.Key, error) {
+	key, err := findKey("", "", purpose)
+	if err != nil {
+		_, _ = rand.Read(key[:]) // never fails
+	}
+	return &tenant.Key{Secret: key}, err
+}
+
+// findKey finds the key for a purpose: one that the configuration gives, or that in a
+// file, which is made if need be; by default one derived from the one in Caddy's data
+// directory, unless an earlier version has made a file for the purpose.
+func findKey(text, file, purpose string) (key secret.Key, err error) {
+	if text != "" {
+		text, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
+		if err != nil {
+			return key, fmt.Errorf("key: %w", err)
+		}
+		if key, err = parseKey(text); err != nil {
+			return key, fmt.Errorf("key: %w", err)
+		}
+		return key, nil
+	}
+	if file != "" {
+		key, err = obtainKey(named(file))
+	} else if key, err = readKey(filepath.Join(dataDir(), purpose+".key")); errors.Is(err, fs.ErrNotExist) {
+		if key, err = obtainKey(filepath.Join(dataDir(), keyName)); err == nil {
+			key = key.Derive(purpose)
+		}
+	}
+	if err != nil {
+		return key, fmt.Errorf("key_file: %w", err)
+	}
+	return key, nil
+}
+
+// named is the file or folder that a configuration names, be it by placeholders.
+func named(path string) string { return caddy.NewReplacer().ReplaceAll(path, "") }
+
+// obtainKey reads a file with a key, or makes it.
+func obtainKey(file string) (key secret.Key, err error) {
+	if key, err = readKey(file); errors.Is(err, fs.ErrNotExist) {
+		key, err = makeKey(file)
+	}
+	return key, err
+}
+
+var errKeyForm = fmt.Errorf("no %d bytes in hexadecimal or base64", len(secret.Key{}))
+
+func parseKey(text string) (key secret.Key, err error) {
+	text = strings.TrimSpace(text)
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		raw, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	}
+	if err != nil || len(raw) != len(key) {
+		return key, errKeyForm // not what was wrong: it might show a part of it
+	}
+	copy(key[:], raw)
+	return key, nil
+}
+
+func readKey(path string) (key secret.Key, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return key, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return key, fmt.Errorf("%s may be read by others (mode %04o)", path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return key, err
+	}
+	if key, err = parseKey(string(text)); err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return key, err
+}
+
+// makeKey makes a file with a new key. Should another process be faster, its key
+// counts.
+func makeKey(path string) (key secret.Key, err error) {
+	_, _ = rand.Read(key[:]) // never fails
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return key, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return readKey(path)
+	}
+	if err != nil {
+		return key, err
+	}
+	_, err = f.WriteString(hex.EncodeToString(key[:]) + "\n")
+	return key, errors.Join(err, f.Close())
+}

@@ -1,0 +1,185 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// shownSessions bounds the sessions on the page.
+const shownSessions = 60
+
+// Dashboard is the live page of the process.
+var Dashboard = page.New(look)
+
+// look tells what the page shows.
+func look() page.View {
+	now := time.Now()
+	v := page.View{Now: now, Today: today.Today(), Queues: []page.Queue{}, Sessions: page.Sessions{List: []page.Session{}}}
+	states := Open()
+	type used struct {
+		listed
+		at time.Time
+	}
+	var all []used
+	for _, s := range states {
+		v.Sessions.Total += s.Stats().Sessions
+		for _, session := range s.Page(sessioncache.Newest, largestPage) {
+			at, warm := session.Used()
+			if warm(now) {
+				v.Sessions.Warm++
+			}
+			all = append(all, used{listed{s, session}, at})
+		}
+		for name, q := range s.Queues.Reports() {
+			b := page.Queue{
+				Name: cmp.Or(strings.TrimPrefix(name, "upstream "), "box"), Slots: q.Slots, Running: q.Running, Waiting: q.Waiting, Expected: q.Expected.Seconds(),
+				People: []page.Turns{},
+			}
+			for _, p := range q.People {
+				b.People = append(b.People, page.Turns(p))
+			}
+			v.Queues = append(v.Queues, b)
+		}
+		k := s.Keeper.Report()
+		v.KeepAlive.Targets += k.Schedule.Targets
+		v.KeepAlive.Pings += k.Sum.Pings
+		v.KeepAlive.Cost += k.Sum.Cost
+		v.KeepAlive.Saved += k.Sum.Saved
+	}
+	slices.SortFunc(v.Queues, func(a, b page.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b used) int { return b.at.Compare(a.at) })
+	for _, u := range all[:min(len(all), shownSessions)] {
+		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now)))
+	}
+	v.Budgets = standings(now)
+	for _, s := range states {
+		v.Health = append(append(v.Health, s.Upstreams.health(now)...), s.Refusals.health(now)...)
+	}
+	v.Health = append(v.Health, Health()...)
+	return v
+}
+
+// Health says how the stores of the process are.
+func Health() []page.Health {
+	var all []page.Health
+	now := time.Now()
+	for _, s := range Open() {
+		all = append(all, healthOf(s.Store, now))
+	}
+	sinks := openSinks()
+	if len(sinks) == 0 {
+		all = append(all, page.Health{Name: "Record", State: page.Off, Note: "no audit store: counts end with the process"})
+	}
+	for _, s := range sinks {
+		all = append(all, healthOfRecord(s.queue.Stats(), s.store.trouble(), &auditCounters, now))
+	}
+	return all
+}
+
+// sessionOf sums a session up.
+func sessionOf(r sessioncache.SessionSummary) page.Session {
+	s := page.Session{ID: r.ID, Whose: today.Whose(r.ID), Used: r.Created, Lineages: len(r.Lineages)}
+	var read, prompt int64
+	var cost sessioncache.CostSummary
+	for i := range r.Lineages {
+		l := &r.Lineages[i]
+		s.Requests += l.Requests
+		read, prompt = read+l.Total.Read, prompt+l.Total.Prompt()
+		cost.Add(l.Cost.Units, l.Cost.ClientUnits, l.Cost.USD, l.Cost.ClientUSD)
+		cost.WouldSave, cost.WouldSaveUSD = cost.WouldSave+l.Cost.WouldSave, cost.WouldSaveUSD+l.Cost.WouldSaveUSD
+		for _, n := range l.Breaks {
+			s.Misses += n
+		}
+		for stage, n := range l.Ledger {
+			s.Edits += n
+			if stage == "prune" || stage == "fold_inputs" || stage == "fold_replaced" {
+				s.Folded += n
+			}
+		}
+		s.Regret += l.Regret
+	}
+	if prompt > 0 {
+		s.Read = float64(read) / float64(prompt)
+	}
+	if s.Priced = cost.ClientUSD > 0; s.Priced {
+		s.Saved, s.Would = cost.ClientUSD-cost.USD, cost.WouldSaveUSD
+	} else {
+		s.Saved, s.Would = cost.ClientUnits-cost.Units, cost.WouldSave
+	}
+	if len(r.Lineages) == 0 {
+		return s
+	}
+	l := &r.Lineages[0]
+	s.Model, s.Used, s.Warm, s.Observed, s.Miss, s.Decision = audit.Bounded(l.Model), l.Started, l.Warm, l.Observed, l.LastBreak, l.Decision
+	s.Sent = l.Last.Prompt()
+	s.Written = s.Sent + int64(l.Less)
+	if l.TTLSeconds > 0 {
+		from := l.Started
+		if l.Warmed != nil && l.Warmed.After(from) {
+			from = *l.Warmed
+		}
+		until := from.Add(time.Duration(l.TTLSeconds * float64(time.Second)))
+		s.Until, s.Lifetime = &until, l.TTLSeconds
+	}
+	return s
+}
+
+// healthOf says how a store of sessions is. That it lets go of what was used longest ago is
+// what its bound is for, and no trouble.
+func healthOf(store sessioncache.Store, now time.Time) page.Health {
+	s := store.Stats()
+	h := page.Health{Name: "Sessions", State: page.OK, Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
+	if s.Kept > 0 {
+		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
+	}
+	if s.Evicted > 0 {
+		h.Note += fmt.Sprintf(", %d let go for want of room since the start", s.Evicted)
+	}
+	if what := storeTrouble(store, now); what != "" {
+		h.State = page.Failing
+		h.Note += ", " + what
+	}
+	return h
+}
+
+// slowRecord is from when a record that waits means that its store is slow.
+const slowRecord = 30 * time.Second
+
+// troubles say why an audit store fails.
+var troubles = map[string]string{
+	audit.ReasonFull: "the disk is full", audit.ReasonDamaged: "the file is damaged", audit.ReasonForeign: "the file belongs to another program",
+	audit.ReasonNewer: "a later version of this program made it", audit.ReasonLocked: "another process has locked it",
+	audit.ReasonDenied: "it may not be opened", audit.ReasonUnreachable: "it cannot be reached", audit.ReasonOther: "see the log",
+}
+
+// healthOfRecord says how an audit store is, trouble being the reason why it fails.
+func healthOfRecord(s audit.Stats, trouble string, c *audit.Counters, now time.Time) page.Health {
+	h := page.Health{Name: "Record", State: page.OK, Note: fmt.Sprintf("%d turns wait to be written", s.Waiting)}
+	if trouble != "" {
+		h.State = page.Failing
+		h.Note += " in memory: the audit store fails, " + troubles[trouble]
+	}
+	if s.Lag > slowRecord {
+		h.State = page.Slow
+		h.Note += fmt.Sprintf(", the oldest for %s", s.Lag.Round(time.Second))
+	}
+	if n := c.Dropped.Load(); n > 0 {
+		h.Note += fmt.Sprintf(", %d were lost since the start: the store did not take them", n)
+		if now.Sub(time.Unix(0, c.DroppedAt.Load())) < troubleTime {
+			h.State = page.Failing
+		}
+	}
+	return h
+}

@@ -1,0 +1,105 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// full is a store that has let go of sessions.
+type full struct{ sessioncache.Store }
+
+func (full) Stats() sessioncache.StoreStats {
+	return sessioncache.StoreStats{Sessions: 9, Bytes: 1 << 20, MaxBytes: 1 << 20, Evicted: 5}
+}
+
+// TestHealthOfStores: that a store lets go of what was used longest ago is no trouble; that
+// it fails, or that turns are lost, is for as long as it is news.
+func TestHealthOfStores(t *testing.T) {
+	store, now := &full{}, time.Now()
+	if h := healthOf(store, now); h.State != page.OK || h.Note != "1.0 MiB of 1.0 MiB in memory, 5 let go for want of room since the start" {
+		t.Errorf("%+v", h)
+	}
+	storeFailed(store, "save")
+	defer lastFailed.Delete(store)
+	if h := healthOf(store, time.Now()); h.State != page.Failing {
+		t.Errorf("it fails: %+v", h)
+	}
+	if h := healthOf(store, time.Now().Add(2*troubleTime)); h.State != page.OK {
+		t.Errorf("it did: %+v", h)
+	}
+
+	var c audit.Counters
+	if h := healthOfRecord(audit.Stats{Waiting: 3}, "", &c, now); h.State != page.OK || h.Note != "3 turns wait to be written" {
+		t.Errorf("%+v", h)
+	}
+	for _, reason := range audit.Reasons {
+		if h := healthOfRecord(audit.Stats{Waiting: 3}, reason, &c, now); h.State != page.Failing || h.Note != "3 turns wait to be written in memory: the audit store fails, "+troubles[reason] || troubles[reason] == "" {
+			t.Errorf("%s: %+v", reason, h)
+		}
+	}
+	if h := healthOfRecord(audit.Stats{Waiting: 3, Lag: time.Minute}, "", &c, now); h.State != page.Slow || h.Note != "3 turns wait to be written, the oldest for 1m0s" {
+		t.Errorf("%+v", h)
+	}
+	c.Drop(2)
+	if h := healthOfRecord(audit.Stats{}, "", &c, time.Now()); h.State != page.Failing {
+		t.Errorf("turns are lost: %+v", h)
+	}
+	if h := healthOfRecord(audit.Stats{}, "", &c, time.Now().Add(2*troubleTime)); h.State != page.OK || h.Note != "0 turns wait to be written, 2 were lost since the start: the store did not take them" {
+		t.Errorf("they were: %+v", h)
+	}
+}
+
+// TestUpstreams: each server that sites have asked is shown once, as the last request found
+// it; before the first request, that there was none.
+func TestUpstreams(t *testing.T) {
+	var u Upstreams
+	now := time.Now()
+	first, second, third := new(Reach), new(Reach), new(Reach)
+	for _, r := range []*Reach{first, second, third} {
+		u.Add(r)
+	}
+	if all := u.health(now); len(all) != 1 || all[0].State != page.OK || all[0].Note != "no request has been answered yet" {
+		t.Errorf("%+v", all)
+	}
+	none := caddyhttp.Error(http.StatusBadGateway, errors.New("refused"))
+	first.At("box:8080")
+	second.At("api.example.com:443")
+	third.At("box:8080")
+	second.Note(true, nil)
+	first.Note(true, nil)
+	for range unreachedFor {
+		third.Note(false, none)
+	}
+	third.missed.Add(1) // clocks may stand still
+	all := u.health(time.Now())
+	if len(all) != 2 || all[0].Of != "api.example.com:443" || all[0].State != page.OK || all[1].Of != "box:8080" || all[1].State != page.Failing {
+		t.Errorf("%+v", all)
+	}
+	if all := u.health(time.Now().Add(2 * unreachedTime)); all[1].State != page.Slow {
+		t.Errorf("whether it is up again is not known: %+v", all)
+	}
+	u.Remove(third)
+	if all := u.health(time.Now()); len(all) != 2 || all[1].State != page.OK {
+		t.Errorf("%+v", all)
+	}
+}
+
+// The page shows the beginning of what a client gives for the name of a model.
+func TestLongModelOnPage(t *testing.T) {
+	s := sessionOf(sessioncache.SessionSummary{Lineages: []sessioncache.LineageSummary{{Model: strings.Repeat("x", 1<<20)}}})
+	if n := len(s.Model); n == 0 || n > 256 {
+		t.Errorf("it shows %d bytes", n)
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
+)
+
+// Command returns the subcommand `report` of `caddy llm-cache`.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report [--since <duration>] [--by user|model|client|session|day] [--store <path or DSN>] [--html <file>] [--json]",
+		Short: "Tells from the audit records what was saved, net",
+		Long: `
+Reads the records that the global option audit of llm_cache keeps, and prints
+what the turns cost, what the clients' own bytes would have cost, and the net
+saving, by user, model, client, session or day.
+
+The store is a SQLite file, a file of JSON lines (.jsonl), or a PostgreSQL
+connection string or URL; by default the SQLite file in Caddy's data directory.
+
+With --html a page with charts is written, too. It needs nothing but itself.
+`,
+		Args: cobra.NoArgs,
+		RunE: subcommand.Run(run),
+	}
+	cmd.Flags().String("since", "7d", "How far back to look, such as 24h or 30d")
+	cmd.Flags().String("by", "user", "What to group by: user, model, client, session, day")
+	cmd.Flags().String("store", "", "SQLite file, .jsonl file, or PostgreSQL connection string or URL. Default: the SQLite file in Caddy's data directory")
+	cmd.Flags().String("html", "", "File to write a page with charts to")
+	cmd.Flags().Bool("json", false, "Print the report as JSON")
+	return cmd
+}
+
+func run(cmd *cobra.Command, f caddycmd.Flags) error {
+	back, err := caddy.ParseDuration(f.String("since"))
+	if err != nil || back <= 0 {
+		return fmt.Errorf("since: %q is not a duration above zero", f.String("since"))
+	}
+	name := f.String("store")
+	if name == "" {
+		name = app.DefaultAuditPath()
+	}
+	source, err := Open(name)
+	if errors.Is(err, fs.ErrNotExist) && f.String("store") == "" {
+		return fmt.Errorf("report: no turn is on record in %s. The global option llm_cache { audit sqlite } has Caddy keep records; --store names another store: %w", name, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	s, err := Summarise(cmd.Context(), source, time.Now().Add(-back), f.String("by"))
+	if err != nil {
+		return err
+	}
+	if path := f.String("html"); path != "" {
+		file, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(s.WriteHTML(file), file.Close()); err != nil {
+			return err
+		}
+	}
+	if f.Bool("json") {
+		return s.WriteJSON(cmd.OutOrStdout())
+	}
+	return s.WriteText(cmd.OutOrStdout())
+}

@@ -1,0 +1,266 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+)
+
+// now is the day of the newest sample.
+var now = time.Now().UTC().Truncate(time.Second)
+
+// written is a file of turns of three days: an expensive user who saved half, one whose
+// turns cost more than the client's own bytes, one on a local model without a
+// price, and a turn of long ago.
+func written(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.db")
+	store, err := audit.OpenSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var batch []*audit.Record
+	add := func(back time.Duration, user, model string, usd, own float64, change func(*audit.Record)) {
+		r := &audit.Record{
+			ID: audit.NewID(now.Add(-back)), At: now.Add(-back), Turns: 1, Kind: audit.KindTurn, User: user, Model: model, Client: "claude-code", Session: "s-" + user,
+			Billed: audit.Tokens{Read: 900, Uncached: 100, Output: 50}, ClientBilled: audit.Tokens{Read: 500, Write5m: 500, Output: 50},
+			USD: usd, ClientUSD: own, Cost: usd * 1e6, ClientCost: own * 1e6, Outcome: audit.Completed,
+			FirstByte: 100 * time.Millisecond, FirstToken: 200 * time.Millisecond, LastToken: time.Second, Queue: time.Millisecond,
+		}
+		if change != nil {
+			change(r)
+		}
+		batch = append(batch, r)
+	}
+	for range 4 {
+		add(25*time.Hour, "alice", "claude-opus-4-6", 0.5, 1, func(r *audit.Record) {
+			r.Edits = []audit.Edits{{Stage: "admission", Count: 3}, {Stage: "prune", Count: 1}}
+			r.Epoch, r.Folded = "boundary", 2
+		})
+	}
+	add(time.Hour, "bob<script>", "gpt-6.1-sol", 0.3, 0.2, func(r *audit.Record) { r.Break = "expired"; r.Outcome = audit.Failed })
+	add(time.Hour, "carol", "qwen\x1b[31m", 0, 0, func(r *audit.Record) {
+		r.Cost, r.ClientCost = 1000, 1500
+		r.Outcome, r.ReadEstimated = audit.Interrupted, 900
+	})
+	add(2*time.Hour, "alice", "claude-opus-4-6", 1, 2, func(r *audit.Record) { r.Turns = 10 })
+	add(30*24*time.Hour, "old", "m", 9, 9, nil)
+	if err := store.Write(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestLife: an edit counts for as long as it stays, by what it takes out of prompts; a
+// fold is credited with the turns that live off it, and charged with the one that pays.
+func TestLife(t *testing.T) {
+	turn := func(cost, own float64, folded, removed int64, epoch string) *audit.Record {
+		return &audit.Record{
+			At: now, Turns: 1, Kind: audit.KindTurn, Session: "s", Cost: cost, ClientCost: own, USD: cost / 1000, ClientUSD: own / 1000,
+			Folded: folded, Removed: removed, Epoch: epoch,
+			Edits: []audit.Edits{{Stage: "admission", Count: 30, Tokens: 100}, {Stage: "prune", Count: 1, Tokens: 300}, {Stage: "breakpoints", Count: 4}},
+		}
+	}
+	s, err := Summarise(t.Context(), list{turn(300, 200, 1, 1000, "boundary"), turn(100, 300, 0, 0, "none"), turn(100, 500, 2, 3000, "cold")}, time.Time{}, "user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Stages) != 3 || s.Stages[0].Name != "prune" || s.Stages[0].Units != 375 || s.Stages[1].Units != 125 || s.Stages[2].Units != 0 || math.Abs(s.Stages[0].USD-0.375) > 1e-9 {
+		t.Errorf("stages %+v", s.Stages)
+	}
+	if len(s.Epochs) != 2 || s.Epochs[0].Name != "cold" || s.Epochs[0].Units != 300 || s.Epochs[1].Units != -100+200+100 || s.Epochs[1].Turns != 3 {
+		t.Errorf("epochs %+v", s.Epochs)
+	}
+}
+
+// list is a source of records.
+type list []*audit.Record
+
+func (l list) Each(_ context.Context, _ time.Time, f func(*audit.Record) error) error {
+	for _, r := range l {
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (list) Close() error { return nil }
+
+// TestNumbers: amounts are written as people write them.
+func TestNumbers(t *testing.T) {
+	priced := &Sum{ClientUSD: 1}
+	for v, want := range map[float64]string{0: "$0.00", -0.5: "-$0.5000", -1e-9: "$0.0000", -0.0001: "-$0.0001", 0.99999: "$1.00", 12.345: "$12.35", 12345.6: "$12,345.60", -1234: "-$1,234.00"} {
+		if got := money(priced, v); got != want {
+			t.Errorf("%g is %s, not %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{-1e-9: "0.0 %", 0: "0.0 %", -0.001: "-0.1 %", 0.5: "50.0 %"} {
+		if got := percent(v); got != want {
+			t.Errorf("%g is %s, not %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{-0.3: "0", 999.7: "1.0k", 999_960: "1.0M", 1.5e9: "1.5G", -1500: "-1.5k"} {
+		if got := tokens(v); got != want {
+			t.Errorf("%g is %s, not %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "$0", 0.05: "$0.05", 20000: "$20,000"} {
+		if got := axis(v); got != want {
+			t.Errorf("%g is %s, not %s", v, got, want)
+		}
+	}
+}
+
+func summarised(t *testing.T, by string) *Summary {
+	t.Helper()
+	source, err := Open(written(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	s, err := Summarise(t.Context(), source, now.Add(-7*24*time.Hour), by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSummary(t *testing.T) {
+	s := summarised(t, "user")
+	if len(s.Groups) != 3 || s.Groups[0].Name != "alice" || s.Groups[2].Name != "bob<script>" {
+		t.Fatalf("%d groups", len(s.Groups))
+	}
+	if a := s.Groups[0]; a.Turns != 14 || a.Saved() != 3 || a.SavedShare() != 0.5 || a.ReadShare() != 0.9 || a.OwnReadShare() != 0.5 {
+		t.Errorf("%+v", *a)
+	}
+	if c := s.Groups[1]; c.Priced() || c.Saved() != 500 || c.Interrupted != 1 || c.Read() != "~90.0 %" || s.Groups[0].Read() != "90.0 %" || s.Total.ReadEstimated != 900 {
+		t.Errorf("%+v", *c)
+	}
+	if len(s.Unpriced) != 1 || s.Unpriced[0].Turns != 1 || s.Unpriced[0].Cost != 1000 {
+		t.Errorf("unpriced: %+v", s.Unpriced)
+	}
+	if s.Total.Turns != 16 || s.Total.Failed != 1 || s.Coalesced != 10 {
+		t.Errorf("%+v", *s.Total)
+	}
+	if len(s.Stages) != 2 || s.Stages[0].Name != "admission" || s.Stages[0].Units != 1_500_000 || s.Stages[1].Units != 500_000 {
+		t.Errorf("stages %+v", s.Stages)
+	}
+	if len(s.Epochs) != 1 || s.Epochs[0].Turns != 4 || len(s.Breaks) != 1 || s.Breaks[0].Name != "expired" {
+		t.Errorf("epochs %+v, breaks %+v", s.Epochs, s.Breaks)
+	}
+	if l := s.Latencies[1]; l.Name != "first token" || l.P50 != 200 || l.P99 != 200 {
+		t.Errorf("%+v", l)
+	}
+	for _, by := range Keys {
+		n := int64(0)
+		for _, g := range summarised(t, by).Groups {
+			n += g.Turns
+		}
+		if n != 16 {
+			t.Errorf("by %s: %d turns", by, n)
+		}
+	}
+	if _, err := Summarise(t.Context(), nil, now, "colour"); err == nil {
+		t.Error("colour is no key")
+	}
+}
+
+// The page is well-formed, runs nothing, loads nothing and shows names as they are.
+func TestPage(t *testing.T) {
+	var b bytes.Buffer
+	if err := summarised(t, "model").WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	if strings.Contains(page, "<script") || regexp.MustCompile(`(?:src|href|url)\s*[=(]`).MatchString(page) {
+		t.Error("the page runs or loads something")
+	}
+	for _, want := range []string{"Cost by day", "Saving by stage", "Saving by epoch", "Cache breaks by cause", "prefers-color-scheme: dark", "claude-opus-4-6", "$2.90"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not there", want)
+		}
+	}
+	for i, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1) {
+		d := xml.NewDecoder(strings.NewReader(svg))
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("drawing %d: %v", i, err)
+			}
+		}
+		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+			t.Errorf("drawing %d has no numbers", i)
+		}
+	}
+	empty := &Summary{Total: &Sum{}}
+	if err := empty.WriteHTML(io.Discard); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	path := written(t)
+	page := filepath.Join(t.TempDir(), "report.html")
+	run := func(args ...string) (string, error) {
+		var b bytes.Buffer
+		cmd := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
+		cmd.AddCommand(Command())
+		cmd.SetOut(&b)
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs(append([]string{"report"}, args...))
+		err := cmd.Execute()
+		return b.String(), err
+	}
+	text, err := run("--store", path, "--html", page, "--by", "model")
+	if err != nil || !strings.Contains(text, "16 turns") || !strings.Contains(text, "$2.90") || strings.ContainsRune(text, 0x1b) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if b, err := os.ReadFile(page); err != nil || !bytes.Contains(b, []byte("<!doctype html>")) {
+		t.Errorf("no page: %v", err)
+	}
+	text, err = run("--store", path, "--json", "--since", "1d")
+	var s Summary
+	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Total.Turns != 12 {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, args := range [][]string{{"--store", path, "--since", "x"}, {"--store", path, "--by", "x"}, {"--store", path + "no"}} {
+		if _, err := run(args...); err == nil {
+			t.Errorf("%v is no error", args)
+		}
+	}
+}
+
+// What libpq takes for a connection string is one, with or without the name of a database.
+func TestOpenPostgres(t *testing.T) {
+	for _, name := range []string{"postgres://u@127.0.0.1:1/d", "postgresql://127.0.0.1:1", "host=127.0.0.1 port=1 user=u password=p", "dbname=d user=u"} {
+		s, err := Open(name)
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		if _, ok := s.(*audit.Postgres); !ok {
+			t.Errorf("%q is opened as %T", name, s)
+		}
+		_ = s.Close()
+	}
+}

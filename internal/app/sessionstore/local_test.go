@@ -1,0 +1,160 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sessionstore
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+)
+
+func opened(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(sessioncache.MemoryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Names(secret.Key{1})
+	return s
+}
+
+func over(t *testing.T, s *Store, shelf *storetest.Shelf, key secret.Key) *sessioncache.Durable {
+	t.Helper()
+	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil },
+		sessioncache.DurableOptions{Over: s.Memory, Key: key, Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A store is one like any other, wherever its sessions are kept, and while that changes.
+func TestConforms(t *testing.T) {
+	for name, moves := range map[string]bool{"stays": false, "moves": true} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Store(t, func(t *testing.T) sessioncache.Store {
+				s := opened(t)
+				if !moves {
+					return s
+				}
+				done := make(chan struct{})
+				var group sync.WaitGroup
+				group.Go(func() {
+					for n := 0; ; n++ {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						place := Place{Name: strconv.Itoa(n)}
+						if n%3 > 0 {
+							place.Durable = over(t, s, new(storetest.Shelf), secret.Key{byte(n)})
+						}
+						if err := s.Move(place); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+				return &moving{s, sync.OnceFunc(func() { close(done); group.Wait() })}
+			})
+		})
+	}
+}
+
+// moving is a store that moves until it is closed.
+type moving struct {
+	*Store
+	end func()
+}
+
+func (m *moving) Close() error {
+	m.end()
+	return m.Store.Close()
+}
+
+// What is in memory comes to lie in a new place, under its key, and is found there by the
+// names that it has; what waits to be written where it was before is written. A place that
+// was opened and is not used gets nothing.
+func TestMove(t *testing.T) {
+	s := opened(t)
+	k := func(id string) sessioncache.Key {
+		return sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: id}
+	}
+	commit := func(id string) {
+		t.Helper()
+		x := s.Acquire(k(id))
+		defer s.Release(x)
+		v, err := wire.Parse(wire.Anthropic, fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%s"}]}`, id), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Lock()
+		defer x.Unlock()
+		x.CountRequest(x.Commit(x.Match(v), v, sessioncache.NewBlockStates(1)))
+	}
+	var one, other, unused storetest.Shelf
+	commit("in memory")
+	move := func(shelf *storetest.Shelf, key secret.Key) {
+		t.Helper()
+		if err := s.Move(Place{Name: "a place", Durable: over(t, s, shelf, key)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(&one, secret.Key{7})
+	commit("in one")
+	idle := over(t, s, &unused, secret.Key{7})
+	if err := idle.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	if err := idle.Close(); err != nil {
+		t.Fatal(err)
+	}
+	move(&other, secret.Key{8})
+	commit("in the other")
+	if err := s.Place().Durable.SetKey(secret.Key{9}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		shelf *storetest.Shelf
+		key   secret.Key
+		names []string
+	}{
+		{&one, secret.Key{7}, []string{"in memory", "in one"}},
+		{&other, secret.Key{9}, []string{"in memory", "in one", "in the other"}},
+	} {
+		again, err := Open(sessioncache.MemoryOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Move(Place{Durable: over(t, again, c.shelf, c.key)}); err != nil {
+			t.Fatal(err)
+		}
+		if again.Names(secret.Key{2}) != (secret.Key{1}) {
+			t.Error("the key that tenants are told apart by is lost")
+		}
+		for _, name := range c.names {
+			x := again.Acquire(k(name))
+			if x.Number() == 0 {
+				t.Errorf("%s: nothing is known of it", name)
+			}
+			again.Release(x)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(unused.Records()); n > 0 {
+		t.Errorf("%d records are where they do not belong", n)
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+)
+
+// today counts the turns of the process, whether they are put on record or not.
+var today = page.NewTally(time.Now)
+
+// seeded reports whether what was on record before the process began is counted.
+var seeded atomic.Bool
+
+// Count counts a turn, or a request of ours, that is over, by the host that it was for.
+func Count(r *audit.Record, host string) {
+	if r.Outcome == audit.Refused { // requests_total counts it
+		today.Add(r)
+		return
+	}
+	client := r.ClientUSD
+	if !r.IsTurn() {
+		client = 0 // no client has asked
+	}
+	countCost(r.USD, client, r.WouldSaveUSD)
+	byPerson.count(r.User, r)
+	byModel.count(r.ModelName(), r)
+	bySite.count(siteOf(host), r)
+	today.Add(r)
+}
+
+// seed has what was on record before the process began counted, in the background and
+// once, where the record can be read again.
+func (a *App) seed() {
+	source, err := a.ledger.Sink.store.source()
+	if err != nil || source == nil || !seeded.CompareAndSwap(false, true) {
+		return
+	}
+	go httpx.Background("reading today's turns", func() {
+		ctx, cancel := context.WithTimeout(context.Background(), learnTime)
+		defer cancel()
+		if err := today.Seed(ctx, source); err != nil && !errors.Is(err, context.Canceled) {
+			a.logger.Warn("reading today's turns from the audit store", zap.Error(err))
+		}
+	})
+}

@@ -1,0 +1,412 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/valkey"
+)
+
+// Defaults of the Valkey store.
+const (
+	defaultValkeyAddress = "localhost:6379"
+	defaultValkeyPrefix  = "llm_cache:"
+	defaultValkeyTimeout = 5 * time.Millisecond
+	defaultValkeyTTL     = 24 * time.Hour
+	longestValkeyTimeout = time.Second
+)
+
+// ValkeyStore keeps sessions in the memory of the process and, sealed, at a Valkey or
+// Redis server (7 or later), which several Caddys share: whichever of them a request comes to,
+// the conversation goes on as if there were one. Neither a word of what clients send nor
+// a credential is at the server. While it is slow or cannot be reached each Caddy goes
+// on by itself.
+type ValkeyStore struct {
+	// Mode says what the addresses are: empty for one server, "cluster", or "sentinel".
+	Mode string `json:"mode,omitempty"`
+	// Master is the name by which sentinels know the server. With mode "sentinel" only.
+	Master string `json:"master,omitempty"`
+	// Addresses are the host and the port of the server; of some nodes of the cluster;
+	// or of the sentinels. They may hold placeholders. Default: localhost:6379.
+	Addresses []string `json:"addresses,omitempty"`
+	// Username is whom the server knows. It may hold placeholders. Default: the
+	// server's own default.
+	Username string `json:"username,omitempty"`
+	// Password is for the server. It may be a placeholder, such as {env.VALKEY_PASSWORD}
+	// or {file./run/secrets/valkey}. Default: none.
+	Password string `json:"password,omitempty"`
+	// SentinelUsername is whom the sentinels know. Default: nobody.
+	SentinelUsername string `json:"sentinel_username,omitempty"`
+	// SentinelPassword is for the sentinels. It may be a placeholder. Default: none.
+	SentinelPassword string `json:"sentinel_password,omitempty"`
+	// DB is the number of the database. Clusters have only 0. Default: 0.
+	DB int `json:"db,omitempty"`
+	// TLS has connections encrypted. Default: they are not.
+	TLS *ValkeyTLS `json:"tls,omitempty"`
+	// KeyPrefix begins the names of all keys at the server. Default: `llm_cache:`.
+	KeyPrefix string `json:"key_prefix,omitempty"`
+	// Timeout is how long a request waits for the server at most, all of its waits
+	// together: when it comes, and before an edit is sent for the first time. For what
+	// another Caddy has answered and is about to tell, it waits half of that, and 100 ms
+	// at most. If the server takes longer than that for one of them no request waits for
+	// a second. Between 1ms and 1s. Default: 5ms.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+	// TTL is how long a session is kept after its last request. At least 1m.
+	// Default: 24h.
+	TTL caddy.Duration `json:"ttl,omitempty"`
+	// Memory is how many bytes of this process's memory sessions may take. At
+	// least 1 MiB. Default: 671088640 (640 MiB).
+	Memory int64 `json:"memory,omitempty"`
+	// Key seals what is at the server, and tells tenants apart: 32 bytes in hexadecimal
+	// or base64, the same for all who share. It may be a placeholder, such as
+	// {env.LLM_CACHE_KEY}. Default: that in KeyFile.
+	Key string `json:"key,omitempty"`
+	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
+	// is no such file it is made, with a new key, for its owner only. Default: the first
+	// who comes to the server leaves a key there; so whoever can read all of the server
+	// can open what is sealed.
+	KeyFile string `json:"key_file,omitempty"`
+
+	key     secret.Key // what Provision has found
+	atStore bool       // it is the one at the server
+	options valkey.Options
+	logger  *zap.Logger
+}
+
+// ValkeyTLS says how connections to a server are encrypted.
+type ValkeyTLS struct {
+	// CA is a file with the certificates of the authorities that the server's must come
+	// from, in PEM. It may be named by placeholders. Default: those of the system.
+	CA string `json:"ca,omitempty"`
+	// Certificate and Key are files with what this process proves itself by, in PEM. They
+	// may be named by placeholders. Default: it does not.
+	Certificate string `json:"certificate,omitempty"`
+	// Key: see Certificate.
+	Key string `json:"key,omitempty"`
+	// ServerName is the name that the server's certificate must have. Default: the host
+	// in its address.
+	ServerName string `json:"server_name,omitempty"`
+	// Insecure has the server's certificate not verified.
+	Insecure bool `json:"insecure,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (ValkeyStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache.stores.valkey", New: func() caddy.Module { return new(ValkeyStore) }}
+}
+
+// Provision fills in defaults, refuses what makes no sense, and finds the key. Where the
+// server has it, that is asked, and made if need be.
+func (s *ValkeyStore) Provision(ctx caddy.Context) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if len(s.Addresses) == 0 {
+		s.Addresses = []string{defaultValkeyAddress}
+	}
+	if s.KeyPrefix == "" {
+		s.KeyPrefix = defaultValkeyPrefix
+	}
+	if s.Timeout == 0 {
+		s.Timeout = caddy.Duration(defaultValkeyTimeout)
+	}
+	if s.TTL == 0 {
+		s.TTL = caddy.Duration(defaultValkeyTTL)
+	}
+	s.logger = ctx.Logger()
+	if err := s.resolve(); err != nil {
+		return err
+	}
+	if s.Key != "" || s.KeyFile != "" {
+		var err error
+		s.key, err = findKey(s.Key, s.KeyFile, "")
+		return err
+	}
+	return s.shareKey(ctx)
+}
+
+// resolve makes the options of the client.
+func (s *ValkeyStore) resolve() error {
+	repl := caddy.NewReplacer()
+	s.options = valkey.Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix, TTL: time.Duration(s.TTL)}
+	for _, a := range s.Addresses {
+		a = repl.ReplaceAll(a, "")
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return fmt.Errorf("address: %w", err)
+		}
+		s.options.Addresses = append(s.options.Addresses, a)
+	}
+	for _, o := range []struct {
+		name, from string
+		to         *string
+	}{
+		{"username", s.Username, &s.options.Username},
+		{"password", s.Password, &s.options.Password},
+		{"sentinel_username", s.SentinelUsername, &s.options.SentinelUsername},
+		{"sentinel_password", s.SentinelPassword, &s.options.SentinelPassword},
+	} {
+		text, err := repl.ReplaceOrErr(o.from, true, true)
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.name, err)
+		}
+		*o.to = strings.TrimRight(text, "\r\n") // that of a file
+	}
+	if s.TLS == nil {
+		return nil
+	}
+	var err error
+	if s.options.TLS, err = s.TLS.config(); err != nil {
+		return fmt.Errorf("tls: %w", err)
+	}
+	return nil
+}
+
+func (t *ValkeyTLS) config() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure} //nolint:gosec // only where it is asked for
+	if t.CA != "" {
+		pem, err := os.ReadFile(named(t.CA))
+		if err != nil {
+			return nil, fmt.Errorf("ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca: %s holds no certificate", t.CA)
+		}
+	}
+	if t.Certificate != "" {
+		pair, err := tls.LoadX509KeyPair(named(t.Certificate), named(t.Key))
+		if err != nil {
+			return nil, fmt.Errorf("cert: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// awaited is how long a configuration that starts waits for the server.
+const awaited = 2 * time.Second
+
+// shareKey finds the key that is at the server. A copy of it is kept, for when the
+// server has lost it, or cannot be reached.
+func (s *ValkeyStore) shareKey(ctx context.Context) error {
+	copied := filepath.Join(dataDir(), "valkey.key")
+	known, err := readKey(copied)
+	if err != nil {
+		_, _ = rand.Read(known[:]) // never fails
+	}
+	hasCopy := err == nil
+	ctx, cancel := context.WithTimeout(ctx, awaited)
+	defer cancel()
+	s.key, err = valkey.Secret(ctx, &s.options, known)
+	s.atStore = true
+	if err != nil {
+		s.key = known
+		if !hasCopy {
+			s.atStore = false
+			s.logger.Error("the key that is shared cannot be read: sessions are not shared until this configuration is loaded anew", zap.Error(err))
+		}
+		return nil
+	}
+	if hasCopy && s.key == known {
+		return nil
+	}
+	if err := keepKey(copied, s.key); err != nil {
+		s.logger.Warn("the key that is shared cannot be kept here", zap.Error(err))
+	}
+	return nil
+}
+
+// keepKey writes a key to a file, in the place of what is there.
+func keepKey(path string, key secret.Key) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".key-") // for its owner only
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(hex.EncodeToString(key[:]) + "\n")
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Validate reports the first option that makes no sense.
+func (s *ValkeyStore) Validate() error {
+	switch {
+	case s.Mode != "" && s.Mode != "cluster" && s.Mode != "sentinel":
+		return fmt.Errorf("mode: %q is neither cluster nor sentinel", s.Mode)
+	case (s.Mode == "sentinel") != (s.Master != ""):
+		return errors.New("master: sentinels, and nobody else, need the name of the server")
+	case s.Mode != "sentinel" && (s.SentinelUsername != "" || s.SentinelPassword != ""):
+		return errors.New("sentinel_username and sentinel_password: there are no sentinels")
+	case s.DB < 0 || s.DB != 0 && s.Mode == "cluster":
+		return fmt.Errorf("db: there is no database %d", s.DB)
+	case s.Key != "" && s.KeyFile != "":
+		return errors.New("key and key_file: only one of them can be the key")
+	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > longestValkeyTimeout):
+		return fmt.Errorf("timeout: %s is not between 1ms and %s", time.Duration(s.Timeout), longestValkeyTimeout)
+	case s.Memory != 0 && s.Memory < sessioncache.MinMaxBytes:
+		return fmt.Errorf("memory: %d is below %d bytes", s.Memory, sessioncache.MinMaxBytes)
+	case s.TTL != 0 && time.Duration(s.TTL) < shortestIdleTTL:
+		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), shortestIdleTTL)
+	}
+	return nil
+}
+
+// Identity implements Store.
+func (s *ValkeyStore) Identity() string {
+	said := *s
+	said.TTL, said.Memory, said.Password, said.SentinelPassword = 0, 0, s.options.Password, s.options.SentinelPassword
+	text, _ := json.Marshal(&said) //nolint:gosec // of texts and numbers only, and hashed
+	id := s.key.Derive("identity " + string(text))
+	return strings.Join(s.options.Addresses, ",") + " " + hex.EncodeToString(id[:8])
+}
+
+// Secret is what tenants are told apart by, in every process that has the key.
+func (s *ValkeyStore) Secret() secret.Key {
+	return s.key.Derive("tenants")
+}
+
+// Open implements Store. The server is asked for when the configuration starts.
+func (s *ValkeyStore) Open() (sessioncache.Store, error) {
+	t := &trouble{logger: s.logger, where: strings.Join(s.options.Addresses, ",")}
+	o := s.options
+	if s.atStore {
+		o.Secret = s.key
+	}
+	o.Log = func(message string, err error) {
+		s.logger.Warn(message, zap.Strings("addresses", o.Addresses), zap.Error(err))
+	}
+	d, err := t.durable(func() (sessioncache.Backend, error) {
+		v := valkey.Open(o)
+		ctx, cancel := context.WithTimeout(context.Background(), awaited)
+		defer cancel()
+		v.Reached(ctx) // else nothing would be known of before until later
+		return v, nil
+	}, sessioncache.DurableOptions{Memory: s.memory(), Key: s.key, Budget: time.Duration(s.Timeout)})
+	if err != nil {
+		return nil, err // not a nil store in an interface
+	}
+	return d, nil
+}
+
+// Begin implements Beginner. It waits a moment for the server.
+func (s *ValkeyStore) Begin(store sessioncache.Store) error {
+	d, ok := store.(*sessioncache.Durable)
+	if !ok {
+		return fmt.Errorf("%T is no Valkey store", store)
+	}
+	return d.Begin()
+}
+
+// Adjust implements Store.
+func (s *ValkeyStore) Adjust(store sessioncache.Store) error {
+	d, ok := store.(*sessioncache.Durable)
+	if !ok {
+		return fmt.Errorf("%T is no Valkey store", store)
+	}
+	if v, ok := d.Backend().(*valkey.Valkey); ok {
+		v.SetTTL(time.Duration(s.TTL))
+	}
+	return d.SetLimits(s.memory())
+}
+
+func (s *ValkeyStore) memory() sessioncache.MemoryOptions {
+	return sessioncache.MemoryOptions{MaxBytes: s.Memory, IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
+}
+
+// UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:
+//
+//	valkey [cluster|sentinel <master>] {
+//		address    <host:port>...
+//		username   <name or placeholder>
+//		password   <placeholder>
+//		sentinel_username <name or placeholder>
+//		sentinel_password <placeholder>
+//		db         <number>
+//		tls [insecure] {
+//			ca          <file>
+//			cert        <file> <key file>
+//			server_name <name>
+//		}
+//		key_prefix <text>
+//		timeout    <duration>
+//		ttl        <duration>
+//		memory     <size>
+//		key        <key or placeholder>
+//		key_file   <file>
+//	}
+func (s *ValkeyStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the store
+	switch args := d.RemainingArgs(); {
+	case len(args) == 1 && args[0] == "cluster":
+		s.Mode = args[0]
+	case len(args) == 2 && args[0] == "sentinel":
+		s.Mode, s.Master = args[0], args[1]
+	case len(args) > 0:
+		return d.ArgErr()
+	}
+	return option.Block(d, "store valkey", option.Options{
+		"address":           option.Names(&s.Addresses),
+		"username":          option.Word(&s.Username),
+		"password":          option.Word(&s.Password),
+		"sentinel_username": option.Checked(option.Word(&s.SentinelUsername), s.Validate),
+		"sentinel_password": option.Checked(option.Word(&s.SentinelPassword), s.Validate),
+		"db":                option.Checked(option.Parsed(func(v string) (err error) { s.DB, err = strconv.Atoi(v); return err }, "a whole number"), s.Validate),
+		"tls":               option.Once(func() bool { return s.TLS != nil }, s.parseTLS),
+		"key_prefix":        option.Word(&s.KeyPrefix),
+		"timeout":           option.Checked(option.Duration(&s.Timeout), s.Validate),
+		"ttl":               option.Checked(option.Duration(&s.TTL), s.Validate),
+		"memory":            option.Checked(option.Size(&s.Memory), s.Validate),
+		"key":               option.Checked(option.Word(&s.Key), s.Validate),
+		"key_file":          option.Checked(option.Word(&s.KeyFile), s.Validate),
+	})
+}
+
+func (s *ValkeyStore) parseTLS(d *caddyfile.Dispenser) error {
+	s.TLS = new(ValkeyTLS)
+	switch args := d.RemainingArgs(); {
+	case len(args) == 1 && args[0] == "insecure":
+		s.TLS.Insecure = true
+	case len(args) > 0:
+		return d.ArgErr()
+	}
+	return option.Block(d, "tls", option.Options{
+		"ca":          option.Word(&s.TLS.CA),
+		"server_name": option.Word(&s.TLS.ServerName),
+		"cert": option.Once(func() bool { return s.TLS.Certificate != "" }, func(d *caddyfile.Dispenser) error {
+			if !d.Args(&s.TLS.Certificate, &s.TLS.Key) {
+				return d.ArgErr()
+			}
+			return nil
+		}),
+	})
+}

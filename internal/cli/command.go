@@ -1,0 +1,43 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command is the command `caddy llm-cache` with its subcommands.
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/report"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
+)
+
+// Root returns the command `caddy llm-cache` with its subcommands, to be
+// registered with Caddy.
+func Root() caddycmd.Command {
+	return caddycmd.Command{
+		Name:  "llm-cache",
+		Usage: "<command> [<flags>] [<path>...]",
+		Short: "Tools around the llm_cache handler",
+		CobraFunc: func(cmd *cobra.Command) {
+			cmd.AddCommand(DashboardCommand(), DemoCommand(), DoctorCommand(), SmoketestCommand(), StatuslineCommand(), WrapCommand(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command(), compressor.Command())
+			cmd.RunE = whichCommand
+		},
+	}
+}
+
+// whichCommand refuses what is no subcommand; without one the help is shown.
+func whichCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	names := make([]string, len(cmd.Commands()))
+	for i, c := range cmd.Commands() {
+		names[i] = c.Name()
+	}
+	return fmt.Errorf("llm-cache: %q is none of %s", args[0], strings.Join(names, ", "))
+}

@@ -1,0 +1,195 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// Recorded conversations.
+const (
+	traces = "trial/testdata/traces"
+	boats  = traces + "/ferry-22222222-p1.jsonl"
+)
+
+// command runs a subcommand and returns what it prints, and its progress.
+func command(args ...string) (string, string, error) {
+	var out, progress bytes.Buffer
+	c := Root()
+	root := &cobra.Command{Use: c.Name, SilenceUsage: true, SilenceErrors: true}
+	c.CobraFunc(root)
+	root.SetOut(&out)
+	root.SetErr(&progress)
+	root.SetArgs(args)
+	err := root.Execute()
+	return out.String(), progress.String(), err
+}
+
+func TestCommand(t *testing.T) {
+	run := func(args ...string) (string, string, error) { return command(append([]string{"replay"}, args...)...) }
+	out, progress, err := run("--profile", "kv,openai", "--policy", "all", traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"gardener-11111111", "kv, eager", "worst:", "openai  cost_aware", "left every byte as it was"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(progress, "replayed 36 of 36 requests") {
+		t.Errorf("progress %q", progress)
+	}
+	out, _, err = run("--json", boats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report trial.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Runs) != 1 || report.Runs[0].Total.Policy != pipeline.CostAware {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{{}, {"--policy", "bold", boats}, {"--profile", "none", boats}, {"--options", "{", boats}, {"missing"}} {
+		if _, _, err := run(args...); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+func TestSweep(t *testing.T) {
+	path := t.TempDir() + "/f.svg"
+	out, _, err := command("replay", "--json", "--optimum", "--profile", "anthropic-5m,kv", "--frontier", path, "--risks", "0,1", traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f trial.Frontier
+	if err := json.Unmarshal([]byte(out), &f); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Points) != 4 || len(f.References) != 4 || len(f.Optima) != 4 {
+		t.Fatalf("%d points, %d references, %d optima", len(f.Points), len(f.References), len(f.Optima))
+	}
+	for i, want := range []struct {
+		profile string
+		risk    float64
+	}{{"anthropic-5m", 0}, {"anthropic-5m", 1}, {"kv", 0}, {"kv", 1}} {
+		if p := &f.Points[i]; p.Total.Profile != want.profile || p.Risk != want.risk || p.Total.Policy != pipeline.CostAware || p.Total.Calls != 18 {
+			t.Errorf("point %d: %+v", i, p.Total)
+		}
+	}
+	drawn, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.WellFormedSVG(t, drawn)
+	out, _, err = command("replay", "--frontier", path, "--risks", "0", boats)
+	if err != nil || !strings.Contains(out, "eager") || !strings.Contains(out, "risk") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{
+		{"--frontier", path, "--risks", "0,x", boats},
+		{"--frontier", path, "--risks", "", boats},
+		{"--frontier", path, "--options", "[]", boats},
+		{"--frontier", t.TempDir() + "/none/f.svg", "--risks", "0", boats},
+		{"--frontier", path, "--profile", "none", boats},
+	} {
+		if _, _, err := command(append([]string{"replay"}, args...)...); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+func TestFoldsCommand(t *testing.T) {
+	out, _, err := command("replay", "--folds", "2", "--fold", "-1", "--policy", "off", traces)
+	inverse, _, err2 := command("replay", "--folds", "2", "--fold", "1", "--policy", "off", traces)
+	if n := strings.Count(out+inverse, "ferry-22222222 "); n == 0 || (err != nil && err2 != nil) {
+		t.Errorf("%v, %v: %s%s", err, err2, out, inverse)
+	}
+}
+
+func TestExplainCommand(t *testing.T) {
+	path := t.TempDir() + "/a.svg"
+	out, progress, err := command("explain", "--policy", "eager", "--svg", path, traces+"/gardener-11111111-p1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out, "gardener-11111111, anthropic-5m, eager: cost") || !strings.Contains(progress, "requests") {
+		t.Errorf("%s\n%s", out, progress)
+	}
+	drawn, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.WellFormedSVG(t, drawn)
+	out, _, err = command("explain", "--json", boats)
+	var tl trial.Timeline
+	if err != nil || json.Unmarshal([]byte(out), &tl) != nil || len(tl.Steps) != 3 {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{
+		{},
+		{traces},
+		{"--policy", "all", boats},
+		{"--profile", "kv,openai", boats},
+		{"--options", "{", boats},
+		{"--options", `{"prune":5}`, boats},
+		{"--svg", t.TempDir() + "/none/a.svg", boats},
+		{"missing"},
+	} {
+		if _, _, err := command(append([]string{"explain"}, args...)...); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+// TestPricesFlag: simulated providers and the handler go by the prices of a file, and one
+// that cannot be read is refused with the line.
+func TestPricesFlag(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prices")
+	write := func(row string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("# what we pay\n"+row+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total := func(args ...string) trial.Result {
+		t.Helper()
+		out, _, err := command(append(append([]string{"replay", "--json"}, args...), agentsFolder)...)
+		var r trial.Report
+		if err != nil || json.Unmarshal([]byte(out), &r) != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return r.Runs[0].Total
+	}
+	// Where reading costs what processing does, folding old results pays at once.
+	write("anthropic claude-sonnet-4-6 - 3 15 - - - 1024 - 1000000 keeps")
+	list, own := total(), total("--prices", file)
+	if own.BaseCost <= list.BaseCost {
+		t.Errorf("the client's own bytes cost %v at prices without a cache, %v at list prices", own.BaseCost, list.BaseCost)
+	}
+	if own.Sent.Prompt() >= list.Sent.Prompt() {
+		t.Errorf("the handler sent %d tokens at prices without a cache, %d at list prices", own.Sent.Prompt(), list.Sent.Prompt())
+	}
+	if out, _, err := command("explain", "--json", "--prices", file, boats); err != nil || !json.Valid([]byte(out)) {
+		t.Errorf("explain: %v: %s", err, out)
+	}
+	write("anthropic claude-sonnet-4-6 - ten 15 - - - 1024 - 1000000 keeps")
+	for _, args := range [][]string{{"replay", boats}, {"explain", boats}, {"estimate", agentsFolder}} {
+		if _, _, err := command(append(args, "--prices", file)...); err == nil || !strings.Contains(err.Error(), file+`:2: price "ten"`) {
+			t.Errorf("%v: %v", args, err)
+		}
+		if _, _, err := command(append(args, "--prices", file+"s")...); err == nil {
+			t.Errorf("%v without the file passed", args)
+		}
+	}
+}

@@ -1,0 +1,419 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulator is the HTTP face of a simulated model: it answers Messages,
+// chat completions, Responses, Gemini and Interactions requests, streamed and not, with a
+// usage that follows the cache rules of a provider, and refuses what the
+// provider's API refuses.
+// What it says is a short fixed text or comes from a [Script].
+package simulator
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // which is spoken here
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/vertex"
+)
+
+const (
+	// maxBody is the bound on a request of the Messages API.
+	maxBody = 32 << 20
+	// chunkSize is about how many bytes of content one event of a stream holds.
+	chunkSize = 48
+	// eventStream is the media type of server-sent events.
+	eventStream = "text/event-stream; charset=utf-8"
+)
+
+// Handler answers requests as a provider would. Its zero value, with Cache
+// set, is ready to use; it must not be changed once it is in use.
+type Handler struct {
+	// Cache is the simulated prefix cache. Required.
+	Cache *pricing.Simulator
+	// Script says what the model answers to requests that offer tools.
+	// Default: every request gets a short text.
+	Script *Script
+	// Pace passes before each event of a stream. Default: none.
+	Pace time.Duration
+	// Keys are access keys of AWS and their secrets: requests to Bedrock must be signed
+	// with one of them. Default: signatures are not looked at.
+	Keys map[string]string
+	// Unthreaded are members that a request of a thread must not have, such as thinking,
+	// cache_control or context_management. Default: fallbacks, which always is one.
+	Unthreaded []string
+	// SocketLife is how long a WebSocket lasts. Default: 1 hour, as at the provider.
+	SocketLife time.Duration
+	// Hooks replace parts of the handler.
+	Hooks Hooks
+
+	threads threads
+	stored  stored
+}
+
+// Hooks replace parts of a [Handler], for programs that run it in process. All
+// are optional.
+type Hooks struct {
+	// Now is the clock. Default: time.Now.
+	Now func(ctx context.Context) time.Time
+	// Answer gives the answer to a request, in the place of the script. If it
+	// returns nil, the handler's own answer is used.
+	Answer func(ctx context.Context, v *wire.View) *Answer
+	// Parse reads a body. Default: [wire.Parse] without recall.
+	Parse func(ctx context.Context, f wire.Format, body []byte) (*wire.View, error)
+	// Call may complete what the simulated provider is asked.
+	Call func(ctx context.Context, c *pricing.Call)
+	// Done is told what became of a request that was understood: its usage, or
+	// the error with which the provider would refuse it.
+	Done func(ctx context.Context, u wire.Usage, refused *pricing.APIError)
+}
+
+// format is one API's way of writing answers.
+type format interface {
+	JSON(c *exchange) []byte
+	events(c *exchange) [][]byte
+	// streamType is the media type of what events encodes.
+	streamType() string
+	failure(f Failure, id string) []byte
+	requestID() string
+	// schema returns the JSON schema in a [wire.View.OutputConfig].
+	schema(output gjson.Result) gjson.Result
+}
+
+// spoken are the formats that the simulated model speaks.
+var spoken = map[wire.Format]format{
+	wire.Anthropic: anthropic{}, wire.OpenAIChat: openai{}, wire.OpenAIResponses: responses{}, wire.Gemini: gemini{},
+	wire.Interactions: interactions{},
+	vertex.Format:     anthropic{}, bedrock.Format: claudeOnBedrock{},
+}
+
+// exchange is one request and its answer.
+type exchange struct {
+	view   *wire.View
+	usage  wire.Usage
+	answer *Answer
+	id     string
+	at     time.Time
+}
+
+// ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens,
+// …/chat/completions, …/responses, …/responses/input_tokens, …/interactions,
+// …/models/{model}:generateContent, :streamGenerateContent and :countTokens,
+// …/publishers/anthropic/models/{model}:rawPredict and :streamRawPredict,
+// …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models, GET /inference-profiles, GET and HEAD of /, and WebSockets on …/responses;
+// everything else is not found.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
+		h.serve(w, r, f, false)
+		return
+	}
+	if f, ok := wire.DetectCount(r.Method, r.URL.Path); ok && spoken[f] != nil {
+		h.serve(w, r, f, true)
+		return
+	}
+	get := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case get && strings.HasSuffix(r.URL.Path, "/responses") && websocket.Upgrades(w, r):
+		h.serveSocket(w, r)
+	case get && strings.HasSuffix(r.URL.Path, "/v1/models"):
+		writeJSON(w, http.StatusOK, models())
+	case get && r.URL.Path == "/inference-profiles": // of Bedrock
+		writeJSON(w, http.StatusOK, []byte(`{"inferenceProfileSummaries":[]}`))
+	case get && r.URL.Path == "/":
+		writeJSON(w, http.StatusOK, []byte(`{"simulated":true}`))
+	default:
+		fail(w, anthropic{}, Failure{Status: http.StatusNotFound, Message: "Not found: this is a simulated model"}, newID())
+	}
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format, count bool) {
+	f := spoken[name]
+	if a, ok := name.Codec().(wire.Addresser); ok {
+		if _, _, stream, _ := a.Address(r.URL.Path); name.Array(stream, r.URL.RawQuery) {
+			f = gemini{array: true}
+		}
+	}
+	ctx, id := r.Context(), newID()
+	body, err := read(w, r)
+	if err != nil {
+		failure := Failure{Status: http.StatusBadRequest, Message: "The request body could not be read"}
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			failure = Failure{Status: http.StatusRequestEntityTooLarge, Message: "Request exceeds the maximum size"}
+		}
+		fail(w, f, failure, id)
+		return
+	}
+	if _, signed := f.(claudeOnBedrock); signed && h.Keys != nil {
+		if wrong := h.unsigned(r, body); wrong != "" {
+			fail(w, f, Failure{Status: http.StatusForbidden, Message: wrong}, id)
+			return
+		}
+	}
+	view, err := h.parse(ctx, name, body)
+	if err != nil {
+		fail(w, f, Failure{Status: http.StatusBadRequest, Message: "The request body is not valid: " + err.Error()}, id)
+		return
+	}
+	view.Address(r.URL.Path, r.URL.RawQuery)
+	if count {
+		w.Header().Set(f.requestID(), "req_"+id)
+		counter := name.Codec().(wire.TokenCounter) //nolint:forcetypeassert // it has recognised the request
+		writeJSON(w, http.StatusOK, counter.CountAnswer(int(h.Cache.Count(view))))
+		return
+	}
+	c := &exchange{view: view, id: id, at: h.now(ctx)}
+	failure := h.unsupported(view)
+	whole, end := view.Raw, func(string, []byte) {}
+	if failure == nil {
+		whole, end, failure = h.threads.open(r, view, c.at)
+	}
+	_, keeps := f.(responses)
+	if failure == nil && keeps {
+		whole, failure = h.stored.open(r, view)
+	}
+	if failure != nil {
+		fail(w, f, *failure, id)
+		return
+	}
+	defer func() { end("", nil) }()
+	if len(whole) != len(view.Raw) {
+		if c.view, err = h.parse(ctx, name, whole); err != nil {
+			fail(w, f, Failure{Status: http.StatusBadRequest, Message: "The request body is not valid: " + err.Error()}, id)
+			return
+		}
+	}
+	call := pricing.Call{View: c.view, Credential: credential(r), At: c.at}
+	if h.Hooks.Call != nil {
+		h.Hooks.Call(ctx, &call)
+	}
+	run, refused := h.Cache.Begin(call)
+	if refused != nil {
+		h.done(ctx, wire.Usage{}, refused)
+		fail(w, f, Failure{Status: refused.Status, Type: refused.Type, Message: refused.Message}, id)
+		return
+	}
+	c.usage = run.Usage()
+	c.answer = h.answer(ctx, c)
+	c.usage.Output = c.answer.tokens()
+	if !sleep(ctx, c.answer.Delay) {
+		return
+	}
+	if c.answer.Hang {
+		<-ctx.Done()
+		return
+	}
+	if c.answer.Failure != nil {
+		fail(w, f, *c.answer.Failure, id)
+		return
+	}
+	if run.FirstByte(h.now(ctx)); c.answer.Truncate == 0 && !view.Conversation.Thread.Empty() {
+		end("msg_"+id, anthropic{}.reply(c))
+	}
+	if keeps && c.answer.Truncate == 0 && !view.Conversation.Stateless {
+		h.stored.keep(r, c)
+	}
+	h.done(ctx, c.usage, nil)
+	w.Header().Set(f.requestID(), "req_"+id)
+	h.write(w, r, f, c)
+}
+
+// read reads a body, in one piece where its length is known.
+func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	var b bytes.Buffer
+	if r.ContentLength > 0 && r.ContentLength <= maxBody {
+		b.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	return b.Bytes(), err
+}
+
+// write sends the answer, or as much of it as is asked for.
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exchange) {
+	if !c.view.Reply.Stream {
+		b := f.JSON(c)
+		if c.answer.Truncate > 0 {
+			w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+			b = b[:len(b)/2]
+		}
+		writeJSON(w, http.StatusOK, b)
+		if c.answer.Truncate > 0 {
+			panic(http.ErrAbortHandler)
+		}
+		return
+	}
+	w.Header().Set("Content-Type", f.streamType())
+	w.Header().Set("Cache-Control", "no-cache")
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w)
+	for i, e := range f.events(c) {
+		if c.answer.Truncate > 0 && i == c.answer.Truncate {
+			if c.answer.Clean {
+				return
+			}
+			panic(http.ErrAbortHandler)
+		}
+		if !sleep(r.Context(), h.Pace) {
+			return
+		}
+		if _, err := w.Write(e); err != nil {
+			return
+		}
+		// A writer that cannot flush sends the stream at its end.
+		_ = flush.Flush()
+	}
+}
+
+// toldWord is the word that a prompt asks for, as `caddy llm-cache smoketest` does.
+var toldWord = regexp.MustCompile(`your whole answer is the one word ([A-Z]+)`)
+
+// answer finds what to say: the hook's answer, the script's, or the fixed text.
+func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
+	if h.Hooks.Answer != nil {
+		if a := h.Hooks.Answer(ctx, c.view); a != nil {
+			return a
+		}
+	}
+	if c.view.Caching.Prewarms || c.view.Reply.MaxTokens == 0 { // asks to fill the cache, not for an answer
+		return &Answer{StopReason: "max_tokens"}
+	}
+	if a := h.Script.answer(c.view); a != nil {
+		return a
+	}
+	if text := inShape(c.view); text != "" {
+		return &Answer{Blocks: []Block{{Type: Text, Text: text}}}
+	}
+	if word := toldWord.FindSubmatch(c.view.Raw); word != nil {
+		return &Answer{Blocks: []Block{{Type: Text, Text: string(word[1])}}}
+	}
+	u := c.usage
+	return &Answer{Blocks: []Block{{Type: Text, Text: fmt.Sprintf(
+		"This is a simulated model. Of the %d tokens of your prompt it read %d from its cache and wrote %d to it.",
+		u.Prompt(), u.Read, u.Write5m+u.Write1h)}}}
+}
+
+func (h *Handler) now(ctx context.Context) time.Time {
+	if h.Hooks.Now != nil {
+		return h.Hooks.Now(ctx)
+	}
+	return time.Now()
+}
+
+func (h *Handler) parse(ctx context.Context, f wire.Format, body []byte) (*wire.View, error) {
+	if h.Hooks.Parse != nil {
+		return h.Hooks.Parse(ctx, f, body)
+	}
+	return wire.Parse(f, body, nil)
+}
+
+func (h *Handler) done(ctx context.Context, u wire.Usage, refused *pricing.APIError) {
+	if h.Hooks.Done != nil {
+		h.Hooks.Done(ctx, u, refused)
+	}
+}
+
+// credential is what tells one customer of the provider from another.
+func credential(r *http.Request) string {
+	for _, key := range []string{r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key")} {
+		if key != "" {
+			return key
+		}
+	}
+	return customer(r.Header.Get("Authorization"))
+}
+
+// errorTypes are the types of errors by status, the same in both APIs where
+// both have one.
+var errorTypes = map[int]string{
+	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusUnauthorized:          "authentication_error",
+	http.StatusPaymentRequired:       "billing_error",
+	http.StatusForbidden:             "permission_error",
+	http.StatusNotFound:              "not_found_error",
+	http.StatusConflict:              "conflict_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:       "rate_limit_error",
+	http.StatusGatewayTimeout:        "timeout_error",
+	529:                              "overloaded_error",
+}
+
+func fail(w http.ResponseWriter, f format, e Failure, id string) {
+	if e.Status == 0 {
+		e.Status = http.StatusInternalServerError
+	}
+	if e.Type == "" {
+		if e.Type = errorTypes[e.Status]; e.Type == "" {
+			e.Type = "api_error"
+		}
+	}
+	if e.Message == "" {
+		e.Message = "The simulated model was told to fail"
+	}
+	w.Header().Set(f.requestID(), "req_"+id)
+	if e.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeJSON(w, e.Status, f.failure(e, "req_"+id))
+}
+
+func writeJSON(w http.ResponseWriter, status int, b []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	if w.Header().Get("Content-Length") == "" {
+		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	}
+	w.WriteHeader(status)
+	// Nothing is left to say to a client that is gone.
+	_, _ = w.Write(b)
+}
+
+// models lists one model, in a shape that readers of either API accept.
+func models() []byte {
+	type model struct {
+		ID      string `json:"id"`
+		Type    string `json:"type"`
+		Object  string `json:"object"`
+		Name    string `json:"display_name"`
+		Created int64  `json:"created"`
+		At      string `json:"created_at"`
+		Owner   string `json:"owned_by"`
+	}
+	return encode(struct {
+		Object  string  `json:"object"`
+		Data    []model `json:"data"`
+		HasMore bool    `json:"has_more"`
+	}{"list", []model{{"simulated", "model", "model", "Simulated model", 0, "1970-01-01T00:00:00Z", "llm_cache"}}, false})
+}
+
+func newID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// sleep waits, and reports whether the client is still there.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

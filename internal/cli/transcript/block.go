@@ -1,0 +1,120 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package transcript
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// quoted is a string as JSON in raw UTF-8, as agents write it.
+func quoted(s string) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always encodes
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func textBlock(s string) Block {
+	return Block{Type: "text", Text: s, Raw: join(`{"type":"text","text":`, quoted(s), `}`)}
+}
+
+// text returns a text block, or none of a text that says nothing.
+func text(s string) []Block {
+	if blank(s) {
+		return nil
+	}
+	return []Block{textBlock(s)}
+}
+
+// thinkingBlock returns none where there is neither text nor signature.
+func thinkingBlock(s, signature string) []Block {
+	if s == "" && signature == "" {
+		return nil
+	}
+	b := Block{Type: "thinking", Thinking: s, Signature: signature}
+	if signature == "" {
+		b.Raw = join(`{"type":"thinking","thinking":`, quoted(s), `}`)
+	} else {
+		b.Raw = join(`{"type":"thinking","thinking":`, quoted(s), `,"signature":`, quoted(signature), `}`)
+	}
+	return []Block{b}
+}
+
+// callBlock takes the input as JSON; anything but an object becomes one.
+func callBlock(id, name, input string) Block {
+	if !rawjson.Valid(input) || !gjson.Parse(input).IsObject() {
+		input = string(join(`{"input":`, quoted(input), `}`))
+	}
+	b := Block{Type: "tool_use", ID: id, Name: name, Input: json.RawMessage(input)}
+	b.Raw = join(`{"type":"tool_use","id":`, quoted(id), `,"name":`, quoted(name), `,"input":`, b.Input, `}`)
+	return b
+}
+
+// resultBlock takes the content as JSON: a string or a list of blocks.
+func resultBlock(call string, content json.RawMessage, failed bool) Block {
+	b := Block{Type: "tool_result", ToolUseID: call, Content: content}
+	end := json.RawMessage(`}`)
+	if failed {
+		end = json.RawMessage(`,"is_error":true}`)
+	}
+	b.Raw = join(`{"type":"tool_result","tool_use_id":`, quoted(call), `,"content":`, content, string(end))
+	return b
+}
+
+// image stands for all images: what they show is of no use here, and they are
+// large.
+var image = json.RawMessage(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}}`)
+
+func imageBlock() Block { return Block{Type: "image", Raw: image} }
+
+// join puts JSON together; strings are taken as they are.
+func join(parts ...any) json.RawMessage {
+	var out []byte
+	for _, p := range parts {
+		switch p := p.(type) {
+		case string:
+			out = append(out, p...)
+		case json.RawMessage:
+			out = append(out, p...)
+		}
+	}
+	return out
+}
+
+// content reads the content of a tool's result: a string, or a list of blocks, of
+// which texts and images are kept and others are told by their kind.
+func content(c gjson.Result) json.RawMessage {
+	switch {
+	case c.Type == gjson.String:
+		return quoted(c.String())
+	case !c.IsArray():
+		return quoted(c.Raw)
+	}
+	out := []byte{'['}
+	c.ForEach(func(_, block gjson.Result) bool {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		switch kind := block.Get("type").String(); {
+		case kind == "text" || kind == "input_text" || kind == "output_text":
+			out = append(out, textBlock(block.Get("text").String()).Raw...)
+		case kind == "image" || kind == "input_image":
+			out = append(out, image...)
+		default:
+			out = append(out, textBlock("("+kind+": "+strconv.Itoa(len(block.Raw))+" characters)").Raw...)
+		}
+		return true
+	})
+	if len(out) == 1 {
+		return quoted("")
+	}
+	return append(out, ']')
+}

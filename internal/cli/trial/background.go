@@ -1,0 +1,119 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// Background is what folding while nobody waits came to.
+type Background struct {
+	// Planned is the number of folds planned behind answers, Held that of those
+	// that the box had read before the next request came, and Broken that of
+	// those that it could not.
+	Planned int `json:"planned"`
+	// Held: see Planned.
+	Held int `json:"held"`
+	// Broken: see Planned.
+	Broken int `json:"broken"`
+	// Processed is the number of tokens that the box has read for them, Wasted an
+	// estimate of what it had read of those that were broken off.
+	Processed int64 `json:"processed"`
+	// Wasted: see Processed.
+	Wasted int64 `json:"wasted"`
+}
+
+func (b *Background) add(o *Background) {
+	b.Planned += o.Planned
+	b.Held += o.Held
+	b.Broken += o.Broken
+	b.Processed += o.Processed
+	b.Wasted += o.Wasted
+}
+
+// foldIdly makes a handler fold while nobody waits.
+func (o *Options) foldIdly(h *handler.Handler) {
+	if o.Background == 0 {
+		h.IdleFolding = nil
+		return
+	}
+	if h.IdleFolding == nil {
+		h.IdleFolding = new(idlefold.Options)
+	}
+	if h.Queue == nil {
+		h.Queue = new(local.Queue)
+	}
+}
+
+// idle lets the box read the planned fold if it comes to the end before a moment.
+func (a *arm) idle(until time.Time) {
+	f := a.state.Planned
+	if f == nil {
+		return
+	}
+	a.state.Planned = nil
+	at := f.Due()
+	_, _, process := f.Size()
+	b := &a.result.Background
+	b.Planned++
+	needs := time.Duration(float64(process) / a.speed * float64(time.Second))
+	if end := at.Add(needs); end.After(until) {
+		if had := until.Sub(at); had > 0 {
+			b.Broken++
+			b.Wasted += int64(had.Seconds() * a.speed)
+		}
+		return
+	}
+	a.clock, a.pings.flying = at, true
+	u, held := f.Send()
+	a.pings.flying = false
+	b.Processed += u.Uncached
+	if held {
+		b.Held++
+	}
+}
+
+// long are the conversations over so many requests.
+const long = 60
+
+// writeBackground tells what was read while nobody waited, and what that left to
+// be read in front of people.
+func (r *Combination) writeBackground(w io.Writer) error {
+	var all, longer Result
+	for i := range r.Conversations {
+		c := &r.Conversations[i]
+		all.Add(c)
+		if c.Calls > long {
+			longer.Add(c)
+		}
+	}
+	if all.Background.Planned == 0 {
+		return nil
+	}
+	var s strings.Builder
+	b := &all.Background
+	fmt.Fprintf(&s, "while nobody waited: %d folds planned, %d held, %d broken off; %s read, %s in vain\n",
+		b.Planned, b.Held, b.Broken, thousands(b.Processed), thousands(b.Wasted))
+	for _, p := range []struct {
+		name string
+		r    *Result
+	}{{"all", &all}, {fmt.Sprintf("over %d requests", long), &longer}} {
+		fmt.Fprintf(&s, "%s: %d requests, prompt tokens %s, read in front of people %s (%s), harm %.2f%% of %d\n", p.name, p.r.Calls,
+			Change(p.r.TokenRatio()), pair(fresh(p.r.Base), fresh(p.r.Sent)), Change(optimum.Ratio(float64(fresh(p.r.Sent)), float64(fresh(p.r.Base)))), 100*p.r.Harm(), p.r.Edits)
+	}
+	_, err := io.WriteString(w, s.String())
+	return err
+}
+
+// fresh is what an upstream had to read.
+func fresh(u wire.Usage) int64 { return u.Prompt() - u.Read }

@@ -1,0 +1,165 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// counterfactual replays a conversation under a policy and returns what its client's
+// own bytes have cost, prompts only: by the simulated provider that got them,
+// and by the account that the handler keeps from the answers to what it sent.
+func counterfactual(t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy) (exact, client, actual float64) {
+	t.Helper()
+	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
+	a, err := newArm(policy, profile, new(Options))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.store.Close()
+	d.arms = []*arm{a}
+	if err := d.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	requests := 0
+	rules := profile.Rules() // no answer is long enough for the upper tier, all together may be
+	output := func(tokens int64) float64 { return rules.CostOutput(wire.Usage{Output: tokens}) }
+	for _, s := range a.store.Page(sessioncache.Newest, 1000) {
+		for _, l := range s.Report(time.Time{}).Lineages {
+			requests += l.Requests
+			client += l.Cost.ClientUnits - output(l.Total.Output)
+			actual += l.Cost.Units - output(l.Total.Output)
+		}
+	}
+	if requests != a.result.Calls {
+		t.Errorf("%s: %d of %d requests are on the account", c.Name, requests, a.result.Calls)
+	}
+	if math.Abs(actual-a.result.Cost) > 1e-6*a.result.Cost {
+		t.Errorf("%s: what was sent cost %.0f, on the account are %.0f", c.Name, a.result.Cost, actual)
+	}
+	return d.baseline.cost, client, actual
+}
+
+// The account of what the client's own bytes would have cost agrees with a
+// provider that got them within 3 % over all conversations.
+func TestShadowAccount(t *testing.T) {
+	within := 0.03
+	folder, ok := testkit.LookupRecordings(t)
+	if !ok || testing.Short() {
+		t.Log("no recorded conversations, or -short: the two that are part of the module must do; set LLM_CACHE_TRACES to a folder of others")
+		folder, within = "testdata/traces", 0.05
+	}
+	conversations, err := recording.Find(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for half, name := range []string{"anthropic-5m", "openai"} {
+		profile, err := pricing.ProfileByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var exact, client, actual float64
+		line := func(of string, e, s, a float64) {
+			t.Logf("%-12s %-28s cost %+6.1f %%, by the account %+6.1f %%; error of the client's side %+5.2f %%", name, of, 100*(a/e-1), 100*(a/s-1), 100*(s/e-1))
+		}
+		for i, c := range conversations {
+			if len(conversations) > 4 && i%2 != half { // each has its own half of many
+				continue
+			}
+			e, s, a := counterfactual(t, c, profile, pipeline.CostAware)
+			exact, client, actual = exact+e, client+s, actual+a
+			line(c.Name, e, s, a)
+		}
+		line("all", exact, client, actual)
+		if math.Abs(client/exact-1) > within {
+			t.Errorf("%s: the client's side is off by %+.2f %%", name, 100*(client/exact-1))
+		}
+	}
+}
+
+// Where nothing is edited, the client's side is what was billed.
+func TestShadowAccountOfOwnBytes(t *testing.T) {
+	conversations, err := recording.Find("testdata/traces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pricing.Profiles() {
+		profile, err := pricing.ProfileByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range conversations {
+			if e, s, _ := counterfactual(t, c, profile, pipeline.Observe); math.Abs(s-e) > 1e-6*e {
+				t.Errorf("%s, %s: %.0f instead of %.0f though nothing was edited", name, c.Name, s, e)
+			}
+		}
+	}
+}
+
+// saves replays a conversation under a policy and returns what its edits have saved by
+// the account that the handler keeps, and what they would have saved.
+func saves(t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy, o *Options) (own, saved, would float64) {
+	t.Helper()
+	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
+	a, err := newArm(policy, profile, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.store.Close()
+	d.arms = []*arm{a}
+	if err := d.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range a.store.Page(sessioncache.Newest, 1000) {
+		for _, l := range s.Report(time.Time{}).Lineages {
+			own, saved, would = own+l.Cost.ClientUnits, saved+l.Cost.ClientUnits-l.Cost.Units, would+l.Cost.WouldSave
+		}
+	}
+	return own, saved, would
+}
+
+// TestWouldAccount: what observe says would have been saved is what cost_aware saves.
+func TestWouldAccount(t *testing.T) {
+	within, options := 0.03, new(Options)
+	folder, ok := testkit.LookupRecordings(t)
+	if !ok || testing.Short() {
+		folder, options.Handler = "testdata/traces", []byte(`{"planner":{"risk":100}}`) // of so short ones hardly anything is folded
+	}
+	conversations, err := recording.Find(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for half, name := range []string{"anthropic-5m", "openai"} {
+		profile, err := pricing.ProfileByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var own, saved, would float64
+		for i, c := range conversations {
+			if len(conversations) > 4 && i%2 != half { // each has its own half of many
+				continue
+			}
+			o, s, none := saves(t, c, profile, pipeline.CostAware, options)
+			_, nothing, w := saves(t, c, profile, pipeline.Observe, options)
+			if none != 0 || math.Abs(nothing) > 1e-6*o {
+				t.Errorf("%s: would have saved %.0f where edits are made, saved %.0f where none are", c.Name, none, nothing)
+			}
+			own, saved, would = own+o, saved+s, would+w
+			t.Logf("%-12s %-28s saved %+6.1f %%, observed %+6.1f %%", name, c.Name, 100*s/o, 100*w/o)
+		}
+		t.Logf("%-12s %-28s saved %+6.1f %%, observed %+6.1f %%", name, "all", 100*saved/own, 100*would/own)
+		if saved <= 0 || math.Abs(would-saved) > within*own {
+			t.Errorf("%s: %.1f %% were saved, %.1f %% would have been by observing", name, 100*saved/own, 100*would/own)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/agent"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// unrecorded is the time between two requests of a trace without times.
+const unrecorded = 10 * time.Second
+
+// drive sends one conversation to one provider: once as the client's own
+// bytes, and once through each arm.
+type drive struct {
+	conversation *recording.Conversation
+	profile      pricing.Profile
+	start        time.Time
+	summaries    bool // Codex asks for some
+	progress     func()
+	results      []Result // one for each policy, in their order
+
+	arms []*arm
+
+	plain    *pricing.Simulator
+	baseline baseline
+	past     *optimum.Hindsight // set where the optimum is asked for
+	optima   []optimum.Of       // one for each of moments, if so
+	known    *wire.Known
+	before   []wire.Hash // the blocks of the request before
+	now      time.Time
+}
+
+// baseline is what the client's own bytes cost.
+type baseline struct {
+	usage     wire.Usage
+	cost      float64
+	maxPrompt int64
+	rejected  int
+}
+
+// configure makes a handler of options in JSON, as they stand in a Caddy
+// configuration.
+func configure(options []byte) (*handler.Handler, error) {
+	h := new(handler.Handler)
+	if len(options) == 0 {
+		options = []byte("{}")
+	}
+	if err := json.Unmarshal(options, h); err != nil {
+		return nil, fmt.Errorf("replay: options of the handler: %w", err)
+	}
+	h.Headers = handler.HeadersFull // the results are read from them
+	return h, nil
+}
+
+func (d *drive) run(ctx context.Context) error {
+	d.plain = pricing.NewSimulator(d.profile.Config())
+	d.now = d.start
+	err := d.conversation.Traces(func(t *recording.Trace) error { return d.part(ctx, t) })
+	if err != nil {
+		return err
+	}
+	for _, a := range d.arms {
+		a.abandon()
+		r := a.result
+		r.Conversation, r.Agent = d.conversation.Name, d.conversation.Agent
+		r.Base, r.BaseCost = d.baseline.usage, d.baseline.cost
+		r.BaseMaxPrompt, r.BaseRejected = d.baseline.maxPrompt, d.baseline.rejected
+		d.results = append(d.results, r)
+	}
+	if d.past != nil {
+		d.optima = d.past.Solve()
+		d.past = nil
+	}
+	return nil
+}
+
+// part sends the requests of one trace. The answer to each is the first
+// message that the next one brings.
+func (d *drive) part(ctx context.Context, t *recording.Trace) error {
+	next, err := t.Next()
+	if err != nil {
+		return noCalls(t, err)
+	}
+	if d.profile.Rules().BindsThinking {
+		agent.Unbind(next.Messages)
+	}
+	client := agent.New(d.profile, d.conversation, &t.Header, next)
+	from := d.start.Add(seconds(t.Header.Offset))
+	for next != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c := next
+		if next, err = t.Next(); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		agent.Sign(c.Messages)
+		client.Add(c.Messages)
+		r := &request{body: client.Body()}
+		d.time(r, from, c)
+		r.answer = last
+		if next != nil && next.Messages[0].Role == "assistant" {
+			answer := &next.Messages[0]
+			agent.Sign(next.Messages[:1])
+			r.answer = recorded(answer)
+			if client, ok := client.(agent.Itemizer); ok {
+				for i, item := range client.Items(answer) {
+					r.answer.Blocks[i].Item = item
+				}
+			}
+			r.edits = harm.Quotes(answer)
+		}
+		if err := d.send(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", t.Where(), err)
+		}
+		d.progress()
+	}
+	if s, ok := client.(agent.Summarizer); ok && d.summaries && t.Header.Part < t.Header.Parts {
+		at := d.now.Add(unrecorded)
+		if err := d.send(ctx, &request{body: s.Summary(), at: at, end: at, answer: last}); err != nil {
+			return fmt.Errorf("%s: summary: %w", t.Where(), err)
+		}
+		d.now = at
+	}
+	return nil
+}
+
+func noCalls(t *recording.Trace, err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("trace %s: no call", t.Where())
+	}
+	return err
+}
+
+// send hands a request to the baseline and to all arms.
+func (d *drive) send(ctx context.Context, r *request) error {
+	var err error
+	r.view, err = wire.Parse(d.profile.Format, r.body, func(wire.Hash) *wire.Known { return d.known })
+	if err != nil {
+		return fmt.Errorf("replay: the body it built: %w", err)
+	}
+	d.known = r.view.Known()
+	r.path, r.header = agent.Address(d.profile, d.conversation.Session)
+	path, query, _ := strings.Cut(r.path, "?")
+	r.view.Address(path, query)
+	r.continued = d.continued(r.view)
+	run, refused := d.plain.Begin(pricing.Call{View: r.view, Client: r.view, Credential: d.conversation.Session, At: r.at})
+	if refused != nil {
+		r.refused = true
+		d.baseline.rejected++
+	} else {
+		u := run.Usage()
+		run.FirstByte(r.at)
+		r.base, r.baseCost = u, d.profile.Rules().Cost(u)
+		d.baseline.usage = d.baseline.usage.Add(u)
+		d.baseline.cost += r.baseCost
+		d.baseline.maxPrompt = max(d.baseline.maxPrompt, u.Prompt())
+	}
+	if d.past != nil {
+		d.past.Add(&optimum.Asked{View: r.view, Continued: r.continued, Billed: r.base, Cost: r.baseCost, Edits: r.edits})
+	}
+	for _, a := range d.arms {
+		if err := a.run(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// continued reports whether a request holds all blocks of the one before it, in
+// front of its own.
+func (d *drive) continued(v *wire.View) bool {
+	now := make([]wire.Hash, len(v.Blocks))
+	for i := range v.Blocks {
+		now[i] = v.Blocks[i].Hash
+	}
+	before := d.before
+	d.before = now
+	return len(before) > 0 && len(before) <= len(now) && slices.Equal(before, now[:len(before)])
+}
+
+// time sets when the request is sent and when its answer ends. Time never
+// goes back.
+func (d *drive) time(r *request, from time.Time, c *recording.Call) {
+	switch {
+	case c.At != nil:
+		r.at = from.Add(seconds(*c.At))
+	case d.now.Equal(d.start):
+		r.at = from
+	default:
+		r.at = d.now.Add(unrecorded)
+	}
+	if r.at.Before(d.now) {
+		r.at = d.now
+	}
+	r.end = r.at
+	if c.End != nil {
+		if end := from.Add(seconds(*c.End)); end.After(r.at) {
+			r.end = end
+		}
+	}
+	d.now = r.at
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// last is the answer to the last request of a trace, which is in none.
+var last = &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: "Done."}}}
+
+// recorded is an answer as it was recorded.
+func recorded(m *recording.Message) *simulator.Answer {
+	a := &simulator.Answer{}
+	for i := range m.Content {
+		switch b := &m.Content[i]; b.Type {
+		case "text":
+			a.Blocks = append(a.Blocks, simulator.Block{Type: simulator.Text, Text: b.Text})
+		case "thinking":
+			a.Blocks = append(a.Blocks, simulator.Block{Type: simulator.Thinking, Text: b.Thinking, Signature: b.Signature})
+		case "tool_use":
+			a.Blocks = append(a.Blocks, simulator.Block{Type: simulator.ToolUse, ID: b.ID, Name: b.Name, Input: b.Input})
+		}
+	}
+	return a
+}

@@ -1,0 +1,385 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package estimate tells from transcripts what the handler would have saved.
+package estimate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/transcript"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// Options say how to estimate.
+type Options struct {
+	trial.Options
+	// Requests bounds the requests that are simulated: conversations are drawn until
+	// there are so many. 0 stands for all.
+	Requests int
+	// Reading, if set, is told how many of how many transcripts have been read, from
+	// several goroutines.
+	Reading func(done, total int)
+}
+
+// Estimate is what the handler would have saved in conversations that were held
+// without it.
+type Estimate struct {
+	// Since and Until are when the first and the last conversation began, of those that say.
+	Since time.Time `json:"since"`
+	// Until: see Since.
+	Until time.Time `json:"until"`
+	// Bytes is the size of the transcripts.
+	Bytes int64 `json:"bytes"`
+	// Unreadable counts the transcripts that could not be read, UnknownLines the
+	// lines of others that could not.
+	Unreadable int `json:"unreadable"`
+	// UnknownLines: see Unreadable.
+	UnknownLines int `json:"unknown_lines"`
+	// Failed counts conversations that could not be simulated, Failure is why the
+	// first could not.
+	Failed int `json:"failed"`
+	// Failure: see Failed.
+	Failure string `json:"failure,omitempty"`
+	// Total are all conversations.
+	Total Group `json:"total"`
+	// Projects are they by project and agent, the dearest first.
+	Projects []*Group `json:"projects"`
+	// Unpriced are the models without a known price, that with the most tokens first.
+	Unpriced []Unpriced `json:"unpriced,omitempty"`
+	// Lengths are they by their number of requests.
+	Lengths []*Group `json:"lengths"`
+	// Median is the cost of the conversation in the middle as a multiple of what it
+	// did cost, Worst that of the one which would have become dearest.
+	Median float64 `json:"median"`
+	// Worst: see Median.
+	Worst float64 `json:"worst"`
+}
+
+// Group are conversations of one kind.
+type Group struct {
+	// Project is the folder that they were about, Agent who held them.
+	Project string `json:"project,omitempty"`
+	// Agent: see Project.
+	Agent string `json:"agent,omitempty"`
+	// Conversations and Requests count them.
+	Conversations int `json:"conversations"`
+	// Requests: see Conversations.
+	Requests int `json:"requests"`
+	// Tokens are those of the prompts as billed, as far as that is recorded.
+	Tokens int64 `json:"tokens"`
+	// Paid is what they cost at list prices, in US dollars. Models without a known
+	// price are left out.
+	Paid float64 `json:"paid_usd"`
+	// Saved is what of it would not have been paid, by the simulated conversations;
+	// not told by length, where few of the long ones may stand for many.
+	Saved float64 `json:"saved_usd"`
+	// Simulated are the conversations that were simulated.
+	Simulated trial.Result `json:"simulated"`
+	// Drawn counts them.
+	Drawn int `json:"drawn"`
+}
+
+// Unpriced is a model of which no price is known.
+type Unpriced struct {
+	// Model is its name.
+	Model string `json:"model"`
+	// Tokens are those of its prompts as billed, which are in no sum of dollars.
+	Tokens int64 `json:"tokens"`
+}
+
+// Share is what part of the cost is saved, in the simulated conversations.
+func (g *Group) Share() float64 { return 1 - g.Simulated.CostRatio() }
+
+// talk is one conversation on its way.
+type talk struct {
+	source   transcript.Source
+	session  int // within the source
+	id       string
+	group    *Group
+	length   *Group
+	requests int
+	tokens   int64
+	paid     float64
+	result   *trial.Result
+}
+
+// lengths are the bounds of the groups by length.
+var lengths = []struct {
+	name string
+	upTo int
+}{{"up to 20 requests", 20}, {"21 to 100", 100}, {"over 100", math.MaxInt}}
+
+// Run estimates what the handler would have saved in the conversations of the
+// sources. What cannot be read or simulated is left out and counted.
+func (o Options) Run(ctx context.Context, sources []transcript.Source) (*Estimate, error) {
+	bench, err := trial.NewBench(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	defer bench.Close()
+	o.Prices = cmp.Or(o.Prices, pricing.BuiltIn())
+	e := &Estimate{}
+	talks := e.read(ctx, sources, &o)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	drawn := draw(talks, o.Requests)
+	if err := e.simulate(ctx, bench, drawn, &o); err != nil {
+		return nil, err
+	}
+	e.sum(talks)
+	return e, nil
+}
+
+// each runs a function over things on several goroutines.
+func each[T any](ctx context.Context, workers int, things []T, do func(T)) {
+	queue := make(chan T)
+	var group sync.WaitGroup
+	for range max(1, cmp.Or(workers, runtime.GOMAXPROCS(0))) {
+		group.Go(func() {
+			for t := range queue {
+				if ctx.Err() == nil {
+					do(t)
+				}
+			}
+		})
+	}
+	for _, t := range things {
+		queue <- t
+	}
+	close(queue)
+	group.Wait()
+}
+
+// read reads all transcripts once, for what was billed, and keeps nothing else.
+func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o *Options) []*talk {
+	var mu sync.Mutex
+	var talks []*talk
+	groups := map[[2]string]*Group{}
+	for _, l := range lengths {
+		e.Lengths = append(e.Lengths, &Group{Project: l.name})
+	}
+	var done atomic.Int64
+	each(ctx, o.Workers, sources, func(s transcript.Source) {
+		sessions, err := s.Read()
+		mu.Lock()
+		defer mu.Unlock()
+		e.Bytes += s.Bytes
+		if err != nil {
+			e.Unreadable++
+		}
+		for i, one := range sessions {
+			key := [2]string{one.Project, one.Agent}
+			if groups[key] == nil {
+				groups[key] = &Group{Project: one.Project, Agent: one.Agent}
+				e.Projects = append(e.Projects, groups[key])
+			}
+			t := &talk{source: s, session: i, id: one.ID, group: groups[key], requests: one.Calls()}
+			t.length = e.Lengths[slices.IndexFunc(lengths, func(l struct {
+				name string
+				upTo int
+			},
+			) bool {
+				return t.requests <= l.upTo
+			})]
+			e.count(t, one, o.Prices)
+			talks = append(talks, t)
+		}
+		if o.Reading != nil {
+			o.Reading(int(done.Add(1)), len(sources))
+		}
+	})
+	slices.SortFunc(talks, func(a, b *talk) int {
+		return cmp.Or(cmp.Compare(a.source.Path, b.source.Path), cmp.Compare(a.source.Session, b.source.Session), cmp.Compare(a.session, b.session))
+	})
+	for _, t := range talks {
+		for _, g := range []*Group{t.group, t.length, &e.Total} {
+			g.Conversations++
+			g.Requests += t.requests
+			g.Tokens += t.tokens
+			g.Paid += t.paid
+		}
+	}
+	slices.SortFunc(e.Unpriced, func(a, b Unpriced) int { return cmp.Or(cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Model, b.Model)) })
+	slices.SortFunc(e.Projects, func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(b.Paid, a.Paid), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Agent, b.Agent))
+	})
+	return talks
+}
+
+// count notes what a transcript itself tells.
+func (e *Estimate) count(t *talk, s *transcript.Session, prices *pricing.Table) {
+	e.UnknownLines += s.Unknown
+	if e.Since.IsZero() || !s.Started.IsZero() && s.Started.Before(e.Since) {
+		e.Since = s.Started
+	}
+	if s.Started.After(e.Until) {
+		e.Until = s.Started
+	}
+	rules := prices.Lookup("", s.Model, s.Started)
+	priced := rules.Input > 0 && rules.PricesOf == ""
+	for _, p := range s.Parts {
+		for _, c := range p.Calls {
+			if c.Usage == nil {
+				continue
+			}
+			u := promptBilled(c.Usage)
+			t.tokens += u.Prompt()
+			if priced {
+				t.paid += rules.Dollars(u)
+			}
+		}
+	}
+	if priced || t.tokens == 0 {
+		return
+	}
+	i := slices.IndexFunc(e.Unpriced, func(u Unpriced) bool { return u.Model == s.Model })
+	if i < 0 {
+		i, e.Unpriced = len(e.Unpriced), append(e.Unpriced, Unpriced{Model: s.Model})
+	}
+	e.Unpriced[i].Tokens += t.tokens
+}
+
+// promptBilled is a recorded bill without the answer.
+func promptBilled(u *transcript.Usage) wire.Usage {
+	out := wire.Usage{Uncached: u.Input, Read: u.Read, Write5m: u.Write}
+	if long := min(u.CacheCreation.Long, u.Write); long > 0 {
+		out.Write1h, out.Write5m = long, u.Write-long
+	}
+	return out
+}
+
+// draw chooses conversations: of each project in turn, in the order of a hash of
+// their ids, until there are enough requests. It is the same choice every time.
+func draw(talks []*talk, requests int) []*talk {
+	if requests <= 0 {
+		return talks
+	}
+	ordered := slices.Clone(talks)
+	slices.SortStableFunc(ordered, func(a, b *talk) int { return cmp.Compare(order(a.id), order(b.id)) })
+	turns := map[*Group]int{}
+	turn := make(map[*talk]int, len(talks))
+	for _, t := range ordered {
+		turn[t] = turns[t.group]
+		turns[t.group]++
+	}
+	slices.SortStableFunc(ordered, func(a, b *talk) int { return cmp.Compare(turn[a], turn[b]) })
+	n := 0
+	for i, t := range ordered {
+		if n += t.requests; n > requests && i > 0 {
+			return ordered[:i]
+		}
+	}
+	return ordered
+}
+
+// order is a number that says nothing of a conversation.
+func order(id string) int { return recording.Fold(id, math.MaxInt) }
+
+// simulate sends the drawn conversations through the handler.
+func (e *Estimate) simulate(ctx context.Context, bench *trial.Bench, drawn []*talk, o *Options) error {
+	total := 0
+	for _, t := range drawn {
+		total += t.requests
+	}
+	var done atomic.Int64
+	progress := func() {
+		if n := done.Add(1); o.Progress != nil {
+			o.Progress(int(n), total)
+		}
+	}
+	var mu sync.Mutex
+	longest := slices.SortedStableFunc(slices.Values(drawn), func(a, b *talk) int { return cmp.Compare(b.requests, a.requests) })
+	each(ctx, o.Workers, longest, func(t *talk) {
+		r, err := t.simulate(ctx, bench, o.Prices, progress)
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Failed++; e.Failure == "" {
+				e.Failure = fmt.Sprintf("%s: %v", t.source.Path, err)
+			}
+			return
+		}
+		t.result = r
+	})
+	return ctx.Err()
+}
+
+func (t *talk) simulate(ctx context.Context, bench *trial.Bench, prices *pricing.Table, progress func()) (*trial.Result, error) {
+	sessions, err := t.source.Read()
+	if err != nil {
+		return nil, err
+	}
+	if t.session >= len(sessions) {
+		return nil, fmt.Errorf("it has become shorter")
+	}
+	s := sessions[t.session]
+	return bench.Replay(ctx, recording.FromTranscript(s), profileOf(s, prices), progress)
+}
+
+// profileOf is the provider and the client of a conversation: its own model, asked
+// in the format that its agents speak to it.
+func profileOf(s *transcript.Session, prices *pricing.Table) pricing.Profile {
+	p := pricing.Profile{
+		Name: s.Model, Provider: prices.Lookup("", s.Model, s.Started).Provider, Model: s.Model, Format: wire.OpenAIChat, Adaptive: true, Prices: prices,
+	}
+	switch p.Provider {
+	case "anthropic", "bedrock", "vertex":
+		p.Format, p.LongTTL = wire.Anthropic, s.LongCaches()
+	case "openai", "azure":
+		p.Format = wire.OpenAIResponses
+	case "gemini":
+		p.Format = wire.Gemini
+	}
+	return p
+}
+
+// sum brings the simulated conversations together. What is saved of a project is in
+// proportion to what was paid there, or in all where none of it was simulated.
+func (e *Estimate) sum(talks []*talk) {
+	var ratios []float64
+	for _, t := range talks {
+		if t.result == nil {
+			continue
+		}
+		for _, g := range []*Group{t.group, t.length, &e.Total} {
+			g.Simulated.Add(t.result)
+			g.Drawn++
+		}
+		ratios = append(ratios, t.result.CostRatio())
+	}
+	for _, g := range e.Projects {
+		g.Saved = g.Paid * e.Total.Share()
+		if g.Drawn > 0 {
+			g.Saved = g.Paid * g.Share()
+		}
+		e.Total.Saved += g.Saved
+	}
+	if slices.Sort(ratios); len(ratios) > 0 {
+		e.Median, e.Worst = ratios[len(ratios)/2], ratios[len(ratios)-1]
+	}
+}
+
+// name is what a table calls a group.
+func (g *Group) name() string {
+	if g.Project == "" {
+		return "(no folder)"
+	}
+	if g.Agent == "" {
+		return g.Project
+	}
+	return filepath.Base(g.Project)
+}

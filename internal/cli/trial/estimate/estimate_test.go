@@ -1,0 +1,156 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package estimate
+
+import (
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/transcript"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+)
+
+func TestEstimate(t *testing.T) {
+	sources, err := transcript.Scan("../../transcript/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Options{}.Run(t.Context(), sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Claude Code and Codex 19, Gemini CLI 18, pi 12; opencode has a test of its own.
+	if e.Total.Conversations != 4 || e.Total.Requests != 68 || e.Total.Drawn != 4 || e.Total.Simulated.Calls != 68 || e.Failed+e.Unreadable+e.UnknownLines != 0 {
+		t.Errorf("%+v", e)
+	}
+	if len(e.Projects) != 4 || e.Lengths[0].Conversations != 4 || e.Total.Paid <= 0 || e.Median <= 0 {
+		t.Errorf("%+v", e)
+	}
+	saved := 0.0
+	for i, g := range e.Projects {
+		saved += g.Saved
+		if g.Conversations != 1 || g.Project != "/home/dev/repository" || g.Tokens == 0 || i > 0 && g.Paid > e.Projects[i-1].Paid {
+			t.Errorf("%+v", g)
+		}
+		if v := g.Simulated.Violations(); len(v) > 0 {
+			t.Errorf("%s: %v", g.Agent, v)
+		}
+	}
+	if saved != e.Total.Saved {
+		t.Errorf("saved %v, the projects %v", e.Total.Saved, saved)
+	}
+
+	// Fewer are drawn, the same ones each time, and the rest is in proportion.
+	few, err := Options{Requests: 31}.Run(t.Context(), sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if few.Total.Drawn == 0 || few.Total.Simulated.Calls > 31 || few.Total.Requests != 68 || few.Total.Paid != e.Total.Paid {
+		t.Errorf("%+v", few.Total)
+	}
+	again, err := Options{Requests: 31}.Run(t.Context(), sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Total.Saved != few.Total.Saved {
+		t.Errorf("saved %v, then %v", few.Total.Saved, again.Total.Saved)
+	}
+}
+
+// A conversation that does not say when it began says nothing of the time.
+func TestTimesAreThoseThatAreTold(t *testing.T) {
+	folder := t.TempDir()
+	for name, at := range map[string]string{"a": `"timestamp":"2026-11-22T17:28:33Z",`, "b": ""} {
+		text := `{"parentUuid":null,` + at + `"sessionId":"` + name + `","type":"user","message":{"role":"user","content":"Hi"},"uuid":"1"}
+{"parentUuid":"1",` + at + `"sessionId":"` + name + `","type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Hello."}]},"uuid":"2"}`
+		if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ paths, want string }{
+		{"a b", "2 conversations with 2 requests, begun from 2026-11-22 to 2026-11-22, 0 MB\n"},
+		{"b", "1 conversations with 1 requests, 0 MB\n"},
+	} {
+		var paths []string
+		for name := range strings.FieldsSeq(c.paths) {
+			paths = append(paths, filepath.Join(folder, name+".jsonl"))
+		}
+		sources, err := transcript.Scan(paths...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Options{Options: trial.Options{Workers: 1}}.Run(t.Context(), sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := e.WriteText(&b); err != nil || !strings.HasPrefix(b.String(), c.want) {
+			t.Errorf("%s: %.100q, %v", c.paths, b.String(), err)
+		}
+	}
+}
+
+// TestUnpriced: a model without a price is named, and the table of a caller may have one.
+func TestUnpriced(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS("../../transcript/testdata/codex")); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"gpt-6.1-sol"`), []byte(`"kimi-k9"`)), 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := transcript.Scan(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Options{}.Run(t.Context(), sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Unpriced) != 1 || e.Unpriced[0] != (Unpriced{"kimi-k9", e.Total.Tokens}) || e.Total.Tokens == 0 || e.Total.Paid != 0 {
+		t.Errorf("unpriced: %+v, of %+v", e.Unpriced, e.Total)
+	}
+	if text := e.notes(); len(text) != 1 || !strings.HasPrefix(text[0], "No price is known of kimi-k9 (") {
+		t.Errorf("notes: %q", text)
+	}
+
+	own, err := pricing.ReadTable("mine", "other kimi-k9 - 0.5 2 - - 0.05 - - 262144 -")
+	if err != nil {
+		t.Fatal(err)
+	}
+	priced, err := Options{Options: trial.Options{Prices: pricing.BuiltIn().With(own)}}.Run(t.Context(), sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(priced.Unpriced) != 0 || priced.Total.Paid <= 0 || len(priced.notes()) != 0 {
+		t.Errorf("with a price: %+v", priced)
+	}
+	// It is simulated by these rules, by which reading costs a tenth: without a price it is
+	// taken for a model of a box, where only processing counts.
+	for _, s := range []*trial.Result{&e.Total.Simulated, &priced.Total.Simulated} {
+		reads := 0.0
+		if s == &priced.Total.Simulated {
+			reads = 0.1
+		}
+		if want := float64(s.Base.Uncached) + reads*float64(s.Base.Read); s.Base.Read == 0 || math.Abs(s.BaseCost-want) > 1e-6*want {
+			t.Errorf("%+v: %v expected", s, want)
+		}
+	}
+}

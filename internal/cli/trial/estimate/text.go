@@ -1,0 +1,130 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package estimate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+)
+
+// all is the name of the row of all conversations.
+const all = "total"
+
+// shownProjects bounds the rows of a table.
+const shownProjects = 20
+
+// shownModels bounds the models without a price that are named.
+const shownModels = 5
+
+// WriteJSON writes the estimate as JSON.
+func (e *Estimate) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(e)
+}
+
+// WriteText writes the estimate as tables.
+func (e *Estimate) WriteText(w io.Writer) error {
+	t := &e.Total
+	begun := ""
+	if !e.Since.IsZero() {
+		begun = e.Since.Format(", begun from 2006-01-02") + e.Until.Format(" to 2006-01-02")
+	}
+	fmt.Fprintf(w, "%d conversations with %d requests%s, %.0f MB\n", t.Conversations, t.Requests, begun, float64(e.Bytes)/1e6)
+	if t.Drawn < t.Conversations {
+		fmt.Fprintf(w, "Simulated: %d of them with %d requests, drawn by a hash of their ids; the rest is in proportion (--requests 0 simulates all).\n", t.Drawn, t.Simulated.Calls)
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	columns := "conversations\trequests\tprompts\tpaid\tsaved\tcost\tharm\tsimulated\t"
+	fmt.Fprintln(table, "project\tagent\t"+columns)
+	for i, g := range e.Projects {
+		if i == shownProjects {
+			fmt.Fprintf(table, "(%d more)\t\t\t\t\t\t\t\t\t\t\n", len(e.Projects)-shownProjects)
+			break
+		}
+		g.row(table)
+	}
+	sum := *t
+	sum.Project = all
+	sum.row(table)
+	fmt.Fprintln(table, "\t\t\t\t\t\t\t\t\t\t")
+	for _, g := range e.Lengths {
+		if g.Conversations > 0 {
+			g.row(table)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if t.Drawn > 0 {
+		fmt.Fprintf(w, "\nThe conversation in the middle: %s; the one that fares worst: %s.\n", trial.Change(e.Median), trial.Change(e.Worst))
+	}
+	for _, note := range e.notes() {
+		fmt.Fprintln(w, note)
+	}
+	_, err := fmt.Fprint(w, `
+Paid: what the transcripts say was billed for prompts, at list prices; – where none
+is known. On a subscription the same share is what limits last longer by.
+Cost: of the simulated prompts, against the client's own bytes.
+Harm: file edits that quote text which the model had not been shown, of all such.
+`)
+	return err
+}
+
+func (e *Estimate) notes() []string {
+	var out []string
+	if len(e.Unpriced) > 0 {
+		names := make([]string, 0, shownModels+1)
+		for i, u := range e.Unpriced {
+			if i == shownModels {
+				names = append(names, fmt.Sprintf("%d more", len(e.Unpriced)-i))
+				break
+			}
+			names = append(names, fmt.Sprintf("%s (%.1fM)", cmp.Or(u.Model, "a model without a name"), float64(u.Tokens)/1e6))
+		}
+		out = append(out, fmt.Sprintf("No price is known of %s: their prompts are in no sum of dollars. Those of hosted models can be given in a file: --prices.", strings.Join(names, ", ")))
+	}
+	if e.Unreadable > 0 {
+		out = append(out, fmt.Sprintf("%d transcripts could not be read.", e.Unreadable))
+	}
+	if e.UnknownLines > 0 {
+		out = append(out, fmt.Sprintf("%d lines of a kind that is not known, or cut off, were passed over.", e.UnknownLines))
+	}
+	if e.Failed > 0 {
+		out = append(out, fmt.Sprintf("%d conversations could not be simulated, the first: %s", e.Failed, e.Failure))
+	}
+	return out
+}
+
+func (g *Group) row(w io.Writer) {
+	cost, harm := "–", "–"
+	if g.Drawn > 0 {
+		cost, harm = trial.Change(g.Simulated.CostRatio()), fmt.Sprintf("%d/%d", g.Simulated.Harmed, g.Simulated.Edits)
+	}
+	paid, saved := "–", "–"
+	if g.Paid > 0 {
+		paid, saved = dollars(g.Paid), dollars(g.Saved)
+	}
+	if g.Agent == "" && g.Project != all { // by length
+		saved = ""
+	}
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.1fM\t%s\t%s\t%s\t%s\t%d\t\n", g.name(), g.Agent, g.Conversations, g.Requests, float64(g.Tokens)/1e6, paid, saved, cost, harm, g.Drawn)
+}
+
+// dollars writes an amount, a loss with a sign in front.
+func dollars(v float64) string {
+	if s := fmt.Sprintf("%.2f", math.Abs(v)); v < 0 && s != "0.00" {
+		return "-$" + s
+	} else {
+		return "$" + s
+	}
+}

@@ -1,0 +1,96 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// maxAsked is how often the expanding model asks for text before it answers.
+const maxAsked = 3
+
+var stubName = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8})`)
+
+// say is what the simulated model answers to a request as it arrived. An expanding
+// one does not quote what it was not shown: it first calls the expand tool, if
+// it was given one, for the blocks that hold the lines of its edits.
+func (a *arm) say(v *wire.View) *simulator.Answer {
+	if !a.expanding || a.asked == maxAsked || len(a.request.edits) == 0 || !declares(v) {
+		return a.request.answer
+	}
+	names := a.missing(v)
+	if len(names) == 0 {
+		return a.request.answer
+	}
+	a.asked++
+	a.result.Expanded++
+	input, _ := json.Marshal(map[string][]string{"ids": names}) // strings always encode
+	id := fmt.Sprintf("toolu_expand%06d", a.result.Expanded)
+	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: id, Name: pipeline.ExpandTool, Input: input}}}
+}
+
+func declares(v *wire.View) bool {
+	for i := range v.Blocks[:v.Tools] {
+		if v.Text(v.Blocks[i].Name) == pipeline.ExpandTool {
+			return true
+		}
+	}
+	return false
+}
+
+// missing finds the names of the stubs that stand for lines which the answer
+// quotes and the upstream was not shown.
+func (a *arm) missing(v *wire.View) (names []string) {
+	c := a.request
+	if c.history == nil {
+		c.history = harm.Texts(c.body)
+	}
+	shown := harm.Texts(a.sent)
+	seen := map[string]bool{}
+	for _, lines := range c.edits {
+		if !harm.Done(lines, c.history, shown) {
+			continue
+		}
+		for _, line := range lines {
+			if l := []byte(line); bytes.Contains(shown, l) || !bytes.Contains(c.history, l) {
+				continue
+			}
+			if name := a.holder(v, line); name != "" && !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// holder finds the latest block of the client's request that holds a line and
+// that stands folded in what arrived: the name in its stub, "" if there is none.
+func (a *arm) holder(v *wire.View, line string) string {
+	client := a.request.view
+	blocks := client.MessageBlocks()
+	for i := len(blocks) - 1; i >= 0; i-- {
+		b := &blocks[i]
+		if b.Body.Empty() || b.ID.Empty() || !bytes.Contains(harm.AppendTexts(nil, client.Bytes(b.Body)), []byte(line)) && !bytes.Contains(harm.Texts([]byte(`{"arguments":`+client.Text(b.Body)+`}`)), []byte(line)) {
+			continue
+		}
+		id := client.Text(b.ID)
+		for _, s := range v.MessageBlocks() {
+			if s.Kind == b.Kind && v.Text(s.ID) == id {
+				if m := stubName.FindSubmatch(v.Bytes(s.Body)); m != nil {
+					return string(m[1])
+				}
+			}
+		}
+	}
+	return ""
+}

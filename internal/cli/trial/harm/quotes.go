@@ -1,0 +1,215 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package harm
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+)
+
+// minQuote is the length in characters from which on a line counts as a quote:
+// shorter ones stand in too many places.
+const minQuote = 25
+
+// replacements are the names under which tools that edit files take the old
+// and the new text.
+var replacements = [...][2]string{
+	{"old_string", "new_string"},
+	{"old_str", "new_str"},
+	{"old_text", "new_text"},
+	{"old", "new"},
+	{"oldString", "newString"},
+	{"oldText", "newText"},
+	{"search", "replace"},
+}
+
+// Quotes returns, for each edit of a file in an answer, the lines of the old text
+// that it quotes: what an edit replaces, what a patch takes out or finds its place
+// by, and what a command or a script looks for in a file that it changes. Edits
+// that quote no line of 25 characters or more are left out.
+func Quotes(answer *recording.Message) (edits [][]string) {
+	for i := range answer.Content {
+		b := &answer.Content[i]
+		if b.Type != "tool_use" {
+			continue
+		}
+		if lines := longLines(oldTexts("input", gjson.ParseBytes(b.Input))); len(lines) > 0 {
+			edits = append(edits, lines)
+		}
+	}
+	return edits
+}
+
+// longLines are the lines of some texts that are long enough to tell what was
+// quoted.
+func longLines(texts []string) (lines []string) {
+	for _, text := range texts {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= minQuote {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// oldTexts finds the texts that a call replaces, at any depth of its input.
+func oldTexts(key string, input gjson.Result) (out []string) {
+	switch {
+	case input.Type == gjson.String:
+		return inText(key, input.Str)
+	case input.IsObject():
+		for _, names := range replacements {
+			if old := input.Get(names[0]); old.Type == gjson.String && input.Get(names[1]).Exists() {
+				out = append(out, old.Str)
+			}
+		}
+	case !input.IsArray():
+		return nil
+	}
+	input.ForEach(func(k, v gjson.Result) bool {
+		name := k.Str
+		if name == "" { // the elements of a list
+			name = key
+		}
+		out = append(out, oldTexts(name, v)...)
+		return true
+	})
+	return out
+}
+
+// inText finds the texts that a string in the input of a call replaces.
+func inText(key, s string) (out []string) {
+	switch {
+	case strings.HasPrefix(strings.TrimSpace(s), patchBegin):
+		return patched(s)
+	case key == "patch", key == "diff":
+		return diffed(s)
+	case key == "command", key == "cmd":
+		return inCommand(s)
+	case key == "input": // a program that calls the tools
+		for _, text := range literals(s) {
+			out = append(out, inCommand(text)...)
+		}
+	}
+	return out
+}
+
+// inCommand finds what a command line, or a script in it, replaces.
+func inCommand(s string) []string {
+	out := append(patched(s), diffed(s)...)
+	for _, m := range inPlace.FindAllString(s, -1) {
+		out = append(out, until(m, substitution)...)
+	}
+	return append(out, until(s, literal)...)
+}
+
+const patchBegin, patchEnd = "*** Begin Patch", "*** End Patch"
+
+// patched returns the lines that patches in the form of Codex's apply_patch take
+// out, or find their place by.
+func patched(s string) (out []string) {
+	inside := false
+	for line := range strings.Lines(s) {
+		switch {
+		case strings.Contains(line, patchBegin):
+			inside = true
+		case strings.HasPrefix(line, patchEnd):
+			inside = false
+		case !inside:
+		case strings.HasPrefix(line, "-"), strings.HasPrefix(line, " "):
+			out = append(out, line[1:])
+		case strings.HasPrefix(line, "@@ "):
+			out = append(out, line[len("@@ "):])
+		}
+	}
+	return out
+}
+
+// diffed returns the lines that hunks of a unified diff take out, or find their
+// place by.
+func diffed(s string) (out []string) {
+	inside := false
+	for line := range strings.Lines(s) {
+		switch {
+		case strings.HasPrefix(line, "@@ -"):
+			inside = true
+		case !inside:
+		case strings.HasPrefix(line, "--- "), line[0] != '-' && line[0] != ' ' && line[0] != '+' && line[0] != '\\':
+			inside = false
+		case line[0] != '+' && line[0] != '\\':
+			out = append(out, line[1:])
+		}
+	}
+	return out
+}
+
+var (
+	// inPlace matches a command that edits files by substitutions.
+	inPlace = regexp.MustCompile(`\b(?:sed|perl)\s(?:[^|\n]*?\s)?-(?:-in-place|[a-zA-Z0-9]*i)[^\n]*`)
+	// substitution matches the start of one up to its delimiter.
+	substitution = regexp.MustCompile(`['"\s;][0-9,$]*s([/|#@,!])`)
+	// literal matches what stands before a quoted text that a script replaces.
+	literal = regexp.MustCompile("(?:\\.replace(?:All)?\\(|\\bre\\.sub\\(|\\bold\\w*\\s*=)\\s*r?(\"\"\"|'''|\"|'|`)")
+)
+
+// until returns the texts in a command that begin behind a match and end at the
+// mark that is its first group.
+func until(command string, begin *regexp.Regexp) (out []string) {
+	for {
+		m := begin.FindStringSubmatchIndex(command)
+		if m == nil {
+			return out
+		}
+		text, n := untilMark(command[m[1]:], command[m[2]:m[3]])
+		if n > 0 {
+			out = append(out, text)
+		}
+		command = command[m[1]+max(n, 0):]
+	}
+}
+
+// untilMark returns what stands before an end mark, with escapes resolved, and how
+// far it reaches, -1 where there is no such mark.
+func untilMark(s, end string) (string, int) {
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case strings.HasPrefix(s[i:], end):
+			return out.String(), i
+		case s[i] != '\\' || i+1 == len(s):
+			out.WriteByte(s[i])
+		default:
+			i++
+			switch s[i] {
+			case 'n':
+				out.WriteByte('\n')
+			case 't':
+				out.WriteByte('\t')
+			default:
+				out.WriteByte(s[i])
+			}
+		}
+	}
+	return "", -1
+}
+
+// literals returns the string literals of a program in JavaScript.
+func literals(program string) (out []string) {
+	for i := 0; i < len(program); i++ {
+		if strings.IndexByte("\"'`", program[i]) < 0 {
+			continue
+		}
+		if text, n := untilMark(program[i+1:], program[i:i+1]); n >= 0 {
+			out = append(out, text)
+			i += n + 1
+		}
+	}
+	return out
+}

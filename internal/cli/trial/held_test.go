@@ -1,0 +1,68 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// holding are the ways in which a provider holds what clients send all of.
+var holding = []struct{ name, profile, options string }{
+	{"threads", "anthropic-5m", `{"hold":{"threads":"on"}}`},
+	{"websocket", "openai-responses", `{"hold":{"websocket":true}}`},
+}
+
+// Where the provider holds conversations of clients that send everything, it gets what is
+// new, the model has all that was said each time, and the cost is what it would be
+// without, within a hundredth.
+func TestHeld(t *testing.T) {
+	for _, c := range holding {
+		t.Run(c.name, func(t *testing.T) {
+			held(t, Options{Profiles: []string{c.profile}, Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}}, c.options, "testdata/traces")
+		})
+	}
+}
+
+// The same with recordings. Over a WebSocket the model has its own answers, to the byte
+// those that the client sends back: where all is sent again (a fold, a connection that is
+// too old) the simulated cache finds them.
+func TestRecordedHeld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays tens of megabytes twice")
+	}
+	var some []string // a sixth: all of them take minutes
+	for i, f := range testkit.RecordingFiles(t) {
+		if i%6 == 0 {
+			some = append(some, f)
+		}
+	}
+	for _, c := range holding {
+		t.Run(c.name, func(t *testing.T) { held(t, Options{Profiles: []string{c.profile}}, c.options, some...) })
+	}
+}
+
+func held(t *testing.T, o Options, options string, paths ...string) {
+	t.Helper()
+	plain := replayed(t, o, paths...)
+	o.Handler = []byte(options)
+	report := replayed(t, o, paths...)
+	if v := report.Violations(); len(v) > 0 {
+		t.Errorf("%s", strings.Join(v, "\n"))
+	}
+	for i := range report.Runs {
+		c, all := &report.Runs[i].Total, &plain.Runs[i].Total
+		t.Logf("%s, %s: of %d requests went %v; bytes on the wire %.4f of whole; cost %.4f of the client's own, without %.4f; harm %d, %d; resent %d",
+			c.Profile, c.Policy, c.Calls, c.Held, float64(c.Wire)/float64(c.Whole), c.CostRatio(), all.CostRatio(), c.Harmed, all.Harmed, c.Resent)
+		if d := c.CostRatio() - all.CostRatio(); d > 0.01 || d < -0.01 || c.Harmed != all.Harmed {
+			t.Errorf("%s, %s: the cost is %.4f of the client's own, not %.4f; harm %d, not %d", c.Profile, c.Policy, c.CostRatio(), all.CostRatio(), c.Harmed, all.Harmed)
+		}
+		if c.Held["delta"] < c.Calls/2 || c.Wire > c.Whole*3/4 {
+			t.Errorf("%s, %s: of %d requests went %v, %d bytes of %d", c.Profile, c.Policy, c.Calls, c.Held, c.Wire, c.Whole)
+		}
+	}
+}

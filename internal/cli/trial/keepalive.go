@@ -1,0 +1,135 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+)
+
+// Ping is one ping of a conversation, and what it came to.
+type Ping struct {
+	// At is when it was sent, in seconds from the first request.
+	At float64 `json:"at"`
+	// Number counts the pings of one pause from 1 on.
+	Number int `json:"number"`
+	// Outcome is what became of it.
+	Outcome string `json:"outcome"`
+	// Cost is what it cost, and Net what its share of what the next request did
+	// not pay leaves of that: each ping of a pause has the same share.
+	Cost float64 `json:"cost"`
+	// Net: see Cost.
+	Net float64 `json:"net"`
+	// Tail tells that no request came after it.
+	Tail bool `json:"tail,omitempty"`
+}
+
+// pings are those of one arm.
+type pings struct {
+	flying bool
+	list   []Ping
+}
+
+// keep lets the handler send what is due before a moment, each at its time.
+func (a *arm) keep(until time.Time) {
+	if a.handler.KeepAlive == nil || a.request == nil {
+		return
+	}
+	a.pings.flying = true
+	for {
+		due, ok := a.state.Keeper.Next()
+		if !ok || due.After(until) {
+			break
+		}
+		a.clock = due
+		a.state.Keeper.Send(a)
+	}
+	a.pings.flying = false
+}
+
+// abandon lets time go on after the last request until the handler sends no
+// more pings.
+func (a *arm) abandon() {
+	before := len(a.pings.list)
+	a.keep(a.clock.AddDate(1, 0, 0))
+	r := &a.result
+	for i := range a.pings.list {
+		p := &a.pings.list[i]
+		if p.Tail = i >= before; p.Tail {
+			r.TailPings++
+			r.TailCost += p.Cost
+			continue
+		}
+		r.Pings++
+		r.PingCost += p.Cost
+		r.Cost += p.Cost
+	}
+	r.PingList = a.pings.list
+}
+
+// answer is what was recorded, or nothing for a ping.
+func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
+	if a.pings.flying {
+		return nil
+	}
+	return a.say(v)
+}
+
+// Pinged implements pinger.Watcher.
+func (a *arm) Pinged(p pinger.Record) {
+	cost := a.profile.Rules().Cost(p.Usage)
+	a.pings.list = append(a.pings.list, Ping{At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome), Cost: cost, Net: -cost})
+}
+
+// Resumed implements pinger.Watcher.
+func (a *arm) Resumed(p pinger.Pause) {
+	n := min(p.Pings, len(a.pings.list))
+	for i := len(a.pings.list) - n; i < len(a.pings.list); i++ {
+		a.pings.list[i].Net += p.Saved / float64(n)
+	}
+	a.result.PingSaved += p.Saved
+}
+
+// writePings writes what pings came to: a line for each conversation with pings,
+// and their sum. Single pings stand in the JSON form.
+func (r *Combination) writePings(w io.Writer) {
+	if r.Total.Pings+r.Total.TailPings == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "kept alive\tpings\tcost\tsaved\tnet\tpings after the end\tcost\t")
+	row := func(c *Result) {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t\n", c.Conversation, c.Pings, thousands(int64(c.PingCost)), thousands(int64(c.PingSaved)),
+			thousands(int64(c.PingSaved-c.PingCost)), c.TailPings, thousands(int64(c.TailCost)))
+	}
+	for i := range r.Conversations {
+		if c := &r.Conversations[i]; c.Pings+c.TailPings > 0 {
+			row(c)
+		}
+	}
+	row(&r.Total)
+	_ = t.Flush() // to memory
+	all, worst := r.withTail()
+	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", Change(all), Change(worst))
+}
+
+// withTail is the cost ratio, and the worst of any conversation, with the pings
+// after the last requests.
+func (r *Combination) withTail() (all, worst float64) {
+	t := &r.Total
+	all = optimum.Ratio(t.Cost+t.TailCost, t.BaseCost)
+	for i := range r.Conversations {
+		c := &r.Conversations[i]
+		worst = max(worst, optimum.Ratio(c.Cost+c.TailCost, c.BaseCost))
+	}
+	return all, worst
+}

@@ -1,0 +1,193 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package optimum computes what conversations could have cost with hindsight.
+package optimum
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// stubTokens is what is left of a block that is folded: a line that says what
+// it was.
+const stubTokens = 40
+
+// Hindsight collects what the optimum of a conversation is computed from.
+type Hindsight struct {
+	rules     pricing.Rules
+	o         Options
+	stretches []*stretch
+}
+
+// New begins a conversation.
+func New(rules pricing.Rules, o Options) *Hindsight {
+	return &Hindsight{rules: rules, o: o}
+}
+
+// stretch is a run of requests each of which holds the one before it. A
+// compaction begins a new one.
+type stretch struct {
+	asks  []ask
+	items []item // the blocks of the last request
+	turns []int  // for each item, the turn it stands in
+}
+
+// ask is one request of a stretch.
+type ask struct {
+	cost   float64 // of the client's own bytes
+	items  int     // the number of items it holds
+	read   int     // the number of those that were read from the cache
+	warm   float64 // the price of a token that was read
+	rest   float64 // the price of one that was not
+	prompt bool    // a person's prompt is the last message
+	cold   bool    // no message was read from the cache, as at the start
+}
+
+// item is one block.
+type item struct {
+	tokens  int64
+	saves   int64 // tokens that folding it removes, 0 if it may not be folded
+	ripe    int   // the first request in which it may be folded, never if none is known
+	thought bool
+	says    []byte
+}
+
+// never is later than any request.
+const never = 1 << 30
+
+// Asked is one request of a conversation, as its client sends it.
+type Asked struct {
+	View      *wire.View
+	Continued bool       // it holds all of the one before it
+	Billed    wire.Usage // as it is
+	Cost      float64
+	Edits     [][]string // what the edits in its answer quote, a list for each
+}
+
+// Add takes the next request.
+func (h *Hindsight) Add(r *Asked) {
+	if !r.Continued || len(h.stretches) == 0 {
+		h.stretches = append(h.stretches, new(stretch))
+	}
+	s := h.stretches[len(h.stretches)-1]
+	system := r.View.System
+	for i := len(s.items); i < len(r.View.Blocks); i++ {
+		it := h.item(r.View, &r.View.Blocks[i], len(s.asks))
+		if i == r.View.Tools && h.rules.OmitsAttribution(r.View) {
+			it.tokens = 0
+		}
+		s.add(it, turn(r.View, &r.View.Blocks[i]))
+	}
+	a := ask{cost: r.Cost, items: len(s.items), prompt: Prompted(r.View)}
+	left := r.Billed.Read
+	for left > 0 && a.read < len(s.items) && s.items[a.read].tokens <= left {
+		left -= s.items[a.read].tokens
+		a.read++
+	}
+	if prompt := r.Billed.Prompt(); prompt > 0 {
+		a.warm = h.rules.Cost(wire.Usage{Read: prompt}) / float64(prompt) // price tiers included
+		a.rest = a.warm
+		if rest := prompt - r.Billed.Read; rest > 0 {
+			a.rest = (a.cost - a.warm*float64(r.Billed.Read)) / float64(rest)
+		}
+	}
+	a.cold = len(s.asks) == 0 || a.read <= system
+	s.asks = append(s.asks, a)
+	s.ripen(h.o.Hot)
+	for _, lines := range r.Edits {
+		for _, line := range lines {
+			s.need([]byte(line))
+		}
+	}
+}
+
+func (s *stretch) add(it item, turn int) {
+	s.items, s.turns = append(s.items, it), append(s.turns, turn)
+}
+
+// item describes a block that a request is the first to hold.
+func (h *Hindsight) item(v *wire.View, b *wire.Block, born int) item {
+	it := item{tokens: int64(pricing.Tokens(v, b)), ripe: never, says: harm.Texts(v.Bytes(b.Span))}
+	switch {
+	case b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking:
+		it.thought = true
+		if h.rules.BindsThinking { // goes with what stands before it
+			it.saves, it.ripe = it.tokens, born
+		}
+	case b.Kind == wire.KindToolResult && !b.Has(wire.FlagMedia), b.Kind == wire.KindToolUse && h.o.Inputs:
+		if utf8.RuneCount(harm.Texts(v.Bytes(b.Body))) > h.o.Over {
+			it.saves = max(0, it.tokens-stubTokens)
+		}
+	}
+	return it
+}
+
+// turn counts the answers up to and with the message of a block.
+func turn(v *wire.View, b *wire.Block) int {
+	n := 0
+	for m := 0; m <= int(b.Message); m++ {
+		if v.Messages[m].Role == wire.RoleAssistant && (m == 0 || v.Messages[m-1].Role != wire.RoleAssistant) {
+			n++
+		}
+	}
+	return n
+}
+
+// ripen lets the blocks be folded that have left the hot turns with the
+// request added last.
+func (s *stretch) ripen(hot int) {
+	now := len(s.asks) - 1
+	end := s.turns[len(s.turns)-1]
+	for i := len(s.items) - 1; i >= 0; i-- {
+		it := &s.items[i]
+		if it.saves == 0 || it.thought || s.turns[i] > end-hot {
+			continue
+		}
+		if it.ripe != never {
+			return // and all before it
+		}
+		it.ripe = now
+	}
+}
+
+// need keeps a line that an edit in the answer to the last request quotes: the
+// last block that shows it is not folded before the next request, unless
+// something shows it that cannot be folded, or not yet.
+func (s *stretch) need(line []byte) {
+	now := len(s.asks) - 1
+	last := -1
+	for i := len(s.items) - 1; i >= 0; i-- {
+		it := &s.items[i]
+		if it.thought && it.saves > 0 || !bytes.Contains(it.says, line) {
+			continue
+		}
+		if it.saves == 0 || it.ripe > now {
+			return
+		}
+		if last < 0 {
+			last = i
+		}
+	}
+	if last >= 0 {
+		s.items[last].ripe = now + 1
+	}
+}
+
+// Prompted reports whether the last message of a request is a person's.
+func Prompted(v *wire.View) bool {
+	if len(v.Messages) == 0 {
+		return false
+	}
+	m := &v.Messages[len(v.Messages)-1]
+	for i := m.First; i < m.End; i++ {
+		if v.Blocks[i].Kind == wire.KindToolResult {
+			return false
+		}
+	}
+	return m.Role == wire.RoleUser
+}

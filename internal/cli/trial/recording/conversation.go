@@ -1,0 +1,276 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recording reads recorded conversations, and what agents have left of theirs.
+package recording
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/transcript"
+)
+
+// Conversation is one recorded session: all its traces in order of time.
+type Conversation struct {
+	// Name is short and tells conversations apart: the agent, and how the session's id
+	// begins, or all of it where that is not enough.
+	Name string
+	// Session is the session id.
+	Session string
+	// Agent is the program that held it, and Repo the repository that was worked
+	// on, as owner/name.
+	Agent string
+	// Repo: see Agent.
+	Repo string
+	// Parts are the paths of its traces, none where it is an agent's own transcript.
+	Parts []string
+	// Calls is the number of requests.
+	Calls int
+	// Tools are the names of the tools that were used, sorted.
+	Tools []string
+	// Overhead is the length in characters of what was not recorded: system
+	// prompt and tool definitions.
+	Overhead int
+
+	transcript *transcript.Session
+}
+
+// Find reads files and folders of traces and groups them by session, sorted by
+// name. In a folder all files that end in .jsonl or .jsonl.gz are taken. Where
+// there are transcripts of agents, they are taken as they are, from folders within
+// too.
+func Find(paths ...string) ([]*Conversation, error) {
+	var all []*Conversation
+	var files []string
+	for _, path := range paths {
+		own, err := transcripts(path)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, own...); len(own) > 0 {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("traces: %w", err)
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("traces: %w", err)
+		}
+		for _, e := range entries {
+			if name := e.Name(); !e.IsDir() && (strings.HasSuffix(name, ".jsonl") || strings.HasSuffix(name, ".jsonl.gz")) {
+				files = append(files, filepath.Join(path, name))
+			}
+		}
+	}
+	if len(files)+len(all) == 0 {
+		return nil, fmt.Errorf("traces: none in %s", strings.Join(paths, ", "))
+	}
+	grouped, err := group(files)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, grouped...)
+	named := map[string]int{}
+	for _, c := range all {
+		named[c.Name]++
+	}
+	for _, c := range all {
+		if named[c.Name] > 1 {
+			c.Name = c.Agent + "-" + c.Session
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all, nil
+}
+
+// transcripts reads what agents have left in a file or a folder.
+func transcripts(path string) ([]*Conversation, error) {
+	sources, err := transcript.Scan(path)
+	if err != nil { // a trace, or nothing
+		return nil, nil //nolint:nilerr // whoever reads it as a trace says what it is
+	}
+	var out []*Conversation
+	for _, s := range sources {
+		sessions, err := s.Read()
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range sessions {
+			out = append(out, FromTranscript(one))
+		}
+	}
+	return out, nil
+}
+
+// FromTranscript makes a conversation of what an agent has left.
+func FromTranscript(s *transcript.Session) *Conversation {
+	parts := make([]*part, len(s.Parts))
+	for i, p := range s.Parts {
+		parts[i] = &part{head: p.Header, tools: map[string]bool{}}
+		for _, c := range p.Calls {
+			parts[i].add(c)
+		}
+	}
+	c := assemble(parts)
+	c.Parts, c.transcript = nil, s
+	return c
+}
+
+// Traces opens the parts one by one.
+func (c *Conversation) Traces(each func(*Trace) error) error {
+	if c.transcript != nil {
+		for _, p := range c.transcript.Parts {
+			if err := each(p.Trace(c.transcript.Path)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, path := range c.Parts {
+		t, err := OpenTrace(path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(each(t), t.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fold returns which of k parts a session belongs to, from 1 to k. It depends on
+// the session id alone, so that a part keeps its sessions when others come in.
+func Fold(session string, k int) int {
+	sum := sha256.Sum256([]byte(session))
+	return int(binary.BigEndian.Uint64(sum[:8])%uint64(k)) + 1
+}
+
+// Owner is who owns the repository, and has held the conversation as a rule.
+func (c *Conversation) Owner() string {
+	owner, _, _ := strings.Cut(c.Repo, "/")
+	return owner
+}
+
+// Select returns the conversations of one fold of k, or all but those where the
+// fold is negative. It is for cross-validation: what was fitted on all but a fold
+// is measured on that fold, and no conversation is on both sides.
+func Select(conversations []*Conversation, k, fold int) ([]*Conversation, error) {
+	want := max(fold, -fold)
+	if k < 2 || want < 1 || want > k {
+		return nil, fmt.Errorf("folds: fold %d of %d: there are 1 to %d, or -1 to -%d for all but one", fold, k, k, k)
+	}
+	var out []*Conversation
+	for _, c := range conversations {
+		if (Fold(c.Session, k) == want) == (fold > 0) {
+			out = append(out, c)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("folds: no conversation is in fold %d of %d", fold, k)
+	}
+	return out, nil
+}
+
+// part is what a first look at a trace tells.
+type part struct {
+	path  string
+	head  Header
+	calls int
+	tools map[string]bool
+}
+
+func group(files []string) ([]*Conversation, error) {
+	sessions := map[string][]*part{}
+	for _, path := range files {
+		p, err := look(path)
+		if err != nil {
+			return nil, err
+		}
+		sessions[p.head.Session] = append(sessions[p.head.Session], p)
+	}
+	all := make([]*Conversation, 0, len(sessions))
+	for _, parts := range sessions {
+		all = append(all, assemble(parts))
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all, nil
+}
+
+func look(path string) (*part, error) {
+	t, err := OpenTrace(path)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	p := &part{path: path, head: t.Header, tools: map[string]bool{}}
+	for {
+		c, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return p, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.add(c)
+	}
+}
+
+func (p *part) add(c *Call) {
+	p.calls++
+	for i := range c.Messages {
+		for _, b := range c.Messages[i].Content {
+			if b.Type == "tool_use" {
+				p.tools[b.Name] = true
+			}
+		}
+	}
+}
+
+// fillerTokens is what package cachemodel counts for a character of a system
+// prompt or a tool definition.
+const fillerTokens = 0.27
+
+// assemble makes a conversation of its parts. All parts get one and the same
+// system prompt and tools, sized by the mean of their fits, because a client
+// does not change them within a session.
+func assemble(parts []*part) *Conversation {
+	sort.Slice(parts, func(i, j int) bool {
+		a, b := parts[i].head, parts[j].head
+		return a.Offset < b.Offset || a.Offset == b.Offset && a.Part < b.Part
+	})
+	head := parts[0].head
+	c := &Conversation{Name: head.Agent + "-" + head.Session[:min(8, len(head.Session))], Session: head.Session, Agent: head.Agent, Repo: head.Repo}
+	tools := map[string]bool{}
+	overhead := 0.0
+	for _, p := range parts {
+		c.Parts = append(c.Parts, p.path)
+		c.Calls += p.calls
+		for name := range p.tools {
+			tools[name] = true
+		}
+		overhead += p.head.Fit.Overhead * float64(p.calls)
+	}
+	for name := range tools {
+		c.Tools = append(c.Tools, name)
+	}
+	slices.Sort(c.Tools)
+	if c.Calls > 0 && len(head.System) == 0 {
+		c.Overhead = max(0, int(overhead/float64(c.Calls)/fillerTokens))
+	}
+	return c
+}

@@ -1,0 +1,23 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recording
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/transcript"
+
+// What a recording is made of.
+type (
+	// Header is the first line of a trace: where it comes from and what it holds.
+	Header = transcript.Header
+	// Call is one request of a trace.
+	Call = transcript.Call
+	// Message is one message of a trace.
+	Message = transcript.Message
+	// Block is one block of content.
+	Block = transcript.Block
+	// Trace reads a trace line by line.
+	Trace = transcript.Trace
+)
+
+// OpenTrace opens a trace, see [transcript.OpenTrace].
+func OpenTrace(path string) (*Trace, error) { return transcript.OpenTrace(path) }

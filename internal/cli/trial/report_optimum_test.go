@@ -1,0 +1,51 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+func TestChange(t *testing.T) {
+	for ratio, want := range map[float64]string{1: "+0.0%", 0.9999: "+0.0%", 1.0001: "+0.0%", 0.9: "-10.0%", 0.999: "-0.1%", 1.25: "+25.0%", optimum.Ratio(0, 0): "+0.0%"} {
+		if got := Change(ratio); got != want {
+			t.Errorf("%v: %s, want %s", ratio, got, want)
+		}
+	}
+}
+
+// On conversations: less is possible at chosen moments than at any, more with
+// inputs, and never more than nothing is lost.
+func TestOptimum(t *testing.T) {
+	o := Options{Profiles: pricing.Profiles(), Policies: []pipeline.Policy{pipeline.Off}, Optimum: &optimum.Options{Over: 500, Hot: 4}}
+	results := replayed(t, o, "testdata/traces")
+	o.Optimum.Inputs = true
+	inputs := replayed(t, o, "testdata/traces")
+	if n := len(results.Optima); n != 2*len(pricing.Profiles()) {
+		t.Fatalf("%d optima", n)
+	}
+	for i := 0; i < len(results.Optima); i += 2 {
+		always, chosen, more := &results.Optima[i], &results.Optima[i+1], &inputs.Optima[i]
+		base := results.Runs[i/2].Total.BaseCost
+		if always.Moments != optimum.AnyRequest || chosen.Moments != optimum.Boundaries || math.Abs(always.BaseCost-base) > 1e-6 || len(always.Conversations) != 2 {
+			t.Errorf("%+v", always)
+		}
+		if always.Cost > chosen.Cost+1e-6 || chosen.Cost > base+1e-6 || more.Cost > always.Cost+1e-6 || always.Worst() > 1+1e-9 {
+			t.Errorf("%s: %.0f at any request, %.0f at chosen ones, %.0f with inputs, of %.0f", always.Profile, always.Cost, chosen.Cost, more.Cost, base)
+		}
+		if always.Profile == "anthropic-5m" && (always.Cost >= base || always.Folds == 0) {
+			t.Errorf("%s: nothing was won", always.Profile)
+		}
+	}
+	var text strings.Builder
+	if err := results.WriteText(&text); err != nil || !strings.Contains(text.String(), "optimum: boundaries, cold") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}

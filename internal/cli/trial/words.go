@@ -1,0 +1,136 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
+)
+
+// Words is what words that were left out come to. Which ones is found out before the
+// next request, as if the worker were always quick enough.
+type Words struct {
+	// Blocks is the number of blocks of the longest request, Texts that of those from
+	// which words were left out.
+	Blocks int `json:"blocks"`
+	// Texts: see Blocks.
+	Texts int `json:"texts"`
+	// Tokens is what the prompts are shorter by for it, as estimated, summed over the
+	// requests.
+	Tokens int64 `json:"tokens"`
+}
+
+func (w *Words) add(o *Words) {
+	w.Blocks += o.Blocks
+	w.Texts += o.Texts
+	w.Tokens += o.Tokens
+}
+
+// scorer is the compressor of all arms, loaded when the first of them needs it.
+type scorer struct {
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	of     compressor.Compressor
+	name   string
+	known  map[[sha256.Size]byte]lingua.Result
+}
+
+// leaveOut gives a handler that leaves words out a worker, which is nil for any other.
+func (o *Options) leaveOut(h *handler.Handler) (*compressor.Worker, error) {
+	if h.Compress == nil {
+		return nil, nil
+	}
+	if err := h.Compress.Validate(); err != nil {
+		return nil, fmt.Errorf("replay: options of the handler: compress: %w", err)
+	}
+	s := o.scorer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.name = string(h.Compress.CompressorRaw)
+		ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+		if err := h.Compress.Load(ctx); err != nil {
+			cancel()
+			return nil, fmt.Errorf("replay: options of the handler: compress: %w", err)
+		}
+		s.of, s.cancel, s.known = h.Compress.Compressor(), cancel, make(map[[sha256.Size]byte]lingua.Result)
+	}
+	w := compressor.NewWorker(s)
+	h.Compress.Use(w, s.name)
+	return w, nil
+}
+
+// release lets go of the compressor.
+func (s *scorer) release() {
+	if s.cancel != nil {
+		s.cancel()
+	}
+}
+
+// Compress implements compressor.Compressor. What several arms ask is found out once.
+func (s *scorer) Compress(ctx context.Context, text string, rate float64) (lingua.Result, error) {
+	key := sha256.Sum256([]byte(strconv.FormatFloat(rate, 'g', -1, 64) + " " + text))
+	s.mu.Lock()
+	r, ok := s.known[key]
+	s.mu.Unlock()
+	if ok {
+		return r, nil
+	}
+	r, err := s.of.Compress(ctx, text, rate)
+	if err != nil {
+		return r, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[key] = r
+	return r, nil
+}
+
+// Health implements compressor.Compressor.
+func (s *scorer) Health(ctx context.Context) compressor.Health { return s.of.Health(ctx) }
+
+// words notes which words were left out of a request, and has the worker find out more.
+func (a *arm) words(c *request, w *sink) error {
+	if a.worker == nil {
+		return nil
+	}
+	a.worker.Drain()
+	if err := a.worker.Health().Error; err != "" {
+		return fmt.Errorf("replay: the compressor: %s", err)
+	}
+	r := &a.result.Words
+	r.Blocks = max(r.Blocks, len(c.view.MessageBlocks()))
+	for field := range strings.SplitSeq(w.header.Get("X-Llm-Cache-Compressed"), ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(field), "=")
+		n, _ := strconv.Atoi(value)
+		switch name {
+		case "texts":
+			r.Texts = max(r.Texts, n)
+		case "saved_tokens":
+			r.Tokens += int64(n)
+		}
+	}
+	return nil
+}
+
+// writeWords tells what words that were left out come to.
+func (r *Combination) writeWords(w io.Writer) {
+	if t := &r.Total.Words; t.Blocks > 0 {
+		fmt.Fprintf(w, "words were left out of %d of %d blocks (%.2f%%), which shortens prompts by %s tokens (%.2f%%)\n",
+			t.Texts, t.Blocks, 100*optimum.Ratio(float64(t.Texts), float64(t.Blocks)),
+			thousands(t.Tokens), 100*optimum.Ratio(float64(t.Tokens), float64(r.Total.Base.Prompt())))
+	}
+}

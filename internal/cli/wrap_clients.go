@@ -1,0 +1,320 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// launch is a client's start: its arguments, its environment, and where its settings are.
+type launch struct {
+	args, env []string
+	home, dir string
+}
+
+// target is where a client is to send its requests.
+type target struct {
+	base     string // the base URL as this client writes it
+	site     string // the address of the running site, empty for a private instance
+	official bool   // a private instance that stands before the provider's own API
+}
+
+// client describes how a client is told where to send its requests.
+type client struct {
+	name, program string
+	// api is the base URL that the client uses if it is told none. version is the end
+	// of it that has to stand behind the address of a site, too.
+	api, version string
+	// elsewhere returns the setting by which the client uses no base URL, if it has one.
+	elsewhere func(l *launch) string
+	// base returns the base URL that the client has been told to use, or "".
+	base func(l *launch) string
+	// set changes the launch so that requests go to the target.
+	set func(l *launch, to target)
+}
+
+var clients = []client{
+	{"claude", "claude", "https://api.anthropic.com", "", claudeElsewhere, claudeBase, setClaude},
+	{"codex", "codex", "https://api.openai.com/v1", "/v1", nowhere, codexBase, setCodex},
+	{"opencode", "opencode", "https://api.anthropic.com/v1", "/v1", nowhere, opencodeBase, setOpencode},
+	{"gemini", "gemini", "https://generativelanguage.googleapis.com", "", geminiElsewhere, geminiBase, setGemini},
+}
+
+func nowhere(*launch) string { return "" }
+
+// getenv returns a variable of the environment.
+func (l *launch) getenv(name string) string {
+	for _, pair := range slices.Backward(l.env) {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func (l *launch) setenv(name, value string) { l.env = append(l.env, name+"="+value) }
+
+func hasOption(value string) bool { return value != "" && value != "0" && value != "false" }
+
+const anthropicBase = "ANTHROPIC_BASE_URL"
+
+// claudeFlag finds the settings on the command line of Claude Code: the place of the
+// argument that holds them, or -1, and the settings, which may be a file or JSON.
+func claudeFlag(l *launch) (at int, settings string) {
+	for i, arg := range l.args {
+		switch value, joined := strings.CutPrefix(arg, "--settings="); {
+		case arg == "--":
+			return -1, ""
+		case joined:
+			at, settings = i, value
+		case arg == "--settings" && i+1 < len(l.args):
+			at, settings = i+1, l.args[i+1]
+		default:
+			continue
+		}
+		if !strings.HasPrefix(strings.TrimSpace(settings), "{") {
+			raw, _ := os.ReadFile(settings)
+			settings = string(raw)
+		}
+		return at, settings
+	}
+	return -1, ""
+}
+
+// claudeEnv returns a variable as Claude Code sees it, and whether it stands in the
+// settings, which go before the environment.
+func claudeEnv(l *launch, name string) (value string, inSettings bool) {
+	_, flag := claudeFlag(l)
+	sources := append(make([]string, 0, 4), flag)
+	for _, path := range []string{
+		filepath.Join(l.dir, ".claude", "settings.local.json"), filepath.Join(l.dir, ".claude", "settings.json"),
+		filepath.Join(cmp.Or(l.getenv("CLAUDE_CONFIG_DIR"), filepath.Join(l.home, ".claude")), "settings.json"),
+	} {
+		raw, _ := os.ReadFile(path)
+		sources = append(sources, string(raw))
+	}
+	for _, settings := range sources {
+		if v := gjson.Get(settings, "env."+name); v.Exists() {
+			return v.String(), true
+		}
+	}
+	return l.getenv(name), false
+}
+
+func claudeElsewhere(l *launch) string {
+	for _, name := range []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"} {
+		if value, _ := claudeEnv(l, name); hasOption(value) {
+			return name
+		}
+	}
+	return ""
+}
+
+func claudeBase(l *launch) string {
+	base, _ := claudeEnv(l, anthropicBase)
+	return base
+}
+
+// firstParty are what a base URL switches off in Claude Code: the window of a million
+// tokens and the meters of a plan by the first, the search for tools by both. A gateway
+// may do without them, but in front of Anthropic's own API all of them work.
+var firstParty = map[string]string{"_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL": "1", "ENABLE_TOOL_SEARCH": "true"}
+
+func setClaude(l *launch, to target) {
+	if to.official {
+		for name, value := range firstParty {
+			if has, inSettings := claudeEnv(l, name); has == "" && !inSettings {
+				l.setenv(name, value)
+			}
+		}
+	}
+	_, inSettings := claudeEnv(l, anthropicBase)
+	l.setenv(anthropicBase, to.base)
+	if !inSettings {
+		return
+	}
+	// The settings go before the environment, and those of the command line before files.
+	at, flag := claudeFlag(l)
+	settings := map[string]any{}
+	_ = json.Unmarshal([]byte(flag), &settings)
+	env, _ := settings["env"].(map[string]any)
+	if env == nil {
+		env = map[string]any{}
+	}
+	env[anthropicBase] = to.base
+	settings["env"] = env
+	raw, _ := json.Marshal(settings) // out of JSON
+	switch {
+	case at < 0:
+		l.args = append([]string{"--settings", string(raw)}, l.args...)
+	case strings.HasPrefix(l.args[at], "--settings="):
+		l.args[at] = "--settings=" + string(raw)
+	default:
+		l.args[at] = string(raw)
+	}
+}
+
+// quoteTOML matches a table, or a line of a name and a string, in Codex's configuration.
+var quoteTOML = regexp.MustCompile(`(?m)^\s*(?:\[([^\]]*)\]|([a-z_]+)\s*=\s*["']([^"'\n]*)["'])`)
+
+// codexSettings returns the strings in Codex's configuration and on its command line,
+// by their full names.
+func codexSettings(l *launch) map[string]string {
+	found := map[string]string{}
+	raw, _ := os.ReadFile(filepath.Join(cmp.Or(l.getenv("CODEX_HOME"), filepath.Join(l.home, ".codex")), "config.toml"))
+	table := ""
+	for _, m := range quoteTOML.FindAllStringSubmatch(string(raw), -1) {
+		if m[2] == "" {
+			table = strings.NewReplacer(`"`, "", "'", "").Replace(m[1]) + "."
+			continue
+		}
+		found[table+m[2]] = m[3]
+	}
+	for i := range l.args {
+		if name, value, ok := codexOverride(l.args, i); ok {
+			found[name] = strings.Trim(value, `"'`)
+		}
+	}
+	return found
+}
+
+// codexOverride reads the setting `-c name=value` that begins at an argument.
+func codexOverride(args []string, i int) (name, value string, ok bool) {
+	if (args[i] != "-c" && args[i] != "--config") || i+1 >= len(args) {
+		return "", "", false
+	}
+	return strings.Cut(args[i+1], "=")
+}
+
+// codexProvider returns the provider of its own that Codex has been told to use, or "".
+func codexProvider(settings map[string]string) string {
+	if p := settings["model_provider"]; p != "openai" && settings["model_providers."+p+".base_url"] != "" {
+		return p
+	}
+	return ""
+}
+
+func codexBase(l *launch) string {
+	settings := codexSettings(l)
+	if p := codexProvider(settings); p != "" {
+		return settings["model_providers."+p+".base_url"]
+	}
+	return cmp.Or(settings["openai_base_url"], l.getenv("OPENAI_BASE_URL"))
+}
+
+func setCodex(l *launch, to target) {
+	const own = "model_providers.llm_cache."
+	add := []string{
+		"-c", `model_provider="llm_cache"`, "-c", own + `name="llm_cache"`, "-c", own + fmt.Sprintf("base_url=%q", to.base),
+		"-c", own + `wire_api="responses"`, "-c", own + `env_key="OPENAI_API_KEY"`,
+	}
+	replaced := []string{"model_provider", "openai_base_url"}
+	if p := codexProvider(codexSettings(l)); p != "" {
+		// It keeps its key and its headers; only the address is another.
+		address := "model_providers." + p + ".base_url"
+		add, replaced = []string{"-c", fmt.Sprintf("%s=%q", address, to.base)}, []string{address}
+	}
+	// The last one on the command line holds.
+	args := add
+	for i := 0; i < len(l.args); i++ {
+		if name, _, ok := codexOverride(l.args, i); ok && slices.Contains(replaced, name) {
+			i++
+			continue
+		}
+		args = append(args, l.args[i])
+	}
+	l.args = args
+}
+
+const opencodeContent = "OPENCODE_CONFIG_CONTENT"
+
+func opencodeBase(l *launch) string {
+	sources := append(make([]string, 0, 4), l.getenv(opencodeContent))
+	for _, path := range []string{
+		filepath.Join(l.dir, "opencode.json"), l.getenv("OPENCODE_CONFIG"), filepath.Join(l.home, ".config", "opencode", "opencode.json"),
+	} {
+		raw, _ := os.ReadFile(path)
+		sources = append(sources, string(raw))
+	}
+	for _, config := range sources {
+		if base := gjson.Get(config, "provider.anthropic.options.baseURL").String(); base != "" {
+			return base
+		}
+	}
+	return ""
+}
+
+func setOpencode(l *launch, to target) {
+	config := map[string]any{}
+	_ = json.Unmarshal([]byte(l.getenv(opencodeContent)), &config)
+	within := func(m map[string]any, name string) map[string]any {
+		inner, _ := m[name].(map[string]any)
+		if inner == nil {
+			inner = map[string]any{}
+			m[name] = inner
+		}
+		return inner
+	}
+	bases := map[string]string{"anthropic": to.base}
+	if to.site != "" { // a private instance stands before one provider alone
+		bases["openai"], bases["google"] = to.site+"/v1", to.site+"/v1beta"
+	}
+	for name, base := range bases {
+		within(within(within(config, "provider"), name), "options")["baseURL"] = base
+	}
+	raw, _ := json.Marshal(config) // out of JSON
+	l.setenv(opencodeContent, string(raw))
+}
+
+const geminiVariable = "GOOGLE_GEMINI_BASE_URL"
+
+// geminiEnv returns a variable as Gemini CLI sees it: what the environment lacks is
+// read from the nearest .env, above the working folder or at home.
+func geminiEnv(l *launch, name string) string {
+	if value := l.getenv(name); value != "" {
+		return value
+	}
+	var folders []string
+	for dir := l.dir; ; dir = filepath.Dir(dir) {
+		if folders = append(folders, dir); dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	for _, dir := range append(folders, l.home) {
+		for _, file := range []string{filepath.Join(dir, ".gemini", ".env"), filepath.Join(dir, ".env")} {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				continue
+			}
+			for line := range strings.Lines(string(raw)) {
+				if key, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "="); ok && strings.TrimSpace(key) == name {
+					return strings.Trim(strings.TrimSpace(value), `"'`)
+				}
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+func geminiElsewhere(l *launch) string {
+	const vertex = "GOOGLE_GENAI_USE_VERTEXAI"
+	if hasOption(geminiEnv(l, vertex)) {
+		return vertex
+	}
+	return ""
+}
+
+func geminiBase(l *launch) string { return geminiEnv(l, geminiVariable) }
+
+func setGemini(l *launch, to target) { l.setenv(geminiVariable, to.base) }

@@ -1,0 +1,246 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+)
+
+// Each client is a program that says what it was given.
+func TestWrap(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a script stands in for the clients")
+	}
+	dir := t.TempDir()
+	for _, c := range clients {
+		script := "#!/bin/sh\necho \"$ANTHROPIC_BASE_URL|$OPENCODE_CONFIG_CONTENT|$GOOGLE_GEMINI_BASE_URL\"\nfor a in \"$@\"; do echo \"arg $a\"; done\n[ \"$1\" != fail ] || exit 7\n"
+		if err := os.WriteFile(filepath.Join(dir, c.program), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	t.Setenv("HOME", dir)
+	t.Setenv("ANTHROPIC_BASE_URL", "")
+	start := func(args ...string) (string, error) {
+		cmd := WrapCommand()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SilenceUsage = true
+		cmd.SetArgs(args)
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	for name, want := range map[string]string{
+		"claude":   "http://box:8080||\narg -p\narg --url\narg --help\n",
+		"codex":    "arg model_providers.llm_cache.base_url=\"http://box:8080/v1\"\n",
+		"opencode": `"google":{"options":{"baseURL":"http://box:8080/v1beta"}}`,
+		"gemini":   "||http://box:8080\narg -p\narg --url\narg --help\n",
+	} {
+		// The client's own flags may be called as those of wrap.
+		for _, args := range [][]string{{name, "-p", "--url", "--help"}, {name, "--", "-p", "--url", "--help"}, {"--", name, "-p", "--url", "--help"}} {
+			said, err := start(append([]string{"--url", "http://box:8080/"}, args...)...)
+			if err != nil || !strings.Contains(said, want) || !strings.HasSuffix(said, "arg -p\narg --url\narg --help\n") {
+				t.Errorf("%q: %v, got\n%swant %q", args, err, said, want)
+			}
+		}
+	}
+	if _, err := start("--url", "http://box:8080", "claude", "fail"); err == nil || !strings.Contains(err.Error(), "status 7") {
+		t.Errorf("a client that failed: %v", err)
+	}
+	if _, err := start("emacs"); err == nil || !strings.Contains(err.Error(), "is none of claude") {
+		t.Errorf("a client that is none: %v", err)
+	}
+	for _, bad := range []string{"box:8080", "ftp://box", "http://"} {
+		if _, err := start("--url", bad, "claude"); err == nil || !strings.Contains(err.Error(), "is no URL") {
+			t.Errorf("--url %s: got %v, want an error", bad, err)
+		}
+	}
+}
+
+// The table says, for each place in which a client may have been told a base URL, which
+// one wrap finds, and how the client is told to use http://to in its place.
+func TestBaseURL(t *testing.T) {
+	const custom = "model_provider = \"gw\"\nopenai_base_url = \"http://no/v1\"\n[model_providers.gw]\nbase_url = \"http://gw/v1\"\nenv_key = \"GW\"\n[profiles.x]\nmodel_provider = \"other\"\n"
+	own := []string{
+		"-c", `model_provider="llm_cache"`, "-c", `model_providers.llm_cache.name="llm_cache"`, "-c", `model_providers.llm_cache.base_url="http://to"`,
+		"-c", `model_providers.llm_cache.wire_api="responses"`, "-c", `model_providers.llm_cache.env_key="OPENAI_API_KEY"`,
+	}
+	moved := []string{"-c", `model_providers.gw.base_url="http://to"`}
+	for name, c := range map[string]struct {
+		client    string
+		env       []string
+		files     map[string]string
+		args      []string
+		base      string
+		wantArgs  []string
+		wantEnv   map[string]string
+		elsewhere string
+	}{
+		"claude, none":        {client: "claude", wantEnv: map[string]string{anthropicBase: "http://to"}},
+		"claude, environment": {client: "claude", env: []string{anthropicBase + "=http://gw"}, base: "http://gw", wantEnv: map[string]string{anthropicBase: "http://to"}},
+		"claude, settings": {
+			client: "claude", env: []string{anthropicBase + "=http://no"}, args: []string{"-p", "hi"},
+			files: map[string]string{".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"http://gw/x"}}`}, base: "http://gw/x",
+			wantArgs: []string{"--settings", `{"env":{"ANTHROPIC_BASE_URL":"http://to"}}`, "-p", "hi"},
+		},
+		"claude, settings elsewhere": {
+			client: "claude", env: []string{"CLAUDE_CONFIG_DIR=HOME/c"}, files: map[string]string{"c/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"http://gw"}}`}, base: "http://gw",
+			wantArgs: []string{"--settings", `{"env":{"ANTHROPIC_BASE_URL":"http://to"}}`},
+		},
+		"claude, settings of the project": {
+			client: "claude", base: "http://gw", files: map[string]string{
+				".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"http://no"}}`, "work/.claude/settings.local.json": `{"env":{"ANTHROPIC_BASE_URL":"http://gw"}}`,
+			},
+			wantArgs: []string{"--settings", `{"env":{"ANTHROPIC_BASE_URL":"http://to"}}`},
+		},
+		"claude, settings on the command line": {
+			client: "claude", args: []string{"--settings", `{"env":{"A":"b","ANTHROPIC_BASE_URL":"http://gw"},"model":"m"}`, "x"}, base: "http://gw",
+			wantArgs: []string{"--settings", `{"env":{"A":"b","ANTHROPIC_BASE_URL":"http://to"},"model":"m"}`, "x"},
+		},
+		"claude, settings in a file of the command line": {
+			client: "claude", args: []string{"--settings=HOME/s.json"}, files: map[string]string{"s.json": `{"env":{"ANTHROPIC_BASE_URL":"http://gw"}}`}, base: "http://gw",
+			wantArgs: []string{`--settings={"env":{"ANTHROPIC_BASE_URL":"http://to"}}`},
+		},
+		"claude, damaged settings": {client: "claude", files: map[string]string{".claude/settings.json": `{`}, wantEnv: map[string]string{anthropicBase: "http://to"}},
+		"claude on Bedrock":        {client: "claude", env: []string{"CLAUDE_CODE_USE_BEDROCK=1"}, elsewhere: "CLAUDE_CODE_USE_BEDROCK"},
+		"claude not on Vertex":     {client: "claude", env: []string{"CLAUDE_CODE_USE_VERTEX=0"}, wantEnv: map[string]string{anthropicBase: "http://to"}},
+		"codex, none":              {client: "codex", args: []string{"exec", "x"}, wantArgs: append(slices.Clone(own), "exec", "x")},
+		"codex, environment":       {client: "codex", env: []string{"OPENAI_BASE_URL=http://gw/v1"}, base: "http://gw/v1", wantArgs: own},
+		"codex, settings":          {client: "codex", files: map[string]string{".codex/config.toml": "openai_base_url = 'http://gw/v1'\n"}, base: "http://gw/v1", wantArgs: own},
+		"codex, a provider of its own": {
+			client: "codex", files: map[string]string{".codex/config.toml": custom}, base: "http://gw/v1", wantArgs: moved,
+		},
+		"codex, a provider on the command line": {
+			client: "codex", args: []string{"-c", "model_provider=gw", "--config", `model_providers.gw.base_url="http://gw/2"`, "exec"}, base: "http://gw/2",
+			wantArgs: append(slices.Clone(moved), "-c", "model_provider=gw", "exec"),
+		},
+		"codex, an address on the command line": {
+			client: "codex", args: []string{"-c", `openai_base_url="http://gw/v1"`, "-m", "x"}, base: "http://gw/v1", wantArgs: append(slices.Clone(own), "-m", "x"),
+		},
+		"opencode, none": {client: "opencode", wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`}},
+		"opencode, settings": {
+			client: "opencode", files: map[string]string{".config/opencode/opencode.json": `{"provider":{"anthropic":{"options":{"baseURL":"http://gw/v1"}}}}`}, base: "http://gw/v1",
+			wantEnv: map[string]string{opencodeContent: `{"provider":{"anthropic":{"options":{"baseURL":"http://to"}}}}`},
+		},
+		"opencode, environment": {
+			client: "opencode", env: []string{opencodeContent + `={"model":"m","provider":{"anthropic":{"options":{"apiKey":"k","baseURL":"http://gw"}}}}`}, base: "http://gw",
+			wantEnv: map[string]string{opencodeContent: `{"model":"m","provider":{"anthropic":{"options":{"apiKey":"k","baseURL":"http://to"}}}}`},
+		},
+		"gemini, none":        {client: "gemini", wantEnv: map[string]string{geminiVariable: "http://to"}},
+		"gemini, environment": {client: "gemini", env: []string{geminiVariable + "=http://gw"}, base: "http://gw", wantEnv: map[string]string{geminiVariable: "http://to"}},
+		"gemini, .env": {
+			client: "gemini", files: map[string]string{".gemini/.env": "A=b\nexport GOOGLE_GEMINI_BASE_URL=\"http://gw\"\n"}, base: "http://gw",
+			wantEnv: map[string]string{geminiVariable: "http://to"},
+		},
+		"gemini, .env of the project": {
+			client: "gemini", files: map[string]string{".env": "GOOGLE_GEMINI_BASE_URL=http://gw", "work/.env": "A=b"}, wantEnv: map[string]string{geminiVariable: "http://to"},
+		},
+		"gemini on Vertex": {client: "gemini", env: []string{"GOOGLE_GENAI_USE_VERTEXAI=true"}, elsewhere: "GOOGLE_GENAI_USE_VERTEXAI"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			fill := func(list []string) []string {
+				out := make([]string, 0, len(list))
+				for _, s := range list {
+					out = append(out, strings.ReplaceAll(s, "HOME", home))
+				}
+				return out
+			}
+			for file, text := range c.files {
+				path := filepath.Join(home, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l := &launch{args: fill(c.args), env: fill(c.env), home: home, dir: filepath.Join(home, "work")}
+			of := clients[slices.IndexFunc(clients, func(of client) bool { return of.name == c.client })]
+			if got := of.elsewhere(l); got != c.elsewhere {
+				t.Errorf("elsewhere: got %q, want %q", got, c.elsewhere)
+			}
+			if c.elsewhere != "" {
+				if _, err := aim(of, l, "http://box"); err == nil || !strings.Contains(err.Error(), c.elsewhere) {
+					t.Errorf("got %v, want an error that names %s", err, c.elsewhere)
+				}
+				return
+			}
+			if got := of.base(l); got != c.base {
+				t.Errorf("base URL: got %q, want %q", got, c.base)
+			}
+			of.set(l, target{base: "http://to"})
+			if !slices.Equal(l.args, c.wantArgs) {
+				t.Errorf("arguments: got %q, want %q", l.args, c.wantArgs)
+			}
+			for name, want := range c.wantEnv {
+				if got := l.getenv(name); got != want {
+					t.Errorf("%s: got %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Only in front of Anthropic's own API is Claude Code told that it speaks to it, and
+// never against what has been set.
+func TestFirstParty(t *testing.T) {
+	const assume, search = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", "ENABLE_TOOL_SEARCH"
+	for name, c := range map[string]struct {
+		env      []string
+		official bool
+		want     map[string]string
+	}{
+		"official": {official: true, want: map[string]string{assume: "1", search: "true"}},
+		"gateway":  {want: map[string]string{assume: "", search: ""}},
+		"set":      {env: []string{assume + "=0", search + "=auto"}, official: true, want: map[string]string{assume: "0", search: "auto"}},
+		"one set":  {env: []string{search + "=false"}, official: true, want: map[string]string{assume: "1", search: "false"}},
+	} {
+		l := &launch{env: c.env, home: t.TempDir(), dir: t.TempDir()}
+		setClaude(l, target{base: "http://to", official: c.official})
+		got := map[string]string{assume: l.getenv(assume), search: l.getenv(search)}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A private instance's configuration is one that Caddy takes, and goes to the address.
+func TestPrivate(t *testing.T) {
+	for base, wants := range map[string][]string{
+		"https://api.anthropic.com":                 {`"preset":"anthropic"`, `"dial":"api.anthropic.com:443"`, `"tls":{}`},
+		"https://api.openai.com/v1":                 {`"preset":"openai"`, `"Host":["api.openai.com"]`},
+		"https://generativelanguage.googleapis.com": {`"preset":"gemini"`},
+		"http://127.0.0.1:8080/x":                   {`{"handler":"llm_cache"}`, `"dial":"127.0.0.1:8080"`, `"transport":{"protocol":"http"}`},
+		"http://[::1]/v1":                           {`"dial":"[::1]:80"`, `"Host":["[::1]"]`},
+		"https://u:p@gateway.example.com:8443":      {`"dial":"gateway.example.com:8443"`, `"Host":["gateway.example.com:8443"]`, `"tls":{}`},
+	} {
+		u, err := url.Parse(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := config(u, "127.0.0.1:1")
+		for _, want := range wants {
+			if !strings.Contains(string(raw), want) {
+				t.Errorf("%s: got %s, want %s in it", base, raw, want)
+			}
+		}
+		var parsed caddy.Config
+		if err := caddy.StrictUnmarshalJSON(raw, &parsed); err != nil {
+			t.Errorf("%s: %v", base, err)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package compressor
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// What is not prose is not shortened: of a page with prose and code the code stays, to
+// the byte, and of errors, diffs and JSON everything does.
+
+// line is a line of a text, with its end.
+type line struct {
+	text  string
+	prose bool
+}
+
+// lines splits a text that is prose for the greater part, and so much of it that it is
+// worth looking at. Of any other text there are none.
+func lines(text string, least int) []line {
+	if trimmed := strings.TrimSpace(text); isJSON(trimmed) || isDiff(trimmed) || isError(trimmed) || !utf8.ValidString(text) {
+		return nil
+	}
+	var all []line
+	prose, chars, fenced := 0, 0, false
+	for s := range strings.Lines(text) {
+		n := utf8.RuneCountInString(s)
+		chars += n
+		t := strings.TrimSpace(s)
+		fence := strings.HasPrefix(t, "```") || strings.HasPrefix(t, "~~~")
+		l := line{s, !fence && !fenced && isProse(s)}
+		if fence {
+			fenced = !fenced
+		}
+		if l.prose {
+			prose += n
+		}
+		all = append(all, l)
+	}
+	if prose < least || 2*prose < chars {
+		return nil
+	}
+	return all
+}
+
+func isJSON(s string) bool {
+	return s != "" && (s[0] == '{' || s[0] == '[') && rawjson.Valid(s)
+}
+
+func isDiff(s string) bool {
+	return strings.HasPrefix(s, "diff --git ") || strings.HasPrefix(s, "@@ ") || strings.HasPrefix(s, "*** Begin Patch") ||
+		strings.Contains(s, "\n@@ -") || strings.Contains(s, "\n+++ ")
+}
+
+// complaints begin the lines in which programs say what went wrong, in lower case.
+var complaints = []string{"error", "fatal", "panic", "traceback", "exception", "failed", "failure", "exit code", "undefined"}
+
+// isError reports whether a text begins with a complaint, or holds the trace of one.
+func isError(s string) bool {
+	n := 0
+	for l := range strings.Lines(s) {
+		if l = strings.ToLower(strings.TrimLeft(strings.TrimSpace(l), "<[(*#!- ")); l == "" {
+			continue
+		}
+		if slices.ContainsFunc(complaints, func(c string) bool { return strings.HasPrefix(l, c) }) {
+			return true
+		}
+		if n++; n == 3 {
+			break
+		}
+	}
+	return strings.Contains(s, "Traceback (most recent call last)") || strings.Contains(s, "Exception in thread") ||
+		strings.Contains(s, "\nerror:") || strings.Contains(s, "\nError:") || strings.Contains(s, "\npanic:")
+}
+
+const (
+	// fewestWords is the number of words from which a line may be prose.
+	fewestWords = 6
+	// indented is the number of spaces from which a line is taken for code.
+	indented = 4
+)
+
+// isProse reports whether a line is prose: a paragraph, or a part of one, most of whose
+// words are plain ones. Headings, tables, quotes and short lines are not.
+func isProse(s string) bool {
+	t := strings.TrimLeft(s, " ")
+	if len(s)-len(t) >= indented || t == "" || strings.ContainsRune("\t#|<{[$+@", rune(t[0])) {
+		return false
+	}
+	words, plain := 0, 0
+	if first, _, _ := strings.Cut(t, " "); strings.ContainsAny(first, `/\_=`) { // a place in a file
+		return false
+	}
+	for w := range strings.FieldsSeq(t) {
+		words++
+		if isPlain(w) {
+			plain++
+		}
+	}
+	if l := strings.ToLower(t); slices.ContainsFunc(complaints[:6], func(c string) bool { return strings.Contains(l, c) }) {
+		return false
+	}
+	return words >= fewestWords && 4*plain >= 3*words
+}
+
+// isPlain reports whether a word is one of a language: letters, with signs around.
+func isPlain(w string) bool {
+	w = strings.TrimFunc(w, around)
+	if w == "" {
+		return false
+	}
+	for i, r := range w {
+		switch {
+		case unicode.IsUpper(r) && i > 0, i == 0 && r == '-', !unicode.IsLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune("'’-", r):
+			return false
+		}
+	}
+	return true
+}
+
+// around reports whether a rune may stand around a word in prose.
+func around(r rune) bool { return strings.ContainsRune(".,;:!?\"'“”‘’„«»()…–—*", r) }
+
+// turning are words that turn the meaning of a sentence, in lower case.
+var turning = []string{
+	"not", "no", "never", "none", "nor", "neither", "without", "cannot", "except", "unless", "only", "must", "should", "if",
+	"nicht", "kein", "keine", "keinen", "nie", "ohne", "außer", "nur", "ne", "pas", "jamais", "sans", "sauf", "sin", "nunca",
+}
+
+// stays reports whether a word is kept whatever the model thinks of it: names, numbers,
+// paths and all that is no plain word, and what turns the meaning.
+func stays(w string) bool {
+	if !isPlain(w) {
+		return true
+	}
+	w = strings.ToLower(strings.TrimFunc(w, around))
+	return strings.HasSuffix(w, "n't") || strings.HasSuffix(w, "n’t") || slices.Contains(turning, w)
+}

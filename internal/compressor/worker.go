@@ -1,0 +1,286 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package compressor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+var (
+	texts = metric.CounterOf("compress_texts_total",
+		"Texts that words could be left out of, by what became of them: shortened, left as they are, dropped for want of room in the queue, failed.", "outcome",
+		outcomeShortened, outcomeLeft, outcomeDropped, outcomeFailed)
+	seconds = metric.Counter("compress_seconds_total", "Time that it took to find out which words to leave out, behind answers.")
+	_       = metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.", waitingBytes)
+)
+
+// What became of a text.
+const (
+	outcomeShortened = "shortened"
+	outcomeLeft      = "left"    // as it is: no prose, or nothing to gain
+	outcomeDropped   = "dropped" // the queue was full
+	outcomeFailed    = "failed"
+)
+
+// Worker shortens texts while nobody waits, one at a time. It takes no more than its
+// share of a core, and less while requests come. There is one for each compressor,
+// across reloads.
+type Worker struct {
+	mu       sync.Mutex
+	queue    *queue
+	serving  []Compressor // of all configurations that are loaded
+	share    float64      // of a core
+	runs     bool         // a goroutine is at work
+	failures int          // in a row
+	health   Health
+	log      *zap.Logger
+
+	ctx     context.Context
+	end     context.CancelFunc
+	last    atomic.Int64 // when a request came or ended, in ns since start
+	start   time.Time
+	patient bool // waits for pauses; replays do not
+}
+
+// workers are those in use, by the JSON of their compressors.
+var workers = caddy.NewUsagePool()
+
+func waitingBytes() (sum float64) {
+	workers.Range(func(_, v any) bool {
+		w := v.(*Worker)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		sum += float64(w.queue.bytes)
+		return true
+	})
+	return sum
+}
+
+// NewWorker returns a worker that computes when [Worker.Drain] is called.
+func NewWorker(c Compressor) *Worker {
+	w := newWorker()
+	w.serving, w.patient, w.runs = []Compressor{c}, false, true // nobody else begins
+	w.queue.limit = 1 << 40
+	return w
+}
+
+func newWorker() *Worker {
+	w := &Worker{queue: newQueue(), share: defaultShare, start: time.Now(), patient: true, log: caddy.Log().Named("llm_cache")}
+	w.ctx, w.end = context.WithCancel(context.Background())
+	return w
+}
+
+// Destruct implements caddy.Destructor: what waits is forgotten.
+func (w *Worker) Destruct() error {
+	w.end()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue.clear()
+	return nil
+}
+
+// Offer has a text shortened when there is time. It reports whether there was room.
+func (w *Worker) Offer(j Job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx.Err() != nil {
+		return false
+	}
+	if !w.queue.put(j) {
+		texts.WithLabelValues(outcomeDropped).Inc()
+		return false
+	}
+	if !w.runs {
+		w.runs = true
+		go w.work()
+	}
+	return true
+}
+
+// Touch tells that a request comes or ends.
+func (w *Worker) Touch() {
+	if w != nil {
+		w.last.Store(int64(time.Since(w.start)))
+	}
+}
+
+// Health tells how the compressor fares, as far as it was needed.
+func (w *Worker) Health() Health {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.health
+}
+
+// Drain shortens all that waits.
+func (w *Worker) Drain() {
+	for w.one() {
+		if w.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// work shortens what waits, and ends when nothing does.
+func (w *Worker) work() {
+	for {
+		more := true
+		if !httpx.Background("leaving out words", func() { more = w.one() }) {
+			w.fail(errPanic)
+		}
+		w.mu.Lock()
+		if !more || w.ctx.Err() != nil {
+			if w.runs = w.ctx.Err() == nil && len(w.queue.order) > 0; !w.runs {
+				w.mu.Unlock()
+				return
+			}
+		}
+		rest := w.rest()
+		w.mu.Unlock()
+		w.sleep(rest)
+	}
+}
+
+var errPanic = errors.New("recovered from a panic")
+
+// longestRest is how long the worker rests after errors, at most.
+const longestRest = time.Minute
+
+// rest is how long to wait after errors. The lock is held.
+func (w *Worker) rest() time.Duration {
+	if w.failures == 0 {
+		return 0
+	}
+	return min(longestRest, time.Second<<min(w.failures-1, 10))
+}
+
+func (w *Worker) sleep(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.ctx.Done():
+	}
+}
+
+// longestRun bounds the work on one text, the waiting in it included.
+const longestRun = 10 * time.Minute
+
+// one shortens a text. It reports false where none waits.
+func (w *Worker) one() bool {
+	w.mu.Lock()
+	j, ok := w.queue.next()
+	if !ok || len(w.serving) == 0 {
+		w.mu.Unlock()
+		return false
+	}
+	c := w.serving[0]
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.queue.done(j.ID)
+	}()
+	ctx, cancel := context.WithTimeout(w.ctx, longestRun)
+	defer cancel()
+	p := &pace{worker: w, since: time.Now()}
+	text, err := Shorten(lingua.WithPause(ctx, p.pause), c, j.Text, j.Rate, j.Least)
+	if err != nil {
+		w.fail(err)
+		return true
+	}
+	took := p.worked + time.Since(p.since)
+	seconds.Add(took.Seconds())
+	j.Done(pipeline.Shortened{Text: text, Took: took})
+	outcome := outcomeShortened
+	if text == "" {
+		outcome = outcomeLeft
+	}
+	texts.WithLabelValues(outcome).Inc()
+	w.well(ctx, c)
+	_ = p.pause(ctx) // texts with nothing to leave out are many, and have not paused
+	return true
+}
+
+// fail notes an error. It is logged when errors begin.
+func (w *Worker) fail(err error) {
+	texts.WithLabelValues(outcomeFailed).Inc()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures++
+	w.health.Error = err.Error()
+	if w.failures == 1 && w.ctx.Err() == nil {
+		w.log.Warn("the compressor fails; texts stay as they are", zap.Error(err))
+	}
+}
+
+// well notes that the compressor works.
+func (w *Worker) well(ctx context.Context, c Compressor) {
+	w.mu.Lock()
+	known := w.failures == 0 && w.health.Device != ""
+	w.failures = 0
+	w.mu.Unlock()
+	if known {
+		return
+	}
+	h := c.Health(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.health = h
+}
+
+const (
+	// quiet is how long no request must have come or ended for the worker to go on.
+	quiet = 20 * time.Millisecond
+	// patience is how long it waits for that, as a multiple of the time it works, and for
+	// quiet at least.
+	patience = 50
+)
+
+// busy reports whether requests come.
+func (w *Worker) busy() bool {
+	last := time.Duration(w.last.Load())
+	return last != 0 && time.Since(w.start)-last < quiet
+}
+
+// pace keeps a run to the worker's share.
+type pace struct {
+	worker *Worker
+	since  time.Time // it has been at work
+	worked time.Duration
+}
+
+// pause waits as long as the worker's share demands, and until no requests come: but
+// not for ever.
+func (p *pace) pause(ctx context.Context) error {
+	d := time.Since(p.since)
+	p.worked += d
+	w := p.worker
+	if w.patient {
+		w.mu.Lock()
+		share := w.share
+		w.mu.Unlock()
+		w.sleep(time.Duration(float64(d) * (1/share - 1)))
+		for waited := time.Duration(0); waited < max(patience*d, quiet) && w.busy() && ctx.Err() == nil; waited += quiet {
+			w.sleep(quiet)
+		}
+	}
+	p.since = time.Now()
+	return ctx.Err()
+}

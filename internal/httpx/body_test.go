@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpx
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/requestbody"
+)
+
+func TestReadBody(t *testing.T) {
+	const limit = 5 << 20
+	for _, size := range []int{0, 1, 511, 512, 513, FirstBuffer - 1, FirstBuffer, FirstBuffer + 1, secondBuffer + 1, limit} {
+		body := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
+		for name, length := range map[string]int64{"known": int64(size), "unknown": -1, "too short": min(1, int64(size))} {
+			for kind, reader := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "end with data": iotest.DataErrReader} {
+				r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(reader(bytes.NewReader(body))))
+				r.ContentLength = length
+				got, err := Read(httptest.NewRecorder(), r, limit, nil)
+				if err != nil || !bytes.Equal(got, body) {
+					t.Errorf("%d bytes, length %s, in %s: got %d bytes, %v", size, name, kind, len(got), err)
+				}
+			}
+		}
+	}
+}
+
+func TestReadBodyFails(t *testing.T) {
+	gone := errors.New("gone")
+	for _, test := range []struct {
+		name   string
+		body   io.Reader
+		length int64
+		status int
+	}{
+		{"declared too large", strings.NewReader(""), 11, http.StatusRequestEntityTooLarge},
+		{"too large", strings.NewReader("01234567890"), -1, http.StatusRequestEntityTooLarge},
+		{"too large and said to be short", strings.NewReader("01234567890"), 3, http.StatusRequestEntityTooLarge},
+		{"cut", io.MultiReader(strings.NewReader("0123"), iotest.ErrReader(gone)), 10, http.StatusBadRequest},
+		{"refused before", iotest.ErrReader(caddyhttp.Error(http.StatusTooManyRequests, gone)), 10, http.StatusTooManyRequests},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(test.body))
+		r.ContentLength = test.length
+		_, err := Read(httptest.NewRecorder(), r, 10, nil)
+		if e, ok := errors.AsType[caddyhttp.HandlerError](err); !ok || e.StatusCode != test.status {
+			t.Errorf("%s: got %v, want status %d", test.name, err, test.status)
+		}
+	}
+}
+
+// TestReadNamesTheBound: a body that has come in pieces is too large for the lower one of
+// the bounds of this handler and of a request_body in front, and the error names that one.
+func TestReadNamesTheBound(t *testing.T) {
+	for _, c := range []struct {
+		front int64 // max_size of request_body, 0 for none
+		want  string
+	}{{0, "more than 10 bytes"}, {5, "more than 5 bytes"}, {20, "more than 10 bytes"}} {
+		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(strings.NewReader("0123456789abcdefghijklmnopqrstuvwxyz")))
+		r.ContentLength = -1
+		var err error
+		next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			_, err = Read(w, r, 10, nil)
+			return nil
+		})
+		if e := (requestbody.RequestBody{MaxSize: c.front}).ServeHTTP(httptest.NewRecorder(), r, next); e != nil {
+			t.Fatal(e)
+		}
+		if e, ok := errors.AsType[caddyhttp.HandlerError](err); !ok || e.StatusCode != http.StatusRequestEntityTooLarge || !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("with %d in front: got %v, want %s", c.front, err, c.want)
+		}
+	}
+}
+
+// TestReadAllTrustsLittle: a declared length allocates in proportion to what
+// has come.
+func TestReadAllTrustsLittle(t *testing.T) {
+	got, err := readAll(strings.NewReader("x"), 1<<30, 1<<30, nil)
+	if err != nil || len(got) != 1 || cap(got) > FirstBuffer {
+		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
+	}
+	got, err = readAll(io.LimitReader(zeros{}, FirstBuffer+1), 1<<30, 1<<30, nil)
+	if err != nil || len(got) != FirstBuffer+1 || cap(got) > secondBuffer {
+		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestContentCoding(t *testing.T) {
+	for want, values := range map[string][]string{
+		"": nil, "gzip": {" GZIP "}, "zstd": {"zstd"}, "gzip, zstd": {"gzip, zstd"}, "gzip,zstd": {"gzip", "zstd"},
+	} {
+		if got := Coding(http.Header{"Content-Encoding": values}); got != want {
+			t.Errorf("%q: got %q, want %q", values, got, want)
+		}
+	}
+	if got := Coding(http.Header{"Content-Encoding": {"identity"}}); got != "" {
+		t.Errorf("identity: got %q", got)
+	}
+}

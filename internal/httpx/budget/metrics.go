@@ -1,0 +1,22 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+
+var waited = metric.CounterOf("bodies_waited_total", "Requests that waited for memory, by how they went on: served, unread, refused.", "outcome",
+	"served", "unread", "refused")
+
+var gaveWay = metric.Counter("bodies_gave_way_total", "Uploads that stalled and were ended, because other requests needed their memory.")
+
+// PassedUnread counts a request that found no room and passed without being read.
+func PassedUnread() { waited.WithLabelValues("unread").Inc() }
+
+// Refused counts a request that found no room and was answered by 503.
+func Refused() { waited.WithLabelValues("refused").Inc() }
+
+func init() {
+	metric.GaugeFunc("bodies_bytes", "Memory that is held for the bodies of requests in flight.", func() float64 { return float64(Bodies.Held()) })
+	metric.GaugeFunc("bodies_limit_bytes", "Memory that the bodies of requests in flight may take.", func() float64 { return float64(Bodies.Limit()) })
+}

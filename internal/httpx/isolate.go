@@ -1,0 +1,50 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpx
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// Isolate gives a request what a second pass through the same handlers needs
+// of its own: route groups, variables and placeholders, which begin as those
+// of the first pass. What the client asked for stays what it was.
+func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
+	ctx := r.Context()
+	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || srv == nil {
+		return r
+	}
+	repl := caddy.NewReplacer()
+	if before, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(func(name string) (any, bool) {
+			if !strings.HasPrefix(name, "http.request.orig_uri") {
+				return nil, false
+			}
+			return before.Get(name)
+		})
+		ForgetUpstreamStatus(ctx)  // of the answer before
+		defer repl.Map(before.Get) // behind what the request says now
+	}
+	r = caddyhttp.PrepareRequest(r, repl, w, srv)
+	before, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	for k, v := range before {
+		if _, ok := vars[k]; !ok {
+			vars[k] = v
+		}
+	}
+	own := r.Context()
+	for _, key := range [...]caddy.CtxKey{caddyhttp.ExtraLogFieldsCtxKey, caddyhttp.OriginalRequestCtxKey} {
+		if value := ctx.Value(key); value != nil {
+			own = context.WithValue(own, key, value)
+		}
+	}
+	return r.WithContext(own)
+}

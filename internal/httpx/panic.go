@@ -1,0 +1,79 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpx
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+)
+
+// BackgroundPanics counts what would have ended the process.
+var BackgroundPanics = metric.CounterOf("background_panics_total", "Panics in work that no request waits for, by what was being done.", "doing",
+	"answering a WebSocket", "awaiting the end of a ping", "carrying a WebSocket", "closing a WebSocket", "closing the audit store",
+	"flushing a header", "folding while nobody waits", "giving up a request", "keeping a base on disk", "keeping a model loaded", "keeping caches alive", "keeping the record", "learning from the audit store", "opening the audit store",
+	"leaving out words", "pinging", "reading a WebSocket", "reading today's turns", "scheduling pings", "sending a base", "sending a request of ours",
+	"showing a sign of life", "warming a box", "writing folded texts")
+
+// failOpen counts what went on without us.
+var failOpen = metric.CounterOf("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason",
+	"answer_encoding", "bomb", "content_encoding", "content_type", "decode", "no_room", "overlay", Panic, "parse", "signed", "splice", "store")
+
+// FailOpen counts a request or an answer that goes on as it came.
+func FailOpen(reason string) { failOpen.WithLabelValues(reason).Inc() }
+
+// Panic is the reason to [FailOpen] after a panic of ours.
+const Panic = "panic"
+
+// Guard runs f, and keeps a panic in it from reaching the client's answer.
+func Guard(l *zap.Logger, doing string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			Recovered(l, doing, p)
+		}
+	}()
+	f()
+}
+
+// Recovered logs and counts a panic in a request's way that it is recovered from.
+func Recovered(l *zap.Logger, doing string, p any) {
+	LogPanic(l, doing, p)
+	FailOpen(Panic)
+}
+
+// Background runs f, which no request waits for, and keeps a panic in it from
+// ending the process. It reports whether f came to its end. Every goroutine and every
+// timer of ours begins with it.
+func Background(doing string, f func()) (ended bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			Panicked(doing, p)
+		}
+	}()
+	f()
+	return true
+}
+
+// Panicked counts and logs a panic that was recovered from in the background.
+func Panicked(doing string, p any) {
+	BackgroundPanics.WithLabelValues(doing).Inc()
+	LogPanic(caddy.Log().Named("llm_cache"), doing, p)
+}
+
+// LogPanic logs where a panic of our own came from. The value of a panic may
+// quote a prompt, so only its type is logged, and the text of runtime errors,
+// which holds nothing but numbers and types.
+func LogPanic(l *zap.Logger, doing string, p any) {
+	what := fmt.Sprintf("%T", p)
+	if e, ok := p.(runtime.Error); ok {
+		what = e.Error()
+	}
+	l.Error("recovered from a panic", zap.String("doing", doing), zap.String("panic", what), zap.ByteString("stack", debug.Stack()))
+}

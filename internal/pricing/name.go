@@ -1,0 +1,173 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pricing
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// name is a model name taken apart.
+type name struct {
+	vendor string // "anthropic", "bedrock", "vertex", "openai", "gemini"; empty where the name does not tell
+	model  string // as the table writes it
+	region bool   // at Bedrock, and not by its global profile
+	long   bool   // asked for the context window of a million tokens
+	family string // Claude only: opus, sonnet, haiku, fable, mythos …
+	major  int    // -1 where the name has no version
+	minor  int
+}
+
+// below reports whether the version is lower than major.minor.
+func (n name) below(major, minor int) bool {
+	return n.major < major || n.major == major && n.minor < minor
+}
+
+// mostNames bounds the names that are remembered.
+const mostNames = 512
+
+var (
+	names     sync.Map // of name, by how clients write it
+	nameCount atomic.Int32
+)
+
+// nameOf takes a model name apart, those seen before from memory.
+func nameOf(s string) name {
+	if n, ok := names.Load(s); ok {
+		return n.(name)
+	}
+	n := parseName(s)
+	if len(s) <= 128 && nameCount.Load() < mostNames {
+		nameCount.Add(1)
+		names.Store(strings.Clone(s), n)
+	}
+	return n
+}
+
+// parseName takes a model name apart: vendor prefixes (anthropic/…,
+// us.anthropic.…-v1:0, publishers/…/models/…@date), date suffixes and [1m] are
+// put aside.
+func parseName(s string) name {
+	n := name{major: -1}
+	s = strings.ToLower(strings.TrimSpace(s))
+	if rest, ok := strings.CutSuffix(s, "[1m]"); ok {
+		s, n.long = rest, true
+	}
+	path := s
+	s = s[strings.LastIndexByte(s, '/')+1:]
+	if i := strings.Index(s, "anthropic."); i >= 0 {
+		n.vendor, n.region, s = "bedrock", s[:i] != "global.", s[i+len("anthropic."):]
+	}
+	if i := strings.IndexByte(s, '@'); i > 0 {
+		s = s[:i]
+		if strings.HasPrefix(s, "claude-") {
+			n.vendor = "vertex"
+		}
+	}
+	if i := strings.IndexByte(s, ':'); i > 0 {
+		s = s[:i]
+	}
+	s = strings.TrimSuffix(s, "-latest")
+	if n.vendor == "bedrock" {
+		s = trimRevision(s)
+	}
+	s = trimDate(s)
+	switch {
+	case strings.HasPrefix(s, "claude-"):
+		n.claude(s)
+		if n.vendor == "" {
+			n.vendor = "anthropic"
+		}
+	case strings.HasPrefix(s, "gpt-oss"): // open weights: whoever serves them
+		n.model = s
+	case strings.HasPrefix(s, "gpt-"):
+		n.vendor, n.model = "openai", s
+		n.version(s[len("gpt-"):])
+	case len(s) > 1 && s[0] == 'o' && '1' <= s[1] && s[1] <= '9' && (len(s) == 2 || s[2] == '-'):
+		n.vendor, n.model = "openai", s
+	case strings.HasPrefix(s, "codex-") || strings.HasPrefix(s, "chatgpt-"):
+		n.vendor, n.model = "openai", s
+	case strings.HasPrefix(s, "gemini-"):
+		s, _, _ = strings.Cut(s, "-preview") // what follows is a date or a variant
+		n.vendor, n.model = "gemini", trimStable(s)
+		n.version(s[len("gemini-"):])
+	default:
+		n.model = path
+	}
+	return n
+}
+
+// claude reads claude-opus-4-5, claude-opus-4.5 and claude-3-5-sonnet alike.
+func (n *name) claude(s string) {
+	var version []int
+	for part := range strings.SplitSeq(strings.ReplaceAll(s[len("claude-"):], ".", "-"), "-") {
+		v, err := strconv.Atoi(part)
+		switch {
+		case err == nil && len(part) <= 2 && len(version) < 2:
+			version = append(version, v)
+		case err != nil && n.family == "":
+			n.family = part
+		}
+	}
+	n.model = "claude-" + n.family
+	if len(version) > 0 {
+		n.major = version[0]
+		n.model += "-" + strconv.Itoa(n.major)
+	}
+	if len(version) > 1 && version[1] > 0 {
+		n.minor = version[1]
+		n.model += "-" + strconv.Itoa(n.minor)
+	}
+}
+
+// version reads the number that s begins with, such as 5.6 in 5.6-sol.
+func (n *name) version(s string) {
+	if i := strings.IndexFunc(s, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); i >= 0 {
+		s = s[:i]
+	}
+	major, minor, _ := strings.Cut(s, ".")
+	if v, err := strconv.Atoi(major); err == nil {
+		n.major = v
+		n.minor, _ = strconv.Atoi(minor)
+	}
+}
+
+// trimDate removes -20250929 or -2026-03-05 from the end.
+func trimDate(s string) string {
+	if i := len(s) - len("-20060102"); i > 0 && s[i] == '-' && digits(s[i+1:]) {
+		return s[:i]
+	}
+	if i := len(s) - len("-2006-01-02"); i > 0 && s[i] == '-' && s[i+5] == '-' && s[i+8] == '-' &&
+		digits(s[i+1:i+5]) && digits(s[i+6:i+8]) && digits(s[i+9:]) {
+		return s[:i]
+	}
+	return s
+}
+
+// trimStable removes Gemini's -001 from the end.
+func trimStable(s string) string {
+	if i := len(s) - len("-001"); i > 0 && s[i] == '-' && digits(s[i+1:]) {
+		return s[:i]
+	}
+	return s
+}
+
+// trimRevision removes Bedrock's -v1 from the end.
+func trimRevision(s string) string {
+	if i := strings.LastIndex(s, "-v"); i > 0 && digits(s[i+2:]) {
+		return s[:i]
+	}
+	return s
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

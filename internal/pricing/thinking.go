@@ -1,0 +1,90 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pricing
+
+import (
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// validateThinking checks where thinking may stand and which tools may be
+// demanded.
+func validateThinking(v *wire.View, r Rules) *APIError {
+	manual := manualThinking(v)
+	switch choice := member(v, v.Reply.ToolChoice, "type"); {
+	case choice != "tool" && choice != "any":
+	case r.RefusesForcedTools:
+		return invalid(`tool_choice: type "tool" and "any" are not supported for this model.`)
+	case manual:
+		return invalid("Thinking may not be enabled when tool_choice forces tool use.")
+	}
+	last := -1
+	for m := range v.Messages {
+		msg := &v.Messages[m]
+		if msg.Role != wire.RoleAssistant || msg.First == msg.End {
+			continue
+		}
+		last = m
+		// The answers of one turn may come in several messages.
+		if m+1 < len(v.Messages) && v.Messages[m+1].Role == wire.RoleAssistant {
+			continue
+		}
+		if isThinking(&v.Blocks[msg.End-1]) {
+			return invalidf("messages.%d: The final block in an assistant message cannot be `thinking`.", m)
+		}
+	}
+	if !manual || last < 0 || !inToolLoop(v) {
+		return nil
+	}
+	return manualOrder(v, last)
+}
+
+// manualOrder checks the last answers of an open tool loop for a request whose
+// thinking has a fixed budget: the loop begins with thinking, and the latest
+// answer does where it holds any.
+func manualOrder(v *wire.View, last int) *APIError {
+	for m := lastPrompt(v) + 1; m <= last; m++ {
+		msg := &v.Messages[m]
+		if msg.Role != wire.RoleAssistant || msg.First == msg.End {
+			continue
+		}
+		if b := &v.Blocks[msg.First]; !isThinking(b) {
+			return invalidf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking", m, b.Kind) //nolint:misspell // the API's own spelling
+		}
+		break
+	}
+	msg := &v.Messages[last]
+	first := &v.Blocks[msg.First]
+	for i := msg.First + 1; i < msg.End && !isThinking(first); i++ {
+		if isThinking(&v.Blocks[i]) {
+			return invalidf("messages.%d.content.0: If an assistant message contains any thinking blocks, the first block must be `thinking` or `redacted_thinking`. Found `%s`.", last, first.Kind)
+		}
+	}
+	return nil
+}
+
+// manualThinking reports whether the request asks for thinking with a fixed budget.
+func manualThinking(v *wire.View) bool { return member(v, v.Reply.Thinking, "type") == "enabled" }
+
+// inToolLoop reports whether the request goes on with a turn: its last message, but
+// for those of the system, holds a tool result.
+func inToolLoop(v *wire.View) bool {
+	for m, msg := range slices.Backward(v.Messages) {
+		if msg.Role != wire.RoleSystem {
+			return answersTool(v, m)
+		}
+	}
+	return false
+}
+
+// lastAnswer returns the index of the last assistant message, -1 if there is none.
+func lastAnswer(v *wire.View) int {
+	for m, msg := range slices.Backward(v.Messages) {
+		if msg.Role == wire.RoleAssistant {
+			return m
+		}
+	}
+	return -1
+}

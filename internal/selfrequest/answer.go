@@ -1,0 +1,55 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package selfrequest
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
+)
+
+// longestAnswer bounds what is kept of an answer to be read.
+const longestAnswer = 64 << 10
+
+// Answer is what came of an errand. It is the writer that takes it.
+type Answer struct {
+	// Status is the final status, 0 if there was no answer.
+	Status int
+
+	header http.Header
+	body   bytes.Buffer
+}
+
+// Header implements [http.ResponseWriter].
+func (a *Answer) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *Answer) WriteHeader(status int) {
+	if status >= http.StatusOK && a.Status == 0 {
+		a.Status = status
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (a *Answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if room := longestAnswer - a.body.Len(); room > 0 {
+		a.body.Write(b[:min(len(b), room)])
+	}
+	return len(b), nil
+}
+
+// Flush implements [http.Flusher].
+func (a *Answer) Flush() {}
+
+// Turn reads the answer, in a format.
+func (a *Answer) Turn(f wire.Format) *wire.Turn {
+	d := decode.New(f, httpx.IsStream(httpx.MediaType(a.header.Get("Content-Type"))))
+	d.Feed(a.body.Bytes())
+	d.End()
+	return d.Turn()
+}

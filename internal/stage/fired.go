@@ -1,0 +1,58 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Fired counts what one stage did in one request.
+type Fired struct {
+	// Stage is the stage's name, as in the configuration.
+	Stage string
+	// Count is the number of its edits in the request that goes upstream,
+	// those replayed from the ledger included.
+	Count int
+	// Tokens is what they take out of it, estimated; below zero where they make it longer.
+	Tokens int
+}
+
+// All are the stages in their order.
+var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, GiveBack, Expand, Tools, Breakpoints}
+
+// Tally sums up what the stages did.
+type Tally struct {
+	counts [len(All)]int
+	tokens [len(All)]float64
+}
+
+// Add notes edits of a stage, and the tokens that they take out.
+func (t *Tally) Add(name string, edits int, tokens float64) {
+	if i := slices.Index(All[:], name); i >= 0 {
+		t.counts[i] += edits
+		t.tokens[i] += tokens
+	}
+}
+
+// Edit notes the edit of a block.
+func (t *Tally) Edit(e *sessioncache.Edit, b *wire.Block, c *sessioncache.Calibration) {
+	n := b.Span.Len()
+	if e.Op != wire.OpRemove {
+		n = b.Body.Len() - len(e.Value)
+	}
+	t.Add(e.Stage, 1, c.PerByte(b.Kind)*float64(n))
+}
+
+// Fired lists the stages that did something.
+func (t *Tally) Fired() (out []Fired) {
+	for i, n := range t.counts {
+		if n > 0 {
+			out = append(out, Fired{All[i], n, int(t.tokens[i])})
+		}
+	}
+	return out
+}

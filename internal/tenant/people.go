@@ -1,0 +1,327 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tenant
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// User tells by what a person is known.
+type User struct {
+	// Is is what the person's requests carry: a key of the API, as
+	// `{env.ANNAS_KEY}` or `{file./run/secrets/anna}` rather than in plain text;
+	// `sha256:` and the SHA-256 of the key in hexadecimal; or the 16 digits by which
+	// the report and the page name whoever has no name yet. Without a name it is a
+	// placeholder that names everybody, such as `{http.auth.user.id}`, which counts
+	// anyway, or `{http.request.header.X-User}`; it should be one that clients
+	// cannot choose, for whoever can, can be another. Several entries may have the
+	// same name: the keys of one person, the old and the new one.
+	Is string `json:"is"`
+	// Name is what the person is called in the report, on the page, on record, in
+	// metrics and budgets. At most 64 bytes. Default: what the placeholder says.
+	Name string `json:"name,omitempty"`
+}
+
+const (
+	longestName = 64
+	// digits of a person without a name, and their prefix of a key's SHA-256.
+	hashDigits = 16
+	hashPrefix = "sha256:"
+)
+
+// Validate reports what makes no sense, without telling a key.
+func (u *User) Validate() error {
+	switch {
+	case u.Is == "":
+		return errors.New("no key, hash or placeholder is given")
+	case u.Name == "" && !Differs(u.Is):
+		return errors.New("the name is missing: without one, a placeholder has to name everybody")
+	case u.Name != "" && Differs(u.Is):
+		return fmt.Errorf("%q: a placeholder that differs from request to request names people itself", u.Name)
+	case len(u.Name) > longestName || printable(u.Name) != u.Name:
+		return fmt.Errorf("a name is longer than %d bytes, or cannot be printed", longestName)
+	}
+	return nil
+}
+
+// People tells who is behind requests. Nil knows nobody.
+type People struct {
+	keys   map[[sha256.Size]byte]string // names by the SHA-256 of keys
+	hashes map[string]string            // by what stands on record
+	by     []string                     // placeholders
+}
+
+// NewPeople reads who is who: what the configuration says and what stands in a file,
+// "" for none. Keys are not kept.
+func NewPeople(users []User, file string) (*People, error) {
+	p := &People{keys: map[[sha256.Size]byte]string{}, hashes: map[string]string{}}
+	for i := range users {
+		if err := p.add(users[i]); err != nil {
+			return nil, fmt.Errorf("user: %w", err)
+		}
+	}
+	if file == "" {
+		return p, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("users_file: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		is, name := line, ""
+		if at := strings.IndexFunc(line, unicode.IsSpace); at > 0 {
+			is, name = line[:at], strings.TrimSpace(line[at:])
+		}
+		if err := p.add(User{Is: is, Name: name}); err != nil {
+			return nil, fmt.Errorf("users_file: %s:%d: %w", file, n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("users_file: %s: %w", file, err)
+	}
+	return p, nil
+}
+
+func (p *People) add(u User) error {
+	if err := u.Validate(); err != nil {
+		return err
+	}
+	if u.Name == "" {
+		p.by = append(p.by, u.Is)
+		return nil
+	}
+	is, err := caddy.NewReplacer().ReplaceOrErr(u.Is, true, true)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q: the key: %w", u.Name, err)
+	case isHash(is, hashDigits):
+		return addTo(p.hashes, is, u.Name)
+	case strings.HasPrefix(is, hashPrefix):
+		var sum [sha256.Size]byte
+		if n, err := hex.Decode(sum[:], []byte(is[len(hashPrefix):])); err != nil || n != len(sum) {
+			return fmt.Errorf("%q: no SHA-256 in hexadecimal stands behind %s", u.Name, hashPrefix)
+		}
+		return addTo(p.keys, sum, u.Name)
+	}
+	return addTo(p.keys, sha256.Sum256([]byte(bare(is))), u.Name)
+}
+
+func addTo[K comparable](names map[K]string, key K, name string) error {
+	if other, ok := names[key]; ok && other != name {
+		return fmt.Errorf("%q and %q are known by the same key", other, name)
+	}
+	names[key] = name
+	return nil
+}
+
+// isHash reports whether text is a hash of so many digits, in lower case.
+func isHash(text string, digits int) bool {
+	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// Person is whoever is behind a request: one and the same by whatever header a key
+// comes, and by whatever key, as far as the operator has told.
+type Person struct {
+	// Hash is a keyed hash of the credential.
+	Hash string
+	// Name is what the person is called: the hash where there is no name.
+	Name string
+}
+
+// Of tells who is behind a request: the configured user whose key stands in any place
+// for credentials, or else whoever has the credential that the API reads, in the header
+// of that name ("": Authorization).
+// Other credentials change nothing. What has no key's name is called by the first
+// placeholder that says something, or by the user that Caddy has authenticated.
+func (p *People) Of(r *http.Request, k *Key, reads string) Person {
+	n := p.known(r, k, reads)
+	return Person{Hash: n.hash, Name: p.name(r, n)}
+}
+
+// OfTenant is [People.Of] where it is known already whose the request is, by whatever key
+// of a process: what tells tenants apart tells who they are.
+func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads string) Person {
+	if whose(r).alone { // credentials name users, but tell no tenants apart
+		return p.Of(r, k, reads)
+	}
+	at := &k.people[t[0]]
+	n := at.Load()
+	if n == nil || n.tenant != t || n.people != p || n.reads != reads {
+		n = p.known(r, k, reads)
+		n.tenant, n.people, n.reads = t, p, reads
+		at.Store(n)
+	}
+	return Person{Hash: n.hash, Name: p.name(r, n)}
+}
+
+// knownPerson is the person behind a tenant, at an API.
+type knownPerson struct {
+	tenant sessioncache.Tenant
+	people *People
+	reads  string
+
+	hash string
+	name string // "" for no configured user
+}
+
+// known finds the hash of a request's user, and the name if its key is configured.
+func (p *People) known(r *http.Request, k *Key, reads string) *knownPerson {
+	keys := keysOf(r)
+	if p != nil {
+		for _, key := range keys.all {
+			name, ok := p.keys[sha256.Sum256([]byte(key))]
+			var hash string
+			if !ok && len(p.hashes) > 0 {
+				hash = k.person(r, key)
+				name, ok = p.hashes[hash]
+			}
+			if ok {
+				return &knownPerson{hash: cmp.Or(hash, k.person(r, key)), name: name}
+			}
+		}
+	}
+	n := &knownPerson{hash: k.person(r, keys.at(reads))}
+	if p != nil { // a tenant of placeholders alone has digits, too
+		n.name = p.hashes[n.hash]
+	}
+	return n
+}
+
+// person hashes the user with a key, "" for none. It does not matter where the key stood.
+func (k *Key) person(r *http.Request, key string) string {
+	sum := k.hash(r, func(b []byte, r *http.Request) []byte {
+		if whose(r).alone {
+			return appendNamed(b, r)
+		}
+		if key != "" {
+			b = append(append(b, "Bearer "...), key...)
+			b = append(b, 0, 0)
+		} else {
+			b = AppendField(b, "")
+		}
+		for range credentials[1:] {
+			b = AppendField(b, "")
+		}
+		return appendNamed(b, r)
+	})
+	var digits [hashDigits]byte
+	hex.Encode(digits[:], sum[:hashDigits/2])
+	return reuse.Intern(digits[:])
+}
+
+func (p *People) name(r *http.Request, n *knownPerson) string {
+	if n.name != "" {
+		return n.name
+	}
+	if p != nil {
+		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+			for _, by := range p.by {
+				if name := printable(repl.ReplaceAll(by, "")); name != "" {
+					return name
+				}
+			}
+		}
+	}
+	if user := printable(authenticated(r)); user != "" {
+		return user
+	}
+	return n.hash
+}
+
+// printable bounds a name, and takes out of it what could steer a terminal.
+func printable(name string) string {
+	if len(name) > longestName {
+		name = strings.Clone(name[:longestName]) // a header may be of a megabyte
+		for len(name) > 0 && !utf8.ValidString(name) {
+			name = name[:len(name)-1]
+		}
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name))
+}
+
+// bare returns the key in a credential: what follows the scheme.
+func bare(v string) string {
+	const scheme = "Bearer "
+	if len(v) > len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) {
+		return strings.TrimSpace(v[len(scheme):])
+	}
+	return v
+}
+
+// keys are those that a request carries: all of them, and the first in each place.
+type keys struct {
+	all   []string
+	first [len(credentials) + 1]string // by the order of credentials; the query is the last
+}
+
+// maxKeys bounds the keys in one place that are looked at.
+const maxKeys = 64
+
+// keysOf finds the keys of a request, in the order of credentials and parameters.
+func keysOf(r *http.Request) (k keys) {
+	see := func(place int, v string) {
+		if v = bare(lasting(v)); v == "" {
+			return
+		}
+		if k.first[place] == "" {
+			k.first[place] = v
+		}
+		k.all = append(k.all, v)
+	}
+	for i, name := range credentials {
+		for _, v := range firstOf(r.Header[name]) {
+			see(i, v)
+		}
+	}
+	if r.URL.RawQuery != "" {
+		query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it counts
+		for _, name := range parameters {
+			for _, v := range firstOf(query[name]) {
+				see(len(credentials), v)
+			}
+		}
+	}
+	return k
+}
+
+func firstOf(values []string) []string { return values[:min(len(values), maxKeys)] }
+
+// at returns the key that an API reads in a header, "" for Authorization. Where nothing is
+// there the first key of another place is taken for it.
+func (k *keys) at(reads string) string {
+	place := max(0, slices.Index(credentials[:], reads))
+	key := k.first[place]
+	if reads == "X-Goog-Api-Key" { // the Gemini API takes it in the query as well
+		key = cmp.Or(key, k.first[len(credentials)])
+	}
+	return cmp.Or(key, cmp.Or(k.first[:]...))
+}

@@ -1,0 +1,79 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+)
+
+const (
+	// DefaultAgentBlock is the label of the memory block that holds a system prompt.
+	DefaultAgentBlock = "system_prompt"
+	// DefaultAgentLimit is how many agents are known at a time.
+	DefaultAgentLimit = 100
+
+	mostAgents = 100_000
+)
+
+// Agents has a server of Letta with the REST API, Letta Cloud or an old one, make an
+// agent for each conversation.
+type Agents struct {
+	// Embedding is the model by which agents embed what they file away, as in
+	// openai/text-embedding-3-small. Default: the server's, which old servers do not have.
+	Embedding string `json:"embedding,omitempty"`
+	// Block is the label of the memory block that holds the system prompt: letters,
+	// digits, "_" and "-". Default: system_prompt.
+	Block string `json:"block,omitempty"`
+	// Tools are the names of tools of the server that agents get besides those for their
+	// own memory. Default: none.
+	Tools []string `json:"tools,omitempty"`
+	// Limit is how many agents are known at a time; whoever has most of them gives way
+	// first. They stay at the server, and are found there again. Default: 100.
+	Limit int `json:"limit,omitempty"`
+}
+
+// label is what a memory block may be called: it stands in a path.
+var label = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// validate reports the first member that makes no sense. Nil is valid.
+func (a *Agents) validate(u *Upstream) error {
+	switch {
+	case a == nil:
+		return nil
+	case u.Preset != "letta" || u.Format != "":
+		return errors.New("agents: only letta has them, and in no other format")
+	case a.Block != "" && !label.MatchString(a.Block):
+		return fmt.Errorf("agents: block: %q is not 1 to 64 letters, digits, _ and -", a.Block)
+	case a.Limit < 0 || a.Limit > mostAgents:
+		return fmt.Errorf("agents: limit: %d is not between 1 and %d", a.Limit, mostAgents)
+	}
+	return nil
+}
+
+// agents parses how agents are made:
+//
+//	agents {
+//		embedding <model>
+//		block     <label>
+//		tools     <names...>
+//		limit     <number>
+//	}
+func (u *Upstream) agents(d *caddyfile.Dispenser) error {
+	u.Agents = new(Agents)
+	if err := u.Validate(); err != nil {
+		return d.WrapErr(err)
+	}
+	return option.Alone(d, "agents", option.Options{
+		"embedding": option.Word(&u.Agents.Embedding),
+		"block":     option.Checked(option.Word(&u.Agents.Block), u.Validate),
+		"tools":     option.AtLeastOne(option.Names(&u.Agents.Tools)),
+		"limit":     option.Checked(option.Count(&u.Agents.Limit), u.Validate),
+	})
+}

@@ -1,0 +1,34 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// Applied returns next with answers told what was cleared of their prompts on the client's
+// order, where the upstream does not know of it. The function returns that, nil for nothing
+// to tell, once there is an answer.
+func (p *Profile) Applied(next caddyhttp.Handler, client wire.Format, cleared func() *wire.Cleared) caddyhttp.Handler {
+	codec, ok := client.Codec().(wire.Manager)
+	if !ok {
+		return next
+	}
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return newEditedAnswer(w, `"message_delta"`, func(out, object []byte, _ bool) []byte {
+			told := object
+			httpx.Guard(p.Log, "telling what was cleared", func() {
+				if c := cleared(); c != nil {
+					told = codec.Applied(object, *c)
+				}
+			})
+			return append(out, told...)
+		}).serve(next, r)
+	})
+}

@@ -1,0 +1,328 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// compat is what a box needs of a request besides its format: the preset's
+// entry with the operator's options over it.
+type compat struct {
+	drop         []string
+	body         []bodyMember // by name
+	reasoning    string
+	answers      string
+	maxTokens    int
+	cacheControl bool
+}
+
+// bodyMember is a member that each request gets: a JSON value, or a placeholder
+// that stands for one.
+type bodyMember struct {
+	name        string
+	value       []byte
+	placeholder string
+}
+
+// validateCompat reports the first option of what requests are given that makes
+// no sense.
+func (u *Upstream) validateCompat() error {
+	for _, name := range u.Drop {
+		if !plainName(name) {
+			return fmt.Errorf("drop: %q is not the name of a member", name)
+		}
+		if name == "model" || name == "messages" || name == "stream" {
+			return fmt.Errorf("drop: a request without %s is none", name)
+		}
+	}
+	for name, value := range u.Body {
+		if !plainName(name) || name == "messages" {
+			return fmt.Errorf("body: %q is not the name of a member to add", name)
+		}
+		if !json.Valid(value) {
+			return fmt.Errorf("body: the value of %s is not JSON", name)
+		}
+	}
+	switch u.Reasoning {
+	case "", reasoningContent, reasoningAlias, reasoningNone:
+	default:
+		return fmt.Errorf("reasoning: %q is none of %s, %s, %s", u.Reasoning, reasoningContent, reasoningAlias, reasoningNone)
+	}
+	switch u.SystemMessages {
+	case "", translate.InPlace, translate.Folded:
+	default:
+		return fmt.Errorf("system_messages: %q is none of %s, %s", u.SystemMessages, translate.InPlace, translate.Folded)
+	}
+	return nil
+}
+
+// plainName reports whether a name needs no escapes in JSON.
+func plainName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })
+}
+
+// compat returns what the upstream's server needs of requests, nil for nothing.
+func (u *Upstream) compat() *compat {
+	p := u.preset()
+	if u == nil || p.official {
+		return nil
+	}
+	d := &compat{drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens, cacheControl: u.keepsMarkers()}
+	if u.Drop != nil {
+		d.drop = u.Drop
+	}
+	if u.Reasoning != "" {
+		d.reasoning = u.Reasoning
+	}
+	if u.MaxTokensDefault != nil {
+		d.maxTokens = *u.MaxTokensDefault
+	}
+	body := make(map[string]json.RawMessage, len(p.body)+len(u.Body))
+	for name, value := range p.body {
+		body[name] = json.RawMessage(value)
+	}
+	maps.Copy(body, u.Body)
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		value := body[name]
+		if string(value) == "null" {
+			continue
+		}
+		m := bodyMember{name: name, value: value}
+		if s := gjson.ParseBytes(value).Str; strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") {
+			m.placeholder = s
+		}
+		d.body = append(d.body, m)
+	}
+	if len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl {
+		return nil
+	}
+	return d
+}
+
+// slotted reports whether requests name the slot that they are to run in.
+func (d *compat) slotted() bool {
+	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
+}
+
+// keepsMarkers reports whether cache_control goes upstream in requests that are
+// not translated.
+func (u *Upstream) keepsMarkers() bool {
+	if u == nil || u.CacheControl == nil {
+		return u == nil || u.Preset == "" || u.preset().stateful || u.preset().cacheControl
+	}
+	return *u.CacheControl
+}
+
+// Reports reports whether the upstream says what it found in its cache.
+func (u *Upstream) Reports() bool {
+	if u == nil || u.ReportsCache == nil {
+		return u.preset().reports
+	}
+	return *u.ReportsCache
+}
+
+// adjusting makes requests, which have the upstream's format by now, ones that
+// this kind of server takes, and names thinking in its answers as clients know
+// it.
+type adjusting struct {
+	p      *Profile
+	next   caddyhttp.Handler
+	format wire.Format // the upstream's
+}
+
+// Compat returns next with what makes requests of a client's format right for this
+// kind of server before it, or next itself where nothing has to be done.
+func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
+	if p.compat == nil {
+		return next
+	}
+	return &adjusting{p: p, next: next, format: p.Target(client)}
+}
+
+// ServeHTTP implements caddyhttp.Handler. A request that cannot be changed goes
+// out as it is.
+func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	body, err := httpx.Outgoing(r, d.p.MaxBody)
+	if err != nil {
+		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
+	}
+	out := body
+	httpx.Guard(d.p.Log, "adjusting a request", func() { out = d.p.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
+	defer httpx.ReplaceOutgoing(r, body, out)()
+	if !d.format.Traits().ServersVary || d.p.compat.answers != reasoningAlias {
+		return d.next.ServeHTTP(w, r)
+	}
+	return newEditedAnswer(w, `"`+reasoningAlias+`"`, appendRenamed).serve(d.next, r)
+}
+
+// appendRenamed appends an object of chat completions in which thinking, if it goes by the
+// name reasoning, is called reasoning_content.
+func appendRenamed(out, object []byte, stream bool) []byte {
+	at := "choices.0.message"
+	if stream {
+		at = "choices.0.delta"
+	}
+	said := gjson.GetBytes(object, at)
+	value := said.Get(reasoningAlias)
+	if !value.Exists() || value.Index == 0 || said.Get(reasoningContent).Exists() {
+		return append(out, object...)
+	}
+	key := bytes.LastIndex(object[:value.Index], []byte(`"`+reasoningAlias+`"`))
+	if key < 0 {
+		return append(out, object...)
+	}
+	out = append(out, object[:key]...)
+	out = append(out, `"`+reasoningContent+`"`...)
+	return append(out, object[key+len(reasoningAlias)+2:]...)
+}
+
+// values resolves a request's placeholders to JSON, nil where they have no value: what is
+// JSON stands for itself, and other text for a string. What is known of a request here is
+// typed: the id of a session is a string even if it reads like a number.
+func values(r *http.Request) func(string) []byte {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return func(string) []byte { return nil }
+	}
+	return func(s string) []byte {
+		name := s[1 : len(s)-1]
+		v, known := repl.Get(name)
+		if !known || strings.Contains(name, "{") { // several in a row
+			v = repl.ReplaceAll(s, "")
+		}
+		text, isText := v.(string)
+		switch {
+		case v == nil || isText && text == "":
+			return nil
+		case isText && !strings.HasPrefix(name, "http.llm_cache.") && json.Valid([]byte(text)):
+			return []byte(text)
+		}
+		out, err := json.Marshal(v)
+		if err != nil {
+			return nil
+		}
+		return out
+	}
+}
+
+// apply returns the body to send, body itself if it is right as it is. The view is what is
+// known of it, nil for nothing.
+func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve func(string) []byte) []byte {
+	if named, changed := d.names(format, body, view); changed {
+		body, view = named, nil
+	}
+	object, err := wire.ReadObject(body, view)
+	if err != nil {
+		return body
+	}
+	members := make([]wire.Member, 0, len(d.drop)+len(d.body)+2)
+	for _, name := range d.drop {
+		members = append(members, wire.Member{Name: name})
+	}
+	if format.Traits().ServersVary {
+		if options := gjson.ParseBytes(object.Value("stream_options")); options.IsObject() && !options.Get("include_usage").Exists() {
+			members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server takes the one option for granted
+		}
+		if d.maxTokens > 0 && object.Value("max_tokens") == nil && object.Value("max_completion_tokens") == nil {
+			members = append(members, wire.Member{Name: "max_tokens", Value: fmt.Append(nil, d.maxTokens)})
+		}
+	}
+	for _, m := range d.body {
+		value := m.value
+		if m.placeholder != "" {
+			if value = resolve(m.placeholder); value == nil {
+				continue
+			}
+		}
+		members = append(slices.DeleteFunc(members, func(o wire.Member) bool { return o.Name == m.name }), wire.Member{Name: m.name, Value: value})
+	}
+	out, err := object.Patch(members...)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+func isReasoning(b *wire.Block) bool { return b.Kind == wire.KindThinking && b.Has(wire.FlagMember) }
+
+// reasoningCuts are what has to be done to the thinking of a message, of which
+// block i is. Clients may write it under both names, and one is enough.
+func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
+	span := v.Blocks[i].Span
+	twin, second := i+1, false
+	if i > 0 && isReasoning(&v.Blocks[i-1]) && v.Blocks[i-1].Message == v.Blocks[i].Message {
+		twin, second = i-1, true
+	}
+	both := twin < len(v.Blocks) && isReasoning(&v.Blocks[twin]) && v.Blocks[twin].Message == v.Blocks[i].Message
+	switch {
+	case d.reasoning == reasoningNone && both && !second && v.Adjacent(span, v.Blocks[twin].Span):
+		return []wire.Cut{v.Without(rawjson.Span{Start: span.Start, End: v.Blocks[twin].Span.End})}
+	case d.reasoning == reasoningNone && both && second && v.Adjacent(v.Blocks[twin].Span, span):
+		return nil // gone with the first
+	case d.reasoning != reasoningNone && !bytes.HasPrefix(v.Bytes(span), []byte(`"`+other+`"`)):
+		return nil
+	case both || d.reasoning == reasoningNone:
+		return []wire.Cut{v.Without(span)}
+	}
+	return []wire.Cut{{Start: span.Start, End: span.Start + int32(len(other)) + 2, With: []byte(`"` + d.reasoning + `"`)}}
+}
+
+// names puts the thinking of earlier turns under the name that the upstream
+// reads, and takes markers out that it does not.
+func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []byte, changed bool) {
+	other, thinking := "", false
+	if format.Traits().ServersVary {
+		switch d.reasoning {
+		case reasoningContent:
+			other = reasoningAlias
+		case reasoningAlias:
+			other = reasoningContent
+		}
+		thinking = other != "" && (view != nil || bytes.Contains(body, []byte(`"`+other+`"`))) || d.reasoning == reasoningNone
+	}
+	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))
+	if !thinking && !markers {
+		return nil, false
+	}
+	if view == nil {
+		var err error
+		if view, err = wire.Parse(format, body, nil); err != nil {
+			return nil, false
+		}
+	}
+	var cuts []wire.Cut
+	for i := range view.Blocks {
+		b := &view.Blocks[i]
+		if thinking && isReasoning(b) {
+			cuts = append(cuts, d.reasoningCuts(view, i, other)...)
+		}
+		if markers && !b.Marker.Empty() {
+			if c, ok := view.Unmark(i); ok {
+				cuts = append(cuts, c)
+			}
+		}
+	}
+	if len(cuts) == 0 {
+		return nil, false
+	}
+	out, err := wire.Replace(body, cuts)
+	return out, err == nil
+}

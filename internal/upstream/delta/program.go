@@ -1,0 +1,249 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package delta
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+const (
+	magic = "llm\x02"
+	// plain and packed say how literals are written.
+	plain, packed = 0, 1
+	// fewest is how many literals are worth packing, in bytes.
+	fewest = 128
+	// decoderWindow bounds the memory of a decoder, as RFC 9659 has it.
+	decoderWindow = 8 << 20
+)
+
+// What is wrong with a program.
+var (
+	// ErrProgram says that it is none, or was written against another base.
+	ErrProgram = errors.New("not a program for this base")
+	// ErrHash says that another body has come out than went in.
+	ErrHash = errors.New("the body is not the one that was meant")
+	// ErrTooLarge says that the body would be larger than it may be.
+	ErrTooLarge = errors.New("the body is too large")
+)
+
+var packer = sync.OnceValue(func() *zstd.Encoder {
+	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true)) // fails for bad options only
+	return e
+})
+
+// Append appends the program that makes body, a text of the seed's, of base, another one
+// or none. shared is how many bytes both begin with.
+func (s Seed) Append(dst []byte, base, body Text) (program []byte, shared int) {
+	shared = front(base, body)
+	sum := s.sum(body)
+	var few [16]step
+	steps := match(few[:0], base.Body, body.Body, shared)
+	dst = append(dst, magic...)
+	dst = binary.AppendUvarint(dst, uint64(len(body.Body)))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(s))
+	dst = append(dst, sum[:]...)
+	dst = binary.AppendUvarint(dst, uint64(len(base.Body)))
+	dst = binary.AppendUvarint(dst, uint64(len(steps)))
+	said := 0
+	for _, s := range steps {
+		if s.from < 0 {
+			dst = binary.AppendUvarint(dst, uint64(s.len)<<1|1)
+			said += s.len
+			continue
+		}
+		dst = binary.AppendUvarint(dst, uint64(s.len)<<1)
+		dst = binary.AppendUvarint(dst, uint64(s.from))
+	}
+	return appendLiterals(dst, steps, body.Body, said), shared
+}
+
+// appendLiterals appends those of a body, said bytes in all.
+func appendLiterals(dst []byte, steps []step, body []byte, said int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(said))
+	all, at, one := make([]byte, 0, said), 0, len(steps) == 1
+	for _, s := range steps {
+		switch {
+		case s.from >= 0:
+		case one:
+			all = body
+		default:
+			all = append(all, body[at:at+s.len]...)
+		}
+		at += s.len
+	}
+	if said < fewest {
+		return append(append(dst, plain), all...)
+	}
+	before := len(dst)
+	dst = packer().EncodeAll(all, append(dst, packed))
+	if len(dst)-before > said {
+		return append(append(dst[:before], plain), all...)
+	}
+	return dst
+}
+
+// Size is the length of the body that a program says it makes.
+func Size(program []byte) (int64, error) {
+	r := reader{program}
+	if !r.magic() {
+		return 0, ErrProgram
+	}
+	n, ok := r.number(1 << 40)
+	if !ok {
+		return 0, ErrProgram
+	}
+	return int64(n), nil
+}
+
+// Make makes the body of at most so many bytes that a program makes of a base. It
+// takes no memory beyond that and a decoder's window.
+func Make(base, program []byte, most int64) ([]byte, error) {
+	size, err := Size(program)
+	if err != nil {
+		return nil, err
+	}
+	if size > most {
+		return nil, ErrTooLarge
+	}
+	r := reader{program}
+	r.magic()
+	_, _ = r.number(int(size))
+	seed, sum, ok := r.sum()
+	if !ok {
+		return nil, ErrProgram
+	}
+	if n, ok := r.number(len(base)); !ok || n != len(base) {
+		return nil, ErrProgram
+	}
+	plan, said := r, 0
+	if err := r.steps(len(base), int(size), func(s step) {
+		if s.from < 0 {
+			said += s.len
+		}
+	}); err != nil {
+		return nil, err
+	}
+	literals, err := r.literals(said)
+	if err != nil {
+		return nil, err
+	}
+	body := make([]byte, 0, size)
+	_ = plan.steps(len(base), int(size), func(s step) { // as before
+		if s.from >= 0 {
+			body = append(body, base[s.from:s.from+s.len]...)
+			return
+		}
+		body = append(body, literals[:s.len]...)
+		literals = literals[s.len:]
+	})
+	if seed.sum(seed.Text(body)) != sum {
+		return nil, ErrHash
+	}
+	return body, nil
+}
+
+// reader reads what nobody vouches for.
+type reader struct{ rest []byte }
+
+func (r *reader) magic() bool {
+	rest, ok := bytes.CutPrefix(r.rest, []byte(magic))
+	r.rest = rest
+	return ok
+}
+
+// sum reads the hash of the body, and with what seed it was made.
+func (r *reader) sum() (seed Seed, sum wire.Hash, ok bool) {
+	if len(r.rest) < 8+len(sum) {
+		return 0, sum, false
+	}
+	seed = Seed(binary.LittleEndian.Uint64(r.rest))
+	r.rest = r.rest[8+copy(sum[:], r.rest[8:]):]
+	return seed, sum, true
+}
+
+// number reads one up to most.
+func (r *reader) number(most int) (int, bool) {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 || n > uint64(most) {
+		return 0, false
+	}
+	r.rest = r.rest[size:]
+	return int(n), true
+}
+
+// steps reads steps that make size bytes of a base, one after the other: kept, those of a
+// hostile program would take many times its own memory.
+func (r *reader) steps(base, size int, do func(step)) error {
+	count, ok := r.number(len(r.rest)) // each has a byte at least
+	if !ok {
+		return ErrProgram
+	}
+	left := size
+	for range count {
+		n, ok := r.number(left<<1 | 1)
+		if !ok || n>>1 > left {
+			return ErrProgram
+		}
+		s := step{-1, n >> 1}
+		left -= s.len
+		if n&1 == 0 {
+			if s.from, ok = r.number(base); !ok || s.len > base-s.from {
+				return ErrProgram
+			}
+		}
+		do(s)
+	}
+	if left != 0 {
+		return ErrProgram
+	}
+	return nil
+}
+
+var unpackers sync.Pool // of *zstd.Decoder
+
+// literals reads those of a program, which are what is left of it.
+func (r *reader) literals(said int) ([]byte, error) {
+	if n, ok := r.number(said); !ok || n != said || len(r.rest) == 0 {
+		return nil, ErrProgram
+	}
+	coding, raw := r.rest[0], r.rest[1:]
+	switch {
+	case coding == plain && len(raw) == said:
+		return raw, nil
+	case coding != packed:
+		return nil, ErrProgram
+	}
+	z, ok := unpackers.Get().(*zstd.Decoder)
+	if !ok {
+		var err error
+		if z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(decoderWindow)); err != nil {
+			return nil, fmt.Errorf("unpacking literals: %w", err)
+		}
+	}
+	defer func() {
+		_ = z.Reset(nil)
+		unpackers.Put(z)
+	}()
+	if err := z.Reset(bytes.NewReader(raw)); err != nil {
+		return nil, ErrProgram
+	}
+	out := make([]byte, said)
+	if _, err := io.ReadFull(z, out); err != nil {
+		return nil, ErrProgram
+	}
+	var more [1]byte
+	if n, err := z.Read(more[:]); n != 0 || !errors.Is(err, io.EOF) {
+		return nil, ErrProgram
+	}
+	return out, nil
+}

@@ -1,0 +1,63 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package delta
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// piece is how many bytes of a body are hashed at once. Both sides have to know it.
+const piece = 64 << 10
+
+// Seed makes hashes that nobody can foresee, so that bodies are not easily made to look the
+// same to those who compare them by their hashes.
+type Seed uint64
+
+// NewSeed returns a seed that nobody knows.
+func NewSeed() Seed {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return Seed(binary.LittleEndian.Uint64(b[:]))
+}
+
+// Text is a body and the hashes of its pieces, in order. Without hashes it is compared by
+// its bytes.
+type Text struct {
+	Body []byte
+	Sums []wire.Hash
+}
+
+// Text hashes the pieces of a body.
+func (s Seed) Text(body []byte) Text {
+	sums := make([]wire.Hash, 0, (len(body)+piece-1)/piece)
+	for rest := body; len(rest) > 0; rest = rest[min(piece, len(rest)):] {
+		sums = append(sums, xxh3.Hash128Seed(rest[:min(piece, len(rest))], uint64(s)).Bytes())
+	}
+	return Text{body, sums}
+}
+
+// sum is the hash of all of a text: that of the hashes of its pieces.
+func (s Seed) sum(t Text) wire.Hash {
+	all := make([]byte, 0, len(t.Sums)*len(wire.Hash{}))
+	for i := range t.Sums {
+		all = append(all, t.Sums[i][:]...)
+	}
+	return xxh3.Hash128Seed(all, uint64(s)).Bytes()
+}
+
+// front is how many bytes two texts begin with. Of a base that is known by its hashes no
+// more is read than what stands around the place where they part.
+func front(base, body Text) int {
+	n := 0
+	for n < min(len(base.Sums), len(body.Sums)) && base.Sums[n] == body.Sums[n] {
+		n++
+	}
+	n = min(n*piece, len(base.Body), len(body.Body))
+	return n + prefix(base.Body[n:], body.Body[n:])
+}

@@ -1,0 +1,209 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package idlefold
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// What became of an idle fold.
+const (
+	foldRead        = "read"        // the box has read it, and it holds
+	foldInterrupted = "interrupted" // somebody came
+	foldLate        = "late"        // the conversation had gone on
+	foldFailed      = "failed"      // the box answered with an error, or not at all
+)
+
+var foldMetrics = metric.CounterOf("idle_folds_total", "Conversations that a box was to read folded while nobody waited, by what became of that.", "outcome",
+	foldRead, foldInterrupted, foldLate, foldFailed)
+
+// Site is what a fold needs to know of the site.
+type Site struct {
+	*Options
+	// Upstream is what stands behind.
+	Upstream *upstream.Profile
+	// Queue is the box's.
+	Queue func() *queue.Queue
+	// Carrier takes what the box is to read to it.
+	Carrier *selfrequest.Carrier
+	// Pin keeps the store open while something is sent, until Unpin. It returns false
+	// when it is closed.
+	Pin func() bool
+	// Unpin: see Pin.
+	Unpin func() error
+	// Log gets what goes wrong.
+	Log *zap.Logger
+	// Now is the time.
+	Now func() time.Time
+}
+
+// Answered is a request that came to a proper end.
+type Answered struct {
+	// Exchange is what was made of it, View what the client sent, Turn what the answer
+	// said.
+	Exchange *pipeline.Exchange
+	// View: see Exchange.
+	View *wire.View
+	// Turn: see Exchange.
+	Turn *wire.Turn
+	// Session is the public id of its session, Tenant whose that is.
+	Session string
+	// Tenant: see Session.
+	Tenant sessioncache.Tenant
+	// Target makes what is needed to send a body the way that the request took.
+	Target func(body []byte) *selfrequest.Target
+	// Keep keeps texts that were folded.
+	Keep func([]pipeline.Block)
+}
+
+// Fold is a fold that a box is to read.
+type Fold struct {
+	site *Site
+	*Answered
+	plan *pipeline.Background
+	to   *selfrequest.Target
+	at   time.Time // when it may begin
+}
+
+// Plan plans what to fold now that an answer is over, nil for nothing. The request must
+// be as it came.
+func (s *Site) Plan(a *Answered) (f *Fold) {
+	httpx.Guard(s.Log, "planning what to fold while nobody waits", func() {
+		limit := 0
+		if len(a.Turn.Calls) > 0 {
+			if limit = defaultFoldCallTokens; s.CallTokens != nil {
+				limit = *s.CallTokens
+			}
+			if limit == 0 {
+				return
+			}
+		}
+		plan := a.Exchange.Background(a.Turn, limit)
+		if plan == nil {
+			return
+		}
+		body, err := foldBody(a.View, plan.Body)
+		if err != nil {
+			return
+		}
+		after := time.Duration(s.After)
+		if after == 0 {
+			after = defaultFoldAfter
+		}
+		f = &Fold{site: s, Answered: a, plan: plan, to: a.Target(body), at: s.Now().Add(after)}
+	})
+	return f
+}
+
+var errNoPrefill = errors.New("the format has no request by which a box reads a history")
+
+// foldBody makes the request by which a box reads a history: for one token, in
+// one piece.
+func foldBody(v *wire.View, body []byte) ([]byte, error) {
+	c, ok := v.Format.Codec().(wire.Prefiller)
+	if !ok {
+		return nil, errNoPrefill
+	}
+	return wire.Patch(body, append(c.Prefill(), wire.Member{Name: "stream", Value: []byte("false")}, wire.Member{Name: "stream_options"})...)
+}
+
+// Start has the box read the fold in the background, when it is idle.
+func (f *Fold) Start() {
+	if ctx := f.site.Carrier.Running(); ctx != nil && f.site.Pin() {
+		go httpx.Background("folding while nobody waits", func() { f.run(ctx) })
+	}
+}
+
+// longest bounds a fold: a slow machine reads 60,000 tokens in it.
+const longest = 15 * time.Minute
+
+func (f *Fold) run(ctx context.Context) {
+	defer func() { _ = f.site.Unpin() }()
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	select {
+	case <-time.After(time.Until(f.at)):
+	case <-ctx.Done():
+		return
+	}
+	if !f.plan.Current() {
+		return
+	}
+	first := f.View.First()
+	s, err := f.site.Queue().Spare(ctx, f.Session+first.String(), queue.AnySlot)
+	if err != nil {
+		return
+	}
+	defer s.Leave()
+	if f.plan.Current() { // it may have waited for long
+		f.send(s.Context, s.Slot)
+	}
+}
+
+// send has the box read the fold, and makes it part of the conversation.
+func (f *Fold) send(ctx context.Context, slot int) (u wire.Usage, outcome string) {
+	at, format := f.site.Now(), f.View.Format
+	e := &selfrequest.Errand{Kind: selfrequest.Fold, Target: f.to, Session: f.Session, Tenant: f.Tenant, Adapt: func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
+		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
+		caddyhttp.SetVar(r.Context(), "llm_session", f.Session)
+		caddyhttp.SetVar(r.Context(), "llm_lineage", f.View.First())
+		return nil, nil //nolint:nilnil // the body is the target's
+	}}
+	a, err := f.site.Carrier.Carry(ctx, e)
+	switch {
+	case errors.Is(context.Cause(ctx), queue.ErrWanted):
+		outcome = foldInterrupted
+	case err != nil || a.Status/100 != 2:
+		outcome = foldFailed
+	default:
+		u = a.Turn(format).Usage
+		outcome = foldLate
+		if f.plan.Commit(u) {
+			outcome = foldRead
+			f.Keep(f.plan.Texts())
+		}
+	}
+	foldMetrics.WithLabelValues(outcome).Inc()
+	rules := f.Exchange.Rules()
+	lineage, _ := f.Exchange.Committed()
+	e.Record(&audit.Record{
+		At: at, Kind: audit.KindIdleFold, Lineage: lineage, Model: f.View.Model,
+		ClientFormat: string(format), UpstreamFormat: string(f.site.Upstream.Target(format)),
+		Cost: rules.Cost(u), USD: rules.Dollars(u), Reason: outcome,
+	}, u, outcome == foldRead || outcome == foldLate)
+	return u, outcome
+}
+
+// Size is the number of blocks folded, what they took, and what the box has to read for
+// it, in estimated tokens.
+func (f *Fold) Size() (blocks, removed, process int) {
+	return f.plan.Blocks, f.plan.Removed, f.plan.Process
+}
+
+// Due is when it may begin.
+func (f *Fold) Due() time.Time { return f.at }
+
+// Send has the box read the fold, and tells what the upstream reported and whether it
+// holds, for those who keep time themselves.
+func (f *Fold) Send() (wire.Usage, bool) {
+	u, outcome := f.send(context.Background(), 0)
+	return u, outcome == foldRead
+}

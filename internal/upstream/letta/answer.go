@@ -1,0 +1,107 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package letta
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
+)
+
+type object = map[string]any
+
+// again reports whether a client says that it sends a request once more, rather than ask
+// for another answer to it.
+func again(h http.Header, o *retain.Outcome) bool {
+	n, _ := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
+	return n > 0 || o.Mark != "" && o.Mark == mark(h)
+}
+
+// longestMark bounds the names of requests that are kept.
+const longestMark = 255
+
+// mark is the client's own name for a request, by which a retry is known.
+func mark(h http.Header) string {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if key := h.Get(name); key != "" && len(key) <= longestMark {
+			return key
+		}
+	}
+	return ""
+}
+
+// answer answers a request by what is known: an outcome, or, where there is nothing to
+// answer, by nothing.
+func (s *said) answer(w http.ResponseWriter, o *retain.Outcome, text string, now time.Time) error {
+	events := s.completion(o.Handle, text, now)
+	if s.items() {
+		events = s.response(o.Handle, text, now)
+	}
+	kind := "application/json"
+	var body []byte
+	if s.stream {
+		kind = "text/event-stream"
+		for _, e := range events {
+			name, _ := e["type"].(string)
+			body = framing.SSE{}.Append(body, name, mustJSON(e))
+		}
+		if !s.items() {
+			body = framing.SSE{}.Append(body, "", []byte("[DONE]"))
+		}
+	} else {
+		last := events[len(events)-1]
+		if r, ok := last["response"]; ok {
+			last = r.(object)
+		}
+		body = mustJSON(last)
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{kind}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(body)
+	return err
+}
+
+// mustJSON is for values that can be marshalled.
+func mustJSON(v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// response is an answer of the Responses API, event by event; the last one has all of it.
+func (s *said) response(id, text string, now time.Time) (events []object) {
+	a := speaker{id: id, model: s.model, at: now, emit: func(e object) { events = append(events, e) }}
+	a.begin()
+	a.say(text)
+	a.end("completed", nil)
+	return events
+}
+
+// completion is an answer of chat completions: chunks, of which the first names the role
+// and says nothing, or the one of an answer in one piece.
+func (s *said) completion(id, text string, now time.Time) (events []object) {
+	emit := func(kind string, choice object) {
+		choice["index"] = 0
+		events = append(events, object{"id": id, "object": kind, "created": now.Unix(), "model": s.model, "choices": []object{choice}})
+	}
+	if !s.stream {
+		emit("chat.completion", object{"message": object{"role": "assistant", "content": text}, "finish_reason": "stop"})
+		return events
+	}
+	const chunk = "chat.completion.chunk"
+	emit(chunk, object{"delta": object{"role": "assistant", "content": ""}, "finish_reason": nil})
+	if text != "" {
+		emit(chunk, object{"delta": object{"content": text}, "finish_reason": nil})
+	}
+	emit(chunk, object{"delta": object{}, "finish_reason": "stop"})
+	return events
+}

@@ -1,0 +1,98 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package letta
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// longestReply bounds what is read of an answer to a request of our own, in bytes: an
+// agent is listed with all of its tools and blocks.
+const longestReply = 8 << 20
+
+var errLongReply = errors.New("letta: the answer of the server is too long")
+
+// reply is an answer to a request of our own.
+type reply struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+// Header implements [http.ResponseWriter].
+func (a *reply) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *reply) WriteHeader(status int) {
+	if a.status == 0 && status >= 200 {
+		a.status = status
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (a *reply) Write(p []byte) (int, error) {
+	if a.WriteHeader(http.StatusOK); len(a.body)+len(p) > longestReply {
+		return 0, errLongReply
+	}
+	a.body = append(a.body, p...)
+	return len(p), nil
+}
+
+// refusal is what the client is told of an answer that is an error.
+func (a *reply) refusal() *refusal { return failed(a.header, a.status, a.body) }
+
+// call sends a request of our own the way that the client's goes. What the server cannot
+// do now is an error, a refusal.
+func (v *visit) call(method, path, query string, body object) (*reply, error) {
+	a := &reply{header: http.Header{}}
+	q := v.request(httpx.Isolate(v.r.Clone(v.r.Context()), a), method, path, query, body)
+	if err := v.next.ServeHTTP(a, q); err != nil {
+		return nil, err
+	}
+	switch {
+	case a.status == 0:
+		return nil, &refusal{translate.Failure{Status: http.StatusBadGateway, Message: httpx.Unreached[http.StatusBadGateway]}}
+	case a.status >= 500 && a.status != http.StatusNotImplemented, a.status == http.StatusTooManyRequests, a.status == http.StatusUnauthorized, a.status == http.StatusConflict:
+		return nil, a.refusal()
+	}
+	return a, nil
+}
+
+// request is a request to the API, in the place of another.
+func (v *visit) request(r *http.Request, method, path, query string, body object) *http.Request {
+	q := r.WithContext(r.Context())
+	u := *r.URL
+	u.Path, u.RawPath, u.RawQuery = v.base+path, "", query
+	q.Method, q.URL, q.RequestURI = method, &u, u.RequestURI()
+	q.Header = httpx.ClonePlain(r.Header)
+	for _, name := range []string{"Content-Encoding", "Transfer-Encoding", "Content-Type", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"} {
+		q.Header.Del(name)
+	}
+	q.Header["Accept"] = []string{"application/json, text/event-stream"}
+	q.TransferEncoding, q.ContentLength = nil, 0
+	q.Body, q.GetBody = http.NoBody, nil
+	if body != nil {
+		raw := mustJSON(body)
+		q.ContentLength = int64(len(raw))
+		q.Header["Content-Type"] = []string{"application/json"}
+		q.Header["Content-Length"] = []string{strconv.Itoa(len(raw))}
+		httpx.SetBody(q, raw)
+	}
+	return q
+}
+
+// failed is what the client is told of an error of the server.
+func failed(h http.Header, status int, body []byte) *refusal {
+	f := translate.ReadFailure(wire.OpenAIResponses, status, body)
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
+		f.RetryAfter = n
+	}
+	return &refusal{*f}
+}

@@ -1,0 +1,151 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package letta
+
+import (
+	"crypto/sha256"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// driver puts requests against a conversation that the App Server has stored: with the
+// id of its last answer, from which the server forks.
+type driver struct {
+	agents bool // the conversation is that of an agent of its own
+}
+
+// Name implements [retain.Driver].
+func (d driver) Name() string {
+	if d.agents {
+		return retain.LettaAgents
+	}
+	return retain.Letta
+}
+
+// Once implements [retain.Driver]. Each answer is a fork of its own, which stays.
+func (driver) Once() bool { return false }
+
+// request is what is to be held of what was said. An agent of its own can be given
+// another system prompt, so that each request carries it; to the App Server it goes with
+// the first, and a conversation is bound to it.
+func (s *said) request(agents bool) (*retain.Request, error) {
+	whole, err := s.with(s.whole(), s.system())
+	if err != nil {
+		return nil, err
+	}
+	r := &retain.Request{Body: whole, View: &wire.View{Format: s.format, Raw: whole}, History: s.history()}
+	if last := s.turns[len(s.turns)-1:]; last[0].user {
+		var system []byte
+		if agents {
+			system = s.system()
+		}
+		if r.Last, err = s.with(last, system); err != nil {
+			return nil, err
+		}
+	}
+	h := sha256.New()
+	h.Write([]byte(s.model))
+	h.Write([]byte{0})
+	if !agents {
+		h.Write(s.system())
+	}
+	copy(r.Bound[:], h.Sum(nil))
+	return r, nil
+}
+
+// with is the request with turns of it, and instructions if there are any.
+func (s *said) with(turns []turn, instructions []byte) ([]byte, error) {
+	return wire.Patch(
+		s.body, wire.Member{Name: lists[s.format], Value: s.list(turns)}, wire.Member{Name: "instructions", Value: instructions},
+		wire.Member{Name: "store", Value: []byte("true")}, wire.Member{Name: "tools"}, wire.Member{Name: "tool_choice"},
+	)
+}
+
+// Delta implements [retain.Driver]. The server reads the last message of the user and no
+// more, so that all that is new has to fit into one. It keeps that message with the
+// instructions in front: these have gone with the first.
+func (driver) Delta(base *retain.Base, r *retain.Request) ([]byte, int) {
+	if base == nil || r.Last == nil || len(r.History) != len(base.History)+1 {
+		return nil, 0
+	}
+	delta, err := wire.Patch(r.Last, wire.Member{Name: "previous_response_id", Value: rawjson.Quote(base.Handle)})
+	if err != nil {
+		return nil, 0
+	}
+	return delta, 0
+}
+
+// Dress implements [retain.Driver].
+func (driver) Dress(http.Header, retain.Key, *retain.Base, []byte) {}
+
+// misses are the codes of the errors after which all is to be sent.
+var misses = map[string]bool{unknownResponse: true, "previous_response_not_found": true, "unsupported_backend": true}
+
+// Read implements [retain.Driver].
+func (driver) Read(delta bool, status int, _ http.Header, body []byte) (v retain.Verdict) {
+	if code := gjson.GetBytes(body, "error.code").Str; delta && status >= 400 && misses[code] {
+		v.Missed = retain.Cause(code)
+	}
+	return v
+}
+
+// Hear implements [retain.Driver].
+func (driver) Hear(r *retain.Request, stream bool) retain.Ear {
+	return &ear{of: r, decoder: decode.New(wire.OpenAIResponses, stream), stream: stream}
+}
+
+// ear listens for the end of an answer.
+type ear struct {
+	of      *retain.Request
+	decoder *decode.Decoder
+	stream  bool
+	body    []byte
+}
+
+// longestAnswer bounds what is gathered of an answer in one piece, in bytes.
+const longestAnswer = 8 << 20
+
+// Feed implements [retain.Ear].
+func (e *ear) Feed(p []byte) (v retain.Verdict) {
+	if e.decoder == nil {
+		return v
+	}
+	if e.stream {
+		e.decoder.Feed(p)
+	} else {
+		if e.body = append(e.body, p...); len(e.body) > longestAnswer {
+			e.decoder, e.body = nil, nil
+			return v
+		}
+		if !rawjson.ValidBytes(e.body) {
+			return v
+		}
+		e.decoder.Feed(e.body)
+		e.decoder.End()
+	}
+	t := e.decoder.Turn()
+	if !t.Done {
+		return v
+	}
+	e.decoder = nil
+	if t.ID == "" || t.Failed() {
+		return v
+	}
+	return held(e.of, t.ID, t.Text)
+}
+
+// held says that a request is held, with its answer.
+func held(r *retain.Request, handle, text string) retain.Verdict {
+	answer := turn{parts: []part{{raw: string(rawjson.Quote(text))}}}
+	return retain.Verdict{
+		Handle: handle, History: append(r.History[:len(r.History):len(r.History)], answer.hash()),
+		Outcome: &retain.Outcome{Handle: handle, Text: text, Mark: r.Mark},
+	}
+}

@@ -1,0 +1,107 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package letta
+
+import (
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// Site is a site with Letta behind it.
+type Site struct {
+	engine  *retain.Engine
+	headers bool // answers say how their requests went
+	// What is there where conversations have agents of their own, options nil elsewhere.
+	options *upstream.Agents
+	agents  *Agents
+	names   *tenant.Key // by which agents are found again
+	bounds  bounds
+
+	log *zap.Logger
+	now func() time.Time
+}
+
+// Open returns the site of an upstream, nil if that is no Letta that is spoken to as
+// this package does. names makes the names of agents; it should outlive the process.
+func Open(engines *relay.Engines, agents *Agents, o *relay.Options, up *upstream.Profile, names *tenant.Key, now func() time.Time) *Site {
+	if up.Name() != "letta" || up.Format != "" {
+		return nil
+	}
+	s := &Site{engine: engines.Of(driver{up.Agents != nil}, o, now), headers: up.Headers, log: up.Log, now: now, options: up.Agents, agents: agents, names: names}
+	s.bounds = bounds{most: upstream.DefaultAgentLimit, life: o.Limits().Life, now: now}
+	if s.options != nil && s.options.Limit > 0 {
+		s.bounds.most = s.options.Limit
+	}
+	return s
+}
+
+// Layer returns next with what Letta needs before it. of says of which conversation a
+// request is, name how the client calls its session, "" for not at all. A site of nil
+// returns next itself.
+func (s *Site) Layer(next caddyhttp.Handler, of func(*http.Request) retain.Key, name string) caddyhttp.Handler {
+	if s == nil {
+		return next
+	}
+	return &talk{s, next, of, name}
+}
+
+// talk is the layer.
+type talk struct {
+	*Site
+	next caddyhttp.Handler
+	of   func(*http.Request) retain.Key
+	name string
+}
+
+// ServeHTTP implements caddyhttp.Handler. What is not understood passes.
+func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	p, ok := httpx.Whole(r)
+	f, known := wire.Detect(r.Method, r.URL.Path)
+	if !ok || !known || !f.Traits().FlatItems || httpx.Coding(r.Header) != "" {
+		return t.next.ServeHTTP(w, r)
+	}
+	var said *said
+	var request *retain.Request
+	var err error
+	httpx.Guard(t.log, "reading a request for Letta", func() {
+		if said, err = read(f, p.Data); said != nil {
+			request, err = said.request(t.options != nil)
+		}
+	})
+	if why, ok := err.(refused); ok { //nolint:errorlint // it is never wrapped
+		return httpx.Fail(w, f, &translate.Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: string(why)})
+	}
+	if request == nil {
+		return t.next.ServeHTTP(w, r)
+	}
+	request.Mark = mark(r.Header)
+	k, next := t.of(r), own(t.next)
+	if t.options != nil {
+		k.Lineage = said.begins() // whatever the system prompt is
+		next = &rest{t.Site, t.next, conversation{k.Side, k.Session, k.Lineage}, t.name}
+	}
+	if o, all := t.engine.Answered(k, request); o != nil {
+		switch {
+		case all: // there is nothing to answer
+			return said.answer(w, o, "", t.now())
+		case again(r.Header, o):
+			return said.answer(w, o, o.Text, t.now())
+		}
+	}
+	defer httpx.ReplaceOutgoing(r, p.Data, request.Body)()
+	of := func(*http.Request, []byte) (retain.Key, *retain.Request) { return k, request }
+	return relay.Layer(next, t.engine, t.headers, of, nil).ServeHTTP(w, r)
+}

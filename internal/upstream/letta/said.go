@@ -1,0 +1,307 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package letta
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// said is what a request says, in the terms in which an agent takes it in.
+type said struct {
+	format wire.Format
+	body   []byte
+	model  string
+	stream bool
+	// instructions are the texts of the system prompt, JSON strings.
+	instructions []string
+	// turns are what was said, by turns: messages of one side that follow upon one
+	// another are one.
+	turns []turn
+}
+
+// turn is what one side has said at a stretch.
+type turn struct {
+	user  bool
+	parts []part
+}
+
+// part is a text, as a JSON string, or an image, as its object.
+type part struct {
+	raw   string
+	image bool
+}
+
+// refused is why a request cannot be passed on. It is read as a sentence.
+type refused string
+
+func (r refused) Error() string { return string(r) }
+
+const (
+	errTools refused = "tools: an agent of Letta runs tools of its own, on its server, and takes none from clients: it would answer without them. " +
+		"Attach tools to the agent, or send the request without tools"
+	errResults refused = "calls and results of tools: an agent of Letta takes texts and images, and would answer as if they were not there"
+	errMedia   refused = "an agent of Letta takes texts and images, and would answer as if the rest were not there: "
+)
+
+// lists are the names of the list of what was said, by format.
+var lists = map[wire.Format]string{wire.OpenAIResponses: "input", wire.OpenAIChat: "messages"}
+
+// read reads a request. It returns nil for one that is not understood, or that goes on
+// from an answer by itself; an error says what would be lost.
+func read(f wire.Format, body []byte) (*said, error) {
+	if !rawjson.ValidBytes(body) {
+		return nil, nil //nolint:nilnil // there is nothing to say of it
+	}
+	s := &said{format: f, body: body}
+	var list gjson.Result
+	choice, tools := "", false
+	for m := rawjson.Walk(body, 0); m.Next(); {
+		key := string(m.Key)
+		v := gjson.ParseBytes(m.Skip().Of(body))
+		switch key {
+		case "model":
+			s.model = v.Str
+		case "stream":
+			s.stream = v.Bool()
+		case lists[f]:
+			list = v
+		case "instructions":
+			if v.Str != "" {
+				s.instructions = append([]string{v.Raw}, s.instructions...)
+			}
+		case "tools", "functions":
+			tools = tools || v.Get("0").Exists()
+		case "tool_choice":
+			choice = v.Str
+		case "previous_response_id", "conversation":
+			if v.Type != gjson.Null {
+				return nil, nil //nolint:nilnil // the client keeps its own account
+			}
+		}
+	}
+	if tools && choice != "none" {
+		return nil, errTools
+	}
+	var err error
+	if list.Type == gjson.String {
+		s.add(true, []part{{raw: list.Raw}})
+	} else {
+		list.ForEach(func(_, item gjson.Result) bool {
+			err = s.take(item)
+			return err == nil
+		})
+	}
+	if err != nil || len(s.turns) == 0 {
+		return nil, err
+	}
+	return s, nil
+}
+
+// take takes in an item.
+func (s *said) take(item gjson.Result) error {
+	if kind := item.Get("type").Str; kind == "reasoning" {
+		return nil
+	} else if kind != "" && kind != "message" || item.Get("tool_calls.0").Exists() {
+		return errResults
+	}
+	parts, err := read1(item.Get("content"))
+	if err != nil {
+		return err
+	}
+	switch item.Get("role").Str {
+	case "user":
+		s.add(true, parts)
+	case "assistant":
+		s.add(false, parts)
+	case "system", "developer":
+		for _, p := range parts {
+			if !p.image && p.raw != `""` {
+				s.instructions = append(s.instructions, p.raw)
+			}
+		}
+	default:
+		return errResults
+	}
+	return nil
+}
+
+// read1 reads the content of one message.
+func read1(content gjson.Result) (parts []part, err error) {
+	if content.Type == gjson.String {
+		return []part{{raw: content.Raw}}, nil
+	}
+	content.ForEach(func(_, p gjson.Result) bool {
+		switch kind := p.Get("type").Str; kind {
+		case "text", "input_text", "output_text":
+			parts = append(parts, part{raw: p.Get("text").Raw})
+		case "refusal":
+			parts = append(parts, part{raw: p.Get("refusal").Raw})
+		case "image_url", "input_image":
+			parts = append(parts, part{raw: p.Raw, image: true})
+		default:
+			err = errMedia + refused(kind)
+		}
+		return err == nil
+	})
+	return parts, err
+}
+
+// add adds what one side has said to what it said last.
+func (s *said) add(user bool, parts []part) {
+	n := len(s.turns)
+	switch {
+	case len(parts) == 0:
+	case n > 0 && s.turns[n-1].user == user:
+		s.turns[n-1].parts = append(s.turns[n-1].parts, parts...)
+	default:
+		s.turns = append(s.turns, turn{user, parts})
+	}
+}
+
+// text is what was said, without the images.
+func (t *turn) text() string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if !p.image {
+			b.WriteString(gjson.Parse(p.raw).Str)
+		}
+	}
+	return b.String()
+}
+
+// hash tells a turn from others. How a text is cut into parts, and the space around it,
+// make no difference: clients write answers anew.
+func (t *turn) hash() (out wire.Hash) {
+	h := sha256.New()
+	if t.user {
+		h.Write([]byte{1})
+	}
+	h.Write([]byte(strings.TrimSpace(t.text())))
+	for _, p := range t.parts {
+		if p.image {
+			h.Write([]byte{0})
+			h.Write([]byte(p.raw))
+		}
+	}
+	copy(out[:], h.Sum(nil))
+	return out
+}
+
+// begins tells a conversation from others by its model and by what was said first.
+func (s *said) begins() (out wire.Hash) {
+	h := sha256.New()
+	h.Write([]byte(s.model))
+	h.Write([]byte{0})
+	first := s.turns[0].hash()
+	h.Write(first[:])
+	copy(out[:], h.Sum(nil))
+	return out
+}
+
+// history are the hashes of all that was said.
+func (s *said) history() []wire.Hash {
+	out := make([]wire.Hash, len(s.turns))
+	for i := range s.turns {
+		out[i] = s.turns[i].hash()
+	}
+	return out
+}
+
+// system is the whole system prompt, a JSON string; nil for none.
+func (s *said) system() []byte {
+	switch len(s.instructions) {
+	case 0:
+		return nil
+	case 1:
+		return []byte(s.instructions[0])
+	}
+	texts := make([]string, len(s.instructions))
+	for i, raw := range s.instructions {
+		texts[i] = gjson.Parse(raw).Str
+	}
+	return rawjson.Quote(strings.Join(texts, "\n\n"))
+}
+
+// whole is all that was said in one message of the user. Servers read no other: the App
+// Server, too, which takes in what the user said before, and drops what the agent did.
+func (s *said) whole() []turn {
+	n := len(s.turns)
+	if n == 1 && s.turns[0].user {
+		return s.turns
+	}
+	last := turn{user: true}
+	if s.turns[n-1].user {
+		last, n = s.turns[n-1], n-1
+	}
+	var b strings.Builder
+	b.WriteString("<conversation>\n")
+	var parts []part
+	for i := range n {
+		t := &s.turns[i]
+		who := "assistant"
+		if t.user {
+			who = "user"
+		}
+		b.WriteString("<" + who + ">\n" + t.text() + "\n</" + who + ">\n")
+		for _, p := range t.parts {
+			if p.image {
+				parts = append(parts, p)
+			}
+		}
+	}
+	b.WriteString("</conversation>\n\n")
+	parts = append(parts, part{raw: string(rawjson.Quote(b.String()))})
+	return []turn{{user: true, parts: append(parts, last.parts...)}}
+}
+
+// list writes turns as the list of what was said.
+func (s *said) list(turns []turn) []byte {
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i := range turns {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		s.message(&b, &turns[i])
+	}
+	b.WriteByte(']')
+	return b.Bytes()
+}
+
+// items reports whether the format has items, as the Responses API does, in place of messages.
+func (s *said) items() bool { return s.format.Traits().FlatItems }
+
+// message writes a turn. Texts keep their bytes. Each says that it is a message: the App
+// Server passes over those that do not.
+func (s *said) message(b *bytes.Buffer, t *turn) {
+	role, kind := `"assistant"`, `"output_text"`
+	if t.user {
+		role, kind = `"user"`, `"input_text"`
+	}
+	b.WriteByte('{')
+	if s.items() {
+		b.WriteString(`"type":"message",`)
+	} else {
+		kind = `"text"`
+	}
+	b.WriteString(`"role":` + role + `,"content":[`)
+	for i, p := range t.parts {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if p.image {
+			b.WriteString(p.raw)
+			continue
+		}
+		b.WriteString(`{"type":` + kind + `,"text":` + p.raw + `}`)
+	}
+	b.WriteString(`]}`)
+}

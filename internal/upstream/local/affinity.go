@@ -1,0 +1,187 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+const defaultAffinityLoad = 2
+
+// Affinity is a selection policy for `reverse_proxy` over several boxes, each
+// with a prefix cache of its own: it sends all requests of one conversation to
+// the same box, also on retries. `llm_cache` must stand before `reverse_proxy`
+// in the same route.
+//
+// Conversations are spread by rendezvous hashing. When a box is down, its
+// conversations, and no others, move to other boxes; they move back when it is
+// up again. A box that is much busier than the others is passed over for as long.
+//
+// Requests that `llm_cache` did not process go to the least busy of two boxes
+// chosen at random.
+type Affinity struct {
+	// Load is how many requests in flight a box may have, as a multiple of the
+	// mean over all boxes, before a request goes to the next box in its order
+	// instead, where its prefix has to be read anew. A box may always have one.
+	// At least 1. Default: 2.
+	Load float64 `json:"load,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (Affinity) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.reverse_proxy.selection_policies.llm_session",
+		New: func() caddy.Module { return new(Affinity) },
+	}
+}
+
+// Provision fills in the default.
+func (a *Affinity) Provision(caddy.Context) error {
+	if a.Load == 0 {
+		a.Load = defaultAffinityLoad
+	}
+	return nil
+}
+
+// Validate reports a load below 1.
+func (a *Affinity) Validate() error {
+	if a.Load != 0 && !(a.Load >= 1) {
+		return fmt.Errorf("load: %v is below 1", a.Load)
+	}
+	return nil
+}
+
+// UnmarshalCaddyfile sets the policy up from Caddyfile tokens. Syntax:
+//
+//	lb_policy llm_session [<load>]
+func (a *Affinity) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the policy
+	if d.NextArg() {
+		load, err := strconv.ParseFloat(d.Val(), 64)
+		if err != nil || load == 0 || math.IsInf(load, 0) {
+			return d.Errf("llm_session: %q is not a number of at least 1", d.Val())
+		}
+		a.Load = load
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if d.NextBlock(d.Nesting()) {
+		return d.Errf("unrecognized option %q of llm_session", d.Val())
+	}
+	if err := a.Validate(); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
+// Select implements reverseproxy.Selector.
+func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter) *reverseproxy.Upstream {
+	if t, ok := caddyhttp.GetVar(r.Context(), ReplicaVar).(*Replica); ok && t != nil { // one of ours, for each box
+		if t.Of = len(pool); t.Of > 0 && pool[t.Index%t.Of].Available() {
+			return pool[t.Index%t.Of]
+		}
+		return nil
+	}
+	session, _ := caddyhttp.GetVar(r.Context(), "llm_session").(string)
+	if session == "" {
+		return quieter(anyOf(pool), anyOf(pool))
+	}
+	first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
+	bound := a.bound(pool)
+	var best, spare candidate
+	for _, u := range pool {
+		if !u.Available() {
+			continue
+		}
+		c := candidate{u, weight(u, session, first)}
+		if float64(u.NumRequests()) < bound {
+			best = best.or(c)
+		}
+		spare = spare.or(c)
+	}
+	if best.upstream == nil {
+		return spare.upstream
+	}
+	return best.upstream
+}
+
+// bound is the number of requests in flight from which on a box is passed over.
+func (a *Affinity) bound(pool reverseproxy.UpstreamPool) float64 {
+	n, busy := 0, 1 // with this one
+	for _, u := range pool {
+		if u.Available() {
+			n++
+			busy += u.NumRequests()
+		}
+	}
+	return max(1, math.Floor(a.Load*float64(busy)/float64(max(n, 1))))
+}
+
+// candidate is a box with its rank for one conversation.
+type candidate struct {
+	upstream *reverseproxy.Upstream
+	weight   uint64
+}
+
+func (c candidate) or(o candidate) candidate {
+	if c.upstream == nil || o.weight > c.weight {
+		return o
+	}
+	return c
+}
+
+// weight ranks a box for one conversation: rendezvous hashing, so that each
+// box's rank does not depend on which others there are. A session's sub-agents
+// have conversations, and so caches, of their own.
+func weight(u *reverseproxy.Upstream, session string, first wire.Hash) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.WriteString(u.Dial)
+	_, _ = d.Write([]byte{0})
+	_, _ = d.WriteString(session)
+	_, _ = d.Write(first[:])
+	return d.Sum64()
+}
+
+// anyOf chooses an available upstream at random, nil if there is none.
+func anyOf(pool reverseproxy.UpstreamPool) (chosen *reverseproxy.Upstream) {
+	seen := 0
+	for _, u := range pool {
+		if !u.Available() {
+			continue
+		}
+		if seen++; rand.IntN(seen) == 0 { //nolint:gosec // spreads load
+			chosen = u
+		}
+	}
+	return chosen
+}
+
+func quieter(a, b *reverseproxy.Upstream) *reverseproxy.Upstream {
+	if a == nil || b != nil && b.NumRequests() < a.NumRequests() {
+		return b
+	}
+	return a
+}
+
+// ReplicaVar names the variable by which a request of ours asks for one of several
+// boxes.
+const ReplicaVar = "llm_box"
+
+// Replica asks for one of several boxes by its index, and learns how many there are.
+type Replica struct{ Index, Of int }

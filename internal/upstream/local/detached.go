@@ -1,0 +1,131 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+const (
+	// mostKept bounds what is kept for clients that may come back, in bytes, and
+	// mostTenantKept what of that is kept for one tenant.
+	mostKept       = 128 << 20
+	mostTenantKept = mostKept / 4
+	// mostDetached bounds the requests of one tenant that go on without a client.
+	mostDetached = 8
+)
+
+// Detached are the requests that go on without their client, and the account of
+// what is kept of all answers in case that they will.
+type Detached struct {
+	mu      sync.Mutex
+	works   map[workKey]*work
+	tenants map[sessioncache.Tenant]*tenantKept
+	bytes   int64
+}
+
+// tenantKept is one tenant's share.
+type tenantKept struct {
+	bytes int64
+	works []*work // the one without a client for longest first
+}
+
+// of returns a tenant's share. The lock is held.
+func (o *Detached) of(t sessioncache.Tenant) *tenantKept {
+	share := o.tenants[t]
+	if share == nil {
+		if o.tenants == nil {
+			o.tenants, o.works = map[sessioncache.Tenant]*tenantKept{}, map[workKey]*work{}
+		}
+		share = new(tenantKept)
+		o.tenants[t] = share
+	}
+	return share
+}
+
+// tidy forgets a share of nothing. The lock is held.
+func (o *Detached) tidy(t sessioncache.Tenant) {
+	if share := o.tenants[t]; share != nil && share.bytes == 0 && len(share.works) == 0 {
+		delete(o.tenants, t)
+	}
+}
+
+// reserve accounts for bytes that are about to be kept, and reports whether they may
+// be.
+func (o *Detached) reserve(t sessioncache.Tenant, n int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.tidy(t)
+	share := o.of(t)
+	if o.bytes+n > mostKept || share.bytes+n > mostTenantKept {
+		return false
+	}
+	o.bytes += n
+	share.bytes += n
+	return true
+}
+
+// release gives back what was reserved.
+func (o *Detached) release(t sessioncache.Tenant, n int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.bytes -= n
+	o.of(t).bytes -= n
+	o.tidy(t)
+}
+
+// add takes one in. It returns the oldest of its tenant if that has too many.
+func (o *Detached) add(k *work) (oldest *work) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	share := o.of(k.rent.tenant)
+	o.works[k.key] = k
+	share.works = append(share.works, k)
+	if len(share.works) > mostDetached {
+		oldest = share.works[0]
+	}
+	return oldest
+}
+
+// take gives one away, nil if there is none.
+func (o *Detached) take(key workKey) *work {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.works[key]
+	if k != nil {
+		o.forget(k)
+	}
+	return k
+}
+
+// GiveUp ends all of them: there is no site any more that a client could come back to.
+func (o *Detached) GiveUp() {
+	o.mu.Lock()
+	all := slices.Collect(maps.Values(o.works))
+	o.mu.Unlock()
+	for _, k := range all {
+		k.giveUp()
+	}
+}
+
+// remove forgets one.
+func (o *Detached) remove(k *work) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.forget(k)
+}
+
+func (o *Detached) forget(k *work) {
+	if o.works[k.key] == k { // else another request like it was left
+		delete(o.works, k.key)
+	}
+	if share := o.tenants[k.rent.tenant]; share != nil {
+		share.works = slices.DeleteFunc(share.works, func(other *work) bool { return other == k })
+	}
+	o.tidy(k.rent.tenant)
+}

@@ -1,0 +1,318 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+const (
+	defaultEvery   = 12 * time.Second
+	defaultOpen    = 25 * time.Second
+	shortestSilent = time.Second
+)
+
+// Heartbeat shows clients that a silent upstream is at work. A box reads a long
+// prompt for minutes before it writes a token; clients give up on streams that
+// are silent for about as long, and try again from the beginning.
+//
+// While the upstream is silent, streams get an `event: ping` (Anthropic
+// Messages), a comment (chat completions) or a `response.in_progress` (OpenAI
+// Responses, once the response has begun). Clients of Gemini break on anything
+// that is no answer, and get nothing. The upstream's own signs of life count:
+// what is sent is never more than is needed.
+type Heartbeat struct {
+	// Off sends nothing. Default: false on boxes that run a model themselves,
+	// true for hosted APIs.
+	Off *bool `json:"off,omitempty"`
+	// Every is how long a stream may be silent. At least 1s. Default: 12s.
+	Every caddy.Duration `json:"every,omitempty"`
+	// Open is how long an upstream may take to answer at all, be it because the
+	// request waits in the queue, before the stream to the client is opened
+	// without it. Should the upstream then answer with an error, the client
+	// finds that in the stream. At least 1s. Default: 25s.
+	Open caddy.Duration `json:"open,omitempty"`
+}
+
+// Validate reports the first interval out of its range.
+func (l *Heartbeat) Validate() error {
+	if l == nil {
+		return nil
+	}
+	if d := time.Duration(l.Every); d != 0 && d < shortestSilent {
+		return fmt.Errorf("every: %s is below %s", d, shortestSilent)
+	}
+	if d := time.Duration(l.Open); d != 0 && d < shortestSilent {
+		return fmt.Errorf("open: %s is below %s", d, shortestSilent)
+	}
+	return nil
+}
+
+// Stream is what there is to know of an answer before it begins.
+type Stream struct {
+	// Every and Open are the intervals, 0 for no signs of life.
+	Every, Open time.Duration
+	// Events reports that it is a stream of events.
+	Events bool
+	// Format is the client's, Agent how it calls itself.
+	Format wire.Format
+	Agent  string
+	// Stamp writes what a stream's header says besides.
+	Stamp func(http.Header)
+}
+
+// Intervals returns the intervals in front of an upstream, 0 for none.
+func (l *Heartbeat) Intervals(u *upstream.Upstream) (every, open time.Duration) {
+	if l == nil {
+		l = new(Heartbeat)
+	}
+	if l.Off == nil && !u.Local() || l.Off != nil && *l.Off {
+		return 0, 0
+	}
+	return cmp.Or(time.Duration(l.Every), defaultEvery), cmp.Or(time.Duration(l.Open), defaultOpen)
+}
+
+// Alive is the writer of one stream to a client. It writes what comes, and a
+// sign of life when nothing does.
+type Alive struct {
+	httpx.Answer // with a header of its own, as long as nothing was sent
+	format       wire.Format
+	codex        bool
+	every        time.Duration
+	stamp        func(http.Header)
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	last    time.Time // when the client got something last
+	status  int       // of the upstream, 0 before
+	opened  bool      // by us
+	stream  bool      // what the upstream writes is a stream of events
+	failure []byte    // its error, where the stream was open already
+	ended   bool
+	tail    [2]byte // the last bytes written, without \r
+	begun   bool    // an event of the upstream has passed
+}
+
+// Begin returns the writer for an answer, nil if its client gets no signs of life.
+func (b Stream) Begin(w http.ResponseWriter) *Alive {
+	if b.Every == 0 || !b.Events || b.Format.Traits().BareStreams {
+		return nil
+	}
+	a := &Alive{
+		format: b.Format, codex: strings.HasPrefix(b.Agent, "codex"), every: b.Every, stamp: b.Stamp,
+		last: time.Now(), tail: [2]byte{'\n', '\n'},
+	}
+	a.Answer = httpx.NewAnswer(w, a)
+	a.Apart()
+	a.mu.Lock() // tick asks for the timer
+	a.timer = time.AfterFunc(b.Open, func() { httpx.Background("showing a sign of life", a.tick) })
+	a.mu.Unlock()
+	return a
+}
+
+// WriteHeader implements [http.ResponseWriter]. What is only informational comes too
+// late once the stream is open.
+func (a *Alive) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		a.Answer.WriteHeader(status)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.opened {
+		a.Inform(status)
+	}
+}
+
+// Begin implements [httpx.Interceptor].
+func (a *Alive) Begin(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status = status
+	a.last = time.Now()
+	a.stream = status/100 == 2 && httpx.MediaType(a.Header().Get("Content-Type")) == "text/event-stream" && httpx.Coding(a.Header()) == ""
+	if a.opened {
+		return
+	}
+	if a.stream {
+		delete(a.Header(), "Content-Length") // signs of life come on top
+		a.timer.Reset(a.every)
+	} else {
+		a.timer.Stop()
+	}
+	a.Send()
+}
+
+// Holds implements [httpx.Interceptor]. The lock is held.
+func (a *Alive) Holds() bool { return a.opened && !a.stream }
+
+// Take implements [httpx.Interceptor].
+func (a *Alive) Take(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.Holds() {
+		if room := httpx.MaxError - len(a.failure); room > 0 {
+			a.failure = append(a.failure, p[:min(room, len(p))]...)
+		}
+		return len(p), nil
+	}
+	n, err := a.ResponseWriter.Write(p)
+	if n > 0 {
+		a.last, a.begun = time.Now(), true
+	}
+	for _, b := range p[max(0, n-4):n] {
+		if b != '\r' { // lines end in \n or in \r\n
+			a.tail[0], a.tail[1] = a.tail[1], b
+		}
+	}
+	return n, err
+}
+
+// FlushError implements the flusher of http.ResponseController.
+func (a *Alive) FlushError() error {
+	if a.Status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.Holds() {
+		return nil
+	}
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// tick sends a sign of life if it is time, and comes back.
+func (a *Alive) tick() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended || a.status != 0 && !a.stream {
+		return
+	}
+	if silent := time.Since(a.last); a.status != 0 && silent < a.every {
+		a.timer.Reset(a.every - silent)
+		return
+	}
+	if a.status == 0 && !a.opened {
+		a.open()
+	}
+	if between := a.tail == [2]byte{'\n', '\n'}; between { // never within an event
+		_, err := io.WriteString(a.ResponseWriter, a.sign())
+		if err != nil || http.NewResponseController(a.ResponseWriter).Flush() != nil {
+			return // the client is gone
+		}
+		a.last = time.Now()
+	}
+	a.timer.Reset(a.every)
+}
+
+// open begins the stream before the upstream does.
+func (a *Alive) open() {
+	a.opened = true
+	h := a.ResponseWriter.Header()
+	h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
+	h["Cache-Control"] = []string{"no-cache"}
+	a.stamp(h)
+	a.ResponseWriter.WriteHeader(http.StatusOK)
+}
+
+// sign is a sign of life in the client's format.
+func (a *Alive) sign() string {
+	if t := a.format.Traits(); t.Heartbeat != "" && (!t.HeartbeatWithin || a.begun || a.codex) {
+		return t.Heartbeat
+	}
+	return ": ping\n\n"
+}
+
+// Stop ends the signs.
+func (a *Alive) Stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	a.timer.Stop()
+}
+
+// End is told how the handlers behind ended, and says so to the client where
+// they could not. If the stream was open before the upstream failed, the
+// failure becomes its last event, and there is no error left for an error route.
+// A stream that was cut stays cut.
+func (a *Alive) End(err error) error {
+	a.Stop() // from here on nobody else writes
+	if !a.opened {
+		if a.status == 0 { // an error route, or nobody, will answer
+			a.Join()
+		}
+		return err
+	}
+	for name, values := range a.Header() {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			a.ResponseWriter.Header()[name] = values
+		}
+	}
+	if a.stream {
+		return err
+	}
+	status := a.status
+	if err != nil {
+		status = http.StatusBadGateway
+		if e, ok := errors.AsType[caddyhttp.HandlerError](err); ok && e.StatusCode >= 400 {
+			status = e.StatusCode
+		}
+		a.failure = nil
+	}
+	_, werr := a.ResponseWriter.Write(streamFailure(a.format, status, a.failure))
+	if werr == nil {
+		werr = http.NewResponseController(a.ResponseWriter).Flush()
+	}
+	return werr
+}
+
+// streamFailure is an error answer of the client's own format as the last event
+// of a stream.
+func streamFailure(f wire.Format, status int, body []byte) []byte {
+	_, body = translate.ReadFailure(f, status, body).Write(f)
+	s := translate.NewStream(f, f, &translate.Answering{Stream: true})
+	out := append([]byte(nil), s.Feed(body)...)
+	return append(out, s.Close(false)...)
+}
+
+// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+//
+//	heartbeat [on|off] {
+//		every <duration>
+//		open  <duration>
+//	}
+func (l *Heartbeat) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		off := d.Val() == "off"
+		if !off && d.Val() != "on" {
+			return d.Errf("heartbeat: %q is not on or off", d.Val())
+		}
+		l.Off = &off
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return option.Block(d, "heartbeat", option.Options{
+		"every": option.Checked(option.Duration(&l.Every), l.Validate),
+		"open":  option.Checked(option.Duration(&l.Open), l.Validate),
+	})
+}

@@ -1,0 +1,291 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// ReasonOverlay says that a request went out without its overlay.
+const ReasonOverlay = "overlay"
+
+// Overlay is what the layer needs to know of its site.
+type Overlay struct {
+	// Rules are those of the site, nil for the defaults.
+	Rules *overlay.Rules
+	// Observe compares prompts and changes none.
+	Observe bool
+	// Upstream is what stands behind.
+	Upstream *upstream.Profile
+	// Store is how conversations began and what they were told since.
+	Store *overlay.Store
+	// Log gets what goes wrong.
+	Log *zap.Logger
+	// Now is the time.
+	Now func() time.Time
+	// Warn is told that a request goes out without its overlay, and why.
+	Warn func(r *http.Request, format wire.Format, err error)
+}
+
+// Conversation is what the layer needs to know of a request.
+type Conversation struct {
+	// Session is the public id of its session.
+	Session string
+	// Tenant is whose it is.
+	Tenant sessioncache.Tenant
+	// Ahead: no client has asked, and the conversation learns nothing.
+	Ahead bool
+}
+
+// overlaying lays the overlay over requests that have the upstream's format by
+// now. It stands behind the translation and before what makes them right for the
+// server.
+type overlaying struct {
+	*Overlay
+	Conversation
+	next   caddyhttp.Handler
+	format wire.Format // the upstream's
+}
+
+// Layer returns next with the overlay before it, or next itself where the upstream
+// is no box. A box is watched without a single rule, too.
+func (o *Overlay) Layer(next caddyhttp.Handler, client wire.Format, c Conversation) caddyhttp.Handler {
+	if !o.Watches() {
+		return next
+	}
+	return o.layer(next, client, c)
+}
+
+// layer makes the layer, where there is one: apart, so that nothing is allocated for others.
+//
+//go:noinline
+func (o *Overlay) layer(next caddyhttp.Handler, client wire.Format, c Conversation) caddyhttp.Handler {
+	return &overlaying{Overlay: o, Conversation: c, next: next, format: o.Upstream.Target(client)}
+}
+
+// Watches reports whether prompts are compared with those before them.
+func (o *Overlay) Watches() bool {
+	return o.switches() != overlay.Switches{} || o.byDefault() != overlay.Switches{} || !o.Upstream.Reports()
+}
+
+// switches returns the rules of the overlay that are in force.
+func (o *Overlay) switches() overlay.Switches {
+	if o.Observe {
+		return overlay.Switches{}
+	}
+	return o.Rules.Over(o.byDefault())
+}
+
+// byDefault are the rules for this kind of upstream.
+func (o *Overlay) byDefault() overlay.Switches {
+	switch {
+	case !o.Upstream.Local(), o.Upstream.Stateful():
+		return overlay.Switches{}
+	case o.Upstream.Unlisted():
+		return overlay.Unlisted
+	}
+	return overlay.Box
+}
+
+// ServeHTTP implements caddyhttp.Handler.
+func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	additions := httpx.AdditionsOf(r.Context())
+	if additions.Off.Has(wire.EditOverlay) {
+		return o.next.ServeHTTP(w, r)
+	}
+	body, err := httpx.Outgoing(r, o.Upstream.MaxBody)
+	if err != nil {
+		return o.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
+	}
+	var x *overlay.Exchange
+	httpx.Guard(o.Log, "laying the overlay over a request", func() { x, err = o.begin(r, body) })
+	if x == nil {
+		if err != nil && !errors.Is(err, overlay.ErrPartial) {
+			httpx.FailOpen(ReasonOverlay)
+			o.Warn(r, o.format, err)
+		}
+		return o.next.ServeHTTP(w, r)
+	}
+	if o.Ahead {
+		defer httpx.ReplaceOutgoing(r, body, x.Body)()
+		return o.next.ServeHTTP(w, r)
+	}
+	httpx.Common(w, x.Common)
+	a := &overlaidAnswer{o: o, x: x}
+	a.Answer = httpx.NewAnswer(w, a)
+	if x.Edited {
+		additions.Make(wire.EditOverlay, func() { httpx.Guard(o.Log, "giving up an overlay", x.Freeze) })
+	}
+	defer httpx.ReplaceOutgoing(r, body, x.Body)()
+	httpx.SetView(r, x.View)
+	if err := o.next.ServeHTTP(a, r); err != nil {
+		return err
+	}
+	a.finish()
+	return nil
+}
+
+// begin lays the overlay over a request.
+func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, error) {
+	c := overlay.Conversation{Session: o.Session, Tenant: string(o.Tenant[:]), Group: string(o.Tenant[:])}
+	if group := o.group(r); group != "" {
+		c.Group = "group " + group
+	}
+	return o.Store.Begin(c, overlay.Request{
+		Format: o.format, Body: body, Rules: o.switches(), Markers: o.Upstream.KeepsMarkers(), At: o.Now(),
+	})
+}
+
+// group names those who share the prefixes of their prompts with whoever asks.
+func (o *Overlay) group(r *http.Request) string {
+	if o.Rules == nil || o.Rules.Group == "" {
+		return ""
+	}
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		return repl.ReplaceAll(o.Rules.Group, "")
+	}
+	return ""
+}
+
+var divergences = metric.CounterOf("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause",
+	string(overlay.CauseToolOrder), string(overlay.CauseToolAdded), string(overlay.CauseToolRemoved), string(overlay.CauseToolChanged), string(overlay.CauseSystem),
+	string(overlay.CauseOpening), string(overlay.CauseAnswer), string(overlay.CauseHistory), string(overlay.CauseShorter), string(overlay.CauseBranch), string(overlay.CauseEvicted))
+
+// overlaidAnswer looks at the upstream's answer for what it wrote, which the
+// client may send back in other words.
+type overlaidAnswer struct {
+	httpx.Answer
+	o       *overlaying
+	x       *overlay.Exchange
+	dec     *decode.Decoder
+	stream  bool
+	settled bool
+}
+
+// Begin implements [httpx.Interceptor].
+func (a *overlaidAnswer) Begin(status int) {
+	h := a.Header()
+	if status/100 == 2 && httpx.Coding(h) == "" {
+		switch kind := httpx.MediaType(h.Get("Content-Type")); {
+		case kind == "text/event-stream":
+			a.stream, a.dec = true, decode.New(a.o.format, true)
+		case httpx.IsJSON(kind):
+			a.dec = decode.New(a.o.format, false)
+		}
+	}
+	if status/100 == 2 {
+		httpx.Guard(a.o.Log, "keeping how a conversation begins", a.x.Accept)
+	}
+	a.Send()
+}
+
+// Holds implements [httpx.Interceptor].
+func (a *overlaidAnswer) Holds() bool { return false }
+
+// Take implements [httpx.Interceptor].
+func (a *overlaidAnswer) Take(p []byte) (int, error) {
+	// The conversation is up to date before anybody has seen the end of the
+	// answer: the next request may come at once.
+	if a.dec != nil {
+		httpx.Guard(a.o.Log, "reading an upstream's answer", func() {
+			a.dec.Feed(p)
+			if a.dec.Ended() || !a.stream && a.dec.Done() {
+				a.settle()
+			}
+		})
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// finish reads the end of an answer that has not been cut.
+func (a *overlaidAnswer) finish() {
+	if a.stream && a.dec != nil {
+		httpx.Guard(a.o.Log, "reading the end of an upstream's answer", func() {
+			a.dec.End()
+			a.settle()
+		})
+	}
+}
+
+// settle makes a whole answer part of the conversation, once.
+func (a *overlaidAnswer) settle() {
+	if a.settled || !a.dec.Done() {
+		return
+	}
+	t := a.dec.Turn()
+	if t.Failed() {
+		return
+	}
+	a.settled = true
+	a.x.Commit(t, a.o.Upstream.Reports())
+	d := a.x.Divergence
+	if d == nil {
+		return
+	}
+	divergences.WithLabelValues(string(d.Cause)).Inc()
+	if ce := a.o.Log.Check(zapcore.DebugLevel, "a prompt does not go on from the one before it"); ce != nil {
+		ce.Write(zap.String("session", a.o.Session), zap.String("cause", string(d.Cause)), zap.String("section", d.Section),
+			zap.Int("block", d.Block), zap.Int("of", d.Of), zap.Float64("lost", d.Lost), zap.Time("at", d.At.UTC().Round(time.Millisecond)))
+	}
+}
+
+// ParseOverlay parses how the prefix of a box's prompts is kept as it is. Syntax:
+//
+//	overlay [auto|on|off] {
+//		group           <name>
+//		billing_line    on|off
+//		system_messages on|off
+//		token_counters  on|off
+//		tool_order      on|off
+//		late_tools      on|off
+//		pins            on|off
+//		forms           on|off
+//		exact_answers   on|off
+//		thinking        on|off
+//	}
+func ParseOverlay(to **overlay.Rules) option.Option {
+	return func(d *caddyfile.Dispenser) error {
+		o := new(overlay.Rules)
+		*to = o
+		if d.NextArg() {
+			o.Mode = overlay.Mode(d.Val())
+		}
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		if err := o.Validate(); err != nil {
+			return d.Errf("overlay: %v", err)
+		}
+		return option.Block(d, "overlay", option.Options{
+			"group":           option.Word(&o.Group),
+			"billing_line":    option.OnOff(&o.BillingLine),
+			"system_messages": option.OnOff(&o.SystemMessages),
+			"token_counters":  option.OnOff(&o.TokenCounters),
+			"tool_order":      option.OnOff(&o.ToolOrder),
+			"late_tools":      option.OnOff(&o.LateTools),
+			"pins":            option.OnOff(&o.Pins),
+			"forms":           option.OnOff(&o.Forms),
+			"exact_answers":   option.OnOff(&o.ExactAnswers),
+			"thinking":        option.OnOff(&o.Thinking),
+		})
+	}
+}

@@ -1,0 +1,255 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+const (
+	defaultSlots    = 1
+	defaultWaiting  = 64
+	defaultPatience = 10 * time.Minute
+	mostSlots       = 1024
+	mostWaiting     = 100_000
+)
+
+// Queue bounds how many requests a box works on at a time, for a box that runs
+// a model has few slots, each with one prefix in its cache. People take turns,
+// whatever number of agents each of them has; conversations go before side
+// requests, such as those for a title, as long as none of these waits for over
+// 30 seconds; and a conversation gets the slot that holds its prefix if that is
+// free.
+//
+// Requests that wait are answered with `X-Llm-Cache-Queue-Position`, the number
+// of those in front of them when they came, `X-Llm-Cache-Queue-Expected-Ms`, how
+// long they were expected to wait then, and `X-Llm-Cache-Queue-Wait-Ms`.
+// A stream that signs of life have opened while the request waited has the first
+// two: its headers were out before the wait was over.
+// Where no more may wait, the answer is 429 with `Retry-After`: for whoever has most
+// requests waiting, if somebody comes who has fewer. A client that leaves gives its
+// place up at once.
+type Queue struct {
+	// Name tells queues apart: sites that name the same queue share it.
+	// Default: one for each preset.
+	Name string `json:"name,omitempty"`
+	// Slots is how many requests run at a time, in all boxes behind the site.
+	// 1 to 1024. Default: 1.
+	Slots int `json:"slots,omitempty"`
+	// Waiting is how many more may wait. 0 to 100,000. Default: 64.
+	Waiting *int `json:"waiting,omitempty"`
+	// Patience is how long a request may wait before it is answered by 429.
+	// Default: 10m.
+	Patience caddy.Duration `json:"patience,omitempty"`
+}
+
+// Validate reports the first bound out of its range.
+func (q *Queue) Validate() error {
+	if q == nil {
+		return nil
+	}
+	if q.Slots < 0 || q.Slots > mostSlots {
+		return fmt.Errorf("slots: %d is not between 1 and %d", q.Slots, mostSlots)
+	}
+	if q.Waiting != nil && (*q.Waiting < 0 || *q.Waiting > mostWaiting) {
+		return fmt.Errorf("waiting: %d is not between 0 and %d", *q.Waiting, mostWaiting)
+	}
+	if q.Patience < 0 {
+		return fmt.Errorf("patience: %s is below zero", time.Duration(q.Patience))
+	}
+	return nil
+}
+
+// limits returns the bounds, with the defaults where none are given.
+func (q *Queue) limits() queue.Limits {
+	l := queue.Limits{Slots: q.Slots, Waiting: defaultWaiting, Patience: time.Duration(q.Patience)}
+	if l.Slots == 0 {
+		l.Slots = defaultSlots
+	}
+	if q.Waiting != nil {
+		l.Waiting = *q.Waiting
+	}
+	if l.Patience == 0 {
+		l.Patience = defaultPatience
+	}
+	return l
+}
+
+// SharedName is the name by which sites in front of an upstream of some preset share the
+// queue.
+func (q *Queue) SharedName(preset string) string {
+	if q.Name == "" && preset != "" {
+		return "upstream " + preset
+	}
+	return q.Name
+}
+
+// Queues are the open queues of a process. They outlive configurations.
+type Queues struct{ byName sync.Map }
+
+// Open finds the queue of a site in front of an upstream of some preset. The limits
+// are those of the configuration that served a request last.
+func (o *Queues) Open(q *Queue, preset string) *queue.Queue {
+	name := q.SharedName(preset)
+	limits := q.limits()
+	v, _ := o.byName.LoadOrStore(name, queue.New(limits))
+	found := v.(*queue.Queue)
+	found.SetLimits(limits)
+	return found
+}
+
+// Reports are what an operator may see of all of them, by name.
+func (o *Queues) Reports() map[string]queue.Report {
+	all := map[string]queue.Report{}
+	o.byName.Range(func(name, q any) bool {
+		all[name.(string)] = q.(*queue.Queue).Report()
+		return true
+	})
+	return all
+}
+
+// Layer returns next with the queue before it, or next itself where there is none.
+// What a request finds in front of it is told to at.
+func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place]) caddyhttp.Handler {
+	if q == nil {
+		return next
+	}
+	return &gate{slots: slots, next: next, format: format, ticket: t, place: at}
+}
+
+// gate lets a request through to next when the queue says so.
+type gate struct {
+	slots  func() *queue.Queue
+	next   caddyhttp.Handler
+	format wire.Format // of the client
+	ticket queue.Ticket
+	place  *atomic.Pointer[Place] // told to whoever opens the stream early
+}
+
+// Place is where a request stood in line when it came.
+type Place struct {
+	ahead    int
+	expected time.Duration
+}
+
+// Stamp says so in a header.
+func (p *Place) Stamp(h http.Header) {
+	h.Set("X-Llm-Cache-Queue-Position", strconv.Itoa(p.ahead))
+	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(p.expected.Milliseconds(), 10))
+}
+
+// readAhead bounds, in bytes, what is read of a request's body before it waits. The server
+// sees that a client leaves only once it has read all that the client has sent.
+const readAhead = 64 << 10
+
+// ServeHTTP implements caddyhttp.Handler.
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	_, _ = httpx.ReadAhead(r, readAhead)
+	q := g.slots()
+	turn, err := q.Enter(g.ticket)
+	h := w.Header()
+	at := &Place{turn.Ahead, turn.Expected}
+	at.Stamp(h)
+	g.place.Store(at)
+	queueMetrics.expected.Set(q.Expected().Seconds())
+	if err != nil {
+		queueMetrics.refused.WithLabelValues("full").Inc()
+		return g.refuse(w, max(turn.Expected, q.RetryAfter()), fmt.Sprintf("the model is busy: %d requests wait already", turn.Ahead))
+	}
+	queueMetrics.waiting.Inc()
+	err = turn.Wait(r.Context())
+	queueMetrics.waiting.Dec()
+	waited := turn.Waited()
+	queueMetrics.wait.Observe(waited.Seconds())
+	switch {
+	case errors.Is(err, queue.ErrFull):
+		queueMetrics.refused.WithLabelValues("share").Inc()
+		return g.refuse(w, q.RetryAfter(), "the model is busy: others with fewer requests wait, too")
+	case errors.Is(err, queue.ErrPatience):
+		queueMetrics.refused.WithLabelValues("patience").Inc()
+		return g.refuse(w, q.RetryAfter(), "the model is busy: no slot came free within "+waited.Round(time.Second).String())
+	case err != nil:
+		return caddyhttp.Error(StatusClientClosed, fmt.Errorf("waiting for a slot: %w", err))
+	}
+	defer func() {
+		turn.Leave()
+		queueMetrics.expected.Set(q.Expected().Seconds())
+	}()
+	queueMetrics.running.Inc()
+	defer queueMetrics.running.Dec()
+	h.Set("X-Llm-Cache-Queue-Wait-Ms", strconv.FormatInt(waited.Milliseconds(), 10))
+	httpx.Waited(w, waited)
+	caddyhttp.SetVar(r.Context(), "llm_slot", turn.Slot)
+	return g.next.ServeHTTP(w, r)
+}
+
+// StatusClientClosed is what Caddy logs for a client that left.
+const StatusClientClosed = 499
+
+// refuse answers 429 as the client's own API would.
+func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string) error {
+	h := w.Header()
+	// Clients give up on waits of over a minute.
+	h["Retry-After"] = []string{strconv.Itoa(int(min(max(after, time.Second), time.Minute).Seconds()))}
+	if g.format == "" {
+		return caddyhttp.Error(http.StatusTooManyRequests, errors.New(message))
+	}
+	return httpx.Fail(w, g.format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message})
+}
+
+// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+//
+//	queue [<name>] {
+//		slots    <requests>
+//		waiting  <requests>
+//		patience <duration>
+//	}
+func (q *Queue) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		q.Name = d.Val()
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return option.Block(d, "queue", option.Options{
+		"slots":    option.Checked(option.Count(&q.Slots), q.Validate),
+		"waiting":  option.Checked(option.Number(&q.Waiting), q.Validate),
+		"patience": option.Checked(option.Duration(&q.Patience), q.Validate),
+	})
+}
+
+// queueMetrics live as long as the process, as all metrics do.
+var queueMetrics = struct {
+	running, waiting, expected prometheus.Gauge
+	wait                       prometheus.Histogram
+	refused                    *prometheus.CounterVec
+}{
+	running:  metric.Gauge("queue_running", "Requests that have a slot."),
+	waiting:  metric.Gauge("queue_waiting", "Requests that wait for a slot."),
+	expected: metric.Gauge("queue_expected_wait_seconds", "How long a request that came now would wait for a slot, by how long those before took."),
+	wait: metric.Histogram("queue_wait_seconds", "How long requests waited for a slot, those that gave up included.",
+		0.001, 0.1, 1, 3, 10, 30, 60, 120, 300, 600),
+	refused: metric.CounterOf("queue_refused_total", "Requests answered by 429, because the queue was full or had no slot for too long.", "reason",
+		"full", "patience", "share"),
+}

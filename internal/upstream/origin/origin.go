@@ -1,0 +1,318 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package origin is the handler llm_cache_origin, which stands near a model and takes
+// requests from edges as the difference to what it has been sent before.
+package origin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+const (
+	defaultMaxBody = 32 << 20
+	largestMaxBody = 1 << 30
+	// longestName bounds what an edge may call itself and a conversation, in bytes.
+	longestName = 128
+)
+
+// Handler makes requests whole again that an edge (`llm_cache` with `hold origin`) has
+// sent as the difference to what it sent before, before anything behind it sees them. It
+// stands in front of `llm_cache` and `reverse_proxy`, near the model. Requests that are
+// not an edge's pass untouched and unread.
+//
+// What a difference goes on from is kept in memory, for the edge and the credential that
+// sent it and nobody else, once the model has answered it. A difference that goes on from
+// something that is not kept is answered by 415 with the header `Llm-Cache-Delta`, upon
+// which the edge sends the whole; the client never notices.
+type Handler struct {
+	// Memory is how many bytes of bodies are kept; whoever has most of it gives way
+	// first. At least 1 MiB. Default: 268435456 (256 MiB).
+	Memory int64 `json:"memory,omitempty"`
+	// TTL is for how long what is not used is kept, at most 7 days. Default: 3h.
+	TTL caddy.Duration `json:"ttl,omitempty"`
+	// MaxBody is the size in bytes that a body may be made to. A difference that makes a
+	// larger one is answered by 413; a larger body that comes whole passes, and is not
+	// kept. At most 1 GiB. Default: 33554432 (32 MiB).
+	MaxBody int64 `json:"max_body,omitempty"`
+
+	// Sessions lets clients name a conversation themselves, by a member `sessionId` in
+	// the body, and send only what has come since their last request. A request
+	// with a system prompt or tools is whole. An unknown session is answered by 404,
+	// `session not found`. Default: false.
+	Sessions *bool `json:"sessions,omitempty"`
+
+	store *store
+	key   string // what Cleanup gives back
+	log   *zap.Logger
+}
+
+// CaddyModule returns the Caddy module information.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.llm_cache_origin",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// stores are those of a process, by their bounds: what is kept outlives a reload.
+var stores = caddy.NewUsagePool()
+
+// Provision fills in defaults and takes a share of a store.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	if h.MaxBody == 0 {
+		h.MaxBody = defaultMaxBody
+	}
+	h.log = ctx.Logger()
+	l := relay.Limits(h.Memory, h.TTL)
+	key := fmt.Sprint(l)
+	v, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) { return newStore(l, time.Now), nil })
+	if err != nil {
+		return err
+	}
+	h.store, h.key = v.(*store), key
+	return nil
+}
+
+// Validate reports the first option that makes no sense.
+func (h *Handler) Validate() error {
+	if err := relay.ValidateLimits(h.Memory, h.TTL); err != nil {
+		return err
+	}
+	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
+		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)
+	}
+	return nil
+}
+
+// Cleanup gives the share of the store back.
+func (h *Handler) Cleanup() error {
+	if h.key == "" { // Provision failed before it took one
+		return nil
+	}
+	_, err := stores.Delete(h.key)
+	return err
+}
+
+// UnmarshalCaddyfile sets the handler up from Caddyfile tokens. Syntax:
+//
+//	llm_cache_origin [<matcher>] {
+//		memory   <size>
+//		ttl      <duration>
+//		max_body <size>
+//		sessions on|off
+//	}
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the directive
+	return option.Alone(d, "llm_cache_origin", option.Options{
+		"memory":   option.Checked(option.Size(&h.Memory), h.Validate),
+		"ttl":      option.Checked(option.Duration(&h.TTL), h.Validate),
+		"max_body": option.Checked(option.Size(&h.MaxBody), h.Validate),
+		"sessions": option.OnOff(&h.Sessions),
+	})
+}
+
+// ServeHTTP implements caddyhttp.MiddlewareHandler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	name, of := r.Header.Get(delta.EdgeName), r.Header.Get(delta.Conversation)
+	if name == "" && h.Sessions != nil && *h.Sessions {
+		return h.serveSession(w, r, next)
+	}
+	if name == "" || len(name)+len(of) > longestName || r.Method != http.MethodPost {
+		return next.ServeHTTP(w, r)
+	}
+	base := r.Header.Get(delta.BaseHandle)
+	r.Header.Del(delta.EdgeName)
+	r.Header.Del(delta.Conversation)
+	r.Header.Del(delta.BaseHandle)
+	e := &exchange{Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base, share: budget.Bodies.Open()}
+	defer e.share.Close()
+	switch httpx.Coding(r.Header) {
+	case delta.Coding:
+		return e.make(w, r, next)
+	case "":
+		return e.keep(w, r, next)
+	}
+	count(passed)
+	return next.ServeHTTP(w, r)
+}
+
+// exchange is one request of an edge.
+type exchange struct {
+	*Handler
+	of    conversation
+	base  string // what it goes on from
+	share *budget.Share
+}
+
+// keep reads a body that came whole, to keep it.
+func (e *exchange) keep(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if r.ContentLength <= 0 || r.ContentLength > e.MaxBody {
+		count(passed)
+		return next.ServeHTTP(w, r)
+	}
+	rest := r.Body
+	data, err := e.read(w, r)
+	if errors.Is(err, httpx.ErrNoRoom) {
+		count(passed)
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(data), r.Body), rest}
+		return next.ServeHTTP(w, r)
+	}
+	if err != nil {
+		return err
+	}
+	count(whole)
+	return e.pass(w, r, next, data)
+}
+
+// make makes the body that an edge means.
+func (e *exchange) make(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	var base []byte
+	if e.base != "" {
+		if base = e.store.get(e.of.owner, e.base); base == nil {
+			return refuse(w, delta.UnknownBase)
+		}
+	}
+	program, err := e.read(w, r)
+	switch {
+	case errors.Is(err, httpx.ErrNoRoom):
+		return refuse(w, delta.NoRoom)
+	case errors.Is(err, httpx.ErrTooLarge):
+		return tooLarge(w, err)
+	case err != nil:
+		return err
+	}
+	size, err := delta.Size(program)
+	if err == nil && size <= e.MaxBody {
+		if e.share.Grow(r.Context(), int64(cap(program))+2*size) != nil { // the body, and its literals
+			return refuse(w, delta.NoRoom)
+		}
+	}
+	body, err := delta.Make(base, program, e.MaxBody)
+	switch {
+	case errors.Is(err, delta.ErrTooLarge):
+		return tooLarge(w, caddyhttp.Error(http.StatusRequestEntityTooLarge, err))
+	case errors.Is(err, delta.ErrHash):
+		e.log.Error("a difference makes another body than it said", zap.Int64("bytes", size))
+		return refuse(w, delta.BadHash)
+	case err != nil:
+		return refuse(w, delta.BadDelta)
+	}
+	count(delta.Made)
+	w.Header()[delta.Delta] = []string{delta.Made}
+	delete(r.Header, "Content-Encoding")
+	return e.pass(w, r, next, body)
+}
+
+// read reads what was sent.
+func (e *exchange) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	e.share.Read(r.ContentLength, nil)
+	defer e.share.Arrived()
+	return httpx.Read(w, r, e.MaxBody, func(came, has, room int) error {
+		e.share.Progress(int64(came), int64(has))
+		return e.share.Grow(r.Context(), 2*int64(room))
+	})
+}
+
+// pass hands the request on with its body, and keeps that if the model answers.
+func (e *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, body []byte) error {
+	e.dress(r, body)
+	a := &answer{exchange: e, body: body}
+	a.Answer = httpx.NewAnswer(w, a)
+	return next.ServeHTTP(a, r)
+}
+
+// dress makes a body the request's.
+func (*exchange) dress(r *http.Request, body []byte) {
+	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	httpx.SetBody(r, body)
+}
+
+// refuse says why nothing was made of a difference: the edge is to send the whole.
+func refuse(w http.ResponseWriter, why string) error {
+	count(why)
+	h := w.Header()
+	h[delta.Delta] = []string{why}
+	h["Accept-Encoding"] = []string{"identity"} // RFC 9110, 15.5.16
+	h["Content-Length"] = []string{"0"}
+	w.WriteHeader(http.StatusUnsupportedMediaType)
+	return nil
+}
+
+// tooLarge says so of a difference, or of the body that it makes: the whole will pass.
+func tooLarge(w http.ResponseWriter, err error) error {
+	count(delta.TooLarge)
+	w.Header()[delta.Delta] = []string{delta.TooLarge}
+	return err
+}
+
+// answer is the writer of the model's answer.
+type answer struct {
+	httpx.Answer
+	*exchange
+	body []byte
+}
+
+// Begin implements [httpx.Interceptor]: what the model answers is kept. Strangers, whom
+// it turns away, so take no memory.
+func (a *answer) Begin(status int) {
+	if status/100 == 2 {
+		a.Header()[delta.Held] = []string{a.store.put(a.of, a.body)}
+	}
+	a.Send()
+}
+
+// Take implements [httpx.Interceptor].
+func (a *answer) Take(p []byte) (int, error) { return a.ResponseWriter.Write(p) }
+
+// Holds implements [httpx.Interceptor].
+func (a *answer) Holds() bool { return false }
+
+// The results that are no word of the protocol.
+const (
+	whole       = "whole"   // came whole, to be kept
+	passed      = "passed"  // came whole, and is not kept
+	session     = "session" // came without what its session holds
+	sessionLost = "session-not-found"
+)
+
+var (
+	received = metric.CounterOf("origin_requests_total", "Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a difference.", "result",
+		delta.Made, whole, passed, session, sessionLost, delta.UnknownBase, delta.BadDelta, delta.BadHash, delta.NoRoom, delta.TooLarge)
+	heldBytes = metric.Gauge("origin_held_bytes", "Bytes of bodies that are kept for edges.")
+)
+
+func count(result string) { received.WithLabelValues(result).Inc() }
+
+// owner is for whom something is kept.
+type owner struct {
+	tenant sessioncache.Tenant
+	edge   string
+}

@@ -1,0 +1,177 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package overlay
+
+import (
+	"hash/maphash"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// Cause says why a prompt does not go on from the one before it.
+type Cause string
+
+// The causes.
+const (
+	CauseToolOrder   Cause = "tool_order"
+	CauseToolAdded   Cause = "tool_added"
+	CauseToolRemoved Cause = "tool_removed"
+	CauseToolChanged Cause = "tool_changed"
+	CauseSystem      Cause = "system_changed"
+	CauseOpening     Cause = "first_message"
+	CauseAnswer      Cause = "answer_rewritten"
+	CauseHistory     Cause = "history_rewritten"
+	CauseShorter     Cause = "history_cut"
+	CauseBranch      Cause = "branch"
+	// CauseEvicted: the prompt goes on, but the upstream had forgotten it.
+	CauseEvicted Cause = "evicted"
+)
+
+// maxDivergences bounds how many are remembered of a conversation.
+const maxDivergences = 8
+
+// Divergence is a place at which a prompt does not go on from the one before it.
+type Divergence struct {
+	// At is when.
+	At time.Time `json:"at"`
+	// Cause says why.
+	Cause Cause `json:"cause"`
+	// Block is the number of tools, texts of the system prompt and messages in
+	// front of the place, Of how many there were before.
+	Block int `json:"block"`
+	Of    int `json:"of"`
+	// Section is where it is: tools, system or messages.
+	Section string `json:"section"`
+	// Lost is the share of the prompt before that has to be read again.
+	Lost float64 `json:"lost"`
+}
+
+// piece is a part of a prompt as it went upstream.
+type piece struct {
+	hash    uint64
+	size    int32
+	section wire.Section
+	role    wire.Role
+}
+
+// piecesOf takes a prompt apart: each tool, each text of the system prompt, each
+// message. Where markers go upstream they do not count.
+func piecesOf(v *wire.View, markers bool) []piece {
+	all := make([]piece, 0, v.System+len(v.Messages))
+	var h maphash.Hash
+	add := func(span rawjson.Span, blocks []wire.Block, section wire.Section, role wire.Role) {
+		h.SetSeed(seed)
+		if markers {
+			for i := range blocks {
+				_, _ = h.Write(blocks[i].Hash[:])
+			}
+		} else {
+			_, _ = h.Write(v.Bytes(span))
+		}
+		all = append(all, piece{h.Sum64(), int32(span.Len()), section, role})
+	}
+	for i := range v.Blocks[:v.System] {
+		add(v.Blocks[i].Span, v.Blocks[i:i+1], v.Blocks[i].Section, wire.RoleNone)
+	}
+	front := v.Traits().SystemInMessages
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		section := wire.SectionMessages
+		if front = front && m.Role == wire.RoleSystem; front {
+			section = wire.SectionSystem
+		}
+		add(m.Span, v.Blocks[m.First:m.End], section, m.Role)
+	}
+	return all
+}
+
+// compare finds how far the prompt goes on from the one before it.
+func (x *Exchange) compare() {
+	total := 0
+	for _, p := range x.next.sent {
+		total += int(p.size)
+	}
+	if x.before == nil || total == 0 {
+		return
+	}
+	was, is := x.before.sent, x.next.sent
+	n, common, lost := 0, 0, 0
+	for n < min(len(was), len(is)) && was[n].hash == is[n].hash && was[n].section == is[n].section {
+		common += int(is[n].size)
+		n++
+	}
+	if n == len(was) {
+		if n < len(is) && is[n].role == wire.RoleAssistant { // the answer, as it was written
+			common += int(is[n].size)
+		}
+		x.Common = float64(common) / float64(total)
+		return
+	}
+	x.Common = float64(common) / float64(total)
+	before := 0
+	for i, p := range was {
+		before += int(p.size)
+		if i >= n {
+			lost += int(p.size)
+		}
+	}
+	x.Divergence = &Divergence{At: x.at, Cause: x.cause(n), Block: n, Of: len(was), Section: sectionNames[was[n].section], Lost: float64(lost) / float64(max(before, 1))}
+}
+
+var sectionNames = [...]string{wire.SectionTools: "tools", wire.SectionSystem: "system", wire.SectionMessages: "messages"}
+
+// cause tells why the piece at n differs.
+func (x *Exchange) cause(n int) Cause {
+	was, is := x.before.sent, x.next.sent
+	switch {
+	case was[n].section == wire.SectionTools || n < len(is) && is[n].section == wire.SectionTools:
+		return toolCause(was, is)
+	case was[n].section == wire.SectionSystem:
+		return CauseSystem
+	case x.replaces == nil:
+		return CauseBranch
+	case n == len(is):
+		return CauseShorter
+	case was[n].section != wire.SectionMessages || n == 0 || was[n-1].section != wire.SectionMessages:
+		return CauseOpening
+	case was[n].role == wire.RoleAssistant:
+		return CauseAnswer
+	}
+	return CauseHistory
+}
+
+// toolCause compares the tools of two prompts.
+func toolCause(was, is []piece) Cause {
+	before, now := map[uint64]int{}, map[uint64]int{}
+	for _, p := range was {
+		if p.section == wire.SectionTools {
+			before[p.hash]++
+		}
+	}
+	gone, added := 0, 0
+	for _, p := range is {
+		if p.section == wire.SectionTools {
+			now[p.hash]++
+			if before[p.hash] == 0 {
+				added++
+			}
+		}
+	}
+	for h := range before {
+		if now[h] == 0 {
+			gone++
+		}
+	}
+	switch {
+	case gone > 0 && added > 0:
+		return CauseToolChanged
+	case added > 0:
+		return CauseToolAdded
+	case gone > 0:
+		return CauseToolRemoved
+	}
+	return CauseToolOrder
+}

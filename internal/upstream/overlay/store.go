@@ -1,0 +1,209 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package overlay
+
+import (
+	"sync"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// Bounds of a store.
+const (
+	maxBytes     = 128 << 20 // of conversations
+	maxBaseBytes = 64 << 20
+	maxIdle      = 12 * time.Hour
+	maxLineages  = 16 // in one session
+)
+
+// Store remembers how conversations began and what they have been told since. It
+// is bounded in memory and time, and none of those who share it can push out the
+// others; a conversation that it has forgotten begins anew. All methods may be
+// called from several goroutines.
+type Store struct {
+	mu       sync.Mutex
+	sessions *shares[session]
+	bases    *shares[*base]
+}
+
+// session is the conversations of one, the one used last first.
+type session struct {
+	lineages []*lineage
+	used     time.Time
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{sessions: newShares[session](maxBytes), bases: newShares[*base](maxBaseBytes)}
+}
+
+// lineagesOf returns the conversations of a session. They are immutable.
+func (s *Store) lineagesOf(key string, now time.Time) []*lineage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.sessions.Get(key)
+	if e == nil {
+		return nil
+	}
+	if now.Sub(e.Value.used) > maxIdle {
+		s.sessions.Drop(e)
+		return nil
+	}
+	return e.Value.lineages
+}
+
+// put makes next part of its session, in the place of before if that is not nil.
+// What is too large for the tenant's share is not kept.
+func (s *Store) put(c Conversation, before, next *lineage, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lineages, size := []*lineage{next}, len(c.Session)+200+next.Size()
+	if e := s.sessions.Get(c.Session); e != nil {
+		for _, l := range e.Value.lineages {
+			n := l.Size()
+			if l == before || len(lineages) == maxLineages || size+n > s.sessions.share() {
+				continue
+			}
+			lineages = append(lineages, l)
+			size += n
+		}
+	}
+	s.sessions.put(c.Session, c.Tenant, session{lineages, now}, size)
+	for e := range s.sessions.Oldest() {
+		if now.Sub(e.Value.used) <= maxIdle {
+			break
+		}
+		s.sessions.Drop(e)
+	}
+}
+
+// Forget forgets a session.
+func (s *Store) Forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions.forget(key)
+}
+
+// known returns the base of a name, b itself if it is the first of its kind.
+func (s *Store) known(name string, b *base) *base {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.bases.Get(name); e != nil {
+		return e.Value
+	}
+	return b
+}
+
+// accept has conversations that begin alike begin with b from here on, unless there
+// is such a base.
+func (s *Store) accept(name, tenant string, b *base) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.bases.Get(name); e != nil {
+		s.bases.Use(e)
+		return
+	}
+	s.bases.put(name, tenant, b, b.size())
+}
+
+// Report is what an operator may see of the conversations of a session.
+type Report struct {
+	// Messages is the number of messages of the last request behind the prefix.
+	Messages int `json:"messages"`
+	// Tools is the number of tools in the prefix.
+	Tools int `json:"tools"`
+	// Notes counts what was told near the end instead of in front, Restored the
+	// answers that go out as the model wrote them.
+	Notes    int `json:"notes"`
+	Restored int `json:"restored"`
+	// Estimated reports that the upstream does not report cached tokens, so that
+	// those in the usage of the session are estimates.
+	Estimated bool `json:"estimated,omitempty"`
+	// Frozen reports that the upstream refused a request that was overlaid.
+	Frozen bool `json:"frozen"`
+	// Divergences are the last places at which a prompt did not go on from the
+	// one before it.
+	Divergences []Divergence `json:"divergences"`
+}
+
+// Report returns what is known of a session, nil if nothing is.
+func (s *Store) Report(key string) []Report {
+	lineages := s.lineagesOf(key, time.Time{})
+	all := make([]Report, 0, len(lineages))
+	for _, l := range lineages {
+		restored := 0
+		for i := range l.answers {
+			if l.answers[i].differs {
+				restored++
+			}
+		}
+		all = append(all, Report{len(l.chain), len(l.tools), len(l.notes), restored, l.estimated, l.frozen, l.divergences})
+	}
+	return all
+}
+
+// link is a message as the client wrote it, by its hash.
+type link struct {
+	hash wire.Hash
+	role wire.Role
+}
+
+// lineage is a growing conversation. It is immutable: each request makes a new one.
+type lineage struct {
+	format wire.Format
+	tooled bool // its requests have tools
+	// base is what it began with; tools are those in the prefix now: those of the
+	// base, and behind them what came later.
+	base  *base
+	tools []tool
+	// first are the texts of the first message.
+	first []pin
+	// chain are the messages behind the system text in the last request.
+	chain []link
+	notes []note
+	// answers are the model's that the client writes otherwise, or has not sent
+	// back yet.
+	answers []answer
+	// sent is what went upstream, piece by piece, prompt the length in tokens
+	// of prompt and answer.
+	sent   []piece
+	prompt int64
+	// known is what was parsed of the client's last request, shown of what went
+	// upstream; the same where nothing was changed.
+	known, shown *wire.Known
+
+	estimated   bool
+	frozen      bool
+	divergences []Divergence
+}
+
+// Size is about how much memory the lineage holds, in bytes. Its base counts as if
+// it had it alone: others that share it may be forgotten before.
+func (l *lineage) Size() int {
+	n := 400 + l.base.size() + len(l.chain)*24 + len(l.sent)*24 + len(l.divergences)*64
+	for i, k := range [...]*wire.Known{l.known, l.shown} {
+		if k != nil && (i == 0 || k != l.known) {
+			n += k.Size()
+		}
+	}
+	for i := range l.first {
+		n += len(l.first[i].raw) + 48
+	}
+	for i, t := range l.tools {
+		if i >= len(l.base.tools) || l.base.tools[i].hash != t.hash {
+			n += len(t.raw) + 64
+		}
+	}
+	for i := range l.notes {
+		n += len(l.notes[i].text) + 80
+		for _, p := range l.notes[i].told {
+			n += len(p) + 16
+		}
+	}
+	for i := range l.answers {
+		n += l.answers[i].size()
+	}
+	return n
+}

@@ -1,0 +1,86 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package overlay
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+func TestStoreForgets(t *testing.T) {
+	c := newClient(t, Box)
+	body := chat("S", toolA+","+toolB, hello)
+	for i := range 3 * maxLineages {
+		c.send(chat("S", toolA, fmt.Sprintf(`{"role":"user","content":"%d"}`, i)), wire.Turn{})
+	}
+	if n := len(c.store.lineagesOf("s", c.now)); n != maxLineages {
+		t.Errorf("%d conversations", n)
+	}
+	c.send(body, wire.Turn{})
+	c.now = c.now.Add(maxIdle + time.Hour)
+	if got := c.begin(chat("S", toolB+","+toolA, hello)); got.before != nil {
+		t.Error("remembers for ever")
+	}
+	c.key = "t"
+	c.send(body, wire.Turn{})
+	if s := c.store.sessions; s.Len() != 1 || s.Bytes() <= 0 || s.Bytes() > 100_000 {
+		t.Errorf("%d sessions, %d bytes", s.Len(), s.Bytes())
+	}
+}
+
+// Conversations and bases are weighed, and nobody's push out those of others.
+func TestStoreIsShared(t *testing.T) {
+	const most = 256 << 10
+	c := newClient(t, Box)
+	c.store = &Store{sessions: newShares[session](most), bases: newShares[*base](most)}
+	c.tenant, c.key = "modest", "modest"
+	c.send(chat("S", toolA+","+toolB, hello), wire.Turn{})
+	c.tenant = "greedy"
+	long := strings.Repeat("x", 8<<10)
+	for i := range 100 {
+		c.key = fmt.Sprint("greedy ", i)
+		c.begin(chat(fmt.Sprint(i, long), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
+		if b, s := c.store.bases.Bytes(), c.store.sessions.Bytes(); b > most || s > most {
+			t.Fatalf("%d bytes of bases, %d of sessions", b, s)
+		}
+	}
+	if n := c.store.bases.Len(); n < 20 {
+		t.Errorf("%d bases of somebody who has nearly all of the room", n)
+	}
+	c.begin(chat(strings.Repeat(long, 12), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
+	for e := range c.store.bases.Oldest() {
+		if n := e.Size(); n > most/4 {
+			t.Errorf("a base of %d bytes is kept", n)
+		}
+	}
+	c.tenant, c.key = "modest", "modest"
+	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before == nil || names(string(x.Body)) != "AB" {
+		t.Error("somebody else's conversation was pushed out")
+	}
+	c.key = "another"
+	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before != nil || names(string(x.Body)) != "AB" {
+		t.Error("somebody else's base was pushed out")
+	}
+}
+
+// Nothing is kept of a request that the upstream has not accepted.
+func TestNothingIsKeptOfWhatIsNotAccepted(t *testing.T) {
+	c := newClient(t, Box)
+	for i := range 3 {
+		c.begin(chat(fmt.Sprint(i), toolA+","+toolB, hello))
+	}
+	if n, b := c.store.sessions.Len(), c.store.bases.Len(); n+b > 0 {
+		t.Errorf("%d sessions, %d bases", n, b)
+	}
+	x := c.begin(chat("S", toolA+","+toolB, hello))
+	x.Accept()
+	c.key = "another"
+	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before != nil || names(string(x.Body)) != "AB" {
+		t.Errorf("what was accepted is not shared: %s", x.Body)
+	}
+}

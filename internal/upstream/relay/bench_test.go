@@ -1,0 +1,95 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package relay_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+)
+
+// turns returns the bodies of a conversation of a megabyte: messages, and tools behind.
+func turns(n int) (all [][]byte) {
+	var said, tools bytes.Buffer
+	for i := range 150 {
+		fmt.Fprintf(&tools, `{"name":"tool%d","description":"%0400d"},`, i, i)
+	}
+	for i := 0; len(all) < n; i++ {
+		fmt.Fprintf(&said, `{"role":"assistant","content":"Turn %d."},{"role":"user","content":"`, i)
+		for j := range 60 {
+			fmt.Fprintf(&said, "%x %d: a line of a file\\n", i*j*2654435761, j)
+		}
+		said.WriteString(`"},`)
+		if said.Len() > 960<<10 {
+			all = append(all, fmt.Appendf(nil, `{"model":"m","messages":[%s{}],"tools":[%s{}]}`, said.Bytes(), tools.Bytes()))
+		}
+	}
+	return all
+}
+
+// BenchmarkKnown is what the edge does for a request of a megabyte that goes on from the
+// one before, beside the request itself. cpu-ns/op is the processor's time, that of the
+// collector included: others on the machine do not show in it.
+func BenchmarkKnown(b *testing.B) {
+	bodies := turns(100)
+	for _, with := range []bool{false, true} {
+		b.Run(map[bool]string{false: "without", true: "with"}[with], func(b *testing.B) {
+			var e *retain.Engine
+			if with {
+				e = retain.New(delta.NewEdge(), relay.Limits(0, 0), time.Now)
+			}
+			sent := 0
+			l := relay.Layer(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+				p, _ := httpx.Whole(r)
+				sent = len(p.Data)
+				w.Header().Set(delta.Held, "h")
+				if r.Header.Get("Content-Encoding") != "" {
+					w.Header().Set(delta.Delta, delta.Made)
+				}
+				w.WriteHeader(http.StatusOK)
+				return nil
+			}), e, true, func(_ *http.Request, body []byte) (retain.Key, *retain.Request) {
+				return retain.Key{Session: "s"}, &retain.Request{Body: body}
+			}, nil)
+			i := 0
+			ask := func() {
+				r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/messages", nil)
+				httpx.SetBody(r, bodies[i%len(bodies)])
+				if err := l.ServeHTTP(httptest.NewRecorder(), r); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			ask()
+			ask()
+			b.SetBytes(int64(len(bodies[0])))
+			from := cpu(b)
+			for b.Loop() {
+				ask()
+			}
+			b.ReportMetric(float64(cpu(b)-from)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(sent), "sent-B")
+		})
+	}
+}
+
+// cpu is the processor's time of this process.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,197 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package retain_test
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// driver sends what stands behind the base's body. Its handles are good for once, if
+// once says so.
+type driver struct{ once bool }
+
+func (driver) Name() string { return "test" }
+func (d driver) Once() bool { return d.once }
+func (driver) Delta(base *retain.Base, r *retain.Request) ([]byte, int) {
+	if base == nil {
+		return []byte("all: " + string(r.Body)), 0
+	}
+	rest, ok := bytes.CutPrefix(r.Body, base.Body)
+	if !ok {
+		return nil, 0
+	}
+	return append([]byte(base.Handle+": "), rest...), len(base.Body)
+}
+func (driver) Dress(http.Header, retain.Key, *retain.Base, []byte)    {}
+func (driver) Hear(*retain.Request, bool) retain.Ear                  { return nil }
+func (driver) Read(bool, int, http.Header, []byte) (v retain.Verdict) { return v }
+
+// bench is an engine on a clock of its own.
+type bench struct {
+	*testing.T
+	*retain.Engine
+	now time.Time
+}
+
+func newBench(t *testing.T, once bool, memory int64) *bench {
+	b := &bench{T: t, now: time.Unix(1e9, 0)}
+	b.Engine = retain.New(driver{once}, retain.Limits{Memory: memory, Life: time.Hour}, func() time.Time { return b.now })
+	return b
+}
+
+func key(tenant byte, session string, lineage byte) retain.Key {
+	return retain.Key{Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session, Lineage: wire.Hash{lineage}}
+}
+
+func hashes(s string) (all []wire.Hash) {
+	for _, c := range []byte(s) {
+		all = append(all, wire.Hash{c})
+	}
+	return all
+}
+
+// expect begins a turn whose blocks are the body's bytes, and wants it to be sent so.
+func (b *bench) expect(k retain.Key, body, delta string, why retain.Cause) *retain.Turn {
+	b.Helper()
+	t := b.Begin(k, &retain.Request{Body: []byte(body), History: hashes(body)})
+	if string(t.Delta) != delta || t.Cause != why {
+		b.Errorf("%q goes as %q, cause %q, want %q, %q", body, t.Delta, t.Cause, delta, why)
+	}
+	return t
+}
+
+// held does so, and has the upstream hold it as this.
+func (b *bench) held(k retain.Key, body, delta string, why retain.Cause, handle string) {
+	b.Helper()
+	t := b.expect(k, body, delta, why)
+	t.Hold(retain.Verdict{Handle: handle})
+	t.End()
+}
+
+// TestDecide: a delta goes on from exactly what the upstream holds of the same
+// conversation, tenant and upstream.
+func TestDecide(t *testing.T) {
+	b := newBench(t, false, 1<<20)
+	k := key(1, "s", 1)
+	b.held(k, "ab", "", retain.Unknown, "h1")
+	b.held(k, "abc", "h1: c", "", "h2")
+	b.expect(k, "abcd", "h2: d", "").End()
+	b.expect(k, "abxd", "", retain.Diverged).End()
+	b.expect(k, "ab", "", retain.Diverged).End()
+	b.expect(key(1, "s", 2), "abce", "h2: e", "").End()     // a sister's
+	b.expect(key(1, "t", 1), "abce", "all: abce", "").End() // the upstream is known
+	b.expect(key(2, "s", 1), "abcd", "", retain.Unknown).End()
+	other := k
+	other.Upstream = "v"
+	b.expect(other, "abcd", "", retain.Unknown).End()
+
+	turn := b.Begin(k, &retain.Request{Body: []byte("abcd"), History: hashes("abcd"), Bound: wire.Hash{1}})
+	if turn.Cause != retain.Bound || turn.Delta != nil {
+		t.Errorf("another model: %q, %q", turn.Delta, turn.Cause)
+	}
+	turn.Hold(retain.Verdict{Handle: "h3", History: hashes("abcdA")}) // with the answer
+	turn.End()
+	b.expect(k, "abcdA", "", retain.Bound).End()
+	turn = b.Begin(k, &retain.Request{Body: []byte("abcdB"), History: hashes("abcdB"), Bound: wire.Hash{1}})
+	if turn.Cause != retain.Diverged {
+		t.Errorf("another answer: %q", turn.Cause)
+	}
+	turn.End()
+	turn = b.Begin(k, &retain.Request{Body: []byte("abcdAe"), History: hashes("abcdAe"), Bound: wire.Hash{1}})
+	if string(turn.Delta) != "h3: Ae" {
+		t.Errorf("the same answer: %q, %q", turn.Delta, turn.Cause)
+	}
+	turn.End()
+}
+
+// TestMiss: what is not held after all is forgotten, and nothing else.
+func TestMiss(t *testing.T) {
+	b := newBench(t, false, 1<<20)
+	k, sister := key(1, "s", 1), key(1, "s", 2)
+	b.held(k, "ab", "", retain.Unknown, "h1")
+	b.held(sister, "abc", "h1: c", "", "h2")
+	turn := b.expect(k, "abd", "h1: d", "")
+	turn.Miss("gone")
+	if turn.Delta != nil || turn.Cause != "gone" {
+		t.Errorf("%q, %q", turn.Delta, turn.Cause)
+	}
+	turn.End()
+	b.expect(sister, "abce", "h2: e", "").End()
+	b.expect(k, "abcd", "h2: d", "").End()
+
+	// A miss that comes late does not take away what is held meanwhile.
+	late := b.expect(sister, "abcf", "h2: f", "")
+	b.held(sister, "abce", "h2: e", "", "h3")
+	late.Miss("gone")
+	late.End()
+	b.expect(sister, "abceg", "h3: g", "").End()
+
+	// The upstream is another server: nothing of it is left.
+	foreign := b.expect(sister, "abceg", "h3: g", "")
+	foreign.Miss(retain.Foreign)
+	foreign.End()
+	b.expect(sister, "abceg", "", retain.Unknown).End()
+}
+
+// TestForget: what a client has had deleted is not gone on from, that of others is.
+func TestForget(t *testing.T) {
+	b := newBench(t, false, 1<<20)
+	for _, k := range []retain.Key{key(1, "s", 1), key(1, "r", 2), key(2, "s", 1)} {
+		turn := b.Begin(k, &retain.Request{Body: []byte("ab"), History: hashes("ab")})
+		turn.Hold(retain.Verdict{Handle: "h" + string(rune('0'+k.Lineage[0]))})
+		turn.End()
+	}
+	b.Forget(retain.Side{Tenant: sessioncache.Tenant{1}, Upstream: "v"}, "h1")
+	b.Forget(retain.Side{Tenant: sessioncache.Tenant{1}, Upstream: "u"}, "h")
+	b.expect(key(1, "s", 1), "abc", "h1: c", "").End()
+	b.Forget(retain.Side{Tenant: sessioncache.Tenant{1}, Upstream: "u"}, "h1")
+	b.expect(key(1, "r", 2), "abc", "h2: c", "").End()
+	b.expect(key(2, "s", 1), "abc", "h1: c", "").End()
+	b.expect(key(1, "s", 1), "abc", "all: abc", "").End()
+}
+
+// TestOnce: a handle that is good for once is used by one request at a time.
+func TestOnce(t *testing.T) {
+	b := newBench(t, true, 1<<20)
+	k := key(1, "s", 1)
+	b.held(k, "ab", "", retain.Unknown, "h1")
+	first := b.expect(k, "abc", "h1: c", "")
+	b.expect(k, "abd", "", retain.InFlight).End()
+	b.expect(key(1, "s", 2), "abd", "all: abd", "").End() // not a sister's
+	first.Hold(retain.Verdict{Handle: "h2"})
+	first.End()
+	b.expect(k, "abce", "h2: e", "").End()
+}
+
+// TestBounds: memory goes to whoever has less of it, and time ends all.
+func TestBounds(t *testing.T) {
+	b := newBench(t, false, 40_000)
+	body := string(bytes.Repeat([]byte("a"), 900)) // 16 bytes of hashes for each
+	small, large := key(1, "s", 1), byte(2)
+	b.held(small, body, "", retain.Unknown, "h")
+	for i := range 8 {
+		k := key(large, string(rune('a'+i)), 1)
+		turn := b.Begin(k, &retain.Request{Body: []byte(body), History: hashes(body)})
+		turn.Hold(retain.Verdict{Handle: "x"})
+		turn.End()
+	}
+	b.expect(small, body+"b", "h: b", "").End()
+	b.expect(key(large, "h", 1), body+"b", "x: b", "").End()
+	b.expect(key(large, "a", 1), body+"b", "all: "+body+"b", "").End()
+
+	b.now = b.now.Add(59 * time.Minute)
+	b.expect(small, body+"b", "h: b", "").End() // used
+	b.now = b.now.Add(59 * time.Minute)
+	b.expect(small, body+"b", "h: b", "").End()
+	b.expect(key(large, "h", 1), body+"b", "", retain.Unknown).End()
+	b.now = b.now.Add(time.Hour)
+	b.expect(small, body+"b", "", retain.Unknown).End()
+}

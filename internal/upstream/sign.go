@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+)
+
+// Signer signs requests to an upstream that takes no body but one that was signed. It is
+// a guest module llm_cache.signers.*.
+type Signer interface {
+	// Ready returns why nothing can be signed, nil if it can.
+	Ready(ctx context.Context) error
+	// Sign signs a request with this body: it sets headers, and the host that the
+	// signature is for.
+	Sign(r *http.Request, body []byte) error
+}
+
+// ErrSealed says that a request is signed by its client, and that nobody here can
+// sign what would become of it.
+var ErrSealed = errors.New("the client has signed the request, and there is nobody to sign it anew")
+
+// Provision loads the signer.
+func (u *Upstream) Provision(ctx caddy.Context) error {
+	if u == nil || u.SignerRaw == nil {
+		return nil
+	}
+	m, err := ctx.LoadModule(u, "SignerRaw")
+	if err != nil {
+		return fmt.Errorf("signer (aws comes with the package signers/aws, which has to be built in): %w", err)
+	}
+	s, ok := m.(Signer)
+	if !ok {
+		return fmt.Errorf("signer: %T signs nothing", m)
+	}
+	u.signer = s
+	return nil
+}
+
+// Sealed returns why a request must go upstream as it came: an edit would break its
+// signature. It is nil for all others.
+func (p *Profile) Sealed(r *http.Request) error {
+	if !signed(r.Header) {
+		return nil
+	}
+	if p.Upstream == nil || p.signer == nil {
+		return ErrSealed
+	}
+	if err := p.signer.Ready(r.Context()); err != nil {
+		return fmt.Errorf("%w: %w", ErrSealed, err)
+	}
+	return nil
+}
+
+// signed reports whether a request carries a signature of AWS, which covers the body
+// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
+func signed(h http.Header) bool { return strings.HasPrefix(h.Get("Authorization"), "AWS4-") }
+
+// signing is the layer that signs what goes upstream.
+type signing struct {
+	p    *Profile
+	next caddyhttp.Handler
+}
+
+// Sign returns next with the signing before it, or next itself where nobody signs.
+func (p *Profile) Sign(next caddyhttp.Handler) caddyhttp.Handler {
+	if p.Upstream == nil || p.signer == nil {
+		return next
+	}
+	return signing{p, next}
+}
+
+// ServeHTTP implements caddyhttp.Handler. What cannot be signed goes out as it is, and
+// the upstream says so. The headers are the request's own again afterwards: what is
+// logged holds nothing of the operator's credentials.
+func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	if bearer(r.Header) || s.p.signer.Ready(r.Context()) != nil {
+		return s.next.ServeHTTP(w, r)
+	}
+	body, err := httpx.ReadAhead(r, s.p.MaxBody)
+	if err != nil {
+		return s.next.ServeHTTP(w, r) //nolint:nilerr // too long to be signed, or cut
+	}
+	header, host := r.Header, r.Host
+	defer func() { r.Header, r.Host = header, host }()
+	r.Header = maps.Clone(header)
+	if err := s.p.signer.Sign(r, body); err != nil {
+		s.p.Log.Error("signing a request", zap.Error(err))
+	}
+	return s.next.ServeHTTP(w, r)
+}
+
+// bearer reports whether a request carries a token, which needs no signature
+// (https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys-use.html).
+func bearer(h http.Header) bool {
+	scheme, _, _ := strings.Cut(h.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "bearer")
+}

@@ -1,0 +1,89 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package socket
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+)
+
+// carrier is what stands in front of the upstream and has some requests go over
+// connections.
+type carrier struct {
+	pool *Pool
+	next caddyhttp.Handler
+	key  func(r *http.Request) retain.Key
+}
+
+// Layer returns next with a carrier in front, to stand behind the layer that decides what
+// is sent. key says of which conversation a request is.
+func (p *Pool) Layer(next caddyhttp.Handler, key func(r *http.Request) retain.Key) caddyhttp.Handler {
+	return &carrier{p, next, key}
+}
+
+// ServeHTTP implements caddyhttp.Handler.
+func (c *carrier) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	over := r.Header[from]
+	delete(r.Header, from)
+	p, ok := httpx.Whole(r)
+	if len(over) == 0 || !ok {
+		return c.next.ServeHTTP(w, r)
+	}
+	who := caller{c.key(r), by(r)}
+	if over[0] != "" {
+		return c.goOn(w, r, who, over[0], p.Data)
+	}
+	return c.begin(w, r, who, p.Data)
+}
+
+// goOn sends what is new over the connection that keeps the rest.
+func (c *carrier) goOn(w http.ResponseWriter, r *http.Request, who caller, handle string, body []byte) error {
+	why := retain.Lost
+	if conn := c.pool.take(handle, who); conn != nil {
+		var err error
+		if why, err = conn.ask(w, r, body); why == "" || r.Context().Err() != nil {
+			return err
+		}
+	}
+	return say(w, why)
+}
+
+// say tells the driver why a request was not taken.
+func say(w http.ResponseWriter, why retain.Cause) error {
+	w.Header()[became] = []string{string(why)}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	return nil
+}
+
+// begin sends all of a conversation: over a connection of its own that is open, a new one,
+// or, where there is none to be had, as POST.
+func (c *carrier) begin(w http.ResponseWriter, r *http.Request, who caller, body []byte) error {
+	if conn := c.pool.spare(who); conn != nil {
+		if why, err := conn.ask(w, r, body); why == "" || r.Context().Err() != nil {
+			return err
+		}
+	}
+	if c.pool.refuses(who.Side) {
+		return say(w, retain.Refused)
+	}
+	conn, why := c.dial(r, who)
+	if why == string(retain.Refused) {
+		c.pool.refuse(who.Side)
+		return say(w, retain.Refused)
+	}
+	if conn != nil {
+		answered, err := conn.ask(w, r, body)
+		if answered == "" || r.Context().Err() != nil {
+			return err
+		}
+		why = cut
+	}
+	fellBack.WithLabelValues(why).Inc()
+	w.Header()[became] = []string{posted}
+	return c.next.ServeHTTP(w, r)
+}

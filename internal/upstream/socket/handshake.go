@@ -1,0 +1,212 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package socket
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+)
+
+const (
+	// beta asks for the WebSocket mode.
+	beta = "responses_websockets=2026-02-06"
+	// patience is how long a handshake may take.
+	patience = 30 * time.Second
+)
+
+// credentials are the headers by which providers know who asks, in canonical form.
+var credentials = []string{
+	"Authorization", "Api-Key", "X-Api-Key", "Cookie", "Chatgpt-Account-Id", "Openai-Organization", "Openai-Project", "Openai-Beta",
+}
+
+// by is a hash of where the handshake for a request would go, and with which credentials.
+func by(r *http.Request) (out [sha256.Size]byte) {
+	h := sha256.New()
+	add := func(s string) {
+		_, _ = io.WriteString(h, s)
+		h.Write([]byte{0})
+	}
+	add(r.Host)
+	add(r.URL.RequestURI())
+	for _, name := range credentials {
+		add(name)
+		for _, v := range r.Header[name] {
+			add(v)
+		}
+	}
+	h.Sum(out[:0])
+	return out
+}
+
+// dial opens a connection the way that a request would go. There is none without a why.
+func (c *carrier) dial(r *http.Request, who caller) (_ *conn, why string) {
+	if !c.pool.reserve() {
+		return nil, full
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // it outlives the request
+	ws, why := c.shake(r, ctx, cancel)
+	if ws == nil {
+		cancel()
+		c.pool.put(nil)
+		return nil, why
+	}
+	ws.SetReadLimit(largestEvent)
+	opened := &conn{caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte), gone: make(chan struct{})}
+	c.pool.put(opened)
+	go httpx.Background("reading a WebSocket", func() { opened.listen(ctx) })
+	return opened, ""
+}
+
+// shake has a handshake answered. What carries the connection lives as long as ctx.
+func (c *carrier) shake(r *http.Request, ctx context.Context, cancel context.CancelFunc) (_ *websocket.Conn, why string) {
+	t := &taken{header: make(http.Header), settled: make(chan struct{})}
+	hs := &handshake{next: c.next, request: upgrade(r.WithContext(ctx), t), taken: t, cancel: cancel}
+	wait, stop := context.WithTimeout(r.Context(), patience)
+	defer stop()
+	ws, res, err := websocket.Dial(wait, "http://upstream/", &websocket.DialOptions{
+		HTTPClient: &http.Client{Transport: hs, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		HTTPHeader: hs.request.Header,
+	})
+	if res != nil && res.Body != nil {
+		_ = res.Body.Close()
+	}
+	if err != nil {
+		if res != nil && res.StatusCode < http.StatusInternalServerError && res.StatusCode != http.StatusTooManyRequests {
+			return nil, string(retain.Refused)
+		}
+		return nil, unreached
+	}
+	return ws, ""
+}
+
+// upgrade is the handshake for a request, apart from what the dialer adds.
+func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
+	out := r.Clone(r.Context())
+	out.Method, out.Body, out.GetBody, out.ContentLength, out.TransferEncoding = http.MethodGet, http.NoBody, nil, 0, nil
+	for name := range out.Header {
+		if strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Sec-Websocket-") {
+			delete(out.Header, name)
+		}
+	}
+	for _, name := range [...]string{"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding", "Upgrade"} {
+		delete(out.Header, name)
+	}
+	const betas = "Openai-Beta"
+	if asks := out.Header[betas]; !strings.Contains(strings.Join(asks, ","), "responses_websockets=") {
+		out.Header[betas] = append(asks[:len(asks):len(asks)], beta)
+	}
+	out.ProtoMajor, out.ProtoMinor, out.Proto = 1, 1, "HTTP/1.1"
+	return httpx.Isolate(out, w)
+}
+
+// handshake has what stands in front of the upstream answer a handshake, in the place of a
+// transport.
+type handshake struct {
+	next    caddyhttp.Handler
+	request *http.Request
+	taken   *taken
+	cancel  context.CancelFunc
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (h *handshake) RoundTrip(r *http.Request) (*http.Response, error) {
+	t := h.taken
+	h.request.Header = r.Header
+	go httpx.Background("carrying a WebSocket", func() {
+		defer h.cancel()
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the very value
+				t.settle(0, nil, errors.New("panicked"))
+				panic(p)
+			}
+		}()
+		err := h.next.ServeHTTP(t, h.request)
+		t.settle(t.status, nil, err)
+	})
+	select {
+	case <-t.settled:
+	case <-r.Context().Done():
+		h.cancel()
+		return nil, r.Context().Err()
+	}
+	if t.err != nil {
+		return nil, t.err
+	}
+	res := &http.Response{StatusCode: t.final, Header: t.told, Body: http.NoBody, Request: r, ProtoMajor: 1, ProtoMinor: 1}
+	if t.conn != nil {
+		res.Body = t.conn
+	}
+	return res, nil
+}
+
+// taken is the writer of the answer to a handshake. What takes it over gets one end of a
+// pipe, the dialer the other.
+type taken struct {
+	header http.Header
+	status int
+
+	once    sync.Once
+	settled chan struct{} // closed once the fields below are what they are
+	final   int
+	told    http.Header
+	conn    net.Conn
+	err     error
+}
+
+// settle tells the dialer how the handshake went, once.
+func (t *taken) settle(status int, c net.Conn, err error) {
+	t.once.Do(func() {
+		if status == 0 {
+			status = http.StatusOK
+		}
+		t.told = make(http.Header, len(t.header))
+		for name, values := range t.header { // what is written to a WebSocket's client is not in canonical form
+			name = http.CanonicalHeaderKey(name)
+			t.told[name] = append(t.told[name], values...)
+		}
+		t.final, t.conn, t.err = status, c, err
+		close(t.settled)
+	})
+}
+
+// Header implements [http.ResponseWriter].
+func (t *taken) Header() http.Header { return t.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (t *taken) WriteHeader(status int) {
+	if t.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		t.status = status
+	}
+}
+
+// Write implements [http.ResponseWriter]. Why a handshake was refused nobody reads.
+func (t *taken) Write(p []byte) (int, error) {
+	t.WriteHeader(http.StatusOK)
+	return len(p), nil
+}
+
+// Flush implements [http.Flusher].
+func (t *taken) Flush() {}
+
+// Hijack implements [http.Hijacker].
+func (t *taken) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	near, far := net.Pipe()
+	t.settle(http.StatusSwitchingProtocols, near, nil)
+	return far, bufio.NewReadWriter(bufio.NewReader(far), bufio.NewWriter(far)), nil
+}

@@ -1,0 +1,297 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package threads
+
+import (
+	"bytes"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Book keeps conversations of clients that send what is new, by the answers that they
+// may go on from. It holds prompts, in memory only, and is bounded by bytes and time;
+// whoever has most of it gives way first.
+type Book struct {
+	limits retain.Limits
+	now    func() time.Time
+
+	mu     sync.Mutex
+	kept   *lru.Cache[page, sessioncache.Tenant, *past]
+	gone   map[page]time.Time // what was to be forgotten, until nothing that goes on from it can be on its way
+	sweeps bool               // what has run out is forgotten
+}
+
+const (
+	// mostGone bounds what is remembered of what was forgotten, longestAnswer is for how long.
+	mostGone      = 10_000
+	longestAnswer = time.Hour
+)
+
+// page is where an answer stands.
+type page struct {
+	retain.Side
+	answer string
+}
+
+// past is a conversation up to and with an answer.
+type past struct {
+	body  []byte       // the request that it was given to, as the client wrote it
+	list  rawjson.Span // its messages, without the brackets
+	reply []byte       // the answer as it stands among the messages of the next request
+	from  string       // the answer that the request went on from
+	line  retain.Line  // that one, and those in front of it
+	until time.Time
+}
+
+// NewBook returns an empty one.
+func NewBook(l retain.Limits, now func() time.Time) *Book {
+	return &Book{limits: l, now: now, kept: lru.New[page, sessioncache.Tenant, *past](), gone: map[page]time.Time{}}
+}
+
+// Keep keeps a conversation under the id of its last answer. The view is of the whole
+// request, from is the answer that it went on from, reply what the answer is among the
+// messages of the next request.
+func (b *Book) Keep(s retain.Side, id, from string, v *wire.View, reply []byte) {
+	if id == "" || len(reply) == 0 || len(v.Messages) == 0 {
+		return
+	}
+	p := &past{from: from, reply: reply, until: b.now().Add(b.limits.Life)}
+	if p.body, p.list = unmarked(v); p.body == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expire()
+	if b.isGone(page{s, id}) || b.isGone(page{s, from}) { // the client has had it deleted meanwhile
+		return
+	}
+	if !b.sweeps {
+		b.sweeps = true
+		retain.Sweep(b, b.limits.Life, (*Book).sweep)
+	}
+	if before := b.kept.Get(page{s, from}); before != nil { // a client may go on from it once more, but not from what it went on from
+		p.line = before.Value.line.After(from)
+		if old := b.kept.Get(page{s, before.Value.from}); old != nil {
+			b.kept.Drop(old)
+		}
+	}
+	b.kept.Put(page{s, id}, s.Tenant, p, int64(cap(p.body)+cap(p.reply)+8*len(p.line)+len(id)+512))
+	for b.kept.Bytes() > b.limits.Memory {
+		of, _ := b.kept.Heaviest()
+		for old := range b.kept.OldestOf(of) {
+			b.kept.Drop(old)
+			break
+		}
+	}
+}
+
+// expire forgets what nobody has gone on from, and returns how long the next stays: 0 if
+// nothing is left. It is called with the lock held.
+func (b *Book) expire() time.Duration {
+	now := b.now()
+	for old := range b.kept.Oldest() {
+		if old.Value.until.After(now) {
+			return old.Value.until.Sub(now)
+		}
+		b.kept.Drop(old)
+	}
+	return 0
+}
+
+// sweep is expire when its time has come.
+func (b *Book) sweep() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := b.expire()
+	b.sweeps = next > 0
+	return next
+}
+
+// Drop forgets an answer, from which nothing goes on any more.
+func (b *Book) Drop(s retain.Side, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.kept.Get(page{s, id}); e != nil {
+		b.kept.Drop(e)
+	}
+}
+
+// Forget forgets an answer that its client has had deleted, and all that went on from it:
+// it stands there, too.
+func (b *Book) Forget(s retain.Side, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	maps.DeleteFunc(b.gone, func(_ page, until time.Time) bool { return !until.After(now) })
+	b.leave(page{s, id})
+	for old := range b.kept.OldestOf(s.Tenant) {
+		if old.Key.Side == s && (old.Key.answer == id || old.Value.line.Has(id)) {
+			b.leave(old.Key)
+			b.kept.Drop(old)
+		}
+	}
+}
+
+// leave has nothing kept any more of what is on its way under a page or goes on from it. It
+// is called with the lock held.
+func (b *Book) leave(p page) {
+	if p.answer != "" && len(b.gone) < mostGone {
+		b.gone[p] = b.now().Add(longestAnswer)
+	}
+}
+
+// isGone reports whether what stands on a page was to be forgotten.
+func (b *Book) isGone(p page) bool { return b.gone[p].After(b.now()) }
+
+// Whole returns the whole of a request that goes on from an answer, nil if it is not
+// kept what stands before, or if it is not certain what the provider would make of it, or
+// if there is no room for about so many bytes.
+func (b *Book) Whole(s retain.Side, v *wire.View, room func(n int64) bool) []byte {
+	b.mu.Lock()
+	e := b.kept.Get(page{s, v.Conversation.Continues})
+	if e == nil || !e.Value.until.After(b.now()) {
+		b.mu.Unlock()
+		return nil
+	}
+	b.kept.Use(e)
+	p := e.Value
+	p.until = b.now().Add(b.limits.Life)
+	b.mu.Unlock()
+	if !room(int64(len(p.body) + len(p.reply) + len(v.Raw))) {
+		return nil
+	}
+	return p.with(v)
+}
+
+// inherited are members that a thread may begin with and its next requests leave out;
+// constant are those of which it is not known whether they may.
+var (
+	inherited = []string{"system", "tools"}
+	constant  = []string{"thinking", "output_config", "tool_choice", "context_management"}
+)
+
+// with is the whole of a request that goes on.
+func (p *past) with(v *wire.View) []byte {
+	name, ok := lists[v.Format]
+	if !ok || len(v.Messages) == 0 { // which is for turns that were paused
+		return nil
+	}
+	body := make([]byte, 0, p.list.Len()+len(p.reply)+len(v.Raw)+64)
+	body = append(append(append(body, '['), p.list.Of(p.body)...), ',')
+	body = append(body, p.reply...)
+	body = append(append(body, ','), Items(v)...)
+	members := []wire.Member{{Name: name, Value: append(body, ']')}}
+	if v.Traits().Threads {
+		for _, name := range constant {
+			if has(v.Raw, name) != has(p.body, name) {
+				return nil
+			}
+		}
+		for _, name := range inherited {
+			if has(v.Raw, name) {
+				continue
+			}
+			if m := gjson.GetBytes(p.body, name); m.Exists() {
+				members = append(members, wire.Member{Name: name, Value: []byte(m.Raw)})
+			}
+		}
+		members = append(members, wire.Member{Name: "thread", Value: create})
+	} else {
+		members = append(members, wire.Member{Name: "previous_response_id"})
+	}
+	whole, err := wire.Patch(v.Raw, members...)
+	if err != nil {
+		return nil
+	}
+	return whole
+}
+
+// has reports whether an object has a member, without a look into long ones.
+func has(body []byte, name string) bool {
+	for m := rawjson.Walk(body, 0); m.Next(); {
+		is := string(m.Key) == name
+		if m.Skip(); m.Bad || is {
+			return is && !m.Bad
+		}
+	}
+	return false
+}
+
+// asItem makes an item of an input that is a text.
+func asItem(list []byte) []byte {
+	if len(list) == 0 || list[0] != '"' {
+		return list
+	}
+	return append(append([]byte(`{"role":"user","content":`), list...), '}')
+}
+
+// Items are the messages of a request, without the brackets.
+func Items(v *wire.View) []byte { return asItem(list(v).Of(v.Raw)) }
+
+// list is what stands between the brackets of the messages.
+func list(v *wire.View) rawjson.Span {
+	n := len(v.Messages)
+	if n == 0 {
+		return rawjson.Span{}
+	}
+	return rawjson.Span{Start: v.Messages[0].Span.Start, End: v.Messages[n-1].Span.End}
+}
+
+// unmarked is a body of its own without the markers in its messages, which each request
+// sets anew, and where its messages stand in it.
+func unmarked(v *wire.View) ([]byte, rawjson.Span) {
+	at := list(v)
+	out := make([]byte, 0, len(v.Raw))
+	from := 0
+	for i := v.System; i < len(v.Blocks); i++ {
+		m := v.Blocks[i].Marker
+		if m.Empty() {
+			continue
+		}
+		cut, ok := member(v.Raw, m)
+		if !ok || int(cut.Start) < from {
+			return nil, rawjson.Span{}
+		}
+		out = append(out, v.Raw[from:cut.Start]...)
+		from = int(cut.End)
+	}
+	out = append(out, v.Raw[from:]...)
+	at.End -= int32(len(v.Raw) - len(out)) // markers stand in messages, and so do all that were cut
+	if v.Raw[at.Start] == '"' {
+		item := asItem(at.Of(out))
+		return item, rawjson.Span{End: int32(len(item))}
+	}
+	return out, at
+}
+
+// member is a member of an object and the comma that goes with it, by its value.
+func member(b []byte, value rawjson.Span) (rawjson.Span, bool) {
+	const key = `"cache_control"`
+	head := bytes.TrimRight(b[:value.Start], " \t\r\n")
+	if !bytes.HasSuffix(head, []byte{':'}) {
+		return rawjson.Span{}, false
+	}
+	head = bytes.TrimRight(head[:len(head)-1], " \t\r\n")
+	if !bytes.HasSuffix(head, []byte(key)) {
+		return rawjson.Span{}, false
+	}
+	head = bytes.TrimRight(head[:len(head)-len(key)], " \t\r\n")
+	if bytes.HasSuffix(head, []byte{','}) {
+		return rawjson.Span{Start: int32(len(head) - 1), End: value.End}, true
+	}
+	rest := bytes.TrimLeft(b[value.End:], " \t\r\n")
+	if !bytes.HasPrefix(rest, []byte{','}) {
+		return rawjson.Span{Start: int32(len(head)), End: value.End}, true // its only member
+	}
+	return rawjson.Span{Start: int32(len(head)), End: int32(len(b) - len(rest) + 1)}, true
+}

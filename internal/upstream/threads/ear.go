@@ -1,0 +1,115 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package threads
+
+import (
+	"bytes"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// longestReply bounds what is gathered of an answer in one piece, in bytes.
+const longestReply = 8 << 20
+
+// ear reads an answer word for word.
+type ear struct {
+	of     *retain.Request
+	turn   *decode.Decoder
+	words  *hidden.Interceptor
+	stream bool
+	body   []byte
+	over   bool
+}
+
+// Hear implements [retain.Driver].
+func (d *Driver) Hear(r *retain.Request, stream bool) retain.Ear {
+	never := func(string) bool { return false }
+	return &ear{
+		of: r, stream: stream, turn: decode.New(d.format, stream),
+		words: hidden.NewInterceptor(d.format, hidden.Options{Hide: never}),
+	}
+}
+
+// Feed implements [retain.Ear].
+func (e *ear) Feed(p []byte) (v retain.Verdict) {
+	if e.over {
+		return v
+	}
+	if e.stream {
+		e.turn.Feed(p)
+		e.words.Feed(p)
+	} else {
+		if e.body = append(e.body, p...); len(e.body) > longestReply {
+			e.over, e.body = true, nil
+			return v
+		}
+		if !bytes.HasSuffix(bytes.TrimRight(e.body, " \t\r\n"), []byte{'}'}) || !rawjson.ValidBytes(e.body) {
+			return v
+		}
+		e.turn.Feed(e.body)
+		e.turn.End()
+		e.words.Whole(e.body)
+	}
+	t := e.turn.Turn()
+	if !t.Done {
+		return v
+	}
+	e.over = true
+	if it := e.words.Iteration(); t.ID != "" && !t.Failed() && it.Complete() {
+		v.Reply = reply(e.of.View, it)
+	}
+	if v.Reply == nil {
+		return v
+	}
+	if v.History = with(e.of, v.Reply); v.History != nil {
+		v.Handle = t.ID
+	} else {
+		v.Reply = nil
+	}
+	return v
+}
+
+// reply is an answer among the messages of the next request, nil if it cannot be repeated
+// there word for word.
+func reply(v *wire.View, it *hidden.Iteration) (out []byte) {
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		if !v.Traits().Threads && !carried(p.Raw) {
+			return nil
+		}
+		out = rawjson.AppendElement(out, p.Raw)
+	}
+	if v.Traits().Threads && len(out) > 0 {
+		out = append(append([]byte(`{"role":"assistant","content":[`), out...), `]}`...)
+	}
+	return out
+}
+
+// carried reports whether an item says all that it stands for: reasoning does if it is
+// encrypted, not if it is kept elsewhere.
+func carried(item []byte) bool {
+	switch gjson.GetBytes(item, "type").Str {
+	case "message", "function_call", "custom_tool_call":
+		return true
+	case "reasoning":
+		return gjson.GetBytes(item, "encrypted_content").Str != ""
+	}
+	return false
+}
+
+// with are the hashes of a request's messages with an answer behind them.
+func with(r *retain.Request, reply []byte) []wire.Hash {
+	body := append(append([]byte(`{"`+lists[r.View.Format]+`":[`), reply...), `]}`...)
+	v, err := wire.Parse(r.View.Format, body, nil)
+	if err != nil {
+		return nil
+	}
+	return append(r.History[:len(r.History):len(r.History)], history(v, r.Plain != nil || !v.Traits().Threads)...)
+}

@@ -1,0 +1,144 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package warm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// baseFile is a base as it lies on disk: without credentials, be they in headers
+// or in the query, and without the
+// address of whoever sent it.
+type baseFile struct {
+	selfrequest.Open
+	Target wire.Format `json:"target"`
+	Path   string      `json:"path"`
+	Uses   float64     `json:"uses"`
+	Used   time.Time   `json:"used"`
+}
+
+// keptHeaders are those that go to disk.
+var keptHeaders = []string{"Content-Type", "Accept", "User-Agent", "Anthropic-Version"}
+
+const (
+	baseSuffix = ".base.json"
+	// saveEvery is how often the uses of a base are written at most.
+	saveEvery = time.Minute
+)
+
+// file is where a base lies. Folders are shared by boxes: the queue's name is
+// part of the file's.
+func (x *Box) file(b *base) string {
+	name := sha256.Sum256([]byte(x.site.Queue))
+	return filepath.Join(x.site.Store, b.id+"-"+hex.EncodeToString(name[:4])+baseSuffix)
+}
+
+// save writes a base to disk, where the operator asks for that. The lock is held.
+func (x *Box) save(b *base, now time.Time) {
+	if x.site == nil || x.site.Store == "" || now.Sub(b.saved) < saveEvery {
+		return
+	}
+	b.saved = now
+	f := baseFile{Open: b.to.Open, Target: b.target, Path: b.path, Uses: b.uses, Used: b.used}
+	f.Header = http.Header{}
+	for _, name := range keptHeaders {
+		if v := b.to.Header[name]; v != nil {
+			f.Header[name] = v
+		}
+	}
+	path, logger := x.file(b), x.site.Log
+	go httpx.Background("keeping a base on disk", func() { // nobody waits for a disk
+		if err := writeBase(path, &f); err != nil {
+			logger.Error("keeping a base on disk", zap.Error(err))
+		}
+	})
+}
+
+func writeBase(path string, f *baseFile) error {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	t, err := os.CreateTemp(filepath.Dir(path), ".base-*") // readable by its owner only
+	if err != nil {
+		return err
+	}
+	_, err = t.Write(text)
+	if e := t.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(t.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(t.Name())
+	}
+	return err
+}
+
+// remove takes a base off the disk. The lock is held.
+func (x *Box) remove(b *base) {
+	if x.site.Store != "" {
+		_ = os.Remove(x.file(b))
+	}
+}
+
+// open reads the bases that lie on disk. What cannot be read is left where it is,
+// and said. The lock is held.
+func (x *Box) open(dir string, now time.Time) {
+	name := sha256.Sum256([]byte(x.site.Queue))
+	suffix := "-" + hex.EncodeToString(name[:4]) + baseSuffix
+	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil {
+		x.site.Log.Error("looking for bases on disk", zap.Error(err))
+	}
+	for _, path := range files {
+		b, secret, err := readBase(path)
+		if err != nil {
+			x.site.Log.Error("reading a base from disk", zap.String("file", filepath.Base(path)), zap.Error(err))
+			continue
+		}
+		b.id = filepath.Base(path)[:len(filepath.Base(path))-len(suffix)]
+		if secret {
+			x.save(b, now)
+		}
+		b.saved = now
+		if x.bases[b.id] == nil {
+			x.bases[b.id] = b
+		}
+	}
+	x.limit(now, sessioncache.Tenant{})
+}
+
+// readBase reads a base, and reports whether the file holds a query that may be a
+// credential, as those of earlier versions do.
+func readBase(path string) (b *base, secret bool, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, false, err
+	}
+	var f baseFile
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, false, err
+	}
+	to, secret := selfrequest.Reopen(f.Open)
+	return &base{to: to, target: f.Target, path: f.Path, uses: f.Uses, used: f.Used}, secret || gjson.GetBytes(text, "query").Exists(), nil
+}

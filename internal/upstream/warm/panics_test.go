@@ -1,0 +1,83 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package warm
+
+import (
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
+)
+
+// A panic of the timer that keeps a model loaded costs that one time: the next comes,
+// and the box is locked by nobody.
+func TestLoadingPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hours, err := parseHours("00:00-23:59")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var trouble atomic.Bool
+		in := site(&Options{Every: caddy.Duration(time.Minute)}, "llama_cpp")
+		in.Now = func() time.Time {
+			if trouble.CompareAndSwap(true, false) {
+				panic("of a test")
+			}
+			return time.Now()
+		}
+		b := &base{id: "b"}
+		b.use(time.Now())
+		x := &Box{of: boxes(), queue: queue.New(queue.Limits{}), site: in, hours: hours, bases: map[string]*base{"b": b}}
+		defer x.stop()
+		panics := httpx.BackgroundPanics.WithLabelValues("keeping a model loaded")
+		before := testkit.MetricValue(t, panics)
+		x.back(nil, false) // sets the timer
+		trouble.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := testkit.MetricValue(t, panics) - before; got != 1 || trouble.Load() {
+			t.Fatalf("%v panics", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if len(x.due) != 1 {
+			t.Errorf("%d bases are due a minute later", len(x.due))
+		}
+	})
+}
+
+// A panic while a base is written to disk, here of the logger that is told that it cannot
+// be, costs that file.
+func TestKeepingPanics(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := site(&Options{Store: filepath.Join(file, "no folder")}, "mlx_lm")
+	in.Log = zap.NewExample(zap.Hooks(func(zapcore.Entry) error { panic("of a test") }))
+	x := boxes().Of(queue.New(queue.Limits{Slots: 1}))
+	x.site = in
+	panics := httpx.BackgroundPanics.WithLabelValues("keeping a base on disk")
+	before := testkit.MetricValue(t, panics)
+	for i := range 2 {
+		x.keep(prefixKey{byte(i)}, &base{id: string(rune('a' + i)), to: targetOf(in)}, time.Now())
+		await(t, "the panic", func() bool { return testkit.MetricValue(t, panics) == before+float64(i+1) })
+	}
+	if !x.knows(prefixKey{0}) || !x.knows(prefixKey{1}) {
+		t.Error("a base that is not on disk is forgotten")
+	}
+}

@@ -1,0 +1,108 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package anthropic is all that is particular to the Messages API.
+package anthropic
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// Codec is the Messages API: POST …/v1/messages.
+type Codec struct{}
+
+// Traits implements [wire.Codec].
+func (Codec) Traits() wire.Traits {
+	return wire.Traits{
+		Markers: true, BindsThinking: true, Safeguards: true, Attribution: true, Threads: true, MessageList: true, Alternates: true, UsageFirst: true, ResultsFollow: true,
+		Heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", RequestID: "Request-Id",
+	}
+}
+
+// Match implements [wire.Codec].
+func (Codec) Match(path string) bool { return strings.HasSuffix(path, "/v1/messages") }
+
+// ForcesCall implements [wire.Codec].
+func (Codec) ForcesCall(choice gjson.Result) bool { return wire.ForcesCall(choice) }
+
+// MatchCount implements [wire.TokenCounter].
+func (Codec) MatchCount(path string) bool {
+	return strings.HasSuffix(path, "/v1/messages/count_tokens")
+}
+
+// CountedRequest implements [wire.TokenCounter].
+func (Codec) CountedRequest(body []byte) ([]byte, string) { return body, "" }
+
+// CountAnswer implements [wire.TokenCounter].
+func (Codec) CountAnswer(tokens int) []byte {
+	return append(strconv.AppendInt([]byte(`{"input_tokens":`), int64(tokens), 10), '}')
+}
+
+// Prefill implements [wire.Prefiller].
+func (Codec) Prefill() []wire.Member {
+	return []wire.Member{{Name: "max_tokens", Value: []byte("1")}, {Name: "thinking"}}
+}
+
+// Base implements [wire.Prefiller].
+func (c Codec) Base([]byte) []wire.Member {
+	return append(c.Prefill(),
+		wire.Member{Name: "messages", Value: []byte("[" + wire.PrefillMessage + "]")},
+		wire.Member{Name: "output_config"},
+	)
+}
+
+// Name implements [wire.Codec].
+func (Codec) Name(key []byte) []byte { return key }
+
+// Member implements [wire.Codec].
+func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
+
+// Messages implements [wire.Codec].
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
+
+// Tool implements [wire.Codec].
+func (Codec) Tool(p *wire.Parser, at int) int { return p.Tool(at, &tools) }
+
+// System implements [wire.Codec].
+func (Codec) System(p *wire.Parser, value rawjson.Span) {
+	parser{p}.content(value, wire.SectionSystem, wire.RoleSystem)
+}
+
+// Event implements [wire.Codec].
+func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
+	return answer{a}.event(root, name)
+}
+
+// Silent implements [wire.Codec].
+func (Codec) Silent(name []byte) bool {
+	return string(name) == "content_block_stop" || string(name) == "ping"
+}
+
+// Document implements [wire.Codec].
+func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.message(root) }
+
+// Usage implements [wire.Codec].
+func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
+
+// Hides implements [hidden.Codec].
+func (Codec) Hides(*wire.View) bool { return true }
+
+// Intercept implements [hidden.Codec].
+func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+	return &interception{Message: r}
+}
+
+// Mark implements [wire.Marker].
+func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
+	return v.MarkBlock(b, value)
+}
+
+// Markable implements [wire.Marker].
+func (Codec) Markable(b *wire.Block) bool { return wire.Markable(b) }

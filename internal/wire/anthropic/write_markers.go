@@ -1,0 +1,60 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package anthropic
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// maxMarkers is how many blocks of a request may carry a cache_control.
+const maxMarkers = 4
+
+// marks counts the markers of a request.
+func (w *writer) marks() (n int) {
+	for _, t := range w.Tools {
+		n += marked(t.Cache)
+	}
+	for _, p := range w.System() {
+		n += marked(p.Cache)
+	}
+	for _, m := range w.Messages {
+		for _, p := range m.Parts {
+			n += marked(p.Cache)
+			for _, c := range p.Content {
+				n += marked(c.Cache)
+			}
+		}
+	}
+	return n
+}
+
+func marked(cache rawjson.Value) int {
+	if cache == nil {
+		return 0
+	}
+	return 1
+}
+
+// mark writes a marker. Clients of other formats may set more than the Messages API
+// takes, and in any order: of too many the last count, as at OpenAI, and the long
+// lifetime does not come behind the short one.
+func (w *writer) mark(cache rawjson.Value) {
+	if cache == nil {
+		return
+	}
+	field := w.Client.MarkerField(translate.InMessages)
+	if w.surplus > 0 {
+		w.surplus--
+		w.Drop(field)
+		return
+	}
+	ttl := cache.Member("ttl").Str()
+	if ttl != "" && ttl != "5m" && (ttl != "1h" || w.short) || !cache.IsObject() {
+		w.Drop(field + ".ttl")
+		cache, ttl = rawjson.Value(`{"type":"ephemeral"}`), ""
+	}
+	w.short = w.short || ttl != "1h"
+	w.Member("cache_control", cache)
+}

@@ -1,0 +1,145 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gemini is all that is particular to the Gemini API.
+package gemini
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// Codec is the Gemini API: POST …/models/{model}:generateContent and
+// :streamGenerateContent.
+type Codec struct{}
+
+// Traits implements [wire.Codec].
+func (Codec) Traits() wire.Traits {
+	return wire.Traits{
+		Alternates: true, ModelInPath: true, ArrayStreams: true, BareStreams: true, LooseIDs: true, SignedParts: true,
+		MediaBesideResult: true, HostedUnlisted: true, OptionsOutsidePrompt: true, Surroundings: true,
+	}
+}
+
+// Match implements [wire.Codec].
+func (c Codec) Match(path string) bool {
+	_, _, _, ok := c.Address(path) //nolint:dogsled // what it says matters elsewhere
+	return ok
+}
+
+// ForcesCall implements [wire.Codec].
+func (Codec) ForcesCall(choice gjson.Result) bool {
+	config := choice.Get("functionCallingConfig")
+	if !config.Exists() {
+		config = choice.Get("function_calling_config")
+	}
+	for _, name := range []string{"allowedFunctionNames.0", "allowed_function_names.0", "streamFunctionCallArguments", "stream_function_call_arguments"} {
+		if v := config.Get(name); v.Exists() && v.Type != gjson.False {
+			return true
+		}
+	}
+	return config.Get("mode").Str == "ANY"
+}
+
+// MatchCount implements [wire.TokenCounter].
+func (Codec) MatchCount(path string) bool { return strings.HasSuffix(path, ":countTokens") }
+
+// CountedRequest implements [wire.TokenCounter].
+func (Codec) CountedRequest(body []byte) ([]byte, string) {
+	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
+		if whole := gjson.GetBytes(body, name); whole.IsObject() {
+			body = []byte(whole.Raw)
+		}
+	}
+	return body, "/v1beta/models/any:" + geminiWhole
+}
+
+// CountAnswer implements [wire.TokenCounter].
+func (Codec) CountAnswer(tokens int) []byte {
+	return append(strconv.AppendInt([]byte(`{"totalTokens":`), int64(tokens), 10), '}')
+}
+
+// The methods of the API that ask a model for an answer. They stand behind the model
+// in the path. Counting tokens, embedding and everything else have methods of their
+// own.
+const (
+	geminiWhole  = "generateContent"
+	geminiStream = "streamGenerateContent"
+)
+
+// Address reads the forms of the Gemini API, of Vertex AI and of tuned models:
+// /v1beta/models/M:generateContent,
+// /v1/projects/P/locations/L/publishers/google/models/M:streamGenerateContent,
+// …/tunedModels/M:…, …/endpoints/E:….
+func (Codec) Address(path string) (base, model string, stream, ok bool) {
+	at := strings.LastIndexByte(path, '/') + 1
+	base = path[:at]
+	model, method, _ := strings.Cut(path[at:], ":")
+	if model == "" || method != geminiWhole && method != geminiStream {
+		return "", "", false, false
+	}
+	for _, parent := range [...]string{"/models/", "/tunedModels/", "/endpoints/"} {
+		if strings.HasSuffix(base, parent) {
+			return base, model, method == geminiStream, true
+		}
+	}
+	return "", "", false, false
+}
+
+// Name implements [wire.Codec].
+func (Codec) Name(key []byte) []byte { return names[string(key)] }
+
+// Member implements [wire.Codec].
+func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) {
+	parser{p}.member(key, value)
+}
+
+// Messages implements [wire.Codec].
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
+
+// Tool implements [wire.Codec].
+func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
+
+// System implements [wire.Codec].
+func (Codec) System(p *wire.Parser, value rawjson.Span) { parser{p}.system(value) }
+
+// Event implements [wire.Codec].
+func (Codec) Event(a *wire.Answer, root gjson.Result, _ string) bool {
+	answer{a}.read(root)
+	a.Turn.Done = a.Ended
+	return false
+}
+
+// Silent implements [wire.Codec].
+func (Codec) Silent([]byte) bool { return false }
+
+// Document implements [wire.Codec].
+func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) }
+
+// Usage implements [wire.Codec].
+func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
+
+// Hides implements [hidden.Codec].
+func (Codec) Hides(v *wire.View) bool { return !v.Reply.Array } // a stream that is one array cannot go on
+
+// Intercept implements [hidden.Codec].
+func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+	return &interception{Message: r}
+}
+
+// Replacement makes an object of what takes the place of a whole response, which is
+// always one.
+func (Codec) Replacement(v *wire.View, b *wire.Block, value []byte) []byte {
+	if b.Kind != wire.KindToolResult || v.Raw[b.Body.Start] != '{' || bytes.HasPrefix(value, []byte{'{'}) {
+		return value
+	}
+	return slices.Concat([]byte(`{"output":`), value, []byte{'}'})
+}

@@ -1,0 +1,84 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gemini
+
+import (
+	"bytes"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// jsonSchema returns a schema of Gemini's own dialect, that of OpenAPI 3.0 with
+// types in capitals and nullable, as JSON schema. Everything else keeps its bytes
+// and order.
+func jsonSchema(v rawjson.Value) rawjson.Value {
+	return appendSchema(make(rawjson.Value, 0, len(v)), v)
+}
+
+func appendSchema(b, v rawjson.Value) rawjson.Value {
+	if !v.IsObject() {
+		return append(b, v...)
+	}
+	nullable := v.Member("nullable").IsTrue() && v.Member("type").IsString()
+	b = append(b, '{')
+	for key, m := range v.Members() {
+		if key == "nullable" && nullable {
+			continue
+		}
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(rawjson.AppendEscaped(append(b, '"'), key), `":`...)
+		switch key {
+		case "type":
+			if m.IsString() {
+				m = bytes.ToLower(m)
+			}
+			if nullable {
+				b = append(append(append(b, '['), m...), `,"null"]`...)
+			} else {
+				b = append(b, m...)
+			}
+		case "items", "additionalProperties", "not":
+			b = appendSchema(b, m)
+		case "properties", "$defs", "definitions":
+			b = appendSchemas(b, m)
+		case "anyOf", "oneOf", "allOf", "prefixItems":
+			b = append(b, '[')
+			for i, s := range m.Elements() {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = appendSchema(b, s)
+			}
+			b = append(b, ']')
+		case "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties":
+			// Google writes 64-bit integers as strings.
+			if n := rawjson.Value(m.Text()); n.IsNumber() && rawjson.ValidBytes(n) {
+				m = n
+			}
+			b = append(b, m...)
+		default:
+			b = append(b, m...)
+		}
+	}
+	return append(b, '}')
+}
+
+// appendSchemas appends an object whose members are schemas under the client's
+// own names.
+func appendSchemas(b, v rawjson.Value) rawjson.Value {
+	if !v.IsObject() {
+		return append(b, v...)
+	}
+	b = append(b, '{')
+	for key, m := range v.Members() {
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(rawjson.AppendEscaped(append(b, '"'), key), `":`...)
+		b = appendSchema(b, m)
+	}
+	return append(b, '}')
+}

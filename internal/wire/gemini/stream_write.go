@@ -1,0 +1,216 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gemini
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// streamWriter writes a stream of the Gemini API. Its clients know neither
+// comments nor events of other kinds, and get calls whole.
+type streamWriter struct {
+	*translate.Buffer
+	flow    *translate.Flow
+	tail    []byte // how every chunk ends
+	sealed  string // of the thinking before the next call
+	written bool
+}
+
+func (w *streamWriter) Start(m *translate.Answer) {
+	w.tail = appendTail(nil, m)
+}
+
+// chunk begins a chunk up to the candidate's parts.
+func (w *streamWriter) chunk() {
+	switch {
+	case !w.flow.Asked.Array:
+		w.Data()
+	case w.written:
+		w.Raw(",\r\n")
+	default:
+		w.Raw("[")
+	}
+	w.written = true
+	w.Raw(`{"candidates":[{"content":{"role":"model","parts":[`)
+}
+
+func (w *streamWriter) endChunk() {
+	w.Raw(`]},"index":0}]`)
+	w.Buf = append(w.Buf, w.tail...)
+	w.Raw("}")
+	w.endEvent()
+}
+
+func (w *streamWriter) endEvent() {
+	if !w.flow.Asked.Array {
+		w.Buffer.End()
+	}
+}
+
+// Open tells the proof of a thought that another one follows, before that: the call gets
+// the last one's.
+func (w *streamWriter) Open(b *translate.Block) {
+	if b.Kind == translate.ThinkingBlock {
+		w.seal()
+	}
+}
+
+// seal writes the proof of the thinking before.
+func (w *streamWriter) seal() {
+	if w.sealed == "" {
+		return
+	}
+	w.chunk()
+	w.Buf = appendSealed(w.Buf, w.sealed)
+	w.endChunk()
+	w.sealed = ""
+}
+
+func (w *streamWriter) Delta(b *translate.Block, text string) {
+	if b.Kind != translate.TextBlock {
+		b.Content = append(b.Content, text...)
+	}
+	if b.Kind == translate.CallBlock {
+		return
+	}
+	w.chunk()
+	w.Raw(`{"text":`)
+	w.Inside(text)
+	if b.Kind == translate.ThinkingBlock {
+		w.Raw(`,"thought":true`)
+	}
+	w.Raw("}")
+	w.endChunk()
+}
+
+func (w *streamWriter) Close(b *translate.Block) {
+	switch b.Kind {
+	case translate.ThinkingBlock:
+		if w.sealed = w.flow.Seal(b, rawjson.Plain(rawjson.View(b.Content))); w.flow.Own() {
+			w.seal()
+		}
+	case translate.CallBlock:
+		w.chunk()
+		w.Buf = appendCall(w.Buf, w.flow, b, w.sealed)
+		w.endChunk()
+		w.sealed = ""
+	}
+}
+
+func (w *streamWriter) Finish(m *translate.Answer) {
+	w.chunk()
+	if w.sealed == "" {
+		w.Raw(`{"text":""}`)
+	} else {
+		w.Buf = appendSealed(w.Buf, w.sealed)
+	}
+	w.Raw(`]},"finishReason":"`)
+	w.Raw(reasons[m.Reason()])
+	w.Raw(`","index":0}]`)
+	if m.Usage.Reported {
+		w.Raw(`,"usageMetadata":`)
+		w.Buf = appendUsage(w.Buf, m.Usage, m.Reasoning)
+	}
+	w.Buf = append(w.Buf, w.tail...)
+	w.Raw("}")
+	if w.flow.Asked.Array {
+		w.Raw("]")
+	}
+	w.endEvent()
+}
+
+// Fail writes the error as the API does, as bare JSON: what stands in a data field
+// is an answer to Google's SDK for JavaScript and so to Gemini CLI, which sees none
+// in it, tries again and tells at last that there was no reason to end.
+func (w *streamWriter) Fail(f *translate.Failure) {
+	switch {
+	case !w.flow.Asked.Array:
+	case w.written:
+		w.Raw(",\r\n")
+	default:
+		w.Raw("[")
+	}
+	w.Buf = f.Append(w.Buf, w.flow.Client)
+	if w.flow.Asked.Array {
+		w.Raw("]")
+	}
+	w.endEvent()
+}
+
+func (w *streamWriter) Ping() {}
+
+func appendTail(b []byte, m *translate.Answer) []byte {
+	b = append(b, `,"modelVersion":"`...)
+	b = rawjson.AppendEscaped(b, m.Model)
+	b = append(b, `","responseId":"`...)
+	b = rawjson.AppendEscaped(b, m.ID)
+	return append(b, '"')
+}
+
+// appendSealed writes a thought that is nothing but its signature.
+func appendSealed(b []byte, sealed string) []byte {
+	b = append(b, `{"text":"","thought":true,"thoughtSignature":"`...)
+	b = rawjson.AppendEscaped(b, sealed)
+	return append(b, `"}`...)
+}
+
+// unsignedCall stands in answers for the signature that the first call of a turn
+// must have, where the model gave none: clients warn without it. It is what Google
+// documents for histories made elsewhere, see SkipValidator, in the alphabet of
+// base64 that the SDKs decode: the same bytes, so that the history is good at
+// Google's own API, too.
+const unsignedCall = "skip/thought/signature/validator"
+
+func appendCall(dst []byte, f *translate.Flow, b *translate.Block, sealed string) []byte {
+	dst = append(dst, `{"functionCall":{"id":"`...)
+	dst = rawjson.AppendEscaped(dst, f.CallID(b))
+	dst = append(dst, `","name":"`...)
+	dst = rawjson.AppendEscaped(dst, f.Asked.Names.Client(b.Name).Name)
+	dst = append(dst, `","args":`...)
+	dst = translate.AppendArguments(dst, rawjson.View(b.Content))
+	dst = append(dst, '}')
+	switch {
+	case b.Signature != "":
+		sealed = b.Signature
+	case sealed == "" && b.Place == 0 && !f.Own():
+		sealed = unsignedCall
+	}
+	if sealed != "" {
+		dst = append(dst, `,"thoughtSignature":"`...)
+		dst = rawjson.AppendEscaped(dst, sealed)
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
+}
+
+var reasons = [...]string{
+	translate.StopUnknown: "STOP", translate.StopEnd: "STOP", translate.StopLength: "MAX_TOKENS", translate.StopCalls: "STOP", translate.StopSequence: "STOP",
+	translate.StopRefusal: "SAFETY", translate.StopFilter: "SAFETY", translate.StopPause: "STOP", translate.StopContext: "MAX_TOKENS",
+}
+
+// appendUsage writes the counts: the prompt's includes what was read from
+// the cache, the candidates' leaves the thoughts out. What was written to a
+// cache has members of this package's.
+func appendUsage(b []byte, u wire.Usage, thoughts int64) []byte {
+	b = rawjson.AppendCount(append(b, '{'), "promptTokenCount", u.Prompt())
+	b = rawjson.AppendCount(b, "candidatesTokenCount", u.Output-thoughts)
+	b = rawjson.AppendCount(b, "totalTokenCount", u.Prompt()+u.Output)
+	for _, c := range [...]struct {
+		name string
+		n    int64
+	}{
+		{"cachedContentTokenCount", u.Read},
+		{"thoughtsTokenCount", thoughts},
+		{"cacheWriteTokenCount", u.Write5m + u.Write1h},
+		{"cacheWrite1hTokenCount", u.Write1h},
+	} {
+		if c.n > 0 {
+			b = rawjson.AppendCount(b, c.name, c.n)
+		}
+	}
+	b[len(b)-1] = '}'
+	return b
+}

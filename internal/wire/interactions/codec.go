@@ -1,0 +1,90 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package interactions is all that is particular to the Interactions API of Gemini.
+package interactions
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// Codec is the Interactions API of Gemini: POST …/interactions. A prompt is a list of
+// steps, each with a type; an answer is one, too.
+type Codec struct{}
+
+// Traits implements [wire.Codec].
+func (Codec) Traits() wire.Traits {
+	return wire.Traits{KeepsAnswers: true, Alternates: true, FlatItems: true, SignedParts: true, OptionsOutsidePrompt: true}
+}
+
+// Match implements [wire.Codec].
+func (Codec) Match(path string) bool { return strings.HasSuffix(path, "/interactions") }
+
+// ForcesCall implements [wire.Codec].
+func (Codec) ForcesCall(choice gjson.Result) bool {
+	if allowed := choice.Get("allowed_tools"); allowed.IsObject() {
+		return allowed.Get("mode").Str == "any" || allowed.Get("tools.0").Exists()
+	}
+	return choice.Str == "any"
+}
+
+// Name implements [wire.Codec].
+func (Codec) Name(key []byte) []byte { return names[string(key)] }
+
+// Member implements [wire.Codec].
+func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) { parser{p}.member(key, value) }
+
+// Messages implements [wire.Codec].
+func (Codec) Messages(p *wire.Parser, at int) int {
+	if p.Body[at] == '{' { // one content, without the brackets of a list
+		return parser{p}.Item(at)
+	}
+	return p.Items(at, parser{p})
+}
+
+// Tool implements [wire.Codec].
+func (Codec) Tool(p *wire.Parser, at int) int { return p.Tool(at, &tools) }
+
+// System implements [wire.Codec].
+func (Codec) System(p *wire.Parser, value rawjson.Span) {
+	if p.Body[value.Start] != '"' { // it is a text
+		p.Fail(wire.ErrShape)
+		return
+	}
+	p.Blocks = append(p.Blocks, p.Plain(value, wire.SectionSystem, wire.RoleSystem, -1))
+}
+
+// Event implements [wire.Codec].
+func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
+	return answer{a}.event(root, name)
+}
+
+// Silent implements [wire.Codec].
+func (Codec) Silent(name []byte) bool { return string(name) == "step.stop" }
+
+// Document implements [wire.Codec].
+func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) }
+
+// Usage implements [wire.Codec].
+func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
+
+// Hides implements [hidden.Codec]. What is hidden goes among the client's steps: an
+// input that is a text or a content has no place for it.
+func (Codec) Hides(v *wire.View) bool {
+	if v.Conversation.Partial || len(v.Messages) == 0 {
+		return false
+	}
+	first := &v.Messages[0]
+	return v.Raw[first.Span.Start] == '{' && (first.First == first.End || v.Blocks[first.First].Span != first.Span || first.Role != wire.RoleUser)
+}
+
+// Intercept implements [hidden.Codec].
+func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+	return &interception{Message: r}
+}

@@ -1,0 +1,44 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openai
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// LongWrites is the part of what was written to a cache that lives for the long lifetime:
+// OpenAI's 12 hours, or the hour of an upstream that was translated, which has a member of
+// this module's.
+func LongWrites(details gjson.Result) int64 {
+	return max(wire.Count(details.Get("cache_write_tokens_details.ttl_12h_tokens")), wire.Count(details.Get("cache_write_1h_tokens")))
+}
+
+// AppendInputDetails writes what of a prompt was read from and written to a cache. The
+// part written for an hour has a member of this module's.
+func AppendInputDetails(b []byte, u wire.Usage) []byte {
+	b = rawjson.AppendCount(append(b, '{'), "cached_tokens", u.Read)
+	b = rawjson.AppendCount(b, "cache_write_tokens", u.Write5m+u.Write1h)
+	if u.Write1h > 0 {
+		b = rawjson.AppendCount(b, "cache_write_1h_tokens", u.Write1h)
+	}
+	b[len(b)-1] = '}'
+	return b
+}
+
+// AppendCustomInput writes the text that a custom tool takes, which went
+// through the upstream as the member "input" of an object. A model that wrote
+// something else gets it all passed on.
+func AppendCustomInput(dst []byte, inside string) []byte {
+	if text := rawjson.Plain(inside); rawjson.Valid(text) {
+		if v := gjson.Get(text, "input"); v.Type == gjson.String {
+			return rawjson.AppendLine(dst, v.Raw)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, inside...)
+	return append(dst, '"')
+}

@@ -1,0 +1,122 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openai
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// Writer writes what both APIs have in their requests.
+type Writer struct{ *translate.Writer }
+
+// Effort returns the effort to ask for, empty for the model's default.
+func (w Writer) Effort() string {
+	g := w.Request.Reasoning
+	field := w.Client.Reasoning
+	if w.Options.Official && !Reasons(w.Model) {
+		if g.Mode == "on" || g.Mode == "adaptive" {
+			w.Drop(field)
+		}
+		return ""
+	}
+	known := []string{"low", "medium", "high"}
+	if w.Options.Official {
+		known = efforts(w.Model)
+	}
+	if g.Mode == "off" {
+		if known[0] == "none" {
+			return "none"
+		}
+		w.Drop(field)
+		return ""
+	}
+	return translate.KnownEffort(g.AsEffort(), known...)
+}
+
+// SchemaNames writes the members of an output schema that both formats of
+// OpenAI have.
+func (w Writer) SchemaNames(o translate.Output) {
+	if o.Name.Empty() {
+		w.Str("name", "answer")
+	} else {
+		w.Text("name", o.Name)
+	}
+	if !o.Description.Empty() {
+		w.Text("description", o.Description)
+	}
+	if o.Schema != nil {
+		w.Member("schema", o.Schema)
+	}
+	if o.Strict != nil && (!o.Strict.IsTrue() || w.Strict(o.Strict, o.Schema)) {
+		w.Member("strict", o.Strict)
+	}
+}
+
+// Strict reports whether a schema goes out in strict mode. Where the client's provider takes
+// more in it than OpenAI, the schema counts without.
+func (w Writer) Strict(wanted, schema rawjson.Value) bool {
+	return wanted.IsTrue() && (!w.Options.Official || w.Client.Provider == w.Rules.Provider || strictly(schema))
+}
+
+// StrictTool is Strict for a tool.
+func (w Writer) StrictTool(t translate.Tool) bool {
+	strict := w.Strict(t.Strict, translate.ObjectSchema(t.Schema))
+	if t.Strict.IsTrue() && !strict {
+		w.Drop(w.Client.Strict)
+	}
+	return strict
+}
+
+// Mode returns the APIs' name of a choice of tools.
+func Mode(mode string) string {
+	switch mode {
+	case "any":
+		return "required"
+	case "":
+		return "auto"
+	}
+	return mode
+}
+
+// Parallel writes whether several calls may stand in one answer.
+func (w Writer) Parallel() {
+	switch c := w.Request.Choice; {
+	case c.Single:
+		w.Bool("parallel_tool_calls", false)
+	case c.Parallel:
+		w.Bool("parallel_tool_calls", true)
+	}
+}
+
+// Marker writes a marker where the upstream takes one.
+func (w Writer) Marker(p translate.Part) {
+	switch {
+	case p.Cache == nil:
+	case w.Options.Breakpoints:
+		w.Member("prompt_cache_breakpoint", rawjson.Value(`{"mode":"explicit"}`))
+	case w.Options.CacheControl && w.To.Traits().ServersVary:
+		w.Member("cache_control", p.Cache)
+	}
+}
+
+// FileName writes the name of a document, which OpenAI demands.
+func (w Writer) FileName(m *translate.Media) {
+	if m.Name.Empty() {
+		w.Str("filename", "document.pdf")
+	} else {
+		w.Text("filename", m.Name)
+	}
+}
+
+// MediaURL writes a medium as its URL, or a data URL.
+func (w Writer) MediaURL(name string, m *translate.Media) {
+	if m.Data.Empty() {
+		w.Text(name, m.URL)
+		return
+	}
+	w.Key(name)
+	w.Body = rawjson.AppendEscaped(append(w.Body, `"data:`...), m.Type)
+	w.Body = append(append(append(w.Body, ";base64,"...), m.Data...), '"')
+}

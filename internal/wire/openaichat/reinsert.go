@@ -1,0 +1,160 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openaichat
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// Continuation implements [hidden.Codec].
+func (Codec) Continuation(it *hidden.Iteration) []byte {
+	content := []byte("null")
+	var reasoning, calls []byte
+	for i := range it.Parts {
+		switch p := &it.Parts[i]; p.Kind {
+		case wire.KindText:
+			content = p.Raw
+		case wire.KindThinking:
+			reasoning = append(append([]byte(`,"`+p.Name+`":`), p.Raw...), reasoning...)
+		default:
+			if len(calls) > 0 {
+				calls = append(calls, ',')
+			}
+			calls = append(calls, p.Raw...)
+		}
+	}
+	out := append([]byte(`{"role":"assistant","content":`), content...)
+	out = append(out, reasoning...)
+	out = append(append(append(out, `,"tool_calls":[`...), calls...), `]},`...)
+	return append(out, toolResults(it)...)
+}
+
+func toolResults(it *hidden.Iteration) []byte {
+	var out []byte
+	for i, p := range it.Hidden() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, `{"role":"tool","tool_call_id":`...), rawjson.Quote(p.ID)...)
+		out = append(append(append(out, `,"content":`...), rawjson.Quote(p.Result)...), '}')
+	}
+	return out
+}
+
+// Reinsert splits the client's message: it holds the texts of all iterations one
+// behind the other. What came before the last goes in front of it, and leaves it.
+func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+	msg := &v.Messages[message]
+	if msg.First == msg.End {
+		return nil, false
+	}
+	last := &its[len(its)-1]
+	var edits []wire.Edit
+	var before []byte
+	for n := range its[:len(its)-1] {
+		if n > 0 {
+			before = append(before, ',')
+		}
+		before = append(before, Codec{}.Continuation(&its[n])...)
+	}
+	if before != nil {
+		edits = append(edits, wire.Edit{Block: int(msg.First), Op: wire.OpBeforeMessage, Value: before})
+	}
+	tail := 0
+	for i := int(msg.First); i < int(msg.End); i++ {
+		b := &v.Blocks[i]
+		switch b.Kind {
+		case wire.KindText, wire.KindThinking:
+			if tail > 0 {
+				return nil, false
+			}
+			e, ok := lastOnly(v, i, its)
+			if !ok {
+				return nil, false
+			}
+			edits = append(edits, e...)
+		case wire.KindToolUse, wire.KindProgram:
+			tail++
+		}
+	}
+	more, ok := amongCalls(v, msg, last)
+	return append(edits, more...), ok
+}
+
+// lastOnly leaves of a text of the client's message what the last iteration
+// said.
+func lastOnly(v *wire.View, i int, its []hidden.Iteration) ([]wire.Edit, bool) {
+	b := &v.Blocks[i]
+	all, last := "", ""
+	for n := range its {
+		last = ""
+		for j := range its[n].Parts {
+			if p := &its[n].Parts[j]; p.Kind == b.Kind {
+				last = gjson.ParseBytes(p.Raw).Str
+				all += last
+			}
+		}
+	}
+	switch text := gjson.ParseBytes(v.Bytes(b.Body)).Str; {
+	case strings.TrimSpace(text) != strings.TrimSpace(all):
+		return nil, false
+	case strings.TrimSpace(all) == strings.TrimSpace(last):
+		return nil, true
+	case last != "" || b.Kind == wire.KindText && v.Messages[b.Message].End-v.Messages[b.Message].First == 1:
+		return []wire.Edit{{Block: i, Op: wire.OpReplace, Value: rawjson.Quote(last)}}, true
+	}
+	return []wire.Edit{{Block: i, Op: wire.OpRemove}}, true
+}
+
+// amongCalls puts the hidden calls of the last iteration among those of the
+// client's message, and their results behind it.
+func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.Edit, bool) {
+	if len(it.Hidden()) == 0 {
+		return nil, true
+	}
+	var edits []wire.Edit
+	var open [][]byte
+	anchor := -1
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		if p.Kind != wire.KindToolUse {
+			continue
+		}
+		if p.Hidden {
+			open = append(open, p.Raw)
+			continue
+		}
+		for j := int(msg.First); j < int(msg.End); j++ {
+			if b := &v.Blocks[j]; b.Kind.IsCall() && v.Text(b.ID) == p.ID {
+				anchor = j
+				for _, raw := range open {
+					edits = append(edits, wire.Edit{Block: j, Op: wire.OpBefore, Value: raw})
+				}
+				open = nil
+			}
+		}
+	}
+	if anchor < 0 { // the client has no calls: what was hidden is a message of its own
+		return []wire.Edit{{Block: int(msg.First), Op: wire.OpAfterMessage, Value: Codec{}.Continuation(&hidden.Iteration{Parts: hiddenParts(it)})}}, true
+	}
+	for _, raw := range open {
+		edits = append(edits, wire.Edit{Block: anchor, Op: wire.OpAfter, Value: raw})
+	}
+	return append(edits, wire.Edit{Block: anchor, Op: wire.OpAfterMessage, Value: toolResults(it)}), true
+}
+
+func hiddenParts(it *hidden.Iteration) []hidden.Part {
+	calls := it.Hidden()
+	out := make([]hidden.Part, 0, len(calls))
+	for _, p := range calls {
+		out = append(out, *p)
+	}
+	return out
+}

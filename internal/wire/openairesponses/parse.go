@@ -1,0 +1,21 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openairesponses
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+
+// names are those that top-level members of a Responses request have in [wire.Parse].
+var names = wire.Names(map[string]string{
+	"model": "model", "input": "messages", "instructions": "system", "tools": "tools", "stream": "stream",
+	"max_output_tokens": "max_tokens", "tool_choice": "tool_choice", "reasoning": "thinking", "text": "output_config",
+	"context_management": "context_management", "metadata": "metadata", "prompt_cache_key": "prompt_cache_key",
+	"prompt_cache_retention": "prompt_cache_retention", "prompt_cache_options": "prompt_cache_options",
+	"previous_response_id": "previous_response_id", "conversation": "conversation", "store": "store",
+})
+
+// parser reads requests of the Responses API.
+type parser struct{ *wire.Parser }
+
+// tools are definitions, wherever they stand.
+var tools = wire.ToolMembers{Typed: true, Defers: true}

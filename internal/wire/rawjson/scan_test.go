@@ -1,0 +1,109 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+)
+
+// TestValid holds the validator against JSONTestSuite, and against the standard
+// library's where a parser is free to choose.
+func TestValid(t *testing.T) {
+	cases, err := testkit.JSONCases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) != 318 {
+		t.Errorf("%d cases", len(cases))
+	}
+	for _, c := range cases {
+		want := json.Valid([]byte(c.Text))
+		if c.Name[0] != 'i' && want != (c.Name[0] == 'y') {
+			t.Fatalf("%s: the standard library says %t", c.Name, want)
+		}
+		if Valid(c.Text) != want || ValidBytes([]byte(c.Text)) != want {
+			t.Errorf("%s: not %t", c.Name, want)
+		}
+		if object := want && strings.HasPrefix(strings.TrimSpace(c.Text), "{"); ValidObject(c.Text) != object {
+			t.Errorf("%s: an object: not %t", c.Name, object)
+		}
+	}
+}
+
+// TestValidDepth goes to the bound, past it, and to where a recursive validator
+// ends the process.
+func TestValidDepth(t *testing.T) {
+	for n, want := range map[int]bool{MaxDepth: true, MaxDepth + 1: false, 6_000_000: false} {
+		for _, pair := range []string{"[]", "{}"} {
+			open := pair[:1]
+			if open == "{" {
+				open = `{"":`
+			}
+			text := strings.Repeat(open, n-1) + pair + strings.Repeat(pair[1:], n-1)
+			if Valid(text) != want || Valid(`{"output":`+text+`}`) != (want && n < MaxDepth) {
+				t.Errorf("%d × %s: not %t", n, pair, want)
+			}
+		}
+	}
+}
+
+func TestValidAllocates(t *testing.T) {
+	text := `{"a":[1,2.5e3,"\u00e9",{"b":null}]}`
+	if n := testing.AllocsPerRun(10, func() { _ = Valid(text) && ValidObject(text) && ValidBytes([]byte(nil)) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzValid asks the standard library, which is not bounded at the same depth.
+func FuzzValid(f *testing.F) {
+	cases, err := testkit.JSONCases()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, c := range cases {
+		f.Add(c.Text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if deep := strings.Count(text, "[")+strings.Count(text, "{") > MaxDepth; !deep && Valid(text) != json.Valid([]byte(text)) {
+			t.Errorf("Valid(%q) = %t", text, Valid(text))
+		}
+	})
+}
+
+func BenchmarkValid(b *testing.B) {
+	text := `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + strings.Repeat("words and \\n more words, ", 8) + `"}}`
+	for name, valid := range map[string]func(string) bool{"wire": Valid, "gjson": gjson.Valid} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if !valid(text) {
+					b.Fatal(text)
+				}
+			}
+		})
+	}
+}
+
+func TestSkipDigits(t *testing.T) {
+	for n := range 40 {
+		for c := range 256 {
+			b := append(bytes.Repeat([]byte("0918273645"), 4)[:n], byte(c))
+			want := n
+			if c >= '0' && c <= '9' {
+				want++
+			}
+			b = append(b, "x12345678"...)
+			if got := SkipDigits(b, 0); got != want {
+				t.Fatalf("%d digits and %#x: %d", n, c, got)
+			}
+		}
+	}
+}

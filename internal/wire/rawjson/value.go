@@ -1,0 +1,216 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rawjson is the one scanner of JSON: it reports whether a text is JSON, walks it without
+// recursion, and carries it as the client wrote it: key order, number forms and escapes.
+package rawjson
+
+import (
+	"bytes"
+	"iter"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+)
+
+// Value is a JSON value as the client wrote it. All functions here take
+// for granted that it is well formed.
+type Value []byte
+
+// ends are the bytes between which a value goes on.
+var ends = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true, ',': true, ' ': true, '\n': true, '\t': true, '\r': true}
+
+// Trim returns the value without white space around it.
+func (v Value) Trim() Value { return Value(bytes.Trim(v, " \n\t\r")) }
+
+// IsObject reports whether the value is an object.
+func (v Value) IsObject() bool { return len(v) > 0 && v[0] == '{' }
+
+// IsArray reports whether the value is an array.
+func (v Value) IsArray() bool { return len(v) > 0 && v[0] == '[' }
+
+// IsString reports whether the value is a string.
+func (v Value) IsString() bool { return len(v) > 0 && v[0] == '"' }
+
+// IsNumber reports whether the value is a number.
+func (v Value) IsNumber() bool { return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') }
+
+// IsTrue reports whether the value is true.
+func (v Value) IsTrue() bool { return string(v) == "true" }
+
+// Absent reports whether the value is missing, null, or false, or an empty
+// string, array or object: what clients send for "not used".
+func (v Value) Absent() bool {
+	switch string(v) {
+	case "", "null", "false", `""`, "[]", "{}":
+		return true
+	}
+	return false
+}
+
+// Used returns the value unless it is null.
+func (v Value) Used() Value {
+	if string(v) == "null" {
+		return nil
+	}
+	return v
+}
+
+// Members yields the members of an object, nothing for any other value.
+func (v Value) Members() iter.Seq2[string, Value] { return (*Index)(nil).Members(v) }
+
+// Elements yields the elements of an array, nothing for any other value.
+func (v Value) Elements() iter.Seq2[int, Value] { return (*Index)(nil).Elements(v) }
+
+// Member returns a member of an object, nil if there is none.
+func (v Value) Member(name string) Value { return (*Index)(nil).Member(v, name) }
+
+// Text returns what stands between a string's quotes, escapes kept.
+func (v Value) Text() Text {
+	if !v.IsString() {
+		return nil
+	}
+	return Text(v[1 : len(v)-1])
+}
+
+// Str returns a string's decoded text.
+func (v Value) Str() string { return v.Text().Decoded() }
+
+// Int returns a number without its fraction, false for what is none of 32 bits.
+func (v Value) Int() (int, bool) {
+	if !v.IsNumber() {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f < -1<<31 || f > 1<<31 {
+		return 0, false
+	}
+	return int(f), true
+}
+
+// Text is the inside of a JSON string: escapes are kept, so that it can be put
+// into another body as it is.
+type Text []byte
+
+// Empty reports whether nothing is in the text.
+func (t Text) Empty() bool { return len(t) == 0 }
+
+// Decoded returns the text with its escapes undone.
+func (t Text) Decoded() string {
+	if bytes.IndexByte(t, '\\') < 0 {
+		return string(t)
+	}
+	return string(t.AppendDecoded(make([]byte, 0, len(t))))
+}
+
+// name is the text decoded: that of a member, which comes again and again.
+func (t Text) name() string {
+	if bytes.IndexByte(t, '\\') < 0 {
+		return reuse.Intern(t)
+	}
+	return t.Decoded()
+}
+
+// AppendDecoded undoes the escapes. Half a surrogate pair, which has no UTF-8
+// form, stays an escape.
+func (t Text) AppendDecoded(b []byte) []byte {
+	for i := 0; i < len(t); {
+		n := bytes.IndexByte(t[i:], '\\')
+		if n < 0 || i+n+1 >= len(t) {
+			return append(b, t[i:]...)
+		}
+		b = append(b, t[i:i+n]...)
+		i += n
+		switch c := t[i+1]; c {
+		case 'n':
+			b = append(b, '\n')
+		case 't':
+			b = append(b, '\t')
+		case 'r':
+			b = append(b, '\r')
+		case 'b':
+			b = append(b, '\b')
+		case 'f':
+			b = append(b, '\f')
+		case 'u':
+			r, size := t[i:].unicode()
+			if r < 0 {
+				b = append(b, t[i:i+size]...)
+			} else {
+				b = utf8.AppendRune(b, r)
+			}
+			i += size
+			continue
+		default:
+			b = append(b, c)
+		}
+		i += 2
+	}
+	return b
+}
+
+// unicode reads the \u escape at the beginning of t, or two that are a
+// surrogate pair. It returns -1 for half a pair.
+func (t Text) unicode() (r rune, size int) {
+	hex := func(b []byte) rune {
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	r = hex(t)
+	if r < 0 {
+		return utf8.RuneError, min(len(t), 6)
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if pair := utf16.DecodeRune(r, hex(t[6:])); pair != utf8.RuneError {
+		return pair, 12
+	}
+	return -1, 6
+}
+
+// AppendEscaped appends bytes as the inside of a JSON string. It escapes what
+// JSON demands and nothing else.
+func AppendEscaped[T []byte | string | Value](b []byte, s T) []byte {
+	const digits = "0123456789abcdef"
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\t':
+			b = append(b, '\\', 't')
+		case '\r':
+			b = append(b, '\\', 'r')
+		default:
+			b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+	}
+	return append(b, s[from:]...)
+}
+
+// AppendQuoted appends a text as a JSON string.
+func AppendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	b = AppendEscaped(b, s)
+	return append(b, '"')
+}
+
+// Escaped returns a Go string as the inside of a JSON string.
+func Escaped(s string) Text { return AppendEscaped(nil, s) }

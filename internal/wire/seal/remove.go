@@ -1,0 +1,193 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package seal
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// SkipValidator is what stands for a signature in a history made elsewhere
+// (Gemini API, "Thought signatures").
+const SkipValidator = "skip_thought_signature_validator"
+
+// Remove takes reasoning that was sealed here out of the body of a request that goes to an
+// API in the format of its client: no API can read it there. Reasoning goes as a whole, and
+// with it a message that held nothing else, references to it, and a budget of thinking
+// that the API does not take without it. Calls stay. All other bytes do, too; a body
+// without a seal is returned as it is.
+func Remove(body []byte) []byte {
+	if !mayHold(body) {
+		return body
+	}
+	r := remover{gone: map[string]bool{}}
+	var patches []wire.Member
+	for _, name := range [...]string{"messages", "input", "contents"} {
+		if list := r.list(gjson.GetBytes(body, name), r.message); list != nil {
+			patches = append(patches, wire.Member{Name: name, Value: list})
+		}
+	}
+	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} { // of a count of tokens
+		if inner := gjson.GetBytes(body, name); inner.IsObject() {
+			patches = append(patches, wire.Member{Name: name, Value: Remove([]byte(inner.Raw))})
+		}
+	}
+	if r.unthought && gjson.GetBytes(body, "thinking.type").Str == "enabled" {
+		// "When `thinking` is enabled, a final `assistant` message must start with a thinking block".
+		patches = append(patches, wire.Member{Name: "thinking", Value: []byte(`{"type":"disabled"}`)})
+	}
+	out, err := wire.Patch(body, patches...)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+// mayHold reports whether a body may hold a seal. It looks for the prefix from its first byte
+// that texts seldom have: every long request is searched.
+func mayHold(body []byte) bool {
+	const before = len("eyJsbG1f") // a Y is next
+	for from := 0; ; {
+		i := bytes.Index(body[from:], []byte(Prefix[before:]))
+		if i < 0 {
+			return false
+		}
+		if at := from + i - before; at >= 0 && string(body[at:at+before]) == Prefix[:before] {
+			return true
+		}
+		from += i + 1
+	}
+}
+
+// remover goes through the messages of one request.
+type remover struct {
+	gone      map[string]bool // ids of items that were removed
+	unthought bool            // thinking was removed since a person's last prompt
+}
+
+// isSeal reports whether a value was made by [Sealed.Seal].
+func isSeal(v gjson.Result) bool { return strings.HasPrefix(v.Str, Prefix) }
+
+// list returns a list with each element as edit returns it, without those for which that is
+// nil; nil where all of it stays.
+func (r *remover) list(v gjson.Result, edit func(gjson.Result) []byte) []byte {
+	if !v.IsArray() {
+		return nil
+	}
+	raw, changed, kept := []byte(v.Raw), false, false
+	var out []byte
+	from := 1 // behind the last element that stays
+	e := rawjson.List(raw, 0)
+	for e.Next() {
+		start, end := e.At, rawjson.SkipValue(raw, e.At)
+		if end < 0 {
+			return nil
+		}
+		element := gjson.ParseBytes(raw[start:end])
+		with := edit(element)
+		switch {
+		case with == nil:
+			changed = true
+		case !kept: // the comma in front went with those before
+			out = append(append(append(out, raw[:1]...), raw[1:1+blanks(raw[1:])]...), with...)
+			kept = true
+		default:
+			out = append(append(out, separator(raw[from:start])...), with...)
+		}
+		if with != nil {
+			changed = changed || !bytes.Equal(with, raw[start:end])
+			from = end
+		}
+		e.At = end
+	}
+	switch {
+	case e.Bad || !changed:
+		return nil
+	case !kept:
+		return []byte("[]")
+	}
+	end := bytes.TrimRight(raw[:len(raw)-1], " \t\r\n")
+	return append(out, raw[len(end):]...)
+}
+
+// blanks counts the white space that a text begins with.
+func blanks(b []byte) int { return len(b) - len(bytes.TrimLeft(b, " \t\r\n")) }
+
+// separator is what stands between two elements, without those that went.
+func separator(between []byte) []byte {
+	comma := bytes.IndexByte(between, ',')
+	return between[:comma+1+blanks(between[comma+1:])]
+}
+
+// message edits a message, or an item or a step.
+func (r *remover) message(m gjson.Result) []byte {
+	kind := m.Get("type").Str
+	if isSeal(m.Get("encrypted_content")) || kind == "thought" && isSeal(m.Get("signature")) {
+		if id := m.Get("id").Str; id != "" {
+			r.gone[id] = true
+		}
+		return nil
+	}
+	if (kind == "item_reference" || kind == "") && !m.Get("role").Exists() && r.gone[m.Get("id").Str] {
+		return nil
+	}
+	var patches []wire.Member
+	for _, name := range [...]string{"content", "parts", "reasoning_details"} {
+		list := r.list(m.Get(name), r.part)
+		switch {
+		case list == nil:
+			continue
+		case name == "reasoning_details" && string(list) == "[]":
+			list = nil
+		case string(list) == "[]":
+			return nil
+		}
+		patches = append(patches, wire.Member{Name: name, Value: list})
+	}
+	switch m.Get("role").Str {
+	case "assistant":
+		r.unthought = r.unthought || len(patches) > 0
+	case "user":
+		if !m.Get(`content.#(type=="tool_result")`).Exists() {
+			r.unthought = false
+		}
+	}
+	out, err := wire.Patch([]byte(m.Raw), patches...)
+	if err != nil {
+		return []byte(m.Raw)
+	}
+	return out
+}
+
+// part edits a block, a part, or a detail of reasoning.
+func (r *remover) part(p gjson.Result) []byte {
+	if isSeal(p.Get("data")) || isSeal(p.Get("signature")) {
+		switch p.Get("type").Str {
+		case "thinking", "redacted_thinking", "reasoning.encrypted":
+			return nil
+		}
+	}
+	out := []byte(p.Raw)
+	for _, name := range [...]string{"thoughtSignature", "thought_signature"} {
+		if !isSeal(p.Get(name)) {
+			continue
+		}
+		signature := wire.Member{Name: name}
+		switch {
+		case p.Get("thought").Bool() || p.Get("text").Exists() && p.Get("text").Str == "":
+			return nil
+		case p.Get("functionCall").Exists() || p.Get("function_call").Exists():
+			signature.Value = []byte(`"` + SkipValidator + `"`)
+		}
+		if patched, err := wire.Patch(out, signature); err == nil {
+			out = patched
+		}
+	}
+	return out
+}

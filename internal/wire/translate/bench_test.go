@@ -1,0 +1,54 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// longBody returns a request of Claude Code's shape of at least size bytes.
+func longBody(size int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"model":"claude-opus-4-6","max_tokens":32000,"stream":true,"thinking":{"type":"adaptive"},"system":[{"type":"text","text":"x-anthropic-billing-header: x;"},{"type":"text","text":"You are careful.","cache_control":{"type":"ephemeral"}}],"tools":[` + anthropicTool + `],"messages":[{"role":"user","content":"go"}`)
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"thinking","thinking":"Let me see.\nYes.","signature":"%0400d"},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"toolu_%d","name":"f","input":{"file_path":"/x/%d","old":"a \"b\"\n\tc"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"}]}`,
+			i, i, i, i, strings.Repeat(`     1→\tfunc main() { fmt.Println(\"hello\") }\n`, 40))
+	}
+	return []byte(b.String() + `]}`)
+}
+
+func BenchmarkConvert(b *testing.B) {
+	for _, from := range translate.Formats() {
+		in := translate.Incoming{Body: longBody(200 << 10), Path: "/v1/messages"}
+		if from != wire.Anthropic {
+			out, err := translate.Convert(wire.Anthropic, from, in, translate.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+		}
+		for _, to := range translate.Formats() {
+			if from == to {
+				continue
+			}
+			b.Run(string(from)+"/"+string(to), func(b *testing.B) {
+				b.SetBytes(int64(len(in.Body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					out, err := translate.Convert(from, to, in, translate.Options{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					reuse.Recycle(out.Body)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,98 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// Headers turns a client's headers, in canonical form, into those that an
+// upstream of another format understands, in place. The credential moves to
+// the header where that format has it (x-api-key, Authorization: Bearer or
+// x-goog-api-key; a Gemini client may have it as key in the raw query), and
+// headers that belong to the client's format are removed. It returns the names
+// of those removed that change what the upstream does, in lower case, sorted.
+func Headers(from, to wire.Format, h map[string][]string, query string) (dropped []string) {
+	if from == to {
+		return nil
+	}
+	token, oauth := credential(from, h, query)
+	for name := range h {
+		lower := strings.ToLower(name)
+		switch {
+		case lower == "anthropic-version", lower == "x-api-key", lower == "x-goog-api-key":
+			delete(h, name)
+		case lower == "chatgpt-account-id", foreign(lower, to):
+			delete(h, name)
+			dropped = append(dropped, lower)
+		}
+	}
+	h["Content-Type"] = []string{"application/json"}
+	if token != "" {
+		delete(h, "Authorization")
+		if rules := &dialectOf(to).rules; rules.Key != "" && !(oauth && rules.Bearer) {
+			h[rules.Key] = []string{token}
+		} else {
+			h["Authorization"] = []string{"Bearer " + token}
+		}
+	}
+	if version := dialectOf(to).rules.Version; version[0] != "" {
+		h[version[0]] = []string{version[1]}
+	}
+	slices.Sort(dropped)
+	return dropped
+}
+
+// KeyHeader is the header in which an API reads keys, "" for Authorization.
+func KeyHeader(f wire.Format) string {
+	if d := dialectOf(f); d != nil {
+		return d.rules.Key
+	}
+	return ""
+}
+
+// credential finds the key that the client's API would read: another one beside it is none of
+// the client's. OAuth tokens of Claude accounts go as bearer tokens everywhere.
+func credential(from wire.Format, h map[string][]string, query string) (token string, oauth bool) {
+	own := KeyHeader(from)
+	for _, name := range []string{own, "Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
+		v := h[name]
+		switch {
+		case len(v) == 0:
+		case name != "Authorization":
+			token = v[0]
+		default:
+			if scheme, t, _ := strings.Cut(v[0], " "); strings.EqualFold(scheme, "bearer") {
+				token = strings.TrimSpace(t)
+				oauth = strings.HasPrefix(token, "sk-ant-oat")
+			}
+		}
+		if token != "" {
+			return token, oauth
+		}
+		if name == own && own == KeyHeader(wire.Gemini) { // the Gemini API takes it in the query as well
+			if values, _ := url.ParseQuery(query); values.Get("key") != "" {
+				return values.Get("key"), false
+			}
+		}
+	}
+	values, _ := url.ParseQuery(query) // as far as it can be parsed
+	return values.Get("key"), false
+}
+
+// foreign reports whether a header is that of another format.
+func foreign(lower string, to wire.Format) bool {
+	for _, d := range dialects() {
+		for _, prefix := range d.rules.Headers {
+			if strings.HasPrefix(lower, prefix) {
+				return !slices.Contains(dialectOf(to).rules.Headers, prefix)
+			}
+		}
+	}
+	return false
+}

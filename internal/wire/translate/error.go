@@ -1,0 +1,254 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// Failure is an error of an API: the answer to a request, or the end of a
+// stream. Clients act on its status, its type and, in some cases, its wording,
+// so that each goes out as the client's own API would say it.
+type Failure struct {
+	// Status is the HTTP status, 0 in a stream.
+	Status int
+	// Type and Code are the upstream's own words for what went wrong.
+	Type, Code string
+	// Message is the upstream's text.
+	Message string
+	// Modelless: what is missing is no model.
+	Modelless bool
+	// RetryAfter is how many seconds to wait, 0 if the upstream did not say so
+	// in the body.
+	RetryAfter int
+
+	// Resets is in how many seconds a spent budget begins anew, 0 for other failures.
+	Resets int
+
+	fault         Fault
+	tokens, limit int64 // of a prompt that is too long, if known
+}
+
+// Fault is what went wrong, in the terms that all APIs share.
+type Fault uint8
+
+// What can go wrong.
+const (
+	FaultUnknown Fault = iota
+	FaultInvalid
+	FaultAuthentication
+	FaultBilling
+	FaultPermission
+	FaultNotFound
+	FaultConflict
+	FaultTooLarge
+	FaultRate
+	FaultServer
+	FaultOverloaded
+	FaultTimeout
+	FaultContext // the prompt does not fit the context window
+)
+
+// StatusOverloaded is Anthropic's own status for an overload. Claude Code gives
+// up after three of them and is more patient with a 503, so that only an
+// overload becomes one.
+const StatusOverloaded = 529
+
+// Refusal is the failure that says that a request cannot be put into the
+// upstream's format. A body that is not a request at all is one, too.
+func Refusal(err error) *Failure {
+	f := &Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: err.Error(), fault: FaultInvalid}
+	if u, ok := errors.AsType[*Unsupported](err); ok {
+		f.Code = "unsupported_value"
+		f.Message = "the upstream speaks another format that cannot carry this request: " + u.Error()
+	}
+	return f
+}
+
+// Spent is the failure that says that a user's budget is spent and begins anew in so many
+// seconds. No client is to try again before.
+func Spent(message string, resets int) *Failure {
+	return &Failure{Status: http.StatusTooManyRequests, Message: message, Resets: max(1, resets), fault: FaultBilling}
+}
+
+// complete finds out what went wrong.
+func (f *Failure) complete() {
+	if f.Message == "" {
+		f.Message = http.StatusText(f.Status)
+	}
+	if f.Message == "" {
+		f.Message = "the upstream reported an error without a text"
+	}
+	if f.fault != FaultUnknown {
+		return
+	}
+	if f.tooLong() {
+		f.fault = FaultContext
+		return
+	}
+	words := strings.ToLower(f.Type + " " + f.Code)
+	for _, w := range faultWords {
+		if strings.Contains(words, w.word) {
+			f.fault = w.fault
+			break
+		}
+	}
+	if by, ok := faultOfStatus[f.Status]; ok && (f.fault == FaultUnknown || f.fault == FaultInvalid || f.fault == FaultServer) {
+		f.fault = by
+	}
+	if f.fault == FaultServer && strings.Contains(strings.ToLower(f.Message), "overloaded") {
+		f.fault = FaultOverloaded
+	}
+	if f.fault == FaultUnknown {
+		f.fault = FaultServer
+		if f.Status >= 400 && f.Status < 500 {
+			f.fault = FaultInvalid
+		}
+	}
+}
+
+// faultWords are parts of the types, codes and states that APIs use. The first
+// that is found counts.
+var faultWords = []struct {
+	word  string
+	fault Fault
+}{
+	{"overloaded", FaultOverloaded},
+	{"unavailable", FaultOverloaded},
+	{"insufficient_quota", FaultBilling},
+	{"billing", FaultBilling},
+	{"rate_limit", FaultRate},
+	{"resource_exhausted", FaultRate},
+	{"too_many_requests", FaultRate},
+	{"authentication", FaultAuthentication},
+	{"unauthenticated", FaultAuthentication},
+	{"invalid_api_key", FaultAuthentication},
+	{"permission", FaultPermission},
+	{"too_large", FaultTooLarge},
+	{"not_found", FaultNotFound},
+	{"notfound", FaultNotFound},
+	{"conflict", FaultConflict},
+	{"aborted", FaultConflict},
+	{"timeout", FaultTimeout},
+	{"deadline_exceeded", FaultTimeout},
+	{"invalid", FaultInvalid},
+	{"failed_precondition", FaultInvalid},
+	{"out_of_range", FaultInvalid},
+	{"badrequest", FaultInvalid},
+}
+
+var faultOfStatus = map[int]Fault{
+	http.StatusUnauthorized:          FaultAuthentication,
+	http.StatusPaymentRequired:       FaultBilling,
+	http.StatusForbidden:             FaultPermission,
+	http.StatusNotFound:              FaultNotFound,
+	http.StatusConflict:              FaultConflict,
+	http.StatusRequestEntityTooLarge: FaultTooLarge,
+	http.StatusTooManyRequests:       FaultRate,
+	http.StatusInternalServerError:   FaultServer,
+	http.StatusBadGateway:            FaultServer,
+	http.StatusServiceUnavailable:    FaultServer,
+	http.StatusGatewayTimeout:        FaultTimeout,
+	StatusOverloaded:                 FaultOverloaded,
+}
+
+// tooLongTexts are what servers say when the prompt does not fit. Sources:
+// Anthropic, OpenAI, vLLM, Gemini, llama.cpp, LM Studio, Ollama.
+var tooLongTexts = []*regexp.Regexp{
+	regexp.MustCompile(`prompt is too long(?:: (?P<n>\d+) tokens > (?P<m>\d+))?`),
+	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens(?:.*?(?:resulted in|requested|contains?)(?: at least)?(?: about)? (?P<n>\d+))?`),
+	regexp.MustCompile(`input token count(?: \((?P<n>\d+)\))? exceeds the maximum number of tokens(?: allowed)?(?: \(?(?P<m>\d+))?`),
+	regexp.MustCompile(`exceeds the context window`),
+	regexp.MustCompile(`request(?: \((?P<n>\d+) tokens\))? exceeds the available context size(?: \((?P<m>\d+) tokens\))?`),
+	regexp.MustCompile(`context length of only (?P<m>\d+) tokens`),
+	regexp.MustCompile(`(?:input|prompt)(?: length)? exceeds (?:the )?(?:maximum )?context length`),
+}
+
+// tooLong reports whether the failure is that of a prompt which is too long, and
+// finds the numbers.
+func (f *Failure) tooLong() bool {
+	if f.Status >= 500 || f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests {
+		return false
+	}
+	found := f.Code == "context_length_exceeded" || f.Type == "exceed_context_size_error"
+	text := f.Message
+	if len(text) > 4<<10 {
+		text = text[:4<<10]
+	}
+	for _, re := range tooLongTexts {
+		m := re.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		found = true
+		for i, name := range re.SubexpNames() {
+			n, err := strconv.ParseInt(m[i], 10, 64)
+			if err != nil {
+				continue
+			}
+			switch name {
+			case "n":
+				f.tokens = n
+			case "m":
+				f.limit = n
+			}
+		}
+		break
+	}
+	return found
+}
+
+// Words are how an API calls a fault: the HTTP status, the type or state, and the code.
+type Words struct {
+	// Status is the HTTP status.
+	Status int
+	// Type is the name of the type or state, Code that of the code if the API has any.
+	Type, Code string
+}
+
+// In returns how the client's API calls the failure. A status of the upstream
+// that fits as well stays.
+func (f *Failure) In(to wire.Format) Words {
+	f.complete()
+	w := dialectOf(to).rules.Faults[f.fault]
+	switch f.fault {
+	case FaultBilling:
+		if f.Resets > 0 { // a cap is 429 in every API; Anthropic's 402 is an account without credit
+			w.Status, w.Type = f.Status, cmp.Or(f.Type, w.Type)
+		}
+	case FaultOverloaded, FaultContext, FaultRate:
+	default:
+		if f.Status >= 400 && f.Status <= 599 && f.Status != StatusOverloaded {
+			w.Status = f.Status
+		}
+	}
+	return w
+}
+
+// Text returns the message as the client's API would word it, where clients go
+// by the wording: they compact a conversation that has become too long.
+func (f *Failure) Text(to wire.Format) string {
+	if f.fault != FaultContext {
+		return f.Message
+	}
+	return dialectOf(to).TooLong(f.Message, f.tokens, f.limit)
+}
+
+// Write returns the failure as an answer of the client's API.
+func (f *Failure) Write(to wire.Format) (status int, body []byte) {
+	w := f.In(to)
+	return w.Status, f.Append(nil, to)
+}
+
+// Append appends the body of the failure, which is on one line.
+func (f *Failure) Append(b []byte, to wire.Format) []byte {
+	return dialectOf(to).AppendFailure(b, f, f.In(to), f.Text(to))
+}

@@ -1,0 +1,17 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+)
+
+// What tests look at.
+const (
+	MaxHeld  = maxHeld
+	MaxCalls = maxCalls
+)
+
+// RulesOf returns the rules of a format.
+func RulesOf(f wire.Format) *Rules { return &dialectOf(f).rules }

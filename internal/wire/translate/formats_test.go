@@ -1,0 +1,191 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+var update = flag.Bool("update", false, "write docs/formats.md anew")
+
+// row is a line of the tables in docs/formats.md: what becomes of something
+// between a client and an upstream. An empty cell says that the client's
+// format cannot say it.
+type row struct {
+	name string
+	cell func(t *testing.T, client, upstream wire.Format) string
+}
+
+// section is a part of docs/formats.md with tables of its own, one for each
+// client format.
+type section struct {
+	title, intro string
+	rows         []row
+}
+
+// sections are filled by the tests of requests and of answers.
+var sections = []section{{
+	title: "Requests",
+	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists. Where Anthropic or Gemini want the user to\n" +
+		"speak and the client's has said nothing (before a conversation that begins with the model or is nothing but a system prompt, in the\n" +
+		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the user says \"Go on.\".\n" +
+		"Results stand behind their calls, wherever the client put them; a call whose ID an earlier call has had goes by another one\n" +
+		"(`a`, `a_2`); messages of the model in a row are one. What clients of the Messages API order to be cleared (`context_management`) is\n" +
+		"done before a request is translated, see [planner.md](planner.md#cleared-on-the-clients-order).",
+	rows: featureRows(),
+}, {
+	title: "Answers",
+	intro: "Each cell holds for a streamed answer and for one in one piece, where a line does not say otherwise.",
+	rows:  answerRows(),
+}}
+
+const (
+	works = "works"
+	none  = "–"
+)
+
+func featureRows() (rows []row) {
+	for _, f := range features {
+		rows = append(rows, row{f.name, func(t *testing.T, client, upstream wire.Format) string {
+			return f.cell(t, client, upstream)
+		}})
+	}
+	return rows
+}
+
+// tableModels are the models that the table is made for.
+var tableModels = map[wire.Format]string{
+	wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "m", wire.OpenAIResponses: "m", wire.Gemini: "gemini-2.5-pro", wire.Interactions: "gemini-2.5-pro",
+}
+
+// cell translates a feature's request and says what became of it. A feature
+// that is lost without a word fails the test.
+func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
+	body, ok := f.say[client]
+	if !ok {
+		return none
+	}
+	path, query := pathOf(client)
+	if client == wire.Gemini && f.name != "streamed answer" {
+		path, query = "/v1beta/models/m:generateContent", ""
+	}
+	in := translate.Incoming{Body: []byte(body), Path: path, Query: query}
+	out, err := translate.Convert(client, upstream, in, translate.Options{Model: func(string) string { return tableModels[upstream] }})
+	var refused *translate.Unsupported
+	switch {
+	case errors.As(err, &refused):
+		return "refused: `" + refused.Field + "`: " + refused.Reason
+	case err != nil:
+		t.Fatalf("%s: %s to %s: %v", f.name, client, upstream, err)
+	case client == upstream:
+		if !bytes.Equal(out.Body, in.Body) || out.Path != path || out.Query != query {
+			t.Errorf("%s: %s to itself: changed", f.name, client)
+		}
+		return works
+	}
+	if !json.Valid(out.Body) {
+		t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body)
+	}
+	q, err := translate.Read(upstream, translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query})
+	if err != nil {
+		t.Fatalf("%s: %s to %s: %v\n%s", f.name, client, upstream, err, out.Body)
+	}
+	switch {
+	case f.kept(q):
+		return works
+	case len(out.Stop) > 0:
+		return works + ", by cutting the answer"
+	case len(out.Dropped) > 0:
+		return "left out: `" + strings.Join(out.Dropped, "`, `") + "`"
+	}
+	t.Errorf("%s: %s to %s: lost without a word: %s", f.name, client, upstream, out.Body)
+	return ""
+}
+
+const formatsFile = "../../../docs/formats.md"
+
+// The table in docs/formats.md says what the code does.
+func TestFormatsTable(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`# Formats
+
+Which requests and answers pass between which client and upstream. Made by
+` + "`go test ./translate -run TestFormatsTable -update`" + ` out of the cases that the test runs: *works* means
+that what was asked for was found again in the body that goes upstream; *left out* that it is not sent and listed in
+the header ` + "`X-Llm-Cache-Dropped`" + `; *refused* that the client gets a 400 with that text; – that the
+client's format cannot say it. Between a format and itself the body is not touched.
+
+The tables hold for an upstream that is not a provider's own API. For a provider's own, what it would refuse is left out
+as well: reasoning made elsewhere (its own is sealed into the client's and comes back whole), and the sampling
+parameters at models that reason.
+`)
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.intro)
+		for _, client := range translate.Formats() {
+			fmt.Fprintf(&b, "\n### Client: %s\n\n| |", client)
+			for _, upstream := range translate.Formats() {
+				fmt.Fprintf(&b, " %s |", upstream)
+			}
+			b.WriteString("\n|---|" + strings.Repeat("---|", len(translate.Formats())) + "\n")
+			for _, r := range s.rows {
+				cells := make([]string, 0, len(translate.Formats()))
+				said := false
+				for _, upstream := range translate.Formats() {
+					cell := r.cell(t, client, upstream)
+					said = said || cell != none
+					cells = append(cells, cell)
+				}
+				if !said {
+					cells = slices.Repeat([]string{none}, len(translate.Formats()))
+				}
+				fmt.Fprintf(&b, "| %s | %s |\n", r.name, strings.Join(cells, " | "))
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(formatsFile, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(formatsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != b.String() {
+		t.Errorf("%s is not what the code does; run go test ./translate -run TestFormatsTable -update", formatsFile)
+	}
+}
+
+// A provider's own API gets the same or less, and always JSON.
+func TestFeaturesOfficial(t *testing.T) {
+	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro"}
+	for _, f := range features {
+		for client, body := range f.say {
+			for _, upstream := range translate.Formats() {
+				path, query := pathOf(client)
+				out, err := translate.Convert(client, upstream, translate.Incoming{Body: []byte(body), Path: path, Query: query}, translate.Options{Official: true, Model: func(string) string { return models[upstream] }})
+				if _, refused := errors.AsType[*translate.Unsupported](err); refused {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s: %s to %s: %v", f.name, client, upstream, err)
+				} else if !json.Valid(out.Body) {
+					t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body)
+				}
+			}
+		}
+	}
+}

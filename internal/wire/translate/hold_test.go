@@ -1,0 +1,149 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate_test
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/answers"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+func hold(f wire.Format, data []byte, cuts ...int) []byte {
+	h := translate.NewHold(f, false)
+	var out []byte
+	at := 0
+	for _, cut := range append(cuts, len(data)) {
+		piece := bytes.Clone(data[at:cut]) // so that a string kept too long shows
+		out = append(out, h.Feed(piece)...)
+		for i := range piece {
+			piece[i] = '#'
+		}
+		at = cut
+	}
+	return append(out, h.Close(false)...)
+}
+
+// TestHold: the turn stays the same, each call's arguments come in one event,
+// and however the stream is cut the same bytes come out.
+func TestHold(t *testing.T) {
+	for _, f := range answers.All(t) {
+		if !f.Stream {
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			out := hold(f.Format, f.Data)
+			got, want := decoded(f.Format, true, out), decoded(f.Format, true, f.Data)
+			if !want.Done { // what was held stays held
+				got.Calls, want.Calls = nil, nil
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, want %+v of\n%s", got, want, out)
+			}
+			pieces := map[string]int{}
+			var p framing.SSEFramer
+			p.Feed(out, func(e framing.Event) {
+				root := gjson.ParseBytes(e.Data)
+				if strings.HasSuffix(root.Get("type").Str, "arguments.delta") || root.Get("delta.type").Str == "input_json_delta" || root.Get("delta.type").Str == "arguments_delta" {
+					pieces[root.Get("type").Str+root.Get("output_index").Raw+root.Get("index").Raw]++
+				}
+				root.Get("choices.0.delta.tool_calls").ForEach(func(_, c gjson.Result) bool {
+					pieces[c.Get("index").Raw+c.Get("id").Raw]++
+					return true
+				})
+			})
+			for call, n := range pieces {
+				if n != 1 && f.Name != "anthropic_server_tool.sse" {
+					t.Errorf("call %s comes in %d pieces:\n%s", call, n, out)
+				}
+			}
+			for i := 0; i < len(f.Data); i += 1 + len(f.Data)/100 {
+				if cut := hold(f.Format, f.Data, i); !bytes.Equal(cut, out) {
+					t.Fatalf("cut at %d:\n%s\nwant\n%s", i, cut, out)
+				}
+			}
+		})
+	}
+}
+
+// TestHoldStreamsText: text reaches the client while a call is held.
+func TestHoldStreamsText(t *testing.T) {
+	h := translate.NewHold(wire.OpenAIChat, false)
+	chunk := func(delta string) []byte {
+		return fmt.Appendf(nil, "data: {\"id\":\"c\",\"x\":1,\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n", delta)
+	}
+	if out := h.Feed(chunk(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`)); len(out) != 0 {
+		t.Errorf("held is %s", out)
+	}
+	if out := h.Feed(chunk(`{"content":"hi"}`)); !bytes.Equal(out, chunk(`{"content":"hi"}`)) {
+		t.Errorf("text is %s", out)
+	}
+	out := h.Feed(chunk(`{"content":"on","tool_calls":[{"index":0,"function":{"arguments":"}"}}]}`))
+	if !bytes.Equal(out, chunk(`{"content":"on"}`)) {
+		t.Errorf("text beside a call is %s", out)
+	}
+	if out := h.Feed([]byte("data: [DONE]\n\n")); !strings.Contains(string(out), `"arguments":"{}"`) || !strings.Contains(string(out), `"x":1`) || !h.Ended() {
+		t.Errorf("call is %s", out)
+	}
+}
+
+// TestHoldTexts: the text of a call arrives whole whatever kind of call it is, and where a
+// server sends an object in its place.
+func TestHoldTexts(t *testing.T) {
+	for _, c := range []struct {
+		at, want string
+		entries  []string
+	}{
+		{"custom.input", "*** Begin\n\"x\"", []string{`"id":"a","type":"custom","custom":{"name":"patch","input":""}`, `"custom":{"input":"*** Begin\n"}`, `"custom":{"input":"\"x\""}`}},
+		{"function.arguments", `{"a":1}`, []string{`"id":"a","type":"function","function":{"name":"f","arguments":{"a":1}}`}},
+		{"type", "strange", []string{`"id":"a","type":"strange"`}},
+	} {
+		for _, joined := range []bool{false, true} {
+			h := translate.NewHold(wire.OpenAIChat, joined)
+			var out []byte
+			for _, e := range c.entries {
+				out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,`+e+"}]}}]}\n\n"))...)
+			}
+			out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n"))...)
+			event, _, _ := strings.Cut(strings.TrimPrefix(string(out), "data: "), "\n\n")
+			if got := gjson.Get(event, "choices.0.delta.tool_calls.0."+c.at); !gjson.Valid(event) || got.Str != c.want {
+				t.Errorf("%s, joined %t: %s", c.at, joined, out)
+			}
+		}
+	}
+}
+
+// FuzzHold: no stream makes it panic, lose text or end what has no end.
+func FuzzHold(f *testing.F) {
+	for _, a := range answers.All(f) {
+		for i, format := range translate.Formats() {
+			if a.Format == format {
+				f.Add(a.Data, uint8(i), uint16(len(a.Data)/3))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte, format uint8, cut uint16) {
+		fm := translate.Formats()[int(format)%len(translate.Formats())]
+		out := hold(fm, data)
+		if again := hold(fm, data, min(int(cut), len(data))); !bytes.Equal(out, again) {
+			t.Fatalf("cut: %q, want %q", again, out)
+		}
+		want := decoded(fm, true, data)
+		got := decoded(fm, true, out)
+		if got.Done && !want.Done {
+			t.Fatalf("an end was made up: %q of %q", out, data)
+		}
+		if want.Done && (got.Text != want.Text || got.Thinking != want.Thinking) {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+	})
+}

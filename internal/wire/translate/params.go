@@ -1,0 +1,120 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// Param is a value that formats have under different names.
+type Param int
+
+// The parameters.
+const (
+	MaxTokens Param = iota
+	Temperature
+	TopP
+	TopK
+	Seed
+	PresencePenalty
+	FrequencyPenalty
+	UserID
+	ServiceTier
+	CacheKey
+	Verbosity
+	ParamCount
+)
+
+// Param writes a parameter under the format's name.
+func (w *Writer) Param(p Param) {
+	v := w.Value(p)
+	if v == nil {
+		return
+	}
+	name := w.paramName(p)
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	w.Member(name, v)
+}
+
+func (w *Writer) paramName(p Param) string {
+	if w.To.Traits().ServersVary && !w.Options.Official {
+		switch p {
+		case MaxTokens:
+			return "max_tokens" // the name that every local engine knows
+		case TopK:
+			return "top_k"
+		}
+	}
+	return w.Rules.Params[p]
+}
+
+// DropParam lists a parameter by the client's name.
+func (w *Writer) DropParam(p Param) {
+	if name := w.Client.Params[p]; name != "" {
+		w.Drop(name)
+	} else {
+		w.Drop("top_k")
+	}
+}
+
+// Value returns a parameter as the upstream takes it, nil if it takes none.
+func (w *Writer) Value(p Param) rawjson.Value {
+	v := w.Request.Params[p]
+	if v == nil {
+		if p == CacheKey && w.Options.CacheKey != "" && w.Rules.Params[p] != "" && w.Adds() {
+			return append(rawjson.AppendEscaped(rawjson.Value(`"`), w.Options.CacheKey), '"')
+		}
+		return nil
+	}
+	ok := w.paramName(p) != ""
+	switch p {
+	case MaxTokens:
+		n, number := v.Int()
+		if least := w.leastTokens(); ok && number && n < least && (n > 0 || w.Request.FillsCache) {
+			w.DropParam(p)
+			return strconv.AppendInt(nil, int64(least), 10)
+		}
+		ok = ok && number && n > 0
+	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
+		ok = ok && v.IsNumber() && w.dialect.Samples(w, p)
+		if n, _ := v.Int(); ok && p == Temperature && w.Rules.Warmest > 0 && n >= w.Rules.Warmest && string(v) != "1" && string(v) != "1.0" {
+			w.DropParam(p)
+			return strconv.AppendInt(nil, int64(w.Rules.Warmest), 10)
+		}
+	case UserID:
+		ok = ok && v.IsString() && (w.Rules.LongestUser == 0 || len(v) <= w.Rules.LongestUser+2)
+	case ServiceTier:
+		v = w.dialect.Tier(w, v.Str())
+		ok = ok && v != nil
+	}
+	if !ok {
+		w.DropParam(p)
+		return nil
+	}
+	return v
+}
+
+// leastTokens is the lowest bound on an answer that the upstream takes.
+func (w *Writer) leastTokens() int {
+	if w.Rules.LeastTokens > 0 && w.Options.Official {
+		return w.Rules.LeastTokens
+	}
+	return 1
+}
+
+// Stops returns the stop sequences to send, at most limit. If there are more,
+// or the format has none, the answer is to be cut by us.
+func (w *Writer) Stops(limit int) []rawjson.Text {
+	stop := w.Request.Stop
+	if len(stop) <= limit {
+		return stop
+	}
+	for _, s := range stop {
+		w.stop = append(w.stop, s.Decoded())
+	}
+	return stop[:limit]
+}

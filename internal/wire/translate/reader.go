@@ -1,0 +1,339 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
+)
+
+// Reader fills a [Request].
+type Reader struct {
+	// Request is what is filled.
+	Request *Request
+	from    *spoken
+	// Spell puts the name of a member into the one form that is gone by. Nil: there
+	// are no others.
+	Spell func(string) string
+	// at is where in the body the reader is, for the names of fields.
+	at []step
+	// Hosted is the path of a tool that the provider itself would run.
+	Hosted  string
+	scratch []byte
+	entries int // that were read
+	index   rawjson.Index
+	// Parts are those of the lists that are being read, each list's behind those of
+	// the list that it stands in.
+	Parts []Part
+}
+
+// step is a member of an object, and an index if the member is an array.
+type step struct {
+	name  string
+	index int
+}
+
+func (r *Reader) read(in Incoming) error {
+	if rawjson.Crowded(in.Body) {
+		return wire.ErrCrowded
+	}
+	body := rawjson.Value(in.Body).Trim()
+	err := r.from.ReadRequest(r, body, in)
+	if r.entries > wire.MaxElements {
+		return wire.ErrCrowded
+	}
+	if err != nil {
+		return err
+	}
+	if r.Hosted != "" && len(r.Request.Tools) == 0 {
+		return &Unsupported{Field: r.Hosted, Reason: "a tool that the provider runs has no counterpart at this upstream"}
+	}
+	if r.Request.Messages == nil || len(r.Request.Messages)+len(r.Request.System) == 0 {
+		return fmt.Errorf("%w: it has no messages", ErrBody)
+	}
+	return r.sides()
+}
+
+// sides checks that only the model thinks and calls, and only the user answers.
+func (r *Reader) sides() error {
+	for _, m := range r.Request.Messages {
+		for _, p := range m.Parts {
+			switch {
+			case m.Role != Assistant && p.Kind == ThinkingPart:
+				return fmt.Errorf("%w: a thought that is not the model's", ErrBody)
+			case m.Role != Assistant && p.Kind == CallPart:
+				return fmt.Errorf("%w: a call of a tool that is not the model's", ErrBody)
+			case m.Role != User && p.Kind == ResultPart:
+				return fmt.Errorf("%w: a result of a tool that is not the user's", ErrBody)
+			}
+		}
+	}
+	return nil
+}
+
+// Enter goes to a member, and with an index of 0 or more to an element of it; Leave goes
+// back. It is only for the names of fields.
+func (r *Reader) Enter(name string, index int) { r.at = append(r.at, step{name, index}) }
+
+// Leave goes back to where [Reader.Enter] came from.
+func (r *Reader) Leave() { r.at = r.at[:len(r.at)-1] }
+
+// Elements yields the elements of an array as long as the request has not too
+// many of them: what they become takes more memory than they do.
+func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
+	return func(yield func(int, rawjson.Value) bool) {
+		for i, e := range r.index.Elements(v) {
+			if r.entries++; r.entries > wire.MaxElements || !yield(i, e) {
+				return
+			}
+		}
+	}
+}
+
+// Members yields the members of an object of the request.
+func (r *Reader) Members(v rawjson.Value) iter.Seq2[string, rawjson.Value] { return r.index.Members(v) }
+
+// Member returns a member of an object of the request, nil if there is none.
+func (r *Reader) Member(v rawjson.Value, name string) rawjson.Value { return r.index.Member(v, name) }
+
+// Add keeps parts of the list that is being read.
+func (r *Reader) Add(parts ...Part) { r.Parts = reuse.Append(r.Parts, parts...) }
+
+// Gather returns the parts that were added since there were n of them, nil for none.
+func (r *Reader) Gather(n int) []Part {
+	if len(r.Parts) == n {
+		return nil
+	}
+	parts := slices.Clone(r.Parts[n:])
+	r.Parts = r.Parts[:n]
+	return parts
+}
+
+// Path returns the path of a field where the reader is.
+func (r *Reader) Path(field string) string {
+	return string(r.appendPath(nil, field, true))
+}
+
+func (r *Reader) appendPath(b []byte, field string, indices bool) []byte {
+	for _, s := range r.at {
+		b = append(b, s.name...)
+		if s.index >= 0 {
+			b = append(b, '[')
+			if indices {
+				b = strconv.AppendInt(b, int64(s.index), 10)
+			}
+			b = append(b, ']')
+		}
+		b = append(b, '.')
+	}
+	if field == "" {
+		return b[:max(len(b)-1, 0)]
+	}
+	// Names come from the client and go into a header.
+	for i := 0; i < len(field) && i < 48; i++ {
+		switch c := field[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("_-.[]", c) >= 0:
+			b = append(b, c)
+		default:
+			b = append(b, '?')
+		}
+	}
+	return b
+}
+
+// maxDropped bounds the list of fields that are left out.
+const maxDropped = 64
+
+// Drop lists a field that is left out toward every other format.
+func (r *Reader) Drop(field string) {
+	r.scratch = r.appendPath(r.scratch[:0], field, false)
+	if r.Request.dropped == nil {
+		r.Request.dropped = map[string]bool{}
+	}
+	if len(r.Request.dropped) < maxDropped && !r.Request.dropped[string(r.scratch)] {
+		r.Request.dropped[string(r.scratch)] = true
+	}
+}
+
+// DropUsed lists a field unless its value says that it is not used.
+func (r *Reader) DropUsed(field string, v rawjson.Value) {
+	if !v.Absent() {
+		r.Drop(field)
+	}
+}
+
+// DropOthers lists the members of an object that are in use, but none of those
+// known.
+func (r *Reader) DropOthers(v rawjson.Value, known ...string) {
+	for key, m := range r.Members(v) {
+		if r.Spell != nil {
+			key = r.Spell(key)
+		}
+		if !slices.Contains(known, key) {
+			r.DropUsed(key, m)
+		}
+	}
+}
+
+// DropIn is DropOthers for the value of a member.
+func (r *Reader) DropIn(field string, v rawjson.Value, known ...string) {
+	r.Enter(field, -1)
+	r.DropOthers(v, known...)
+	r.Leave()
+}
+
+// Refuse says that the request cannot be carried for what a field holds.
+func (r *Reader) Refuse(field, reason string) error {
+	return &Unsupported{Field: r.Path(field), Reason: reason}
+}
+
+// Malformed says that a field is not what the format has there.
+func (r *Reader) Malformed(field string) error {
+	return fmt.Errorf("%w: %s", ErrBody, r.Path(field))
+}
+
+// Param keeps the value of a parameter by its name in the client's format.
+func (r *Reader) Param(name string, v rawjson.Value) bool {
+	for p, own := range r.from.rules.Params {
+		if own == name {
+			if !v.Absent() || v.IsNumber() {
+				r.Request.Params[p] = v
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// CallInput returns the arguments of a call, which come as the text of a JSON
+// object, or as the object itself. A model's broken arguments stay readable as a
+// text in an object.
+func CallInput(v rawjson.Value) rawjson.Value {
+	arguments := v.Text()
+	switch {
+	case v.IsObject():
+		return v
+	case !v.IsString() && !v.Absent():
+		arguments = rawjson.Escaped(string(v))
+	}
+	b := rawjson.Value(arguments.AppendDecoded(make([]byte, 0, len(arguments)))).Trim()
+	switch {
+	case len(b) == 0, string(b) == "null":
+		return rawjson.Value("{}")
+	case WellFormed(b) == nil:
+		return b
+	}
+	return append(append(rawjson.Value(`{"arguments":"`), arguments...), `"}`...)
+}
+
+// Content reads a content: a text, or an array, of which each adds what one element
+// is. Nothing is no content, anything else is malformed.
+func (r *Reader) Content(field string, v rawjson.Value, each func(v rawjson.Value) error) ([]Part, error) {
+	switch {
+	case v.IsString():
+		return []Part{{Text: v.Text()}}, nil
+	case !v.IsArray() && v.Absent():
+		return nil, nil
+	case !v.IsArray():
+		return nil, r.Malformed(field)
+	}
+	n := len(r.Parts)
+	for i, e := range r.Elements(v) {
+		r.Enter(field, i)
+		if err := each(e); err != nil {
+			return nil, err
+		}
+		r.Leave()
+	}
+	return r.Gather(n), nil
+}
+
+// Stops reads a list of stop sequences.
+func (r *Reader) Stops(v rawjson.Value) {
+	for _, s := range r.Elements(v) {
+		r.Request.Stop = append(r.Request.Stop, s.Text())
+	}
+}
+
+// Message appends a message. An empty one of the user still asks for an answer.
+func (r *Reader) Message(role Role, parts []Part) {
+	if len(parts) > 0 || role == User {
+		r.Request.Messages = reuse.Append(r.Request.Messages, Message{Role: role, Parts: parts})
+	}
+}
+
+// Join appends parts to the last message if it is of the same role.
+func (r *Reader) Join(role Role, parts ...Part) {
+	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == role {
+		r.Request.Messages[n-1].Parts = reuse.Append(r.Request.Messages[n-1].Parts, parts...)
+		return
+	}
+	r.Message(role, parts)
+}
+
+// Thinking returns a part of reasoning with what the client keeps in the place
+// of a proof.
+func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
+	p := Part{Kind: ThinkingPart, Text: t, Sealed: &seal.Sealed{Format: r.Request.Format, Data: proof}}
+	if s, ok := seal.Open(proof); ok {
+		p.Sealed = &s
+		if s.Text != "" {
+			p.Text = rawjson.Escaped(s.Text)
+		}
+	}
+	return p
+}
+
+// SignCall gives a call the signature that the reasoning in front of it has carried.
+// Reasoning that holds nothing else goes.
+func (r *Reader) SignCall(p *Part) {
+	n := len(r.Request.Messages)
+	if n == 0 || r.Request.Messages[n-1].Role != Assistant {
+		return
+	}
+	parts := r.Request.Messages[n-1].Parts
+	at := len(parts) - 1
+	if at < 0 || !parts[at].Proof().Call {
+		return
+	}
+	p.Signature = parts[at].Sealed.Data
+	if parts[at].Sealed = nil; parts[at].Text.Empty() {
+		r.Request.Messages[n-1].Parts = parts[:at]
+	}
+}
+
+// ContextManagement reads what only the provider can do about a long conversation. Who has
+// it compact relies on that.
+func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {
+	for _, e := range edits.Elements() {
+		if strings.HasPrefix(e.Member("type").Str(), "compact") {
+			return r.Refuse(key, CannotCompact)
+		}
+	}
+	r.DropUsed(key, v)
+	return nil
+}
+
+// DataURL takes data:image/png;base64,… apart.
+func DataURL(t rawjson.Text) (mediaType string, data rawjson.Text, ok bool) {
+	s, ok := strings.CutPrefix(string(t), "data:")
+	if !ok {
+		return "", nil, false
+	}
+	head, _, ok := strings.Cut(s, ",")
+	if !ok {
+		return "", nil, false
+	}
+	mediaType, ok = strings.CutSuffix(head, ";base64")
+	mediaType, _, _ = strings.Cut(mediaType, ";")
+	return rawjson.Text(mediaType).Decoded(), t[len("data:")+len(head)+1:], ok
+}

@@ -1,0 +1,229 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// shape returns the messages as the format wants them: system messages in the
+// middle where it takes them, reasoning that it cannot read left out, one message
+// of the model a turn, results right behind their calls and, in formats where the
+// two sides take turns, one message of the user, who begins. It looks at what came
+// before a message only, so that a longer conversation begins with the same
+// messages; what is empty and a system message in place are the exceptions.
+func (w *Writer) shape() []Message {
+	in := w.Request.Messages
+	out := make([]turn, 0, len(in))
+	pairs := pairs{of: make(map[string]pair)}
+	w.Called = make(map[string]ToolName)
+	for i, m := range in {
+		parts := w.carried(m)
+		if w.Rules.RefusesBlank && blank(parts) {
+			parts = nil
+		}
+		empty := len(parts) == 0
+		switch m.Role {
+		case Assistant:
+			pairs.over(out)
+			at := len(out)
+			if joins(out, Assistant) {
+				at--
+			}
+			parts = pairs.calls(parts, at)
+			for _, p := range parts {
+				if p.Kind == CallPart {
+					w.Called[p.ID] = p.Tool
+				}
+			}
+		case User:
+			out = w.finished(out)
+			if empty && w.silent(in, i, out) {
+				parts = []Part{nudge}
+			}
+			parts = pairs.results(out, parts)
+		case System:
+			out = w.finished(out)
+			if !empty && w.inPlace(in, i, out) {
+				out = append(out, turn{Message: Message{Role: System, Parts: parts}})
+				continue
+			}
+			parts = reminders(parts)
+		}
+		if len(parts) == 0 {
+			continue
+		}
+		role := m.Role
+		if role == System {
+			role = User
+		}
+		if joins(out, role) && (role == Assistant || m.Role == System || w.turns()) {
+			out[len(out)-1].add(parts)
+			continue
+		}
+		out = append(out, turn{Message: Message{Role: role, Parts: parts}})
+	}
+	pairs.over(out)
+	return w.ended(behind(w.finished(out)))
+}
+
+// joins reports whether the last message is of that role and goes on.
+func joins(out []turn, role Role) bool {
+	n := len(out)
+	return n > 0 && out[n-1].Role == role && out[n-1].results == nil
+}
+
+// nudge is what the user says where a format wants the user to speak and the
+// client's has said nothing: before a conversation that begins with the model or
+// is nothing but its system prompt, in the place of an empty message, and behind
+// an answer that a model will not go on with.
+var nudge = Part{Text: rawjson.Text("Go on.")}
+
+// silent reports whether the user says nothing at all between two answers.
+func (w *Writer) silent(in []Message, i int, out []turn) bool {
+	return (len(out) == 0 || joins(out, Assistant)) && (i+1 == len(in) || in[i+1].Role == Assistant)
+}
+
+// finished ends a turn of the model: the Messages and the Responses API take no
+// thinking with nothing behind it.
+func (w *Writer) finished(out []turn) []turn {
+	if !w.Rules.EndsThinking || !joins(out, Assistant) {
+		return out
+	}
+	last := &out[len(out)-1]
+	for len(last.Parts) > 0 && last.Parts[len(last.Parts)-1].Kind == ThinkingPart {
+		last.Parts = last.Parts[:len(last.Parts)-1]
+		w.dropThinking()
+	}
+	if len(last.Parts) == 0 || w.Rules.RefusesBlank && blank(last.Parts) {
+		return out[:len(out)-1]
+	}
+	return out
+}
+
+// ended has the user begin where that is asked for, and, for models that will not
+// go on with an answer, end.
+func (w *Writer) ended(out []Message) []Message {
+	begins := len(out) > 0 && out[0].Role == User
+	if w.turns() && !begins || len(out) == 0 && len(w.System()) == 0 {
+		out = slices.Insert(out, 0, Message{Role: User, Parts: []Part{nudge}})
+	}
+	if len(out) > 0 && out[len(out)-1].Role == Assistant && w.dialect.EndsWithUser(w) {
+		out = append(out, Message{Role: User, Parts: []Part{nudge}})
+	}
+	return out
+}
+
+// turns reports whether messages of the two sides must alternate.
+func (w *Writer) turns() bool { return w.To.Traits().Alternates }
+
+// inPlace reports whether a system message can stay where it is. Anthropic takes
+// it behind a user's message if no other one of the user follows.
+func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
+	switch w.Options.SystemMessages {
+	case Folded:
+		return false
+	case InPlace:
+	default:
+		if !w.dialect.KeepsSystem(w) {
+			return false
+		}
+	}
+	switch {
+	case w.Rules.FoldsSystem:
+		return false
+	case w.Rules.SystemBehindUser:
+		return len(out) > 0 && !joins(out, Assistant) && out[len(out)-1].Role != System && (i+1 == len(in) || in[i+1].Role == Assistant)
+	}
+	return true
+}
+
+const reminderTag = "<system-reminder>"
+
+// reminders returns a system message's texts as text of the user that says
+// whose it is.
+func reminders(parts []Part) []Part {
+	out := make([]Part, 0, len(parts))
+	for _, p := range parts {
+		if p.Kind != TextPart || p.Text.Empty() {
+			continue
+		}
+		if !IsReminder(p) {
+			t := append(rawjson.Text(reminderTag+`\n`), p.Text...)
+			p.Text = append(t, `\n</system-reminder>`...)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// IsReminder reports whether a part is what a client, or this package, reminds the model
+// of amid the user's own words.
+func IsReminder(p Part) bool {
+	return p.Kind == TextPart && strings.HasPrefix(string(p.Text), reminderTag)
+}
+
+// carried returns the parts of a message that the upstream takes, and notes
+// which tools it called.
+func (w *Writer) carried(m Message) []Part {
+	parts := m.Parts
+	copied := false
+	for i, p := range m.Parts {
+		keep := true
+		switch p.Kind {
+		case TextPart:
+			keep = !p.Text.Empty() || p.Signature != "" && w.To.Traits().SignedParts
+		case ThinkingPart:
+			keep = w.Own(p) || !w.proves() && !p.Text.Empty()
+			if !keep {
+				w.dropThinking()
+			}
+		case MediaPart:
+			if keep = m.Role == User; !keep {
+				w.Drop(p.Media.Field)
+			}
+		}
+		if t, ok := Textual(p); ok || !keep {
+			if !copied {
+				parts = append(make([]Part, 0, len(m.Parts)), m.Parts[:i]...)
+				copied = true
+			}
+			if ok && keep {
+				parts = append(parts, t)
+			}
+			continue
+		}
+		if copied {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// blank reports whether parts are texts of white space only, which the Messages API
+// refuses.
+func blank(parts []Part) bool {
+	for _, p := range parts {
+		if p.Kind != TextPart || strings.TrimSpace(p.Text.Decoded()) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Textual returns a document that is plain text in base64 as text.
+func Textual(p Part) (Part, bool) {
+	if p.Kind != MediaPart || p.Media.Data.Empty() || !strings.HasPrefix(p.Media.Type, "text/") {
+		return p, false
+	}
+	b, err := base64.StdEncoding.DecodeString(p.Media.Data.Decoded())
+	if err != nil {
+		return p, false
+	}
+	return Part{Text: rawjson.Escaped(strings.ToValidUTF8(string(b), "\uFFFD")), Cache: p.Cache}, true
+}

@@ -1,0 +1,162 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// The signatures of Gemini's calls are longer than the ids that Codex takes (256
+// bytes). A client of the Responses API gets them in reasoning in front of the call,
+// and what it sends back has them where they were.
+func TestLongSignature(t *testing.T) {
+	signature := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("sign", 300)))
+	thought := `{"text":"Hm","thought":true},`
+	call := `{"functionCall":{"id":"c1","name":"f","args":{"a":1}},"thoughtSignature":"` + signature + `"}`
+	other := `,{"functionCall":{"id":"c2","name":"f","args":{"a":2}}}`
+	for _, c := range []struct{ name, parts string }{
+		{"a call", call},
+		{"behind a thought", thought + call},
+		{"behind text", `{"text":"Let me see."},` + call},
+		{"with a second one", thought + call + other},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			answer := `{"candidates":[{"content":{"role":"model","parts":[` + c.parts + `]},"finishReason":"STOP","index":0}],"modelVersion":"gemini-3.1-pro","responseId":"r"}`
+			for _, stream := range []bool{false, true} {
+				data := answer
+				if stream {
+					data = streamed(answer)
+				}
+				out, _ := run(wire.Gemini, wire.OpenAIResponses, translate.Answering{Stream: stream}, []byte(data))
+				items := gjson.GetBytes(out, "output")
+				if stream {
+					_, last, _ := strings.Cut(string(out), "event: response.completed\ndata: ")
+					items = gjson.Get(last, "response.output")
+				}
+				for _, id := range items.Get("#.call_id").Array() {
+					if len(id.Str) > 256 {
+						t.Errorf("an id has %d bytes: %s", len(id.Str), id.Str)
+					}
+				}
+				results := ""
+				for _, id := range items.Get("#.call_id").Array() {
+					results += `,{"type":"function_call_output","call_id":` + id.Raw + `,"output":"x"}`
+				}
+				input := strings.TrimSuffix(strings.TrimPrefix(items.Raw, "["), "]")
+				back := convert(t, wire.OpenAIResponses, wire.Gemini,
+					`{"model":"m","input":[{"role":"user","content":"Go."},`+input+results+`],"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`, "gemini-3.1-pro", translate.Options{Official: true})
+				signed := gjson.GetBytes(back.Body, "contents.1.parts.#(functionCall.id==\"c1\").thoughtSignature").Str
+				if signed != signature {
+					t.Errorf("stream %v: the call came back with %.40q: %s", stream, signed, gjson.GetBytes(back.Body, "contents.1"))
+				}
+				if n := strings.Count(string(back.Body), signature); n != 1 {
+					t.Errorf("stream %v: the signature came back %d times", stream, n)
+				}
+				if len(back.Dropped) != 0 && !strings.Contains(c.parts, "thought\":true") {
+					t.Errorf("stream %v: dropped %v", stream, back.Dropped)
+				}
+			}
+		})
+	}
+}
+
+// TestSeveralThoughts: all that the model has thought before a call comes back, in its
+// order, from clients that keep thoughts.
+func TestSeveralThoughts(t *testing.T) {
+	blocks := []string{
+		`{"type":"thinking","thinking":"one","signature":"c2lnMQ=="}`, `{"type":"redacted_thinking","data":"cmVk"}`,
+		`{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`, `{"type":"tool_use","id":"toolu_1","name":"f","input":{}}`,
+	}
+	events := []string{`{"type":"message_start","message":{"id":"msg_1","model":"m","usage":{"input_tokens":1,"output_tokens":1}}}`}
+	for i, b := range blocks {
+		events = append(events, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b), fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
+	}
+	events = append(events, `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}`, `{"type":"message_stop"}`)
+	whole, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{}, []byte(`{"id":"msg_1","model":"m","content":[`+strings.Join(blocks, ",")+`],"stop_reason":"tool_use"}`))
+	told, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(events...)))
+	var contents []string
+	for line := range strings.SplitSeq(string(told), "\n\n") {
+		if content := gjson.Get(strings.TrimPrefix(line, "data: "), "candidates.0.content"); content.Exists() {
+			contents = append(contents, content.Raw)
+		}
+	}
+	for name, said := range map[string]string{"whole": gjson.GetBytes(whole, "candidates.0.content").Raw, "streamed": strings.Join(contents, ",")} {
+		out := convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`, "claude-opus-4-5", translate.Options{Official: true})
+		if got, want := gjson.GetBytes(out.Body, "messages.1.content").Raw, "["+strings.Join(blocks, ",")+"]"; got != want {
+			t.Errorf("%s: %s, want %s of %s", name, got, want, said)
+		}
+	}
+}
+
+// TestThoughtsOnce: Google's SDKs keep a content for each chunk of a stream, thoughts too. What
+// the call behind them holds is the same text.
+func TestThoughtsOnce(t *testing.T) {
+	told, _ := run(wire.OpenAIChat, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(
+		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"Hm "}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"so."}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"content":"Look."}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, `[DONE]`)))
+	var contents, parts []string
+	for line := range strings.SplitSeq(string(told), "\n\n") {
+		if content := gjson.Get(strings.TrimPrefix(line, "data: "), "candidates.0.content"); content.Exists() {
+			contents = append(contents, content.Raw)
+			parts = append(parts, content.Get("parts.0").Raw)
+		}
+	}
+	for name, said := range map[string]string{"one content": `{"role":"model","parts":[` + strings.Join(parts, ",") + `]}`, "a content each": strings.Join(contents, ",")} {
+		out := convert(t, wire.Gemini, wire.OpenAIChat, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+`,{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"r"}}}]}]}`, "qwen", translate.Options{})
+		if got := gjson.GetBytes(out.Body, "messages.1"); got.Get("reasoning_content").Str != "Hm so." || got.Get("content").Str != "Look." {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestEncryptedReasoning: what an upstream of chat completions has encrypted comes back to it,
+// with a text and without.
+func TestEncryptedReasoning(t *testing.T) {
+	for _, text := range []string{"", `"reasoning":"Hm.",`} {
+		answer := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant",` + text + `"content":"Yes.","reasoning_details":[{"type":"reasoning.encrypted","id":"r1","data":"ZW5j"}]},"finish_reason":"stop"}]}`
+		whole, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{}, []byte(answer))
+		out := convert(t, wire.Anthropic, wire.OpenAIChat, `{"model":"m","messages":[`+question+`,{"role":"assistant","content":`+gjson.GetBytes(whole, "content").Raw+`},`+question+`]}`, "", translate.Options{})
+		if got := gjson.GetBytes(out.Body, "messages.1.reasoning_details").Raw; got != `[{"type":"reasoning.encrypted","data":"ZW5j","id":"r1"}]` {
+			t.Errorf("%q: %s of %s", text, out.Body, whole)
+		}
+	}
+}
+
+// TestPlacesOfThoughts: reasoning comes back in front of the text that it stood in front of, and
+// behind the text that it stood behind, from clients that keep neither place.
+func TestPlacesOfThoughts(t *testing.T) {
+	const text, call = `{"type":"text","text":"T"}`, `{"type":"tool_use","id":"toolu_1","name":"f","input":{}}`
+	const bare, thought, redacted = `{"type":"thinking","thinking":"","signature":"c2lnMQ=="}`, `{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`, `{"type":"redacted_thinking","data":"cmVk"}`
+	for _, blocks := range []string{
+		bare + "," + text + "," + call,
+		thought + "," + text + "," + call,
+		text + "," + bare + "," + call,
+		redacted + "," + text + "," + thought + "," + call,
+		bare + "," + redacted + "," + text + "," + call,
+	} {
+		answer := `{"id":"msg_1","model":"m","content":[` + blocks + `],"stop_reason":"tool_use"}`
+		chat, _ := run(wire.Anthropic, wire.OpenAIChat, translate.Answering{}, []byte(answer))
+		whole, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{}, []byte(answer))
+		content := gjson.GetBytes(whole, "candidates.0.content").Raw
+		for name, out := range map[string]*translate.Outgoing{
+			"chat":   convert(t, wire.OpenAIChat, wire.Anthropic, `{"model":"m","messages":[`+question+`,`+gjson.GetBytes(chat, "choices.0.message").Raw+`,{"role":"tool","tool_call_id":"toolu_1","content":"r"}]}`, "claude-opus-5", translate.Options{Official: true}),
+			"gemini": convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+content+`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`, "claude-opus-5", translate.Options{Official: true}),
+		} {
+			if got := gjson.GetBytes(out.Body, "messages.1.content").Raw; got != "["+blocks+"]" {
+				t.Errorf("%s: %s, want %s", name, got, blocks)
+			}
+		}
+	}
+}

@@ -1,0 +1,450 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"cmp"
+	"encoding/base64"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
+)
+
+const (
+	// maxCalls bounds the calls of one answer, as wire's decoders do.
+	maxCalls = 4096
+	// maxHeld bounds what waits for its turn, in bytes, and what is kept of an
+	// answer.
+	maxHeld = 32 << 20
+	// blockWeight is about what a block takes beside its text, in bytes.
+	blockWeight = 300
+)
+
+// Flow puts what a reader finds into the order that a writer gets: one block is
+// open at a time, and it is closed before the next one opens. Upstreams may
+// interleave calls; what comes before its block's turn is held.
+type Flow struct {
+	Answer Answer
+	to     AnswerWriter
+	// Asked is what the client asked for.
+	Asked *Answering
+	// Client is the client's format.
+	Client wire.Format
+	from   wire.Format
+	queue  []*Block // blocks not closed yet, the first one is open
+	calls  []*Block // all calls
+	index  callIndex
+	parked []*Block // calls that are held until they are complete
+	said   bool     // the last block is text
+	held   int
+	kept   int // by the writer, about, in bytes
+	stops  Stops
+	// counted tells that a usage of chat completions came: timings count less.
+	counted bool
+	service wire.Service // as the upstream says
+	// Ended: nothing more goes to the client.
+	Ended bool
+}
+
+// Begin starts the answer, once. Readers call it as soon as they know its id.
+func (f *Flow) Begin(id, model string) {
+	if f.Answer.Started || f.Ended {
+		return
+	}
+	f.Answer.Started = true
+	f.Answer.ID, f.Answer.Model = f.answerID(strings.Clone(id)), strings.Clone(model)
+	if f.Asked.Model != "" {
+		f.Answer.Model = f.Asked.Model
+	}
+	f.to.Start(&f.Answer)
+}
+
+// answerID returns the answer's id as the client's API would have it: the
+// upstream's stands in it.
+func (f *Flow) answerID(id string) string {
+	prefix := dialectOf(f.Client).rules.IDPrefix
+	switch {
+	case id == "":
+		return f.Invent(cmp.Or(prefix, "msg"), 0)
+	case prefix == "" || strings.HasPrefix(id, prefix):
+		return id
+	}
+	return prefix + "_" + id
+}
+
+// Invent makes an id up: the same one for the same request and place.
+func (f *Flow) Invent(prefix string, n int) string {
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(f.Asked.Seed))
+	_, _ = h.Write([]byte(f.Answer.ID))
+	_, _ = h.Write(strconv.AppendInt(nil, int64(n), 10))
+	return prefix + "_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// Text takes more of a text, up to the first of the stop sequences that the
+// upstream was not told of.
+func (f *Flow) Text(s string) {
+	if len(f.stops.Sequences) == 0 {
+		f.more(TextBlock, s)
+		return
+	}
+	f.more(TextBlock, string(rawjson.Escaped(f.stops.Feed(rawjson.Plain(s)))))
+	f.cut()
+}
+
+// cut notes that a stop sequence was met: what follows was never asked for.
+func (f *Flow) cut() {
+	if f.stops.Hit == "" || f.Answer.stop == StopSequence {
+		return
+	}
+	f.Stopped(StopSequence)
+	f.Answer.Sequence = string(rawjson.Escaped(f.stops.Hit))
+}
+
+// uncut passes on what was held back for it might have been the beginning of a
+// stop sequence.
+func (f *Flow) uncut() {
+	if rest := f.stops.Rest(); rest != "" {
+		f.more(TextBlock, string(rawjson.Escaped(rest)))
+	}
+}
+
+// Thinking takes more of the model's reasoning.
+func (f *Flow) Thinking(s string) { f.more(ThinkingBlock, s) }
+
+func (f *Flow) more(kind BlockKind, s string) {
+	if s == "" || f.over() {
+		return
+	}
+	b := f.tail()
+	if b == nil || b.Kind != kind || b.Done {
+		b = f.push(&Block{Kind: kind})
+	}
+	f.fill(b, s)
+}
+
+// Sign gives the thinking that is being written its signature. Thinking that
+// shows no text has a block all the same.
+func (f *Flow) Sign(id, signature string, redacted bool) {
+	signs := SignsBlock
+	if redacted {
+		signs = SignsRedacted
+	}
+	f.sign(Block{Kind: ThinkingBlock, ID: id, Signature: signature, Signs: signs})
+}
+
+func (f *Flow) sign(as Block) {
+	if f.over() || as.Signature == "" {
+		return
+	}
+	b := f.tail()
+	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Signs == SignsRedacted {
+		b = f.push(&as)
+	}
+	b.ID, b.Signature, b.Signs = as.ID, as.Signature, as.Signs
+	b.Done = true
+	f.advance()
+}
+
+// EndBlock tells that the text or thinking being written is complete.
+func (f *Flow) EndBlock() {
+	f.uncut()
+	if b := f.tail(); b != nil && b.Kind != CallBlock {
+		b.Done = true
+		f.advance()
+	}
+}
+
+// Call opens a call. With explicit, the reader tells when it ends.
+func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Block {
+	f.uncut()
+	if f.over() {
+		return nil
+	}
+	if len(f.calls) == maxCalls {
+		f.fail(&Failure{Message: "the upstream's answer has too many tool calls"})
+		return nil
+	}
+	if f.tooLong(id, signature) {
+		f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: SignsCall})
+		signature = ""
+	}
+	b := &Block{Kind: CallBlock, Call: Call{index: index, explicit: explicit}, Name: name, Signature: signature, Place: len(f.calls)}
+	f.identify(b, id)
+	f.calls = append(f.calls, b)
+	f.index.add(b)
+	f.Answer.calls++
+	if f.Asked.BufferCalls {
+		f.settleParked(false)
+		f.parked = append(f.parked, b)
+		return b
+	}
+	return f.push(b)
+}
+
+// identify gives a call the id that came with it. One that another call of the
+// answer has got already would leave their results to be told apart by nothing.
+func (f *Flow) identify(b *Block, id string) {
+	if id != "" && f.index.take(id) {
+		b.ID, b.Call.GivenID = id, true
+	}
+}
+
+// Find returns the latest call of that index.
+func (f *Flow) Find(index int64) *Block { return f.index.at[index] }
+
+// Last returns the latest call, nil if there is none.
+func (f *Flow) Last() *Block {
+	if len(f.calls) == 0 {
+		return nil
+	}
+	return f.calls[len(f.calls)-1]
+}
+
+// Arguments takes more of a call's arguments. What comes behind their end is
+// dropped once another block has begun.
+func (f *Flow) Arguments(b *Block, s string) {
+	if s == "" || f.Ended || b.Done {
+		return
+	}
+	b.Call.args.Read(s)
+	f.fill(b, s)
+}
+
+// Name completes a call whose id or name came late.
+func (f *Flow) Name(b *Block, id, name string) {
+	if b.opened || f.Ended {
+		return
+	}
+	if !b.Call.GivenID {
+		f.identify(b, strings.Clone(id))
+	}
+	if b.Name == "" && name != "" {
+		b.Name = strings.Clone(name)
+		f.advance()
+	}
+}
+
+// Own reports whether the upstream speaks the client's format.
+func (f *Flow) Own() bool { return f.from == f.Client }
+
+// Seal returns the string that carries a block of thinking through the client:
+// the signature itself if it is of the client's own format. The text is what
+// the client would not hand back otherwise.
+func (f *Flow) Seal(b *Block, text string) string {
+	if f.Own() {
+		return b.Signature
+	}
+	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == SignsRedacted, Call: b.Signs == SignsCall, Late: b.Late}.Seal()
+}
+
+// CallID returns the id that the client gets for a call.
+func (f *Flow) CallID(b *Block) string {
+	if dialectOf(f.Client).rules.SignedCalls { // it has a place for the signature
+		return b.ID
+	}
+	return seal.ID(b.ID, b.Signature)
+}
+
+// ownID is the length of the ids that are made here, at most.
+const ownID = 40
+
+// tooLong reports whether the client would not take the id of a call with its signature in it.
+func (f *Flow) tooLong(id, signature string) bool {
+	rules := dialectOf(f.Client).rules
+	return rules.LongestID > 0 && !rules.SignedCalls && signature != "" && max(len(id), ownID)+len(seal.ID("", signature)) > rules.LongestID
+}
+
+// EndCall tells that a call is complete.
+func (f *Flow) EndCall(b *Block) {
+	if f.Ended || b.Done {
+		return
+	}
+	b.Done = true
+	f.settleParked(false)
+	f.advance()
+}
+
+// Stopped takes the reason why the answer ended: its blocks are complete.
+func (f *Flow) Stopped(r StopReason) {
+	f.uncut()
+	if f.over() {
+		return
+	}
+	f.complete()
+	f.Answer.stop = r
+}
+
+// over tells that nothing more of the answer is wanted.
+func (f *Flow) over() bool {
+	return f.Ended || f.Asked.Empty || f.Answer.stop == StopSequence && f.stops.Hit != ""
+}
+
+func (f *Flow) complete() {
+	f.settleParked(true)
+	for _, b := range f.queue {
+		b.Done = true
+	}
+	f.advance()
+}
+
+// End finishes the answer.
+func (f *Flow) End() {
+	if f.Ended {
+		return
+	}
+	f.Begin("", "")
+	f.uncut()
+	f.complete()
+	if f.Asked.Empty {
+		f.Answer.stop = StopLength
+	}
+	f.Ended = true
+	f.to.Finish(&f.Answer)
+}
+
+// FailIf ends the answer in the error that an event is, and reports whether it is one.
+func (f *Flow) FailIf(event string, root gjson.Result) bool {
+	if !isFailure(event, root) {
+		return false
+	}
+	f.FailWith(root)
+	return true
+}
+
+// FailWith ends the answer in the error that an object is or holds.
+func (f *Flow) FailWith(root gjson.Result) { f.fail(readFailure(f.from, 0, root)) }
+
+// fail ends the answer in an error.
+func (f *Flow) fail(e *Failure) {
+	if f.Ended {
+		return
+	}
+	f.Ended = true
+	e.complete()
+	f.to.Fail(e)
+}
+
+// Ping passes a sign of life on.
+func (f *Flow) Ping() {
+	if !f.Ended {
+		f.to.Ping()
+	}
+}
+
+func (f *Flow) tail() *Block {
+	if len(f.queue) == 0 {
+		return nil
+	}
+	return f.queue[len(f.queue)-1]
+}
+
+// push puts a block behind those that are open.
+func (f *Flow) push(b *Block) *Block {
+	f.Begin("", "")
+	f.Answer.Written = true
+	if t := f.tail(); t != nil && t.Kind != CallBlock {
+		t.Done = true
+	}
+	b.Late, f.said = f.said, b.Kind == TextBlock
+	f.queue = append(f.queue, b)
+	f.keep(blockWeight + len(b.ID) + len(b.Name) + len(b.Signature))
+	f.advance()
+	return b
+}
+
+// fill takes more of a block, which may have to wait.
+func (f *Flow) fill(b *Block, s string) {
+	b.Filled = true
+	if b.opened {
+		f.write(b, s)
+		return
+	}
+	if f.held += len(s); f.held > maxHeld {
+		f.fail(&Failure{Message: "the upstream's answer is too long to be put in order"})
+		return
+	}
+	b.held = append(b.held, s...)
+	f.advance()
+}
+
+// settleParked lets calls that are complete take their turn: all of them at the
+// end, before it those in front of the first that is not.
+func (f *Flow) settleParked(all bool) {
+	for len(f.parked) > 0 {
+		b := f.parked[0]
+		if !b.Done && !all && (b.Call.explicit || !b.Call.args.Complete()) {
+			return
+		}
+		b.Done = true
+		f.parked = f.parked[1:]
+		f.push(b)
+	}
+}
+
+// advance writes what can be written.
+func (f *Flow) advance() {
+	for len(f.queue) > 0 && !f.Ended {
+		b := f.queue[0]
+		if !b.opened {
+			// A call's name may come in pieces of its own.
+			if b.Kind == CallBlock && b.Name == "" && !b.Done {
+				return
+			}
+			f.open(b)
+		}
+		if !b.Done && len(f.queue) > 1 && !b.Call.explicit && b.Call.args.Complete() {
+			b.Done = true
+		}
+		if !b.Done {
+			return
+		}
+		if b.Kind == CallBlock && !b.Filled {
+			f.to.Delta(b, "{}")
+		}
+		if f.Ended {
+			return
+		}
+		f.to.Close(b)
+		f.queue[0] = nil
+		f.queue = f.queue[1:]
+	}
+	if len(f.queue) == 0 {
+		f.queue = nil
+	}
+}
+
+func (f *Flow) open(b *Block) {
+	b.opened = true
+	if b.Kind == CallBlock && b.ID == "" {
+		b.ID = f.Invent("call", b.Place)
+		f.index.take(b.ID)
+	}
+	f.to.Open(b)
+	if len(b.held) > 0 {
+		f.held -= len(b.held)
+		f.write(b, rawjson.View(b.held))
+		b.held = nil
+	}
+}
+
+// write writes more of an open block. What writers keep of it, to say it again at
+// the end or to say it whole, is bounded.
+func (f *Flow) write(b *Block, s string) {
+	before := len(b.Content)
+	f.to.Delta(b, s)
+	f.keep(len(b.Content) - before)
+}
+
+func (f *Flow) keep(n int) {
+	if f.kept += n; f.kept > maxHeld {
+		f.fail(&Failure{Message: "the upstream's answer is too long to be translated"})
+	}
+}

@@ -1,0 +1,456 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/answers"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// run translates an answer, cut into pieces at the given places.
+func run(from, to wire.Format, asked translate.Answering, data []byte, cuts ...int) ([]byte, *translate.Stream) {
+	s := translate.NewStream(from, to, &asked)
+	var out []byte
+	at := 0
+	for _, cut := range append(cuts, len(data)) {
+		piece := bytes.Clone(data[at:cut]) // so that a string kept too long shows
+		out = append(out, s.Feed(piece)...)
+		for i := range piece {
+			piece[i] = '#'
+		}
+		at = cut
+	}
+	return append(out, s.Close(false)...), s
+}
+
+func decoded(f wire.Format, stream bool, data []byte) *wire.Turn {
+	d := decode.New(f, stream)
+	d.Feed(data)
+	d.End()
+	return d.Turn()
+}
+
+// same compares what two decoders have read of one answer in two formats.
+func same(t *testing.T, got, want *wire.Turn) {
+	t.Helper()
+	if got.Done != want.Done {
+		t.Fatalf("done is %v, want %v", got.Done, want.Done)
+	}
+	if !want.Done {
+		if !strings.HasPrefix(want.Text, got.Text) || !strings.HasPrefix(want.Thinking, got.Thinking) {
+			t.Errorf("%q, %q are not the beginning of %q, %q", got.Text, got.Thinking, want.Text, want.Thinking)
+		}
+		return
+	}
+	if !strings.HasSuffix(got.ID, want.ID) || want.Model != "" && got.Model != want.Model {
+		t.Errorf("%s of %s, want %s of %s", got.ID, got.Model, want.ID, want.Model)
+	}
+	if got.Text != want.Text || got.Thinking != want.Thinking {
+		t.Errorf("text %q and thinking %q, want %q and %q", got.Text, got.Thinking, want.Text, want.Thinking)
+	}
+	if got.Usage != want.Usage {
+		t.Errorf("usage %+v, want %+v", got.Usage, want.Usage)
+	}
+	if len(got.Calls) != len(want.Calls) {
+		t.Fatalf("calls %+v, want %+v", got.Calls, want.Calls)
+	}
+	for i, c := range got.Calls {
+		w := want.Calls[i]
+		id, _ := seal.OpenID(c.ID)
+		if w.ID != "" && id != w.ID || id == "" || c.Name != w.Name || compact(c.Arguments) != compact(w.Arguments) {
+			t.Errorf("call %+v, want %+v", c, w)
+		}
+	}
+}
+
+// compact returns arguments in the one form that all formats can hold: an
+// object on one line. What is none becomes a member of one.
+func compact(arguments string) string {
+	switch {
+	case arguments == "":
+		return "{}"
+	case !json.Valid([]byte(arguments)):
+		wrapped, _ := json.Marshal(map[string]string{"arguments": arguments})
+		return string(wrapped)
+	}
+	var b bytes.Buffer
+	_ = json.Compact(&b, []byte(arguments))
+	return b.String()
+}
+
+// wellFormedOutput checks that an output is what a client of the format can
+// read: events of JSON objects in the format's order, or one JSON object.
+func wellFormedOutput(f wire.Format, stream bool, out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	if !stream {
+		if !json.Valid(out) {
+			return fmt.Errorf("not JSON: %q", out)
+		}
+		return nil
+	}
+	var err error
+	fail := func(format string, args ...any) {
+		if err == nil {
+			err = fmt.Errorf(format, args...)
+		}
+	}
+	g := grammar{format: f, fail: fail, open: -1}
+	p := framing.SSEFramer{Comment: func() {
+		if f == wire.Gemini {
+			fail("a comment for a client of gemini")
+		}
+	}}
+	p.Feed(out, func(e framing.Event) {
+		if e.Data == nil { // a comment
+			return
+		}
+		if string(e.Data) == "[DONE]" && f == wire.OpenAIChat {
+			g.finish()
+			return
+		}
+		if string(e.Data) == "[DONE]" && string(e.Name) == "done" && f == wire.Interactions && g.finished {
+			return
+		}
+		var v map[string]any
+		if e := json.Unmarshal(e.Data, &v); e != nil {
+			fail("event %q: %v", v, e)
+			return
+		}
+		g.event(string(e.Name), v)
+	})
+	if !bytes.HasSuffix(out, []byte("\n\n")) {
+		fail("the last event has no end")
+	}
+	return err
+}
+
+// grammar is the order in which the events of a format may come.
+type grammar struct {
+	format   wire.Format
+	fail     func(string, ...any)
+	started  bool
+	finished bool
+	stopped  bool
+	open     int // index of the open block
+	next     int
+	sequence int
+}
+
+func (g *grammar) finish() {
+	if g.finished {
+		g.fail("two ends")
+	}
+	g.finished = true
+}
+
+func (g *grammar) event(name string, v map[string]any) {
+	if g.finished {
+		g.fail("%v after the end", v)
+	}
+	if _, ok := v["error"]; ok && g.format != wire.OpenAIResponses {
+		g.finish()
+		return
+	}
+	switch g.format {
+	case wire.Anthropic:
+		g.anthropic(name, v)
+	case wire.OpenAIChat:
+		if v["object"] != "chat.completion.chunk" || v["id"] == "" {
+			g.fail("not a chunk: %v", v)
+		}
+		choices := v["choices"].([]any)
+		if g.stopped && len(choices) > 0 {
+			g.fail("%v behind the finish_reason", v)
+		}
+		if len(choices) > 0 {
+			g.stopped = choices[0].(map[string]any)["finish_reason"] != nil
+		}
+	case wire.OpenAIResponses:
+		g.responses(name, v)
+	case wire.Interactions:
+		g.interactions(name, v)
+	case wire.Gemini:
+		if name != "" {
+			g.fail("an event named %s", name)
+		}
+		c := v["candidates"].([]any)[0].(map[string]any)
+		if c["finishReason"] != nil {
+			g.finish()
+		}
+	}
+}
+
+func (g *grammar) interactions(name string, v map[string]any) {
+	if v["event_type"] != name {
+		g.fail("event %s holds %s", name, v["event_type"])
+	}
+	index := -1
+	if n, ok := v["index"].(float64); ok {
+		index = int(n)
+	}
+	switch name {
+	case "interaction.created":
+		if g.started {
+			g.fail("two starts")
+		}
+		g.started = true
+	case "step.start":
+		if g.open >= 0 || index != g.next {
+			g.fail("step %d begins while %d is open, %d is next", index, g.open, g.next)
+		}
+		g.open = index
+		g.next++
+	case "step.delta":
+		if index != g.open {
+			g.fail("a piece of step %d while %d is open", index, g.open)
+		}
+	case "step.stop":
+		if index != g.open {
+			g.fail("step %d ends while %d is open", index, g.open)
+		}
+		g.open = -1
+	case "interaction.completed":
+		if g.open >= 0 {
+			g.fail("step %d is open at the end", g.open)
+		}
+		g.finish()
+	default:
+		g.fail("an event named %s", name)
+	}
+	if !g.started {
+		g.fail("%s before the start", name)
+	}
+}
+
+func (g *grammar) anthropic(name string, v map[string]any) {
+	kind, _ := v["type"].(string)
+	if kind != name {
+		g.fail("event %s holds %s", name, kind)
+	}
+	index := -1
+	if n, ok := v["index"].(float64); ok {
+		index = int(n)
+	}
+	switch kind {
+	case "message_start":
+		if g.started {
+			g.fail("two starts")
+		}
+		g.started = true
+	case "content_block_start":
+		if g.open >= 0 || index != g.next || g.stopped {
+			g.fail("block %d opens while %d is open, %d is next", index, g.open, g.next)
+		}
+		g.open = index
+		g.next++
+	case "content_block_delta":
+		if g.open != index || index < 0 {
+			g.fail("delta of %d while %d is open", index, g.open)
+		}
+	case "content_block_stop":
+		if g.open != index || index < 0 {
+			g.fail("stop of %d while %d is open", index, g.open)
+		}
+		g.open = -1
+	case "message_delta":
+		if g.open >= 0 {
+			g.fail("block %d is open at the end", g.open)
+		}
+		g.stopped = true
+	case "message_stop":
+		if !g.stopped {
+			g.fail("no message_delta")
+		}
+		g.finish()
+	case "ping":
+	default:
+		g.fail("event %s", kind)
+	}
+	if !g.started {
+		g.fail("%s before the start", kind)
+	}
+}
+
+func (g *grammar) responses(name string, v map[string]any) {
+	if v["type"] != name {
+		g.fail("event %s holds %v", name, v["type"])
+	}
+	if n, _ := v["sequence_number"].(float64); int(n) != g.sequence {
+		g.fail("event %d has number %v", g.sequence, n)
+	}
+	g.sequence++
+	if n, ok := v["output_index"].(float64); ok && name != "response.output_item.added" && int(n) != g.open {
+		g.fail("%s of %v while %d is open", name, n, g.open)
+	}
+	switch name {
+	case "response.created":
+		g.started = true
+	case "response.output_item.added":
+		if g.open >= 0 || int(v["output_index"].(float64)) != g.next {
+			g.fail("item %v opens while %d is open", v["output_index"], g.open)
+		}
+		g.open = g.next
+		g.next++
+	case "response.output_item.done":
+		g.open = -1
+	case "response.completed", "response.incomplete":
+		if g.open >= 0 {
+			g.fail("item %d is open at the end", g.open)
+		}
+		g.finish()
+	case "response.failed", "error":
+		g.finish()
+	}
+	if !g.started && name != "error" {
+		g.fail("%s before the start", name)
+	}
+}
+
+// portable returns a turn as formats without tools of their own can hold it:
+// free text is the one member of an object, and tools that no request in such a
+// format can have declared are left out.
+func portable(t *wire.Turn) *wire.Turn {
+	var calls []wire.Call
+	for _, c := range t.Calls {
+		if c.Free {
+			b, _ := json.Marshal(map[string]string{"input": c.Arguments})
+			c.Arguments, c.Free = string(b), false
+		}
+		if c.Name != "local_shell" {
+			calls = append(calls, c)
+		}
+	}
+	t.Calls = calls
+	return t
+}
+
+// TestAnswers: whatever an upstream answers, the client's own decoder reads the
+// same turn from the translation as the upstream's does from the original,
+// however the bytes are cut.
+func TestAnswers(t *testing.T) {
+	for _, f := range answers.All(t) {
+		want := portable(decoded(f.Format, f.Stream, f.Data))
+		for _, to := range translate.Formats() {
+			for _, stream := range []bool{true, false} {
+				for _, buffer := range []bool{false, true} {
+					if buffer && !stream {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%s/%v/%v", f.Name, to, stream, buffer), func(t *testing.T) {
+						asked := translate.Answering{Stream: stream, Usage: true, Seed: "s", BufferCalls: buffer}
+						out, s := run(f.Format, to, asked, f.Data)
+						if err := wellFormedOutput(to, stream, out); err != nil {
+							t.Fatalf("%v in\n%s", err, out)
+						}
+						if want.Failed() {
+							failed(t, s, to, stream, out, want)
+							return
+						}
+						if !stream && !want.Done {
+							if len(out) > 0 {
+								t.Errorf("a cut answer became %s", out)
+							}
+							return
+						}
+						same(t, decoded(to, stream, out), want)
+						back, _ := run(to, f.Format, translate.Answering{Stream: stream, Usage: true, Seed: "s"}, out)
+						if f.Format != to {
+							same(t, decoded(f.Format, stream, back), want)
+						}
+						if t.Failed() {
+							t.Logf("output:\n%s\nand back:\n%s", out, back)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func failed(t *testing.T, s *translate.Stream, to wire.Format, stream bool, out []byte, want *wire.Turn) {
+	t.Helper()
+	if !stream {
+		f := s.Failure()
+		if f == nil || len(out) > 0 {
+			t.Fatalf("failure %v, output %q", f, out)
+		}
+		_, out = f.Write(to)
+	}
+	got := decoded(to, stream, out)
+	// A stream of Gemini's that is nothing but an error is a JSON value, and whole.
+	if !got.Failed() || got.Done && stream && to != wire.Gemini || got.ErrorMessage != want.ErrorMessage {
+		t.Errorf("%+v, want %+v; output %s", got, want, out)
+	}
+}
+
+// TestGeminiFailure: Gemini's clients look for an error outside of data fields.
+func TestGeminiFailure(t *testing.T) {
+	data := []byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"m\",\"content\":[]}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hm.\"}}\n\n" +
+		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
+	out, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, data)
+	const want = "\n\n{\"error\":{\"code\":503,\"message\":\"Overloaded\",\"status\":\"UNAVAILABLE\"}}\n\n"
+	if !strings.HasSuffix(string(out), want) {
+		t.Errorf("the stream ends in\n%s", out)
+	}
+	if turn := decoded(wire.Gemini, true, out); turn.Text != "Hm." || turn.ErrorMessage != "Overloaded" || turn.Done {
+		t.Errorf("%+v of\n%s", turn, out)
+	}
+	out, _ = run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true, Array: true}, data)
+	if !json.Valid(out) {
+		t.Errorf("no array: %s", out)
+	}
+}
+
+// TestSplits: any cut gives the same bytes.
+func TestSplits(t *testing.T) {
+	for _, f := range answers.All(t) {
+		for _, to := range translate.Formats() {
+			asked := translate.Answering{Stream: true, Usage: true, Seed: "s"}
+			whole, _ := run(f.Format, to, asked, f.Data)
+			single := make([]int, len(f.Data))
+			for i := range single {
+				single[i] = i
+			}
+			if out, _ := run(f.Format, to, asked, f.Data, single...); !bytes.Equal(out, whole) {
+				t.Errorf("%s to %s byte by byte:\n%s\nwant\n%s", f.Name, to, out, whole)
+			}
+			for i := 1; i < len(f.Data); i += 1 + len(f.Data)/200 {
+				if out, _ := run(f.Format, to, asked, f.Data, i); !bytes.Equal(out, whole) {
+					t.Fatalf("%s to %s cut at %d:\n%s\nwant\n%s", f.Name, to, i, out, whole)
+				}
+			}
+		}
+	}
+}
+
+// TestSummaryParts: the parts of a summary of reasoning are paragraphs.
+func TestSummaryParts(t *testing.T) {
+	item := `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"**One**"},{"type":"summary_text","text":"**Two**"}]}`
+	end := `{"id":"resp_1","status":"completed","output":[` + item + `],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`
+	part := func(n, text string) string {
+		return streamed(`{"type":"response.reasoning_summary_part.added","output_index":0,"summary_index":`+n+`,"part":{"type":"summary_text","text":""}}`,
+			`{"type":"response.reasoning_summary_text.delta","output_index":0,"summary_index":`+n+`,"delta":"`+text+`"}`)
+	}
+	done := streamed(`{"type":"response.output_item.done","output_index":0,"item":`+item+`}`, `{"type":"response.completed","response":`+end+`}`)
+	for name, data := range map[string]string{"whole": end, "done": done, "streamed": part("0", "**One**") + part("1", "**Two**") + done} {
+		out, _ := run(wire.OpenAIResponses, wire.Anthropic, translate.Answering{Stream: name != "whole"}, []byte(data))
+		if turn := decoded(wire.Anthropic, name != "whole", out); turn.Thinking != "**One**\n\n**Two**" {
+			t.Errorf("%s: %q", name, turn.Thinking)
+		}
+	}
+}

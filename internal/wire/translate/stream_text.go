@@ -1,0 +1,35 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// ArgumentsText returns the arguments of a call as the inside of a string. Some
+// servers send the object that they should be the text of.
+func ArgumentsText(r gjson.Result) string {
+	if r.IsObject() {
+		return string(rawjson.Escaped(r.Raw))
+	}
+	return rawjson.Inner(r)
+}
+
+// AppendArguments appends the arguments of a call as a JSON object on one line.
+// Models do write arguments that are none; those become the one member
+// "arguments" of an object, which the tool will complain about.
+func AppendArguments(dst []byte, inside string) []byte {
+	text := rawjson.Plain(inside)
+	if text == "" {
+		return append(dst, "{}"...)
+	}
+	if !rawjson.ValidObject(text) {
+		dst = append(dst, `{"arguments":"`...)
+		dst = append(dst, inside...)
+		return append(dst, `"}`...)
+	}
+	return rawjson.AppendLine(dst, text)
+}

@@ -1,0 +1,66 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+// A llama.cpp server tells how long the prompt is before it answers: that is what
+// a Messages client finds at the beginning. Where nobody knows, nothing is
+// guessed: Claude Code takes the last count of each kind that is not 0, and would
+// add a guess to what was read from the cache.
+func TestUsageAtTheBeginning(t *testing.T) {
+	const (
+		progress = `data: {"id":"c","choices":[],"prompt_progress":{"total":1000,"cache":900,"processed":900,"time_ms":1}}`
+		text     = `data: {"id":"c","choices":[{"index":0,"delta":{"content":"Hi"}}]}`
+		end      = `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+		usage    = `data: {"id":"c","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":5,"total_tokens":1005,"prompt_tokens_details":{"cached_tokens":900}}}`
+		done     = `data: [DONE]`
+		last     = `"usage":{"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,"output_tokens":5}`
+	)
+	for _, c := range []struct {
+		name, first, last string
+		events            []string
+	}{
+		{"told", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last, []string{progress, text, end, usage, done}},
+		{"told twice", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last, []string{progress, strings.Replace(progress, `processed":900`, `processed":1000`, 1), text, end, usage, done}},
+		{"not told", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last, []string{text, end, usage, done}},
+		{"nonsense", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last, []string{strings.Replace(progress, `"cache":900`, `"cache":9000`, 1), text, end, usage, done}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true})
+			out := string(s.Feed([]byte(strings.Join(c.events, "\n\n") + "\n\n")))
+			first, rest, _ := strings.Cut(out, "\n\n")
+			if !strings.HasPrefix(first, "event: message_start\n") || !strings.Contains(first, `"usage":{`+c.first) {
+				t.Errorf("begins with %s", first)
+			}
+			if !strings.Contains(rest, c.last) || !s.Ended() {
+				t.Errorf("goes on with %s", rest)
+			}
+		})
+	}
+}
+
+func TestProgressIsAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		stream, progress, want bool
+	}{{true, true, true}, {false, true, false}, {true, false, false}} {
+		body := fmt.Appendf(nil, `{"model":"m","max_tokens":5,"stream":%t,"messages":[{"role":"user","content":"x"}]}`, c.stream)
+		out, err := translate.Convert(wire.Anthropic, wire.OpenAIChat, translate.Incoming{Body: body, Path: "/v1/messages"}, translate.Options{Progress: c.progress})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gjson.GetBytes(out.Body, "return_progress").Bool(); got != c.want {
+			t.Errorf("%+v: %s", c, out.Body)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+)
+
+// Writer makes a body out of a [Request]. Members come first, the messages last.
+type Writer struct {
+	// Body is the body as far as it is written.
+	Body []byte
+	// To is the upstream's format.
+	To wire.Format
+	// Rules are what holds for it.
+	Rules *Rules
+	// Client are the rules of the format that the request came in.
+	Client *Rules
+	// Request is what is written.
+	Request *Request
+	// Options say what the upstream takes.
+	Options Options
+	// Names are the names of the tools at the upstream.
+	Names *Names
+	// Model is the name of the model at the upstream.
+	Model string
+	// Tools are the tools that the model may call.
+	Tools []Tool
+	// Messages are the messages in the shape that the format wants.
+	Messages []Message
+	// Called tells which tool each call was of, for results that do not say.
+	Called map[string]ToolName
+
+	dialect *spoken
+	added   bool
+	stop    []string
+	dropped map[string]bool
+}
+
+func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
+	w := &Writer{To: to, dialect: dialectOf(to), Rules: &dialectOf(to).rules, Client: &dialectOf(q.Format).rules, Request: q, Options: o, Names: newNames(to, o.NameLimit), Model: q.Model, dropped: maps.Clone(q.dropped)}
+	if w.dropped == nil {
+		w.dropped = map[string]bool{}
+	}
+	if o.Model != nil {
+		w.Model = o.Model(q.Model)
+	}
+	w.Body = reuse.Buffer(room + room/8 + 1024)
+	w.Tools = w.allowed()
+	for _, t := range w.Tools {
+		w.Names.Upstream(t.ToolName)
+	}
+	return w
+}
+
+func (w *Writer) write() error {
+	if strings.Contains(w.Model, "..") || strings.ContainsFunc(w.Model, func(r rune) bool { return r < ' ' }) {
+		return &Unsupported{Field: "model", Reason: "not the name of a model"}
+	}
+	w.Messages = w.shape()
+	w.Body = append(w.Body, '{')
+	err := w.dialect.WriteRequest(w)
+	w.Body = append(w.Body, '}')
+	return err
+}
+
+// Adds reports whether something may be written that the client did not ask for, which it
+// then is.
+func (w *Writer) Adds() bool {
+	w.added = w.added || !w.Options.Plain
+	return !w.Options.Plain
+}
+
+// Drop lists a field of the client that is left out.
+func (w *Writer) Drop(field string) {
+	if len(w.dropped) < maxDropped && !w.dropped[field] {
+		w.dropped[field] = true
+	}
+}
+
+// allowed returns the tools. Where the format cannot say that only some of
+// them may be called, the others are left out.
+func (w *Writer) allowed() []Tool {
+	c := w.Request.Choice
+	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.Rules.Narrows || w.Options.Official && w.Rules.NarrowsOfficial {
+		return w.Request.Tools
+	}
+	chosen := make(map[ToolName]struct{}, len(c.Tools))
+	for _, n := range c.Tools {
+		chosen[ToolName{Namespace: n.Namespace, Name: n.Name}] = struct{}{}
+	}
+	var tools []Tool
+	for _, t := range w.Request.Tools {
+		if _, ok := chosen[ToolName{Namespace: t.Namespace, Name: t.Name}]; ok {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+}
+
+// joint stands between texts that become one: an empty line.
+const joint = `\n\n`
+
+// Joined returns several texts as one.
+func Joined(parts []Part) rawjson.Text {
+	var first rawjson.Text
+	n, size := 0, 0
+	for i := range parts {
+		if p := &parts[i]; p.Kind == TextPart && !p.Text.Empty() {
+			if n++; n == 1 {
+				first = p.Text
+			}
+			size += len(p.Text) + len(joint)
+		}
+	}
+	if n < 2 {
+		return first
+	}
+	return appendJoined(make([]byte, 0, size), parts)
+}
+
+func appendJoined(b []byte, parts []Part) []byte {
+	begun := false
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind != TextPart || p.Text.Empty() {
+			continue
+		}
+		if begun {
+			b = append(b, joint...)
+		}
+		begun = true
+		b = append(b, p.Text...)
+	}
+	return b
+}
+
+// Joined writes a member with several texts as one.
+func (w *Writer) Joined(name string, parts []Part) {
+	w.Key(name)
+	w.Body = append(appendJoined(append(w.Body, '"'), parts), '"')
+}
+
+// System returns the system prompt. The line in which Claude Code names its
+// version and the conversation is for Anthropic only.
+func (w *Writer) System() []Part {
+	parts := make([]Part, 0, len(w.Request.System))
+	for i, p := range w.Request.System {
+		billing := i == 0 && !w.To.Traits().Attribution && strings.HasPrefix(string(p.Text), wire.AttributionLine)
+		if !billing && p.Kind == TextPart && !p.Text.Empty() {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// customSchema is the input of a custom tool where the format has functions only.
+var customSchema = rawjson.Value(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
+
+// Function returns a tool as a function: its description and schema.
+func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Value) {
+	if !t.Custom {
+		return t.Description, t.Schema
+	}
+	description = t.Description
+	format := t.Format
+	if g := format.Member("grammar"); g.IsObject() {
+		format = g
+	}
+	if d := format.Member("definition").Text(); !d.Empty() {
+		description = append(append(description[:len(description):len(description)], `\n\nThe input must match this grammar:\n`...), d...)
+	}
+	return description, customSchema
+}
+
+// ObjectSchema returns a schema that says that it is one of an object, and which
+// properties that has, as some formats demand.
+func ObjectSchema(v rawjson.Value) rawjson.Value {
+	if !v.IsObject() || len(v[1:].Trim()) == 1 {
+		return rawjson.Value(`{"type":"object","properties":{}}`)
+	}
+	kind := v.Member("type")
+	if v.Member("properties") == nil && (kind == nil || kind.Str() == "object") {
+		v = append(v[:len(v)-1:len(v)-1], `,"properties":{}}`...)
+	}
+	if kind == nil {
+		v = append(rawjson.Value(`{"type":"object",`), v[1:]...)
+	}
+	return v
+}
+
+// Arguments returns the input of a call as a JSON object.
+func (w *Writer) Arguments(p Part) rawjson.Value {
+	if p.Input != nil {
+		return p.Input
+	}
+	return append(append(rawjson.Value(`{"input":"`), p.Text...), `"}`...)
+}
+
+// Own reports whether sealed reasoning is of the upstream's own format.
+func (w *Writer) Own(p Part) bool {
+	return p.Sealed != nil && p.Sealed.Format == w.To && p.Sealed.Data != "" && !p.Sealed.Call
+}
+
+// proves reports whether the upstream takes no reasoning but with a proof of its own: at
+// the provider's own API, and for its models wherever else they are offered.
+func (w *Writer) proves() bool {
+	return w.Options.Official || w.Rules.Proves != "" && strings.Contains(w.Model, w.Rules.Proves)
+}
+
+// dropThinking lists reasoning that the upstream could not read.
+func (w *Writer) dropThinking() {
+	w.Drop(w.Client.Thinking)
+}
+
+// DropCache lists a marker that the format does not have.
+func (w *Writer) DropCache(marker rawjson.Value, place string) {
+	if marker != nil {
+		w.Drop(w.Client.MarkerField(place))
+	}
+}
+
+// DropFailed lists that a tool failed, which the format cannot say.
+func (w *Writer) DropFailed(p Part) {
+	if p.Failed {
+		w.Drop(w.Client.Failed)
+	}
+}
+
+// RefuseMedia says that the format has no place for a medium.
+func (w *Writer) RefuseMedia(p Part) error {
+	return &Unsupported{Field: p.Media.Field, Reason: "the upstream's format cannot hold this kind of content"}
+}

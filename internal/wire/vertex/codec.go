@@ -1,0 +1,55 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package vertex knows Claude on Google's Vertex AI: the Messages API under other
+// addresses, with the model in the path and its version in the body
+// (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude).
+package vertex
+
+import (
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/anthropic"
+)
+
+// Format is the format's name.
+const Format wire.Format = "anthropic_vertex"
+
+// Codec is Claude on Vertex AI: POST …/publishers/anthropic/models/{model}:rawPredict
+// and :streamRawPredict.
+type Codec struct{ anthropic.Codec }
+
+// Traits implements [wire.Codec]. Threads are the provider's own API's.
+func (c Codec) Traits() wire.Traits {
+	t := c.Codec.Traits()
+	t.Variant, t.ModelInPath, t.Threads, t.RequestID = true, true, false, ""
+	return t
+}
+
+const (
+	models  = "/publishers/anthropic/models/"
+	whole   = "rawPredict"
+	stream  = "streamRawPredict"
+	counter = "count-tokens" // takes the place of a model; the body names that
+)
+
+// Match implements [wire.Codec].
+func (c Codec) Match(path string) bool {
+	_, _, _, ok := c.Address(path) //nolint:dogsled // what it says matters elsewhere
+	return ok
+}
+
+// Address implements [wire.Addresser].
+func (Codec) Address(path string) (base, model string, streams, ok bool) {
+	at := strings.LastIndexByte(path, '/') + 1
+	model, method, _ := strings.Cut(path[at:], ":")
+	if !strings.HasSuffix(path[:at], models) || model == "" || model == counter || method != whole && method != stream {
+		return "", "", false, false
+	}
+	return path[:at], model, method == stream, true
+}
+
+// MatchCount implements [wire.TokenCounter]
+// (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/count-tokens).
+func (Codec) MatchCount(path string) bool { return strings.HasSuffix(path, models+counter+":"+whole) }

@@ -1,0 +1,69 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+import (
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// plannerPrices are those of a conversation: a token is written with the lifetime that
+// its prefix has.
+func plannerPrices(r *pricing.Rules, l *sessioncache.Lineage) planner.Prices {
+	p := planner.Prices{Write: r.Write, Read: r.Read, MinTokens: r.MinTokens, Window: r.ContextWindow}
+	if l != nil && r.LongTTL > 0 && l.TTL == r.LongTTL {
+		p.Write = r.Write1h
+	}
+	return p
+}
+
+// liveEntries appends where the cache entries of a conversation end that are alive
+// for certain.
+func liveEntries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now time.Time) []int {
+	if l == nil {
+		return ends
+	}
+	if l.TTL != 0 {
+		ttl = l.TTL
+	}
+	for _, e := range l.Ends {
+		if now.Sub(e.At) < ttl-ttlMargin(ttl) {
+			ends = append(ends, e.Blocks)
+		}
+	}
+	return ends
+}
+
+// hasLapsed reports whether the entry in front of the first message block is not alive
+// for certain. Reading a longer prefix does not prolong its life; a request that comes
+// after its end writes it again.
+func hasLapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
+	if l == nil {
+		return false
+	}
+	if l.TTL != 0 {
+		ttl = l.TTL
+	}
+	at, known := l.Ends.Marked(0)
+	return known && now.Sub(at) >= ttl-ttlMargin(ttl)
+}
+
+// hasExpired reports whether the cached prefix of a lineage has outlived its
+// lifetime for certain.
+func hasExpired(v *wire.View, rules *pricing.Rules, l *sessioncache.Lineage, now time.Time) bool {
+	ttl := l.TTL
+	if ttl == 0 {
+		ttl = rules.Lifetime(content.LongMarker(v))
+	}
+	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.LastUse()) > ttl+ttlMargin(ttl)
+}
+
+// ttlMargin is how much longer than the lifetime a pause must be to count as
+// certain: clocks differ, and the request takes time to arrive.
+func ttlMargin(ttl time.Duration) time.Duration { return min(ttl/10, time.Minute) }

@@ -1,0 +1,129 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Mention is what an answer says, in the form that traits are compared with.
+type Mention struct {
+	terms  termSet
+	lines  []uint64
+	unread bool // terms are not asked for
+}
+
+var mentions = sync.Pool{New: func() any { return new(Mention) }}
+
+// maxMention bounds the lines of an answer that are compared.
+const maxMention = 400
+
+// NewMention reads an answer. The mention goes back to the pool with [Mention.Release].
+func NewMention(t *wire.Turn) *Mention {
+	m := mentions.Get().(*Mention)
+	m.text(t.Text)
+	m.text(t.Thinking)
+	for i := range t.Calls {
+		if c := &t.Calls[i]; c.Free {
+			m.text(c.Arguments)
+		} else {
+			m.value(gjson.Parse(c.Arguments), 0)
+		}
+	}
+	return m
+}
+
+// Named takes in which words some texts hold.
+func Named(texts iter.Seq[string]) *Mention {
+	m := mentions.Get().(*Mention)
+	for s := range texts {
+		m.words(s)
+	}
+	return m
+}
+
+// Release gives the mention back to the pool.
+func (m *Mention) Release() {
+	m.terms.clear()
+	m.lines = m.lines[:0]
+	mentions.Put(m)
+}
+
+// value takes in the strings of a call's arguments.
+func (m *Mention) value(v gjson.Result, depth int) {
+	switch {
+	case v.Type == gjson.String:
+		m.text(v.Str)
+	case depth < 6 && (v.IsArray() || v.IsObject()):
+		v.ForEach(func(_, inner gjson.Result) bool {
+			m.value(inner, depth+1)
+			return true
+		})
+	}
+}
+
+func (m *Mention) text(s string) {
+	if !m.unread {
+		m.words(s)
+	}
+	for line := range strings.Lines(s) {
+		if len(m.lines) == maxMention {
+			return
+		}
+		if q, ok := Quotable(line); ok {
+			m.lines = append(m.lines, Hash(q))
+		}
+	}
+}
+
+func (m *Mention) words(s string) {
+	for word := range Words(s) {
+		if word = strings.TrimRight(word, "."); len(word) < 4 {
+			continue
+		}
+		m.terms.add(Hash(word))
+		if i := strings.LastIndexByte(word, '/'); i >= 0 && i+1 < len(word) {
+			m.terms.add(Hash(word[i+1:]))
+		}
+	}
+}
+
+// Of reports whether the answer refers to a block.
+func (m *Mention) Of(t sessioncache.Trait) bool {
+	return m.Names(t) || slices.ContainsFunc(m.lines, func(line uint64) bool { return HoldsLine(t, line) })
+}
+
+// Names reports whether a block is referred to by its ID, or by a file that its call names.
+func (m *Mention) Names(t sessioncache.Trait) bool {
+	for terms := t[1 : 1+8*int(t[0])]; terms != ""; terms = terms[8:] {
+		if m.terms.has(word(terms)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Quoted returns hashes of the quotable lines in a value, as far as they are compared.
+func Quoted(v gjson.Result) []uint64 {
+	m := Mention{unread: true}
+	m.value(v, 0)
+	return m.lines
+}
+
+// LineHashes returns hashes of all quotable lines of a text.
+func LineHashes(text string) []uint64 {
+	lines, _ := appendLines(nil, text)
+	return lines
+}
+
+// HoldsLine reports whether a block holds a line, with a small chance to be wrong.
+func HoldsLine(t sessioncache.Trait, line uint64) bool { return inBloom(t[1+8*int(t[0]):], line) }

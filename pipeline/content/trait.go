@@ -1,0 +1,175 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+// Reference finds out whether an answer refers to a block: by the paths in
+// it and by lines that it quotes.
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"path"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// mostTerms bounds the terms of a trait.
+const mostTerms = 10
+
+// appendTerms adds the hashes of the path-like words of an argument.
+func appendTerms(terms []uint64, argument string) []uint64 {
+	for word := range Words(argument) {
+		if len(terms) >= mostTerms-1 { // a word may add two
+			break
+		}
+		if !strings.ContainsAny(word, "/.") || len(word) < 4 {
+			continue
+		}
+		terms = append(terms, Hash(word))
+		if base := path.Base(word); base != word && len(base) > 4 && strings.Contains(base, ".") {
+			terms = append(terms, Hash(base))
+		}
+	}
+	return terms
+}
+
+// newTrait makes a trait of terms and of hashes of quotable lines: the number of
+// the terms, the terms, and a Bloom filter of the lines with about ten bits for
+// each and three probes. One line in sixty is taken for a quotation wrongly,
+// which only keeps a block longer.
+func newTrait(terms, lines []uint64) sessioncache.Trait {
+	words := (len(lines)*10 + 63) / 64
+	t := make([]byte, 1, 1+8*(len(terms)+words))
+	t[0] = byte(len(terms))
+	for _, h := range terms {
+		t = binary.LittleEndian.AppendUint64(t, h)
+	}
+	filter := t[len(t):cap(t)]
+	for _, h := range lines {
+		for probe := range uint64(3) {
+			at := probeAt(h, probe, len(filter))
+			filter[at/8] |= 1 << (at % 8)
+		}
+	}
+	t = t[:cap(t)]
+	return sessioncache.Trait(unsafe.String(unsafe.SliceData(t), len(t))) // nothing else holds the bytes
+}
+
+// probeAt is the bit that a probe of a hash falls on: its share of all hashes is the
+// bit's share of all bits.
+func probeAt(h, probe uint64, bytes int) uint64 {
+	at, _ := bits.Mul64(h+probe*(h<<32|1), uint64(bytes*8))
+	return at
+}
+
+func inBloom(filter sessioncache.Trait, h uint64) bool {
+	if len(filter) == 0 {
+		return false
+	}
+	for probe := range uint64(3) {
+		at := probeAt(h, probe, len(filter))
+		if filter[at/8]&(1<<(at%8)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Shows reports whether half of the quotable lines of a text, or more, stand in the block
+// of a trait.
+func Shows(t sessioncache.Trait, text string) bool {
+	if t == "" {
+		return false
+	}
+	filter := t[1+8*int(t[0]):]
+	lines, found := 0, 0
+	for line := range strings.Lines(text) {
+		if q, ok := Quotable(line); ok {
+			if lines++; inBloom(filter, Hash(q)) {
+				found++
+			}
+		}
+	}
+	return found > 0 && 2*found >= lines
+}
+
+// ReferenceMaker makes traits, in memory that is used again.
+type ReferenceMaker struct {
+	lines   []uint64 // of one block at a time
+	source  int      // those of them that look like source code
+	sampled []uint64
+}
+
+var makers = sync.Pool{New: func() any { return new(ReferenceMaker) }}
+
+// NewReferenceMaker returns a maker, to be given back by [ReferenceMaker.Release].
+func NewReferenceMaker() *ReferenceMaker { return makers.Get().(*ReferenceMaker) }
+
+// Release gives the maker back to the pool.
+func (k *ReferenceMaker) Release() { makers.Put(k) }
+
+// Result makes the trait of a result: by the id and the argument of its call, and by
+// the lines of its text.
+func (k *ReferenceMaker) Result(id, argument, text string) sessioncache.Trait {
+	var few [mostTerms]uint64
+	k.lines, k.source = appendLines(k.lines[:0], text)
+	return newTrait(appendTerms(append(few[:0], Hash(id)), argument), k.lines)
+}
+
+// Input makes the trait of what a call has written.
+func (k *ReferenceMaker) Input(argument string, input gjson.Result) sessioncache.Trait {
+	var few [mostTerms]uint64
+	m := Mention{lines: k.lines[:0], unread: true}
+	m.value(input, 0)
+	k.lines, k.source = m.lines, 0
+	return newTrait(appendTerms(few[:0], argument), k.lines)
+}
+
+// Source is the share of the last block's quotable lines that look like source code, in
+// sixteenths, up to 15.
+func (k *ReferenceMaker) Source() uint8 { return uint8(min(15, 16*k.source/max(1, len(k.lines)))) }
+
+// Of the lines of a block one in so many is sampled, up to mostSampled.
+const (
+	sampleStride = 4
+	mostSampled  = 48
+)
+
+// Sampled returns some of the lines of the last block: the same line is sampled in every
+// block that has it, or in none. They are good until the next trait is made.
+func (k *ReferenceMaker) Sampled() []uint64 {
+	k.sampled = k.sampled[:0]
+	for _, h := range k.lines {
+		if h>>32%sampleStride == 0 && len(k.sampled) < mostSampled {
+			k.sampled = append(k.sampled, h)
+		}
+	}
+	return k.sampled
+}
+
+// HeldLines counts those of some lines that the block of a trait holds. It makes all probes of
+// each: whether a bit is set is chance, and a wrongly guessed branch on it costs more.
+func HeldLines(t sessioncache.Trait, lines []uint64) (n int) {
+	filter := t[1+8*int(t[0]):]
+	if len(filter) == 0 {
+		return 0
+	}
+	for _, h := range lines {
+		a, b, c := probeAt(h, 0, len(filter)), probeAt(h, 1, len(filter)), probeAt(h, 2, len(filter))
+		n += int(filter[a/8] >> (a % 8) & (filter[b/8] >> (b % 8)) & (filter[c/8] >> (c % 8)) & 1)
+	}
+	return n
+}
+
+// word returns the first of the words that a trait is made of: terms, and those of the filter.
+func word(t sessioncache.Trait) uint64 {
+	_ = t[7]
+	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+		uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+}

@@ -1,0 +1,172 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+// Learn notes what is to be remembered of the blocks of a conversation: turns, tasks, calls and the
+// traits by which a later answer is seen to refer to them.
+
+import (
+	"math"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// learnBlocks notes what is to be remembered of the blocks that are new, and anew of those
+// that a process has seen which has ended.
+func learnBlocks(h *content.History) {
+	var turn, task uint16
+	if h.Learned > 0 {
+		turn, task = h.States[h.Learned-1].Turn, h.States[h.Learned-1].Task
+	}
+	k := content.NewReferenceMaker()
+	defer k.Release()
+	front := newSeeker(h)
+	var calls map[string]int // by id, where a search among few would not do
+	var arguments []string   // of these calls
+	if len(h.Blocks)-h.Learned > content.FewBlocks {
+		calls, arguments = make(map[string]int), make([]string, len(h.Blocks)-h.Learned)
+		h.Callees = make([]int32, len(h.Blocks)-h.Learned)
+	}
+	for i := h.Learned; i < len(h.Blocks); i++ {
+		b, s := &h.Blocks[i], &h.States[i]
+		if i == 0 || b.Message != h.Blocks[i-1].Message {
+			switch m := &h.View.Messages[b.Message]; {
+			case m.Role == wire.RoleAssistant:
+				turn++
+			case m.Role == wire.RoleUser && !content.AnswersTool(h.View, m):
+				task++
+			}
+		}
+		s.Turn, s.Task = turn, task
+		s.Quotes = b.Role != wire.RoleAssistant && content.QuotesMarks(h.View.Bytes(b.Span))
+		switch b.Kind {
+		case wire.KindToolUse:
+			input := content.CallInput(h.View.Bytes(b.Body))
+			c := content.UnderstandCall(h.View.Text(b.Name), input)
+			s.Class, s.Whole, s.Shell = c.Class, c.Whole, c.Shell
+			if c.Path != "" {
+				s.Path, s.File, s.Test = content.Hash(c.Path), content.Hash(content.FileTail(c.Path)), content.IsTest(c.Path)
+			}
+			if b.Body.Len() >= content.MinTrait && s.Trait == "" && content.Foldable(input) {
+				s.Trait = k.Input(c.Argument, input)
+				front.again(k, i)
+			}
+			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= content.MinFold {
+				s.Replaced = uint16(min(content.ReplacedBytes(input), math.MaxUint16))
+			}
+			if calls != nil {
+				arguments[i-h.Learned] = c.Argument
+				if !b.ID.Empty() {
+					calls[h.View.Text(b.ID)] = i
+				}
+			}
+		case wire.KindToolResult:
+			j := newCall(h, i, calls)
+			if h.Callees != nil {
+				h.Callees[i-h.Learned] = int32(j) + 2
+			}
+			if j >= 0 {
+				c := &h.States[j]
+				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.File, c.Whole, c.Shell, c.Test
+			} else {
+				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, 0, false, false, false
+			}
+			if b.Body.Len() >= content.MinTrait && s.Trait == "" && !h.Unread(i) {
+				s.Trait = k.Result(h.View.Text(b.ID), argument(h, i, arguments), h.Text(i))
+				s.Source = k.Source()
+				front.again(k, i)
+			}
+		}
+	}
+}
+
+// newCall finds the call that a new result answers, among the new blocks if it
+// is there: its index, or -1.
+func newCall(h *content.History, i int, calls map[string]int) int {
+	id := h.View.Bytes(h.Blocks[i].ID)
+	if len(id) == 0 {
+		return content.CallOf(h.View, i)
+	}
+	if j, ok := calls[string(id)]; ok {
+		return j
+	}
+	for j := i - 1; calls == nil && j >= h.Learned; j-- {
+		if b := &h.Blocks[j]; b.Kind == wire.KindToolUse && string(h.View.Bytes(b.ID)) == string(id) {
+			return j
+		}
+	}
+	return content.CallOf(h.View, i)
+}
+
+// argument returns what the call was about that a result answers. Those of the new calls were
+// noted where there are many.
+func argument(h *content.History, i int, noted []string) string {
+	switch j := h.Call(i); {
+	case j < 0:
+		return ""
+	case noted != nil && j >= h.Learned:
+		return noted[j-h.Learned]
+	default:
+		return content.CallArgument(content.CallInput(h.View.Bytes(h.Blocks[j].Body)))
+	}
+}
+
+// seeker finds the lines of new blocks in those in front of them.
+type seeker struct {
+	h     *content.History
+	index *content.ReferenceIndex // of those in front, nil where few are new
+}
+
+// newSeeker returns one for the new blocks of a conversation.
+func newSeeker(h *content.History) seeker {
+	s := seeker{h: h}
+	if len(h.Blocks)-h.Learned <= content.FewBlocks {
+		return s
+	}
+	s.index = new(content.ReferenceIndex)
+	for j := range h.States[:h.Learned] {
+		s.add(j)
+	}
+	return s
+}
+
+// add puts a block among those in front.
+func (s *seeker) add(j int) {
+	if b := &s.h.States[j]; s.index != nil && b.Sampled > 0 && b.Trait != "" {
+		s.index.Add(b.Trait, j)
+	}
+}
+
+// again samples the lines of a new block and notes in the blocks in front of it those that
+// they hold as well: nobody needs these from there any more.
+func (s *seeker) again(k *content.ReferenceMaker, i int) {
+	h, lines := s.h, k.Sampled()
+	h.States[i].Sampled = uint8(len(lines))
+	defer s.add(i)
+	if s.index == nil {
+		for j := i - 1; j >= 0 && len(lines) > 0 && h.Probed < mostProbed; j-- {
+			if b := &h.States[j]; b.Sampled > 0 && b.Trait != "" {
+				h.Probed += len(lines)
+				note(b, content.HeldLines(b.Trait, lines))
+			}
+		}
+		return
+	}
+	for _, line := range lines {
+		if h.Probed >= mostProbed {
+			return
+		}
+		h.Probed += s.index.Shelves()
+		s.index.Holding(line, func(j int) { note(&h.States[j], 1) })
+	}
+}
+
+// note counts lines of a block that were found again.
+func note(b *sessioncache.BlockState, n int) { b.Again += uint8(min(n, math.MaxUint8-int(b.Again))) }
+
+// mostProbed bounds how often the lines of new blocks are looked for in those in front of
+// them in one request, some milliseconds.
+const mostProbed = 1 << 20

@@ -1,0 +1,116 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sessioncache
+
+// Counterfactual is the account of a cache that there is not: the one that the
+// client's own bytes would have left.
+
+import (
+	"slices"
+	"time"
+	"unsafe"
+)
+
+// CounterfactualCache is what an upstream's cache would hold for a session had it been sent
+// the client's own bytes all along.
+type CounterfactualCache struct {
+	entries []CounterfactualEntry
+}
+
+// CounterfactualEntry is one such prefix.
+type CounterfactualEntry struct {
+	// Prefix is a hash of the prefix, of the model, and of what else the
+	// upstream's cache depends on.
+	Prefix uint64
+	// Blocks is the number of blocks in it, tools and system prompt included.
+	Blocks int
+	// Tokens is its length.
+	Tokens int64
+	// At is when it was last written or read, TTL how long it lives from then
+	// on, 0 for ever.
+	At time.Time
+	// TTL: see At.
+	TTL time.Duration
+}
+
+// maxEntries bounds the prefixes of a session: four for each of its conversations.
+const maxEntries = 64
+
+// Clone copies what has been noted.
+func (c *CounterfactualCache) Clone() *CounterfactualCache {
+	return &CounterfactualCache{slices.Clone(c.entries)}
+}
+
+// Live reports whether the entry can be found at a time.
+func (e *CounterfactualEntry) Live(at time.Time) bool { return e.TTL == 0 || at.Sub(e.At) < e.TTL }
+
+// Entries are the prefixes that have been noted, live or not.
+func (c *CounterfactualCache) Entries() []CounterfactualEntry { return c.entries }
+
+// Put notes a prefix that was written or read. One that lives longer keeps its
+// lifetime.
+func (c *CounterfactualCache) Put(e CounterfactualEntry) {
+	oldest := 0
+	for i := range c.entries {
+		old := &c.entries[i]
+		if old.Prefix == e.Prefix && old.Blocks == e.Blocks {
+			if old.Live(e.At) && (old.TTL == 0 || old.TTL > e.TTL && e.TTL != 0) {
+				e.TTL = old.TTL
+			}
+			*old = e
+			return
+		}
+		if old.At.Before(c.entries[oldest].At) {
+			oldest = i
+		}
+	}
+	if len(c.entries) == maxEntries {
+		c.entries[oldest] = e
+		return
+	}
+	c.entries = append(c.entries, e)
+}
+
+// Merge takes in what another process has noted.
+func (c *CounterfactualCache) Merge(other *CounterfactualCache) {
+	for _, e := range other.entries {
+		i := slices.IndexFunc(c.entries, func(o CounterfactualEntry) bool { return o.Prefix == e.Prefix && o.Blocks == e.Blocks })
+		if i < 0 || e.At.After(c.entries[i].At) {
+			c.Put(e)
+		}
+	}
+}
+
+// Size is the memory that the entries take, in bytes.
+func (c *CounterfactualCache) Size() int64 {
+	if c == nil {
+		return 0
+	}
+	return int64(cap(c.entries)) * int64(unsafe.Sizeof(CounterfactualEntry{}))
+}
+
+// Snapshot writes the entries, of a session that began at some time.
+func (c *CounterfactualCache) Snapshot(w *PackedWriter, began time.Time) {
+	w.Uint(uint64(len(c.entries)))
+	for i := range c.entries {
+		e := &c.entries[i]
+		w.Fixed(e.Prefix)
+		w.Uint(uint64(e.Blocks))
+		w.Int(e.Tokens)
+		w.Time(e.At, began)
+		w.Int(int64(e.TTL))
+	}
+}
+
+// Restore reads what [CounterfactualCache.Snapshot] wrote.
+func (c *CounterfactualCache) Restore(r *PackedReader, began time.Time) {
+	for range r.Count(8) {
+		c.entries = append(c.entries, CounterfactualEntry{
+			Prefix: r.Fixed(), Blocks: r.Small(1 << 30), Tokens: r.Int(), At: r.Time(began), TTL: time.Duration(r.Int()),
+		})
+	}
+	if len(c.entries) > maxEntries {
+		r.Fail()
+	}
+}

@@ -1,0 +1,98 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// folds is the number of parts that the owners are split into.
+const folds = 6
+
+// fitted is what a fit came to.
+type fitted struct {
+	conversations []*recording.Conversation
+	played        [][]sample
+	fold          map[string]int // by owner
+	models        [folds]*pipeline.NeedModel
+	whole         *pipeline.NeedModel
+}
+
+// foldOwners puts owners into folds of about as many calls each: a repository, and
+// whoever worked on it, is in one fold only.
+func foldOwners(conversations []*recording.Conversation) map[string]int {
+	calls := map[string]int{}
+	for _, c := range conversations {
+		calls[c.Owner()] += c.Calls
+	}
+	owners := slices.SortedFunc(maps.Keys(calls), func(a, b string) int {
+		return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b))
+	})
+	var sums [folds]int
+	fold := map[string]int{}
+	for _, o := range owners {
+		k := slices.Index(sums[:], slices.Min(sums[:]))
+		fold[o] = k
+		sums[k] += calls[o]
+	}
+	return fold
+}
+
+// fitAll fits one model on all conversations, and one without each fold.
+func fitAll(conversations []*recording.Conversation, played [][]sample) *fitted {
+	f := &fitted{conversations: conversations, played: played, fold: foldOwners(conversations)}
+	f.whole = f.without(-1)
+	for k := range f.models {
+		f.models[k] = f.without(k)
+	}
+	return f
+}
+
+// thin is how many times fewer of the samples that were not needed are fitted on,
+// each of which counts for as many.
+const thin = 6
+
+// without fits a model on all conversations but those of a fold.
+func (f *fitted) without(fold int) *pipeline.NeedModel {
+	var data [pipeline.Groups][]*sample
+	for i, c := range f.conversations {
+		if f.fold[c.Owner()] == fold {
+			continue
+		}
+		for j := range f.played[i] {
+			s := &f.played[i][j]
+			if !s.needed {
+				if (i*7919+j)%thin != 0 {
+					continue
+				}
+				s = &sample{s.Appraisal, false, s.weight * thin, s.bytes}
+			}
+			data[s.Group] = append(data[s.Group], s)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "fitting without fold %d\n", fold)
+	m := new(pipeline.NeedModel)
+	var groups sync.WaitGroup
+	for g := range m {
+		groups.Go(func() { m[g] = additive(data[g], deployed) })
+	}
+	groups.Wait()
+	return m
+}
+
+// json gives the models of the folds as caddy llm-cache replay --folds-by repo reads
+// them.
+func (f *fitted) json() ([]byte, error) {
+	return json.Marshal(trial.Models{Fold: f.fold, Models: f.models[:]})
+}

@@ -19,9 +19,9 @@ var (
 	testName  = regexp.MustCompile("`(Test[A-Z][A-Za-z]+)`")
 )
 
-// TestArchitectureNames: what docs/architecture.md names is there: files, rooms, tests and what packages export.
+// TestArchitectureNames: what docs/design/architecture.md names is there: files, rooms, tests and what packages export.
 func TestArchitectureNames(t *testing.T) {
-	page, err := os.ReadFile("docs/architecture.md")
+	page, err := os.ReadFile("docs/design/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

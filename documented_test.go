@@ -21,14 +21,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
 
-// TestOptionsAreDocumented: each option that a parser knows begins a line of a listing in docs/caddyfile.md, and each
+// TestOptionsAreDocumented: each option that a parser knows begins a line of a listing in docs/reference/caddyfile.md, and each
 // that begins one is known.
 func TestOptionsAreDocumented(t *testing.T) {
 	known := optionNames(t)
 	if len(known) < 100 {
 		t.Fatalf("only %d options were found: %v", len(known), known)
 	}
-	page, err := os.ReadFile("docs/caddyfile.md")
+	page, err := os.ReadFile("docs/reference/caddyfile.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +44,13 @@ func TestOptionsAreDocumented(t *testing.T) {
 		}
 		for name := range strings.SplitSeq(fields[0], "|") {
 			if listed[name] = true; !known[name] {
-				t.Errorf("docs/caddyfile.md lists %q, which no parser knows", name)
+				t.Errorf("docs/reference/caddyfile.md lists %q, which no parser knows", name)
 			}
 		}
 	}
 	for name := range known {
 		if !listed[name] {
-			t.Errorf("docs/caddyfile.md does not list the option %q", name)
+			t.Errorf("docs/reference/caddyfile.md does not list the option %q", name)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := filepath.Glob("docs/*.md")
+	pages, err := filepath.Glob("docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // How often an edit quoted a folded text later, of texts whose file a result named, and
 // of texts that a call had quoted already, times what the needs of folded texts turn out
-// higher than foretold. See docs/planner.md.
+// higher than foretold. See docs/concepts/planner.md.
 const (
 	named  = 0.1
 	quoted = 0.5

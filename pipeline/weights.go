@@ -5,7 +5,7 @@
 
 package pipeline
 
-// DefaultNeed is the model that comes with the module. See docs/need-model.md.
+// DefaultNeed is the model that comes with the module. See docs/numbers/need-model.md.
 var DefaultNeed = &NeedModel{
 	{
 		Base: -4.83,

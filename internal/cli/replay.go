@@ -53,7 +53,7 @@ every time.
 
 With --folds-by repo each conversation is replayed with a need model that was fitted
 without the repositories of its owner, so that the figures are those of strangers.
-The models are those of --models; go run ./test/lab/fit need fits them.
+The models are those of --models; go -C test run ./lab/fit need fits them.
 
 With --keepalive caches are kept alive in pauses, as the handler's options say.
 What the pings cost is part of the cost, but for those after the last request of
@@ -87,7 +87,7 @@ comparison.
 	cmd.Flags().Int("folds", 0, "Split the conversations into so many parts, by a hash of the session id, and replay one: see --fold")
 	cmd.Flags().Int("fold", 1, "Which part to replay, from 1 to --folds; negative for all but that part")
 	cmd.Flags().String("folds-by", "", "\"repo\": replay each conversation with a need model of --models that was fitted without the repositories of its owner")
-	cmd.Flags().String("models", "test/lab/fit/folds.json", "File of the models for --folds-by, as go run ./test/lab/fit need writes it")
+	cmd.Flags().String("models", "test/lab/fit/folds.json", "File of the models for --folds-by, as go -C test run ./lab/fit need writes it")
 	cmd.Flags().String("frontier", "", "File to draw cost against harm to, an SVG: replays the policy at the harm tolerances of --risks")
 	cmd.Flags().String("risks", "0,0.25,0.5,1,2,4", "Values of the planner's option risk for --frontier")
 	cmd.Flags().Bool("keepalive", false, "Keep caches alive in pauses")

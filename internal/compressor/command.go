@@ -36,7 +36,7 @@ long it took, and what computed.
 
 The model is a folder with config.json, tokenizer.json and model.safetensors, of
 a token classifier such as Microsoft's LLMLingua-2 ones, or that of a server
-(docs/lingua.md). With --text the shortened text alone is printed.
+(docs/guides/lingua.md). With --text the shortened text alone is printed.
 `,
 		Args: cobra.ExactArgs(1),
 		RunE: subcommand.Run(run),

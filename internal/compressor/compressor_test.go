@@ -32,7 +32,7 @@ func embedded(t *testing.T) *Embedded {
 	return e
 }
 
-// serve answers as docs/lingua.md says, with the embedded compressor.
+// serve answers as docs/guides/lingua.md says, with the embedded compressor.
 func serve(t *testing.T) *HTTP {
 	e := embedded(t)
 	mux := http.NewServeMux()

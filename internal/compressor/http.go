@@ -24,7 +24,7 @@ import (
 )
 
 // HTTP asks a server, which may run any model on any device. The server reads
-// the texts. See docs/lingua.md for the protocol.
+// the texts. See docs/guides/lingua.md for the protocol.
 type HTTP struct {
 	// URL is where the server is: POST <url>/compress, GET <url>/health.
 	URL string `json:"url"`

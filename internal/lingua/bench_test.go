@@ -17,7 +17,7 @@ import (
 )
 
 // BenchmarkEncode runs 512 tokens through the model in the folder that
-// LLM_CACHE_LINGUA names, see docs/benchmarks.md. It tells the core-seconds of
+// LLM_CACHE_LINGUA names, see docs/numbers/benchmarks.md. It tells the core-seconds of
 // the quickest run, and what of memory the process holds then.
 func BenchmarkEncode(b *testing.B) {
 	path := os.Getenv("LLM_CACHE_LINGUA")

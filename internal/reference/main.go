@@ -1,10 +1,10 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command reference writes docs/json.md: what the configuration in JSON may hold, from the
+// Command reference writes docs/reference/json.md: what the configuration in JSON may hold, from the
 // comments in the source.
 //
-//	go run ./internal/reference >docs/json.md
+//	go run ./internal/reference >docs/reference/json.md
 package main
 
 import (
@@ -181,7 +181,7 @@ func read(root string) (source, error) {
 			return err
 		}
 		if e.IsDir() {
-			if name := e.Name(); path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "e2e" || name == "cmd") {
+			if name := e.Name(); path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "test" || name == "cmd") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -15,12 +15,12 @@ func TestReference(t *testing.T) {
 	if err := Write(&want, "../.."); err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../docs/json.md")
+	got, err := os.ReadFile("../../docs/reference/json.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want.Bytes()) {
-		t.Error("docs/json.md is not what the source says: go run ./internal/reference >docs/json.md")
+		t.Error("docs/reference/json.md is not what the source says: go run ./internal/reference >docs/reference/json.md")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Options configures the stage of that name: what is done to the call of
 // a tool and its result when they are seen for the first time. Each rule may be switched off by
-// itself; docs/admission.md shows what each of them does and saves.
+// itself; docs/concepts/admission.md shows what each of them does and saves.
 type Options struct {
 	// Mode is auto, on or off. Auto and on are the same: what is done here costs
 	// nothing with any upstream. Default: auto.

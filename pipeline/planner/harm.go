@@ -32,5 +32,5 @@ const leastRead = 0.025
 // owner of repositories with a need model that had not seen them: the lowest price of
 // those tried at which no more than one edit in a hundred was harmed, and one in fifty of
 // each agent, one in two hundred on boxes, whatever the upstream.
-// See docs/replay.md and docs/planner.md.
+// See docs/numbers/replay.md and docs/concepts/planner.md.
 var DefaultHarm = Harm{2e6, 4000}

@@ -139,7 +139,7 @@ func param(p translate.Param, value string) func(*translate.Request) bool {
 	return func(q *translate.Request) bool { return string(q.Params[p]) == value }
 }
 
-// features are the rows of the table in docs/formats.md.
+// features are the rows of the table in docs/reference/formats.md.
 var features = requestFeatures()
 
 func requestFeatures() []feature {

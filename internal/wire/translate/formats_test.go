@@ -18,9 +18,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-var update = flag.Bool("update", false, "write docs/formats.md anew")
+var update = flag.Bool("update", false, "write docs/reference/formats.md anew")
 
-// row is a line of the tables in docs/formats.md: what becomes of something
+// row is a line of the tables in docs/reference/formats.md: what becomes of something
 // between a client and an upstream. An empty cell says that the client's
 // format cannot say it.
 type row struct {
@@ -28,7 +28,7 @@ type row struct {
 	cell func(t *testing.T, client, upstream wire.Format) string
 }
 
-// section is a part of docs/formats.md with tables of its own, one for each
+// section is a part of docs/reference/formats.md with tables of its own, one for each
 // client format.
 type section struct {
 	title, intro string
@@ -43,7 +43,7 @@ var sections = []section{{
 		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the user says \"Go on.\".\n" +
 		"Results stand behind their calls, wherever the client put them; a call whose ID an earlier call has had goes by another one\n" +
 		"(`a`, `a_2`); messages of the model in a row are one. What clients of the Messages API order to be cleared (`context_management`) is\n" +
-		"done before a request is translated, see [planner.md](planner.md#cleared-on-the-clients-order).",
+		"done before a request is translated, see [planner.md](../concepts/planner.md#cleared-on-the-clients-order).",
 	rows: featureRows(),
 }, {
 	title: "Answers",
@@ -114,9 +114,9 @@ func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 	return ""
 }
 
-const formatsFile = "../../../docs/formats.md"
+const formatsFile = "../../../docs/reference/formats.md"
 
-// The table in docs/formats.md says what the code does.
+// The table in docs/reference/formats.md says what the code does.
 func TestFormatsTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Formats

@@ -3,10 +3,10 @@
 
 // Command fit fits the need model on recorded conversations:
 //
-//	go run ./lab/fit <folder>...
+//	go -C test run ./lab/fit <folder>...
 //
-// It writes pipeline/need/weights.go, the models of lab/fit/folds.json, each fitted
-// without the repositories of some owners, and docs/need-model.md, which tells how well
+// It writes pipeline/need/weights.go, the models of test/lab/fit/folds.json, each fitted
+// without the repositories of some owners, and docs/numbers/need-model.md, which tells how well
 // those did on the conversations that they had not seen. The same conversations give
 // the same bytes.
 package main
@@ -42,8 +42,8 @@ func run(root string, folders []string) error {
 		return err
 	}
 	f := fitAll(conversations, played)
-	files := map[string][]byte{"docs/need-model.md": f.card(), "pipeline/weights.go": source(f.whole)}
-	if files["test/lab/fit/folds.json"], err = f.json(); err != nil {
+	files := map[string][]byte{"../docs/numbers/need-model.md": f.card(), "../pipeline/weights.go": source(f.whole)}
+	if files["lab/fit/folds.json"], err = f.json(); err != nil {
 		return err
 	}
 	for name, content := range files {

@@ -4,7 +4,7 @@
 // Command fleet loads a Valkey or Redis server as many Caddys would that share it, and
 // prints what a turn of a conversation costs there.
 //
-//	go run ./lab/fleet -address 127.0.0.1:6379 -nodes 50 -people 200
+//	go -C test run ./lab/fleet -address 127.0.0.1:6379 -nodes 50 -people 200
 //
 // Each node has a store and a pipeline of its own, all in this process; there is no
 // HTTP. People talk side by side, all of them as fast as answers come. What the server

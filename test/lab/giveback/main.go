@@ -4,7 +4,7 @@
 // Command giveback tells what folded texts would be worth if they came back at some
 // moment, on recorded conversations:
 //
-//	go run ./lab/giveback -price 2e6 <folder>...
+//	go -C test run ./lab/giveback -price 2e6 <folder>...
 //
 // Each conversation is replayed with the need model that knows nothing of its owner, at a
 // price of harm, and nothing is given back. For each kind of moment it prints how many
@@ -38,7 +38,7 @@ func main() {
 }
 
 func run(profile string, price float64, folders []string) error {
-	models, err := trial.ReadModels("test/lab/fit/folds.json")
+	models, err := trial.ReadModels("lab/fit/folds.json")
 	if err != nil {
 		return err
 	}

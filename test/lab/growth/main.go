@@ -4,8 +4,8 @@
 // Command growth draws what a known request costs by how long its conversation is, from
 // the tables that e2e/bench makes of that:
 //
-//	go -C e2e run ./bench -only growth | tee growth.md
-//	go run ./lab/growth growth.md >docs/growth.svg
+//	go -C test run ./bench -only growth | tee growth.md
+//	go -C test run ./lab/growth growth.md >docs/images/growth.svg
 //
 // Without a file it reads what comes in. Whatever else stands around the tables is passed over.
 package main

@@ -4,7 +4,7 @@
 // Command price measures what the planner's price of harm does, on recorded conversations,
 // and chooses one for each provider:
 //
-//	go run ./lab/price -profiles anthropic-5m,openai -results prices.jsonl <folder>...
+//	go -C test run ./lab/price -profiles anthropic-5m,openai -results prices.jsonl <folder>...
 //
 // Each conversation is replayed at each price with the need model of lab/fit/folds.json that
 // knows nothing of its owner. The price chosen for the owners of a fold is the lowest at
@@ -74,7 +74,7 @@ func main() {
 }
 
 func run(profiles, prices []string, s setting, bound float64, file string, folders []string) error {
-	models, err := trial.ReadModels("test/lab/fit/folds.json")
+	models, err := trial.ReadModels("lab/fit/folds.json")
 	if err != nil {
 		return err
 	}

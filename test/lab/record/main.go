@@ -4,7 +4,7 @@
 // Command record makes recordings of the public conversations that the figures in docs rest
 // on, from the repositories that publish them:
 //
-//	go run ./lab/record -out recordings
+//	go -C test run ./lab/record -out recordings
 //	caddy llm-cache replay --keepalive --folds-by repo recordings
 //
 // sources.txt names a commit of each repository and the transcripts in it. They are fetched

@@ -24,7 +24,7 @@ func TestSources(t *testing.T) {
 		n += len(r.paths)
 	}
 	if len(all) != 18 || n != 274 {
-		t.Errorf("%d transcripts of %d repositories; docs/replay.md has other numbers", n, len(all))
+		t.Errorf("%d transcripts of %d repositories; docs/numbers/replay.md has other numbers", n, len(all))
 	}
 	for _, bad := range []string{"\ta path of nothing", "owner/name", "owner/name commit and more"} {
 		if _, err := parse(bad); err == nil {

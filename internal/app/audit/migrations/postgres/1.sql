@@ -1,4 +1,4 @@
--- What the columns mean stands in docs/audit.md.
+-- What the columns mean stands in docs/guides/audit.md.
 CREATE TABLE llm_cache.turns (
 	id uuid PRIMARY KEY,
 	at timestamptz NOT NULL,

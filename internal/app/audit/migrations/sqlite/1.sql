@@ -1,4 +1,4 @@
--- What the columns mean stands in docs/audit.md. Times are UTC, as SQLite's date
+-- What the columns mean stands in docs/guides/audit.md. Times are UTC, as SQLite's date
 -- functions read them.
 CREATE TABLE turns (
 	id TEXT PRIMARY KEY,

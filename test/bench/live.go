@@ -1,0 +1,126 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
+)
+
+const (
+	liveTurns = 100
+	// liveRest is how long it may take until unused sessions are packed, garbage is collected
+	// that nobody asks for, and what that frees is given back.
+	liveRest = 5 * time.Minute
+)
+
+// errSessions says that not all sessions are held at once.
+var errSessions = errors.New("sessions were dropped meanwhile")
+
+// live measures the memory of a Caddy that holds many sessions of so many turns each,
+// against a bare one that has passed the same on. All of them rest at the same time.
+func (b *bench) live(ctx context.Context) error {
+	heading(fmt.Sprintf("Memory of %d sessions of %d turns", b.sessions, liveTurns), "traffic", "Caddy", "RSS before, MB", "after, MB", "at rest, MB", "KiB a session, at rest", "peak, MB")
+	for _, size := range []struct {
+		name string
+		conversation.Size
+	}{{"short results", conversation.Small}, {"an agent's results", conversation.Agent}} {
+		if err := b.liveOf(ctx, size.name, size.Size); err != nil {
+			return fmt.Errorf("%s: %w", size.name, err)
+		}
+	}
+	return nil
+}
+
+// liveOf measures sessions whose results are of one size.
+func (b *bench) liveOf(ctx context.Context, name string, size conversation.Size) error {
+	l := &load{name: name, shape: conversation.Claude, size: size, to: liveTurns*(400+2*size.Result) + size.System + size.Tools}
+	tape, key := b.newTape(l)
+	held := make([]residence, 0, 1+len(b.policies))
+	for i, policy := range append([]string{""}, b.policies...) {
+		global := ""
+		if policy != "" {
+			global = "llm_cache {\n\t\tstore memory {\n\t\t\tmax_size 4GiB\n\t\t}\n\t}"
+		}
+		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, fmt.Sprintf("%s live %d", name, i)), policy, global, b.upstream.addr)
+		if err != nil {
+			return err
+		}
+		defer t.stop()
+		r := residence{target: t}
+		if r.before, err = memoryOf(t.process.PID(), "VmRSS"); err != nil {
+			return err
+		}
+		if err := fill(ctx, t, l, tape, key, b.sessions); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+		if r.after, err = memoryOf(t.process.PID(), "VmRSS"); err != nil {
+			return err
+		}
+		held = append(held, r)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(liveRest):
+	}
+	for _, r := range held {
+		if err := r.tell(ctx, name, b.sessions); err != nil {
+			return fmt.Errorf("%s: %w", r.target.name, err)
+		}
+	}
+	return nil
+}
+
+// residence is what a target has of memory, in bytes.
+type residence struct {
+	target        *target
+	before, after int64 // the sessions came
+}
+
+// tell prints what a target has of memory at rest, once it is sure that it holds all sessions.
+func (r *residence) tell(ctx context.Context, name string, sessions int) error {
+	rest, err := memoryOf(r.target.process.PID(), "VmRSS")
+	if err != nil {
+		return err
+	}
+	peak, err := memoryOf(r.target.process.PID(), "VmHWM")
+	if err != nil {
+		return err
+	}
+	if r.target.edits {
+		held, err := r.target.gauge(ctx, "caddy_llm_cache_sessions")
+		if err != nil {
+			return err
+		}
+		if held < float64(sessions) {
+			return fmt.Errorf("%w: %.0f of %d are held", errSessions, held, sessions)
+		}
+	}
+	row(name, r.target.name, mb(r.before), mb(r.after), mb(rest), fmt.Sprintf("%.1f", float64(rest-r.before)/1024/float64(sessions)), mb(peak))
+	return nil
+}
+
+// fill has every session begun one turn before its last, and go on once.
+func fill(ctx context.Context, t *target, l *load, tape *conversation.Tape, key string, sessions int) error {
+	var next atomic.Int64
+	return atOnce(t, connections, func(c *client, _ int) error {
+		for n := next.Add(1); n <= int64(sessions) && ctx.Err() == nil; n = next.Add(1) {
+			k := newTalk(c, l, tape, key, fmt.Sprintf("%s live %d", l.name, n))
+			k.from, k.to, k.turns = liveTurns-1, liveTurns, liveTurns
+			if err := errors.Join(k.next(), k.next()); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+func mb(bytes int64) string { return fmt.Sprintf("%.0f", float64(bytes)/(1<<20)) }

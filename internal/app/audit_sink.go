@@ -259,7 +259,7 @@ func (a *App) auditOptions() audit.Options {
 	logger := a.logger
 	o.Log = func(message string, err error) {
 		if errors.Is(err, audit.ErrPanic) {
-			httpx.BackgroundPanics.WithLabelValues("keeping the record").Inc()
+			httpx.BackgroundPanics.Inc()
 		}
 		logger.Error(message, zap.Error(err))
 	}

@@ -233,7 +233,7 @@ func TestDamagedIsSetAside(t *testing.T) {
 // A configuration may go while its record is still to be read.
 func TestRecordReadWhileCleanedUp(t *testing.T) {
 	panics := func() float64 {
-		return testkit.MetricValue(t, httpx.BackgroundPanics.WithLabelValues("opening the audit store"))
+		return testkit.MetricValue(t, httpx.BackgroundPanics)
 	}
 	before := panics()
 	synctest.Test(t, func(t *testing.T) {

@@ -109,7 +109,7 @@ func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 		Folder: o.Folder, Key: o.key, MaxBytes: o.MaxSize, TTL: time.Duration(o.TTL),
 		Log: func(file string, err error) {
 			if errors.Is(err, originals.ErrPanic) {
-				httpx.BackgroundPanics.WithLabelValues("writing folded texts").Inc()
+				httpx.BackgroundPanics.Inc()
 			}
 			logger.Warn("a file of folded texts is ignored", zap.String("file", file), zap.Error(err))
 		},

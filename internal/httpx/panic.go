@@ -15,12 +15,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
 
-// BackgroundPanics counts what would have ended the process.
-var BackgroundPanics = metric.CounterOf("background_panics_total", "Panics in work that no request waits for, by what was being done.", "doing",
-	"answering a WebSocket", "awaiting the end of a ping", "carrying a WebSocket", "closing a WebSocket", "closing the audit store",
-	"flushing a header", "folding while nobody waits", "giving up a request", "keeping a base on disk", "keeping a model loaded", "keeping caches alive", "keeping the record", "learning from the audit store", "opening the audit store",
-	"leaving out words", "pinging", "reading a WebSocket", "reading today's turns", "scheduling pings", "sending a base", "sending a request of ours",
-	"showing a sign of life", "warming a box", "writing folded texts")
+// BackgroundPanics counts panics that would have ended the process. The log says what was
+// being done.
+var BackgroundPanics = metric.Counter("background_panics_total", "Panics, logged, in work that no request waits for.")
 
 // failOpen counts what went on without us.
 var failOpen = metric.CounterOf("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason",
@@ -63,7 +60,7 @@ func Background(doing string, f func()) (ended bool) {
 
 // Panicked counts and logs a panic that was recovered from in the background.
 func Panicked(doing string, p any) {
-	BackgroundPanics.WithLabelValues(doing).Inc()
+	BackgroundPanics.Inc()
 	LogPanic(caddy.Log().Named("llm_cache"), doing, p)
 }
 

@@ -25,7 +25,7 @@ func await(t *testing.T, what string, f func() bool) {
 
 // TestBackground: a panic where no request waits ends the work, and is counted.
 func TestBackground(t *testing.T) {
-	count := httpx.BackgroundPanics.WithLabelValues("testing")
+	count := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, count)
 	done := make(chan struct{})
 	go httpx.Background("testing", func() {

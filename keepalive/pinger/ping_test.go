@@ -42,7 +42,7 @@ func TestPingPanics(t *testing.T) {
 			Payload: &conversation{Target: target, session: new(sessioncache.Session), price: func(wire.Usage) (wire.Usage, float64, float64) { panic("of a test") }},
 		})
 	}
-	count := httpx.BackgroundPanics.WithLabelValues("pinging")
+	count := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, count)
 	k.awake()
 	defer k.Stop()

@@ -28,7 +28,7 @@ func TestFoldPanics(t *testing.T) {
 		Pin:   func() bool { return pins.Add(1) > 0 },
 		Unpin: func() error { pins.Add(-1); over <- struct{}{}; return nil },
 	}
-	panics := httpx.BackgroundPanics.WithLabelValues("folding while nobody waits")
+	panics := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, panics)
 	for round := range 2 {
 		(&Fold{site: site}).Start() // what it is to fold is missing

@@ -241,7 +241,7 @@ func TestSignOfLifePanics(t *testing.T) {
 		a.mu.Lock() // the timer runs
 		a.ResponseWriter = panicking{a.ResponseWriter}
 		a.mu.Unlock()
-		panics := httpx.BackgroundPanics.WithLabelValues("showing a sign of life")
+		panics := httpx.BackgroundPanics
 		before := testkit.MetricValue(t, panics)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()

@@ -201,7 +201,7 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 	defer all.Carrier.Stop()
 	x := all.Of(queue.New(queue.Limits{Slots: 1}))
 	x.site = in
-	panics, read := httpx.BackgroundPanics.WithLabelValues("sending a base"), metrics.sent.WithLabelValues(warmRead)
+	panics, read := httpx.BackgroundPanics, metrics.sent.WithLabelValues(warmRead)
 	before, sent := testkit.MetricValue(t, panics), testkit.MetricValue(t, read)
 	for round := range 2 {
 		trouble.Store(true)

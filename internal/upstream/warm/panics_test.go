@@ -41,7 +41,7 @@ func TestLoadingPanics(t *testing.T) {
 		b.use(time.Now())
 		x := &Box{of: boxes(), queue: queue.New(queue.Limits{}), site: in, hours: hours, bases: map[string]*base{"b": b}}
 		defer x.stop()
-		panics := httpx.BackgroundPanics.WithLabelValues("keeping a model loaded")
+		panics := httpx.BackgroundPanics
 		before := testkit.MetricValue(t, panics)
 		x.back(nil, false) // sets the timer
 		trouble.Store(true)
@@ -71,7 +71,7 @@ func TestKeepingPanics(t *testing.T) {
 	in.Log = zap.NewExample(zap.Hooks(func(zapcore.Entry) error { panic("of a test") }))
 	x := boxes().Of(queue.New(queue.Limits{Slots: 1}))
 	x.site = in
-	panics := httpx.BackgroundPanics.WithLabelValues("keeping a base on disk")
+	panics := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, panics)
 	for i := range 2 {
 		x.keep(prefixKey{byte(i)}, &base{id: string(rune('a' + i)), to: targetOf(in)}, time.Now())

@@ -57,7 +57,7 @@ func (s *simulation) tokens(n int, f found) int64 {
 	return f.tokens + int64(float64(rest)*(size(n)-from)/(to-from))
 }
 
-// billMarkers reads and writes at breakpoints, as cachemodel's simulator does.
+// billMarkers reads and writes at breakpoints, as pricing's simulator does.
 func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 	r := s.request.Rules
 	f := s.lookBack()

@@ -4,7 +4,7 @@
 // Package aws signs requests for Amazon Bedrock with the operator's credentials. It is
 // built in by whoever imports it, for the AWS SDK adds 3.4 MB to a binary:
 //
-//	xcaddy build --with github.com/caddy-llm-cache/caddy-llm-cache --with github.com/caddy-llm-cache/caddy-llm-cache/signers/aws
+//	xcaddy build --with github.com/caddy-llm-cache/caddy-llm-cache --with github.com/caddy-llm-cache/caddy-llm-cache/extend/aws
 package aws
 
 import (

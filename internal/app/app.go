@@ -58,7 +58,7 @@ type App struct {
 	Budgets []allowance.Budget `json:"budgets,omitempty"`
 
 	// PricesFile is a file with prices and cache rules of models, in the format of the
-	// built-in table (cachemodel/prices.txt): a line for a model from one day on, dollars
+	// built-in table (internal/pricing/prices.txt): a line for a model from one day on, dollars
 	// for a million tokens. The models that it has take the place of those of the table;
 	// those of a provider that no preset is for, which finds prefixes by itself, stand
 	// under the provider "other". It may be named by placeholders, and is read when the

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is the command `caddy llm-cache` with its subcommands.
+// Package cli is the command `caddy llm-cache` with its subcommands.
 package cli
 
 import (

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cachemodel knows what prompt caches do and cost.
+// Package pricing knows what prompt caches do and cost.
 //
 // [Lookup] gives the [Rules] of a model at a provider: when a prefix is
 // written, how long it lives, what reading and writing cost. The figures are

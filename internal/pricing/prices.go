@@ -37,7 +37,7 @@ type Table struct {
 var builtIn = sync.OnceValue(func() *Table {
 	t, err := ReadTable("prices.txt", pricesText)
 	if err != nil {
-		panic("cachemodel: " + err.Error()) // part of the program; a test reads every row
+		panic("pricing: " + err.Error()) // part of the program; a test reads every row
 	}
 	return t
 })

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package errand takes requests of our own through a site, the way that a client's
+// Package selfrequest takes requests of our own through a site, the way that a client's
 // request took before: pings, warm-ups, idle folds.
 package selfrequest
 

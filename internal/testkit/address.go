@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loopback finds addresses for servers that tests start.
+// Package testkit finds addresses for servers that tests start.
 package testkit
 
 import (

@@ -40,7 +40,7 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 	}
 	m, err := ctx.LoadModule(u, "SignerRaw")
 	if err != nil {
-		return fmt.Errorf("signer (aws comes with the package signers/aws, which has to be built in): %w", err)
+		return fmt.Errorf("signer (aws comes with the package extend/aws, which has to be built in): %w", err)
 	}
 	s, ok := m.(Signer)
 	if !ok {

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package local is the store of one process: its sessions are in memory, and where they are
+// Package sessionstore is the store of one process: its sessions are in memory, and where they are
 // kept besides can change while they are used.
 package sessionstore
 

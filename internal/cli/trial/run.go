@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay drives recorded conversations of coding agents through the
+// Package trial drives recorded conversations of coding agents through the
 // real handler, on a virtual clock, to a simulated provider, and tells what it
 // cost and saved against the client's own bytes, and what it did harm to.
 //

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hold knows what an upstream holds of a conversation, so that a request need
+// Package retain knows what an upstream holds of a conversation, so that a request need
 // carry no more than what is new.
 //
 // An [Engine] keeps, for each growing conversation and upstream, the handle by which the

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package thread is for conversations that a provider keeps when it is asked to: message
+// Package threads is for conversations that a provider keeps when it is asked to: message
 // threads of the Messages API, stored responses of the Responses API.
 //
 // A client may send what is new and name the answer that it goes on from. A [Book]

@@ -60,7 +60,7 @@ func clearing(e gjson.Result) *wire.Clearing {
 }
 
 // clears reports whether a context_management orders nothing but what is understood here:
-// that has been done before a request is translated, by package pipeline/clearing.
+// that has been done before a request is translated, by package pipeline.
 func clears(v rawjson.Value) bool {
 	for key := range v.Members() {
 		if key != "edits" {

@@ -31,7 +31,7 @@ var judged = map[wire.Format][]string{
 	wire.Interactions:    {"gemini-3.1-pro"},
 }
 
-// judge returns what an API would say against a request, as package cachemodel
+// judge returns what an API would say against a request, as package pricing
 // knows its rules, nil if it is valid.
 func judge(f wire.Format, model string, body []byte) error {
 	v, err := wire.Parse(f, body, nil)

@@ -5,7 +5,7 @@
 //
 //	go -C test run ./lab/fit <folder>...
 //
-// It writes pipeline/need/weights.go, the models of test/lab/fit/folds.json, each fitted
+// It writes pipeline/weights.go, the models of test/lab/fit/folds.json, each fitted
 // without the repositories of some owners, and docs/numbers/need-model.md, which tells how well
 // those did on the conversations that they had not seen. The same conversations give
 // the same bytes.

@@ -241,7 +241,7 @@ func (p *part) add(c *Call) {
 	}
 }
 
-// fillerTokens is what package cachemodel counts for a character of a system
+// fillerTokens is what package pricing counts for a character of a system
 // prompt or a tool definition.
 const fillerTokens = 0.27
 

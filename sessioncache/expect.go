@@ -3,7 +3,6 @@
 
 package sessioncache
 
-import ()
 
 // minRun is the number of requests from which on a conversation says something
 // about how long such conversations get.

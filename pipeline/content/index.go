@@ -57,7 +57,7 @@ func (x *ReferenceIndex) of(bytes int) *shelves {
 	return &x.lengths[len(x.lengths)-1]
 }
 
-// HeldLines calls found for each block that holds a line, with the chance to be wrong that
+// Holding calls found for each block that holds a line, with the chance to be wrong that
 // [HoldsLine] has.
 func (x *ReferenceIndex) Holding(line uint64, found func(id int)) {
 	for i := range x.lengths {

@@ -71,7 +71,7 @@ type EdgeDriver struct {
 // NewEdge returns a driver with a name of its own.
 func NewEdge() *EdgeDriver { return &EdgeDriver{rand.Text(), NewSeed()} }
 
-// EdgeName implements [retain.Driver].
+// Name implements [retain.Driver].
 func (*EdgeDriver) Name() string { return retain.Origin }
 
 // Once implements [retain.Driver]: an origin keeps a body for any number of requests.

@@ -3,7 +3,6 @@
 
 package sessioncache
 
-
 // minRun is the number of requests from which on a conversation says something
 // about how long such conversations get.
 const minRun = 8

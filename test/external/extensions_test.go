@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/caddy-llm-cache/caddy-llm-cache"
+
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
-
-	_ "github.com/caddy-llm-cache/caddy-llm-cache"
 )
 
 // TestExtensions serves a request with a store, an audit store, a signer and a compressor

@@ -3,6 +3,6 @@
 
 //go:build race
 
-package replay
+package trial
 
 const raceDetector = true

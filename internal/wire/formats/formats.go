@@ -4,7 +4,7 @@
 // Package formats registers all formats. Whoever reads requests or answers imports it
 // for that:
 //
-//	import _ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"
+//	import _ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
 package formats
 
 import (

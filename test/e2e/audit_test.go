@@ -275,7 +275,7 @@ func TestAuditPostgres(t *testing.T) {
 	}
 
 	// The store's own tests, which need a database.
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "^(TestStores|TestMigratePostgres)$", "./audit")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "^(TestStores|TestMigratePostgres)$", "./internal/app/audit")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "LLM_CACHE_POSTGRES="+db.DSN)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("the tests of the store: %v\n%s", err, out)

@@ -145,13 +145,13 @@ var notHere = []struct{ begins, why string }{
 	{"go run ./cmd/caddy run", "TestFirstCommand"},
 	{"go test", "CI's own steps, and measurements"},
 	{"go -C test run ./bench", "measurements"},
-	{"go -C e2e test", "measurements"},
-	{"go run ./lab/fleet", "measurements"},
+	{"go -C test test", "measurements"},
+	{"go -C test run ./lab/fleet", "measurements"},
 	{"go build", "CI's own steps"},
 	{"LLM_CACHE_TRACES=", "measurements"},
 	{"LLM_CACHE_LINGUA=", "measurements"},
 	{"ANTHROPIC_BASE_URL=", "the tests of clients"},
-	{"go run ./lab/record", "fetches from public repositories"},
+	{"go -C test run ./lab/record", "fetches from public repositories"},
 	{"xcaddy build", "CI's own steps"},
 	{"sudo", "changes the machine"},
 	{"docker", "needs a registry of images"},
@@ -249,13 +249,13 @@ func sandbox(t *testing.T) string {
 	for _, client := range []string{"claude", "codex", "gemini"} {
 		write("bin/"+client, "#!/bin/sh\nexit 0\n", 0o700)
 	}
-	write("docs/.keep", "", 0o600)
+	write("docs/images/.keep", "", 0o600)
 	if err := os.Symlink(binary, filepath.Join(dir, "bin/caddy")); err != nil {
 		t.Fatal(err)
 	}
 	// What agents leave on disk, where they leave it.
 	for from, to := range map[string]string{"claude-code": ".claude", "codex": ".codex", "gemini-cli": ".gemini", "pi": ".pi/agent"} {
-		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS("../../transcript/testdata/"+from)); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS("../../internal/cli/transcript/testdata/"+from)); err != nil {
 			t.Fatal(err)
 		}
 	}

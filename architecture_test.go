@@ -19,7 +19,7 @@ var (
 	testName  = regexp.MustCompile("`(Test[A-Z][A-Za-z]+)`")
 )
 
-// TestArchitectureNames: what docs/design/architecture.md names is there: files, rooms, tests and what packages export.
+// TestArchitectureNames: files, folders, tests and exported names in docs/design/architecture.md exist.
 func TestArchitectureNames(t *testing.T) {
 	page, err := os.ReadFile("docs/design/architecture.md")
 	if err != nil {

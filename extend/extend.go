@@ -35,7 +35,7 @@ type (
 	AuditStore = app.AuditStore
 	// AuditOptions are the options that all of them share. A module embeds them.
 	AuditOptions = app.AuditOptions
-	// Records is what an [AuditStore] opens.
+	// Records stores the records of an [AuditStore], which opens it.
 	Records = audit.Store
 	// Record is one turn.
 	Record = audit.Record
@@ -54,9 +54,9 @@ type Signer = upstream.Signer
 type (
 	// Compressor is the module.
 	Compressor = compressor.Compressor
-	// CompressorHealth is how one fares.
+	// CompressorHealth says whether a [Compressor] works, and on which device.
 	CompressorHealth = compressor.Health
-	// Compressed is what one makes of a text.
+	// Compressed is the result of a [Compressor].
 	Compressed = lingua.Result
 	// Word is a word of such a text.
 	Word = lingua.Word

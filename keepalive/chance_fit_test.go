@@ -13,11 +13,11 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
 var (
@@ -57,15 +57,7 @@ type line struct {
 // recordedPauses reads the pauses of all recorded conversations.
 func recordedPauses(t *testing.T) []pause {
 	t.Helper()
-	folder := os.Getenv("LLM_CACHE_TRACES")
-	if folder == "" {
-		folder = "../../shared/traces"
-	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
-	if len(files) == 0 {
-		t.Skip("no recorded conversations beside the module")
-	}
-	slices.Sort(files) // parts in order
+	files := testkit.RecordingFiles(t)
 	var out []pause
 	state := map[string]*Moment{}
 	for _, file := range files {

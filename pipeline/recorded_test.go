@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
 // recorded is one conversation, call by call.
@@ -20,14 +22,7 @@ type recorded struct {
 
 func readRecorded(t *testing.T) []recorded {
 	t.Helper()
-	folder := os.Getenv("LLM_CACHE_TRACES")
-	if folder == "" {
-		folder = "../../shared/traces"
-	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
-	if len(files) == 0 {
-		t.Skip("no recorded conversations beside the module")
-	}
+	files := testkit.RecordingFiles(t)
 	out := make([]recorded, 0, len(files))
 	for _, file := range files {
 		r, err := os.Open(file)

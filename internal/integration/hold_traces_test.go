@@ -6,7 +6,6 @@ package integration_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -14,20 +13,14 @@ import (
 	agents "github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/agent"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
 // recordings returns some of the recorded conversations, every step'th.
 func recordings(t *testing.T, step int) (some []*recording.Conversation) {
 	t.Helper()
-	folder := os.Getenv("LLM_CACHE_TRACES")
-	if folder == "" {
-		folder = "../../../shared/traces"
-	}
-	all, err := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
-	if err != nil || len(all) == 0 {
-		t.Skip("no recorded conversations: set LLM_CACHE_TRACES to their folder")
-	}
-	more, err := filepath.Glob(filepath.Join(folder, "more", "*.jsonl.gz"))
+	all := testkit.RecordingFiles(t)
+	more, err := filepath.Glob(filepath.Join(testkit.RecordingFolder(t), "more", "*.jsonl.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

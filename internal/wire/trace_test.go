@@ -12,21 +12,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
-
-// traceFolder is where recorded conversations lie, beside the module.
-const traceFolder = "../../../shared/traces"
 
 // traceBodies calls f with the body of every request of every recorded
 // conversation, with the marker that a client moves along.
 func traceBodies(t testing.TB, f func(file string, call int, body []byte)) {
 	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(traceFolder, "*.jsonl.gz"))
-	if len(files) == 0 {
-		t.Skip("no recorded conversations beside the module")
-	}
-	for _, file := range files {
+	for _, file := range testkit.RecordingFiles(t) {
 		r, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)

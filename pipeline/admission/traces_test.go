@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/tidwall/gjson"
 )
 
@@ -27,14 +28,7 @@ type recordedResult struct {
 // LLM_CACHE_TRACES names the folder of or which lie beside the module.
 func recordedResults(t *testing.T) []recordedResult {
 	t.Helper()
-	folder := os.Getenv("LLM_CACHE_TRACES")
-	if folder == "" {
-		folder = "../../shared/traces"
-	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
-	if len(files) == 0 {
-		t.Skip("no recorded conversations: set LLM_CACHE_TRACES to their folder")
-	}
+	files := testkit.RecordingFiles(t)
 	var out []recordedResult
 	for _, name := range files {
 		f, err := os.Open(name)

@@ -6,7 +6,6 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -20,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
 // fleetTalk is a recorded conversation.
@@ -34,11 +35,7 @@ type fleetTalk struct {
 // calls of each.
 func recordedTalks(t *testing.T, most, calls int) (talks []*fleetTalk) {
 	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("LLM_CACHE_TRACES"), "../../../shared/traces"), "*.jsonl.gz"))
-	if len(files) == 0 {
-		t.Skip("no recorded conversations: set LLM_CACHE_TRACES to their folder")
-	}
-	for i, file := range files {
+	for i, file := range testkit.RecordingFiles(t) {
 		talk := readTalk(t, file)
 		talk.named, talk.streamed = i%2 == 0, i%3 == 0
 		talk.calls = talk.calls[:min(len(talk.calls), calls)]

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
@@ -22,14 +23,7 @@ import (
 // Recorded conversations go on, request by request, from what was sent before: in
 // chat completions as translated, and in Messages as they are.
 func TestTraces(t *testing.T) {
-	folder := os.Getenv("LLM_CACHE_TRACES")
-	if folder == "" {
-		folder = "../../../../shared/traces"
-	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
-	if len(files) == 0 {
-		t.Skip("no recorded conversations beside the module")
-	}
+	files := testkit.RecordingFiles(t)
 	for i, file := range files {
 		if i%4 > 0 {
 			continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/anthropic"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/gemini"
@@ -135,7 +136,7 @@ func TestRulesOfClients(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	for i, file := range traceFiles(t) {
+	for i, file := range testkit.RecordingFiles(t) {
 		if i%24 > 0 {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
@@ -22,19 +23,6 @@ const (
 	testSystem = `[{"type":"text","text":"You are careful.\nAlways."},{"type":"text","text":"Second block: \"quoted\" ünïcode <&>"}]`
 	testTools  = `[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object","properties":{"file_path":{"type":"string"},"limit":{"minimum":1.0,"type":"number"}},"required":["file_path"]}},{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"}}}}]`
 )
-
-// traceFiles are the recorded conversations beside the module.
-func traceFiles(t testing.TB) []string {
-	folder := os.Getenv("LLM_CACHE_TRACES")
-	if folder == "" {
-		folder = "../../../../shared/traces"
-	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
-	if len(files) == 0 {
-		t.Skip("no recorded conversations beside the module")
-	}
-	return files
-}
 
 // traceBodies calls f with the body of each request of a conversation, as far as f returns true.
 func traceBodies(t testing.TB, file string, f func(call int, body []byte) bool) {
@@ -77,7 +65,7 @@ var settings = map[string]translate.Options{"local": {}, "official": {Official: 
 // A longer conversation gives a longer body: what was sent for the request
 // before stands at its beginning, so that the upstream's cached prefix holds.
 func TestTracePrefix(t *testing.T) {
-	files := traceFiles(t)
+	files := testkit.RecordingFiles(t)
 	for name, o := range settings {
 		for _, from := range translate.Formats() {
 			for _, to := range translate.Formats() {
@@ -151,7 +139,7 @@ func pathOf(f wire.Format) (path, query string) {
 // From each format to each other and back, the recorded conversations keep all
 // that both formats can hold.
 func TestTraceRoundTrip(t *testing.T) {
-	files := traceFiles(t)
+	files := testkit.RecordingFiles(t)
 	for _, a := range translate.Formats() {
 		for _, b := range translate.Formats() {
 			if a == b {
@@ -251,7 +239,9 @@ func meaning(q *translate.Request, a, b wire.Format) (lines []string) {
 			case translate.TextPart:
 				texts = append(texts, p)
 			case translate.ThinkingPart:
-				add("thinking", p.Text.Decoded())
+				if a != wire.Anthropic && b != wire.Anthropic { // a Claude model gets none but its own
+					add("thinking", p.Text.Decoded())
+				}
 			case translate.CallPart:
 				rest = append(rest, "call "+p.ID+" "+p.Tool.Name+" "+string(p.Input))
 			case translate.ResultPart:

@@ -50,7 +50,8 @@ var Bodies = New(Default)
 
 // Budget bounds the memory of all bodies in flight, in all forms in which they
 // lie there at once. Room is given in the order in which it was asked for, but
-// that a part is kept for small bodies, which large ones shall not hold up.
+// that tenants who hold less go first, and that a part is kept for small bodies, which
+// large ones shall not hold up.
 type Budget struct {
 	mu      sync.Mutex
 	main    pot
@@ -73,6 +74,14 @@ func (p *pot) fits(n int64) bool { return p.held+n <= p.size }
 type Owner struct {
 	Address netip.Addr
 	Tenant  [16]byte
+}
+
+// tenant is the owner without the address, or the address if there is no more.
+func (o Owner) tenant() Owner {
+	if o.Tenant == [16]byte{} {
+		return o
+	}
+	return Owner{Tenant: o.Tenant}
 }
 
 func (o Owner) each() [2]Owner { return [...]Owner{{Address: o.Address}, {Tenant: o.Tenant}} }
@@ -149,7 +158,7 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 		return nil
 	}
 	w := &waiter{s, n, make(chan struct{})}
-	e := b.waiting.PushBack(w)
+	e := b.enqueue(w)
 	s.waits = true
 	b.sweep()
 	b.serve() // those in front may wait for what their own requests hold
@@ -175,6 +184,18 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 		b.serve()
 		return err
 	}
+}
+
+// enqueue adds a waiter in front of those whose tenant holds more: a crowd of one tenant's
+// bodies holds up no other tenant.
+func (b *Budget) enqueue(w *waiter) *list.Element {
+	held := b.owned[w.share.owner.tenant()]
+	for e := b.waiting.Front(); e != nil; e = e.Next() {
+		if b.owned[e.Value.(*waiter).share.owner.tenant()] > held {
+			return b.waiting.InsertBefore(w, e)
+		}
+	}
+	return b.waiting.PushBack(w)
 }
 
 func (w *waiter) wait(ctx context.Context) error {
@@ -269,21 +290,21 @@ func (s *Share) Progress(came, arrived int64) {
 // fromMain takes n bytes for a share if they are there, or if nobody else holds
 // any: what is larger than all room goes alone.
 func (b *Budget) fromMain(s *Share, n int64) bool {
-	if b.main.held != s.main && (!b.main.fits(n) || !b.fair(s, n)) {
+	if b.main.held != s.main && (!b.main.fits(n) || b.over(s, n) != Owner{}) {
 		return false
 	}
 	b.take(s, n)
 	return true
 }
 
-// fair reports whether the owners of a share may hold so much more.
-func (b *Budget) fair(s *Share, n int64) bool {
+// over is the owner of a share that may not hold so much more, if there is one.
+func (b *Budget) over(s *Share, n int64) Owner {
 	for _, o := range s.owner.each() {
 		if o != (Owner{}) && b.owned[o]+n > b.main.size/4*ownPart {
-			return false
+			return o
 		}
 	}
-	return true
+	return Owner{}
 }
 
 // take changes what a share holds of main.
@@ -321,18 +342,24 @@ func (b *Budget) shrink(s *Share, to int64) {
 	b.serve()
 }
 
-// serve gives room to those who wait: in their order, and small ones what is
-// kept for them. An owner who holds too much holds up nobody else.
+// serve gives room to those who wait: in their order, and small ones what is kept for
+// them. A waiter whose owner holds too much holds up that owner's waiters behind it, which
+// would take what is freed for it piece by piece, and nobody else's.
 func (b *Budget) serve() {
 	inOrder := true
+	var held []Owner
 	for e := b.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
-		served := inOrder && b.fromMain(w.share, w.n)
+		owners := w.share.owner.each()
+		behind := slices.Contains(held, owners[0]) || slices.Contains(held, owners[1])
+		over := b.over(w.share, w.n)
 		switch {
-		case served || b.fromSpare(w.share, w.n):
+		case inOrder && !behind && b.fromMain(w.share, w.n), b.fromSpare(w.share, w.n):
 			close(w.ready)
 			b.waiting.Remove(e)
-		case !b.fair(w.share, w.n):
+		case behind:
+		case over != Owner{}:
+			held = append(held, over)
 		case b.spare.held >= b.spare.size:
 			return
 		default:

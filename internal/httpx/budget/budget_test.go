@@ -251,3 +251,37 @@ func TestOneOwnerLeavesRoom(t *testing.T) {
 		})
 	}
 }
+
+// TestHoldingLessGoesFirst: a tenant's body is served in front of those of a tenant that
+// holds more, and what is freed for it does not go to them piece by piece.
+func TestHoldingLessGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		here := netip.MustParseAddr("192.0.2.1") // of an office: 52.5 of 80 MiB
+		b := New(80 * mib)
+		ask := func(tenant byte, n int64) (s *Share, served *bool) {
+			s, served = b.Open(), new(bool)
+			s.By(Owner{here, [16]byte{tenant}})
+			go func() { *served = s.Grow(t.Context(), n) == nil }()
+			synctest.Wait()
+			return s, served
+		}
+		var crowd []*Share
+		for range 12 { // ten of which wait for nothing
+			s, _ := ask(1, 5*mib)
+			crowd = append(crowd, s)
+		}
+		_, honest := ask(2, 9*mib)
+		for i, s := range crowd[:2] {
+			if *honest {
+				t.Fatalf("served when %d bodies had gone, want two", i)
+			}
+			s.Close()
+			synctest.Wait()
+		}
+		if !*honest {
+			t.Errorf("not served when 10 MiB were free: the crowd holds %d MiB", b.Held()/mib)
+		}
+		time.Sleep(2 * Patience)
+	})
+}

@@ -21,6 +21,7 @@ import (
 
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/extend/aws"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/valkey"
 )
 
 func TestMain(m *testing.M) { testkit.MainInHome(m) }

@@ -10,6 +10,8 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/caddy-llm-cache/caddy-llm-cache"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/extend/aws"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/valkey"
 )
 
 func main() {

@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
@@ -145,10 +146,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if a.people, err = tenant.NewPeople(a.Users, named(a.UsersFile)); err != nil {
+	if a.people, err = tenant.NewPeople(a.Users, Expand(a.UsersFile)); err != nil {
 		return err
 	}
-	if a.prices, err = pricing.ReadPrices(named(a.PricesFile)); err != nil {
+	if a.prices, err = pricing.ReadPrices(Expand(a.PricesFile)); err != nil {
 		return fmt.Errorf("prices: %w", err)
 	}
 	if slices.ContainsFunc(a.Budgets, func(b allowance.Budget) bool { return b.Dollars > 0 }) {
@@ -160,7 +161,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	v, err := ctx.LoadModule(a, "StoreRaw")
 	if err != nil {
-		return fmt.Errorf("loading the session store: %w", err)
+		return fmt.Errorf("loading the session store: %w", option.Missing(err))
 	}
 	store, ok := v.(Store)
 	if !ok {

@@ -5,11 +5,8 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +18,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
@@ -61,11 +57,11 @@ func NewSink(open func() (audit.Store, error), o audit.Options, content bool, lo
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
 	s.content.Store(content)
 	s.key = sync.OnceValue(func() *tenant.Key {
-		key, err := auditKey(filepath.Join(dataDir(), "audit.key"), filepath.Join(dataDir(), keyName))
+		key, err := LastingKey("audit")
 		if err != nil {
 			logger.Warn("tenants have other hashes after a restart", zap.Error(err))
 		}
-		return &tenant.Key{Secret: key}
+		return key
 	})
 	s.pins.Store(1)
 	return s
@@ -172,26 +168,6 @@ func (s *Sink) close() {
 	detached.Lock()
 	delete(detached.sinks, s)
 	detached.Unlock()
-}
-
-// auditKey is the key that tenants are hashed with on record: the one that an earlier
-// version has made a file for, or else one derived from the key of everything. Where
-// that fails it is one that only this process knows.
-func auditKey(own, all string) (key secret.Key, err error) {
-	b, err := os.ReadFile(own)
-	switch {
-	case err == nil && len(b) == len(key):
-		copy(key[:], b)
-		return key, nil
-	case err == nil:
-		err = fmt.Errorf("%s holds %d bytes, not %d", own, len(b), len(key))
-	case errors.Is(err, os.ErrNotExist):
-		if key, err = obtainKey(all); err == nil {
-			return key.Derive("audit"), nil
-		}
-	}
-	_, _ = rand.Read(key[:]) // never fails
-	return key, fmt.Errorf("audit key: %w", err)
 }
 
 // AuditLease is one configuration's share of a sink.

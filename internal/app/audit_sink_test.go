@@ -18,30 +18,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// The key that tenants are hashed with outlives the process, and is the one that an
-// earlier version has made, if it has.
-func TestAuditKey(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "new")
-	own, all := filepath.Join(folder, "audit.key"), filepath.Join(folder, "key")
-	a, err := auditKey(own, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err := auditKey(own, all); err != nil || a != b {
-		t.Errorf("another key, %v", err)
-	}
-	if c, err := auditKey(t.TempDir(), all); err == nil || c == a || c == [32]byte{} {
-		t.Errorf("a folder as a key: %v", err)
-	}
-	old := [32]byte{1, 2, 3}
-	if err := os.WriteFile(own, old[:], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if d, err := auditKey(own, all); err != nil || d != old {
-		t.Errorf("not the key of an earlier version: %v", err)
-	}
-}
-
 // Files are named by placeholders wherever files are named.
 func TestFilesByPlaceholders(t *testing.T) {
 	folder := t.TempDir()
@@ -69,30 +45,36 @@ func TestFilesByPlaceholders(t *testing.T) {
 // One file has the keys of everything, and no two purposes the same.
 func TestOneKeyForAll(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	originals, err := findKey("", "", "originals")
+	originals, err := FindKey("", "", "originals")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := findKey("", "", "sessions")
+	sessions, err := FindKey("", "", "sessions")
 	if err != nil || sessions == originals || sessions == [32]byte{} {
 		t.Fatalf("the same for two purposes: %v", err)
 	}
-	if again, err := findKey("", "", "sessions"); err != nil || again != sessions {
+	if again, err := FindKey("", "", "sessions"); err != nil || again != sessions {
 		t.Errorf("another key: %v", err)
 	}
-	files, err := os.ReadDir(dataDir())
+	files, err := os.ReadDir(DataDir())
 	if err != nil || len(files) != 1 || files[0].Name() != keyName {
 		t.Fatalf("%v, %v", files, err)
 	}
 	if info, err := files[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	old, err := makeKey(filepath.Join(dataDir(), "originals.key"))
-	if err != nil {
+}
+
+// A key for which there is no place is one of this process, and the error says so.
+func TestKeyWithoutAPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := findKey("", "", "originals"); err != nil || found != old {
-		t.Errorf("not the key of an earlier version: %v", err)
+	t.Setenv("XDG_DATA_HOME", file)
+	key, err := LastingKey("audit")
+	if err == nil || key.Secret == [32]byte{} {
+		t.Errorf("key %v, error %v, want a key and an error", key.Secret, err)
 	}
 }
 

@@ -30,16 +30,14 @@ func (AuditSQLite) CaddyModule() caddy.ModuleInfo {
 }
 
 // DefaultAuditPath is the file that is used where none is named.
-func DefaultAuditPath() string { return filepath.Join(dataDir(), "audit.db") }
-
-func dataDir() string { return filepath.Join(caddy.AppDataDir(), "llm_cache") }
+func DefaultAuditPath() string { return filepath.Join(DataDir(), "audit.db") }
 
 // Provision fills in the default. It touches no file.
 func (s *AuditSQLite) Provision(caddy.Context) error {
 	if s.Path == "" {
 		s.Path = DefaultAuditPath()
 	}
-	path, err := filepath.Abs(named(s.Path))
+	path, err := filepath.Abs(Expand(s.Path))
 	if err != nil {
 		return fmt.Errorf("path: %w", err)
 	}

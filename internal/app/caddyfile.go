@@ -37,7 +37,8 @@ import (
 //		}
 //	}
 //
-// The default store; the others stand at DiskStore and ValkeyStore:
+// The default store; the others stand at [DiskStore] and in package
+// sessioncache/valkey:
 //
 //	store memory {
 //		max_size <size>
@@ -59,13 +60,9 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			if !d.NextArg() {
 				return d.ArgErr()
 			}
-			name := d.Val()
-			store, err := caddyfile.UnmarshalModule(d, "llm_cache.stores."+name)
-			if err != nil {
-				return err
-			}
-			a.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
-			return nil
+			var err error
+			a.StoreRaw, err = option.Module(d, "llm_cache.stores", "module")
+			return err
 		},
 		"audit":      a.parseAudit,
 		"keepalive":  option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -77,9 +76,9 @@ func (s *DiskStore) Provision(ctx caddy.Context) error {
 		return err
 	}
 	if s.Path == "" {
-		s.Path = filepath.Join(dataDir(), "sessions.db")
+		s.Path = filepath.Join(DataDir(), "sessions.db")
 	}
-	path, err := filepath.Abs(named(s.Path))
+	path, err := filepath.Abs(Expand(s.Path))
 	if err != nil {
 		return fmt.Errorf("path: %w", err)
 	}
@@ -91,7 +90,7 @@ func (s *DiskStore) Provision(ctx caddy.Context) error {
 		s.TTL = caddy.Duration(defaultDiskTTL)
 	}
 	s.logger = ctx.Logger()
-	s.key, err = findKey(s.Key, s.KeyFile, "sessions")
+	s.key, err = FindKey(s.Key, s.KeyFile, "sessions")
 	return err
 }
 
@@ -104,8 +103,8 @@ func (s *DiskStore) Validate() error {
 		return fmt.Errorf("max_size: %d is below %d bytes", s.MaxSize, smallestDisk)
 	case s.Memory != 0 && s.Memory < sessioncache.MinMaxBytes:
 		return fmt.Errorf("memory: %d is below %d bytes", s.Memory, sessioncache.MinMaxBytes)
-	case s.TTL != 0 && time.Duration(s.TTL) < shortestIdleTTL:
-		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), shortestIdleTTL)
+	case s.TTL != 0 && time.Duration(s.TTL) < ShortestIdleTTL:
+		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), ShortestIdleTTL)
 	}
 	return nil
 }
@@ -134,10 +133,9 @@ func (s *DiskStore) Open() (sessioncache.Store, error) {
 
 // durable makes what keeps the sessions of a store in the file.
 func (s *DiskStore) durable(store *sessionstore.Store) (*sessioncache.Durable, error) {
-	t := &trouble{logger: s.logger, where: s.Path, store: store}
-	return t.durable(func() (sessioncache.Backend, error) {
+	return newDurable(store, s.logger, s.Path, func() (sessioncache.Backend, error) {
 		d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL), Log: func(message string, err error) {
-			storeFailed(t.store, "damaged")
+			storeFailed(store, "damaged")
 			s.logger.Error(message, zap.Error(err))
 		}})
 		if err != nil {
@@ -226,37 +224,6 @@ func (s *DiskStore) Cleanup() error {
 
 func (s *DiskStore) memory() sessioncache.MemoryOptions {
 	return sessioncache.MemoryOptions{MaxBytes: s.Memory, IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
-}
-
-// trouble tells of what a store failed to do: all of it to the metrics, and to the log
-// no more than now and then.
-type trouble struct {
-	logger *zap.Logger
-	where  string // the file, or the server
-	store  sessioncache.Store
-	told   atomic.Int64 // when, in Unix nanoseconds
-}
-
-// tellAgain is how long the log is spared the same.
-const tellAgain = 10 * time.Minute
-
-// durable is a store that tells of its trouble.
-func (t *trouble) durable(open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (*sessioncache.Durable, error) {
-	o.Failed = t.failed
-	d, err := sessioncache.NewDurable(open, o)
-	if err == nil && t.store == nil {
-		t.store = d
-	}
-	return d, err
-}
-
-func (t *trouble) failed(what string, err error) {
-	storeFailed(t.store, what)
-	now, last := time.Now().UnixNano(), t.told.Load()
-	if last != 0 && now-last < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
-		return
-	}
-	t.logger.Error("sessions may not outlive the process", zap.String("operation", what), zap.String("store", t.where), zap.Error(err))
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

@@ -21,6 +21,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
+// DataDir is the folder for what outlives the process.
+func DataDir() string { return filepath.Join(caddy.AppDataDir(), "llm_cache") }
+
 // keyName is the file in Caddy's data directory from which all keys are derived that
 // have to outlive the process: the ones that tenants are told apart by, that snapshots
 // and folded texts are sealed with, and that tenants are hashed with on record. What is
@@ -30,17 +33,17 @@ const keyName = "key"
 // LastingKey returns a key for a purpose that outlives the process. Where none is to be
 // had it is one that does not, and the error says why.
 func LastingKey(purpose string) (*tenant.Key, error) {
-	key, err := findKey("", "", purpose)
+	key, err := FindKey("", "", purpose)
 	if err != nil {
 		_, _ = rand.Read(key[:]) // never fails
 	}
 	return &tenant.Key{Secret: key}, err
 }
 
-// findKey finds the key for a purpose: one that the configuration gives, or that in a
+// FindKey finds the key for a purpose: one that the configuration gives, or that in a
 // file, which is made if need be; by default one derived from the one in Caddy's data
-// directory, unless an earlier version has made a file for the purpose.
-func findKey(text, file, purpose string) (key secret.Key, err error) {
+// directory.
+func FindKey(text, file, purpose string) (key secret.Key, err error) {
 	if text != "" {
 		text, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
 		if err != nil {
@@ -52,11 +55,9 @@ func findKey(text, file, purpose string) (key secret.Key, err error) {
 		return key, nil
 	}
 	if file != "" {
-		key, err = obtainKey(named(file))
-	} else if key, err = readKey(filepath.Join(dataDir(), purpose+".key")); errors.Is(err, fs.ErrNotExist) {
-		if key, err = obtainKey(filepath.Join(dataDir(), keyName)); err == nil {
-			key = key.Derive(purpose)
-		}
+		key, err = obtainKey(Expand(file))
+	} else if key, err = obtainKey(filepath.Join(DataDir(), keyName)); err == nil {
+		key = key.Derive(purpose)
 	}
 	if err != nil {
 		return key, fmt.Errorf("key_file: %w", err)
@@ -64,12 +65,13 @@ func findKey(text, file, purpose string) (key secret.Key, err error) {
 	return key, nil
 }
 
-// named is the file or folder that a configuration names, be it by placeholders.
-func named(path string) string { return caddy.NewReplacer().ReplaceAll(path, "") }
+// Expand returns the path of a file or folder that a configuration names, with the
+// placeholders replaced.
+func Expand(path string) string { return caddy.NewReplacer().ReplaceAll(path, "") }
 
 // obtainKey reads a file with a key, or makes it.
 func obtainKey(file string) (key secret.Key, err error) {
-	if key, err = readKey(file); errors.Is(err, fs.ErrNotExist) {
+	if key, err = ReadKey(file); errors.Is(err, fs.ErrNotExist) {
 		key, err = makeKey(file)
 	}
 	return key, err
@@ -90,7 +92,8 @@ func parseKey(text string) (key secret.Key, err error) {
 	return key, nil
 }
 
-func readKey(path string) (key secret.Key, err error) {
+// ReadKey reads a file with a key, which others must not be able to read.
+func ReadKey(path string) (key secret.Key, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return key, err
@@ -117,7 +120,7 @@ func makeKey(path string) (key secret.Key, err error) {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return readKey(path)
+		return ReadKey(path)
 	}
 	if err != nil {
 		return key, err

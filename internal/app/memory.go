@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// shortestIdleTTL is about the shortest pause of a person.
-const shortestIdleTTL = time.Minute
+// ShortestIdleTTL is about the shortest pause of a person.
+const ShortestIdleTTL = time.Minute
 
 // MemoryStore keeps sessions in the memory of the process. They survive
 // reloads, not restarts.
@@ -54,8 +54,8 @@ func (m *MemoryStore) Validate() error {
 	if m.MaxSize != 0 && m.MaxSize < sessioncache.MinMaxBytes {
 		return fmt.Errorf("max_size: %d is below %d bytes", m.MaxSize, sessioncache.MinMaxBytes)
 	}
-	if ttl := time.Duration(m.IdleTTL); ttl != 0 && ttl < shortestIdleTTL {
-		return fmt.Errorf("idle_ttl: %s is below %s", ttl, shortestIdleTTL)
+	if ttl := time.Duration(m.IdleTTL); ttl != 0 && ttl < ShortestIdleTTL {
+		return fmt.Errorf("idle_ttl: %s is below %s", ttl, ShortestIdleTTL)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type Originals struct {
 	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
 	// is no such file it is made, with a new key, for its owner only. Default:
 	// llm_cache/key in Caddy's data directory, which everything has a key of its own
-	// from; or llm_cache/originals.key, where an earlier version has made that.
+	// from.
 	KeyFile string `json:"key_file,omitempty"`
 	// MaxSize is how many bytes all files may take, the ones not used for longest
 	// go first; one credential may fill a quarter. At least 1 MiB. Default:
@@ -80,7 +80,7 @@ func (o *Originals) prepare() error {
 	if o.Folder == "" {
 		o.Folder = filepath.Join(data, "originals")
 	}
-	o.Folder = named(o.Folder)
+	o.Folder = Expand(o.Folder)
 	if o.MaxSize == 0 {
 		o.MaxSize = defaultOriginalsSize
 	}
@@ -88,7 +88,7 @@ func (o *Originals) prepare() error {
 		o.TTL = caddy.Duration(defaultOriginalsTTL)
 	}
 	var err error
-	o.key, err = findKey(o.Key, o.KeyFile, "originals")
+	o.key, err = FindKey(o.Key, o.KeyFile, "originals")
 	return err
 }
 

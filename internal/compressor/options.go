@@ -238,11 +238,7 @@ func (o *Options) by(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
 	}
-	name := d.Val()
-	u, err := caddyfile.UnmarshalModule(d, "llm_cache.compressors."+name)
-	if err != nil {
-		return err
-	}
-	o.CompressorRaw = caddyconfig.JSONModuleObject(u, "module", name, nil)
-	return nil
+	var err error
+	o.CompressorRaw, err = option.Module(d, "llm_cache.compressors", "module")
+	return err
 }

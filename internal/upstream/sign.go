@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
 // Signer signs requests to an upstream that takes no body but one that was signed. It is
@@ -40,7 +41,7 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 	}
 	m, err := ctx.LoadModule(u, "SignerRaw")
 	if err != nil {
-		return fmt.Errorf("signer (aws comes with the package extend/aws, which has to be built in): %w", err)
+		return fmt.Errorf("loading the signer: %w", option.Missing(err))
 	}
 	s, ok := m.(Signer)
 	if !ok {

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package valkey
 
 import (
 	"context"
@@ -24,27 +24,27 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/valkey"
 )
 
 // Defaults of the Valkey store.
 const (
-	defaultValkeyAddress = "localhost:6379"
-	defaultValkeyPrefix  = "llm_cache:"
-	defaultValkeyTimeout = 5 * time.Millisecond
-	defaultValkeyTTL     = 24 * time.Hour
-	longestValkeyTimeout = time.Second
+	defaultAddress = "localhost:6379"
+	defaultPrefix  = "llm_cache:"
+	defaultTimeout = 5 * time.Millisecond
+	defaultTTL     = 24 * time.Hour
+	longestTimeout = time.Second
 )
 
-// ValkeyStore keeps sessions in the memory of the process and, sealed, at a Valkey or
+// Store keeps sessions in the memory of the process and, sealed, at a Valkey or
 // Redis server (7 or later), which several Caddys share: whichever of them a request comes to,
 // the conversation goes on as if there were one. Neither a word of what clients send nor
 // a credential is at the server. While it is slow or cannot be reached each Caddy goes
 // on by itself.
-type ValkeyStore struct {
+type Store struct {
 	// Mode says what the addresses are: empty for one server, "cluster", or "sentinel".
 	Mode string `json:"mode,omitempty"`
 	// Master is the name by which sentinels know the server. With mode "sentinel" only.
@@ -65,7 +65,7 @@ type ValkeyStore struct {
 	// DB is the number of the database. Clusters have only 0. Default: 0.
 	DB int `json:"db,omitempty"`
 	// TLS has connections encrypted. Default: they are not.
-	TLS *ValkeyTLS `json:"tls,omitempty"`
+	TLS *TLS `json:"tls,omitempty"`
 	// KeyPrefix begins the names of all keys at the server. Default: `llm_cache:`.
 	KeyPrefix string `json:"key_prefix,omitempty"`
 	// Timeout is how long a request waits for the server at most, all of its waits
@@ -92,12 +92,12 @@ type ValkeyStore struct {
 
 	key     secret.Key // what Provision has found
 	atStore bool       // it is the one at the server
-	options valkey.Options
+	options Options
 	logger  *zap.Logger
 }
 
-// ValkeyTLS says how connections to a server are encrypted.
-type ValkeyTLS struct {
+// TLS says how connections to a server are encrypted.
+type TLS struct {
 	// CA is a file with the certificates of the authorities that the server's must come
 	// from, in PEM. It may be named by placeholders. Default: those of the system.
 	CA string `json:"ca,omitempty"`
@@ -113,28 +113,39 @@ type ValkeyTLS struct {
 	Insecure bool `json:"insecure,omitempty"`
 }
 
+// Interface guards
+var (
+	_ app.Store             = (*Store)(nil)
+	_ app.Secretive         = (*Store)(nil)
+	_ app.Beginner          = (*Store)(nil)
+	_ caddy.Provisioner     = (*Store)(nil)
+	_ caddyfile.Unmarshaler = (*Store)(nil)
+)
+
+func init() { caddy.RegisterModule(Store{}) }
+
 // CaddyModule returns the Caddy module information.
-func (ValkeyStore) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "llm_cache.stores.valkey", New: func() caddy.Module { return new(ValkeyStore) }}
+func (Store) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache.stores.valkey", New: func() caddy.Module { return new(Store) }}
 }
 
 // Provision fills in defaults, refuses what makes no sense, and finds the key. Where the
 // server has it, that is asked, and made if need be.
-func (s *ValkeyStore) Provision(ctx caddy.Context) error {
+func (s *Store) Provision(ctx caddy.Context) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
 	if len(s.Addresses) == 0 {
-		s.Addresses = []string{defaultValkeyAddress}
+		s.Addresses = []string{defaultAddress}
 	}
 	if s.KeyPrefix == "" {
-		s.KeyPrefix = defaultValkeyPrefix
+		s.KeyPrefix = defaultPrefix
 	}
 	if s.Timeout == 0 {
-		s.Timeout = caddy.Duration(defaultValkeyTimeout)
+		s.Timeout = caddy.Duration(defaultTimeout)
 	}
 	if s.TTL == 0 {
-		s.TTL = caddy.Duration(defaultValkeyTTL)
+		s.TTL = caddy.Duration(defaultTTL)
 	}
 	s.logger = ctx.Logger()
 	if err := s.resolve(); err != nil {
@@ -142,16 +153,16 @@ func (s *ValkeyStore) Provision(ctx caddy.Context) error {
 	}
 	if s.Key != "" || s.KeyFile != "" {
 		var err error
-		s.key, err = findKey(s.Key, s.KeyFile, "")
+		s.key, err = app.FindKey(s.Key, s.KeyFile, "")
 		return err
 	}
 	return s.shareKey(ctx)
 }
 
 // resolve makes the options of the client.
-func (s *ValkeyStore) resolve() error {
+func (s *Store) resolve() error {
 	repl := caddy.NewReplacer()
-	s.options = valkey.Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix, TTL: time.Duration(s.TTL)}
+	s.options = Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix, TTL: time.Duration(s.TTL)}
 	for _, a := range s.Addresses {
 		a = repl.ReplaceAll(a, "")
 		if _, _, err := net.SplitHostPort(a); err != nil {
@@ -184,10 +195,10 @@ func (s *ValkeyStore) resolve() error {
 	return nil
 }
 
-func (t *ValkeyTLS) config() (*tls.Config, error) {
+func (t *TLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure} //nolint:gosec // only where it is asked for
 	if t.CA != "" {
-		pem, err := os.ReadFile(named(t.CA))
+		pem, err := os.ReadFile(app.Expand(t.CA))
 		if err != nil {
 			return nil, fmt.Errorf("ca: %w", err)
 		}
@@ -197,7 +208,7 @@ func (t *ValkeyTLS) config() (*tls.Config, error) {
 		}
 	}
 	if t.Certificate != "" {
-		pair, err := tls.LoadX509KeyPair(named(t.Certificate), named(t.Key))
+		pair, err := tls.LoadX509KeyPair(app.Expand(t.Certificate), app.Expand(t.Key))
 		if err != nil {
 			return nil, fmt.Errorf("cert: %w", err)
 		}
@@ -211,16 +222,16 @@ const awaited = 2 * time.Second
 
 // shareKey finds the key that is at the server. A copy of it is kept, for when the
 // server has lost it, or cannot be reached.
-func (s *ValkeyStore) shareKey(ctx context.Context) error {
-	copied := filepath.Join(dataDir(), "valkey.key")
-	known, err := readKey(copied)
+func (s *Store) shareKey(ctx context.Context) error {
+	copied := filepath.Join(app.DataDir(), "valkey.key")
+	known, err := app.ReadKey(copied)
 	if err != nil {
 		_, _ = rand.Read(known[:]) // never fails
 	}
 	hasCopy := err == nil
 	ctx, cancel := context.WithTimeout(ctx, awaited)
 	defer cancel()
-	s.key, err = valkey.Secret(ctx, &s.options, known)
+	s.key, err = Secret(ctx, &s.options, known)
 	s.atStore = true
 	if err != nil {
 		s.key = known
@@ -259,7 +270,7 @@ func keepKey(path string, key secret.Key) error {
 }
 
 // Validate reports the first option that makes no sense.
-func (s *ValkeyStore) Validate() error {
+func (s *Store) Validate() error {
 	switch {
 	case s.Mode != "" && s.Mode != "cluster" && s.Mode != "sentinel":
 		return fmt.Errorf("mode: %q is neither cluster nor sentinel", s.Mode)
@@ -271,18 +282,18 @@ func (s *ValkeyStore) Validate() error {
 		return fmt.Errorf("db: there is no database %d", s.DB)
 	case s.Key != "" && s.KeyFile != "":
 		return errors.New("key and key_file: only one of them can be the key")
-	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > longestValkeyTimeout):
-		return fmt.Errorf("timeout: %s is not between 1ms and %s", time.Duration(s.Timeout), longestValkeyTimeout)
+	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > longestTimeout):
+		return fmt.Errorf("timeout: %s is not between 1ms and %s", time.Duration(s.Timeout), longestTimeout)
 	case s.Memory != 0 && s.Memory < sessioncache.MinMaxBytes:
 		return fmt.Errorf("memory: %d is below %d bytes", s.Memory, sessioncache.MinMaxBytes)
-	case s.TTL != 0 && time.Duration(s.TTL) < shortestIdleTTL:
-		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), shortestIdleTTL)
+	case s.TTL != 0 && time.Duration(s.TTL) < app.ShortestIdleTTL:
+		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), app.ShortestIdleTTL)
 	}
 	return nil
 }
 
 // Identity implements Store.
-func (s *ValkeyStore) Identity() string {
+func (s *Store) Identity() string {
 	said := *s
 	said.TTL, said.Memory, said.Password, said.SentinelPassword = 0, 0, s.options.Password, s.options.SentinelPassword
 	text, _ := json.Marshal(&said) //nolint:gosec // of texts and numbers only, and hashed
@@ -291,13 +302,12 @@ func (s *ValkeyStore) Identity() string {
 }
 
 // Secret is what tenants are told apart by, in every process that has the key.
-func (s *ValkeyStore) Secret() secret.Key {
+func (s *Store) Secret() secret.Key {
 	return s.key.Derive("tenants")
 }
 
 // Open implements Store. The server is asked for when the configuration starts.
-func (s *ValkeyStore) Open() (sessioncache.Store, error) {
-	t := &trouble{logger: s.logger, where: strings.Join(s.options.Addresses, ",")}
+func (s *Store) Open() (sessioncache.Store, error) {
 	o := s.options
 	if s.atStore {
 		o.Secret = s.key
@@ -305,8 +315,8 @@ func (s *ValkeyStore) Open() (sessioncache.Store, error) {
 	o.Log = func(message string, err error) {
 		s.logger.Warn(message, zap.Strings("addresses", o.Addresses), zap.Error(err))
 	}
-	d, err := t.durable(func() (sessioncache.Backend, error) {
-		v := valkey.Open(o)
+	d, err := app.NewDurable(s.logger, strings.Join(s.options.Addresses, ","), func() (sessioncache.Backend, error) {
+		v := Open(o)
 		ctx, cancel := context.WithTimeout(context.Background(), awaited)
 		defer cancel()
 		v.Reached(ctx) // else nothing would be known of before until later
@@ -319,7 +329,7 @@ func (s *ValkeyStore) Open() (sessioncache.Store, error) {
 }
 
 // Begin implements Beginner. It waits a moment for the server.
-func (s *ValkeyStore) Begin(store sessioncache.Store) error {
+func (s *Store) Begin(store sessioncache.Store) error {
 	d, ok := store.(*sessioncache.Durable)
 	if !ok {
 		return fmt.Errorf("%T is no Valkey store", store)
@@ -328,18 +338,18 @@ func (s *ValkeyStore) Begin(store sessioncache.Store) error {
 }
 
 // Adjust implements Store.
-func (s *ValkeyStore) Adjust(store sessioncache.Store) error {
+func (s *Store) Adjust(store sessioncache.Store) error {
 	d, ok := store.(*sessioncache.Durable)
 	if !ok {
 		return fmt.Errorf("%T is no Valkey store", store)
 	}
-	if v, ok := d.Backend().(*valkey.Valkey); ok {
+	if v, ok := d.Backend().(*Valkey); ok {
 		v.SetTTL(time.Duration(s.TTL))
 	}
 	return d.SetLimits(s.memory())
 }
 
-func (s *ValkeyStore) memory() sessioncache.MemoryOptions {
+func (s *Store) memory() sessioncache.MemoryOptions {
 	return sessioncache.MemoryOptions{MaxBytes: s.Memory, IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
 }
 
@@ -364,7 +374,7 @@ func (s *ValkeyStore) memory() sessioncache.MemoryOptions {
 //		key        <key or placeholder>
 //		key_file   <file>
 //	}
-func (s *ValkeyStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (s *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the store
 	switch args := d.RemainingArgs(); {
 	case len(args) == 1 && args[0] == "cluster":
@@ -391,8 +401,8 @@ func (s *ValkeyStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-func (s *ValkeyStore) parseTLS(d *caddyfile.Dispenser) error {
-	s.TLS = new(ValkeyTLS)
+func (s *Store) parseTLS(d *caddyfile.Dispenser) error {
+	s.TLS = new(TLS)
 	switch args := d.RemainingArgs(); {
 	case len(args) == 1 && args[0] == "insecure":
 		s.TLS.Insecure = true

@@ -58,7 +58,7 @@ func (s *Session) pack() {
 // unpack makes of a packed session what it was, but for what the next request tells.
 func (s *Session) unpack() {
 	p := s.packed.Swap(nil)
-	r := snapshotReader{PackedReader: PackedReader{In: p.bytes}, form: snapshotForm, pack: p}
+	r := snapshotReader{PackedReader: PackedReader{In: p.bytes}, pack: p}
 	s.Counterfactual.Restore(&r.PackedReader, s.created)
 	for i, l := range s.lineages {
 		l.Ends.Restore(&r.PackedReader, l.Created)

@@ -13,13 +13,13 @@ import (
 // [Key.Digest]. What damage there is shows in an error, of which [ErrSnapshot] or
 // [ErrNewer] is a part.
 func Restore(d Digest, snapshot []byte) (*Session, error) {
-	if len(snapshot) == 0 {
+	switch {
+	case len(snapshot) == 0 || snapshot[0] < snapshotForm:
 		return nil, ErrSnapshot
-	}
-	if snapshot[0] > snapshotForm {
+	case snapshot[0] > snapshotForm:
 		return nil, ErrNewer
 	}
-	r := snapshotReader{PackedReader: PackedReader{In: snapshot[1:]}, form: snapshot[0]}
+	r := snapshotReader{PackedReader: PackedReader{In: snapshot[1:]}}
 	s := &Session{digest: string(d[:]), id: publicID(string(d[:])), turn: newTurn()}
 	s.outlives.Store(true)
 	copy(s.tenant[:], r.Take(len(s.tenant)))
@@ -208,7 +208,7 @@ func (r *snapshotReader) usage() wire.Usage {
 }
 
 func (r *snapshotReader) cleared() (c wire.Cleared) {
-	if r.form >= formCleared && r.Bool() {
+	if r.Bool() {
 		c = wire.Cleared{ToolUses: r.Int(), Thinking: r.Int(), Tokens: r.Int(), ThinkingTokens: r.Int()}
 	}
 	return c

@@ -24,14 +24,8 @@ import (
 // folded elsewhere are left out. No credential is in it, nor a text but that of our
 // stubs and notes, with the name of the call that they stand for.
 
-// The forms. The second tells what the provider has left out, too.
-const (
-	formFirst = 1 + iota
-	formCleared
-
-	// snapshotForm is the one that is written.
-	snapshotForm = formCleared
-)
+// snapshotForm is the number of the form. What changes the form takes the next one.
+const snapshotForm = 1
 
 // snapshotHead is about what a snapshot takes for all but blocks.
 const snapshotHead = 512
@@ -52,7 +46,6 @@ type snapshotWriter struct {
 
 type snapshotReader struct {
 	PackedReader
-	form  byte
 	edits []*Edit
 	pack  *pack // has the edits and insertions; nil to have them read
 }

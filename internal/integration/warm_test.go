@@ -150,21 +150,17 @@ func TestWarmStoreHoldsNoKeyOfAQuery(t *testing.T) {
 	if res := p.post(path, body); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
 	}
-	stored := func(good func(text string) bool) (file, text string) {
-		t.Helper()
-		for range 6000 {
-			files, _ := filepath.Glob(filepath.Join(dir, "*.base.json"))
-			if len(files) == 1 {
-				if text, err := os.ReadFile(files[0]); err == nil && good(string(text)) {
-					return files[0], string(text)
-				}
+	var text string
+	for range 6000 {
+		files, _ := filepath.Glob(filepath.Join(dir, "*.base.json"))
+		if len(files) == 1 {
+			if b, err := os.ReadFile(files[0]); err == nil {
+				text = string(b)
+				break
 			}
-			time.Sleep(10 * time.Millisecond)
 		}
-		t.Fatal("the base did not come to lie on disk")
-		return "", ""
+		time.Sleep(10 * time.Millisecond)
 	}
-	file, text := stored(func(string) bool { return true })
 	if strings.Contains(text, "sk-") || !strings.Contains(text, "generateContent?alt=json") {
 		t.Errorf("on disk is\n%s", text)
 	}
@@ -174,14 +170,6 @@ func TestWarmStoreHoldsNoKeyOfAQuery(t *testing.T) {
 	if key := got[2].header.Get("Authorization"); !isWarmUp(got[2], got[0]) || key != "Bearer sk-secret" {
 		t.Errorf("with the key %q came %s", key, got[2].body)
 	}
-	caddystop.Stop(t)
-	// A file of an earlier version is written anew as soon as it is read.
-	earlier := strings.Replace(text, "?alt=json", "?alt=json\\u0026key=sk-secret", 1)
-	if err := os.WriteFile(file, []byte(earlier), 0o600); err != nil || earlier == text {
-		t.Fatal(err)
-	}
-	start(t, site)
-	stored(func(text string) bool { return !strings.Contains(text, "sk-secret") })
 }
 
 // A history is folded behind an answer once the box has read it; the next request

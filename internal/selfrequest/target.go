@@ -109,14 +109,12 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 	return t
 }
 
-// Reopen returns a target that has lain on disk. It has no credentials. Should there be
-// one, as in files of earlier versions, it is taken out, and reported.
-func Reopen(o Open) (t *Target, secret bool) {
-	uri, query := openURI(o.URI)
-	if o.URI = uri; o.Header == nil {
+// Reopen returns a target that has lain on disk, without credentials.
+func Reopen(o Open) *Target {
+	if o.Header == nil {
 		o.Header = http.Header{}
 	}
-	return &Target{Open: o, remote: "127.0.0.1:0", secret: new(keepalive.Credential)}, query != ""
+	return &Target{Open: o, remote: "127.0.0.1:0", secret: new(keepalive.Credential)}
 }
 
 // Direct has the target lead to a handler outside of a Caddy configuration.

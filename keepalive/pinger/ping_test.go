@@ -34,7 +34,7 @@ func TestPingPanics(t *testing.T) {
 	k := New(carrier)
 	k.Schedule.Configure(keepalive.Options{Flying: 1})
 	every := 285 * time.Second
-	target, _ := selfrequest.Reopen(selfrequest.Open{URI: "/"})
+	target := selfrequest.Reopen(selfrequest.Open{URI: "/"})
 	begun := k.now().Add(-every)
 	for i := range 3 {
 		k.Schedule.Leave(keepalive.ID{Lineage: i}, false, &keepalive.Target{

@@ -19,15 +19,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// The forms of the table, in user_version. What is in the first one is taken over.
-const (
-	formIndexed = 1 + iota // digests were the primary key
-	formNumbered
+// form is the number of the form of the table, in user_version.
+const form = 1
 
-	form = formNumbered // the one that is written
-)
-
-const tables = `
+const table = `
 CREATE TABLE IF NOT EXISTS sessions (
 	id       INTEGER PRIMARY KEY,
 	digest   BLOB NOT NULL,
@@ -96,20 +91,7 @@ func (d *Disk) read() error {
 	if version > form {
 		return ErrNewer
 	}
-	if version == formIndexed {
-		if _, err := tx.Exec("ALTER TABLE sessions RENAME TO indexed"); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec(tables); err != nil {
-		return err
-	}
-	if version == formIndexed {
-		if _, err := tx.Exec("INSERT INTO sessions (digest, tenant, used, answers, snapshot) SELECT digest, tenant, used, answers, snapshot FROM indexed; DROP TABLE indexed"); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", form)); err != nil {
+	if _, err := tx.Exec(fmt.Sprintf("%s; PRAGMA user_version = %d", table, form)); err != nil {
 		return err
 	}
 	rows, err := tx.Query("SELECT id, digest, tenant, used, answers, length(snapshot) FROM sessions ORDER BY used")

@@ -15,15 +15,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// migrationLock is the advisory lock under which one of several processes
-// migrates a database: an arbitrary number.
-const migrationLock = 7236018430
+// schemaLock is the advisory lock under which one of several processes
+// makes the schema of a database: an arbitrary number.
+const schemaLock = 7236018430
 
 // Postgres keeps records in a PostgreSQL database, in the tables turns and
 // contents of the schema llm_cache. Any number of processes may write to it.
 type Postgres struct {
-	pool     *pgxpool.Pool
-	migrated atomic.Bool
+	pool  *pgxpool.Pool
+	ready atomic.Bool
 }
 
 // CheckDSN returns an error for what is no connection string or URL. It holds no password.
@@ -55,20 +55,20 @@ func OpenPostgres(dsn string) (*Postgres, error) {
 func ReadPostgres(dsn string) (*Postgres, error) {
 	p, err := OpenPostgres(dsn)
 	if err == nil {
-		p.migrated.Store(true)
+		p.ready.Store(true)
 	}
 	return p, err
 }
 
 // prepare makes the tables, or brings them up to date, if that was not done yet.
 func (p *Postgres) prepare(ctx context.Context) error {
-	if p.migrated.Load() {
+	if p.ready.Load() {
 		return nil
 	}
-	if err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.migrate(ctx, tx) }); err != nil {
+	if err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.makeSchema(ctx, tx) }); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	p.migrated.Store(true)
+	p.ready.Store(true)
 	return nil
 }
 
@@ -83,8 +83,8 @@ func (p *Postgres) Probe(ctx context.Context) error {
 	return nil
 }
 
-func (p *Postgres) migrate(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
+func (p *Postgres) makeSchema(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(schemaLock)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS llm_cache"); err != nil {
@@ -97,23 +97,17 @@ func (p *Postgres) migrate(ctx context.Context, tx pgx.Tx) error {
 	if err := tx.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM llm_cache.versions").Scan(&version); err != nil {
 		return err
 	}
-	if version > latest {
+	switch {
+	case version > schemaVersion:
 		return newer(version)
+	case version == schemaVersion:
+		return nil
 	}
-	for version < latest {
-		version++
-		statements, err := migration("postgres", version)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Conn().PgConn().Exec(ctx, statements).ReadAll(); err != nil {
-			return fmt.Errorf("migration to version %d: %w", version, err)
-		}
-		if _, err := tx.Exec(ctx, "INSERT INTO llm_cache.versions (version) VALUES ($1)", version); err != nil {
-			return err
-		}
+	if _, err := tx.Conn().PgConn().Exec(ctx, postgresSchema).ReadAll(); err != nil {
+		return fmt.Errorf("making the schema: %w", err)
 	}
-	return nil
+	_, err := tx.Exec(ctx, "INSERT INTO llm_cache.versions (version) VALUES ($1)", schemaVersion)
+	return err
 }
 
 // Write implements Store.
@@ -186,7 +180,7 @@ func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool
 
 // Prune implements Store. Contents go with their turns.
 func (p *Postgres) Prune(ctx context.Context, before time.Time) (int64, error) {
-	if !p.migrated.Load() {
+	if !p.ready.Load() {
 		return 0, nil
 	}
 	tag, err := p.pool.Exec(ctx, "DELETE FROM llm_cache.turns WHERE at < $1", before)

@@ -56,7 +56,7 @@ func OpenSQLite(path string) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.migrate(context.Background()); err != nil {
+	if err := s.makeSchema(context.Background()); err != nil {
 		return nil, errors.Join(s.failed(fmt.Errorf("%s: %w", path, err)), s.Close())
 	}
 	return s, nil
@@ -88,7 +88,7 @@ func CheckSQLite(path string) error {
 	switch {
 	case !ours || application != 0:
 		return fmt.Errorf("%s: %w", path, ErrForeign)
-	case version > latest:
+	case version > schemaVersion:
 		return fmt.Errorf("%s: %w", path, newer(version))
 	}
 	return nil
@@ -112,9 +112,9 @@ func ReadSQLite(path string) (*SQLite, error) {
 		return nil, err
 	}
 	version := 0
-	if err := s.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != latest {
+	if err := s.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != schemaVersion {
 		if err == nil {
-			err = fmt.Errorf("the schema is of version %d, this program reads version %d", version, latest)
+			err = fmt.Errorf("the schema is of version %d, this program reads version %d", version, schemaVersion)
 		}
 		return nil, errors.Join(fmt.Errorf("audit: %s: %w", path, err), s.Close())
 	}
@@ -143,7 +143,7 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 	return &SQLite{db: db, path: path, file: file, insert: "INSERT OR IGNORE INTO turns (" + columnList + ") VALUES (" + strings.Repeat("?, ", len(columns)-1) + "?)"}, nil
 }
 
-func (s *SQLite) migrate(ctx context.Context) error {
+func (s *SQLite) makeSchema(ctx context.Context) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -153,21 +153,14 @@ func (s *SQLite) migrate(ctx context.Context) error {
 	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}
-	if version > latest {
+	switch {
+	case version > schemaVersion:
 		return newer(version)
+	case version == schemaVersion:
+		return nil
 	}
-	for version < latest {
-		version++
-		statements, err := migration("sqlite", version)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, statements); err != nil {
-			return fmt.Errorf("migration to version %d: %w", version, err)
-		}
-	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
-		return err
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA user_version = %d", sqliteSchema, schemaVersion)); err != nil {
+		return fmt.Errorf("making the schema: %w", err)
 	}
 	return tx.Commit()
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -309,92 +308,6 @@ func TestSetAside(t *testing.T) {
 	}
 	if asides[0] == asides[1] {
 		t.Errorf("%s was set aside over another one", asides[1])
-	}
-}
-
-// A file of the first version is brought up to date, with what it holds.
-func TestMigrateSQLite(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "old.db")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := migration("sqlite", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := sample(1)
-	var names []string
-	var values []any
-	for i, v := range r.values(r.ID.String(), r.At.UTC().Format(sqliteTime)) {
-		if !slices.Contains([]string{"read_estimated", "would_save", "would_save_usd", "regret", "estimated", "prices_of", "billed_model", "service", "translation", "translation_usd", "bounded"}, columns[i]) { // since versions 2 to 7
-			names, values = append(names, columns[i]), append(values, v)
-		}
-	}
-	if _, err := db.Exec(first + "; PRAGMA user_version = 1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec("INSERT INTO turns ("+strings.Join(names, ", ")+") VALUES (?"+strings.Repeat(", ?", len(names)-1)+")", values...); err != nil {
-		t.Fatal(err)
-	}
-	_ = db.Close()
-	s, err := OpenSQLite(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if err := s.Write(t.Context(), []*Record{sample(2)}); err != nil {
-		t.Fatal(err)
-	}
-	want := []int64{0, 3}
-	if err := s.Each(t.Context(), time.Time{}, func(r *Record) error {
-		if r.ReadEstimated != want[0] || r.WouldSaveUSD != float64(want[0])/8 || r.Regret != want[0]/3 || r.Billed.Read != 4 {
-			t.Errorf("%+v", r)
-		}
-		want = want[1:]
-		return nil
-	}); err != nil || len(want) != 0 {
-		t.Error(err, want)
-	}
-}
-
-// The same for a database, which several processes may bring up to date at once.
-func TestMigratePostgres(t *testing.T) {
-	p := postgres(t)
-	ctx := t.Context()
-	first, err := migration("postgres", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, statements := range []string{
-		"CREATE SCHEMA llm_cache", "CREATE TABLE llm_cache.versions (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())",
-		first, "INSERT INTO llm_cache.versions (version) VALUES (1)",
-	} {
-		conn, err := p.pool.Acquire(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = conn.Conn().PgConn().Exec(ctx, statements).ReadAll()
-		conn.Release()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	count := func() (n int) {
-		t.Helper()
-		if err := p.Each(ctx, time.Time{}, func(*Record) error { n++; return nil }); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	if n := count(); n != 0 { // budgets read before anything is written
-		t.Errorf("%d records", n)
-	}
-	if err := p.Write(ctx, []*Record{sample(1)}); err != nil {
-		t.Fatal(err)
-	}
-	if n := count(); n != 1 {
-		t.Errorf("%d records", n)
 	}
 }
 

@@ -165,7 +165,7 @@ func (a arrival) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 
 // targetOf leads through a site to an upstream that answers at once.
 func targetOf(s *Site) *selfrequest.Target {
-	t, _ := selfrequest.Reopen(selfrequest.Open{Method: http.MethodPost, URI: "/v1/chat/completions", Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat})
+	t := selfrequest.Reopen(selfrequest.Open{Method: http.MethodPost, URI: "/v1/chat/completions", Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat})
 	t.Direct(arrival{s}, caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusOK)
 		return nil

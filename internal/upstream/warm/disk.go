@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
@@ -111,15 +110,12 @@ func (x *Box) open(dir string, now time.Time) {
 		x.site.Log.Error("looking for bases on disk", zap.Error(err))
 	}
 	for _, path := range files {
-		b, secret, err := readBase(path)
+		b, err := readBase(path)
 		if err != nil {
 			x.site.Log.Error("reading a base from disk", zap.String("file", filepath.Base(path)), zap.Error(err))
 			continue
 		}
 		b.id = filepath.Base(path)[:len(filepath.Base(path))-len(suffix)]
-		if secret {
-			x.save(b, now)
-		}
 		b.saved = now
 		if x.bases[b.id] == nil {
 			x.bases[b.id] = b
@@ -128,17 +124,15 @@ func (x *Box) open(dir string, now time.Time) {
 	x.limit(now, sessioncache.Tenant{})
 }
 
-// readBase reads a base, and reports whether the file holds a query that may be a
-// credential, as those of earlier versions do.
-func readBase(path string) (b *base, secret bool, err error) {
+// readBase reads a base.
+func readBase(path string) (*base, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	var f baseFile
 	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	to, secret := selfrequest.Reopen(f.Open)
-	return &base{to: to, target: f.Target, path: f.Path, uses: f.Uses, used: f.Used}, secret || gjson.GetBytes(text, "query").Exists(), nil
+	return &base{to: selfrequest.Reopen(f.Open), target: f.Target, path: f.Path, uses: f.Uses, used: f.Used}, nil
 }

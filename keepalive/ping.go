@@ -9,8 +9,6 @@ import "container/heap"
 // has ended.
 type Ping struct {
 	*Target
-	// ID names the conversation.
-	ID ID
 
 	schedule *Schedule
 	entry    *entry // nil once the client is back

@@ -353,7 +353,7 @@ func (s *Schedule) decide(e *entry, now Instant) *Ping {
 	}
 	heap.Remove(&s.queue, e.index)
 	s.flying++
-	e.flying = &Ping{Target: e.Target, ID: e.id, schedule: s, entry: e, begun: now, canceled: make(chan struct{})}
+	e.flying = &Ping{Target: e.Target, schedule: s, entry: e, begun: now, canceled: make(chan struct{})}
 	return e.flying
 }
 

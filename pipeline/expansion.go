@@ -19,8 +19,6 @@ import (
 type Expansion struct {
 	// Class is the kind of call whose text it was.
 	Class sessioncache.Class
-	// Bytes is the size of what was returned.
-	Bytes int
 	// Part reports whether only a part was asked for.
 	Part bool
 	// Unknown reports whether there is no such block in this conversation.
@@ -104,7 +102,6 @@ func (c *Interceptor) expansion(name string, recall func(string) (string, bool),
 	if narrow != nil {
 		text = narrow(output)
 	}
-	e.Bytes = len(text)
 	c.Expansions = append(c.Expansions, e)
 	return text, true
 }

@@ -23,8 +23,6 @@ type Idle struct {
 	Rules pricing.Rules
 	// Lifetime is that of its cached prefix.
 	Lifetime time.Duration
-	// Long reports whether it is the long one, or one that the client has chosen.
-	Long bool
 	// Prompt is the length of the prompt, in tokens.
 	Prompt int64
 	// Tool reports whether the answer asks for tools, Question that it ends in a
@@ -112,7 +110,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	tool := len(t.Calls) > 0
 	return Idle{
 		Cold:    x.cold(l, tool),
-		Lineage: l.ID(), Rules: x.req.rules, Lifetime: lifetime, Long: long,
+		Lineage: l.ID(), Rules: x.req.rules, Lifetime: lifetime,
 		Prompt: t.Usage.Prompt(), Tool: tool, Question: asks(t.Text),
 		Prompts: prompts, Pauses: l.Pauses, Spent: l.Spent, Saved: l.Cost.ClientUnits - l.Cost.Units, Kept: l.Kept,
 	}, true

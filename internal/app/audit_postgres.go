@@ -59,7 +59,7 @@ func (p *AuditPostgres) Identity() string { return p.dsn }
 // Open implements AuditStore.
 func (p *AuditPostgres) Open() (audit.Store, error) { return audit.OpenPostgres(p.dsn) }
 
-// KeepsFor implements the handler's optional interface of stores that forget.
+// KeepsFor is the optional interface of audit stores that forget.
 func (p *AuditPostgres) KeepsFor() time.Duration { return p.keeps() }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

@@ -59,7 +59,7 @@ func (s *AuditSQLite) Identity() string { return s.Path }
 // Open implements AuditStore.
 func (s *AuditSQLite) Open() (audit.Store, error) { return audit.OpenSQLite(s.Path) }
 
-// KeepsFor implements the handler's optional interface of stores that forget.
+// KeepsFor is the optional interface of audit stores that forget.
 func (s *AuditSQLite) KeepsFor() time.Duration { return s.keeps() }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

@@ -57,7 +57,6 @@ func newEncoder(c config, path string, o Options) (*encoder, error) {
 
 // loader reads tensors until one fails.
 type loader struct {
-	w   *weights
 	err error
 }
 
@@ -72,7 +71,7 @@ func load[T any](l *loader, read func() (T, error)) T {
 func (e *encoder) load(int8s bool) error {
 	c, w := e.config, e.w
 	p, h := c.prefix(), c.Hidden
-	l := &loader{w: w}
+	l := new(loader)
 	norm := func(name string) norm32 {
 		return load(l, func() (norm32, error) { return w.norm(name, h, c.Epsilon) })
 	}

@@ -147,9 +147,6 @@ func (m *Model) Device() string {
 	return "CPU, " + kernel.Name + ", float32"
 }
 
-// Tokenizer is the model's own.
-func (m *Model) Tokenizer() *Tokenizer { return m.tokenizer }
-
 // keep returns of each token how likely it is to matter, and nothing of
 // padding. As the reference does it, a token named [PAD] is padding wherever
 // it stands, and counts as a place.

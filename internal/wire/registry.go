@@ -182,9 +182,6 @@ func (f Format) Traits() *Traits {
 	return &unknown
 }
 
-// Known reports whether the format is registered.
-func (f Format) Known() bool { return lookup(f) != nil }
-
 // Detect returns the format that a request speaks, by its method and the end of its
 // path, and whether it is one that is known. Token counting, model lists,
 // …/responses/compact and everything else are not.

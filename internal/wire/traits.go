@@ -41,8 +41,6 @@ type Traits struct {
 	// Variant: the format is another one's under other addresses, in another framing.
 	// Nothing is translated to it or from it.
 	Variant bool
-	// ModelInPath: the path names the model, and says whether the answer is streamed.
-	ModelInPath bool
 	// Framing is how a stream puts one event behind the other. Default: server-sent
 	// events.
 	Framing framing.Framing

@@ -33,7 +33,6 @@ type Box struct {
 	prefixes map[prefixKey]*base
 	due      []*job
 	lost     time.Time // when it was last seen to be gone, zero if it is there
-	active   time.Time // when it last answered
 	idle     *time.Timer
 	halt     context.CancelFunc // nil while nothing is sent
 	opened   bool               // what lies on disk has been read
@@ -244,7 +243,6 @@ func (x *Box) back(b *base, vanished bool) {
 	if b != nil { // it has been read just now
 		x.due = slices.DeleteFunc(x.due, func(j *job) bool { return j.base == b && j.slot < 0 && j.turn.Index == 0 })
 	}
-	x.active = x.site.Now()
 	x.rest()
 }
 

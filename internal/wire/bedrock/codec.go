@@ -30,7 +30,7 @@ type Codec struct{ anthropic.Codec }
 // chunks may stand in a stream.
 func (c Codec) Traits() wire.Traits {
 	t := c.Codec.Traits()
-	t.Variant, t.ModelInPath, t.Threads, t.RequestID = true, true, false, "X-Amzn-Requestid"
+	t.Variant, t.Threads, t.RequestID = true, false, "X-Amzn-Requestid"
 	t.Framing, t.BareStreams, t.Heartbeat = Chunks{}, true, ""
 	return t
 }

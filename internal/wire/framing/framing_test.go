@@ -22,7 +22,6 @@ var framings = []struct {
 	want    []string // events of the first stream as "name|data"
 }{
 	{"sse", SSE{}, []string{"event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\n\n", "data: 1\ndata: 2\n\n{\"error\":1}\n\n"}, []string{"a|b", "|d"}},
-	{"lines", Lines{}, []string{"{\"a\":1}\n\n {\"b\":2}\r\n", "{\"a\":\"\\n\"}\n{"}, []string{`|{"a":1}`, `|{"b":2}`}},
 	{"array", Array{}, []string{" [{\"a\":\"]}\\\"\"}\n,\r\n{\"b\":[{}]}]", "[]", "[{\"a\":1}"}, []string{`|{"a":"]}\""}`, `|{"b":[{}]}`}},
 	{"eventstream", EventStream{}, []string{string(EventStream{}.AppendException(EventStream{}.Append(nil, "chunk", []byte(`{"bytes":"e30="}`)), "throttlingException", []byte(`{"message":"slow"}`)))}, []string{`chunk|{"bytes":"e30="}`, `throttlingException|{"message":"slow"}`}},
 }
@@ -134,7 +133,6 @@ func TestFramingErrors(t *testing.T) {
 		{"array of numbers", Array{}.Framer, "[{}", ",1]", ErrMalformed},
 		{"deep array", Array{}.Framer, "[{}", ",{\"a\":" + strings.Repeat("[", MaxDepth), ErrMalformed},
 		{"long element", func() Framer { return &ArrayFramer{Limit: limit} }, "[{}", ",{\"a\":\"" + strings.Repeat("x", limit), ErrTooLarge},
-		{"long line", func() Framer { return &LineFramer{Limit: limit} }, "{}\n", strings.Repeat("x", limit+1) + "\n{}\n", ErrTooLarge},
 		{"long event", func() Framer { return &SSEFramer{Limit: limit} }, "data: a\n\n", "data: " + strings.Repeat("x", limit) + "\n\n", ErrTooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {

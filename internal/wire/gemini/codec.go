@@ -24,7 +24,7 @@ type Codec struct{}
 // Traits implements [wire.Codec].
 func (Codec) Traits() wire.Traits {
 	return wire.Traits{
-		Alternates: true, ModelInPath: true, ArrayStreams: true, BareStreams: true, LooseIDs: true, SignedParts: true,
+		Alternates: true, ArrayStreams: true, BareStreams: true, LooseIDs: true, SignedParts: true,
 		MediaBesideResult: true, HostedUnlisted: true, OptionsOutsidePrompt: true, Surroundings: true,
 	}
 }

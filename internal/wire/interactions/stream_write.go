@@ -10,9 +10,8 @@ import (
 // streamWriter writes a stream.
 type streamWriter struct {
 	*translate.Buffer
-	flow   *translate.Flow
-	answer *translate.Answer
-	steps  int
+	flow  *translate.Flow
+	steps int
 }
 
 // end ends an event, whose name stands in it last, as the API has it.
@@ -31,7 +30,6 @@ func (w *streamWriter) of(name string, b *translate.Block) {
 }
 
 func (w *streamWriter) Start(m *translate.Answer) {
-	w.answer = m
 	w.SSE("interaction.created")
 	w.Raw(`{"interaction":`)
 	w.Buf = append(appendHead(w.Buf, m, "in_progress"), `,"object":"interaction"}`...)

@@ -23,7 +23,7 @@ type Codec struct{ anthropic.Codec }
 // Traits implements [wire.Codec]. Threads are the provider's own API's.
 func (c Codec) Traits() wire.Traits {
 	t := c.Codec.Traits()
-	t.Variant, t.ModelInPath, t.Threads, t.RequestID = true, true, false, ""
+	t.Variant, t.Threads, t.RequestID = true, false, ""
 	return t
 }
 

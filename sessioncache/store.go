@@ -25,7 +25,7 @@ type Key struct {
 	// the first messages.
 	ID string
 	// Answer is what an answer in the conversation is recognised by, see
-	// [Lineage.Reply] and [Lineage.First]. If a session of the tenant at the
+	// [Held.Reply] and [Held.First]. If a session of the tenant at the
 	// upstream has it, that is the session, whatever the ID. Zero for none.
 	Answer wire.Hash
 	// Request is what the session is wanted for. A store that other processes share

@@ -19,7 +19,7 @@ var ErrEdit = errors.New("impossible edit")
 // outside the edited spans are copied as they are. Several edits of one block
 // are allowed where they touch different parts of it (a replacement and a
 // marker). Without edits the body itself is returned; a new one may be given to
-// [Recycle] once nobody needs it.
+// [reuse.Recycle] once nobody needs it.
 func (v *View) Splice(edits []Edit) ([]byte, error) {
 	if len(edits) == 0 {
 		return v.Raw, nil

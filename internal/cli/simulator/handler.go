@@ -90,7 +90,7 @@ type format interface {
 	streamType() string
 	failure(f Failure, id string) []byte
 	requestID() string
-	// schema returns the JSON schema in a [wire.View.OutputConfig].
+	// schema returns the JSON schema in a [wire.Reply.OutputConfig].
 	schema(output gjson.Result) gjson.Result
 }
 

@@ -5,7 +5,7 @@
 // real handler, on a virtual clock, to a simulated provider, and tells what it
 // cost and saved against the client's own bytes, and what it did harm to.
 //
-// A [Trace] is a recorded session. Its requests are built as the agents send
+// A [recording.Conversation] is a recorded session. Its requests are built as the agents send
 // them, byte for byte stable; each goes through the handler to a simulated
 // provider, which answers what was recorded, and once more straight to a
 // second one, which gives the baseline.

@@ -49,8 +49,7 @@ type Request struct {
 // Exchange is a request with its overlay. Until it is committed it changes
 // nothing, so that the same request gives the same bytes again.
 type Exchange struct {
-	// Body is the body to send: that of the request, or a new one that
-	// [reuse.Recycle] takes.
+	// Body is the body to send: that of the request, or a new one that may be recycled.
 	Body []byte
 	// Edited reports that it is a new one.
 	Edited bool

@@ -307,7 +307,7 @@ func (r *interception) Join(last []byte) []byte {
 	return r.response(gjson.ParseBytes(last))
 }
 
-// Continuation implements [wire.Hider]: it repeats the items of an answer. Reasoning that the upstream
+// Continuation implements [hidden.Codec]: it repeats the items of an answer. Reasoning that the upstream
 // neither keeps nor has encrypted means nothing to it; an id of an item that
 // came with such reasoning would ask for it.
 func (Codec) Continuation(it *hidden.Iteration) []byte {

@@ -59,7 +59,7 @@ type Optimum struct {
 	// Inputs: see Profile.
 	Inputs bool `json:"inputs,omitempty"`
 	// BaseCost and Cost are the costs of the client's own bytes and of the
-	// optimum, as in [Result].
+	// optimum, as in the trial's result.
 	BaseCost float64 `json:"base_cost"`
 	// Cost: see BaseCost.
 	Cost float64 `json:"cost"`

@@ -66,57 +66,6 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-func TestSweep(t *testing.T) {
-	path := t.TempDir() + "/f.svg"
-	out, _, err := command("replay", "--json", "--optimum", "--profile", "anthropic-5m,kv", "--frontier", path, "--risks", "0,1", traces)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var f trial.Frontier
-	if err := json.Unmarshal([]byte(out), &f); err != nil {
-		t.Fatal(err)
-	}
-	if len(f.Points) != 4 || len(f.References) != 4 || len(f.Optima) != 4 {
-		t.Fatalf("%d points, %d references, %d optima", len(f.Points), len(f.References), len(f.Optima))
-	}
-	for i, want := range []struct {
-		profile string
-		risk    float64
-	}{{"anthropic-5m", 0}, {"anthropic-5m", 1}, {"kv", 0}, {"kv", 1}} {
-		if p := &f.Points[i]; p.Total.Profile != want.profile || p.Risk != want.risk || p.Total.Policy != pipeline.CostAware || p.Total.Calls != 18 {
-			t.Errorf("point %d: %+v", i, p.Total)
-		}
-	}
-	drawn, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.WellFormedSVG(t, drawn)
-	out, _, err = command("replay", "--frontier", path, "--risks", "0", boats)
-	if err != nil || !strings.Contains(out, "eager") || !strings.Contains(out, "risk") {
-		t.Errorf("%v: %s", err, out)
-	}
-	for _, args := range [][]string{
-		{"--frontier", path, "--risks", "0,x", boats},
-		{"--frontier", path, "--risks", "", boats},
-		{"--frontier", path, "--options", "[]", boats},
-		{"--frontier", t.TempDir() + "/none/f.svg", "--risks", "0", boats},
-		{"--frontier", path, "--profile", "none", boats},
-	} {
-		if _, _, err := command(append([]string{"replay"}, args...)...); err == nil {
-			t.Errorf("%v: no error", args)
-		}
-	}
-}
-
-func TestFoldsCommand(t *testing.T) {
-	out, _, err := command("replay", "--folds", "2", "--fold", "-1", "--policy", "off", traces)
-	inverse, _, err2 := command("replay", "--folds", "2", "--fold", "1", "--policy", "off", traces)
-	if n := strings.Count(out+inverse, "ferry-22222222 "); n == 0 || (err != nil && err2 != nil) {
-		t.Errorf("%v, %v: %s%s", err, err2, out, inverse)
-	}
-}
-
 func TestExplainCommand(t *testing.T) {
 	path := t.TempDir() + "/a.svg"
 	out, progress, err := command("explain", "--policy", "eager", "--svg", path, traces+"/gardener-11111111-p1.jsonl")

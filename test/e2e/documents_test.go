@@ -119,6 +119,7 @@ var notHere = []struct{ begins, why string }{
 	{"go -C test run ./bench", "measurements"},
 	{"go -C test test", "measurements"},
 	{"go -C test run ./lab/fleet", "measurements"},
+	{"go -C test run ./lab/study", "measurements"},
 	{"go build", "CI's own steps"},
 	{"LLM_CACHE_TRACES=", "measurements"},
 	{"LLM_CACHE_LINGUA=", "measurements"},
@@ -132,7 +133,6 @@ var notHere = []struct{ begins, why string }{
 	{"LLM_CACHE_KEY=… caddy llm-cache smoketest", "needs a model that does what it is told; tested in smoketest"},
 	{"caddy llm-cache lingua", "needs a model; tested in lingua and compressor"},
 	{`caddy llm-cache replay --options '{"compress"`, "needs a model"},
-	{"caddy llm-cache replay --keepalive --folds-by repo", "needs recordings that name their repository; tested in replay"},
 	{"curl -s https://llm.example.com", "needs a box"},
 	{"curl -si http://localhost:4000/v1/messages …", "is shortened"},
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
@@ -85,6 +86,24 @@ type request struct {
 	refused  bool
 	// texts of the body, once an arm has asked for them.
 	history []byte
+}
+
+// Asked is one request of a conversation, as its client sends it.
+type Asked struct {
+	// Conversation is the one that the request belongs to, Profile the provider's.
+	Conversation *recording.Conversation
+	// Profile: see Conversation.
+	Profile pricing.Profile
+	// View is what the client wrote.
+	View *wire.View
+	// Continued reports whether it holds all of the request before it.
+	Continued bool
+	// Billed is the usage of the prompt as it is, Cost what it comes to.
+	Billed wire.Usage
+	// Cost: see Billed.
+	Cost float64
+	// Edits are the lines that each edit in its answer quotes.
+	Edits [][]string
 }
 
 // Watched is one request that is over.

@@ -17,7 +17,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/agent"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -40,8 +39,7 @@ type drive struct {
 
 	plain    *pricing.Simulator
 	baseline baseline
-	past     *optimum.Hindsight // set where the optimum is asked for
-	optima   []optimum.Of       // one for each of moments, if so
+	asked    func(*Asked)
 	known    *wire.Known
 	before   []wire.Hash // the blocks of the request before
 	now      time.Time
@@ -83,10 +81,6 @@ func (d *drive) run(ctx context.Context) error {
 		r.Base, r.BaseCost = d.baseline.usage, d.baseline.cost
 		r.BaseMaxPrompt, r.BaseRejected = d.baseline.maxPrompt, d.baseline.rejected
 		d.results = append(d.results, r)
-	}
-	if d.past != nil {
-		d.optima = d.past.Solve()
-		d.past = nil
 	}
 	return nil
 }
@@ -173,8 +167,8 @@ func (d *drive) send(ctx context.Context, r *request) error {
 		d.baseline.cost += r.baseCost
 		d.baseline.maxPrompt = max(d.baseline.maxPrompt, u.Prompt())
 	}
-	if d.past != nil {
-		d.past.Add(&optimum.Asked{View: r.view, Continued: r.continued, Billed: r.base, Cost: r.baseCost, Edits: r.edits})
+	if d.asked != nil {
+		d.asked(&Asked{Conversation: d.conversation, Profile: d.profile, View: r.view, Continued: r.continued, Billed: r.base, Cost: r.baseCost, Edits: r.edits})
 	}
 	for _, a := range d.arms {
 		if err := a.run(ctx, r); err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
@@ -126,10 +125,10 @@ func (r *Combination) writePings(w io.Writer) {
 // after the last requests.
 func (r *Combination) withTail() (all, worst float64) {
 	t := &r.Total
-	all = optimum.Ratio(t.Cost+t.TailCost, t.BaseCost)
+	all = Ratio(t.Cost+t.TailCost, t.BaseCost)
 	for i := range r.Conversations {
 		c := &r.Conversations[i]
-		worst = max(worst, optimum.Ratio(c.Cost+c.TailCost, c.BaseCost))
+		worst = max(worst, Ratio(c.Cost+c.TailCost, c.BaseCost))
 	}
 	return all, worst
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
@@ -22,8 +21,6 @@ import (
 type Report struct {
 	// Runs are the combinations of profile and policy, in the order asked for.
 	Runs []Combination `json:"runs"`
-	// Optima are the best possible results by profile, where asked for.
-	Optima []optimum.Optimum `json:"optima,omitempty"`
 }
 
 // Combination is one profile under one policy.
@@ -64,21 +61,6 @@ func (r *Combination) add(one Result) {
 	}
 }
 
-func (r *Report) addOptima(drives []*drive, profiles []pricing.Profile, inputs bool) {
-	for _, p := range profiles {
-		for i, m := range optimum.AllMoments {
-			o := optimum.Optimum{Profile: p.Name, Moments: m, Inputs: inputs}
-			for _, d := range drives {
-				if d.profile.Name == p.Name {
-					d.optima[i].Conversation = d.conversation.Name
-					o.Add(d.optima[i])
-				}
-			}
-			r.Optima = append(r.Optima, o)
-		}
-	}
-}
-
 // Violations lists what must never happen and did, one line each.
 func (r *Report) Violations() []string {
 	var out []string
@@ -116,10 +98,6 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f%%\t%d\t%d\t%d\t%d\t%d\t\n", c.Profile, c.Policy,
 			Change(c.CostRatio()), Change(c.TokenRatio()), Change(run.WorstRatio),
 			100*c.Harm(), c.Edits, c.Changed, c.Rejected, c.FailedOpen, c.Resent)
-	}
-	for i := range r.Optima {
-		o := &r.Optima[i]
-		fmt.Fprintf(t, "%s\toptimum: %s\t%s\t\t%s\t%.1f%%\t\t\t\t\t\t\n", o.Profile, o.Moments, Change(o.CostRatio()), Change(o.Worst()), 0.0)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -6,7 +6,6 @@ package trial
 import (
 	"maps"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -108,11 +107,11 @@ type Result struct {
 }
 
 // CostRatio is the cost as a multiple of what the client's own bytes cost.
-func (r *Result) CostRatio() float64 { return optimum.Ratio(r.Cost, r.BaseCost) }
+func (r *Result) CostRatio() float64 { return Ratio(r.Cost, r.BaseCost) }
 
 // TokenRatio is the same in prompt tokens.
 func (r *Result) TokenRatio() float64 {
-	return optimum.Ratio(float64(r.Sent.Prompt()), float64(r.Base.Prompt()))
+	return Ratio(float64(r.Sent.Prompt()), float64(r.Base.Prompt()))
 }
 
 // Harm is the share of edits that were harmed.
@@ -185,4 +184,12 @@ func sum(a, b map[string]int) map[string]int {
 		a[k] += n
 	}
 	return a
+}
+
+// Ratio is a as a multiple of b, 1 where b is nothing.
+func Ratio(a, b float64) float64 {
+	if b == 0 {
+		return 1
+	}
+	return a / b
 }

@@ -22,7 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -58,16 +57,16 @@ type Options struct {
 	// Expanding has the simulated model ask for folded text, by the expand tool,
 	// where its recorded answer quotes it. What that costs is part of the cost.
 	Expanding bool
-	// Optimum, if set, asks for the optimum of each conversation too.
-	Optimum *optimum.Options
 	// scorer leaves words out, where the options of the handler ask for it.
 	scorer *scorer
-	// Models, if set, are need models that know nothing of the conversations that they
-	// are used for: see [ReadModels].
-	Models *Models
+	// Need, if set, returns the need model that a conversation is replayed with.
+	Need func(*recording.Conversation) (*pipeline.NeedModel, error)
 	// Harm, if set, is the planner's price of harm.
 	Harm *planner.Harm
-	need *pipeline.NeedModel // of the conversation at hand, nil for the default
+	need *pipeline.NeedModel // of the conversation at hand
+	// Asked, if set, is told of each request as the client sends it, from the goroutine
+	// that replays its conversation.
+	Asked func(*Asked)
 	// Watch, if set, is told of each request when it is over, from the goroutine that
 	// replays its conversation.
 	Watch func(*Watched)
@@ -103,11 +102,7 @@ func Run(ctx context.Context, conversations []*recording.Conversation, o Options
 	total := 0
 	for _, p := range profiles {
 		for _, c := range conversations {
-			d := &drive{conversation: c, profile: p, start: o.Start, summaries: o.Summaries}
-			if o.Optimum != nil {
-				d.past = optimum.New(p.Rules(), *o.Optimum)
-			}
-			jobs = append(jobs, d)
+			jobs = append(jobs, &drive{conversation: c, profile: p, start: o.Start, summaries: o.Summaries})
 			total += c.Calls
 		}
 	}
@@ -139,11 +134,7 @@ func Run(ctx context.Context, conversations []*recording.Conversation, o Options
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	report := newReport(jobs, profiles, o.Policies)
-	if o.Optimum != nil {
-		report.addOptima(jobs, profiles, o.Optimum.Inputs)
-	}
-	return report, nil
+	return newReport(jobs, profiles, o.Policies), nil
 }
 
 // Bench replays conversations one by one, each with a profile of its own.
@@ -219,9 +210,13 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 		d.arms = nil
 	}()
 	own := *o
-	if own.need, err = o.Models.For(d.conversation); err != nil {
-		return err
+	own.need = pipeline.DefaultNeed
+	if o.Need != nil {
+		if own.need, err = o.Need(d.conversation); err != nil {
+			return err
+		}
 	}
+	d.asked = o.Asked
 	for _, policy := range o.Policies {
 		a, err := newArm(policy, d.profile, &own)
 		if err != nil {

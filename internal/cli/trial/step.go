@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 )
@@ -74,7 +73,7 @@ const (
 func (a *arm) step(c *request, w *sink, fired map[string]int, harmed int) *Step {
 	delete(fired, markers)
 	s := &Step{
-		Prompt: optimum.Prompted(c.view), Continued: c.continued,
+		Prompt: Prompted(c.view), Continued: c.continued,
 		Base: c.base, BaseCost: c.baseCost,
 		Sent: a.usage, Cost: a.profile.Rules().Cost(a.usage),
 		Refused: a.refused != nil || w.status != http.StatusOK,
@@ -174,4 +173,18 @@ func number(s string) float64 {
 		return 0
 	}
 	return f
+}
+
+// Prompted reports whether the last message of a request is a person's.
+func Prompted(v *wire.View) bool {
+	if len(v.Messages) == 0 {
+		return false
+	}
+	m := &v.Messages[len(v.Messages)-1]
+	for i := m.First; i < m.End; i++ {
+		if v.Blocks[i].Kind == wire.KindToolResult {
+			return false
+		}
+	}
+	return m.Role == wire.RoleUser
 }

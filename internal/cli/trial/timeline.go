@@ -14,7 +14,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
@@ -142,9 +141,9 @@ func (t *Timeline) price(s *Step) float64 {
 	u := s.Base
 	u.Uncached, u.Write5m, u.Write1h = 0, 0, 0
 	if 2*u.Read >= s.Base.Prompt() {
-		return optimum.Ratio(t.rules.Cost(u), float64(u.Read))
+		return Ratio(t.rules.Cost(u), float64(u.Read))
 	}
-	return optimum.Ratio(s.BaseCost-t.rules.Cost(u), float64(s.Base.Prompt()-u.Read))
+	return Ratio(s.BaseCost-t.rules.Cost(u), float64(s.Base.Prompt()-u.Read))
 }
 
 // WriteJSON writes the timeline as JSON.

@@ -15,7 +15,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 )
@@ -130,7 +129,7 @@ func (a *arm) words(c *request, w *sink) error {
 func (r *Combination) writeWords(w io.Writer) {
 	if t := &r.Total.Words; t.Blocks > 0 {
 		fmt.Fprintf(w, "words were left out of %d of %d blocks (%.2f%%), which shortens prompts by %s tokens (%.2f%%)\n",
-			t.Texts, t.Blocks, 100*optimum.Ratio(float64(t.Texts), float64(t.Blocks)),
-			thousands(t.Tokens), 100*optimum.Ratio(float64(t.Tokens), float64(r.Total.Base.Prompt())))
+			t.Texts, t.Blocks, 100*Ratio(float64(t.Texts), float64(t.Blocks)),
+			thousands(t.Tokens), 100*Ratio(float64(t.Tokens), float64(r.Total.Base.Prompt())))
 	}
 }

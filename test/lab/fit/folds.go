@@ -12,9 +12,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 
 // folds is the number of parts that the owners are split into.
@@ -91,8 +91,8 @@ func (f *fitted) without(fold int) *pipeline.NeedModel {
 	return m
 }
 
-// json gives the models of the folds as caddy llm-cache replay --folds-by repo reads
+// json gives the models of the folds as lab/study -folds-by repo reads
 // them.
 func (f *fitted) json() ([]byte, error) {
-	return json.Marshal(trial.Models{Fold: f.fold, Models: f.models[:]})
+	return json.Marshal(needmodels.Models{Fold: f.fold, Models: f.models[:]})
 }

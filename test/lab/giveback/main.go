@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 
 func main() {
@@ -38,7 +39,7 @@ func main() {
 }
 
 func run(profile string, price float64, folders []string) error {
-	models, err := trial.ReadModels("lab/fit/folds.json")
+	models, err := needmodels.Read("lab/fit/folds.json")
 	if err != nil {
 		return err
 	}
@@ -72,10 +73,10 @@ func run(profile string, price float64, folders []string) error {
 }
 
 // find replays a conversation and notes what was folded, and the moments behind that.
-func find(c *recording.Conversation, p pricing.Profile, models *trial.Models, price float64) (*finding, error) {
+func find(c *recording.Conversation, p pricing.Profile, models *needmodels.Models, price float64) (*finding, error) {
 	f := &finding{folds: map[string]*fold{}}
 	b, err := trial.NewBench(trial.Options{
-		Profiles: []string{p.Name}, KeepAlive: true, Models: models, Harm: &planner.Harm{Price: price, Long: 4000}, Watch: f.watch,
+		Profiles: []string{p.Name}, KeepAlive: true, Need: models.For, Harm: &planner.Harm{Price: price, Long: 4000}, Watch: f.watch,
 		Handler: []byte(`{"planner": {"give_back": false}}`),
 	})
 	if err != nil {

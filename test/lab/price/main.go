@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 
 // setting is what was replayed with.
@@ -74,7 +75,7 @@ func main() {
 }
 
 func run(profiles, prices []string, s setting, bound float64, file string, folders []string) error {
-	models, err := trial.ReadModels("lab/fit/folds.json")
+	models, err := needmodels.Read("lab/fit/folds.json")
 	if err != nil {
 		return err
 	}
@@ -129,9 +130,9 @@ func read(file string) (map[setting]*result, error) {
 }
 
 // replay plays all conversations at a setting, and keeps what came of it.
-func (s setting) replay(conversations []*recording.Conversation, models *trial.Models, file string) (*result, error) {
+func (s setting) replay(conversations []*recording.Conversation, models *needmodels.Models, file string) (*result, error) {
 	report, err := trial.Run(context.Background(), conversations, trial.Options{
-		Profiles: []string{s.Profile}, KeepAlive: s.KeepAlive, Background: s.Background, Models: models, Harm: &s.Harm,
+		Profiles: []string{s.Profile}, KeepAlive: s.KeepAlive, Background: s.Background, Need: models.For, Harm: &s.Harm,
 	})
 	if err != nil {
 		return nil, err

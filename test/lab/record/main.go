@@ -5,7 +5,7 @@
 // on, from the repositories that publish them:
 //
 //	go -C test run ./lab/record -out recordings
-//	caddy llm-cache replay --keepalive --folds-by repo recordings
+//	go -C test run ./lab/study -keepalive -folds-by repo recordings
 //
 // sources.txt names a commit of each repository and the transcripts in it. They are fetched
 // with git, a transcript at a time, and read as `caddy llm-cache import` reads those on a

@@ -166,26 +166,6 @@ func (c *Conversation) Owner() string {
 	return owner
 }
 
-// Select returns the conversations of one fold of k, or all but those where the
-// fold is negative. It is for cross-validation: what was fitted on all but a fold
-// is measured on that fold, and no conversation is on both sides.
-func Select(conversations []*Conversation, k, fold int) ([]*Conversation, error) {
-	want := max(fold, -fold)
-	if k < 2 || want < 1 || want > k {
-		return nil, fmt.Errorf("folds: fold %d of %d: there are 1 to %d, or -1 to -%d for all but one", fold, k, k, k)
-	}
-	var out []*Conversation
-	for _, c := range conversations {
-		if (Fold(c.Session, k) == want) == (fold > 0) {
-			out = append(out, c)
-		}
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("folds: no conversation is in fold %d of %d", fold, k)
-	}
-	return out, nil
-}
-
 // part is what a first look at a trace tells.
 type part struct {
 	path  string

@@ -3,7 +3,11 @@
 
 package optimum
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+)
 
 // Moments are the moments at which an [Optimum] folds.
 type Moments string
@@ -82,14 +86,14 @@ type Of struct {
 }
 
 // CostRatio is the cost as a multiple of what the client's own bytes cost.
-func (o *Optimum) CostRatio() float64 { return Ratio(o.Cost, o.BaseCost) }
+func (o *Optimum) CostRatio() float64 { return trial.Ratio(o.Cost, o.BaseCost) }
 
 // Worst is the highest cost ratio of any conversation.
 func (o *Optimum) Worst() float64 {
 	worst := 0.0
 	for i := range o.Conversations {
 		c := &o.Conversations[i]
-		worst = max(worst, Ratio(c.Cost, c.BaseCost))
+		worst = max(worst, trial.Ratio(c.Cost, c.BaseCost))
 	}
 	return worst
 }
@@ -238,12 +242,4 @@ func (r *price) next(s *stretch, p int) float64 {
 		}
 	}
 	return float64(r.tokens) * (a.rest - a.warm)
-}
-
-// Ratio is a as a multiple of b, 1 where b is nothing.
-func Ratio(a, b float64) float64 {
-	if b == 0 {
-		return 1
-	}
-	return a / b
 }

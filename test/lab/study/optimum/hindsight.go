@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"unicode/utf8"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -60,17 +61,8 @@ type item struct {
 // never is later than any request.
 const never = 1 << 30
 
-// Asked is one request of a conversation, as its client sends it.
-type Asked struct {
-	View      *wire.View
-	Continued bool       // it holds all of the one before it
-	Billed    wire.Usage // as it is
-	Cost      float64
-	Edits     [][]string // what the edits in its answer quote, a list for each
-}
-
 // Add takes the next request.
-func (h *Hindsight) Add(r *Asked) {
+func (h *Hindsight) Add(r *trial.Asked) {
 	if !r.Continued || len(h.stretches) == 0 {
 		h.stretches = append(h.stretches, new(stretch))
 	}
@@ -83,7 +75,7 @@ func (h *Hindsight) Add(r *Asked) {
 		}
 		s.add(it, turn(r.View, &r.View.Blocks[i]))
 	}
-	a := ask{cost: r.Cost, items: len(s.items), prompt: Prompted(r.View)}
+	a := ask{cost: r.Cost, items: len(s.items), prompt: trial.Prompted(r.View)}
 	left := r.Billed.Read
 	for left > 0 && a.read < len(s.items) && s.items[a.read].tokens <= left {
 		left -= s.items[a.read].tokens
@@ -176,18 +168,4 @@ func (s *stretch) need(line []byte) {
 	if last >= 0 {
 		s.items[last].ripe = now + 1
 	}
-}
-
-// Prompted reports whether the last message of a request is a person's.
-func Prompted(v *wire.View) bool {
-	if len(v.Messages) == 0 {
-		return false
-	}
-	m := &v.Messages[len(v.Messages)-1]
-	for i := m.First; i < m.End; i++ {
-		if v.Blocks[i].Kind == wire.KindToolResult {
-			return false
-		}
-	}
-	return m.Role == wire.RoleUser
 }

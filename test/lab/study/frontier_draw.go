@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package trial
+package main
 
 import (
 	"cmp"
@@ -12,9 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svg"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 
 // inks are the colours of the profiles.
@@ -225,12 +226,12 @@ func (p *plot) optimum(profile, ink string) {
 }
 
 // place is where a result stands.
-func (p *plot) place(r *Result) svg.Point {
+func (p *plot) place(r *trial.Result) svg.Point {
 	return svg.At(p.harm.At(100*r.Harm()), p.cost.At(100*(r.CostRatio()-1)))
 }
 
 // under returns the result of a policy for comparison, nil if there is none.
-func (p *plot) under(profile string, policy pipeline.Policy) *Result {
+func (p *plot) under(profile string, policy pipeline.Policy) *trial.Result {
 	for i := range p.f.References {
 		if r := &p.f.References[i].Total; r.Profile == profile && r.Policy == policy {
 			return r

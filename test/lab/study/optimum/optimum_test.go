@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/agent"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
@@ -187,7 +188,7 @@ func TestOptimumOfSimulator(t *testing.T) {
 		h := New(rules, Options{Over: 500, Hot: 4})
 		plain := pricing.NewSimulator(profile.Config())
 		for i, body := range sent {
-			r := &Asked{View: parsed(t, profile, body), Continued: i > 0}
+			r := &trial.Asked{View: parsed(t, profile, body), Continued: i > 0}
 			r.Billed = billed(t, plain, r.View, i)
 			r.Cost = rules.Cost(r.Billed)
 			h.Add(r)
@@ -228,7 +229,7 @@ func TestOptimumOfSimulator(t *testing.T) {
 	}
 }
 
-const gardenerTrace = "../testdata/traces/gardener-11111111-p1.jsonl"
+const gardenerTrace = "../../../../internal/cli/trial/testdata/traces/gardener-11111111-p1.jsonl"
 
 // bodiesOf returns the requests of a trace as the profile's agent sends them.
 func bodiesOf(t *testing.T, p pricing.Profile, path string) (out []string) {

@@ -1,33 +1,37 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package trial
+package main
 
 import (
 	"math"
 	"strings"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
-
-func TestChange(t *testing.T) {
-	for ratio, want := range map[float64]string{1: "+0.0%", 0.9999: "+0.0%", 1.0001: "+0.0%", 0.9: "-10.0%", 0.999: "-0.1%", 1.25: "+25.0%", optimum.Ratio(0, 0): "+0.0%"} {
-		if got := Change(ratio); got != want {
-			t.Errorf("%v: %s, want %s", ratio, got, want)
-		}
-	}
-}
 
 // On conversations: less is possible at chosen moments than at any, more with
 // inputs, and never more than nothing is lost.
 func TestOptimum(t *testing.T) {
-	o := Options{Profiles: pricing.Profiles(), Policies: []pipeline.Policy{pipeline.Off}, Optimum: &optimum.Options{Over: 500, Hot: 4}}
-	results := replayed(t, o, "testdata/traces")
-	o.Optimum.Inputs = true
-	inputs := replayed(t, o, "testdata/traces")
+	conversations, err := recording.Find(traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayed := func(inputs bool) *Report {
+		t.Helper()
+		o := trial.Options{Profiles: pricing.Profiles(), Policies: []pipeline.Policy{pipeline.Off}}
+		r, err := run(t.Context(), conversations, o, &optimum.Options{Over: 500, Hot: 4, Inputs: inputs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	results, inputs := replayed(false), replayed(true)
 	if n := len(results.Optima); n != 2*len(pricing.Profiles()) {
 		t.Fatalf("%d optima", n)
 	}
@@ -45,7 +49,7 @@ func TestOptimum(t *testing.T) {
 		}
 	}
 	var text strings.Builder
-	if err := results.WriteText(&text); err != nil || !strings.Contains(text.String(), "optimum: boundaries, cold") {
+	if err := results.WriteText(&text); err != nil || !strings.Contains(text.String(), "boundaries, cold") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 }

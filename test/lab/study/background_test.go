@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package main
 
 import (
 	"regexp"
@@ -13,7 +13,7 @@ import (
 
 // The text tells what folding in pauses came to, for long conversations apart.
 func TestBackgroundText(t *testing.T) {
-	out, _, err := command("replay", "--profile", "kv", "--background", testkit.ReadRecording(t, 300))
+	out, err := studied("-profile", "kv", "-background", testkit.ReadRecording(t, 300))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestBackgroundText(t *testing.T) {
 			t.Errorf("no line %s in\n%s", want, out)
 		}
 	}
-	if out, _, err := command("replay", "--profile", "kv", testkit.ReadRecording(t, 300)); err != nil || strings.Contains(out, "while nobody waited") {
-		t.Errorf("%v: without --background\n%s", err, out)
+	if out, err := studied("-profile", "kv", testkit.ReadRecording(t, 300)); err != nil || strings.Contains(out, "while nobody waited") {
+		t.Errorf("%v: without -background\n%s", err, out)
 	}
 }

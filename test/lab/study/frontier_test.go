@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package trial
+package main
 
 import (
 	"bytes"
@@ -11,10 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 
 func TestWithRisk(t *testing.T) {
@@ -37,8 +38,8 @@ func TestWithRisk(t *testing.T) {
 // point makes a result of a cost in percent of the client's own, and of harmed
 // edits in a thousand.
 func point1000(profile string, policy pipeline.Policy, risk, cost float64, harmed int) FrontierPoint {
-	r := Result{Profile: profile, Policy: policy, BaseCost: 100, Cost: cost, Edits: 1000, Harmed: harmed, Base: wire.Usage{Uncached: 1}}
-	return FrontierPoint{risk, Combination{Total: r, WorstRatio: 1.02}}
+	r := trial.Result{Profile: profile, Policy: policy, BaseCost: 100, Cost: cost, Edits: 1000, Harmed: harmed, Base: wire.Usage{Uncached: 1}}
+	return FrontierPoint{risk, trial.Combination{Total: r, WorstRatio: 1.02}}
 }
 
 func TestFrontierDrawing(t *testing.T) {

@@ -1,7 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package trial
+// Package needmodels has need models for figures out of fold: each was fitted without the
+// conversations that it is used for.
+package needmodels
 
 import (
 	"encoding/json"
@@ -21,8 +23,8 @@ type Models struct {
 	Models []*pipeline.NeedModel `json:"models"`
 }
 
-// ReadModels reads them from a file that go run ./lab/fit has written.
-func ReadModels(path string) (*Models, error) {
+// Read reads them from a file that go run ./lab/fit has written.
+func Read(path string) (*Models, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
@@ -34,12 +36,8 @@ func ReadModels(path string) (*Models, error) {
 	return m, nil
 }
 
-// For returns the model that a conversation is replayed with: of those, the one that
-// knows nothing of its owner; the default where there are none.
+// For returns the model that knows nothing of a conversation's owner.
 func (m *Models) For(c *recording.Conversation) (*pipeline.NeedModel, error) {
-	if m == nil {
-		return pipeline.DefaultNeed, nil
-	}
 	k, ok := m.Fold[c.Owner()]
 	if !ok || k < 0 || k >= len(m.Models) {
 		return nil, fmt.Errorf("models: none was fitted without %q", c.Owner())

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package trial
+package main
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 
 // Frontier is what one policy comes to at several tolerances of harm, with other
@@ -31,20 +32,16 @@ type Frontier struct {
 type FrontierPoint struct {
 	// Risk is the tolerance, 0 in references.
 	Risk float64 `json:"risk"`
-	Combination
+	trial.Combination
 }
 
-// Sweep replays conversations under the first of the policies once for each
+// sweep replays conversations under the first of the policies once for each
 // tolerance of harm, which overrides that of the handler's options, and once
 // under eager and off.
-func Sweep(ctx context.Context, conversations []*recording.Conversation, o Options, risks []float64) (*Frontier, error) {
-	profiles, err := o.defaults()
-	if err != nil {
-		return nil, err
-	}
-	reference := o
-	reference.Policies = []pipeline.Policy{pipeline.Eager, pipeline.Off}
-	report, err := Run(ctx, conversations, reference)
+func sweep(ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options, risks []float64) (*Frontier, error) {
+	policy := o.Policies[:1]
+	o.Policies = []pipeline.Policy{pipeline.Eager, pipeline.Off}
+	report, err := run(ctx, conversations, o, best)
 	if err != nil {
 		return nil, err
 	}
@@ -52,18 +49,18 @@ func Sweep(ctx context.Context, conversations []*recording.Conversation, o Optio
 	for i := range report.Runs {
 		f.References = append(f.References, FrontierPoint{Combination: report.Runs[i]})
 	}
-	o.Policies, o.Optimum = o.Policies[:1], nil
-	runs := make([]*Report, len(risks))
+	o.Policies = policy
+	runs := make([]*trial.Report, len(risks))
 	handler := o.Handler
 	for i, risk := range risks {
 		if o.Handler, err = withRisk(handler, risk); err != nil {
 			return nil, err
 		}
-		if runs[i], err = Run(ctx, conversations, o); err != nil {
+		if runs[i], err = trial.Run(ctx, conversations, o); err != nil {
 			return nil, err
 		}
 	}
-	for p := range profiles {
+	for p := range o.Profiles {
 		for i, risk := range risks {
 			f.Points = append(f.Points, FrontierPoint{risk, runs[i].Runs[p]})
 		}
@@ -76,30 +73,30 @@ func withRisk(handler []byte, risk float64) ([]byte, error) {
 	options := map[string]json.RawMessage{}
 	if len(handler) > 0 {
 		if err := json.Unmarshal(handler, &options); err != nil {
-			return nil, fmt.Errorf("replay: options of the handler: %w", err)
+			return nil, fmt.Errorf("options of the handler: %w", err)
 		}
 	}
 	planner := map[string]json.RawMessage{}
 	if old := options["planner"]; old != nil {
 		if err := json.Unmarshal(old, &planner); err != nil {
-			return nil, fmt.Errorf("replay: options of the handler: planner: %w", err)
+			return nil, fmt.Errorf("options of the handler: planner: %w", err)
 		}
 	}
 	planner["risk"] = json.RawMessage(strconv.FormatFloat(risk, 'g', -1, 64))
 	merged, err := json.Marshal(planner)
 	if err != nil {
-		return nil, fmt.Errorf("replay: options of the handler: planner: %w", err)
+		return nil, fmt.Errorf("options of the handler: planner: %w", err)
 	}
 	options["planner"] = merged
 	if merged, err = json.Marshal(options); err != nil {
-		return nil, fmt.Errorf("replay: options of the handler: %w", err)
+		return nil, fmt.Errorf("options of the handler: %w", err)
 	}
 	return merged, nil
 }
 
 // Violations lists what must never happen and did, one line each.
 func (f *Frontier) Violations() []string {
-	var r Report
+	var r trial.Report
 	for _, points := range [...][]FrontierPoint{f.Points, f.References} {
 		for i := range points {
 			r.Runs = append(r.Runs, points[i].Combination)
@@ -122,7 +119,7 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	row := func(p *FrontierPoint, risk string) {
 		c := &p.Total
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f%%\t%d\t%d\t\n", c.Profile, c.Policy, risk,
-			Change(c.CostRatio()), Change(p.WorstRatio), 100*c.Harm(), c.Rejected, c.FailedOpen)
+			trial.Change(c.CostRatio()), trial.Change(p.WorstRatio), 100*c.Harm(), c.Rejected, c.FailedOpen)
 	}
 	for i := range f.Points {
 		row(&f.Points[i], strconv.FormatFloat(f.Points[i].Risk, 'g', -1, 64))
@@ -132,7 +129,7 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	}
 	for i := range f.Optima {
 		o := &f.Optima[i]
-		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f%%\t\t\t\n", o.Profile, o.Moments, Change(o.CostRatio()), Change(o.Worst()), 0.0)
+		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f%%\t\t\t\n", o.Profile, o.Moments, trial.Change(o.CostRatio()), trial.Change(o.Worst()), 0.0)
 	}
 	return t.Flush()
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
 // By hand it is 31; in CI the tests shall not take long.
@@ -31,10 +33,7 @@ const (
 //	go test ./integration -run TestHostileBodies -hostile 31 -v
 func TestHostileBodies(t *testing.T) {
 	h := newHostility(t)
-	size := *hostileSize << 20
-	if testing.Short() {
-		size = 1 << 18
-	}
+	size := *hostileSize << 20 / testkit.Every(4)
 	t.Log("peak memory in MB and processor time in ms of one request: of all that takes part where bare, what is more than that at the sites; the worst of all formats, with its name")
 	head := fmt.Sprintf("%-32s %9s  %-10s", "body", "sent, KB", "bare")
 	for _, site := range sites {

@@ -89,7 +89,9 @@ func TestDocLinks(t *testing.T) {
 	for _, id := range slices.Sorted(maps.Keys(sources)) {
 		s := sources[id]
 		p := s.doc.Parser()
-		dead := func(c *ast.CommentGroup, link string) { t.Errorf("%s: [%s] leads nowhere", s.fset.Position(c.Pos()), link) }
+		dead := func(c *ast.CommentGroup, link string) {
+			t.Errorf("%s: [%s] leads nowhere", s.fset.Position(c.Pos()), link)
+		}
 		for _, f := range s.files {
 			for _, c := range f.Comments {
 				each(p.Parse(c.Text()), func(text comment.Text) {

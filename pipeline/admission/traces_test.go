@@ -13,8 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
 // recordedResult is a tool result of a recorded conversation.

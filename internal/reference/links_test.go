@@ -143,7 +143,7 @@ func each(d *comment.Doc, f func(comment.Text)) {
 var (
 	link    = regexp.MustCompile(`\]\(([^)#: ]*)(#[^)]*)?\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	mark    = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	mark    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // TestDocumentLinks: every link of a document leads to a file, and to a heading of it.

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dgraph-io/ristretto/v2"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
@@ -61,19 +59,9 @@ func (o *MemoryOptions) defaults() error {
 // requests are refused is gone with the last of them.
 //
 // There is one index of sessions, by their keys; what is not in there is not held. A
-// Ristretto cache holds each of them as well, by its number, and reports when its time
-// is over. Ristretto alone would not do: it takes new keys late, may drop them, and
-// when full it refuses newcomers in favour of old favourites, while a session store
-// wants the newcomer. And a key whose entry has run out is empty before the entry is
-// reported gone: numbers are given once, so that what is reported of one session
-// never strikes the next under its key.
+// session whose time is over goes when it is asked for, or when all are looked through.
 type Memory struct {
-	clock *ristretto.Cache[uint64, *Session]
-	runs  Runs
-	// use is held for reading while the cache is changed and for writing while
-	// it is closed: Ristretto panics when it is changed after that. It is
-	// never taken while mu is held.
-	use sync.RWMutex
+	runs Runs
 
 	mu       sync.Mutex
 	opts     MemoryOptions
@@ -83,7 +71,7 @@ type Memory struct {
 	firsts   turns               // by the conversation's first turn
 	said     turns               // by the conversation's answers, see Key.Answer
 	stats    StoreStats
-	settling *time.Timer // when those that nobody uses are packed
+	settling *time.Timer // when all are looked through
 	outlives bool        // snapshots are taken of the sessions
 	closed   bool
 }
@@ -96,7 +84,6 @@ type node struct {
 	entry  *lru.Entry[uint64, Tenant, *Session]
 	rank   rank
 	last   time.Time // when it was last released
-	kept   time.Time // when its time last began anew in the cache
 	pins   int
 	firsts []wire.Hash
 	said   []wire.Hash
@@ -115,21 +102,6 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	}
 	m := &Memory{opts: o, sessions: map[string]*Session{}, held: newRanks(), firsts: turns{}, said: turns{}}
 	m.stats.Since = time.Now()
-	clock, err := ristretto.NewCache(&ristretto.Config[uint64, *Session]{
-		// The counters only decide what Ristretto evicts, and it is never let
-		// come that far.
-		NumCounters: 1 << 16,
-		// The bound is kept here, by tenants and order of use; see evict. Never
-		// full, Ristretto never refuses.
-		MaxCost:            1 << 62,
-		BufferItems:        64,
-		IgnoreInternalCost: true,
-		OnEvict:            func(i *ristretto.Item[*Session]) { m.expired(i.Value) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("opening the session cache: %w", err)
-	}
-	m.clock = clock
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settling = time.AfterFunc(quiet/2, m.settle)
@@ -142,10 +114,9 @@ func (m *Memory) SetLimits(o MemoryOptions) error {
 		return err
 	}
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.opts = o
-	evicted := m.evict()
-	m.mu.Unlock()
-	m.forget(evicted)
+	m.evict()
 	return nil
 }
 
@@ -172,9 +143,7 @@ func (m *Memory) acquire(k Key, digest string) *Session {
 		digest = s.digest
 	}
 	s := m.sessions[digest]
-	if s != nil && s.pins == 0 && now.Sub(s.last) > m.opts.IdleTTL { // not swept yet
-		m.drop(s)
-		m.stats.Expired++
+	if s != nil && m.expire(s, now) {
 		s = nil
 	}
 	if s == nil {
@@ -229,9 +198,8 @@ func (m *Memory) takeUp(s *Session) {
 // strike forgets a session.
 func (m *Memory) strike(s *Session) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.drop(s)
-	m.mu.Unlock()
-	m.forget([]*Session{s})
 }
 
 // has reports whether the session of a key is there.
@@ -259,27 +227,13 @@ func (m *Memory) Hold(s *Session) {
 	if len(firsts) == 0 { // nothing was accepted
 		return
 	}
-	now := time.Now()
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.closed || s.gone.Load() {
-		m.mu.Unlock()
 		return
 	}
-	m.hold(s, bytes, is, now)
+	m.hold(s, bytes, is, time.Now())
 	m.index(s, firsts, said)
-	ttl := m.opts.IdleTTL
-	again := now.Sub(s.kept) >= ttl/refresh
-	if again {
-		s.kept = now
-	}
-	m.mu.Unlock()
-	if !again {
-		return
-	}
-	m.keep(s, ttl+ttl/refresh)
-	if s.gone.Load() { // forgotten before it was kept
-		m.forget([]*Session{s})
-	}
 }
 
 // Release implements Store.
@@ -291,10 +245,9 @@ func (m *Memory) Release(s *Session) {
 // letGo takes back a pin.
 func (m *Memory) letGo(s *Session) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.unpin(s)
-	evicted := m.evict()
-	m.mu.Unlock()
-	m.forget(evicted)
+	m.evict()
 }
 
 // hold accounts for what a session has become, and makes it the one that was used
@@ -309,23 +262,6 @@ func (m *Memory) hold(s *Session, bytes int64, is rank, now time.Time) {
 	m.held.put(s, bytes, is)
 	s.made = m.newest.PushFront(s)
 	m.stats.Created++
-}
-
-// refresh is the part of its time after which a session in use gets all of it
-// again. To do so on every request would wake the cache's own goroutine on each.
-const refresh = 16
-
-// keep begins a session's time anew. Insertions are queued, and a full queue drops
-// them.
-func (m *Memory) keep(s *Session, ttl time.Duration) {
-	m.use.RLock()
-	defer m.use.RUnlock()
-	for range 3 {
-		if !m.open() || m.clock.SetWithTTL(s.Number(), s, 1, ttl) {
-			return
-		}
-		m.clock.Wait()
-	}
 }
 
 // unpin ends one use of a session. With the last, one that never was accepted is
@@ -351,9 +287,8 @@ func (m *Memory) every(is func(*Session) bool) (out []*Session) {
 // touched reports whether a session was kept warm since it was last released.
 func (s *Session) touched() bool { return s.warmed.Load() }
 
-// evict takes sessions out until the rest fits. What it returns must be passed to forget
-// once the lock is given up.
-func (m *Memory) evict() (out []*Session) {
+// evict takes sessions out until the rest fits.
+func (m *Memory) evict() {
 	for m.held.bytes() > m.opts.MaxBytes {
 		s := m.held.spare(m.opts.MaxBytes)
 		if s == nil {
@@ -362,12 +297,20 @@ func (m *Memory) evict() (out []*Session) {
 		m.drop(s)
 		m.stats.Evicted++
 		m.stats.Since = time.Now()
-		out = append(out, s)
 	}
-	return out
 }
 
-// drop takes a session out of every index but the cache.
+// expire takes a session out that nobody uses and whose time is over.
+func (m *Memory) expire(s *Session, now time.Time) bool {
+	if s.pins > 0 || now.Sub(s.last) <= m.opts.IdleTTL {
+		return false
+	}
+	m.drop(s)
+	m.stats.Expired++
+	return true
+}
+
+// drop takes a session out of every index.
 func (m *Memory) drop(s *Session) {
 	if s.gone.Swap(true) {
 		return
@@ -383,39 +326,6 @@ func (m *Memory) drop(s *Session) {
 	m.held[s.rank].Drop(s.entry)
 }
 
-// forget takes sessions out of the cache. It must not hold the lock, because
-// the cache calls back.
-func (m *Memory) forget(sessions []*Session) {
-	if len(sessions) == 0 {
-		return
-	}
-	m.use.RLock()
-	defer m.use.RUnlock()
-	if !m.open() {
-		return
-	}
-	for _, s := range sessions {
-		m.clock.Del(s.Number())
-	}
-}
-
-func (m *Memory) open() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !m.closed
-}
-
-// expired is called by the cache for sessions whose time is over.
-func (m *Memory) expired(s *Session) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s == nil || s.gone.Load() || s.pins > 0 || m.closed {
-		return
-	}
-	m.drop(s)
-	m.stats.Expired++
-}
-
 // Stats implements Store.
 func (m *Memory) Stats() StoreStats {
 	m.mu.Lock()
@@ -428,18 +338,12 @@ func (m *Memory) Stats() StoreStats {
 // Close implements Store. A stream that began before may still release its
 // session, which then goes nowhere.
 func (m *Memory) Close() error {
-	m.use.Lock()
-	defer m.use.Unlock()
 	m.mu.Lock()
-	closed := m.closed
+	defer m.mu.Unlock()
 	m.closed = true
 	m.settling.Stop()
 	m.newest.Init()
 	m.sessions, m.firsts, m.said = map[string]*Session{}, turns{}, turns{}
 	m.held = newRanks()
-	m.mu.Unlock()
-	if !closed {
-		m.clock.Close()
-	}
 	return nil
 }

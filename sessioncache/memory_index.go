@@ -57,15 +57,11 @@ func (m *Memory) find(id string) *Session {
 // Delete implements Store.
 func (m *Memory) Delete(id string) *Session {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	s := m.find(id)
 	if s != nil {
 		m.drop(s)
 	}
-	m.mu.Unlock()
-	if s == nil {
-		return nil
-	}
-	m.forget([]*Session{s})
 	return s
 }
 

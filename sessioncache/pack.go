@@ -4,6 +4,7 @@
 package sessioncache
 
 import (
+	"container/list"
 	"slices"
 	"time"
 	"unsafe"
@@ -84,13 +85,15 @@ func (p *pack) size() (n int64) {
 	return n + int64(unsafe.Sizeof(*p)) + int64(cap(p.bytes)) + 8*int64(cap(p.edits)+cap(p.inserted))
 }
 
-// settle packs the sessions that nobody has used for a while, and comes again.
+// settle drops the sessions whose time is over, packs those that nobody has used for a
+// while, and comes again.
 func (m *Memory) settle() {
 	now := time.Now()
 	var settled []*Session
 	m.mu.Lock()
-	for e := m.newest.Front(); e != nil; e = e.Next() {
-		if s := e.Value.(*Session); s.packed.Load() == nil && s.unused(now) {
+	for e, next := m.newest.Front(), (*list.Element)(nil); e != nil; e = next {
+		next = e.Next()
+		if s := e.Value.(*Session); !m.expire(s, now) && s.packed.Load() == nil && s.unused(now) {
 			settled = append(settled, s)
 		}
 	}

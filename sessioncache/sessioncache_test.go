@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -368,6 +369,27 @@ func TestIdleSessionsExpire(t *testing.T) {
 	if m.Acquire(Key{ID: "s"}) == s {
 		t.Error("an idle session is still there")
 	}
+}
+
+// Sessions that nobody asks for again go, too, but for those in use.
+func TestForgottenSessionsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, MemoryOptions{IdleTTL: time.Hour})
+		for _, id := range []string{"idle", "used"} {
+			s := m.Acquire(Key{ID: id})
+			commit(s, view(t, user1, nil))
+			m.Release(s)
+		}
+		defer m.Release(m.Acquire(Key{ID: "used"}))
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if st := m.Stats(); st.Sessions != 1 || st.Expired != 1 {
+			t.Errorf("%d sessions, %d expired, want 1 and 1", st.Sessions, st.Expired)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestTenantsNeverMeet(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"unicode/utf8"
 )
 
-// The tokens in order of rank, each behind a byte of its length, deflated. From
-// OpenAI's tiktoken (MIT), see testdata/README.md of package lingua.
+// The encoding as merges, as testdata/oracle/cl100k.cjs of package lingua describes it,
+// deflated. From OpenAI's tiktoken (MIT).
 //
-//go:embed ranks.bin
+//go:embed merges.bin
 var packed []byte
 
 var ranks = sync.OnceValue(func() map[string]int32 {
@@ -26,12 +26,23 @@ var ranks = sync.OnceValue(func() map[string]int32 {
 	if err != nil {
 		panic("cl100k: " + err.Error())
 	}
-	all := string(raw)
-	m := make(map[string]int32, 100256)
-	for len(all) > 0 {
-		n := 1 + int(all[0])
-		m[all[1:n]] = int32(len(m))
-		all = all[n:]
+	const single = 256 // tokens of one byte
+	n := (len(raw) - single) / 6
+	tokens := make([]string, 0, single+n)
+	for _, b := range raw[:single] {
+		tokens = append(tokens, string([]byte{b}))
+	}
+	planes := raw[single:]
+	for i := range n {
+		half := func(side int) string {
+			at := side*n + i
+			return tokens[int(planes[at])|int(planes[at+2*n])<<8|int(planes[at+4*n])<<16]
+		}
+		tokens = append(tokens, half(0)+half(1))
+	}
+	m := make(map[string]int32, len(tokens))
+	for rank, t := range tokens {
+		m[t] = int32(rank)
 	}
 	return m
 })

@@ -91,7 +91,8 @@ func (m *Memory) settle() {
 	now := time.Now()
 	var settled []*Session
 	m.mu.Lock()
-	for e, next := m.newest.Front(), (*list.Element)(nil); e != nil; e = next {
+	var next *list.Element
+	for e := m.newest.Front(); e != nil; e = next {
 		next = e.Next()
 		if s := e.Value.(*Session); !m.expire(s, now) && s.packed.Load() == nil && s.unused(now) {
 			settled = append(settled, s)

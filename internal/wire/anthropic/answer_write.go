@@ -21,6 +21,7 @@ func appendHead(b []byte, m *translate.Answer) []byte {
 var reasons = [...]string{
 	translate.StopUnknown: "end_turn", translate.StopEnd: "end_turn", translate.StopLength: "max_tokens", translate.StopCalls: "tool_use", translate.StopSequence: "stop_sequence",
 	translate.StopRefusal: "refusal", translate.StopFilter: "refusal", translate.StopPause: "pause_turn", translate.StopContext: "model_context_window_exceeded",
+	translate.StopOther: "max_tokens", // a client takes no other word, and the answer may be cut off
 }
 
 func appendStop(b []byte, m *translate.Answer) []byte {

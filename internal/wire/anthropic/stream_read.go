@@ -107,19 +107,7 @@ func (a *streamReader) reason(f *translate.Flow, delta gjson.Result) {
 	}
 	a.finished = true
 	f.Answer.Sequence = strings.Clone(rawjson.Inner(delta.Get("stop_sequence")))
-	f.Stopped(stops[reason])
-}
-
-// stops are the reasons of the Messages API. An unknown one counts as
-// the proper end.
-var stops = map[string]translate.StopReason{
-	"end_turn":                      translate.StopEnd,
-	"max_tokens":                    translate.StopLength,
-	"tool_use":                      translate.StopCalls,
-	"stop_sequence":                 translate.StopSequence,
-	"refusal":                       translate.StopRefusal,
-	"pause_turn":                    translate.StopPause,
-	"model_context_window_exceeded": translate.StopContext,
+	f.StoppedBy(reason)
 }
 
 func (a *streamReader) Whole(f *translate.Flow, root gjson.Result) {

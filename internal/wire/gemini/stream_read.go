@@ -51,23 +51,8 @@ func (g *streamReader) candidate(f *translate.Flow, candidate gjson.Result) {
 	})
 	if reason := candidate.Get("finishReason").Str; reason != "" {
 		g.finished = true
-		stop, ok := stops[reason]
-		if !ok {
-			stop = translate.StopFilter
-		}
-		f.Stopped(stop)
+		f.StoppedBy(reason)
 	}
-}
-
-// stops are the reasons of the Gemini API. The others are all filters:
-// SAFETY, RECITATION, LANGUAGE, BLOCKLIST, PROHIBITED_CONTENT, SPII and so on.
-var stops = map[string]translate.StopReason{
-	"FINISH_REASON_UNSPECIFIED": translate.StopEnd,
-	"STOP":                      translate.StopEnd,
-	"MAX_TOKENS":                translate.StopLength,
-	"MALFORMED_FUNCTION_CALL":   translate.StopEnd,
-	"UNEXPECTED_TOOL_CALL":      translate.StopEnd,
-	"OTHER":                     translate.StopEnd,
 }
 
 // part reads a part. The signature of a call travels with the call, that of

@@ -188,7 +188,7 @@ func appendCall(dst []byte, f *translate.Flow, b *translate.Block, sealed string
 
 var reasons = [...]string{
 	translate.StopUnknown: "STOP", translate.StopEnd: "STOP", translate.StopLength: "MAX_TOKENS", translate.StopCalls: "STOP", translate.StopSequence: "STOP",
-	translate.StopRefusal: "SAFETY", translate.StopFilter: "SAFETY", translate.StopPause: "STOP", translate.StopContext: "MAX_TOKENS",
+	translate.StopRefusal: "SAFETY", translate.StopFilter: "SAFETY", translate.StopPause: "STOP", translate.StopContext: "MAX_TOKENS", translate.StopOther: "OTHER",
 }
 
 // appendUsage writes the counts: the prompt's includes what was read from

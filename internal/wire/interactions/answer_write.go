@@ -14,7 +14,7 @@ import (
 var statuses = [...]string{
 	translate.StopUnknown: "completed", translate.StopEnd: "completed", translate.StopLength: "incomplete", translate.StopCalls: "requires_action",
 	translate.StopSequence: "completed", translate.StopRefusal: "completed", translate.StopFilter: "incomplete", translate.StopPause: "incomplete",
-	translate.StopContext: "incomplete",
+	translate.StopContext: "incomplete", translate.StopOther: "incomplete",
 }
 
 // appendHead begins an interaction.

@@ -111,17 +111,11 @@ func (r *streamReader) end(f *translate.Flow, m gjson.Result) {
 			r.stop(f, int64(i))
 		}
 	}
-	switch m.Get("status").Str {
-	case "failed", "cancelled":
-		f.FailWith(m.Get("errors.0"))
+	if fault := m.Get("errors.0"); fault.IsObject() && translate.StopReasonOf(m.Get("status").Str) == translate.StopFailed {
+		f.FailWith(fault)
 		return
-	case "incomplete", "budget_exceeded":
-		f.Stopped(translate.StopLength)
-	case "requires_continuation":
-		f.Stopped(translate.StopPause)
-	default:
-		f.Stopped(translate.StopEnd)
 	}
+	f.StoppedBy(m.Get("status").Str)
 	f.End()
 }
 

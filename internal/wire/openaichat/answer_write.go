@@ -17,6 +17,15 @@ var reasons = [...]string{
 	translate.StopRefusal: "content_filter", translate.StopFilter: "content_filter", translate.StopPause: "stop", translate.StopContext: "length",
 }
 
+// finishReason is why an answer ended. A word that nobody here knows goes as it is: the
+// API's list has grown before, and clients of chat completions meet those of many hosts.
+func finishReason(m *translate.Answer) string {
+	if r := m.Reason(); r != translate.StopOther {
+		return reasons[r]
+	}
+	return m.Word
+}
+
 // appendUsage writes the usage of an answer.
 func appendUsage(b []byte, m *translate.Answer) []byte {
 	return append(appendCounts(append(b, '{'), m.Usage, m.Reasoning), '}')
@@ -110,7 +119,7 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 		return appendCall(b, c.Flow, p, -1)
 	})
 	b = append(b, `},"finish_reason":"`...)
-	b = append(b, reasons[c.Answer.Reason()]...)
+	b = rawjson.AppendEscaped(b, finishReason(c.Answer))
 	b = append(b, `"}]`...)
 	if c.Answer.Usage.Reported {
 		b = append(b, `,"usage":`...)

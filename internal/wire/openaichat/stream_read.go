@@ -72,6 +72,9 @@ func (c *streamReader) answer(f *translate.Flow, root gjson.Result, from string)
 	}
 	choices.ForEach(func(_, choice gjson.Result) bool {
 		c.choice(f, choice, from)
+		if choice.Get("error").IsObject() { // OpenRouter, where its provider broke off
+			f.FailWith(choice)
+		}
 		return false
 	})
 	return true
@@ -86,21 +89,8 @@ func (c *streamReader) choice(f *translate.Flow, choice gjson.Result, from strin
 	if finish.Str == "" {
 		return
 	}
-	stop, ok := stops[finish.Str]
-	if !ok {
-		stop = translate.StopEnd
-	}
 	c.finished = true
-	f.Stopped(stop)
-}
-
-// stops are the reasons of chat completions.
-var stops = map[string]translate.StopReason{
-	"stop":           translate.StopEnd,
-	"length":         translate.StopLength,
-	"tool_calls":     translate.StopCalls,
-	"function_call":  translate.StopCalls,
-	"content_filter": translate.StopFilter,
+	f.StoppedBy(finish.Str)
 }
 
 func (c *streamReader) delta(f *translate.Flow, delta gjson.Result, whole bool) {

@@ -130,7 +130,7 @@ func (w *streamWriter) Finish(m *translate.Answer) {
 		w.Raw("]")
 	}
 	w.Raw(`},"finish_reason":"`)
-	w.Raw(reasons[m.Reason()])
+	w.Buf = rawjson.AppendEscaped(w.Buf, finishReason(m))
 	w.Raw(`"}]`)
 	if m.Usage.Reported && !w.flow.Asked.Usage {
 		w.Raw(`,"usage":`)

@@ -14,7 +14,7 @@ import (
 
 func statusOf(m *translate.Answer) string {
 	switch m.Reason() {
-	case translate.StopLength, translate.StopContext, translate.StopFilter, translate.StopRefusal:
+	case translate.StopLength, translate.StopContext, translate.StopFilter, translate.StopRefusal, translate.StopOther:
 		return "incomplete"
 	}
 	return "completed"

@@ -4,6 +4,7 @@
 package openairesponses
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -141,14 +142,7 @@ func (r *streamReader) end(f *translate.Flow, m gjson.Result) {
 	if !f.Answer.Written { // some servers stream nothing but the end
 		r.output(f, m.Get("output"))
 	}
-	switch m.Get("incomplete_details.reason").Str {
-	case "max_output_tokens":
-		f.Stopped(translate.StopLength)
-	case "content_filter":
-		f.Stopped(translate.StopFilter)
-	default:
-		f.Stopped(translate.StopEnd)
-	}
+	f.StoppedBy(cmp.Or(m.Get("incomplete_details.reason").Str, m.Get("status").Str))
 	f.End()
 }
 

@@ -45,6 +45,8 @@ type Answer struct {
 	Reasoning int64
 	// Sequence is the stop sequence that was met, escaped.
 	Sequence string
+	// Word is the upstream's for why the answer ended, where nobody here knows it.
+	Word string
 	// Started: the client has got its beginning, Written: and a block.
 	Started, Written bool
 	// Refused: the model has said in a member of its own that it will not answer.
@@ -126,22 +128,6 @@ type Call struct {
 	index    int64 // as the upstream counts
 	args     rawjson.ObjectEnd
 }
-
-// StopReason is why an answer ended.
-type StopReason uint8
-
-// Why an answer ends.
-const (
-	StopUnknown StopReason = iota
-	StopEnd
-	StopLength
-	StopCalls
-	StopSequence
-	StopRefusal
-	StopFilter  // cut off by a filter of the provider
-	StopPause   // the model wants to be called again
-	StopContext // the context window is full
-)
 
 // Answering is what an answer has to know of the request that it answers.
 type Answering struct {

@@ -385,6 +385,10 @@ func (w *writer) result(p translate.Part) error {
 	return nil
 }
 
+// images are the media types of images that the API takes:
+// https://platform.claude.com/docs/en/build-with-claude/vision
+var images = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
+
 func (w *writer) media(p translate.Part) error {
 	if t, ok := translate.Textual(p); ok {
 		w.text(t)
@@ -393,10 +397,11 @@ func (w *writer) media(p translate.Part) error {
 	m := p.Media
 	kind := "document"
 	switch {
-	case strings.HasPrefix(m.Type, "image/"):
+	case m.Data.Empty() && strings.HasPrefix(m.Type, "image/"), slices.Contains(images, m.Type):
 		kind = "image"
 	case m.Type != "application/pdf":
-		return w.RefuseMedia(p)
+		w.text(translate.Part{Text: w.Note(p), Cache: p.Cache})
+		return nil
 	}
 	w.Open('{')
 	w.Str("type", kind)

@@ -368,9 +368,6 @@ func (w writer) media(p translate.Part) error {
 		return nil
 	}
 	m := p.Media
-	if m == nil {
-		return w.RefuseMedia(p)
-	}
 	w.Open('{')
 	if m.Data.Empty() {
 		w.Key("fileData")

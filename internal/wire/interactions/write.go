@@ -232,16 +232,14 @@ func (w writer) text(t rawjson.Text) {
 
 func (w writer) media(p translate.Part) error {
 	m := p.Media
-	if m == nil {
-		return w.RefuseMedia(p)
-	}
 	kind, _, _ := strings.Cut(m.Type, "/")
 	switch kind {
 	case "image", "audio", "video":
 	case "application", "text":
 		kind = "document"
 	default:
-		return w.RefuseMedia(p)
+		w.text(w.Note(p))
+		return nil
 	}
 	w.Open('{')
 	w.Str("type", kind)

@@ -138,9 +138,6 @@ func (w writer) content(parts []translate.Part, place string) error {
 // media writes a medium, its brace left open.
 func (w writer) media(p translate.Part) error {
 	m := p.Media
-	if m == nil {
-		return w.RefuseMedia(p)
-	}
 	switch {
 	case strings.HasPrefix(m.Type, "image/"):
 		w.Open('{')
@@ -173,7 +170,9 @@ func (w writer) media(p translate.Part) error {
 		w.MediaURL("file_data", m)
 		w.Close('}')
 	default:
-		return w.RefuseMedia(p)
+		w.Open('{')
+		w.Str("type", "text")
+		w.Text("text", w.Note(p))
 	}
 	return nil
 }

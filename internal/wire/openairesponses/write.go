@@ -273,8 +273,6 @@ func (w writer) content(name string, parts []translate.Part) error {
 func (w writer) media(p translate.Part) error {
 	m := p.Media
 	switch {
-	case m == nil:
-		return w.RefuseMedia(p)
 	case strings.HasPrefix(m.Type, "image/"):
 		w.Open('{')
 		w.Str("type", "input_image")
@@ -292,7 +290,9 @@ func (w writer) media(p translate.Part) error {
 			w.MediaURL("file_data", m)
 		}
 	default:
-		return w.RefuseMedia(p)
+		w.Open('{')
+		w.Str("type", "input_text")
+		w.Text("text", w.Note(p))
 	}
 	return nil
 }

@@ -78,19 +78,3 @@ func (p *Part) Proof() seal.Sealed {
 	}
 	return *p.Sealed
 }
-
-// Media is an image, a document or a sound: its bytes in base64, or a URL.
-type Media struct {
-	// Type is the media type, such as image/png. Empty where a URL tells it.
-	Type string
-	// Data is the content in base64.
-	Data rawjson.Text
-	// URL is where the content lies, if Data is empty.
-	URL rawjson.Text
-	// Name is the name of a document.
-	Name rawjson.Text
-	// Detail is OpenAI's detail of an image.
-	Detail rawjson.Value
-	// Field is the client's path of it, for errors.
-	Field string
-}

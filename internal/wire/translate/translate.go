@@ -104,6 +104,9 @@ func Read(from wire.Format, in Incoming) (*Request, error) {
 	if err := r.read(in); err != nil {
 		return nil, err
 	}
+	for i := range r.Request.Messages {
+		normalize(r.Request.Messages[i].Parts)
+	}
 	return r.Request, nil
 }
 

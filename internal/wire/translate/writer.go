@@ -232,8 +232,3 @@ func (w *Writer) DropFailed(p Part) {
 		w.Drop(w.Client.Failed)
 	}
 }
-
-// RefuseMedia says that the format has no place for a medium.
-func (w *Writer) RefuseMedia(p Part) error {
-	return &Unsupported{Field: p.Media.Field, Reason: "the upstream's format cannot hold this kind of content"}
-}

@@ -1,0 +1,108 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// Media is an image, a document or a sound: its bytes in base64, or a URL.
+type Media struct {
+	// Type is the media type, such as image/png. Empty where a URL tells it.
+	Type string
+	// Data is the content in base64.
+	Data rawjson.Text
+	// URL is where the content lies, if Data is empty.
+	URL rawjson.Text
+	// Name is the name of a document.
+	Name rawjson.Text
+	// Detail is OpenAI's detail of an image.
+	Detail rawjson.Value
+	// Field is the client's path of it, for errors.
+	Field string
+}
+
+// otherNames are further names of media types.
+var otherNames = map[string]string{
+	"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/jfif": "image/jpeg", "image/x-png": "image/png", "application/x-pdf": "application/pdf",
+}
+
+// beginnings are what files of some media types begin with.
+var beginnings = []struct {
+	bytes, name string
+}{
+	{"\xff\xd8\xff", "image/jpeg"}, {"\x89PNG\r\n\x1a\n", "image/png"}, {"GIF8", "image/gif"}, {"%PDF-", "application/pdf"},
+}
+
+// normalize makes the label that of the bytes, and the bytes standard base64: OpenAI's API
+// minds neither, and others refuse the request and each one after it.
+func (m *Media) normalize() {
+	kind, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
+	kind = strings.TrimSpace(kind)
+	m.Type = cmp.Or(otherNames[kind], kind)
+	if m.Data.Empty() {
+		return
+	}
+	m.Data = standardBase64(m.Data)
+	if m.Type != "" && !strings.HasPrefix(m.Type, "image/") && m.Type != "application/pdf" && m.Type != "application/octet-stream" {
+		return
+	}
+	head, _ := base64.StdEncoding.DecodeString(string(m.Data[:min(len(m.Data), 16)/4*4]))
+	for _, b := range beginnings {
+		if bytes.HasPrefix(head, []byte(b.bytes)) {
+			m.Type = b.name
+		}
+	}
+	if len(head) >= 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "WEBP" {
+		m.Type = "image/webp"
+	}
+}
+
+// normalize normalizes the media among parts and in results.
+func normalize(parts []Part) {
+	for i := range parts {
+		if m := parts[i].Media; m != nil {
+			m.normalize()
+		}
+		normalize(parts[i].Content)
+	}
+}
+
+// standardBase64 returns base64 of either alphabet, with or without padding and white
+// space, as it stands in RFC 4648, section 4.
+func standardBase64(data rawjson.Text) rawjson.Text {
+	if len(data)%4 == 0 && !bytes.ContainsAny(data, "-_\\ ") {
+		return data
+	}
+	text := strings.Map(func(r rune) rune {
+		switch r {
+		case '-':
+			return '+'
+		case '_':
+			return '/'
+		case ' ', '\t', '\r', '\n', '=':
+			return -1
+		}
+		return r
+	}, data.Decoded())
+	return rawjson.Escaped(text + strings.Repeat("=", (4-len(text)%4)%4))
+}
+
+// Note returns a text in the place of a medium that the format has no place for, which it
+// lists as dropped. An error would come back with each later request, too: the medium stays
+// in the history.
+func (w *Writer) Note(p Part) rawjson.Text {
+	w.Drop(p.Media.Field)
+	of := " at " + p.Media.URL.Decoded()
+	if n := len(p.Media.Data) / 4 * 3; n > 0 {
+		of = fmt.Sprintf(" of %d KB", (n+1023)/1024)
+	}
+	return rawjson.Escaped(fmt.Sprintf("[A file (%s)%s was attached here, which this model's API cannot take.]", cmp.Or(p.Media.Type, "of unknown type"), of))
+}

@@ -19,7 +19,7 @@ func appendClosed(b, v rawjson.Value) rawjson.Value {
 	object, told := false, false
 	b = append(b, '{')
 	for key, m := range v.Members() {
-		b = appendKey(b, key)
+		b = rawjson.AppendKey(b, key)
 		switch key {
 		case "items", "not":
 			b = appendClosed(b, m)
@@ -40,7 +40,7 @@ func appendClosed(b, v rawjson.Value) rawjson.Value {
 		}
 	}
 	if object && !told {
-		b = append(appendKey(b, "additionalProperties"), "false"...)
+		b = append(rawjson.AppendKey(b, "additionalProperties"), "false"...)
 	}
 	return append(b, '}')
 }
@@ -52,16 +52,9 @@ func appendAllClosed(b, v rawjson.Value) rawjson.Value {
 	}
 	b = append(b, '{')
 	for key, m := range v.Members() {
-		b = appendClosed(appendKey(b, key), m)
+		b = appendClosed(rawjson.AppendKey(b, key), m)
 	}
 	return append(b, '}')
-}
-
-func appendKey(b rawjson.Value, key string) rawjson.Value {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	return append(rawjson.AppendEscaped(append(b, '"'), key), `":`...)
 }
 
 // isObject reports whether a type is that of objects, or one of several that is.

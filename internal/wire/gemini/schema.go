@@ -26,10 +26,7 @@ func appendSchema(b, v rawjson.Value) rawjson.Value {
 		if key == "nullable" && nullable {
 			continue
 		}
-		if b[len(b)-1] != '{' {
-			b = append(b, ',')
-		}
-		b = append(rawjson.AppendEscaped(append(b, '"'), key), `":`...)
+		b = rawjson.AppendKey(b, key)
 		switch key {
 		case "type":
 			if m.IsString() {
@@ -74,10 +71,7 @@ func appendSchemas(b, v rawjson.Value) rawjson.Value {
 	}
 	b = append(b, '{')
 	for key, m := range v.Members() {
-		if b[len(b)-1] != '{' {
-			b = append(b, ',')
-		}
-		b = append(rawjson.AppendEscaped(append(b, '"'), key), `":`...)
+		b = rawjson.AppendKey(b, key)
 		b = appendSchema(b, m)
 	}
 	return append(b, '}')

@@ -214,3 +214,11 @@ func AppendQuoted(b []byte, s string) []byte {
 
 // Escaped returns a Go string as the inside of a JSON string.
 func Escaped(s string) Text { return AppendEscaped(nil, s) }
+
+// AppendKey appends the name of a member to an object that is being written.
+func AppendKey(b Value, key string) Value {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	return append(AppendEscaped(append(b, '"'), key), `":`...)
+}

@@ -257,7 +257,7 @@ func TestRequests(t *testing.T) {
 	}, {
 		name: "Gemini's schemas", from: wire.Gemini, to: wire.Anthropic,
 		body: clientBodies[4].body,
-		want: []string{`"input_schema":{"type":["object","null"],"properties":{"path":{"type":["string","null"],"minLength":1},"type":{"type":"string","enum":["STRING"]}}}`, `"content":"{\"stdout\":\"b\",\"code\":0}"`},
+		want: []string{`"input_schema":{"type":"object","properties":{"path":{"type":["string","null"],"minLength":1},"type":{"type":"string","enum":["STRING"]}}}`, `"content":"{\"stdout\":\"b\",\"code\":0}"`},
 	}, {
 		name: "a custom tool and its call", from: wire.OpenAIResponses, to: wire.Anthropic,
 		body: clientBodies[2].body,

@@ -179,22 +179,6 @@ func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Valu
 	return description, customSchema
 }
 
-// ObjectSchema returns a schema that says that it is one of an object, and which
-// properties that has, as some formats demand.
-func ObjectSchema(v rawjson.Value) rawjson.Value {
-	if !v.IsObject() || len(v[1:].Trim()) == 1 {
-		return rawjson.Value(`{"type":"object","properties":{}}`)
-	}
-	kind := v.Member("type")
-	if v.Member("properties") == nil && (kind == nil || kind.Str() == "object") {
-		v = append(v[:len(v)-1:len(v)-1], `,"properties":{}}`...)
-	}
-	if kind == nil {
-		v = append(rawjson.Value(`{"type":"object",`), v[1:]...)
-	}
-	return v
-}
-
 // Arguments returns the input of a call as a JSON object.
 func (w *Writer) Arguments(p Part) rawjson.Value {
 	if p.Input != nil {

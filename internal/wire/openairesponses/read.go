@@ -4,6 +4,7 @@
 package openairesponses
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
@@ -231,13 +232,56 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	case "compaction", "compaction_summary", "compaction_trigger", "context_compaction":
 		return r.Refuse("type", translate.ForeignCompaction)
 	case "local_shell_call", "shell_call", "apply_patch_call", "computer_call":
-		return r.Refuse("type", translate.ForeignTool)
-	default:
-		if strings.HasSuffix(kind, "_output") {
-			return r.Refuse("type", translate.ForeignTool)
+		r.Join(translate.Assistant, r.ownCall(kind, item))
+	case "local_shell_call_output", "shell_call_output", "apply_patch_call_output", "computer_call_output":
+		p := translate.Part{Kind: translate.ResultPart, ID: ownID(item)}
+		output := r.Member(item, "output")
+		if output.IsObject() { // a picture of the screen
+			output = append(append(rawjson.Value("["), output...), ']')
 		}
+		var err error
+		if p.Content, err = r.Content("output", output, r.ownOutput); err != nil {
+			return err
+		}
+		if results {
+			r.Join(translate.User, p)
+		} else {
+			r.Message(translate.User, []translate.Part{p})
+		}
+	default:
 		r.Drop("type")
 	}
+	return nil
+}
+
+// ownCall reads a past call of a tool that the API defines and the client has run: elsewhere
+// it is a call of a tool of this name.
+func (r reader) ownCall(kind string, item rawjson.Value) translate.Part {
+	p := translate.Part{Kind: translate.CallPart, ID: ownID(item), Tool: translate.ToolName{Name: strings.TrimSuffix(kind, "_call")}, Input: rawjson.Value("{}")}
+	for _, name := range [...]string{"action", "operation"} {
+		if input := r.Member(item, name); input.IsObject() {
+			p.Input = input
+		}
+	}
+	return p
+}
+
+// ownID is the id by which a result of such a tool and its call belong together.
+func ownID(item rawjson.Value) string {
+	return cmp.Or(item.Member("call_id").Str(), item.Member("id").Str())
+}
+
+// ownOutput reads a part of what such a tool has put out: a picture of the screen, or JSON.
+func (r reader) ownOutput(v rawjson.Value) error {
+	p := translate.Part{Text: rawjson.Escaped(string(v))}
+	if url := v.Member("image_url"); url.IsString() {
+		p.Media = new(translate.Media)
+		if err := r.Media(&p, url, "image/*", "image_url"); err != nil {
+			return err
+		}
+		p.Text = nil
+	}
+	r.Add(p)
 	return nil
 }
 

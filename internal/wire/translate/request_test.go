@@ -60,6 +60,18 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"gAAA"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}]}`,
 		want: []string{`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}`},
 	}, {
+		name: "what OpenAI's own tools have done are calls and results elsewhere", from: wire.OpenAIResponses, to: wire.Anthropic,
+		body: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"local_shell_call","id":"l1","call_id":"c1","status":"completed","action":{"type":"exec","command":["ls"]}},{"type":"local_shell_call_output","id":"c1","output":"files"},` +
+			`{"type":"shell_call","call_id":"c2","action":{"commands":["ls"]}},{"type":"shell_call_output","call_id":"c2","output":[{"stdout":"f","stderr":""}]},` +
+			`{"type":"computer_call","call_id":"c3","action":{"type":"screenshot"}},{"type":"computer_call_output","call_id":"c3","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,AAAA"}},` +
+			`{"type":"apply_patch_call","call_id":"c4","operation":{"type":"delete_file","path":"a"}},{"type":"apply_patch_call_output","call_id":"c4","output":"done"},{"type":"web_search_call","id":"w"}]}`,
+		want: []string{
+			`{"type":"tool_use","id":"c1","name":"local_shell","input":{"type":"exec","command":["ls"]}}`, `{"type":"tool_result","tool_use_id":"c1","content":"files"}`,
+			`{"type":"tool_use","id":"c2","name":"shell","input":{"commands":["ls"]}}`, `"tool_use_id":"c2","content":"{\"stdout\":\"f\",\"stderr\":\"\"}"`,
+			`"tool_use_id":"c3","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]`,
+			`{"type":"tool_use","id":"c4","name":"apply_patch","input":{"type":"delete_file","path":"a"}}`,
+		},
+	}, {
 		name: "a developer message in place for OpenAI's own API", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: translate.Options{Official: true},
 		body: `{"model":"m","messages":[` + question + `,{"role":"system","content":"Hurry"}]}`,
 		want: []string{`{"type":"message","role":"developer","content":[{"type":"input_text","text":"Hurry"}]}]`},

@@ -55,8 +55,8 @@ func (g *streamReader) candidate(f *translate.Flow, candidate gjson.Result) {
 	}
 }
 
-// part reads a part. The signature of a call travels with the call, that of
-// thinking or text with the thinking.
+// part reads a part. The signature of a call travels with the call, that of thinking with
+// the thinking, and that of a text behind it.
 func (g *streamReader) part(f *translate.Flow, part gjson.Result) {
 	signature := part.Get("thoughtSignature").Str
 	if call := part.Get("functionCall"); call.IsObject() {
@@ -82,6 +82,9 @@ func (g *streamReader) part(f *translate.Flow, part gjson.Result) {
 		return
 	}
 	f.Text(rawjson.Inner(part.Get("text")))
+	if signature != "" {
+		f.SignText(strings.Clone(signature))
+	}
 }
 
 func (g *streamReader) Whole(f *translate.Flow, root gjson.Result) {

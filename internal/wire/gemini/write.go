@@ -204,7 +204,7 @@ func (w writer) text(p translate.Part, thought bool) {
 	signature := p.Signature
 	if thought {
 		if signature = ""; w.Own(p) {
-			signature = p.Sealed.Data
+			signature, thought = p.Sealed.Data, !p.Sealed.Said
 		}
 	}
 	if p.Text.Empty() && signature == "" {

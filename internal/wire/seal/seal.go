@@ -44,6 +44,8 @@ type Sealed struct {
 	Redacted bool `json:"redacted,omitempty"`
 	// Call tells that Data is the signature of the call behind it.
 	Call bool `json:"call,omitempty"`
+	// Said tells that Data is the signature of the text in front of it.
+	Said bool `json:"said,omitempty"`
 	// Late tells that it stood behind text, for clients that do not keep its place.
 	Late bool `json:"late,omitempty"`
 }

@@ -113,6 +113,7 @@ const (
 	SignsBlock    Signs = iota // the block's own
 	SignsRedacted              // the data of a redacted_thinking block
 	SignsCall                  // that of the call behind the block
+	SignsText                  // that of the text before the block
 )
 
 // Call is what a block is as a call.

@@ -160,3 +160,93 @@ func TestPlacesOfThoughts(t *testing.T) {
 		}
 	}
 }
+
+// The signature that Gemini puts on a text comes back on an empty text behind it, through
+// clients of every other API that have a place for reasoning.
+func TestSignatureOfText(t *testing.T) {
+	thought, text := `{"text":"Hm","thought":true}`, `{"text":"Visible."}`
+	signed, empty := `{"text":"Visible.","thoughtSignature":"U0lHMQ=="}`, `{"text":"","thoughtSignature":"U0lHMQ=="}`
+	for name, parts := range map[string][]string{"on the text": {thought, signed}, "without thoughts": {signed}, "behind the text": {thought, text, empty}} {
+		for _, client := range []wire.Format{wire.Anthropic, wire.OpenAIResponses, wire.OpenAIChat} {
+			for _, stream := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, %s, stream %t", name, client, stream), func(t *testing.T) {
+					answer := func(last string, parts ...string) string {
+						return `{"candidates":[{"content":{"role":"model","parts":[` + strings.Join(parts, ",") + `]}` + last + `,"index":0}],"modelVersion":"gemini-3.1-pro","responseId":"r"}`
+					}
+					data := answer(`,"finishReason":"STOP"`, parts...)
+					if stream {
+						events := make([]string, len(parts))
+						for i, p := range parts {
+							events[i] = answer("", p)
+						}
+						data = streamed(append(events, answer(`,"finishReason":"STOP"`))...)
+					}
+					out, _ := run(wire.Gemini, client, translate.Answering{Stream: stream, Seed: "s"}, []byte(data))
+					back := convert(t, client, wire.Gemini, sentBack(t, client, stream, out), "gemini-3.1-pro", translate.Options{Official: true})
+					said := gjson.GetBytes(back.Body, `contents.#(role=="model").parts`)
+					i := len(said.Array()) - 1
+					if last := said.Get(fmt.Sprint(i)); i < 1 || last.Get("thoughtSignature").Str != "U0lHMQ==" || last.Get("text").Str != "" || last.Get("thought").Exists() || said.Get(fmt.Sprint(i-1, ".text")).Str != "Visible." {
+						t.Errorf("came back as %s", said)
+					}
+				})
+			}
+		}
+	}
+}
+
+// sentBack is a request that goes on from an answer as clients of the format do.
+func sentBack(t *testing.T, f wire.Format, stream bool, out []byte) string {
+	t.Helper()
+	switch f {
+	case wire.OpenAIResponses:
+		response := string(out)
+		if stream {
+			_, last, _ := strings.Cut(response, "event: response.completed\ndata: ")
+			response = gjson.Get(last, "response").Raw
+		}
+		items := gjson.Get(response, "output").Raw
+		return `{"model":"m","input":[{"role":"user","content":"Go."},` + strings.TrimSuffix(strings.TrimPrefix(items, "["), "]") + `,{"role":"user","content":"On."}]}`
+	case wire.Anthropic:
+		var blocks []string
+		if !stream {
+			blocks = append(blocks, strings.Trim(gjson.GetBytes(out, "content").Raw, "[]"))
+		}
+		for line := range strings.SplitSeq(string(out), "\n") {
+			data, ok := strings.CutPrefix(line, "data: ")
+			if !ok || !stream {
+				continue
+			}
+			switch e := gjson.Parse(data); {
+			case e.Get("delta.type").Str == "thinking_delta":
+				blocks = append(blocks, `{"type":"thinking","thinking":`+e.Get("delta.thinking").Raw)
+			case e.Get("delta.type").Str == "text_delta":
+				blocks = append(blocks, `{"type":"text","text":`+e.Get("delta.text").Raw+`}`)
+			case e.Get("delta.type").Str == "signature_delta":
+				if n := len(blocks); n > 0 && !strings.HasSuffix(blocks[n-1], "}") {
+					blocks[n-1] += `,"signature":` + e.Get("delta.signature").Raw + `}`
+				} else {
+					blocks = append(blocks, `{"type":"thinking","thinking":"","signature":`+e.Get("delta.signature").Raw+`}`)
+				}
+			case e.Get("type").Str == "content_block_stop":
+				if n := len(blocks); n > 0 && !strings.HasSuffix(blocks[n-1], "}") {
+					blocks[n-1] += `,"signature":""}`
+				}
+			}
+		}
+		return `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Go."},{"role":"assistant","content":[` + strings.Join(blocks, ",") + `]},{"role":"user","content":"On."}]}`
+	}
+	message := gjson.GetBytes(out, "choices.0.message").Raw
+	if stream {
+		var details []string
+		content := ""
+		for line := range strings.SplitSeq(string(out), "\n") {
+			delta := gjson.Get(strings.TrimPrefix(line, "data: "), "choices.0.delta")
+			content += delta.Get("content").Str
+			for _, d := range delta.Get("reasoning_details").Array() {
+				details = append(details, d.Raw)
+			}
+		}
+		message = fmt.Sprintf(`{"role":"assistant","content":%q,"reasoning_details":[%s]}`, content, strings.Join(details, ","))
+	}
+	return `{"model":"m","messages":[{"role":"user","content":"Go."},` + message + `,{"role":"user","content":"On."}]}`
+}

@@ -140,12 +140,19 @@ func (f *Flow) Sign(id, signature string, redacted bool) {
 	f.sign(Block{Kind: ThinkingBlock, ID: id, Signature: signature, Signs: signs})
 }
 
+// SignText takes the signature of the text that was written last, which goes through the
+// client in a block of thinking behind it.
+func (f *Flow) SignText(signature string) {
+	f.uncut()
+	f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: SignsText})
+}
+
 func (f *Flow) sign(as Block) {
 	if f.over() || as.Signature == "" {
 		return
 	}
 	b := f.tail()
-	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Signs == SignsRedacted {
+	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Signs == SignsRedacted || as.Signs == SignsText {
 		b = f.push(&as)
 	}
 	b.ID, b.Signature, b.Signs = as.ID, as.Signature, as.Signs
@@ -242,7 +249,7 @@ func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
 	}
-	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == SignsRedacted, Call: b.Signs == SignsCall, Late: b.Late}.Seal()
+	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == SignsRedacted, Call: b.Signs == SignsCall, Said: b.Signs == SignsText, Late: b.Late}.Seal()
 }
 
 // CallID returns the id that the client gets for a call.

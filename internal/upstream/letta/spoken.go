@@ -120,7 +120,7 @@ func (s *spoken) hear(m gjson.Result) {
 	case "error_message":
 		s.fault = strings.TrimSpace(m.Get("message").Str + " " + m.Get("detail").Str)
 	case "ping":
-		s.out = append(s.out, ": ping\n\n"...)
+		s.out = append(s.out, ": ping\n"...)
 	default:
 		if e := m.Get("error"); e.Exists() {
 			s.fault = e.Get("message").Str + e.Get("detail").Str

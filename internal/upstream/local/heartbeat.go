@@ -238,7 +238,7 @@ func (a *Alive) sign() string {
 	if t := a.format.Traits(); t.Heartbeat != "" && (!t.HeartbeatWithin || a.begun || a.codex) {
 		return t.Heartbeat
 	}
-	return ": ping\n\n"
+	return ": ping\n" // a blank line would end an event without data
 }
 
 // Stop ends the signs.

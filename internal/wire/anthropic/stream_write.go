@@ -111,8 +111,7 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 // either, but do not expect an event there.
 func (w *streamWriter) Ping() {
 	if !w.flow.Answer.Started {
-		w.Raw(": ping")
-		w.End()
+		w.Raw(": ping\n")
 		return
 	}
 	w.SSE("ping")

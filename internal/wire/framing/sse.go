@@ -178,6 +178,9 @@ func (f *SSEFramer) take(event []byte, end int) bool {
 		f.name = value
 	case "data":
 		f.add(event, value)
+	case "error": // llama.cpp before 2025: an event named error in one line
+		f.name = part{at, at + len(field)}
+		f.add(event, value)
 	}
 	return true
 }

@@ -104,6 +104,5 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 }
 
 func (w *streamWriter) Ping() {
-	w.Raw(": ping")
-	w.Buffer.End()
+	w.Raw(": ping\n") // a blank line would end an event without data, which openai-go takes for broken JSON
 }

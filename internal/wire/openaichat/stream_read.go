@@ -17,7 +17,7 @@ import (
 // speak. Choices beyond the first are left out: no other format has them. A stream that
 // has said why it ended is complete when it is over: many servers leave out [DONE].
 type streamReader struct {
-	finished bool
+	chosen, finished bool
 }
 
 func (c *streamReader) Event(f *translate.Flow, name string, root gjson.Result) {
@@ -30,6 +30,10 @@ func (c *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 func (c *streamReader) Whole(f *translate.Flow, root gjson.Result) {
 	if !c.answer(f, root, "message") {
 		f.FailWith(root)
+		return
+	}
+	if !c.chosen {
+		f.FailWith(gjson.Parse(`{"error":{"message":"the upstream's answer has no choices"}}`))
 		return
 	}
 	f.End()
@@ -85,6 +89,7 @@ func (c *streamReader) choice(f *translate.Flow, choice gjson.Result, from strin
 	if !first {
 		return
 	}
+	c.chosen = c.chosen || delta.IsObject()
 	c.delta(f, delta, from == "message")
 	if finish.Str == "" {
 		return
@@ -94,7 +99,7 @@ func (c *streamReader) choice(f *translate.Flow, choice gjson.Result, from strin
 }
 
 func (c *streamReader) delta(f *translate.Flow, delta gjson.Result, whole bool) {
-	var content, refusal, reasoning, alias, details, calls gjson.Result
+	var content, refusal, reasoning, alias, details, calls, legacy gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "content":
@@ -109,6 +114,8 @@ func (c *streamReader) delta(f *translate.Flow, delta gjson.Result, whole bool) 
 			details = value
 		case "tool_calls":
 			calls = value
+		case "function_call":
+			legacy = value
 		}
 		return true
 	})
@@ -129,8 +136,11 @@ func (c *streamReader) delta(f *translate.Flow, delta gjson.Result, whole bool) 
 		f.Answer.Refused = true
 		f.Text(s)
 	}
-	if calls.IsArray() {
+	switch {
+	case calls.IsArray():
 		c.calls(f, calls, whole)
+	case legacy.IsObject(): // llama-cpp-python and other older servers
+		c.calls(f, gjson.Parse(`[{"index":0,"function":`+legacy.Raw+`}]`), whole)
 	}
 }
 
@@ -164,6 +174,11 @@ func (c *streamReader) calls(f *translate.Flow, list gjson.Result, whole bool) {
 			b = f.Last()
 		}
 		name, signature := function.Get("name").Str, item.Get("extra_content.google.thought_signature").Str
+		if b == nil && id == "" && name == "" { // a piece of the call before, whatever its index, or nothing
+			if b = f.Last(); b == nil {
+				return true
+			}
+		}
 		if b == nil || id != "" && b.Call.GivenID && id != b.ID {
 			at := position
 			if index.Exists() {

@@ -207,9 +207,7 @@ func (w writer) assistant(parts []translate.Part) error {
 		if err := w.content(said, translate.InMessages); err != nil {
 			return err
 		}
-	case calls:
-		w.Member("content", rawjson.Value("null"))
-	default:
+	default: // templates of local models write null as the word None, or fail
 		w.Str("content", "")
 	}
 	if calls {

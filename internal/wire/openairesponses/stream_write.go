@@ -154,8 +154,8 @@ func (w *streamWriter) Finish(m *translate.Answer) {
 	w.endEvent()
 }
 
-// Fail ends the stream as the API does; before it has begun there is no
-// response to speak of.
+// Fail ends the stream as the API does. An answer that has not begun begins with it: Codex
+// knows no event error, takes the stream for broken, and tries again.
 func (w *streamWriter) Fail(f *translate.Failure) {
 	names := f.In(w.Flow.Client)
 	code := openai.Code(f, names)
@@ -166,14 +166,8 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 		}
 	}
 	if w.Answer == nil {
-		w.event("error")
-		w.Raw(`,"code":`)
-		w.Str(code)
-		w.Raw(`,"message":`)
-		w.Str(f.Text(w.Flow.Client))
-		w.Raw(`,"param":null`)
-		w.endEvent()
-		return
+		w.Flow.Answer.ID = w.Flow.Invent("resp", 0)
+		w.Start(&w.Flow.Answer)
 	}
 	w.event("response.failed")
 	w.Raw(`,"response":`)
@@ -187,6 +181,5 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 }
 
 func (w *streamWriter) Ping() {
-	w.Raw(": ping")
-	w.Buffer.End()
+	w.Raw(": ping\n") // a blank line would end an event without data, which openai-go takes for broken JSON
 }

@@ -60,7 +60,7 @@ type Answer struct {
 // its own; here it has one.
 func (m *Answer) Reason() StopReason {
 	switch {
-	case m.stop == StopEnd || m.stop == StopUnknown:
+	case m.stop == StopEnd || m.stop == StopUnknown || m.stop == StopCalls:
 		if m.calls > 0 {
 			return StopCalls
 		}

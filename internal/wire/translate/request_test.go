@@ -387,7 +387,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", tool.Name, got, want[i])
 		}
 	}
-	calls := q.Messages[1].Parts
+	calls := q.Messages[1].Parts[1:] // behind an empty text
 	if calls[0].Tool.Name != q.Tools[1].Name || calls[1].Tool.Name != q.Tools[4].Name {
 		t.Errorf("calls of other tools than those listed: %+v", calls)
 	}

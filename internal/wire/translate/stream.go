@@ -5,6 +5,7 @@ package translate
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -136,8 +137,17 @@ func (s *Stream) Failure() *Failure { return s.failed }
 // broken ends the answer where it cannot be read any further.
 func (s *Stream) broken(message string) { s.flow.fail(&Failure{Message: message}) }
 
+// valid returns what an upstream sent as UTF-8: llama.cpp cuts characters in two, and strict
+// readers would refuse the whole answer.
+func valid(data []byte) []byte {
+	if utf8.Valid(data) {
+		return data
+	}
+	return bytes.ToValidUTF8(data, []byte("\uFFFD"))
+}
+
 func (s *Stream) event(e framing.Event) {
-	data := bytes.TrimSpace(e.Data)
+	data := valid(bytes.TrimSpace(e.Data))
 	switch {
 	case s.flow.Ended, len(data) == 0:
 		return
@@ -157,7 +167,7 @@ func (s *Stream) event(e framing.Event) {
 
 // document reads an answer that came in one piece.
 func (s *Stream) document() {
-	text := rawjson.View(bytes.TrimSpace(s.doc))
+	text := rawjson.View(valid(bytes.TrimSpace(s.doc)))
 	if !rawjson.Valid(text) {
 		return // cut
 	}

@@ -401,9 +401,15 @@ func (f *Flow) advance() {
 	for len(f.queue) > 0 && !f.Ended {
 		b := f.queue[0]
 		if !b.opened {
-			// A call's name may come in pieces of its own.
-			if b.Kind == CallBlock && b.Name == "" && !b.Done {
-				return
+			// A call's name may come in pieces of its own. Without one it is no call.
+			if b.Kind == CallBlock && b.Name == "" {
+				if !b.Done {
+					return
+				}
+				f.held -= len(b.held)
+				f.Answer.calls--
+				f.queue = f.queue[1:]
+				continue
 			}
 			f.open(b)
 		}

@@ -82,7 +82,7 @@ func (a *translatedAnswer) Begin(status int) {
 	}
 	a.coding = httpx.Coding(h)
 	switch {
-	case status == http.StatusNoContent, status == http.StatusResetContent: // nothing follows
+	case a.t.from == a.t.to && (status == http.StatusNoContent || status == http.StatusResetContent): // nothing follows
 		a.pass()
 	case status/100 == 2:
 		a.begin(h)

@@ -30,11 +30,28 @@ func AppendInputDetails(b []byte, u wire.Usage) []byte {
 }
 
 // AppendCustomInput writes the text that a custom tool takes, which went
-// through the upstream as the member "input" of an object. A model that wrote
-// something else gets it all passed on.
+// through the upstream as the member "input" of an object. Models also write it as the only
+// member, under the name that they have learnt, or as a string; what is neither is passed on
+// as it is.
 func AppendCustomInput(dst []byte, inside string) []byte {
 	if text := rawjson.Plain(inside); rawjson.Valid(text) {
-		if v := gjson.Get(text, "input"); v.Type == gjson.String {
+		root := gjson.Parse(text)
+		v := root.Get("input")
+		if v.Type != gjson.String && root.IsObject() {
+			members := 0
+			root.ForEach(func(_, m gjson.Result) bool {
+				v = m
+				members++
+				return members == 1
+			})
+			if members != 1 {
+				v = gjson.Result{}
+			}
+		}
+		if root.Type == gjson.String {
+			v = root
+		}
+		if v.Type == gjson.String {
 			return rawjson.AppendLine(dst, v.Raw)
 		}
 	}

@@ -1,0 +1,29 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openai_test
+
+import (
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// TestCustomInput: a free-text tool gets its text, however the model has wrapped it.
+func TestCustomInput(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`{"input":"*** Begin"}`:            `"*** Begin"`,
+		`{"input":"*** Begin","note":"x"}`: `"*** Begin"`,
+		`{"patch":"*** Begin\n\"q\""}`:     `"*** Begin\n\"q\""`,
+		`"*** Begin"`:                      `"*** Begin"`,
+		`*** Begin`:                        `"*** Begin"`,
+		`{"a":"x","b":"y"}`:                `"{\"a\":\"x\",\"b\":\"y\"}"`,
+		`{"a":1}`:                          `"{\"a\":1}"`,
+		`{}`:                               `"{}"`,
+	} {
+		if got := string(openai.AppendCustomInput(nil, string(rawjson.Escaped(arguments)))); got != want {
+			t.Errorf("%s: got %s, want %s", arguments, got, want)
+		}
+	}
+}

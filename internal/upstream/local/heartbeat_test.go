@@ -25,7 +25,7 @@ import (
 
 const (
 	anthropicPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
-	comment       = ": ping\n\n"
+	comment       = ": ping\n"
 )
 
 // livelyCall is the writer of the answer to a streamed request to a box.

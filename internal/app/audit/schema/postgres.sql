@@ -20,9 +20,9 @@ CREATE TABLE llm_cache.turns (
 	write_5m bigint NOT NULL,
 	write_1h bigint NOT NULL,
 	read bigint NOT NULL,
-	read_estimated bigint NOT NULL, -- the part of read that the upstream did not report
+	read_estimated bigint NOT NULL DEFAULT 0, -- the part of read that the upstream did not report
 	output bigint NOT NULL,
-	estimated bigint NOT NULL, -- the turns whose tokens are estimates, in whole or in part
+	estimated bigint NOT NULL DEFAULT 0, -- the turns whose tokens are estimates, in whole or in part
 	client_uncached bigint NOT NULL,
 	client_write_5m bigint NOT NULL,
 	client_write_1h bigint NOT NULL,
@@ -31,14 +31,14 @@ CREATE TABLE llm_cache.turns (
 	client_cost double precision NOT NULL,
 	usd double precision NOT NULL,
 	client_usd double precision NOT NULL,
-	prices_of text NOT NULL, -- the model whose prices stood in for unknown ones
-	would_save double precision NOT NULL, -- by edits that were only computed
-	would_save_usd double precision NOT NULL,
-	billed_model text NOT NULL, -- the upstream's name of the model, where it is another than the client's
-	service text NOT NULL, -- how the provider served the request, where that has a price of its own
-	translation double precision NOT NULL, -- saved by the marker that a translation adds
-	translation_usd double precision NOT NULL,
-	bounded boolean NOT NULL, -- the upstream reported more tokens than there can be
+	prices_of text NOT NULL DEFAULT '', -- the model whose prices stood in for unknown ones
+	would_save double precision NOT NULL DEFAULT 0, -- by edits that were only computed
+	would_save_usd double precision NOT NULL DEFAULT 0,
+	billed_model text NOT NULL DEFAULT '', -- the upstream's name of the model, where it is another than the client's
+	service text NOT NULL DEFAULT '', -- how the provider served the request, where that has a price of its own
+	translation double precision NOT NULL DEFAULT 0, -- saved by the marker that a translation adds
+	translation_usd double precision NOT NULL DEFAULT 0,
+	bounded boolean NOT NULL DEFAULT false, -- the upstream reported more tokens than there can be
 	edits jsonb,
 	epoch text NOT NULL,
 	reason text NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE llm_cache.turns (
 	removed bigint NOT NULL,
 	rewritten bigint NOT NULL,
 	break text NOT NULL,
-	regret bigint NOT NULL, -- the signs in a turn that the model has missed folded text
+	regret bigint NOT NULL DEFAULT 0, -- the signs in a turn that the model has missed folded text
 	queue_us bigint NOT NULL,
 	first_byte_us bigint NOT NULL,
 	first_token_us bigint NOT NULL,

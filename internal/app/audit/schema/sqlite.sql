@@ -21,9 +21,9 @@ CREATE TABLE turns (
 	write_5m INTEGER NOT NULL,
 	write_1h INTEGER NOT NULL,
 	read INTEGER NOT NULL,
-	read_estimated INTEGER NOT NULL, -- the part of read that the upstream did not report
+	read_estimated INTEGER NOT NULL DEFAULT 0, -- the part of read that the upstream did not report
 	output INTEGER NOT NULL,
-	estimated INTEGER NOT NULL, -- the turns whose tokens are estimates, in whole or in part
+	estimated INTEGER NOT NULL DEFAULT 0, -- the turns whose tokens are estimates, in whole or in part
 	client_uncached INTEGER NOT NULL,
 	client_write_5m INTEGER NOT NULL,
 	client_write_1h INTEGER NOT NULL,
@@ -32,14 +32,14 @@ CREATE TABLE turns (
 	client_cost REAL NOT NULL,
 	usd REAL NOT NULL,
 	client_usd REAL NOT NULL,
-	prices_of TEXT NOT NULL, -- the model whose prices stood in for unknown ones
-	would_save REAL NOT NULL, -- by edits that were only computed
-	would_save_usd REAL NOT NULL,
-	billed_model TEXT NOT NULL, -- the upstream's name of the model, where it is another than the client's
-	service TEXT NOT NULL, -- how the provider served the request, where that has a price of its own
-	translation REAL NOT NULL, -- saved by the marker that a translation adds
-	translation_usd REAL NOT NULL,
-	bounded INTEGER NOT NULL, -- the upstream reported more tokens than there can be
+	prices_of TEXT NOT NULL DEFAULT '', -- the model whose prices stood in for unknown ones
+	would_save REAL NOT NULL DEFAULT 0, -- by edits that were only computed
+	would_save_usd REAL NOT NULL DEFAULT 0,
+	billed_model TEXT NOT NULL DEFAULT '', -- the upstream's name of the model, where it is another than the client's
+	service TEXT NOT NULL DEFAULT '', -- how the provider served the request, where that has a price of its own
+	translation REAL NOT NULL DEFAULT 0, -- saved by the marker that a translation adds
+	translation_usd REAL NOT NULL DEFAULT 0,
+	bounded INTEGER NOT NULL DEFAULT 0, -- the upstream reported more tokens than there can be
 	edits TEXT,
 	epoch TEXT NOT NULL,
 	reason TEXT NOT NULL,
@@ -47,7 +47,7 @@ CREATE TABLE turns (
 	removed INTEGER NOT NULL,
 	rewritten INTEGER NOT NULL,
 	break TEXT NOT NULL,
-	regret INTEGER NOT NULL, -- the signs in a turn that the model has missed folded text
+	regret INTEGER NOT NULL DEFAULT 0, -- the signs in a turn that the model has missed folded text
 	queue_us INTEGER NOT NULL,
 	first_byte_us INTEGER NOT NULL,
 	first_token_us INTEGER NOT NULL,

@@ -251,7 +251,7 @@ func (f *findings) chatRequest(v *Value) {
 
 func (t *turns) chatMessage(m *Value) {
 	role := m.String("role")
-	if role != "tool" { // which may have nothing to say
+	if role != "tool" && !m.Has("tool_calls") { // which may have nothing to say
 		t.blocks("messages[].content", m.Get("content"))
 	}
 	switch role {

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// NewDurable returns a store whose failures are counted and logged. where names the server
-// for the log.
+// NewDurable returns a store with its failures counted and logged. The server's name in the
+// log is where.
 func NewDurable(logger *zap.Logger, where string, open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (*sessioncache.Durable, error) {
 	return newDurable(nil, logger, where, open, o)
 }
@@ -29,8 +29,7 @@ func newDurable(of sessioncache.Store, logger *zap.Logger, where string, open fu
 	return d, err
 }
 
-// trouble is what a store fails to do: all of it goes to the metrics, and to the log once
-// in tellAgain.
+// trouble counts each failure of a store, and logs one in tellAgain.
 type trouble struct {
 	logger *zap.Logger
 	where  string // the file, or the server

@@ -21,7 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
-// DataDir is the folder for what outlives the process.
+// DataDir returns the folder of the files that outlive the process.
 func DataDir() string { return filepath.Join(caddy.AppDataDir(), "llm_cache") }
 
 // keyName is the file in Caddy's data directory from which all keys are derived that

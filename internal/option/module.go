@@ -13,8 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Module parses the options of a module whose name has been read, and returns them with
-// the name under key.
+// Module parses the options of the module named by the current token, and returns them
+// with the name under key.
 func Module(d *caddyfile.Dispenser, namespace, key string) (json.RawMessage, error) {
 	name := d.Val()
 	m, err := caddyfile.UnmarshalModule(d, namespace+"."+name)

@@ -94,11 +94,11 @@ type Asked struct {
 	Conversation *recording.Conversation
 	// Profile: see Conversation.
 	Profile pricing.Profile
-	// View is what the client wrote.
+	// View is the parsed request of the client.
 	View *wire.View
 	// Continued reports whether it holds all of the request before it.
 	Continued bool
-	// Billed is the usage of the prompt as it is, Cost what it comes to.
+	// Billed is the usage of the unedited prompt, Cost its cost.
 	Billed wire.Usage
 	// Cost: see Billed.
 	Cost float64

@@ -50,8 +50,7 @@ var Bodies = New(Default)
 
 // Budget bounds the memory of all bodies in flight, in all forms in which they
 // lie there at once. Room is given in the order in which it was asked for, but
-// that tenants who hold less go first, and that a part is kept for small bodies, which
-// large ones shall not hold up.
+// that a tenant with less room goes first, and that a part is reserved for small bodies.
 type Budget struct {
 	mu      sync.Mutex
 	main    pot
@@ -186,8 +185,8 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	}
 }
 
-// enqueue adds a waiter in front of those whose tenant holds more: a crowd of one tenant's
-// bodies holds up no other tenant.
+// enqueue adds a waiter before the waiters of tenants with more room: many bodies of one
+// tenant must not delay another tenant.
 func (b *Budget) enqueue(w *waiter) *list.Element {
 	held := b.owned[w.share.owner.tenant()]
 	for e := b.waiting.Front(); e != nil; e = e.Next() {
@@ -342,9 +341,9 @@ func (b *Budget) shrink(s *Share, to int64) {
 	b.serve()
 }
 
-// serve gives room to those who wait: in their order, and small ones what is kept for
-// them. A waiter whose owner holds too much holds up that owner's waiters behind it, which
-// would take what is freed for it piece by piece, and nobody else's.
+// serve gives room to the waiters in their order, and the reserve to small ones. An owner
+// above its share blocks only its own later waiters, which would otherwise take freed room
+// piece by piece before the first of them fits.
 func (b *Budget) serve() {
 	inOrder := true
 	var held []Owner

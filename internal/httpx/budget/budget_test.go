@@ -252,8 +252,8 @@ func TestOneOwnerLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestHoldingLessGoesFirst: a tenant's body is served in front of those of a tenant that
-// holds more, and what is freed for it does not go to them piece by piece.
+// TestHoldingLessGoesFirst: a tenant's body is served before those of a tenant with more
+// room, which do not take freed room piece by piece.
 func TestHoldingLessGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20

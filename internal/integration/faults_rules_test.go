@@ -195,7 +195,13 @@ func explainTranslated(to, f wire.Format, stream bool, bare, got outcome) (rule,
 	if got.status >= 400 && !proper {
 		return "", fmt.Sprintf("no proper error: %d %.300q, bare %d %.200q", got.status, got.body, bare.status, bare.body)
 	}
-	if bare.status/100 == 3 || bare.status == 204 || bare.status == 205 {
+	if bare.status == http.StatusNoContent || bare.status == http.StatusResetContent {
+		if got.status != http.StatusBadGateway {
+			return "", fmt.Sprintf("status %d without an answer became %d, not 502", bare.status, got.status)
+		}
+		return ruleNoAnswer, ""
+	}
+	if bare.status/100 == 3 {
 		if ok, why := got.same(bare); !ok {
 			return "", why
 		}

@@ -82,7 +82,7 @@ func (a *translatedAnswer) Begin(status int) {
 	}
 	a.coding = httpx.Coding(h)
 	switch {
-	case a.t.from == a.t.to && (status == http.StatusNoContent || status == http.StatusResetContent): // nothing follows
+	case a.t.from == a.t.to && nothingFollows(status):
 		a.pass()
 	case status/100 == 2:
 		a.begin(h)
@@ -91,6 +91,12 @@ func (a *translatedAnswer) Begin(status int) {
 	default:
 		a.pass()
 	}
+}
+
+// nothingFollows reports whether an answer of this status has no body (RFC 9110, 15.3.5
+// and 15.3.6), and so nothing that a model has said.
+func nothingFollows(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusResetContent
 }
 
 func (a *translatedAnswer) pass() {
@@ -112,7 +118,7 @@ func (a *translatedAnswer) begin(h http.Header) {
 	}
 	a.stream, a.mode = translate.NewStream(a.t.to, a.t.from, a.asked), answerGathers
 	switch {
-	case !a.asked.Stream || a.coding != "":
+	case !a.asked.Stream || a.coding != "" || nothingFollows(a.Status):
 	case httpx.MediaType(h.Get("Content-Type")) == "text/event-stream":
 		a.open()
 	default:

@@ -4,9 +4,12 @@
 package wire
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 const (
@@ -26,12 +29,10 @@ type Answer struct {
 	Turn           Turn // without its texts and calls
 	Text, Thinking strings.Builder
 	Calls          []*AnswerCall
-	size           int                // bytes gathered
-	Begun          bool               // the model has written something
-	Told           map[int64]struct{} // items of Responses whose text has come
-	Counted        bool               // an OpenAI usage came
-	Ended          bool               // a Gemini answer told why it ended
-	Broken         bool               // a bound was exceeded
+	size           int  // bytes gathered
+	Begun          bool // the model has written something
+	Ended          bool // the terminal event came
+	Broken         bool // a bound was exceeded
 
 	// Added is what came since it was last set to zero.
 	Added Added
@@ -46,7 +47,6 @@ type Added struct {
 
 // AnswerCall is a tool call whose arguments are still coming.
 type AnswerCall struct {
-	index     int64
 	ID, Name  string
 	Initial   string // arguments that came with the call itself
 	Arguments strings.Builder
@@ -87,79 +87,103 @@ func (a *Answer) Write(to *strings.Builder, s string) {
 	to.WriteString(s)
 }
 
-// Keep copies s out of the bytes fed.
-func (a *Answer) Keep(s string) string {
+// keep copies s out of the bytes fed.
+func (a *Answer) keep(s string) string {
 	if !a.grow(len(s)) {
 		return ""
 	}
 	return strings.Clone(s)
 }
 
-// Identify sets the id and the model of the answer unless they are known. The
+// Take implements [Sink].
+func (a *Answer) Take(e *Event) {
+	switch e.Kind {
+	case EventText, EventRefusal:
+		a.Write(&a.Text, rawjson.Plain(e.Text))
+	case EventThinking:
+		a.Begun = true
+		a.Write(&a.Thinking, rawjson.Plain(e.Text))
+	case EventSignature:
+		a.Begun = true
+	case EventArguments:
+		if e.Call < len(a.Calls) {
+			a.Write(&a.Calls[e.Call].Arguments, rawjson.Plain(e.Text))
+		}
+	case EventCall:
+		a.open(e)
+	case EventCallName:
+		if e.Call < len(a.Calls) {
+			c := a.Calls[e.Call]
+			c.ID, c.Name = a.keep(e.ID), a.keep(e.Name)
+		}
+	case EventCallEnd:
+		if c := a.Calls; e.Call < len(c) && c[e.Call].Initial == "" {
+			c[e.Call].Initial = a.keep(rawjson.Plain(e.Text))
+		}
+	case EventBegin:
+		a.identify(e.ID, e.Name)
+	case EventUsage:
+		a.Turn.Usage, a.Turn.Final, a.Turn.Iterations = e.Counts.Usage, e.Counts.Final, e.Counts.Iterations
+		a.Turn.Service = e.Counts.Service
+	case EventCleared:
+		a.Turn.Cleared = *e.Cleared
+	case EventCompacted:
+		a.Turn.Compacted = true
+	case EventStop, EventBlocked:
+		a.Turn.StopReason = a.keep(e.Name)
+	case EventComplete:
+		a.Turn.Done = true
+	case EventEnd:
+		a.Ended = true
+	case EventError:
+		a.fail(e)
+	}
+}
+
+// identify sets the id and the model of the answer unless they are known. The
 // first chunk of some servers leaves them empty.
-func (a *Answer) Identify(id, model string) {
+func (a *Answer) identify(id, model string) {
 	if a.Turn.ID == "" {
-		a.Turn.ID = a.Keep(id)
+		a.Turn.ID = a.keep(id)
 	}
 	if a.Turn.Model == "" {
-		a.Turn.Model = a.Keep(model)
+		a.Turn.Model = a.keep(model)
 	}
 }
 
-// Open adds a call. It returns nil if there are too many.
-func (a *Answer) Open(index int64, id, name string) *AnswerCall {
+// open adds a call, unless there are too many.
+func (a *Answer) open(e *Event) {
 	if len(a.Calls) == MaxCalls {
 		a.Broken = true
-		return nil
+		return
 	}
 	a.Added.Calls++
-	c := &AnswerCall{index: index, ID: a.Keep(id), Name: a.Keep(name)}
-	a.Calls = append(a.Calls, c)
 	a.Begun = true
-	return c
+	a.Calls = append(a.Calls, &AnswerCall{ID: a.keep(e.ID), Name: a.keep(e.Name), Initial: a.keep(rawjson.Plain(e.Text)), Free: e.Free})
 }
 
-// Call returns the latest call of an index, nil if there is none.
-func (a *Answer) Call(index int64) *AnswerCall {
-	for i := len(a.Calls) - 1; i >= 0; i-- {
-		if a.Calls[i].index == index {
-			return a.Calls[i]
-		}
-	}
-	return nil
-}
-
-// Fail records the error that root is or holds, if there is one. The shapes are
-// {"error":{"type","message","code"}} of both formats, an error that is a plain
-// string (mlx_lm.server), {"object":"error","message"} (vLLM and its kin) and
-// {"detail"} (FastAPI); an event named error is one in any shape.
-func (a *Answer) Fail(root gjson.Result, event string) {
+// fail records an error.
+func (a *Answer) fail(event *Event) {
+	root := gjson.Parse(event.Data)
 	e := root.Get("error")
 	switch {
 	case e.IsObject():
 	case e.Type == gjson.String && e.Str != "":
-		a.Turn.ErrorMessage = a.Keep(e.Str)
+		a.Turn.ErrorMessage = a.keep(e.Str)
 		return
-	case event == "error", root.Get("object").Str == "error", root.Get("type").Str == "error":
-		e = root
-	case root.Get("detail").Exists() && !root.Get("type").Exists():
-		e = root
 	default:
-		return
+		e = root
 	}
 	kind := e.Get("type")
-	if kind.Type != gjson.String || kind.Str == "" {
+	if kind.Type != gjson.String || kind.Str == "" || kind.Str == "error" {
 		kind = e.Get("code")
 	}
-	a.Turn.ErrorType = a.Keep(kind.String())
-	if a.Turn.ErrorType == "" {
-		a.Turn.ErrorType = "error"
-	}
+	a.Turn.ErrorType = a.keep(cmp.Or(event.Name, kind.String(), "error"))
 	message := e.Get("message")
 	if !message.Exists() {
 		message = e.Get("detail")
 	}
-	a.Turn.ErrorMessage = a.Keep(message.String())
+	a.Turn.ErrorMessage = a.keep(message.String())
 }
 
 // Count reads a count of tokens; absent, null and negative count as 0.

@@ -24,7 +24,11 @@ type Codec interface {
 	// makes the model call one, or wants the arguments of its calls in pieces.
 	ForcesCall(choice gjson.Result) bool
 	requestReader
-	answerReader
+	// Reader returns what reads one answer, and tells to of it.
+	Reader(to Sink) AnswerReader
+	// Silent reports whether the name of an event says that nothing of it is part of
+	// the turn, so that it need not be read.
+	Silent(name []byte) bool
 }
 
 // requestReader reads the body of a request. Where a method returns an index it is
@@ -41,19 +45,6 @@ type requestReader interface {
 	Tool(p *Parser, at int) int
 	// System reads the system prompt.
 	System(p *Parser, value rawjson.Span)
-}
-
-// answerReader reads answers.
-type answerReader interface {
-	// Event reads an event of a stream and reports whether it is the last.
-	Event(a *Answer, root gjson.Result, name string) (end bool)
-	// Silent reports whether the name of an event says that nothing of it is part of
-	// the turn, so that it need not be read.
-	Silent(name []byte) bool
-	// Document reads an answer in one piece.
-	Document(a *Answer, root gjson.Result)
-	// Usage adds what an object says of what the answer costs to what is known of it.
-	Usage(known Usage, u gjson.Result) Usage
 }
 
 // Addresser is a [Codec] of a format whose requests say in their path what the

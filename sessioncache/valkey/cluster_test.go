@@ -137,7 +137,10 @@ func TestLostShard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			addrs, processes := realCluster(t)
-			const budget = 200 * time.Millisecond
+			budget := 200 * time.Millisecond
+			if testing.Short() { // the race detector takes its time
+				budget = time.Second
+			}
 			var nodes [2]*sessioncache.Durable
 			for i := range nodes {
 				v := openCluster(t, addrs, "t:")

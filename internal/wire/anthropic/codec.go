@@ -75,21 +75,15 @@ func (Codec) System(p *wire.Parser, value rawjson.Span) {
 	parser{p}.content(value, wire.SectionSystem, wire.RoleSystem)
 }
 
-// Event implements [wire.Codec].
-func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
-	return answer{a}.event(root, name)
+// Reader implements [wire.Codec].
+func (Codec) Reader(to wire.Sink) wire.AnswerReader {
+	return &answerReader{Teller: wire.Teller{Sink: to}}
 }
 
 // Silent implements [wire.Codec].
 func (Codec) Silent(name []byte) bool {
 	return string(name) == "content_block_stop" || string(name) == "ping"
 }
-
-// Document implements [wire.Codec].
-func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.message(root) }
-
-// Usage implements [wire.Codec].
-func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 // Hides implements [hidden.Codec].
 func (Codec) Hides(*wire.View) bool { return true }

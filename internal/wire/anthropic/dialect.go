@@ -76,9 +76,6 @@ func (Codec) KeepsSystem(w *translate.Writer) bool { return claudeOf(w.Model).sy
 // EndsWithUser implements [translate.Dialect].
 func (Codec) EndsWithUser(w *translate.Writer) bool { return claudeOf(w.Model).refusesPrefill() }
 
-// AnswerReader implements [translate.Dialect].
-func (Codec) AnswerReader() translate.AnswerReader { return new(streamReader) }
-
 // AnswerWriter implements [translate.Dialect].
 func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.AnswerWriter {
 	return &streamWriter{Buffer: out, flow: f}

@@ -3,7 +3,10 @@
 
 package anthropic
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
 
 // streamWriter writes a stream of the Messages API.
 type streamWriter struct {
@@ -51,7 +54,7 @@ func (w *streamWriter) Open(b *translate.Block) {
 
 // opaque reports whether the block is redacted_thinking of Anthropic's own.
 func (w *streamWriter) opaque(b *translate.Block) bool {
-	return b.Signs == translate.SignsRedacted && w.flow.Own()
+	return b.Signs == wire.SignsRedacted && w.flow.Own()
 }
 
 func (w *streamWriter) Delta(b *translate.Block, text string) {

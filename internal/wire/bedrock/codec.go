@@ -73,13 +73,22 @@ func (Codec) Address(path string) (base, model string, streams, ok bool) {
 // (…/model/{id}/count-tokens), which is left to it.
 func (Codec) MatchCount(string) bool { return false }
 
-// Event implements [wire.Codec]. What has a name is no chunk but an exception.
-func (c Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
-	if name == "" {
-		return c.Codec.Event(a, root, name)
+// Reader implements [wire.Codec].
+func (c Codec) Reader(to wire.Sink) wire.AnswerReader { return &reader{c.Codec.Reader(to), to} }
+
+// reader reads streams in which what has a name is no chunk but an exception.
+type reader struct {
+	wire.AnswerReader
+	to wire.Sink
+}
+
+// Event implements [wire.AnswerReader].
+func (r *reader) Event(root gjson.Result, name string) {
+	if name != "" {
+		r.to.Take(&wire.Event{Kind: wire.EventError, Data: root.Raw, Name: name})
+		return
 	}
-	a.Turn.ErrorType, a.Turn.ErrorMessage = a.Keep(name), a.Keep(root.Get("message").Str)
-	return false
+	r.AnswerReader.Event(root, name)
 }
 
 // AppendFailure implements [translate.Dialect].

@@ -21,6 +21,7 @@ import (
 // cost is linear in the bytes fed. A Decoder belongs to one goroutine.
 type Decoder struct {
 	codec  wire.Codec // nil for a format that is not known
+	read   wire.AnswerReader
 	traits *wire.Traits
 	stream bool
 	form   answerForm
@@ -57,6 +58,9 @@ func New(f wire.Format, stream bool) *Decoder {
 func (d *Decoder) Begin(f wire.Format, stream bool) {
 	*d = Decoder{codec: f.Codec(), traits: f.Traits(), stream: stream}
 	d.emit = d.event
+	if d.codec != nil {
+		d.read = d.codec.Reader(&d.answer)
+	}
 }
 
 // Feed takes the next bytes of the answer, after content decoding. It keeps no
@@ -178,11 +182,11 @@ func (d *Decoder) event(e framing.Event) {
 	if !root.IsObject() {
 		return
 	}
-	end := d.codec.Event(&d.answer, root, rawjson.View(e.Name))
+	d.read.Event(root, rawjson.View(e.Name))
 	switch {
 	case d.answer.Broken, d.answer.Turn.Failed():
 		d.stop()
-	case end:
+	case d.answer.Ended:
 		d.finish()
 	default:
 		d.same.Learn(data, d.answer.Added)
@@ -193,7 +197,7 @@ func (d *Decoder) event(e framing.Event) {
 // element reads an element of an array, or the bracket that closes it.
 func (d *Decoder) element(e framing.Event) {
 	if e.Data == nil {
-		if d.answer.Ended {
+		if d.answer.Turn.StopReason != "" {
 			d.finish()
 		} else {
 			d.stop()
@@ -205,7 +209,8 @@ func (d *Decoder) element(e framing.Event) {
 		d.stop()
 		return
 	}
-	d.codec.Document(&d.answer, gjson.Parse(text))
+	d.read.Event(gjson.Parse(text), "")
+	d.answer.Turn.Done = false // before the bracket
 	if d.answer.Broken || d.answer.Turn.Failed() {
 		d.stop()
 	}
@@ -232,7 +237,7 @@ func (d *Decoder) document() {
 		return
 	}
 	if d.codec != nil {
-		d.codec.Document(&d.answer, gjson.Parse(text))
+		d.read.Whole(gjson.Parse(text))
 	}
 	d.answer.Turn.Done = !d.answer.Broken
 }

@@ -111,21 +111,13 @@ func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 // System implements [wire.Codec].
 func (Codec) System(p *wire.Parser, value rawjson.Span) { parser{p}.system(value) }
 
-// Event implements [wire.Codec].
-func (Codec) Event(a *wire.Answer, root gjson.Result, _ string) bool {
-	answer{a}.read(root)
-	a.Turn.Done = a.Ended
-	return false
+// Reader implements [wire.Codec].
+func (Codec) Reader(to wire.Sink) wire.AnswerReader {
+	return &answerReader{Teller: wire.Teller{Sink: to}}
 }
 
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
-
-// Document implements [wire.Codec].
-func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) }
-
-// Usage implements [wire.Codec].
-func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 // Hides implements [hidden.Codec].
 func (Codec) Hides(v *wire.View) bool { return !v.Reply.Array } // a stream that is one array cannot go on

@@ -67,9 +67,6 @@ func (Codec) KeepsSystem(*translate.Writer) bool { return false }
 // EndsWithUser implements [translate.Dialect].
 func (Codec) EndsWithUser(*translate.Writer) bool { return false }
 
-// AnswerReader implements [translate.Dialect].
-func (Codec) AnswerReader() translate.AnswerReader { return new(streamReader) }
-
 // AnswerWriter implements [translate.Dialect].
 func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.AnswerWriter {
 	return &streamWriter{Buffer: out, flow: f}

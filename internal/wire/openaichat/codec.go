@@ -57,20 +57,13 @@ func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 // System implements [wire.Codec].
 func (Codec) System(*wire.Parser, rawjson.Span) {} // it stands in the messages
 
-// Event implements [wire.Codec].
-func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
-	answer{a}.read(root, "delta", name)
-	return false
+// Reader implements [wire.Codec].
+func (Codec) Reader(to wire.Sink) wire.AnswerReader {
+	return &answerReader{Teller: wire.Teller{Sink: to}}
 }
 
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
-
-// Document implements [wire.Codec].
-func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root, "message", "") }
-
-// Usage implements [wire.Codec].
-func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 // Hides implements [hidden.Codec].
 func (Codec) Hides(*wire.View) bool { return true }

@@ -87,7 +87,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 // their way, as far as they are complete.
 func (h *holder) entry(o *translate.Buffer, choice int64, entry gjson.Result, chunk []byte) {
 	kind, text := textOf(entry)
-	index, args := entry.Get("index").Int(), translate.ArgumentsText(entry.Get(kind+"."+text))
+	index, args := entry.Get("index").Int(), rawjson.InnerJSON(entry.Get(kind+"."+text))
 	id := entry.Get("id").Str
 	for i := len(h.open) - 1; i >= 0; i-- {
 		c := &h.open[i]

@@ -85,19 +85,13 @@ func (Codec) System(p *wire.Parser, value rawjson.Span) {
 	p.Blocks = append(p.Blocks, p.Plain(value, wire.SectionSystem, wire.RoleSystem, -1))
 }
 
-// Event implements [wire.Codec].
-func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
-	return answer{a}.event(root, name)
+// Reader implements [wire.Codec].
+func (Codec) Reader(to wire.Sink) wire.AnswerReader {
+	return &answerReader{Teller: wire.Teller{Sink: to}}
 }
 
 // Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
-
-// Document implements [wire.Codec].
-func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) }
-
-// Usage implements [wire.Codec].
-func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 // Hides implements [hidden.Codec].
 func (Codec) Hides(v *wire.View) bool {

@@ -33,9 +33,6 @@ func (Codec) WriteRequest(w *translate.Writer) error {
 	return writer{openai.Writer{Writer: w}}.request()
 }
 
-// AnswerReader implements [translate.Dialect].
-func (Codec) AnswerReader() translate.AnswerReader { return new(streamReader) }
-
 // AnswerWriter implements [translate.Dialect].
 func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.AnswerWriter {
 	return &streamWriter{Buffer: out, Collected: translate.Collected{Flow: f}}

@@ -4,14 +4,28 @@
 package rawjson
 
 import (
+	"strings"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
 )
 
-// Plain returns the text that the inside of a JSON string stands for.
+// Plain returns the text that the inside of a JSON string stands for: the same bytes where
+// nothing is escaped.
 func Plain(inside string) string {
+	if strings.IndexByte(inside, '\\') < 0 {
+		return inside
+	}
 	return gjson.Parse(`"` + inside + `"`).Str
+}
+
+// InnerJSON returns the inside of a string that holds JSON, as the arguments of calls do. Some
+// servers send the object itself.
+func InnerJSON(v gjson.Result) string {
+	if v.IsObject() {
+		return View(Escaped(v.Raw))
+	}
+	return Inner(v)
 }
 
 // AppendLine appends JSON without its line ends, which can only stand between

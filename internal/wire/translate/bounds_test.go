@@ -180,10 +180,10 @@ func TestManyCallsOfAnAnswer(t *testing.T) {
 		return `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[` + calls + "]}}]}\n\n"
 	}
 	var out strings.Builder
-	for i := range translate.MaxCalls {
+	for i := range wire.MaxCalls {
 		out.Write(s.Feed([]byte(chunk(fmt.Sprintf(`{"index":%d,"id":"call_%d","function":{"name":"bash","arguments":""}}`, i, i/2)))))
 	}
-	for i := range translate.MaxCalls {
+	for i := range wire.MaxCalls {
 		out.Write(s.Feed([]byte(chunk(fmt.Sprintf(`{"index":%d,"function":{"arguments":"{\"n\":%d}"}}`, i, i)))))
 	}
 	out.Write(s.Feed([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n")))
@@ -197,7 +197,7 @@ func TestManyCallsOfAnAnswer(t *testing.T) {
 			inputs++
 		}
 	}
-	if len(ids) != translate.MaxCalls || inputs != translate.MaxCalls {
-		t.Errorf("%d ids and %d inputs of %d calls", len(ids), inputs, translate.MaxCalls)
+	if len(ids) != wire.MaxCalls || inputs != wire.MaxCalls {
+		t.Errorf("%d ids and %d inputs of %d calls", len(ids), inputs, wire.MaxCalls)
 	}
 }

@@ -33,8 +33,6 @@ type Dialect interface {
 	// EndsWithUser reports whether a model does not go on with an answer, so that the
 	// messages must end with one of the user.
 	EndsWithUser(w *Writer) bool
-	// AnswerReader reads an answer.
-	AnswerReader() AnswerReader
 	// AnswerWriter writes an answer as a stream.
 	AnswerWriter(f *Flow, out *Buffer) AnswerWriter
 	// AppendAnswer appends an answer in one piece.

@@ -33,7 +33,6 @@
 //   - write.go: a type around [*Writer], which has put the messages into the shape
 //     that the [Rules] ask for ([Writer.Messages]), and writes members in order, the
 //     messages last.
-//   - stream_read.go: an [AnswerReader], which tells a [*Flow] what it finds.
 //   - stream_write.go: an [AnswerWriter] around a [*Buffer], which gets one block
 //     after the other, and answer_write.go, which writes a [*Collected] answer.
 //   - hold.go: a [Holder], where calls come in pieces.

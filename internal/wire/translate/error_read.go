@@ -44,19 +44,6 @@ func ReadFailure(from wire.Format, status int, body []byte) *Failure {
 	return f
 }
 
-// isFailure reports whether an object says that something went wrong, in any of the
-// forms that servers use. Members that are null say nothing.
-func isFailure(event string, root gjson.Result) bool {
-	e := root.Get("error")
-	switch {
-	case e.IsObject(), e.Type == gjson.String && e.Str != "":
-		return true
-	case event == "error", root.Get("object").Str == "error", root.Get("type").Str == "error":
-		return true
-	}
-	return root.Get("detail").Exists() && !root.Get("type").Exists()
-}
-
 // readFailure reads an object that is an error or holds one.
 func readFailure(from wire.Format, status int, root gjson.Result) *Failure {
 	f := &Failure{Status: status}

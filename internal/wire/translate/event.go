@@ -93,7 +93,7 @@ type Block struct {
 	ID, Name string
 	// Signature is known when the block is closed, at a call when it is opened.
 	Signature string
-	Signs     Signs // what Signature is
+	Signs     wire.Signs
 
 	Call    Call   // what it is as a call
 	Item    string // the id of the item that it is (openai_responses)
@@ -105,29 +105,12 @@ type Block struct {
 	Done    bool // nothing more will come
 }
 
-// Signs is what the signature of a block is.
-type Signs uint8
-
-// What signatures are.
-const (
-	SignsBlock    Signs = iota // the block's own
-	SignsRedacted              // the data of a redacted_thinking block
-	SignsCall                  // that of the call behind the block
-	SignsText                  // that of the text before the block
-)
-
 // Call is what a block is as a call.
 type Call struct {
-	// Initial are the arguments, if none are streamed, escaped.
-	Initial string
-	// GivenID: the upstream gave the id.
-	GivenID bool
-	// Custom: the arguments are free text.
-	Custom bool
-
-	explicit bool  // the upstream says itself when it ends
-	index    int64 // as the upstream counts
-	args     rawjson.ObjectEnd
+	initial string // the arguments, if none follow, escaped
+	free    bool   // the arguments are free text
+	loose   bool   // nothing tells where it ends
+	args    rawjson.ObjectEnd
 }
 
 // Answering is what an answer has to know of the request that it answers.

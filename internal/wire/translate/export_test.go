@@ -7,11 +7,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// What tests look at.
-const (
-	MaxHeld  = maxHeld
-	MaxCalls = maxCalls
-)
+// MaxHeld is what tests look at.
+const MaxHeld = maxHeld
 
 // RulesOf returns the rules of a format.
 func RulesOf(f wire.Format) *Rules { return &dialectOf(f).rules }

@@ -62,9 +62,9 @@ func StopReasonOf(word string) StopReason {
 	return StopOther
 }
 
-// StoppedBy takes the upstream's word for why the answer ended. An answer that was broken
+// stoppedBy takes the upstream's word for why the answer ended. An answer that was broken
 // off ends in an error, so that its client does not take it for finished.
-func (f *Flow) StoppedBy(word string) {
+func (f *Flow) stoppedBy(word string) {
 	r := StopReasonOf(word)
 	if r == StopFailed {
 		f.uncut()
@@ -74,5 +74,5 @@ func (f *Flow) StoppedBy(word string) {
 	if r == StopOther {
 		f.Answer.Word = strings.Clone(word)
 	}
-	f.Stopped(r)
+	f.stopped(r)
 }

@@ -17,25 +17,13 @@ import (
 // maxDocument bounds an answer in one piece.
 const maxDocument = 32 << 20
 
-// AnswerReader reads one format's answers into a flow.
-type AnswerReader interface {
-	// Event reads one event of a stream; name is that of the SSE event.
-	Event(f *Flow, name string, root gjson.Result)
-	// Whole reads an answer in one piece.
-	Whole(f *Flow, root gjson.Result)
-	// Done is told of `data: [DONE]`.
-	Done(f *Flow)
-	// EOF is told that the stream has come to a clean end, behind a whole event.
-	EOF(f *Flow)
-}
-
 // Stream turns one answer of an upstream into the client's format. It is fed
 // the upstream's bytes in whatever pieces they come; how they are cut makes no
 // difference to what comes out. It never fails: what it cannot read ends the
 // answer in an error of the client's format. A Stream belongs to one goroutine.
 type Stream struct {
 	flow   Flow
-	read   AnswerReader
+	read   wire.AnswerReader
 	events framing.SSEFramer
 	emit   func(framing.Event)
 	form   form
@@ -56,7 +44,8 @@ const (
 // NewStream returns a Stream for one answer of an upstream that speaks from, to
 // a client that speaks to. Both must be formats that this package knows.
 func NewStream(from, to wire.Format, asked *Answering) *Stream {
-	s := &Stream{read: dialectOf(from).AnswerReader()}
+	s := new(Stream)
+	s.read = from.Codec().Reader(&s.flow)
 	s.flow = Flow{Asked: asked, from: from, Client: to, stops: Stops{Sequences: asked.Stop}}
 	if asked.Stream {
 		s.flow.to = dialectOf(to).AnswerWriter(&s.flow, &s.out)
@@ -64,7 +53,7 @@ func NewStream(from, to wire.Format, asked *Answering) *Stream {
 		s.flow.to = &collector{Collected: Collected{Flow: &s.flow}, out: &s.out, failed: &s.failed}
 	}
 	s.emit = s.event
-	s.events.Comment = s.flow.Ping
+	s.events.Comment = s.flow.ping
 	return s
 }
 
@@ -119,7 +108,7 @@ func (s *Stream) Close(cut bool) []byte {
 		}
 	})
 	if !half {
-		s.read.EOF(&s.flow)
+		s.read.EOF()
 	}
 	return s.out.Buf
 }
@@ -152,7 +141,7 @@ func (s *Stream) event(e framing.Event) {
 	case s.flow.Ended, len(data) == 0:
 		return
 	case string(data) == "[DONE]":
-		s.read.Done(&s.flow)
+		s.read.Done()
 		return
 	}
 	text := rawjson.View(data)
@@ -161,7 +150,7 @@ func (s *Stream) event(e framing.Event) {
 		return
 	}
 	if root := gjson.Parse(text); root.IsObject() {
-		s.read.Event(&s.flow, rawjson.View(e.Name), root)
+		s.read.Event(root, rawjson.View(e.Name))
 	}
 }
 
@@ -174,19 +163,11 @@ func (s *Stream) document() {
 	root := gjson.Parse(text)
 	if root.IsArray() { // a stream of gemini without alt=sse
 		root.ForEach(func(_, item gjson.Result) bool {
-			s.read.Event(&s.flow, "", item)
+			s.read.Event(item, "")
 			return !s.flow.Ended
 		})
-		s.read.EOF(&s.flow)
+		s.read.EOF()
 		return
 	}
-	s.read.Whole(&s.flow, root)
-}
-
-// EventType returns the type of an event. Some servers leave it to the event's name.
-func EventType(root gjson.Result, name string) string {
-	if kind := root.Get("type").Str; kind != "" {
-		return kind
-	}
-	return name
+	s.read.Whole(root)
 }

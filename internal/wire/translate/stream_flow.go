@@ -10,16 +10,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
+	"github.com/tidwall/gjson"
 )
 
 const (
-	// maxCalls bounds the calls of one answer, as wire's decoders do.
-	maxCalls = 4096
 	// maxHeld bounds what waits for its turn, in bytes, and what is kept of an
 	// answer.
 	maxHeld = 32 << 20
@@ -36,25 +33,80 @@ type Flow struct {
 	// Asked is what the client asked for.
 	Asked *Answering
 	// Client is the client's format.
-	Client wire.Format
-	from   wire.Format
-	queue  []*Block // blocks not closed yet, the first one is open
-	calls  []*Block // all calls
-	index  callIndex
-	parked []*Block // calls that are held until they are complete
-	said   bool     // the last block is text
-	held   int
-	kept   int // by the writer, about, in bytes
-	stops  Stops
-	// counted tells that a usage of chat completions came: timings count less.
-	counted bool
+	Client  wire.Format
+	from    wire.Format
+	queue   []*Block // blocks not closed yet, the first one is open
+	calls   []*Block // by the reader's numbers, nil where it is left out
+	count   int      // of calls
+	ids     map[string]struct{}
+	parked  []*Block // calls that are held until they are complete
+	said    bool     // the last block is text
+	held    int
+	kept    int // by the writer, about, in bytes
+	stops   Stops
 	service wire.Service // as the upstream says
 	// Ended: nothing more goes to the client.
 	Ended bool
 }
 
-// Begin starts the answer, once. Readers call it as soon as they know its id.
-func (f *Flow) Begin(id, model string) {
+// Take implements [wire.Sink].
+func (f *Flow) Take(e *wire.Event) {
+	switch e.Kind {
+	case wire.EventBegin:
+		f.begin(e.ID, e.Name)
+	case wire.EventText:
+		f.text(e.Text)
+	case wire.EventRefusal:
+		f.Answer.Refused = true
+		f.text(e.Text)
+	case wire.EventThinking:
+		f.more(ThinkingBlock, e.Text)
+	case wire.EventSignature:
+		if e.Signs == wire.SignsText {
+			f.uncut()
+		}
+		f.sign(Block{Kind: ThinkingBlock, ID: e.ID, Signature: e.Data, Signs: e.Signs})
+	case wire.EventBlockEnd:
+		f.endBlock()
+	case wire.EventCall:
+		f.calls = append(f.calls, f.call(e))
+	case wire.EventCallName:
+		if b := f.calls[e.Call]; b != nil {
+			f.name(b, e.ID, e.Name)
+		}
+	case wire.EventArguments:
+		if b := f.calls[e.Call]; b != nil {
+			f.arguments(b, e.Text)
+		}
+	case wire.EventCallEnd:
+		if b := f.calls[e.Call]; b != nil {
+			f.endCall(b, e.Text)
+		}
+	case wire.EventUsage:
+		f.Answer.Usage, f.Answer.Reasoning = e.Counts.Usage, e.Counts.Reasoning
+		f.service = e.Counts.Service
+	case wire.EventProgress:
+		if !f.Answer.Started {
+			f.Answer.Usage = e.Counts.Usage
+		}
+	case wire.EventStop:
+		if e.Text != "" {
+			f.Answer.Sequence = strings.Clone(e.Text)
+		}
+		f.stoppedBy(e.Name)
+	case wire.EventBlocked:
+		f.stopped(StopFilter)
+	case wire.EventEnd:
+		f.end()
+	case wire.EventError, wire.EventNoAnswer:
+		f.fail(readFailure(f.from, 0, gjson.Parse(e.Data)))
+	case wire.EventPing:
+		f.ping()
+	}
+}
+
+// begin starts the answer, once.
+func (f *Flow) begin(id, model string) {
 	if f.Answer.Started || f.Ended {
 		return
 	}
@@ -88,9 +140,9 @@ func (f *Flow) Invent(prefix string, n int) string {
 	return prefix + "_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Text takes more of a text, up to the first of the stop sequences that the
+// text takes more of a text, up to the first of the stop sequences that the
 // upstream was not told of.
-func (f *Flow) Text(s string) {
+func (f *Flow) text(s string) {
 	if len(f.stops.Sequences) == 0 {
 		f.more(TextBlock, s)
 		return
@@ -104,7 +156,7 @@ func (f *Flow) cut() {
 	if f.stops.Hit == "" || f.Answer.stop == StopSequence {
 		return
 	}
-	f.Stopped(StopSequence)
+	f.stopped(StopSequence)
 	f.Answer.Sequence = string(rawjson.Escaped(f.stops.Hit))
 }
 
@@ -115,9 +167,6 @@ func (f *Flow) uncut() {
 		f.more(TextBlock, string(rawjson.Escaped(rest)))
 	}
 }
-
-// Thinking takes more of the model's reasoning.
-func (f *Flow) Thinking(s string) { f.more(ThinkingBlock, s) }
 
 func (f *Flow) more(kind BlockKind, s string) {
 	if s == "" || f.over() {
@@ -130,29 +179,15 @@ func (f *Flow) more(kind BlockKind, s string) {
 	f.fill(b, s)
 }
 
-// Sign gives the thinking that is being written its signature. Thinking that
-// shows no text has a block all the same.
-func (f *Flow) Sign(id, signature string, redacted bool) {
-	signs := SignsBlock
-	if redacted {
-		signs = SignsRedacted
-	}
-	f.sign(Block{Kind: ThinkingBlock, ID: id, Signature: signature, Signs: signs})
-}
-
-// SignText takes the signature of the text that was written last, which goes through the
-// client in a block of thinking behind it.
-func (f *Flow) SignText(signature string) {
-	f.uncut()
-	f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: SignsText})
-}
-
+// sign gives the thinking that is being written its signature. Thinking that shows no text,
+// and whatever else is signed, has a block all the same.
 func (f *Flow) sign(as Block) {
 	if f.over() || as.Signature == "" {
 		return
 	}
+	as.ID, as.Signature = strings.Clone(as.ID), strings.Clone(as.Signature)
 	b := f.tail()
-	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Signs == SignsRedacted || as.Signs == SignsText {
+	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Signs == wire.SignsRedacted || as.Signs == wire.SignsText {
 		b = f.push(&as)
 	}
 	b.ID, b.Signature, b.Signs = as.ID, as.Signature, as.Signs
@@ -160,8 +195,8 @@ func (f *Flow) sign(as Block) {
 	f.advance()
 }
 
-// EndBlock tells that the text or thinking being written is complete.
-func (f *Flow) EndBlock() {
+// endBlock tells that the text or thinking being written is complete.
+func (f *Flow) endBlock() {
 	f.uncut()
 	if b := f.tail(); b != nil && b.Kind != CallBlock {
 		b.Done = true
@@ -169,24 +204,25 @@ func (f *Flow) EndBlock() {
 	}
 }
 
-// Call opens a call. With explicit, the reader tells when it ends.
-func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Block {
+// call opens a call. Those of tools that only the upstream's API has are left out.
+func (f *Flow) call(e *wire.Event) *Block {
 	f.uncut()
-	if f.over() {
+	if f.over() || e.Own {
 		return nil
 	}
-	if len(f.calls) == maxCalls {
+	if f.count == wire.MaxCalls {
 		f.fail(&Failure{Message: "the upstream's answer has too many tool calls"})
 		return nil
 	}
+	id, signature := strings.Clone(e.ID), strings.Clone(e.Data)
 	if f.tooLong(id, signature) {
-		f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: SignsCall})
+		f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: wire.SignsCall})
 		signature = ""
 	}
-	b := &Block{Kind: CallBlock, Call: Call{index: index, explicit: explicit}, Name: name, Signature: signature, Place: len(f.calls)}
+	b := &Block{Kind: CallBlock, Name: strings.Clone(e.Name), Signature: signature, Place: f.count}
+	b.Call = Call{loose: e.Loose, free: e.Free, initial: strings.Clone(e.Text)}
 	f.identify(b, id)
-	f.calls = append(f.calls, b)
-	f.index.add(b)
+	f.count++
 	f.Answer.calls++
 	if f.Asked.BufferCalls {
 		f.settleParked(false)
@@ -199,44 +235,67 @@ func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Blo
 // identify gives a call the id that came with it. One that another call of the
 // answer has got already would leave their results to be told apart by nothing.
 func (f *Flow) identify(b *Block, id string) {
-	if id != "" && f.index.take(id) {
-		b.ID, b.Call.GivenID = id, true
-	}
-}
-
-// Find returns the latest call of that index.
-func (f *Flow) Find(index int64) *Block { return f.index.at[index] }
-
-// Last returns the latest call, nil if there is none.
-func (f *Flow) Last() *Block {
-	if len(f.calls) == 0 {
-		return nil
-	}
-	return f.calls[len(f.calls)-1]
-}
-
-// Arguments takes more of a call's arguments. What comes behind their end is
-// dropped once another block has begun.
-func (f *Flow) Arguments(b *Block, s string) {
-	if s == "" || f.Ended || b.Done {
+	if id == "" {
 		return
 	}
-	b.Call.args.Read(s)
-	f.fill(b, s)
+	if _, taken := f.ids[id]; taken {
+		return
+	}
+	if f.ids == nil {
+		f.ids = map[string]struct{}{}
+	}
+	f.ids[id] = struct{}{}
+	b.ID = id
 }
 
-// Name completes a call whose id or name came late.
-func (f *Flow) Name(b *Block, id, name string) {
+// name completes a call whose id or name came late.
+func (f *Flow) name(b *Block, id, name string) {
 	if b.opened || f.Ended {
 		return
 	}
-	if !b.Call.GivenID {
+	if b.ID == "" {
 		f.identify(b, strings.Clone(id))
 	}
-	if b.Name == "" && name != "" {
-		b.Name = strings.Clone(name)
-		f.advance()
+	b.Name = strings.Clone(name)
+	f.advance()
+}
+
+// arguments takes more of a call's arguments. What comes behind their end is
+// dropped once another block has begun.
+func (f *Flow) arguments(b *Block, s string) {
+	switch {
+	case s == "" || f.Ended || b.Done:
+	case b.Call.free:
+		f.hold(b, s)
+	default:
+		b.Call.args.Read(s)
+		f.fill(b, s)
 	}
+}
+
+// endCall tells that a call is complete, and the arguments of one of which none have come.
+func (f *Flow) endCall(b *Block, arguments string) {
+	if f.Ended || b.Done {
+		return
+	}
+	if !b.Filled && len(b.held) == 0 {
+		f.arguments(b, cmp.Or(arguments, b.Call.initial))
+	}
+	f.wrap(b)
+	b.Done = true
+	f.settleParked(false)
+	f.advance()
+}
+
+// wrap makes arguments of the free text that a call has got. In other formats tools take it
+// as the member "input" of an object.
+func (f *Flow) wrap(b *Block) {
+	if !b.Call.free || len(b.held) == 0 {
+		return
+	}
+	text := b.held
+	f.held, b.held, b.Call.free = f.held-len(text), nil, false
+	f.arguments(b, rawjson.View(rawjson.Escaped(`{"input":"`+rawjson.View(text)+`"}`)))
 }
 
 // Own reports whether the upstream speaks the client's format.
@@ -249,7 +308,7 @@ func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
 	}
-	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == SignsRedacted, Call: b.Signs == SignsCall, Said: b.Signs == SignsText, Late: b.Late}.Seal()
+	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == wire.SignsRedacted, Call: b.Signs == wire.SignsCall, Said: b.Signs == wire.SignsText, Late: b.Late}.Seal()
 }
 
 // CallID returns the id that the client gets for a call.
@@ -269,18 +328,8 @@ func (f *Flow) tooLong(id, signature string) bool {
 	return rules.LongestID > 0 && !rules.SignedCalls && signature != "" && max(len(id), ownID)+len(seal.ID("", signature)) > rules.LongestID
 }
 
-// EndCall tells that a call is complete.
-func (f *Flow) EndCall(b *Block) {
-	if f.Ended || b.Done {
-		return
-	}
-	b.Done = true
-	f.settleParked(false)
-	f.advance()
-}
-
-// Stopped takes the reason why the answer ended: its blocks are complete.
-func (f *Flow) Stopped(r StopReason) {
+// stopped takes the reason why the answer ended: its blocks are complete.
+func (f *Flow) stopped(r StopReason) {
 	f.uncut()
 	if f.over() {
 		return
@@ -295,6 +344,11 @@ func (f *Flow) over() bool {
 }
 
 func (f *Flow) complete() {
+	for _, b := range f.calls {
+		if b != nil && !b.Done {
+			f.wrap(b)
+		}
+	}
 	f.settleParked(true)
 	for _, b := range f.queue {
 		b.Done = true
@@ -302,12 +356,12 @@ func (f *Flow) complete() {
 	f.advance()
 }
 
-// End finishes the answer.
-func (f *Flow) End() {
+// end finishes the answer.
+func (f *Flow) end() {
 	if f.Ended {
 		return
 	}
-	f.Begin("", "")
+	f.begin("", "")
 	f.uncut()
 	f.complete()
 	if f.Asked.Empty {
@@ -316,18 +370,6 @@ func (f *Flow) End() {
 	f.Ended = true
 	f.to.Finish(&f.Answer)
 }
-
-// FailIf ends the answer in the error that an event is, and reports whether it is one.
-func (f *Flow) FailIf(event string, root gjson.Result) bool {
-	if !isFailure(event, root) {
-		return false
-	}
-	f.FailWith(root)
-	return true
-}
-
-// FailWith ends the answer in the error that an object is or holds.
-func (f *Flow) FailWith(root gjson.Result) { f.fail(readFailure(f.from, 0, root)) }
 
 // fail ends the answer in an error.
 func (f *Flow) fail(e *Failure) {
@@ -339,8 +381,8 @@ func (f *Flow) fail(e *Failure) {
 	f.to.Fail(e)
 }
 
-// Ping passes a sign of life on.
-func (f *Flow) Ping() {
+// ping passes a sign of life on.
+func (f *Flow) ping() {
 	if !f.Ended {
 		f.to.Ping()
 	}
@@ -355,7 +397,7 @@ func (f *Flow) tail() *Block {
 
 // push puts a block behind those that are open.
 func (f *Flow) push(b *Block) *Block {
-	f.Begin("", "")
+	f.begin("", "")
 	f.Answer.Written = true
 	if t := f.tail(); t != nil && t.Kind != CallBlock {
 		t.Done = true
@@ -374,12 +416,17 @@ func (f *Flow) fill(b *Block, s string) {
 		f.write(b, s)
 		return
 	}
+	f.hold(b, s)
+	f.advance()
+}
+
+// hold keeps a text of a block until its turn.
+func (f *Flow) hold(b *Block, s string) {
 	if f.held += len(s); f.held > maxHeld {
 		f.fail(&Failure{Message: "the upstream's answer is too long to be put in order"})
 		return
 	}
 	b.held = append(b.held, s...)
-	f.advance()
 }
 
 // settleParked lets calls that are complete take their turn: all of them at the
@@ -387,7 +434,7 @@ func (f *Flow) fill(b *Block, s string) {
 func (f *Flow) settleParked(all bool) {
 	for len(f.parked) > 0 {
 		b := f.parked[0]
-		if !b.Done && !all && (b.Call.explicit || !b.Call.args.Complete()) {
+		if !b.Done && !all && (!b.Call.loose || !b.Call.args.Complete()) {
 			return
 		}
 		b.Done = true
@@ -401,11 +448,11 @@ func (f *Flow) advance() {
 	for len(f.queue) > 0 && !f.Ended {
 		b := f.queue[0]
 		if !b.opened {
-			// A call's name may come in pieces of its own. Without one it is no call.
+			// A call's name may come in pieces, before the arguments. Without one it is no call.
+			if b.Kind == CallBlock && !b.Done && (b.Name == "" || b.Call.loose && !b.Filled) {
+				return
+			}
 			if b.Kind == CallBlock && b.Name == "" {
-				if !b.Done {
-					return
-				}
 				f.held -= len(b.held)
 				f.Answer.calls--
 				f.queue = f.queue[1:]
@@ -413,7 +460,7 @@ func (f *Flow) advance() {
 			}
 			f.open(b)
 		}
-		if !b.Done && len(f.queue) > 1 && !b.Call.explicit && b.Call.args.Complete() {
+		if !b.Done && len(f.queue) > 1 && b.Call.loose && b.Call.args.Complete() {
 			b.Done = true
 		}
 		if !b.Done {
@@ -437,11 +484,10 @@ func (f *Flow) advance() {
 func (f *Flow) open(b *Block) {
 	b.opened = true
 	if b.Kind == CallBlock && b.ID == "" {
-		b.ID = f.Invent("call", b.Place)
-		f.index.take(b.ID)
+		f.identify(b, f.Invent("call", b.Place))
 	}
 	f.to.Open(b)
-	if len(b.held) > 0 {
+	if len(b.held) > 0 && !b.Call.free {
 		f.held -= len(b.held)
 		f.write(b, rawjson.View(b.held))
 		b.held = nil

@@ -4,19 +4,8 @@
 package translate
 
 import (
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
-
-// ArgumentsText returns the arguments of a call as the inside of a string. Some
-// servers send the object that they should be the text of.
-func ArgumentsText(r gjson.Result) string {
-	if r.IsObject() {
-		return string(rawjson.Escaped(r.Raw))
-	}
-	return rawjson.Inner(r)
-}
 
 // AppendArguments appends the arguments of a call as a JSON object on one line.
 // Models do write arguments that are none; those become the one member

@@ -11,175 +11,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// answer reads answers of the Messages API.
-type answer struct{ *wire.Answer }
-
-// event reads one event of a Messages stream and reports whether it is
-// the last. Its type stands in the data as well as in the event's name. Pings
-// and events of other types are skipped: the documentation asks clients to
-// tolerate new ones.
-func (a answer) event(root gjson.Result, name string) bool {
-	var kind, index, delta, block, message, usage, management gjson.Result
-	root.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "type":
-			first(&kind, value)
-		case "index":
-			first(&index, value)
-		case "delta":
-			first(&delta, value)
-		case "content_block":
-			first(&block, value)
-		case "message":
-			first(&message, value)
-		case "usage":
-			first(&usage, value)
-		case "context_management":
-			first(&management, value)
-		}
-		return true
-	})
-	switch kind.Str {
-	case "content_block_delta":
-		a.delta(delta, index)
-	case "content_block_start":
-		a.block(block, index.Int())
-	case "message_start":
-		a.Identify(message.Get("id").Str, message.Get("model").Str)
-		a.usage(message.Get("usage"))
-	case "message_delta":
-		if s := delta.Get("stop_reason").Str; s != "" {
-			a.Turn.StopReason = a.Keep(s)
-		}
-		a.usage(usage)
-		a.management(management)
-	case "message_stop":
-		return true
-	case "content_block_stop", "ping":
-	default:
-		a.Fail(root, name)
-	}
-	return false
-}
-
-// delta reads what was added to a block. Signatures, citations and the
-// arguments of tools that the server runs are not part of the turn.
-func (a answer) delta(delta, index gjson.Result) {
-	var kind, text, thinking, input gjson.Result
-	delta.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "type":
-			first(&kind, value)
-		case "text":
-			first(&text, value)
-		case "thinking":
-			first(&thinking, value)
-		case "partial_json":
-			first(&input, value)
-		}
-		return true
-	})
-	switch kind.Str {
-	case "text_delta":
-		a.Write(&a.Text, text.Str)
-	case "thinking_delta":
-		a.Write(&a.Thinking, thinking.Str)
-	case "input_json_delta":
-		if c := a.Call(index.Int()); c != nil {
-			a.Write(&c.Arguments, input.Str)
-		}
-	}
-}
-
-// first keeps the first of several members of a name.
-func first(to *gjson.Result, value gjson.Result) {
-	if !to.Exists() {
-		*to = value
-	}
-}
-
-// block reads a block of content: whole in a JSON answer, as it opens
-// in a stream, where its text and input are still to come as deltas.
-func (a answer) block(block gjson.Result, index int64) {
-	switch block.Get("type").Str {
-	case "text":
-		a.Write(&a.Text, block.Get("text").Str)
-	case "thinking":
-		a.Write(&a.Thinking, block.Get("thinking").Str)
-	case "redacted_thinking":
-		a.Begun = true
-	case "compaction":
-		a.Turn.Compacted = true
-	case "tool_use":
-		if c := a.Open(index, block.Get("id").Str, block.Get("name").Str); c != nil {
-			c.Initial = a.Keep(block.Get("input").Raw)
-		}
-	}
-}
-
-// message reads a JSON answer.
-func (a answer) message(root gjson.Result) {
-	message := false
-	root.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "id":
-			a.Identify(value.Str, "")
-		case "model":
-			a.Identify("", value.Str)
-		case "stop_reason":
-			a.Turn.StopReason = a.Keep(value.Str)
-		case "usage":
-			a.usage(value)
-		case "context_management":
-			a.management(value)
-		case "content":
-			message = true
-			a.content(value)
-		}
-		return !a.Broken
-	})
-	if !message {
-		a.Fail(root, "")
-	}
-}
-
-func (a answer) content(content gjson.Result) {
-	index := int64(0)
-	content.ForEach(func(_, block gjson.Result) bool {
-		a.block(block, index)
-		index++
-		return !a.Broken
-	})
-}
-
-// management reads what the provider has left out of the prompt.
-func (a answer) management(v gjson.Result) {
-	if !v.IsObject() {
-		return
-	}
-	var c wire.Cleared
-	v.Get("applied_edits").ForEach(func(_, e gjson.Result) bool {
-		thinking, tokens := wire.Count(e.Get("cleared_thinking_turns")), wire.Count(e.Get("cleared_input_tokens"))
-		c.ToolUses = min(c.ToolUses+wire.Count(e.Get("cleared_tool_uses")), wire.MaxCount)
-		c.Thinking = min(c.Thinking+thinking, wire.MaxCount)
-		if c.Tokens = min(c.Tokens+tokens, wire.MaxCount); thinking > 0 {
-			c.ThinkingTokens = min(c.ThinkingTokens+tokens, wire.MaxCount)
-		}
-		return true
-	})
-	a.Turn.Cleared = c
-}
-
-// usage takes in a usage object, and which part of it was for the last call.
-func (a answer) usage(u gjson.Result) {
-	a.Turn.Usage = readUsage(a.Turn.Usage, u)
-	a.Turn.Service = readService(u).Or(a.Turn.Service)
-	if list := u.Get("iterations"); list.IsArray() {
-		a.Turn.Final = finalUsage(list, a.Turn.Usage)
-		a.Turn.Iterations = iterations(list, a.Turn.Usage)
-	}
-}
-
 // finalUsage returns the usage of the last call that was for the conversation itself:
 // none if the answer ended with a compaction. It is not reported if there was but one
 // call, or if the list is not part of the total.
@@ -340,4 +171,11 @@ func (c *usageMembers) over(known wire.Usage) wire.Usage {
 	known.Write1h = min(known.Write1h, write)
 	known.Write5m = write - known.Write1h
 	return known
+}
+
+// first keeps the first of several members of a name.
+func first(to *gjson.Result, value gjson.Result) {
+	if !to.Exists() {
+		*to = value
+	}
 }

@@ -1,0 +1,198 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package anthropic
+
+import (
+	"cmp"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// answerReader reads answers of the Messages API. Blocks of tools that the provider runs itself
+// are left out. A stream that has said why it ended is complete when it is over, with or
+// without a message_stop.
+type answerReader struct {
+	wire.Teller
+	stopped bool
+}
+
+// Event implements [wire.AnswerReader]. The type of an event stands in its data as well as
+// in its name. Those of other types are skipped: the documentation asks clients to tolerate
+// new ones.
+func (r *answerReader) Event(root gjson.Result, name string) {
+	var kind, index, delta, block, message, usage, management gjson.Result
+	root.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "type":
+			first(&kind, value)
+		case "index":
+			first(&index, value)
+		case "delta":
+			first(&delta, value)
+		case "content_block":
+			first(&block, value)
+		case "message":
+			first(&message, value)
+		case "usage":
+			first(&usage, value)
+		case "context_management":
+			first(&management, value)
+		}
+		return true
+	})
+	switch cmp.Or(kind.Str, name) {
+	case "content_block_delta":
+		r.delta(delta, index.Int())
+	case "content_block_start":
+		r.block(block, index.Int(), false)
+	case "content_block_stop":
+		if call := r.Find(index.Int()); r.Open(call) {
+			r.EndCall(call, "")
+			return
+		}
+		r.EndBlock()
+	case "message_start":
+		r.count(message.Get("usage"))
+		r.Begin(message.Get("id").Str, message.Get("model").Str)
+	case "message_delta":
+		r.count(usage)
+		r.management(management)
+		r.stop(delta)
+	case "message_stop":
+		r.End()
+	case "ping":
+		r.Ping()
+	default:
+		r.FailIf(root, name)
+	}
+}
+
+// Whole implements [wire.AnswerReader].
+func (r *answerReader) Whole(root gjson.Result) {
+	r.count(root.Get("usage"))
+	content := root.Get("content")
+	if !content.Exists() {
+		r.NoAnswer(root)
+		return
+	}
+	r.management(root.Get("context_management"))
+	r.Begin(root.Get("id").Str, root.Get("model").Str)
+	index := int64(0)
+	content.ForEach(func(_, block gjson.Result) bool {
+		r.block(block, index, true)
+		index++
+		return true
+	})
+	r.stop(root)
+	r.End()
+}
+
+// Done implements [wire.AnswerReader]: some servers end the stream so, after its end.
+func (r *answerReader) Done() {}
+
+// EOF implements [wire.AnswerReader].
+func (r *answerReader) EOF() {
+	if r.stopped {
+		r.End()
+	}
+}
+
+// block reads a block of content: whole in a JSON answer, as it opens in a stream, where
+// its text and its input are still to come as deltas.
+func (r *answerReader) block(block gjson.Result, index int64, whole bool) {
+	switch block.Get("type").Str {
+	case "text":
+		r.Text(rawjson.Inner(block.Get("text")))
+	case "thinking":
+		r.Thinking(rawjson.Inner(block.Get("thinking")))
+		r.Sign(wire.SignsBlock, "", block.Get("signature").Str)
+	case "redacted_thinking":
+		r.Sign(wire.SignsRedacted, "", block.Get("data").Str)
+	case "compaction":
+		r.Tell(wire.Event{Kind: wire.EventCompacted})
+	case "tool_use":
+		call := r.Call(index, wire.Event{
+			ID: block.Get("id").Str, Name: block.Get("name").Str, Text: rawjson.View(rawjson.Escaped(block.Get("input").Raw)),
+		})
+		if whole {
+			r.EndCall(call, "")
+		}
+		return
+	}
+	if whole {
+		r.EndBlock()
+	}
+}
+
+// delta reads what was added to a block.
+func (r *answerReader) delta(delta gjson.Result, index int64) {
+	var kind, text, thinking, signature, input gjson.Result
+	delta.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "type":
+			first(&kind, value)
+		case "text":
+			first(&text, value)
+		case "thinking":
+			first(&thinking, value)
+		case "signature":
+			first(&signature, value)
+		case "partial_json":
+			first(&input, value)
+		}
+		return true
+	})
+	switch kind.Str {
+	case "text_delta":
+		r.Text(rawjson.Inner(text))
+	case "thinking_delta":
+		r.Thinking(rawjson.Inner(thinking))
+	case "signature_delta":
+		r.Sign(wire.SignsBlock, "", signature.Str)
+	case "input_json_delta":
+		r.Arguments(r.Find(index), rawjson.Inner(input))
+	}
+}
+
+func (r *answerReader) stop(delta gjson.Result) {
+	reason := delta.Get("stop_reason").Str
+	r.stopped = r.stopped || reason != ""
+	r.Stop(reason, rawjson.Inner(delta.Get("stop_sequence")))
+}
+
+// count reads a usage object, and which part of it was for the last call.
+func (r *answerReader) count(u gjson.Result) {
+	if !u.IsObject() {
+		return
+	}
+	c := &r.Counts
+	c.Usage = readUsage(c.Usage, u)
+	c.Reasoning = wire.Reasoning(u.Get("output_tokens_details.reasoning_tokens"), c)
+	c.Service = readService(u).Or(c.Service)
+	if list := u.Get("iterations"); list.IsArray() {
+		c.Final, c.Iterations = finalUsage(list, c.Usage), iterations(list, c.Usage)
+	}
+	r.Count()
+}
+
+// management reads what the provider has left out of the prompt.
+func (r *answerReader) management(v gjson.Result) {
+	if !v.IsObject() {
+		return
+	}
+	var c wire.Cleared
+	v.Get("applied_edits").ForEach(func(_, e gjson.Result) bool {
+		thinking, tokens := wire.Count(e.Get("cleared_thinking_turns")), wire.Count(e.Get("cleared_input_tokens"))
+		c.ToolUses = min(c.ToolUses+wire.Count(e.Get("cleared_tool_uses")), wire.MaxCount)
+		c.Thinking = min(c.Thinking+thinking, wire.MaxCount)
+		if c.Tokens = min(c.Tokens+tokens, wire.MaxCount); thinking > 0 {
+			c.ThinkingTokens = min(c.ThinkingTokens+tokens, wire.MaxCount)
+		}
+		return true
+	})
+	r.Tell(wire.Event{Kind: wire.EventCleared, Cleared: &c})
+}

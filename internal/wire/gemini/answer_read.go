@@ -1,0 +1,146 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gemini
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// answerReader reads answers of the Gemini API. A stream has no terminal event. The answer is
+// complete once a chunk has told why it ended, or why there is none; chunks may follow, and
+// the latest usage counts. Of several candidates it reads the first.
+type answerReader struct {
+	wire.Teller
+	stopped bool
+}
+
+// Event implements [wire.AnswerReader].
+func (r *answerReader) Event(root gjson.Result, _ string) {
+	candidates, blocked := root.Get("candidates"), root.Get("promptFeedback.blockReason").Str
+	usage := root.Get("usageMetadata")
+	switch {
+	case r.fail(root):
+		return
+	case !candidates.Exists() && blocked == "" && !usage.Exists():
+		return
+	}
+	r.count(usage)
+	r.Begin(root.Get("responseId").Str, root.Get("modelVersion").Str)
+	candidates.ForEach(func(_, candidate gjson.Result) bool {
+		if candidate.Get("index").Int() == 0 {
+			r.candidate(candidate)
+		}
+		return true
+	})
+	if blocked != "" {
+		r.Tell(wire.Event{Kind: wire.EventBlocked, Name: blocked})
+		r.complete()
+	}
+}
+
+// Whole implements [wire.AnswerReader].
+func (r *answerReader) Whole(root gjson.Result) {
+	r.Event(root, "")
+	if r.stopped {
+		r.End()
+		return
+	}
+	r.Tell(wire.Event{Kind: wire.EventNoAnswer, Data: root.Raw})
+}
+
+// Done implements [wire.AnswerReader].
+func (r *answerReader) Done() { r.EOF() }
+
+// EOF implements [wire.AnswerReader].
+func (r *answerReader) EOF() {
+	if r.stopped {
+		r.End()
+	}
+}
+
+// fail reads an error, whose type is its status.
+func (r *answerReader) fail(root gjson.Result) bool {
+	if !wire.IsError(root, "") {
+		return false
+	}
+	r.Tell(wire.Event{Kind: wire.EventError, Data: root.Raw, Name: root.Get("error.status").Str})
+	return true
+}
+
+func (r *answerReader) complete() {
+	r.stopped = true
+	r.Tell(wire.Event{Kind: wire.EventComplete})
+}
+
+func (r *answerReader) candidate(candidate gjson.Result) {
+	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
+		r.part(part)
+		return true
+	})
+	if reason := candidate.Get("finishReason").Str; reason != "" {
+		r.Stop(reason, "")
+		r.complete()
+	}
+}
+
+// part reads a part: calls come whole. The signature of a call travels with the call, that
+// of thinking with the thinking, and that of a text behind it.
+func (r *answerReader) part(part gjson.Result) {
+	signature := part.Get("thoughtSignature").Str
+	if call := part.Get("functionCall"); call.IsObject() {
+		name := call.Get("name").Str
+		if name == "" { // a piece of arguments that are streamed
+			return
+		}
+		arguments := "{}"
+		if args := call.Get("args"); args.IsObject() {
+			arguments = rawjson.InnerJSON(args)
+		}
+		n := r.Call(0, wire.Event{ID: call.Get("id").Str, Name: name, Data: signature})
+		r.Arguments(n, arguments)
+		r.EndCall(n, "")
+		return
+	}
+	text := rawjson.Inner(part.Get("text"))
+	if part.Get("thought").Bool() {
+		r.Thinking(text)
+		r.Sign(wire.SignsBlock, "", signature)
+		return
+	}
+	r.Text(text)
+	r.Sign(wire.SignsText, "", signature)
+}
+
+func (r *answerReader) count(u gjson.Result) {
+	if !u.IsObject() {
+		return
+	}
+	c := &r.Counts
+	c.Usage = readUsage(c.Usage, u)
+	c.Reasoning = wire.Reasoning(u.Get("thoughtsTokenCount"), c)
+	c.Service = (wire.ServiceTier(u.Get("serviceTier").Str) | wire.ServiceTier(u.Get("trafficType").Str)).Or(c.Service)
+	r.Count()
+}
+
+// readUsage takes in a usageMetadata, which replaces one that came before.
+// promptTokenCount holds what was read from the cache; what the provider's own
+// tools have put into the prompt comes on top of it. candidatesTokenCount leaves
+// the thoughts out.
+func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
+	prompt := wire.Count(u.Get("promptTokenCount"))
+	read := min(wire.Count(u.Get("cachedContentTokenCount")), prompt)
+	tools := wire.Count(u.Get("toolUsePromptTokenCount"))
+	output := wire.Count(u.Get("candidatesTokenCount")) + wire.Count(u.Get("thoughtsTokenCount"))
+	if prompt+output == 0 {
+		return known
+	}
+	// Gemini does not report what it writes to a cache; package translate does,
+	// for the upstreams behind it that do.
+	write := min(wire.Count(u.Get("cacheWriteTokenCount")), prompt-read)
+	hour := min(wire.Count(u.Get("cacheWrite1hTokenCount")), write)
+	return wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+}

@@ -1,0 +1,179 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interactions
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// answerReader reads answers of the Interactions API. A step is told when it begins, in pieces, and
+// when it ends, never whole. Steps of tools that the provider runs itself are left out.
+type answerReader struct {
+	wire.Teller
+	signature string // of the thought that is being told
+	begun     bool
+	said      bool // any step came
+}
+
+// Event implements [wire.AnswerReader].
+func (r *answerReader) Event(root gjson.Result, name string) {
+	kind := cmp.Or(root.Get("event_type").Str, name)
+	switch at := root.Get("index").Int(); kind {
+	case "step.delta":
+		r.delta(root.Get("delta"), at)
+	case "step.start":
+		r.step(root.Get("step"), at)
+	case "step.stop":
+		r.stop(at)
+	case "interaction.created":
+		r.begin(root.Get("interaction"))
+	case "interaction.status_update":
+		r.count(root.Get("usage"))
+		if r.begun {
+			r.Ping()
+		}
+	case "interaction.completed":
+		r.end(root.Get("interaction"))
+	default:
+		r.FailIf(root, kind)
+	}
+}
+
+// Whole implements [wire.AnswerReader].
+func (r *answerReader) Whole(root gjson.Result) {
+	if !root.Get("status").Exists() && !root.Get("steps").IsArray() {
+		r.NoAnswer(root)
+		return
+	}
+	r.end(root)
+}
+
+// Done implements [wire.AnswerReader]: the API ends streams so, after their end.
+func (r *answerReader) Done() {}
+
+// EOF implements [wire.AnswerReader]: without its last event a stream is cut.
+func (r *answerReader) EOF() {}
+
+func (r *answerReader) begin(interaction gjson.Result) {
+	r.begun = true
+	r.Begin(interaction.Get("id").Str, interaction.Get("model").Str)
+}
+
+// delta reads a piece of a step.
+func (r *answerReader) delta(d gjson.Result, at int64) {
+	switch d.Get("type").Str {
+	case "text":
+		r.Text(rawjson.Inner(d.Get("text")))
+	case "thought_summary":
+		r.Thinking(rawjson.Inner(d.Get("content.text")))
+	case "thought_signature":
+		r.signature = strings.Clone(d.Get("signature").Str)
+		r.Tell(wire.Event{Kind: wire.EventThinking})
+	case "arguments_delta":
+		r.Arguments(r.Find(at), rawjson.InnerJSON(d.Get("arguments")))
+	}
+}
+
+// step reads a step, as it begins or whole.
+func (r *answerReader) step(s gjson.Result, at int64) {
+	r.said, r.signature = true, ""
+	switch s.Get("type").Str {
+	case "model_output":
+		s.Get("content").ForEach(func(_, c gjson.Result) bool {
+			r.Text(rawjson.Inner(c.Get("text")))
+			return true
+		})
+	case "thought":
+		r.Tell(wire.Event{Kind: wire.EventThinking})
+		r.signature = strings.Clone(s.Get("signature").Str)
+		s.Get("summary").ForEach(func(_, c gjson.Result) bool {
+			r.Thinking(rawjson.Inner(c.Get("text")))
+			return true
+		})
+	case "function_call":
+		r.Call(at, wire.Event{ID: s.Get("id").Str, Name: s.Get("name").Str, Text: rawjson.InnerJSON(s.Get("arguments"))})
+	}
+}
+
+// stop ends a step. The signature of a thought counts for all that was told of it.
+func (r *answerReader) stop(at int64) {
+	if call := r.Find(at); r.Open(call) {
+		r.EndCall(call, "")
+		return
+	}
+	r.Sign(wire.SignsBlock, "", r.signature)
+	r.signature = ""
+	r.EndBlock()
+}
+
+// end reads an interaction: the JSON answer, or what the last event of a stream holds.
+func (r *answerReader) end(interaction gjson.Result) {
+	status := interaction.Get("status").Str
+	if status == "failed" {
+		fault := interaction.Get("errors.0")
+		if !fault.IsObject() {
+			fault = interaction
+		}
+		r.Fail(fault)
+	}
+	r.Served(wire.ServiceTier(interaction.Get("service_tier").Str))
+	r.count(interaction.Get("usage"))
+	r.begin(interaction)
+	if !r.said {
+		for i, s := range said(interaction.Get("steps")) {
+			r.step(s, int64(i))
+			r.stop(int64(i))
+		}
+	}
+	r.Stop(status, "")
+	r.End()
+}
+
+func (r *answerReader) count(u gjson.Result) {
+	if !u.IsObject() {
+		return
+	}
+	r.Counts.Usage = readUsage(r.Counts.Usage, u)
+	r.Counts.Reasoning = wire.Reasoning(u.Get("total_thought_tokens"), &r.Counts)
+	r.Count()
+}
+
+// said returns the steps of an answer that the model has made: an answer in one piece
+// may begin with what it was asked.
+func said(steps gjson.Result) []gjson.Result {
+	all := steps.Array()
+	for i := len(all) - 1; i >= 0; i-- {
+		if kind := all[i].Get("type").Str; kind == "user_input" || kind == "function_result" {
+			return all[i+1:]
+		}
+	}
+	return all
+}
+
+// readUsage takes in a usage, which replaces one that came before. total_input_tokens
+// holds what was read from the cache; what the provider's own tools have put into the
+// prompt comes on top of it. total_output_tokens leaves the thoughts out.
+func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
+	if !u.IsObject() {
+		return known
+	}
+	prompt := wire.Count(u.Get("total_input_tokens"))
+	read := min(wire.Count(u.Get("total_cached_tokens")), prompt)
+	tools := wire.Count(u.Get("total_tool_use_tokens"))
+	output := wire.Count(u.Get("total_output_tokens")) + wire.Count(u.Get("total_thought_tokens"))
+	if prompt+output == 0 {
+		return known
+	}
+	// Google does not report what it writes to a cache; package translate does, for the
+	// upstreams behind it that do.
+	write := min(wire.Count(u.Get("total_cache_write_tokens")), prompt-read)
+	hour := min(wire.Count(u.Get("total_cache_write_1h_tokens")), write)
+	return wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+}

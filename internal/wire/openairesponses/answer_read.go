@@ -1,0 +1,212 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openairesponses
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// answerReader reads answers of the Responses API. What an item holds comes as deltas, and whole
+// at the item's end; where servers leave the deltas out, the end counts, and where they leave
+// that out too, the last event. Items of tools that the provider runs itself, which have no
+// call_id, are left out.
+type answerReader struct {
+	wire.Teller
+	// The items whose texts, and whose reasoning, came as deltas.
+	texts, thoughts map[int64]bool
+	begun           bool
+	said            bool // any item came
+}
+
+// Event implements [wire.AnswerReader].
+func (r *answerReader) Event(root gjson.Result, name string) {
+	at := root.Get("output_index").Int()
+	switch kind := cmp.Or(root.Get("type").Str, name); kind {
+	case "response.output_text.delta":
+		r.texts = mark(r.texts, at)
+		r.Text(rawjson.Inner(root.Get("delta")))
+	case "response.refusal.delta":
+		r.texts = mark(r.texts, at)
+		r.refuse(root.Get("delta"))
+	case "response.reasoning_summary_part.added":
+		r.paragraph(at)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		r.thoughts = mark(r.thoughts, at)
+		r.Thinking(rawjson.Inner(root.Get("delta")))
+	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+		r.Arguments(r.Find(at), rawjson.Inner(root.Get("delta")))
+	case "response.output_item.added":
+		r.open(root.Get("item"), at)
+	case "response.output_item.done":
+		r.item(root.Get("item"), at)
+	case "response.created":
+		r.begin(root.Get("response"))
+	case "response.in_progress", "response.queued", "keepalive":
+		if r.begun {
+			r.Ping()
+		}
+	case "response.completed", "response.incomplete", "response.failed":
+		r.end(root.Get("response"), kind == "response.failed")
+	case "error":
+		r.fail(root)
+	default:
+		if !strings.HasPrefix(kind, "response.") {
+			r.FailIf(root, name)
+		}
+	}
+}
+
+// Whole implements [wire.AnswerReader].
+func (r *answerReader) Whole(root gjson.Result) {
+	status, output := root.Get("status").Str, root.Get("output")
+	if !output.Exists() {
+		r.NoAnswer(root)
+	}
+	if output.IsArray() || status != "" {
+		r.end(root, status == "failed")
+	}
+}
+
+// Done implements [wire.AnswerReader]: some servers end the stream so, after its end.
+func (r *answerReader) Done() {}
+
+// EOF implements [wire.AnswerReader]: without its last event a stream is cut.
+func (r *answerReader) EOF() {}
+
+func mark(m map[int64]bool, at int64) map[int64]bool {
+	if m == nil {
+		m = map[int64]bool{}
+	}
+	if len(m) < wire.MaxCalls {
+		m[at] = true
+	}
+	return m
+}
+
+func (r *answerReader) begin(response gjson.Result) {
+	r.begun = true
+	r.Begin(response.Get("id").Str, response.Get("model").Str)
+}
+
+// end reads a response object: the JSON answer, or what the last event of a stream holds.
+func (r *answerReader) end(response gjson.Result, failed bool) {
+	if failed || response.Get("error").IsObject() {
+		r.fail(response)
+	}
+	r.Served(wire.ServiceTier(response.Get("service_tier").Str))
+	r.count(response.Get("usage"))
+	r.begin(response)
+	if index := int64(0); !r.said && len(r.texts)+len(r.thoughts) == 0 {
+		response.Get("output").ForEach(func(_, item gjson.Result) bool {
+			r.item(item, index)
+			index++
+			return true
+		})
+	}
+	r.Stop(cmp.Or(response.Get("incomplete_details.reason").Str, response.Get("status").Str), "")
+	if !failed {
+		r.End()
+	}
+}
+
+// fail reads an error: flat, or in a member of that name.
+func (r *answerReader) fail(root gjson.Result) {
+	e := root
+	if inner := root.Get("error"); inner.IsObject() {
+		e = inner
+	}
+	r.Tell(wire.Event{Kind: wire.EventError, Data: root.Raw, Name: e.Get("code").String()})
+}
+
+func (r *answerReader) refuse(text gjson.Result) {
+	if s := rawjson.Inner(text); s != "" {
+		r.Tell(wire.Event{Kind: wire.EventRefusal, Text: s})
+	}
+}
+
+// paragraph begins a part of a summary: an empty line sets it apart from the one before.
+func (r *answerReader) paragraph(at int64) {
+	if r.thoughts[at] {
+		r.Thinking(`\n\n`)
+	}
+}
+
+// open reads an item as it begins: a call, or reasoning, which may say nothing for long. Other
+// items begin with their first text. It returns the number of a call, or -1.
+func (r *answerReader) open(item gjson.Result, at int64) int {
+	kind, id := item.Get("type").Str, item.Get("call_id").Str
+	if kind == "reasoning" {
+		r.Tell(wire.Event{Kind: wire.EventThinking})
+	}
+	own := kind != "function_call" && kind != "custom_tool_call"
+	if own && (id == "" || !strings.HasSuffix(kind, "_call")) {
+		return -1
+	}
+	r.said = true
+	name := item.Get("name").Str
+	if own {
+		name = cmp.Or(name, strings.TrimSuffix(kind, "_call"))
+	}
+	return r.Call(at, wire.Event{ID: id, Name: name, Own: own, Free: kind == "custom_tool_call"})
+}
+
+// item reads an item that is complete, with what no delta has brought.
+func (r *answerReader) item(item gjson.Result, at int64) {
+	switch kind := item.Get("type").Str; {
+	case kind == "message":
+		r.said = true
+		if !r.texts[at] {
+			item.Get("content").ForEach(func(_, part gjson.Result) bool {
+				r.Text(rawjson.Inner(part.Get("text")))
+				r.refuse(part.Get("refusal"))
+				return true
+			})
+		}
+		r.EndBlock()
+	case kind == "reasoning":
+		r.said = true
+		r.Tell(wire.Event{Kind: wire.EventThinking})
+		if !r.thoughts[at] {
+			for _, list := range [...]string{"summary", "content"} {
+				item.Get(list).ForEach(func(_, part gjson.Result) bool {
+					r.paragraph(at)
+					r.thoughts = mark(r.thoughts, at)
+					r.Thinking(rawjson.Inner(part.Get("text")))
+					return true
+				})
+			}
+		}
+		r.Sign(wire.SignsBlock, item.Get("id").Str, item.Get("encrypted_content").Str)
+		r.EndBlock()
+	case strings.HasSuffix(kind, "_call"):
+		call := r.Find(at)
+		if call < 0 || !r.Open(call) && r.CallID(call) != item.Get("call_id").Str {
+			if call = r.open(item, at); call < 0 {
+				return
+			}
+		}
+		for _, member := range [...]string{"arguments", "input", "action", "operation"} {
+			if v := item.Get(member); v.Exists() {
+				r.EndCall(call, rawjson.InnerJSON(v))
+				return
+			}
+		}
+		r.EndCall(call, "")
+	}
+}
+
+func (r *answerReader) count(u gjson.Result) {
+	if !u.IsObject() {
+		return
+	}
+	r.Counts.Usage = readUsage(r.Counts.Usage, u)
+	r.Counts.Reasoning = wire.Reasoning(u.Get("output_tokens_details.reasoning_tokens"), &r.Counts)
+	r.Count()
+}

@@ -32,6 +32,7 @@ type compat struct {
 	answers      string
 	maxTokens    int
 	cacheControl bool
+	nulls        bool // of contents become empty texts
 }
 
 // bodyMember is a member that each request gets: a JSON value, or a placeholder
@@ -111,9 +112,10 @@ func (u *Upstream) compat() *compat {
 		}
 		d.body = append(d.body, m)
 	}
-	if len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl {
+	if !u.Local() && len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl {
 		return nil
 	}
+	d.nulls = u.Local()
 	return d
 }
 
@@ -285,6 +287,28 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 	return []wire.Cut{{Start: span.Start, End: span.Start + int32(len(other)) + 2, With: []byte(`"` + d.reasoning + `"`)}}
 }
 
+// contentNull returns the cuts that make an empty text of a null beside the calls of a
+// message: templates write the word None for it, or fail, and servers drop the message.
+func contentNull(v *wire.View) (cuts []wire.Cut) {
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		if m.Role != wire.RoleAssistant || m.First == m.End || slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindText }) {
+			continue
+		}
+		for members := rawjson.Walk(v.Raw, int(m.Span.Start)); members.Next(); {
+			value := members.Skip()
+			if string(members.Key) != "content" {
+				continue
+			}
+			if string(v.Bytes(value)) == "null" {
+				cuts = append(cuts, wire.Cut{Start: value.Start, End: value.End, With: []byte(`""`)})
+			}
+			break
+		}
+	}
+	return cuts
+}
+
 // names puts the thinking of earlier turns under the name that the upstream
 // reads, and takes markers out that it does not.
 func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []byte, changed bool) {
@@ -299,7 +323,8 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 		thinking = other != "" && (view != nil || bytes.Contains(body, []byte(`"`+other+`"`))) || d.reasoning == reasoningNone
 	}
 	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))
-	if !thinking && !markers {
+	nulls := d.nulls && format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte("null")))
+	if !thinking && !markers && !nulls {
 		return nil, false
 	}
 	if view == nil {
@@ -309,6 +334,9 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 		}
 	}
 	var cuts []wire.Cut
+	if nulls {
+		cuts = contentNull(view)
+	}
 	for i := range view.Blocks {
 		b := &view.Blocks[i]
 		if thinking && isReasoning(b) {

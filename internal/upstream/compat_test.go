@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
+	"github.com/tidwall/gjson"
 )
 
 // What is known of a request spares searching it, and changes nothing of what becomes of it.
@@ -48,5 +49,24 @@ func TestCompatByView(t *testing.T) {
 	}
 	if changed == 0 {
 		t.Error("nothing had to be changed")
+	}
+}
+
+// A message of calls has an empty text: boxes write the word None for a null, or fail.
+func TestContentNull(t *testing.T) {
+	const calls = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"content\":null}"}}]`
+	for message, want := range map[string]string{
+		`{"role":"assistant","content":null,` + calls + `}`:     `{"role":"assistant","content":"",` + calls + `}`,
+		`{"role":"assistant",` + calls + `, "content" : null }`: `{"role":"assistant",` + calls + `, "content" : "" }`,
+		`{"role":"assistant","content":"null",` + calls + `}`:   `{"role":"assistant","content":"null",` + calls + `}`,
+		`{"role":"assistant",` + calls + `}`:                    `{"role":"assistant",` + calls + `}`,
+	} {
+		body := `{"model":"m","messages":[{"role":"user","content":"hi"},` + message + `,{"role":"tool","tool_call_id":"c","content":"x"}]`
+		for _, preset := range []string{"lm_studio", "llama_cpp", "ollama"} {
+			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body+"}"), nil, func(string) []byte { return nil })
+			if got := gjson.GetBytes(out, "messages.1").Raw; got != want {
+				t.Errorf("%s: %s became %s, want %s", preset, message, got, want)
+			}
+		}
 	}
 }

@@ -103,7 +103,7 @@ func (a *Answer) Take(e *Event) {
 	case EventThinking:
 		a.Begun = true
 		a.Write(&a.Thinking, rawjson.Plain(e.Text))
-	case EventSignature:
+	case EventSignature, EventImage:
 		a.Begun = true
 	case EventArguments:
 		if e.Call < len(a.Calls) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 // EventKind is what an [Event] tells.
@@ -25,6 +27,9 @@ const (
 	// EventSignature signs the reasoning before it, or what Signs says: Data, and for an
 	// item of reasoning its ID.
 	EventSignature
+	// EventImage is an image that the model has made: Name is its media type and Data its bytes
+	// in base64, or without a Name its address.
+	EventImage
 	// EventBlockEnd ends a text, or reasoning.
 	EventBlockEnd
 	// EventCall begins call number Call, with its ID and Name as far as they are known, and
@@ -134,7 +139,8 @@ type Teller struct {
 type toldCall struct {
 	index    int64 // the provider's
 	id, name string
-	filled   bool // arguments came
+	end      rawjson.ObjectEnd // of its arguments
+	filled   bool              // arguments came
 	ended    bool
 }
 
@@ -168,6 +174,22 @@ func (t *Teller) Sign(signs Signs, id, signature string) {
 	}
 }
 
+// Image tells of an image by its media type and its bytes in base64.
+func (t *Teller) Image(media, data string) {
+	if data != "" {
+		t.Tell(Event{Kind: EventImage, Name: media, Data: data})
+	}
+}
+
+// ImageURL is [Teller.Image] for an image at an address, which may hold the image itself.
+func (t *Teller) ImageURL(url string) {
+	if media, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,"); ok && media != url {
+		t.Image(media, data)
+		return
+	}
+	t.Image("", url)
+}
+
 // Call tells of a new call under a number of the provider's, and returns its own. Beyond
 // [MaxCalls], of which the sink hears the first, it returns -1.
 func (t *Teller) Call(index int64, e Event) int {
@@ -199,8 +221,8 @@ func (t *Teller) CallID(call int) string { return t.calls[call].id }
 // Open reports whether there is such a call, and it has not ended.
 func (t *Teller) Open(call int) bool { return call >= 0 && !t.calls[call].ended }
 
-// Filled reports whether arguments of a call have come.
-func (t *Teller) Filled(call int) bool { return t.calls[call].filled }
+// Complete reports whether the arguments of a call are a whole object by now.
+func (t *Teller) Complete(call int) bool { return t.calls[call].end.Complete() }
 
 // Identify tells of the id and of the name of a call as they come, the name in pieces: some
 // servers repeat it in each.
@@ -225,6 +247,9 @@ func (t *Teller) Arguments(call int, inside string) {
 		return
 	}
 	t.calls[call].filled = true
+	if !t.calls[call].end.Complete() {
+		t.calls[call].end.Read(inside)
+	}
 	t.Tell(Event{Kind: EventArguments, Call: call, Text: inside})
 }
 

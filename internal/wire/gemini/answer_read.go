@@ -105,13 +105,14 @@ func (r *answerReader) part(part gjson.Result) {
 		r.EndCall(n, "")
 		return
 	}
-	text := rawjson.Inner(part.Get("text"))
-	if part.Get("thought").Bool() {
+	text, image := rawjson.Inner(part.Get("text")), part.Get("inlineData")
+	if part.Get("thought").Bool() { // images among the thoughts are drafts
 		r.Thinking(text)
 		r.Sign(wire.SignsBlock, "", signature)
 		return
 	}
 	r.Text(text)
+	r.Image(image.Get("mimeType").Str, image.Get("data").Str)
 	r.Sign(wire.SignsText, "", signature)
 }
 

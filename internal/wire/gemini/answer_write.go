@@ -8,6 +8,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
+// appendImage writes a part that is an image.
+func appendImage(b []byte, media, data string) []byte {
+	b = rawjson.AppendQuoted(append(b, `{"inlineData":{"mimeType":`...), media)
+	return append(append(append(b, `,"data":"`...), data...), `"}}`...)
+}
+
 // appendAnswer writes an answer of the Gemini API.
 func appendAnswer(b []byte, c *translate.Collected) []byte {
 	b = append(b, `{"candidates":[{"content":{"role":"model","parts":[`...)
@@ -31,6 +37,9 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 			comma()
 			b = appendCall(b, c.Flow, p, sealed)
 			sealed = ""
+		case translate.ImageBlock:
+			comma()
+			b = appendImage(b, p.Name, rawjson.View(p.Content))
 		case translate.TextBlock:
 			comma()
 			b = append(b, `{"text":"`...)

@@ -15,6 +15,7 @@ import (
 // Rules implements [translate.Dialect].
 func (Codec) Rules() translate.Rules {
 	return translate.Rules{
+		Images: true,
 		Params: [translate.ParamCount]string{
 			translate.MaxTokens: "generationConfig.maxOutputTokens", translate.Temperature: "generationConfig.temperature", translate.TopP: "generationConfig.topP",
 			translate.TopK: "generationConfig.topK", translate.Seed: "generationConfig.seed", translate.PresencePenalty: "generationConfig.presencePenalty",

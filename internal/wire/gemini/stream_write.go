@@ -70,6 +70,12 @@ func (w *streamWriter) seal() {
 }
 
 func (w *streamWriter) Delta(b *translate.Block, text string) {
+	if b.Kind == translate.ImageBlock {
+		w.chunk()
+		w.Buf = appendImage(w.Buf, b.Name, text)
+		w.endChunk()
+		return
+	}
 	if b.Kind != translate.TextBlock {
 		b.Content = append(b.Content, text...)
 	}

@@ -71,6 +71,8 @@ func (r *answerReader) delta(d gjson.Result, at int64) {
 	switch d.Get("type").Str {
 	case "text":
 		r.Text(rawjson.Inner(d.Get("text")))
+	case "image":
+		r.Image(d.Get("mime_type").Str, d.Get("data").Str)
 	case "thought_summary":
 		r.Thinking(rawjson.Inner(d.Get("content.text")))
 	case "thought_signature":
@@ -88,6 +90,7 @@ func (r *answerReader) step(s gjson.Result, at int64) {
 	case "model_output":
 		s.Get("content").ForEach(func(_, c gjson.Result) bool {
 			r.Text(rawjson.Inner(c.Get("text")))
+			r.Image(c.Get("mime_type").Str, c.Get("data").Str)
 			return true
 		})
 	case "thought":

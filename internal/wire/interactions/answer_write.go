@@ -47,6 +47,12 @@ func appendCall(b []byte, f *translate.Flow, c *translate.Block) []byte {
 	return append(b, `","arguments":`...)
 }
 
+// appendImage writes an image, as a content or a delta.
+func appendImage(b []byte, media, data string) []byte {
+	b = rawjson.AppendQuoted(append(b, `{"mime_type":`...), media)
+	return append(append(append(b, `,"data":"`...), data...), `","type":"image"}`...)
+}
+
 // appendAnswer writes an answer in one piece.
 func appendAnswer(b []byte, c *translate.Collected) []byte {
 	b = appendHead(b, c.Answer, statuses[c.Answer.Reason()])
@@ -68,6 +74,8 @@ func appendStep(b []byte, f *translate.Flow, p *translate.Block) []byte {
 	switch p.Kind {
 	case translate.CallBlock:
 		return append(translate.AppendArguments(appendCall(b, f, p), rawjson.View(p.Content)), '}')
+	case translate.ImageBlock:
+		return append(appendImage(append(b, `{"type":"model_output","content":[`...), p.Name, rawjson.View(p.Content)), `]}`...)
 	case translate.TextBlock:
 		return append(text(append(b, `{"type":"model_output","content":`...)), '}')
 	}

@@ -16,6 +16,7 @@ import (
 // knows the steps.
 func (Codec) Rules() translate.Rules {
 	return translate.Rules{
+		Images: true,
 		Params: [translate.ParamCount]string{
 			translate.MaxTokens: "generation_config.max_output_tokens", translate.Temperature: "generation_config.temperature", translate.TopP: "generation_config.top_p",
 			translate.Seed: "generation_config.seed", translate.ServiceTier: "service_tier",

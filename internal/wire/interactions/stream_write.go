@@ -44,7 +44,7 @@ func (w *streamWriter) Open(b *translate.Block) {
 	switch b.Kind {
 	case translate.ThinkingBlock:
 		w.Raw(`{"type":"thought"}`)
-	case translate.TextBlock:
+	case translate.TextBlock, translate.ImageBlock:
 		w.Raw(`{"type":"model_output"}`)
 	default:
 		w.Buf = append(appendCall(w.Buf, w.flow, b), `{}}`...)
@@ -59,6 +59,9 @@ func (w *streamWriter) Delta(b *translate.Block, text string) {
 		w.Raw(`,"delta":{"content":{"text":`)
 		w.Inside(text)
 		w.Raw(`,"type":"text"},"type":"thought_summary"}`)
+	case translate.ImageBlock:
+		w.Raw(`,"delta":`)
+		w.Buf = appendImage(w.Buf, b.Name, text)
 	case translate.TextBlock:
 		w.Raw(`,"delta":{"text":`)
 		w.Inside(text)

@@ -127,7 +127,7 @@ func (r *answerReader) choice(choice gjson.Result, from string) {
 
 // delta reads a message, or the fragment of one.
 func (r *answerReader) delta(delta gjson.Result, whole bool) {
-	var content, refusal, reasoning, alias, details, calls, legacy gjson.Result
+	var content, refusal, reasoning, alias, details, images, calls, legacy gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "content":
@@ -140,6 +140,8 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 			alias = value
 		case "reasoning_details":
 			details = value
+		case "images": // OpenRouter, LiteLLM
+			images = value
 		case "tool_calls":
 			calls = value
 		case "function_call":
@@ -165,6 +167,10 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 	if s := rawjson.Inner(refusal); s != "" {
 		r.Tell(wire.Event{Kind: wire.EventRefusal, Text: s})
 	}
+	images.ForEach(func(_, image gjson.Result) bool {
+		r.ImageURL(image.Get("image_url.url").Str)
+		return true
+	})
 	switch {
 	case calls.IsArray():
 		position := int64(-1)
@@ -192,8 +198,8 @@ func (r *answerReader) sealed(details gjson.Result) {
 }
 
 // call reads a call, whole or as a fragment of one. Fragments belong together by their
-// index. Servers that stream calls whole may leave the index out or give all calls the same:
-// another id is another call. A fragment without an id and a name is never a call's first.
+// index. Servers that stream calls whole may leave the index out or give all calls the same.
+// A fragment without an id and a name is never a call's first.
 func (r *answerReader) call(c call, position int64, whole bool) {
 	at := -1
 	switch {
@@ -209,9 +215,10 @@ func (r *answerReader) call(c call, position int64, whole bool) {
 			return
 		}
 	}
-	if at >= 0 && (c.id == "" || r.CallID(at) == "" || r.CallID(at) == c.id) {
+	switch {
+	case at >= 0 && r.continues(at, c):
 		r.Identify(at, c.id, c.name)
-	} else {
+	default:
 		if c.index.Exists() {
 			position = c.index.Int()
 		}
@@ -220,6 +227,15 @@ func (r *answerReader) call(c call, position int64, whole bool) {
 		}
 	}
 	r.Arguments(at, c.arguments)
+}
+
+// continues reports whether a fragment goes on with a call: it has no other id, and does not
+// bring the name and the arguments of another call, when those of this one are complete.
+func (r *answerReader) continues(at int, c call) bool {
+	if id := r.CallID(at); id != "" && c.id != "" {
+		return id == c.id
+	}
+	return c.name == "" || c.arguments == "" || !r.Complete(at)
 }
 
 // call are the members of a tool call, or of a fragment of one.

@@ -53,6 +53,13 @@ func appendSealed(b []byte, sealed string) []byte {
 	return append(b, `","format":"unknown","index":0}`...)
 }
 
+// appendImage writes an image as OpenRouter does: the API of OpenAI has no place for one.
+func appendImage(b []byte, media, data string) []byte {
+	b = append(b, `{"type":"image_url","image_url":{"url":"data:`...)
+	b = rawjson.AppendEscaped(b, media)
+	return append(append(append(b, ";base64,"...), data...), `"}}`...)
+}
+
 // appendCall writes an entry of tool_calls, without an index if that is below 0.
 func appendCall(b []byte, f *translate.Flow, p *translate.Block, index int) []byte {
 	b = append(b, '{')
@@ -111,6 +118,12 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 			return b
 		}
 		return appendSealed(b, c.Flow.Seal(p, rawjson.Plain(rawjson.View(p.Content))))
+	})
+	b = c.List(b, `,"images":[`, func(b []byte, p *translate.Block) []byte {
+		if p.Kind != translate.ImageBlock {
+			return b
+		}
+		return appendImage(b, p.Name, rawjson.View(p.Content))
 	})
 	b = c.List(b, `,"tool_calls":[`, func(b []byte, p *translate.Block) []byte {
 		if p.Kind != translate.CallBlock {

@@ -12,6 +12,7 @@ import (
 // Rules implements [translate.Dialect].
 func (Codec) Rules() translate.Rules {
 	return translate.Rules{
+		Images: true,
 		Params: [translate.ParamCount]string{
 			translate.MaxTokens: "max_completion_tokens", translate.Temperature: "temperature", translate.TopP: "top_p", translate.Seed: "seed", translate.PresencePenalty: "presence_penalty",
 			translate.FrequencyPenalty: "frequency_penalty", translate.UserID: "user", translate.ServiceTier: "service_tier", translate.CacheKey: "prompt_cache_key", translate.Verbosity: "verbosity",

@@ -5,7 +5,12 @@ package openaichat
 
 import (
 	"bytes"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -17,16 +22,32 @@ import (
 // holder holds the entries of tool_calls until the next one begins, or the
 // choice has a finish_reason.
 type holder struct {
-	open   []heldCall
-	joined bool // all calls of a choice go into the chunk with its finish_reason
+	choices map[int64]*heldChoice
+	open    []*heldCall // in the order in which they began
+	joined  bool        // all calls of a choice go into the chunk with its finish_reason
+
+	// The entry that is read, and its chunk.
+	out          *translate.Buffer
+	entry, chunk []byte
+}
+
+// heldChoice reads the calls of a choice, by the rules by which answers are read.
+type heldChoice struct {
+	h     *holder
+	index int64
+	read  answerReader
+	calls []*heldCall // by the reader's numbers
+	next  int64       // the least index that no call has
 }
 
 // heldCall is a call of one choice: its first entry, and all its arguments.
 type heldCall struct {
 	choice, index int64
+	id, name      string
 	chunk         []byte // the chunk that it began in
 	entry, args   []byte
-	end           rawjson.ObjectEnd
+	sent          bool
+	more          bool // a part of the call was sent before this
 }
 
 func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson.Result) bool {
@@ -46,7 +67,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 		if calls.IsArray() {
 			held = true
 			calls.ForEach(func(_, entry gjson.Result) bool {
-				h.entry(o, choice.Get("index").Int(), entry, data)
+				h.take(o, choice.Get("index").Int(), entry, data)
 				return true
 			})
 			left = translate.ReplaceMembers(left, wire.Member{Name: "tool_calls"})
@@ -83,27 +104,63 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 	return false
 }
 
-// entry takes an entry of tool_calls. One that begins sends those before it on
-// their way, as far as they are complete.
-func (h *holder) entry(o *translate.Buffer, choice int64, entry gjson.Result, chunk []byte) {
-	kind, text := textOf(entry)
-	index, args := entry.Get("index").Int(), rawjson.InnerJSON(entry.Get(kind+"."+text))
-	id := entry.Get("id").Str
-	for i := len(h.open) - 1; i >= 0; i-- {
-		c := &h.open[i]
-		if c.choice == choice && c.index == index && (id == "" || gjson.GetBytes(c.entry, "id").Str == id) {
-			c.args = append(c.args, args...)
-			c.end.Read(args)
+// take takes an entry of tool_calls. One that begins sends those before it on their way, as
+// far as they are complete.
+func (h *holder) take(o *translate.Buffer, choice int64, entry gjson.Result, chunk []byte) {
+	c := h.choices[choice]
+	if c == nil {
+		c = &heldChoice{h: h, index: choice}
+		c.read.Sink = c
+		if h.choices == nil {
+			h.choices = map[int64]*heldChoice{}
+		}
+		h.choices[choice] = c
+	}
+	if c.read.Last() == wire.MaxCalls-1 {
+		c.read, c.calls = answerReader{Teller: wire.Teller{Sink: c}}, nil
+	}
+	h.out, h.entry, h.chunk = o, []byte(entry.Raw), chunk
+	c.read.call(readCall(entry), entry.Get("index").Int(), false)
+}
+
+// Take implements [wire.Sink].
+func (c *heldChoice) Take(e *wire.Event) {
+	switch e.Kind {
+	case wire.EventCall:
+		c.h.sendComplete(c)
+		call := &heldCall{choice: c.index, index: c.next, id: strings.Clone(e.ID), name: strings.Clone(e.Name), chunk: bytes.Clone(c.h.chunk), entry: c.h.entry}
+		if index := gjson.GetBytes(c.h.entry, "index"); index.Exists() && index.Int() > c.next { // as the server counts
+			call.index = index.Int()
+		}
+		c.next = call.index + 1
+		c.calls, c.h.open = append(c.calls, call), append(c.h.open, call)
+	case wire.EventCallName:
+		c.calls[e.Call].id, c.calls[e.Call].name = strings.Clone(e.ID), strings.Clone(e.Name)
+	case wire.EventArguments:
+		call := c.calls[e.Call]
+		if call.sent && c.read.Complete(e.Call) {
+			return // behind its end nothing is the call's
+		}
+		if call.sent { // as far as it had come
+			call.sent, call.more = false, true
+			call.chunk, call.entry = bytes.Clone(c.h.chunk), c.h.entry
+			c.h.open = append(c.h.open, call)
+		}
+		call.args = append(call.args, e.Text...)
+	}
+}
+
+// sendComplete sends the first calls of a choice, as far as they are complete.
+func (h *holder) sendComplete(c *heldChoice) {
+	for i, call := range c.calls {
+		switch {
+		case call.sent:
+		case h.joined || !c.read.Complete(i):
 			return
+		default:
+			h.send(h.out, call)
 		}
 	}
-	for !h.joined && len(h.open) > 0 && h.open[0].choice == choice && h.open[0].end.Complete() {
-		h.send(o, &h.open[0])
-		h.open = h.open[1:]
-	}
-	c := heldCall{choice: choice, index: index, chunk: bytes.Clone(chunk), entry: []byte(entry.Raw), args: []byte(args)}
-	c.end.Read(args)
-	h.open = append(h.open, c)
 }
 
 // textOf returns where an entry has the text of its call: in which member, and in which
@@ -115,42 +172,67 @@ func textOf(entry gjson.Result) (kind, text string) {
 	return "function", "arguments"
 }
 
-// whole returns the entry of a call with all its arguments. One that says nothing of a
-// call stays as it came.
+// whole returns the entry of a call with all its arguments, under an index and an id of its
+// own. One that says nothing of a call stays as it came.
 func (c *heldCall) whole() []byte {
 	kind, text := textOf(gjson.ParseBytes(c.entry))
 	call := gjson.GetBytes(c.entry, kind)
 	if !call.IsObject() {
 		return c.entry
 	}
-	arguments := append(append([]byte{'"'}, c.args...), '"')
-	whole := translate.ReplaceMembers([]byte(call.Raw), wire.Member{Name: text, Value: arguments})
-	return translate.ReplaceMembers(c.entry, wire.Member{Name: kind, Value: whole})
+	members := []wire.Member{{Name: text, Value: append(append([]byte{'"'}, c.args...), '"')}}
+	if !c.more && call.Get("name").Str != c.name {
+		members = append(members, wire.Member{Name: "name", Value: rawjson.Quote(c.name)})
+	}
+	entry := []wire.Member{{Name: kind, Value: translate.ReplaceMembers([]byte(call.Raw), members...)}}
+	if index := gjson.GetBytes(c.entry, "index"); !index.Exists() || index.Int() != c.index {
+		entry = append(entry, wire.Member{Name: "index", Value: strconv.AppendInt(nil, c.index, 10)})
+	}
+	if c.id == "" {
+		c.id = c.inventID()
+	}
+	if !c.more && gjson.GetBytes(c.entry, "id").Str != c.id {
+		entry = append(entry, wire.Member{Name: "id", Value: rawjson.Quote(c.id)})
+	}
+	return translate.ReplaceMembers(c.entry, entry...)
+}
+
+// inventID returns an id for a call without one: the same for the same answer.
+func (c *heldCall) inventID() string {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, gjson.GetBytes(c.chunk, "id").Str)
+	_, _ = fmt.Fprintf(h, "/%d/%d", c.choice, c.index)
+	return "call_" + strconv.FormatUint(h.Sum64(), 36)
 }
 
 // join returns the calls of a choice as an array, nil if there are none.
 func (h *holder) join(choice int64) (entries []byte) {
-	rest := h.open[:0]
-	for i := range h.open {
-		if h.open[i].choice != choice {
-			rest = append(rest, h.open[i])
+	for _, c := range h.open {
+		if c.choice != choice {
 			continue
 		}
-		if entries == nil {
-			entries = []byte{'['}
-		} else {
-			entries = append(entries, ',')
+		if !c.empty() {
+			entries = rawjson.AppendElement(entries, c.whole())
 		}
-		entries = append(entries, h.open[i].whole()...)
+		c.sent = true
 	}
-	h.open = rest
-	if entries != nil {
-		entries = append(entries, ']')
+	h.forget()
+	if entries == nil {
+		return nil
 	}
-	return entries
+	return append(append([]byte{'['}, entries...), ']')
+}
+
+// empty reports whether it is no call after all: a function without a name.
+func (c *heldCall) empty() bool {
+	kind, _ := textOf(gjson.ParseBytes(c.entry))
+	return c.name == "" && !c.more && gjson.GetBytes(c.entry, kind).IsObject()
 }
 
 func (h *holder) send(o *translate.Buffer, c *heldCall) {
+	if c.sent = true; c.empty() {
+		return
+	}
 	choices := append([]byte(`[{"index":`), strconv.FormatInt(c.choice, 10)...)
 	choices = append(choices, `,"delta":{"tool_calls":[`...)
 	choices = append(choices, c.whole()...)
@@ -159,27 +241,36 @@ func (h *holder) send(o *translate.Buffer, c *heldCall) {
 }
 
 func (h *holder) flushChoice(o *translate.Buffer, choice int64) {
-	rest := h.open[:0]
-	for i := range h.open {
-		if h.open[i].choice != choice {
-			rest = append(rest, h.open[i])
-			continue
+	for _, c := range h.open {
+		if c.choice == choice && !c.sent {
+			h.send(o, c)
 		}
-		h.send(o, &h.open[i])
 	}
-	h.open = rest
+	h.forget()
+}
+
+// forget drops the calls that were sent.
+func (h *holder) forget() {
+	h.open = slices.DeleteFunc(h.open, func(c *heldCall) bool {
+		if c.sent {
+			c.chunk, c.entry, c.args = nil, nil, nil
+		}
+		return c.sent
+	})
 }
 
 func (h *holder) Flush(o *translate.Buffer) {
-	for i := range h.open {
-		h.send(o, &h.open[i])
+	for _, c := range h.open {
+		if !c.sent {
+			h.send(o, c)
+		}
 	}
-	h.open = nil
+	h.forget()
 }
 
 func (h *holder) Weight() (n int) {
-	for i := range h.open {
-		n += translate.HeldWeight + len(h.open[i].chunk) + len(h.open[i].entry) + len(h.open[i].args)
+	for _, c := range h.open {
+		n += translate.HeldWeight + len(c.chunk) + len(c.entry) + len(c.args)
 	}
 	return n
 }

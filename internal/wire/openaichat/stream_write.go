@@ -85,6 +85,10 @@ func (w *streamWriter) Delta(b *translate.Block, text string) {
 	case translate.TextBlock:
 		w.Raw(`"content":`)
 		w.Inside(text)
+	case translate.ImageBlock:
+		w.Raw(`"images":[`)
+		w.Buf = appendImage(w.Buf, b.Name, text)
+		w.Raw("]")
 	default:
 		w.Raw(`"reasoning_content":`)
 		w.Inside(text)

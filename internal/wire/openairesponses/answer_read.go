@@ -185,6 +185,9 @@ func (r *answerReader) item(item gjson.Result, at int64) {
 		}
 		r.Sign(wire.SignsBlock, item.Get("id").Str, item.Get("encrypted_content").Str)
 		r.EndBlock()
+	case kind == "image_generation_call":
+		r.said = true
+		r.Image("image/"+cmp.Or(item.Get("output_format").Str, "png"), item.Get("result").Str)
 	case strings.HasSuffix(kind, "_call"):
 		call := r.Find(at)
 		if call < 0 || !r.Open(call) && r.CallID(call) != item.Get("call_id").Str {

@@ -72,6 +72,8 @@ type Rules struct {
 	IDPrefix string
 	// SignedCalls: a call has a place for its signature.
 	SignedCalls bool
+	// Images: an answer has a place for images.
+	Images bool
 	// Narrows: a request can say which of its tools may be called, NarrowsOfficial:
 	// it can at the provider's own API.
 	Narrows, NarrowsOfficial bool

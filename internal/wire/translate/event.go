@@ -80,6 +80,7 @@ const (
 	TextBlock BlockKind = iota
 	ThinkingBlock
 	CallBlock
+	ImageBlock
 )
 
 // Block is one block of an answer.
@@ -89,7 +90,8 @@ type Block struct {
 	// At is its number, as the writer counts, Place that of a call among the calls of
 	// the answer.
 	At, Place int
-	// ID and Name are those of a call, or ID that of a reasoning item.
+	// ID and Name are those of a call, or ID that of a reasoning item, or Name the media type
+	// of an image, whose content is base64.
 	ID, Name string
 	// Signature is known when the block is closed, at a call when it is opened.
 	Signature string

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,48 @@ func TestHoldTexts(t *testing.T) {
 			event, _, _ := strings.Cut(strings.TrimPrefix(string(out), "data: "), "\n\n")
 			if got := gjson.Get(event, "choices.0.delta.tool_calls.0."+c.at); !gjson.Valid(event) || got.Str != c.want {
 				t.Errorf("%s, joined %t: %s", c.at, joined, out)
+			}
+		}
+	}
+}
+
+// TestHoldCalls: what servers make of calls reaches clients, which join them by the index, as
+// the calls that the model made, each with an id.
+func TestHoldCalls(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		entries []string
+		want    []string
+	}{
+		{"two under one index, one without an id", []string{`{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}}`, `{"index":0,"id":"b","function":{"name":"read","arguments":"{\"n\":2}"}}`}, []string{`0 read {"n":1}`, `1 read {"n":2}`}},
+		{"two without an index", []string{`{"id":"a","function":{"name":"read","arguments":"{}"}}`, `{"id":"b","function":{"name":"list","arguments":"{}"}}`}, []string{`0 read {}`, `1 list {}`}},
+		{"interleaved", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}`, `{"index":1,"id":"b","function":{"name":"list","arguments":"{"}}`, `{"index":0,"function":{"arguments":"}"}}`, `{"index":1,"function":{"arguments":"}"}}`}, []string{`0 read {}`, `1 list {}`}},
+		{"a name in pieces", []string{`{"index":0,"id":"a","function":{"name":"re"}}`, `{"index":0,"function":{"name":"ad","arguments":"{}"}}`}, []string{`0 read {}`}},
+		{"a piece at a new index", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":""}}`, `{"index":1,"function":{"arguments":"{}"}}`}, []string{`0 read {}`}},
+		{"a call of nothing", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}`, `{"index":1,"id":"b","type":"function","function":{}}`}, []string{`0 read {}`}},
+	} {
+		for _, joined := range []bool{false, true} {
+			h := translate.NewHold(wire.OpenAIChat, joined)
+			var out []byte
+			for _, e := range c.entries {
+				out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[`+e+"]}}]}\n\n"))...)
+			}
+			out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n"))...)
+			var got []string
+			ids := map[string]bool{"": true}
+			for line := range strings.Lines(string(out)) {
+				gjson.Get(strings.TrimPrefix(line, "data: "), "choices.0.delta.tool_calls").ForEach(func(_, call gjson.Result) bool {
+					got = append(got, fmt.Sprint(call.Get("index").Int(), " ", call.Get("function.name").Str, " ", call.Get("function.arguments").Str))
+					if id := call.Get("id").Str; ids[id] {
+						t.Errorf("%s, joined %t: the id %q is none of its own", c.name, joined, id)
+					} else {
+						ids[id] = true
+					}
+					return true
+				})
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s, joined %t: got %q, want %q in\n%s", c.name, joined, got, c.want, out)
 			}
 		}
 	}

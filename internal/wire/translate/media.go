@@ -95,6 +95,14 @@ func standardBase64(data rawjson.Text) rawjson.Text {
 	return rawjson.Escaped(text + strings.Repeat("=", (4-len(text)%4)%4))
 }
 
+// imageNote is what a client gets of an image that its API has no place for.
+func imageNote(media, data string) string {
+	if media == "" {
+		return "[The model has made an image: " + data + "]"
+	}
+	return fmt.Sprintf("[The model has made an image (%s, %d KB), which this API cannot show.]", media, (len(data)/4*3+1023)/1024)
+}
+
 // Note returns a text in the place of a medium that the format has no place for, which it
 // lists as dropped. An error would come back with each later request, too: the medium stays
 // in the history.

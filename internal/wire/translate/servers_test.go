@@ -40,6 +40,11 @@ func TestCallsOfServers(t *testing.T) {
 		{"a call without a name", chunks("tool_calls", `{"content":"Done."}`, `{"tool_calls":[{"index":0,"id":"x","type":"function","function":{"arguments":"{}"}}]}`), nil, "end_turn"},
 		{"beside one with a name", chunks("tool_calls", read, `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`, `{"tool_calls":[{"index":1,"id":"x","function":{"arguments":"{}"}}]}`), []string{`read {}`}, "tool_use"},
 		{"the older member", chunks("function_call", `{"function_call":{"name":"read","arguments":"{\"pa"}}`, `{"function_call":{"arguments":"th\":\"a\"}"}}`), []string{`read {"path":"a"}`}, "tool_use"},
+		{"a name in pieces", chunks("tool_calls", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"re"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"ad"}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`), []string{`read {}`}, "tool_use"},
+		{"a name in each piece", chunks("tool_calls", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}]}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"}"}}]}`), []string{`read {}`}, "tool_use"},
+		{"two under one index, one without an id", chunks("tool_calls", `{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"index":0,"id":"b","function":{"name":"read","arguments":"{\"n\":2}"}}]}`), []string{`read {"n":1}`, `read {"n":2}`}, "tool_use"},
+		{"two without ids and indexes", chunks("tool_calls", `{"tool_calls":[{"function":{"name":"read","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"function":{"name":"read","arguments":"{\"n\":2}"}}]}`), []string{`read {"n":1}`, `read {"n":2}`}, "tool_use"},
+		{"arguments that are an object", chunks("tool_calls", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":{"n":1}}}]}`), []string{`read {"n":1}`}, "tool_use"},
 		{"a reason without calls", chunks("tool_calls", `{"content":"Done."}`), nil, "end_turn"},
 	} {
 		for _, buffer := range []bool{false, true} {
@@ -72,6 +77,9 @@ func TestFaultsOfServers(t *testing.T) {
 	out, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{Stream: true, Seed: "s"}, []byte("error: {\"code\":500,\"message\":\"Failed to parse input\",\"type\":\"server_error\"}\n\n"))
 	if turn := decoded(wire.Anthropic, true, out); !strings.Contains(turn.ErrorMessage, "Failed to parse input") {
 		t.Errorf("the field error of SSE: got %s", out)
+	}
+	if out, s := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{Stream: true, Seed: "s"}, []byte("data: [DONE]\n\n")); !decoded(wire.Anthropic, true, out).Failed() || !s.Ended() {
+		t.Errorf("a stream of nothing but its end: got %s, want an error", out)
 	}
 	for _, body := range []string{`{"id":"c1","model":"m","choices":[]}`, `{"id":"c1","model":"m","choices":null}`} {
 		if out, s := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{Seed: "s"}, []byte(body)); s.Failure() == nil {

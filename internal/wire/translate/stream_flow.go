@@ -66,6 +66,8 @@ func (f *Flow) Take(e *wire.Event) {
 			f.uncut()
 		}
 		f.sign(Block{Kind: ThinkingBlock, ID: e.ID, Signature: e.Data, Signs: e.Signs})
+	case wire.EventImage:
+		f.image(e.Name, e.Data)
 	case wire.EventBlockEnd:
 		f.endBlock()
 	case wire.EventCall:
@@ -177,6 +179,23 @@ func (f *Flow) more(kind BlockKind, s string) {
 		b = f.push(&Block{Kind: kind})
 	}
 	f.fill(b, s)
+}
+
+// image takes an image that the model has made. Where the client's API has no place for one
+// in an answer, a text says so.
+func (f *Flow) image(media, data string) {
+	f.uncut()
+	if !dialectOf(f.Client).rules.Images || media == "" {
+		f.more(TextBlock, string(rawjson.Escaped(imageNote(media, data))))
+		return
+	}
+	if f.over() {
+		return
+	}
+	b := f.push(&Block{Kind: ImageBlock, Name: strings.Clone(media)})
+	f.fill(b, rawjson.View(rawjson.Escaped(data)))
+	b.Done = true
+	f.advance()
 }
 
 // sign gives the thinking that is being written its signature. Thinking that shows no text,

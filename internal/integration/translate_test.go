@@ -181,6 +181,27 @@ func TestChatToClaude(t *testing.T) {
 	}
 }
 
+// TestUnknownReason: a reason that nobody here knows is no clean end. It passes as it is where
+// clients meet such words, is cut off elsewhere, and is counted.
+func TestUnknownReason(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"c1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"gave_up"}]}`)
+	})
+	p := start(t, behind(u, "{\n format openai_chat\n}"))
+	count := func() float64 {
+		return p.metric(`caddy_llm_cache_translations_total{from="anthropic",outcome="unknown_reason",to="openai_chat"}`)
+	}
+	before := count()
+	got := read(t, p.post("/v1/messages", conversation(1, false)))
+	if turn := turnOf(wire.Anthropic, false, got); turn.StopReason != "max_tokens" || turn.Text != "Hi" {
+		t.Errorf("got %s, want an answer that was cut off", got)
+	}
+	if n := count() - before; n != 1 {
+		t.Errorf("counted %v times, want once", n)
+	}
+}
+
 // TestTranslatedErrors: statuses, types and the words that clients act on.
 func TestTranslatedErrors(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -28,7 +28,7 @@ var translations = metric.CounterVec("translations_total", "Requests that went u
 func (p *Profile) Announce() {
 	for _, from := range wire.Formats() {
 		if to := p.Target(from); to != from && p.Understands(from) {
-			metric.Known(translations, []string{string(from)}, []string{string(to)}, []string{translationDone, translationRefused, translationFailed, translationBroken})
+			metric.Known(translations, []string{string(from)}, []string{string(to)}, []string{translationDone, translationRefused, translationFailed, translationBroken, translationUnknown})
 		}
 	}
 }

@@ -25,9 +25,10 @@ const headerDropped = "X-Llm-Cache-Dropped"
 // How a translated exchange went.
 const (
 	translationDone    = "translated"
-	translationRefused = "refused" // the request cannot be carried: 400
-	translationFailed  = "failed"  // the upstream answered with an error, or not at all
-	translationBroken  = "broken"  // the answer could not be read
+	translationRefused = "refused"        // the request cannot be carried: 400
+	translationFailed  = "failed"         // the upstream answered with an error, or not at all
+	translationBroken  = "broken"         // the answer could not be read
+	translationUnknown = "unknown_reason" // the answer ended for a reason that has no translation
 )
 
 // translatedAnswer is the writer of an upstream's answer, which reaches the
@@ -308,11 +309,16 @@ func (a *translatedAnswer) finish() error {
 }
 
 func (a *translatedAnswer) judge(whole bool) {
-	if whole {
+	s, _ := a.stream.(*translate.Stream)
+	switch {
+	case !whole:
+		a.t.count(translationBroken)
+	case s != nil && s.UnknownReason() != "":
+		a.t.p.Log.Info("the answer ended for a reason that has no translation", zap.String("reason", s.UnknownReason()), zap.String("format", string(a.t.to)))
+		a.t.count(translationUnknown)
+	default:
 		a.t.count(translationDone)
-		return
 	}
-	a.t.count(translationBroken)
 }
 
 // fail answers with the upstream's error as the client's API would put it.

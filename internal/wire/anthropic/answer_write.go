@@ -19,9 +19,9 @@ func appendHead(b []byte, m *translate.Answer) []byte {
 }
 
 var reasons = [...]string{
-	translate.StopUnknown: "end_turn", translate.StopEnd: "end_turn", translate.StopLength: "max_tokens", translate.StopCalls: "tool_use", translate.StopSequence: "stop_sequence",
-	translate.StopRefusal: "refusal", translate.StopFilter: "refusal", translate.StopPause: "pause_turn", translate.StopContext: "model_context_window_exceeded",
-	translate.StopOther: "max_tokens", // a client takes no other word, and the answer may be cut off
+	wire.StopUnknown: "end_turn", wire.StopEnd: "end_turn", wire.StopLength: "max_tokens", wire.StopCalls: "tool_use", wire.StopSequence: "stop_sequence",
+	wire.StopRefusal: "refusal", wire.StopFilter: "refusal", wire.StopPause: "pause_turn", wire.StopContext: "model_context_window_exceeded",
+	wire.StopOther: "max_tokens", // a client takes no other word, and the answer may be cut off
 }
 
 func appendStop(b []byte, m *translate.Answer) []byte {

@@ -5,54 +5,70 @@ package anthropic
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
-// closed returns a schema of an answer whose objects have no properties but those that it
-// names: the API demands that each of them says so. What a schema does say of others stays, and
-// everything else keeps its bytes and order.
-func closed(v rawjson.Value) rawjson.Value {
-	return appendClosed(make(rawjson.Value, 0, len(v)+len(v)/4), v)
+// unsupported are the members of schemas that the API refuses in the format of an answer
+// (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations).
+var unsupported = map[string]bool{
+	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true, "minLength": true, "maxLength": true,
+	"maxItems": true, "uniqueItems": true, "minProperties": true, "maxProperties": true,
 }
 
-func appendClosed(b, v rawjson.Value) rawjson.Value {
+// answerSchema returns the schema of an answer as the API takes it: its objects have no other
+// properties than those that they list, its alternatives are anyOf, and what is unsupported is
+// left out, by name.
+func answerSchema(v rawjson.Value, leaveOut func(member string)) rawjson.Value {
+	return appendSchema(make(rawjson.Value, 0, len(v)+len(v)/4), v, leaveOut)
+}
+
+func appendSchema(b, v rawjson.Value, leaveOut func(string)) rawjson.Value {
 	if !v.IsObject() {
 		return append(b, v...)
 	}
-	object, told := false, false
+	object, closed := false, false
 	b = append(b, '{')
 	for key, m := range v.Members() {
+		closed = closed || key == "additionalProperties" && string(m) == "false"
+		if n, ok := m.Int(); unsupported[key] || key == "minItems" && (!ok || n > 1) || key == "additionalProperties" && !closed {
+			leaveOut(key)
+			continue
+		}
+		if key == "oneOf" {
+			key = "anyOf"
+		}
 		b = rawjson.AppendKey(b, key)
 		switch key {
 		case "items", "not":
-			b = appendClosed(b, m)
+			b = appendSchema(b, m, leaveOut)
 		case "properties", "$defs", "definitions":
-			b = appendAllClosed(b, m)
-		case "anyOf", "oneOf", "allOf", "prefixItems":
+			object = object || key == "properties"
+			b = appendSchemas(b, m, leaveOut)
+		case "anyOf", "allOf", "prefixItems":
 			b = append(b, '[')
 			for i, s := range m.Elements() {
 				if i > 0 {
 					b = append(b, ',')
 				}
-				b = appendClosed(b, s)
+				b = appendSchema(b, s, leaveOut)
 			}
 			b = append(b, ']')
 		default:
-			object, told = object || key == "type" && isObject(m), told || key == "additionalProperties"
+			object = object || key == "type" && isObject(m)
 			b = append(b, m...)
 		}
 	}
-	if object && !told {
+	if object && !closed {
 		b = append(rawjson.AppendKey(b, "additionalProperties"), "false"...)
 	}
 	return append(b, '}')
 }
 
-// appendAllClosed appends an object whose members are schemas under the client's own names.
-func appendAllClosed(b, v rawjson.Value) rawjson.Value {
+// appendSchemas appends an object whose members are schemas under the client's own names.
+func appendSchemas(b, v rawjson.Value, leaveOut func(string)) rawjson.Value {
 	if !v.IsObject() {
 		return append(b, v...)
 	}
 	b = append(b, '{')
 	for key, m := range v.Members() {
-		b = appendClosed(rawjson.AppendKey(b, key), m)
+		b = appendSchema(rawjson.AppendKey(b, key), m, leaveOut)
 	}
 	return append(b, '}')
 }

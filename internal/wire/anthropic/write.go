@@ -200,7 +200,7 @@ func (w *writer) output(t *thinking) {
 			w.Open('{')
 			w.Str("type", "json_schema")
 			if w.Options.Official {
-				o.Schema = closed(o.Schema)
+				o.Schema = answerSchema(o.Schema, func(member string) { w.Drop(w.Client.Output + ".schema." + member) })
 			}
 			w.Member("schema", o.Schema)
 			w.Close('}')
@@ -355,7 +355,7 @@ func (w *writer) part(p translate.Part) error {
 		if err := w.result(p); err != nil {
 			return err
 		}
-		if p.Failed {
+		if p.Failed && !hasMedia(p) {
 			w.Bool("is_error", true)
 		}
 		w.mark(p.Cache)
@@ -366,7 +366,16 @@ func (w *writer) part(p translate.Part) error {
 	return nil
 }
 
+// hasMedia reports whether a result is more than texts, which the API refuses of one that is
+// an error.
+func hasMedia(p translate.Part) bool {
+	return slices.ContainsFunc(p.Content, func(c translate.Part) bool { return c.Kind == translate.MediaPart })
+}
+
 func (w *writer) result(p translate.Part) error {
+	if p.Failed && hasMedia(p) {
+		p.Content = slices.Insert(slices.Clone(p.Content), 0, translate.Part{Kind: translate.TextPart, Text: rawjson.Text("The tool has failed:")})
+	}
 	if len(p.Content) == 0 {
 		return nil
 	}

@@ -193,8 +193,8 @@ func appendCall(dst []byte, f *translate.Flow, b *translate.Block, sealed string
 }
 
 var reasons = [...]string{
-	translate.StopUnknown: "STOP", translate.StopEnd: "STOP", translate.StopLength: "MAX_TOKENS", translate.StopCalls: "STOP", translate.StopSequence: "STOP",
-	translate.StopRefusal: "SAFETY", translate.StopFilter: "SAFETY", translate.StopPause: "STOP", translate.StopContext: "MAX_TOKENS", translate.StopOther: "OTHER",
+	wire.StopUnknown: "STOP", wire.StopEnd: "STOP", wire.StopLength: "MAX_TOKENS", wire.StopCalls: "STOP", wire.StopSequence: "STOP",
+	wire.StopRefusal: "SAFETY", wire.StopFilter: "SAFETY", wire.StopPause: "STOP", wire.StopContext: "MAX_TOKENS", wire.StopOther: "OTHER",
 }
 
 // appendUsage writes the counts: the prompt's includes what was read from

@@ -56,11 +56,12 @@ func (it *Iteration) Hidden() []*Part {
 // Complete tells that the answer was not cut short by a bound or a filter, so
 // that its calls are whole.
 func (it *Iteration) Complete() bool {
-	switch it.StopReason {
-	case "tool_use", "end_turn", "tool_calls", "stop", "function_call", "completed", "requires_action", "STOP":
+	switch wire.StopReasonOf(it.StopReason) {
+	case wire.StopEnd, wire.StopCalls:
 		return !it.Opaque
+	default:
+		return false
 	}
-	return false
 }
 
 // Asks reports whether the answer holds calls, and all of them are hidden.

@@ -6,15 +6,16 @@ package interactions
 import (
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
 // statuses are the API's words for why an answer ended.
 var statuses = [...]string{
-	translate.StopUnknown: "completed", translate.StopEnd: "completed", translate.StopLength: "incomplete", translate.StopCalls: "requires_action",
-	translate.StopSequence: "completed", translate.StopRefusal: "completed", translate.StopFilter: "incomplete", translate.StopPause: "incomplete",
-	translate.StopContext: "incomplete", translate.StopOther: "incomplete",
+	wire.StopUnknown: "completed", wire.StopEnd: "completed", wire.StopLength: "incomplete", wire.StopCalls: "requires_action",
+	wire.StopSequence: "completed", wire.StopRefusal: "completed", wire.StopFilter: "incomplete", wire.StopPause: "incomplete",
+	wire.StopContext: "incomplete", wire.StopOther: "incomplete",
 }
 
 // appendHead begins an interaction.

@@ -294,7 +294,7 @@ func (r *answerReader) usage(u gjson.Result) {
 // asked for timings.
 func (r *answerReader) timings(t gjson.Result) {
 	if !r.counted && t.IsObject() {
-		r.Counts.Usage = wire.Timings(t)
+		r.Counts.Usage = timings(t)
 		r.Count()
 	}
 }

@@ -13,14 +13,14 @@ import (
 )
 
 var reasons = [...]string{
-	translate.StopUnknown: "stop", translate.StopEnd: "stop", translate.StopLength: "length", translate.StopCalls: "tool_calls", translate.StopSequence: "stop",
-	translate.StopRefusal: "content_filter", translate.StopFilter: "content_filter", translate.StopPause: "stop", translate.StopContext: "length",
+	wire.StopUnknown: "stop", wire.StopEnd: "stop", wire.StopLength: "length", wire.StopCalls: "tool_calls", wire.StopSequence: "stop",
+	wire.StopRefusal: "content_filter", wire.StopFilter: "content_filter", wire.StopPause: "stop", wire.StopContext: "length",
 }
 
 // finishReason is why an answer ended. A word that nobody here knows goes as it is: the
 // API's list has grown before, and clients of chat completions meet those of many hosts.
 func finishReason(m *translate.Answer) string {
-	if r := m.Reason(); r != translate.StopOther {
+	if r := m.Reason(); r != wire.StopOther {
 		return reasons[r]
 	}
 	return m.Word

@@ -117,7 +117,7 @@ func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 	if finish != "" {
 		r.Now.StopReason = strings.Clone(finish)
 		r.finish()
-		if finish != "length" && finish != "content_filter" && r.Now.Asks() {
+		if r.Now.Asks() && r.Now.Complete() {
 			r.Held, r.Last = true, bytes.Clone(f.Data)
 			if says {
 				r.Put("", r.chunk(f.Root, choice, r.rest(delta, nil), []byte("null")))
@@ -424,7 +424,7 @@ func (r *interception) Document(body []byte) bool {
 	}
 	r.Now.Usage = readUsage(wire.Usage{}, root.Get("usage"))
 	r.Now.StopReason = choice.Get("finish_reason").Str
-	r.Now.Opaque = root.Get("choices.#").Int() != 1 || r.Now.StopReason == "length" || r.Now.StopReason == "content_filter"
+	r.Now.Opaque = root.Get("choices.#").Int() != 1
 	r.gather(message)
 	at := int64(-1)
 	message.Get("tool_calls").ForEach(func(_, item gjson.Result) bool {

@@ -73,3 +73,13 @@ func (c *counts) details(details gjson.Result) {
 		return true
 	})
 }
+
+// timings reads the timings of a llama.cpp server as a usage.
+func timings(t gjson.Result) wire.Usage {
+	return wire.Usage{
+		Uncached: wire.Count(t.Get("prompt_n")),
+		Read:     wire.Count(t.Get("cache_n")),
+		Output:   wire.Count(t.Get("predicted_n")),
+		Reported: true,
+	}
+}

@@ -14,7 +14,7 @@ import (
 
 func statusOf(m *translate.Answer) string {
 	switch m.Reason() {
-	case translate.StopLength, translate.StopContext, translate.StopFilter, translate.StopRefusal, translate.StopOther:
+	case wire.StopLength, wire.StopContext, wire.StopFilter, wire.StopRefusal, wire.StopOther:
 		return "incomplete"
 	}
 	return "completed"
@@ -46,7 +46,7 @@ func appendAnswer(b []byte, c *translate.Collected, status string) []byte {
 	switch {
 	case status == "completed":
 		b = append(b, "null"...)
-	case c.Answer.Reason() == translate.StopFilter || c.Answer.Reason() == translate.StopRefusal:
+	case c.Answer.Reason() == wire.StopFilter || c.Answer.Reason() == wire.StopRefusal:
 		b = append(b, `{"reason":"content_filter"}`...)
 	default:
 		b = append(b, `{"reason":"max_output_tokens"}`...)

@@ -52,22 +52,22 @@ type Answer struct {
 	// Refused: the model has said in a member of its own that it will not answer.
 	Refused bool
 
-	stop  StopReason
+	stop  wire.StopReason
 	calls int
 }
 
 // Reason is why the answer ended. APIs differ in whether a call has a reason of
 // its own; here it has one.
-func (m *Answer) Reason() StopReason {
+func (m *Answer) Reason() wire.StopReason {
 	switch {
-	case m.stop == StopEnd || m.stop == StopUnknown || m.stop == StopCalls:
+	case m.stop == wire.StopEnd || m.stop == wire.StopUnknown || m.stop == wire.StopCalls:
 		if m.calls > 0 {
-			return StopCalls
+			return wire.StopCalls
 		}
 		if m.Refused {
-			return StopRefusal
+			return wire.StopRefusal
 		}
-		return StopEnd
+		return wire.StopEnd
 	}
 	return m.stop
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -116,16 +117,15 @@ func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 
 const formatsFile = "../../../docs/reference/formats.md"
 
-// The table in docs/reference/formats.md says what the code does.
+// The tables in docs/reference/formats.md say what the code does.
 func TestFormatsTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Formats
 
-Which requests and answers pass between which client and upstream. Made by
-` + "`go test ./translate -run TestFormatsTable -update`" + ` out of the cases that the test runs: *works* means
-that what was asked for was found again in the body that goes upstream; *left out* that it is not sent and listed in
-the header ` + "`X-Llm-Cache-Dropped`" + `; *refused* that the client gets a 400 with that text; – that the
-client's format cannot say it. Between a format and itself the body is not touched.
+What does not pass between a client of one format and an upstream of another; what is not listed does. Made by
+` + "`go test ./internal/wire/translate -run TestFormatsTable -update`" + ` out of the cases that the test runs:
+*left out* means that it is not sent and listed in the header ` + "`X-Llm-Cache-Dropped`" + `, *refused* that the client gets a
+400 with that text. Between a format and itself the body is not touched.
 
 The tables hold for an upstream that is not a provider's own API. For a provider's own, what it would refuse is left out
 as well: reasoning made elsewhere (its own is sealed into the client's and comes back whole), and the sampling
@@ -134,23 +134,24 @@ parameters at models that reason.
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.intro)
 		for _, client := range translate.Formats() {
-			fmt.Fprintf(&b, "\n### Client: %s\n\n| |", client)
-			for _, upstream := range translate.Formats() {
-				fmt.Fprintf(&b, " %s |", upstream)
-			}
-			b.WriteString("\n|---|" + strings.Repeat("---|", len(translate.Formats())) + "\n")
+			var rows strings.Builder
 			for _, r := range s.rows {
-				cells := make([]string, 0, len(translate.Formats()))
-				said := false
+				at := map[string][]string{} // the upstreams by what becomes of it there
 				for _, upstream := range translate.Formats() {
-					cell := r.cell(t, client, upstream)
-					said = said || cell != none
-					cells = append(cells, cell)
+					if cell := r.cell(t, client, upstream); cell != none && !strings.HasPrefix(cell, works) {
+						at[cell] = append(at[cell], string(upstream))
+					}
 				}
-				if !said {
-					cells = slices.Repeat([]string{none}, len(translate.Formats()))
+				for _, cell := range slices.Sorted(maps.Keys(at)) {
+					upstreams := strings.Join(at[cell], ", ")
+					if len(at[cell]) == len(translate.Formats())-1 {
+						upstreams = "all others"
+					}
+					fmt.Fprintf(&rows, "| %s | %s | %s |\n", r.name, upstreams, cell)
 				}
-				fmt.Fprintf(&b, "| %s | %s |\n", r.name, strings.Join(cells, " | "))
+			}
+			if rows.Len() > 0 {
+				fmt.Fprintf(&b, "\n### Client: %s\n\n| what | upstream | what becomes of it |\n|---|---|---|\n%s", client, rows.String())
 			}
 		}
 	}

@@ -23,7 +23,7 @@ type Options struct {
 	// Breakpoints turns cache_control into prompt_cache_breakpoint toward the
 	// OpenAI formats, for the models that take it (gpt-5.6 and later).
 	Breakpoints bool
-	// CacheKey is the prompt_cache_key to send to the OpenAI formats where the
+	// CacheKey is the prompt_cache_key to send to OpenAI's own API where the
 	// client gave none, at most 64 characters. Default: none.
 	CacheKey string
 	// Progress has a llama.cpp server tell how long the prompt is before it

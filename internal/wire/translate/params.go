@@ -65,7 +65,7 @@ func (w *Writer) DropParam(p Param) {
 func (w *Writer) Value(p Param) rawjson.Value {
 	v := w.Request.Params[p]
 	if v == nil {
-		if p == CacheKey && w.Options.CacheKey != "" && w.Rules.Params[p] != "" && w.Adds() {
+		if p == CacheKey && w.Options.CacheKey != "" && w.takesCacheKey() && w.Adds() {
 			return append(rawjson.AppendEscaped(rawjson.Value(`"`), w.Options.CacheKey), '"')
 		}
 		return nil
@@ -85,6 +85,8 @@ func (w *Writer) Value(p Param) rawjson.Value {
 			w.DropParam(p)
 			return strconv.AppendInt(nil, int64(w.Rules.Warmest), 10)
 		}
+	case CacheKey:
+		ok = ok && w.takesCacheKey()
 	case UserID:
 		ok = ok && v.IsString() && (w.Rules.LongestUser == 0 || len(v) <= w.Rules.LongestUser+2)
 	case ServiceTier:
@@ -97,6 +99,10 @@ func (w *Writer) Value(p Param) rawjson.Value {
 	}
 	return v
 }
+
+// takesCacheKey reports whether the upstream is known to take a prompt_cache_key: some hosts of
+// chat completions refuse members that they do not know.
+func (w *Writer) takesCacheKey() bool { return w.Rules.Params[CacheKey] != "" && w.Options.Official }
 
 // leastTokens is the lowest bound on an answer that the upstream takes.
 func (w *Writer) leastTokens() int {

@@ -109,9 +109,20 @@ func TestRequests(t *testing.T) {
 		body: `{"contents":[{"parts":[{"text":"Hi"}]}],"generationConfig":{"responseMimeType":"application/json","responseSchema":{"type":"OBJECT","properties":{"type":{"type":"STRING"},"list":{"type":"ARRAY","items":{"type":"OBJECT","nullable":true,"properties":{}}}},"required":["type"]}}}`,
 		want: []string{`"schema":{"type":"object","properties":{"type":{"type":"string"},"list":{"type":"array","items":{"type":["object","null"],"properties":{},"additionalProperties":false}}},"required":["type"],"additionalProperties":false}`},
 	}, {
-		name: "what a schema says of others stays", from: wire.OpenAIChat, to: wire.Anthropic, o: translate.Options{Official: true},
-		body: `{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object", "properties":{"additionalProperties":{"$ref":"#/$defs/a"}},"additionalProperties":true,"$defs":{"a":{"anyOf":[{"type":"object"},{"const":1.0}]}}}}},"messages":[` + question + `]}`,
-		want: []string{`"schema":{"type":"object","properties":{"additionalProperties":{"$ref":"#/$defs/a"}},"additionalProperties":true,"$defs":{"a":{"anyOf":[{"type":"object","additionalProperties":false},{"const":1.0}]}}}`},
+		name: "also where a schema says otherwise", from: wire.OpenAIChat, to: wire.Anthropic, o: translate.Options{Official: true},
+		body:    `{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object", "properties":{"additionalProperties":{"$ref":"#/$defs/a"}},"additionalProperties":true,"$defs":{"a":{"anyOf":[{"type":"object"},{"const":1.0}]}}}}},"messages":[` + question + `]}`,
+		want:    []string{`"schema":{"type":"object","properties":{"additionalProperties":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[{"type":"object","additionalProperties":false},{"const":1.0}]}},"additionalProperties":false}`},
+		dropped: []string{"response_format.schema.additionalProperties"},
+	}, {
+		name: "what Anthropic does not take in a schema of an answer is left out", from: wire.OpenAIChat, to: wire.Anthropic, o: translate.Options{Official: true},
+		body:    `{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"minimum":{"type":"integer","minimum":1,"maximum":9},"list":{"type":"array","minItems":1,"maxItems":3,"items":{"oneOf":[{"type":"string","maxLength":5},{"type":"null"}]}}},"additionalProperties":false}}},"messages":[` + question + `]}`,
+		want:    []string{`"schema":{"type":"object","properties":{"minimum":{"type":"integer"},"list":{"type":"array","minItems":1,"items":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"additionalProperties":false}`},
+		dropped: []string{"response_format.schema.maxItems", "response_format.schema.maxLength", "response_format.schema.maximum", "response_format.schema.minimum"},
+	}, {
+		name: "a result that is an error holds no image for Anthropic", from: wire.Interactions, to: wire.Anthropic,
+		body: `{"model":"m","input":[{"type":"user_input","content":[{"type":"text","text":"Hi"}]},{"type":"function_call","id":"c","name":"f","arguments":{}},{"type":"function_result","call_id":"c","name":"f","is_error":true,"result":[{"type":"image","mime_type":"image/png","data":"iVBORw0KGgo="}]}]}`,
+		want: []string{`"tool_use_id":"c","content":[{"type":"text","text":"The tool has failed:"},{"type":"image",`},
+		not:  []string{"is_error"},
 	}, {
 		name: "strict mode of OpenAI's own is for what it takes in it", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: translate.Options{Official: true},
 		body:    `{"model":"m","output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a"],"additionalProperties":false}}},"tools":[{"name":"f","strict":true,"input_schema":{"type":"object","properties":{"a":{"anyOf":[{"type":"object","properties":{"b":{}},"additionalProperties":false}]}},"required":["a"],"additionalProperties":false}},{"name":"g","strict":true,"input_schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}}],"messages":[` + question + `]}`,

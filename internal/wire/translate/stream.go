@@ -116,6 +116,10 @@ func (s *Stream) Close(cut bool) []byte {
 // Ended reports whether the answer has come to its end, be it in an error.
 func (s *Stream) Ended() bool { return s.flow.Ended }
 
+// UnknownReason returns the upstream's word for why the answer ended, if it is one that nobody
+// here knows.
+func (s *Stream) UnknownReason() string { return s.flow.Answer.Word }
+
 // Service returns how the upstream says that it serves the request, as far as it has.
 func (s *Stream) Service() wire.Service { return s.flow.service }
 

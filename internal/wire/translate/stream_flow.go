@@ -97,7 +97,7 @@ func (f *Flow) Take(e *wire.Event) {
 		}
 		f.stoppedBy(e.Name)
 	case wire.EventBlocked:
-		f.stopped(StopFilter)
+		f.stopped(wire.StopFilter)
 	case wire.EventEnd:
 		f.end()
 	case wire.EventError, wire.EventNoAnswer:
@@ -155,10 +155,10 @@ func (f *Flow) text(s string) {
 
 // cut notes that a stop sequence was met: what follows was never asked for.
 func (f *Flow) cut() {
-	if f.stops.Hit == "" || f.Answer.stop == StopSequence {
+	if f.stops.Hit == "" || f.Answer.stop == wire.StopSequence {
 		return
 	}
-	f.stopped(StopSequence)
+	f.stopped(wire.StopSequence)
 	f.Answer.Sequence = string(rawjson.Escaped(f.stops.Hit))
 }
 
@@ -348,7 +348,7 @@ func (f *Flow) tooLong(id, signature string) bool {
 }
 
 // stopped takes the reason why the answer ended: its blocks are complete.
-func (f *Flow) stopped(r StopReason) {
+func (f *Flow) stopped(r wire.StopReason) {
 	f.uncut()
 	if f.over() {
 		return
@@ -359,7 +359,22 @@ func (f *Flow) stopped(r StopReason) {
 
 // over tells that nothing more of the answer is wanted.
 func (f *Flow) over() bool {
-	return f.Ended || f.Asked.Empty || f.Answer.stop == StopSequence && f.stops.Hit != ""
+	return f.Ended || f.Asked.Empty || f.Answer.stop == wire.StopSequence && f.stops.Hit != ""
+}
+
+// stoppedBy takes the upstream's word for why the answer ended. An answer that was broken
+// off ends in an error, so that its client does not take it for finished.
+func (f *Flow) stoppedBy(word string) {
+	r := wire.StopReasonOf(word)
+	if r == wire.StopFailed {
+		f.uncut()
+		f.fail(&Failure{Message: "the provider broke the answer off: " + strings.Clone(word)})
+		return
+	}
+	if r == wire.StopOther {
+		f.Answer.Word = strings.Clone(word)
+	}
+	f.stopped(r)
 }
 
 func (f *Flow) complete() {
@@ -384,7 +399,7 @@ func (f *Flow) end() {
 	f.uncut()
 	f.complete()
 	if f.Asked.Empty {
-		f.Answer.stop = StopLength
+		f.Answer.stop = wire.StopLength
 	}
 	f.Ended = true
 	f.to.Finish(&f.Answer)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package translate
+package wire
 
 import "strings"
 
@@ -60,19 +60,4 @@ func StopReasonOf(word string) StopReason {
 		return r
 	}
 	return StopOther
-}
-
-// stoppedBy takes the upstream's word for why the answer ended. An answer that was broken
-// off ends in an error, so that its client does not take it for finished.
-func (f *Flow) stoppedBy(word string) {
-	r := StopReasonOf(word)
-	if r == StopFailed {
-		f.uncut()
-		f.fail(&Failure{Message: "the provider broke the answer off: " + strings.Clone(word)})
-		return
-	}
-	if r == StopOther {
-		f.Answer.Word = strings.Clone(word)
-	}
-	f.stopped(r)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -35,15 +36,11 @@ type openBlock struct {
 
 // DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"name":`), rawjson.Quote(name)...)
-	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
-	return append(append(append(out, `,"input_schema":`...), schema...), '}')
+	return rawjson.Object("name", name, "description", description, "input_schema", []byte(schema))
 }
 
 func (r *interception) Failure(kind, message string) []byte {
-	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), rawjson.Quote(kind)...)
-	out = append(append(out, `,"message":`...), rawjson.Quote(message)...)
-	return append(out, "}}\n\n"...)
+	return framing.SSE{}.Append(nil, "error", rawjson.Object("type", "error", "error", rawjson.Object("type", kind, "message", message)))
 }
 
 func (r *interception) Event(f hidden.Event) {
@@ -202,10 +199,7 @@ func (b *openBlock) gather(m *hidden.Message, d gjson.Result) bool {
 	case "input_json_delta":
 		b.input.WriteString(d.Get("partial_json").Str)
 	case "citations_delta":
-		if len(b.citations) > 0 {
-			b.citations = append(b.citations, ',')
-		}
-		b.citations = append(b.citations, d.Get("citation").Raw...)
+		b.citations = rawjson.AppendElement(b.citations, []byte(d.Get("citation").Raw))
 	default:
 		return false
 	}
@@ -245,7 +239,6 @@ func (b *openBlock) forget() {
 // block says nothing.
 func (b *openBlock) part() hidden.Part {
 	start := gjson.Parse(b.start)
-	quoted := func(s *strings.Builder) []byte { return []byte(`"` + s.String() + `"`) }
 	with := map[string][]byte{}
 	var order []string
 	set := func(key string, value []byte) { with[key], order = value, append(order, key) }
@@ -254,14 +247,14 @@ func (b *openBlock) part() hidden.Part {
 		if strings.TrimSpace(gjson.Parse(`"`+b.text.String()+`"`).Str) == "" {
 			return hidden.Part{}
 		}
-		set("text", quoted(&b.text))
+		set("text", rawjson.Quoted(b.text.String()))
 		set("citations", nil)
 		if len(b.citations) > 0 {
-			with["citations"] = append(append([]byte{'['}, b.citations...), ']')
+			with["citations"] = rawjson.Array(b.citations)
 		}
 	case "thinking":
-		set("thinking", quoted(&b.thinking))
-		set("signature", quoted(&b.signature))
+		set("thinking", rawjson.Quoted(b.thinking.String()))
+		set("signature", rawjson.Quoted(b.signature.String()))
 	default:
 		if b.input.Len() > 0 {
 			set("input", []byte(b.input.String()))
@@ -320,20 +313,8 @@ func (r *interception) Document(body []byte) bool {
 }
 
 func (r *interception) Join(last []byte) []byte {
-	content := []byte{'['}
-	for _, it := range r.Iterations() {
-		for i := range it.Parts {
-			if it.Parts[i].Hidden {
-				continue
-			}
-			if len(content) > 1 {
-				content = append(content, ',')
-			}
-			content = append(content, it.Parts[i].Raw...)
-		}
-	}
 	root := gjson.ParseBytes(last)
-	with := map[string][]byte{"content": append(content, ']'), "id": rawjson.Quote(r.ID)}
+	with := map[string][]byte{"content": rawjson.Array(r.Visibles()), "id": rawjson.Quote(r.ID)}
 	if len(r.Past) > 0 {
 		with["usage"] = totalUsage(r, root.Get("usage"))
 	}
@@ -345,34 +326,24 @@ func (r *interception) Join(last []byte) []byte {
 
 // Continuation implements [hidden.Codec].
 func (Codec) Continuation(it *hidden.Iteration) []byte {
-	out := []byte(`{"role":"assistant","content":[`)
-	for i := range it.Parts {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, it.Parts[i].Raw...)
-	}
-	return append(append(out, `]},`...), toolResults(it)...)
+	message := rawjson.Object("role", "assistant", "content", rawjson.Array(it.Raw()))
+	return rawjson.AppendElement(message, toolResults(it))
 }
 
 func toolResults(it *hidden.Iteration) []byte {
-	out := []byte(`{"role":"user","content":[`)
-	for i, p := range it.Hidden() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, toolResult(p)...)
+	var results []byte
+	for _, p := range it.Hidden() {
+		results = rawjson.AppendElement(results, toolResult(p))
 	}
-	return append(out, `]}`...)
+	return rawjson.Object("role", "user", "content", rawjson.Array(results))
 }
 
 func toolResult(p *hidden.Part) []byte {
-	out := append([]byte(`{"type":"tool_result","tool_use_id":`), rawjson.Quote(p.ID)...)
-	out = append(append(out, `,"content":`...), rawjson.Quote(p.Result)...)
+	var failed any
 	if p.Failed {
-		out = append(out, `,"is_error":true`...)
+		failed = true
 	}
-	return append(out, '}')
+	return rawjson.Object("type", "tool_result", "tool_use_id", p.ID, "content", p.Result, "is_error", failed)
 }
 
 // Reinsert goes through the client's message and the parts of the iterations side

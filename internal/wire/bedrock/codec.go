@@ -117,6 +117,5 @@ func (interception) Failure(kind, message string) []byte {
 	if name == "" {
 		name = "internalServerException"
 	}
-	body := append([]byte(`{"message":`), rawjson.Quote(message)...)
-	return Chunks{}.AppendException(nil, name, append(body, '}'))
+	return Chunks{}.AppendException(nil, name, rawjson.Object("message", message))
 }

@@ -5,7 +5,6 @@ package gemini
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -37,9 +36,7 @@ type gathered struct {
 
 // DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"name":`), rawjson.Quote(name)...)
-	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
-	return append(append(append(out, `,"parameters":`...), schema...), '}')
+	return rawjson.Object("name", name, "description", description, "parameters", []byte(schema))
 }
 
 var codes = map[string]int{
@@ -57,10 +54,7 @@ func (r *interception) Failure(kind, message string) []byte {
 	case code == 0:
 		code, kind = 500, "INTERNAL"
 	}
-	out := append([]byte(`{"error":{"code":`), strconv.Itoa(code)...)
-	out = append(append(out, `,"message":`...), rawjson.Quote(message)...)
-	out = append(append(out, `,"status":`...), rawjson.Quote(kind)...)
-	return append(out, "}}\r\n\r\n"...)
+	return append(rawjson.Object("error", rawjson.Object("code", code, "message", message, "status", kind)), "\r\n\r\n"...)
 }
 
 func (r *interception) Event(f hidden.Event) {
@@ -213,11 +207,12 @@ func (r *interception) settle() {
 	if r.pieces.text.Len() == 0 {
 		return
 	}
-	raw := append(append([]byte(`{"text":"`), r.pieces.text.String()...), '"')
+	var thought any
 	if r.pieces.kind == wire.KindThinking {
-		raw = append(raw, `,"thought":true`...)
+		thought = true
 	}
-	r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
+	raw := rawjson.Object("text", rawjson.Quoted(r.pieces.text.String()), "thought", thought)
+	r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: r.pieces.kind, Raw: raw})
 	r.pieces = gathered{}
 }
 
@@ -232,12 +227,12 @@ func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bo
 			if !content.IsObject() {
 				content = gjson.Parse(`{"role":"model"}`)
 			}
-			change["content"] = rawjson.Rewrite(content, []string{"parts"}, map[string][]byte{"parts": append(append([]byte{'['}, parts...), ']')})
+			change["content"] = rawjson.Rewrite(content, []string{"parts"}, map[string][]byte{"parts": rawjson.Array(parts)})
 		}
 		if open {
 			change["finishReason"], change["finishMessage"] = nil, nil
 		}
-		with["candidates"] = append(append([]byte{'['}, rawjson.Rewrite(candidate, []string{"content"}, change)...), ']')
+		with["candidates"] = rawjson.Array(rawjson.Rewrite(candidate, []string{"content"}, change))
 	}
 	if len(r.Past) > 0 {
 		if r.ID != "" && root.Get("responseId").Exists() {
@@ -282,14 +277,7 @@ func (r *interception) Document(body []byte) bool {
 }
 
 func (r *interception) Join(last []byte) []byte {
-	parts := []byte{}
-	for _, it := range r.Iterations() {
-		for i := range it.Parts {
-			if !it.Parts[i].Hidden {
-				parts = rawjson.AppendElement(parts, it.Parts[i].Raw)
-			}
-		}
-	}
+	parts := r.Visibles()
 	if len(parts) == 0 {
 		parts = []byte(`{"text":""}`)
 	}
@@ -299,14 +287,8 @@ func (r *interception) Join(last []byte) []byte {
 
 // Continuation implements [hidden.Codec].
 func (Codec) Continuation(it *hidden.Iteration) []byte {
-	out := []byte(`{"role":"model","parts":[`)
-	for i := range it.Parts {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, it.Parts[i].Raw...)
-	}
-	return append(append(out, `]},`...), toolResults(it)...)
+	message := rawjson.Object("role", "model", "parts", rawjson.Array(it.Raw()))
+	return rawjson.AppendElement(message, toolResults(it))
 }
 
 func toolResults(it *hidden.Iteration) []byte {
@@ -314,18 +296,17 @@ func toolResults(it *hidden.Iteration) []byte {
 	for _, p := range it.Hidden() {
 		parts = rawjson.AppendElement(parts, toolResult(p))
 	}
-	return append(append([]byte(`{"role":"user","parts":[`), parts...), `]}`...)
+	return rawjson.Object("role", "user", "parts", rawjson.Array(parts))
 }
 
 func toolResult(p *hidden.Part) []byte {
-	out := []byte(`{"functionResponse":{`)
+	members := []any{"name", p.Name}
 	if p.ID != "" {
-		out = append(append(append(out, `"id":`...), rawjson.Quote(p.ID)...), ',')
+		members = []any{"id", p.ID, "name", p.Name}
 	}
-	out = append(append(out, `"name":`...), rawjson.Quote(p.Name)...)
-	key := `,"response":{"output":`
+	key := "output"
 	if p.Failed {
-		key = `,"response":{"error":`
+		key = "error"
 	}
-	return append(append(append(out, key...), rawjson.Quote(p.Result)...), `}}}`...)
+	return rawjson.Object("functionResponse", rawjson.Object(append(members, "response", rawjson.Object(key, p.Result))...))
 }

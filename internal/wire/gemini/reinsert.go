@@ -154,8 +154,7 @@ func (w *reinsertion) split(it *hidden.Iteration, open [][]byte) bool {
 		if b.Has(wire.FlagSigned) || b.Kind != wire.KindText {
 			return false
 		}
-		text := append([]byte(`{"text":`), rawjson.Quote(w.rest()[w.kept:w.read])...)
-		w.put(w.at, wire.OpBefore, append(text, '}'))
+		w.put(w.at, wire.OpBefore, rawjson.Object("text", w.rest()[w.kept:w.read]))
 		w.kept = w.read
 	} else if first := int(w.v.Messages[b.Message].First); w.at == first && b.Message > 0 && w.v.Messages[b.Message-1].Role == wire.RoleAssistant {
 		// A content ends here already.

@@ -375,6 +375,18 @@ func (r *Message) Iterations() []Iteration {
 	return append(r.Past[:len(r.Past):len(r.Past)], r.Now)
 }
 
+// Visibles returns the blocks of all answers that the client sees, with commas between.
+func (r *Message) Visibles() (elements []byte) {
+	for _, it := range r.Iterations() {
+		for i := range it.Parts {
+			if !it.Parts[i].Hidden {
+				elements = rawjson.AppendElement(elements, it.Parts[i].Raw)
+			}
+		}
+	}
+	return elements
+}
+
 // Next makes ready for the answer to a continuation.
 func (r *Interceptor) Next() {
 	r.m.Past = append(r.m.Past, r.m.Now)

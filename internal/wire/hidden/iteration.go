@@ -3,7 +3,10 @@
 
 package hidden
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
 
 // Iteration is one answer of an upstream. Several of them may make one message
 // for the client: what the upstream said to the request, and to each
@@ -51,6 +54,14 @@ func (it *Iteration) Hidden() []*Part {
 		}
 	}
 	return out
+}
+
+// Raw returns the blocks of the answer, with commas between.
+func (it *Iteration) Raw() (elements []byte) {
+	for i := range it.Parts {
+		elements = rawjson.AppendElement(elements, it.Parts[i].Raw)
+	}
+	return elements
 }
 
 // Complete tells that the answer was not cut short by a bound or a filter, so

@@ -62,8 +62,7 @@ func (h *holder) send(o *translate.Buffer, at int) {
 	if s.delta == nil {
 		return
 	}
-	args := append(append([]byte{'"'}, s.args...), '"')
-	delta := translate.ReplaceMembers([]byte(gjson.GetBytes(s.delta, "delta").Raw), wire.Member{Name: "arguments", Value: args})
+	delta := translate.ReplaceMembers([]byte(gjson.GetBytes(s.delta, "delta").Raw), wire.Member{Name: "arguments", Value: rawjson.Quoted(s.args)})
 	o.Pass(string(s.name), translate.ReplaceMembers(s.delta, wire.Member{Name: "delta", Value: delta}))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -38,18 +39,14 @@ type openStep struct {
 
 // DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","name":`), rawjson.Quote(name)...)
-	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
-	return append(append(append(out, `,"parameters":`...), schema...), '}')
+	return rawjson.Object("type", "function", "name", name, "description", description, "parameters", []byte(schema))
 }
 
 func (r *interception) Failure(kind, message string) []byte {
 	if kind == "timeout_error" {
 		kind = "deadline_exceeded"
 	}
-	out := append([]byte("event: error\n"+`data: {"event_type":"error","error":{"message":`), rawjson.Quote(message)...)
-	out = append(append(out, `,"code":`...), rawjson.Quote(kind)...)
-	return append(out, "}}\n\n"...)
+	return framing.SSE{}.Append(nil, "error", rawjson.Object("event_type", "error", "error", rawjson.Object("message", message, "code", kind)))
 }
 
 func (r *interception) Event(f hidden.Event) {
@@ -171,10 +168,10 @@ func (b *openStep) whole() []byte {
 	}
 	if b.text.Len() > 0 {
 		text := rawjson.Inner(start.Get(list + ".0.text")) // what it began with
-		set(list, []byte(`[{"type":"text","text":"`+text+b.text.String()+`"}]`))
+		set(list, rawjson.Array(rawjson.Object("type", "text", "text", rawjson.Quoted(text+b.text.String()))))
 	}
 	if b.signature.Len() > 0 {
-		set("signature", []byte(`"`+b.signature.String()+`"`))
+		set("signature", rawjson.Quoted(b.signature.String()))
 	}
 	if args := b.arguments.String(); rawjson.ValidObject(args) {
 		set("arguments", []byte(args))
@@ -289,23 +286,12 @@ func partOf(step gjson.Result) hidden.Part {
 // and the usage of all iterations. Its id is that of the last: the one by which the
 // provider has all of them.
 func (r *interception) interaction(it gjson.Result, whole bool) []byte {
-	steps, calls := []byte{'['}, false
-	for _, it := range r.Iterations() {
-		for i := range it.Parts {
-			p := &it.Parts[i]
-			if p.Hidden {
-				continue
-			}
-			if len(steps) > 1 {
-				steps = append(steps, ',')
-			}
-			steps = append(steps, p.Raw...)
-			calls = calls || p.Kind.IsCall()
-		}
-	}
+	calls := slices.ContainsFunc(r.Iterations(), func(it hidden.Iteration) bool {
+		return slices.ContainsFunc(it.Parts, func(p hidden.Part) bool { return !p.Hidden && p.Kind.IsCall() })
+	})
 	with := map[string][]byte{}
 	if whole || it.Get("steps").Exists() {
-		with["steps"] = append(steps, ']')
+		with["steps"] = rawjson.Array(r.Visibles())
 	}
 	if !calls && it.Get("status").Str == "requires_action" { // of calls that the client does not have
 		with["status"] = []byte(`"completed"`)
@@ -337,24 +323,18 @@ func (r *interception) Join(last []byte) []byte {
 
 // Continuation implements [hidden.Codec]: it repeats the steps of an answer.
 func (Codec) Continuation(it *hidden.Iteration) []byte {
-	var out []byte
-	for i := range it.Parts {
-		out = append(append(out, it.Parts[i].Raw...), ',')
-	}
-	return append(out, toolResults(it)...)
+	return rawjson.AppendElement(it.Raw(), toolResults(it))
 }
 
 // toolResults are the results of the hidden calls.
 func toolResults(it *hidden.Iteration) []byte {
 	var out []byte
 	for _, p := range it.Hidden() {
-		result := append([]byte(`{"type":"function_result","name":`), rawjson.Quote(p.Name)...)
-		result = append(append(result, `,"call_id":`...), rawjson.Quote(p.ID)...)
+		var failed any
 		if p.Failed {
-			result = append(result, `,"is_error":true`...)
+			failed = true
 		}
-		result = append(append(append(result, `,"result":`...), rawjson.Quote(p.Result)...), '}')
-		out = rawjson.AppendElement(out, result)
+		out = rawjson.AppendElement(out, rawjson.Object("type", "function_result", "name", p.Name, "call_id", p.ID, "is_error", failed, "result", p.Result))
 	}
 	return out
 }

@@ -87,17 +87,14 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 		default:
 			h.flushChoice(o, choice.Get("index").Int())
 		}
-		if len(patched) > 0 {
-			patched = append(patched, ',')
-		}
-		patched = append(patched, raw...)
+		patched = rawjson.AppendElement(patched, raw)
 		return true
 	})
 	if held {
 		if drop {
 			return false
 		}
-		value := append(append([]byte{'['}, patched...), ']')
+		value := rawjson.Array(patched)
 		rest = translate.ReplaceMembers(data, wire.Member{Name: "choices", Value: value})
 	}
 	o.Pass(name, rest)
@@ -180,7 +177,7 @@ func (c *heldCall) whole() []byte {
 	if !call.IsObject() {
 		return c.entry
 	}
-	members := []wire.Member{{Name: text, Value: append(append([]byte{'"'}, c.args...), '"')}}
+	members := []wire.Member{{Name: text, Value: rawjson.Quoted(c.args)}}
 	if !c.more && call.Get("name").Str != c.name {
 		members = append(members, wire.Member{Name: "name", Value: rawjson.Quote(c.name)})
 	}
@@ -220,7 +217,7 @@ func (h *holder) join(choice int64) (entries []byte) {
 	if entries == nil {
 		return nil
 	}
-	return append(append([]byte{'['}, entries...), ']')
+	return rawjson.Array(entries)
 }
 
 // empty reports whether it is no call after all: a function without a name.
@@ -233,10 +230,8 @@ func (h *holder) send(o *translate.Buffer, c *heldCall) {
 	if c.sent = true; c.empty() {
 		return
 	}
-	choices := append([]byte(`[{"index":`), strconv.FormatInt(c.choice, 10)...)
-	choices = append(choices, `,"delta":{"tool_calls":[`...)
-	choices = append(choices, c.whole()...)
-	choices = append(choices, `]},"finish_reason":null}]`...)
+	delta := rawjson.Object("tool_calls", rawjson.Array(c.whole()))
+	choices := rawjson.Array(rawjson.Object("index", c.choice, "delta", delta, "finish_reason", []byte("null")))
 	o.Pass("", translate.ReplaceMembers(c.chunk, wire.Member{Name: "choices", Value: choices}, wire.Member{Name: "usage"}))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -42,15 +43,11 @@ type openCall struct {
 
 // DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","function":{"name":`), rawjson.Quote(name)...)
-	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
-	return append(append(append(out, `,"parameters":`...), schema...), `}}`...)
+	return rawjson.Object("type", "function", "function", rawjson.Object("name", name, "description", description, "parameters", []byte(schema)))
 }
 
 func (r *interception) Failure(kind, message string) []byte {
-	out := append([]byte(`data: {"error":{"message":`), rawjson.Quote(message)...)
-	out = append(append(out, `,"type":`...), rawjson.Quote(kind)...)
-	return append(out, `,"param":null,"code":null}}`+"\n\n"...)
+	return framing.SSE{}.Append(nil, "", rawjson.Object("error", rawjson.Object("message", message, "type", kind, "param", []byte("null"), "code", []byte("null"))))
 }
 
 func (r *interception) Event(f hidden.Event) {
@@ -140,7 +137,7 @@ func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 func (r *interception) rest(delta gjson.Result, calls []byte) []byte {
 	with := map[string][]byte{"tool_calls": nil}
 	if len(calls) > 0 {
-		with["tool_calls"] = append(append([]byte{'['}, calls...), ']')
+		with["tool_calls"] = rawjson.Array(calls)
 	}
 	if r.role {
 		with["role"] = nil // it stands in the first chunk
@@ -163,7 +160,7 @@ func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []
 		if finish != nil {
 			inner["finish_reason"] = finish
 		}
-		with["choices"] = append(append([]byte{'['}, rawjson.Rewrite(choice, nil, inner)...), ']')
+		with["choices"] = rawjson.Array(rawjson.Rewrite(choice, nil, inner))
 	}
 	if root.Get("usage").IsObject() && len(r.Past) > 0 {
 		with["usage"] = r.TotalUsage("", appendCounts)
@@ -279,9 +276,9 @@ func (r *interception) entries(root, list gjson.Result) (shown []byte, changed b
 		}
 		alone := func() []byte {
 			choice := root.Get("choices.0")
-			delta := append(append([]byte(`{"tool_calls":[`), item.Raw...), `]}`...)
+			delta := rawjson.Object("tool_calls", rawjson.Array([]byte(item.Raw)))
 			return rawjson.Rewrite(root, nil, map[string][]byte{
-				"choices": append(append([]byte{'['}, rawjson.Rewrite(choice, nil, map[string][]byte{"delta": delta, "finish_reason": []byte("null")})...), ']'), "usage": nil,
+				"choices": rawjson.Array(rawjson.Rewrite(choice, nil, map[string][]byte{"delta": delta, "finish_reason": []byte("null")})), "usage": nil,
 			})
 		}
 		if !r.Shares(&c.Entry, textIn(item), c.teller(r), alone) {
@@ -359,14 +356,12 @@ func (r *interception) entry(item gjson.Result, position int64) (c *openCall, be
 
 // element is the call as it stands in tool_calls.
 func (c *openCall) element() []byte {
-	out := append([]byte(`{"id":`), rawjson.Quote(c.id)...)
 	kind, text := "function", "arguments"
 	if c.custom {
 		kind, text = "custom", "input"
 	}
-	out = append(append(out, `,"type":"`+kind+`","`+kind+`":{"name":`...), rawjson.Quote(c.name)...)
-	out = append(append(out, `,"`+text+`":`...), rawjson.Quote(c.arguments.String())...)
-	return append(append(append(out, '}'), c.extra...), '}')
+	call := rawjson.Object("id", c.id, "type", kind, kind, rawjson.Object("name", c.name, text, c.arguments.String()))
+	return append(append(call[:len(call)-1], c.extra...), '}')
 }
 
 // finish makes parts of the texts and calls of a complete answer.
@@ -376,10 +371,10 @@ func (r *interception) finish() {
 		return
 	}
 	if r.chat.reasoning.Len() > 0 {
-		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
+		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindThinking, Name: r.chat.reasoningKey, Raw: rawjson.Quoted(r.chat.reasoning.String())})
 	}
 	if r.chat.content.Len() > 0 {
-		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
+		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindText, Raw: rawjson.Quoted(r.chat.content.String())})
 	}
 	for _, c := range r.calls {
 		p := hidden.Part{Kind: wire.KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Raw: c.element()}
@@ -452,10 +447,7 @@ func (r *interception) Join(last []byte) []byte {
 				key = p.Name
 				reasoning = append(reasoning, p.Raw[1:len(p.Raw)-1]...)
 			default:
-				if len(calls) > 0 {
-					calls = append(calls, ',')
-				}
-				calls = append(calls, p.Raw...)
+				calls = rawjson.AppendElement(calls, p.Raw)
 			}
 		}
 	}
@@ -464,20 +456,20 @@ func (r *interception) Join(last []byte) []byte {
 	message := map[string][]byte{"tool_calls": nil, "content": []byte("null")}
 	order := []string{"content", "tool_calls"}
 	if len(calls) > 0 {
-		message["tool_calls"] = append(append([]byte{'['}, calls...), ']')
+		message["tool_calls"] = rawjson.Array(calls)
 	}
 	if len(content) > 0 || len(calls) == 0 {
-		message["content"] = append(append([]byte{'"'}, content...), '"')
+		message["content"] = rawjson.Quoted(content)
 	}
 	if key != "" {
-		message[key] = append(append([]byte{'"'}, reasoning...), '"')
+		message[key] = rawjson.Quoted(reasoning)
 		order = append(order, key)
 	}
 	inner := map[string][]byte{"message": rawjson.Rewrite(choice.Get("message"), order, message)}
 	if r.Now.Asks() {
 		inner["finish_reason"] = []byte(`"stop"`)
 	}
-	with := map[string][]byte{"choices": append(append([]byte{'['}, rawjson.Rewrite(choice, nil, inner)...), ']')}
+	with := map[string][]byte{"choices": rawjson.Array(rawjson.Rewrite(choice, nil, inner))}
 	if r.ID != "" {
 		with["id"] = []byte(r.ID)
 	}

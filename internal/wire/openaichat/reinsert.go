@@ -16,34 +16,27 @@ import (
 // Continuation implements [hidden.Codec].
 func (Codec) Continuation(it *hidden.Iteration) []byte {
 	content := []byte("null")
-	var reasoning, calls []byte
+	members := []any{"role", "assistant", "content", nil}
+	var calls []byte
 	for i := range it.Parts {
 		switch p := &it.Parts[i]; p.Kind {
 		case wire.KindText:
 			content = p.Raw
 		case wire.KindThinking:
-			reasoning = append(append([]byte(`,"`+p.Name+`":`), p.Raw...), reasoning...)
+			members = append(members, p.Name, p.Raw)
 		default:
-			if len(calls) > 0 {
-				calls = append(calls, ',')
-			}
-			calls = append(calls, p.Raw...)
+			calls = rawjson.AppendElement(calls, p.Raw)
 		}
 	}
-	out := append([]byte(`{"role":"assistant","content":`), content...)
-	out = append(out, reasoning...)
-	out = append(append(append(out, `,"tool_calls":[`...), calls...), `]},`...)
-	return append(out, toolResults(it)...)
+	members[3] = content
+	message := rawjson.Object(append(members, "tool_calls", rawjson.Array(calls))...)
+	return rawjson.AppendElement(message, toolResults(it))
 }
 
 func toolResults(it *hidden.Iteration) []byte {
 	var out []byte
-	for i, p := range it.Hidden() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(out, `{"role":"tool","tool_call_id":`...), rawjson.Quote(p.ID)...)
-		out = append(append(append(out, `,"content":`...), rawjson.Quote(p.Result)...), '}')
+	for _, p := range it.Hidden() {
+		out = rawjson.AppendElement(out, rawjson.Object("role", "tool", "tool_call_id", p.ID, "content", p.Result))
 	}
 	return out
 }

@@ -25,5 +25,5 @@ func (Codec) Resource(path string) (r resource.Resource) {
 
 // Deleted implements [resource.Codec].
 func (Codec) Deleted(id string) []byte {
-	return append(append([]byte(`{"object":"chat.completion.deleted","id":`), rawjson.Quote(id)...), `,"deleted":true}`...)
+	return rawjson.Object("object", "chat.completion.deleted", "id", id, "deleted", true)
 }

@@ -72,8 +72,7 @@ func (h *holder) send(o *translate.Buffer, at int) {
 	if item.delta == nil {
 		return
 	}
-	args := append(append([]byte{'"'}, item.args...), '"')
-	delta := translate.ReplaceMembers(item.delta, wire.Member{Name: "delta", Value: args})
+	delta := translate.ReplaceMembers(item.delta, wire.Member{Name: "delta", Value: rawjson.Quoted(item.args)})
 	h.write(o, string(item.name), delta, gjson.ParseBytes(delta))
 }
 

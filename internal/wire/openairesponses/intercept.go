@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/flat"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -37,25 +38,22 @@ type head struct{ id, created, model string }
 
 // DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","name":`), rawjson.Quote(name)...)
-	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
-	return append(append(append(out, `,"parameters":`...), schema...), `,"strict":false}`...)
+	return rawjson.Object("type", "function", "name", name, "description", description, "parameters", []byte(schema), "strict", false)
 }
 
 func (r *interception) Failure(kind, message string) []byte {
 	if kind == "api_error" || kind == "timeout_error" {
 		kind = "server_error"
 	}
-	out := append([]byte("event: response.failed\n"+`data: {"type":"response.failed","sequence_number":`), strconv.AppendInt(nil, r.sequence, 10)...)
-	out = append(out, `,"response":{"object":"response","status":"failed"`...)
+	members := []any{"object", "response", "status", "failed"}
 	for _, m := range [...]struct{ key, raw string }{{"id", r.head.id}, {"created_at", r.head.created}, {"model", r.head.model}} {
 		if m.raw != "" {
-			out = append(append(append(append(out, `,"`...), m.key...), `":`...), m.raw...)
+			members = append(members, m.key, []byte(m.raw))
 		}
 	}
-	out = append(append(out, `,"error":{"code":`...), rawjson.Quote(kind)...)
-	out = append(append(out, `,"message":`...), rawjson.Quote(message)...)
-	return append(out, "},\"incomplete_details\":null,\"output\":[],\"usage\":null}}\n\n"...)
+	members = append(members, "error", rawjson.Object("code", kind, "message", message), "incomplete_details", []byte("null"), "output", []byte("[]"), "usage", []byte("null"))
+	event := rawjson.Object("type", "response.failed", "sequence_number", r.sequence, "response", rawjson.Object(members...))
+	return framing.SSE{}.Append(nil, "response.failed", event)
 }
 
 func (r *interception) Event(f hidden.Event) {
@@ -274,19 +272,7 @@ func partOf(item gjson.Result) hidden.Part {
 // usage of all iterations. Its id is that of the last: the one by which the
 // upstream has all of them.
 func (r *interception) response(response gjson.Result) []byte {
-	output := []byte{'['}
-	for _, it := range r.Iterations() {
-		for i := range it.Parts {
-			if it.Parts[i].Hidden {
-				continue
-			}
-			if len(output) > 1 {
-				output = append(output, ',')
-			}
-			output = append(output, it.Parts[i].Raw...)
-		}
-	}
-	with := map[string][]byte{"output": append(output, ']')}
+	with := map[string][]byte{"output": rawjson.Array(r.Visibles())}
 	if len(r.Past) > 0 && response.Get("usage").IsObject() {
 		with["usage"] = r.TotalUsage("", appendCounts)
 	}
@@ -325,9 +311,9 @@ func (Codec) Continuation(it *hidden.Iteration) []byte {
 		if bare {
 			raw = rawjson.Rewrite(gjson.ParseBytes(raw), nil, map[string][]byte{"id": nil})
 		}
-		out = append(append(out, raw...), ',')
+		out = rawjson.AppendElement(out, raw)
 	}
-	return append(out, toolResults(it)...)
+	return rawjson.AppendElement(out, toolResults(it))
 }
 
 func bareReasoning(p *hidden.Part) bool {
@@ -341,22 +327,19 @@ func bareReasoning(p *hidden.Part) bool {
 // toolResults are the outputs of the hidden calls.
 func toolResults(it *hidden.Iteration) []byte {
 	var out []byte
-	for i, p := range it.Hidden() {
-		if i > 0 {
-			out = append(out, ',')
-		}
+	for _, p := range it.Hidden() {
 		kind := gjson.GetBytes(p.Raw, "type").Str
-		out = append(append(out, `{"type":"`...), kind...)
-		out = append(append(out, `_output","call_id":`...), rawjson.Quote(p.ID)...)
+		members := []any{"type", kind + "_output", "call_id", p.ID}
 		switch kind { // the tools of the provider's own have forms of their own
 		case "shell_call":
-			out = append(append(out, `,"output":[{"stdout":"","stderr":`...), rawjson.Quote(p.Result)...)
-			out = append(out, `,"outcome":{"type":"exit","exit_code":1}}]}`...)
+			outcome := rawjson.Object("type", "exit", "exit_code", 1)
+			members = append(members, "output", rawjson.Array(rawjson.Object("stdout", "", "stderr", p.Result, "outcome", outcome)))
 		case "apply_patch_call":
-			out = append(append(append(out, `,"status":"failed","output":`...), rawjson.Quote(p.Result)...), '}')
+			members = append(members, "status", "failed", "output", p.Result)
 		default:
-			out = append(append(append(out, `,"output":`...), rawjson.Quote(p.Result)...), '}')
+			members = append(members, "output", p.Result)
 		}
+		out = rawjson.AppendElement(out, rawjson.Object(members...))
 	}
 	return out
 }

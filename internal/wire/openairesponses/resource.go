@@ -24,5 +24,5 @@ func (Codec) Resource(path string) (r resource.Resource) {
 
 // Deleted implements [resource.Codec].
 func (Codec) Deleted(id string) []byte {
-	return append(append([]byte(`{"id":`), rawjson.Quote(id)...), `,"object":"response","deleted":true}`...)
+	return rawjson.Object("id", id, "object", "response", "deleted", true)
 }

@@ -40,10 +40,20 @@ var chain = [...]struct {
 		return p.site.up.Applied(next, p.format, p.cleared)
 	}},
 	{"rejoin", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.sharing.rejoin.Layer(next, p.tenant)
+		var asked local.Asked
+		if p.view != nil && !p.ticket.Side {
+			asked = local.Asked{Session: p.session, Body: p.view.Raw}
+		}
+		return p.site.sharing.rejoin.Layer(next, p.tenant, asked)
 	}},
 	{"queue", conversing | unparsed | unlooked, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.sharing.queue.Layer(next, p.site.sharing.slots, p.format, p.ticket, &p.boxed.place)
+		return p.site.sharing.queue.Layer(next, p.site.sharing.slots, p.format, p.ticket, &p.boxed.place, &p.site.sharing.rejoin)
+	}},
+	{"beside the queue", slotless, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.site.sharing.queue == nil {
+			return next
+		}
+		return p.site.sharing.beside.Layer(next)
 	}},
 	{"write barrier", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.barred(next, p.front)
@@ -65,10 +75,16 @@ var chain = [...]struct {
 	{"compat", conversing | aside | unparsed | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Compat(next, p.format)
 	}},
+	{"length", unlooked | slotless, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if !p.site.up.Local() {
+			return next
+		}
+		return p.site.withLength(next)
+	}},
 	{"unpack", conversing | aside | unparsed, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return upstream.Unpack(next)
 	}},
-	{"sign", conversing | aside | unparsed | unlooked | pinging | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"sign", conversing | aside | unparsed | unlooked | slotless | pinging | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Sign(next)
 	}},
 	{"threads", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
@@ -115,6 +131,7 @@ const (
 	aside                          // a client's on the side, where those have an upstream of their own
 	unparsed                       // a client's that was not understood
 	unlooked                       // a client's that was not looked at
+	slotless                       // a client's that takes no slot of a box: a count of tokens, embeddings
 	pinging                        // ours, to keep a cache alive
 	folding                        // ours, for a box to read a folded history
 	warming                        // ours, for a box to read a base

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -21,9 +22,62 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
+// askCountAgain is when a server that counted no tokens is asked again: it may have been
+// replaced.
+const askCountAgain = time.Hour
+
 // estimates reports whether the tokens of a prompt in a format are estimated here: the
 // upstream's API does not count in it.
-func (o *site) estimates(f wire.Format) bool { return o.up.Target(f) != f && o.up.Counts() != f }
+func (o *site) estimates(f wire.Format) bool {
+	if at, ok := o.uncounted.Load(f); ok && o.now().Sub(at.(time.Time)) < askCountAgain {
+		return true
+	}
+	return o.up.Target(f) != f && o.up.Counts() != f
+}
+
+// tokenCount passes a count on, unless the server says that it counts nothing.
+type tokenCount struct {
+	httpx.Answer
+	refused bool
+}
+
+// Begin implements [httpx.Interceptor].
+func (a *tokenCount) Begin(status int) {
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		a.refused = true
+	default:
+		a.Send()
+	}
+}
+
+// Take implements [httpx.Interceptor].
+func (a *tokenCount) Take(p []byte) (int, error) {
+	if a.refused {
+		return len(p), nil
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// Holds implements [httpx.Interceptor].
+func (a *tokenCount) Holds() bool { return a.refused }
+
+// askCount has the server count the tokens of a prompt. It reports false where the server
+// has said that it cannot, which is remembered; the client has no answer then.
+func (o *site) askCount(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format, p *httpx.Payload) (counted bool, err error) {
+	next = o.unknown(r, slotless, "").through(next)
+	if o.up.Official() {
+		return true, passBody(w, r, next, p)
+	}
+	a := new(tokenCount)
+	a.Answer = httpx.NewAnswer(w, a)
+	if err := passBody(a, r, next, p); err != nil || !a.refused {
+		return true, err
+	}
+	o.uncounted.Store(f, o.now())
+	httpx.DropCoded(w.Header())
+	return false, nil
+}
 
 // serveCount answers how long a prompt is. Clients go by it when they decide to sum their
 // conversation up, so it is the prompt that counts as it would go out: with the edits of its
@@ -51,13 +105,20 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp
 		o.unpin()
 	}
 	switch {
-	case !estimated:
-		return passBody(w, r, o.unknown(r, unlooked, "").through(next), &a.Payload)
-	case a.Undone() != nil:
+	case a.Undone() != nil && estimated:
 		return httpx.Fail(w, f, translate.Refusal(a.Undone()))
 	}
+	prompt := a.body()
+	if !estimated {
+		if !o.up.Official() {
+			prompt = bytes.Clone(prompt) // the body goes with the request
+		}
+		if counted, err := o.askCount(w, r, next, f, &a.Payload); counted {
+			return err
+		}
+	}
 	n, err := 0, errors.New("the tokens could not be counted")
-	o.guard("counting tokens", func() { n, err = resourceTokens(f, a.body()) })
+	o.guard("counting tokens", func() { n, err = resourceTokens(f, prompt) })
 	if err != nil {
 		return httpx.Fail(w, f, translate.Refusal(err))
 	}

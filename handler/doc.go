@@ -16,12 +16,14 @@
 //	                ─ applied edits
 //	                ─ rejoin
 //	                ─ queue
+//	                ─ beside the queue
 //	                ─ write barrier
 //	                ─ usage
 //	                ─ translate
 //	                ─ overlay
 //	                ─ prefix recorder
 //	                ─ compat
+//	                ─ length
 //	                ─ unpack
 //	                ─ sign
 //	                ─ threads

@@ -52,6 +52,9 @@ type site struct {
 	reach   app.Reach
 	clients clients
 	headers httpx.Headers // that wait to be flushed
+	// uncounted has the formats in which the upstream has said that it counts no tokens, and
+	// when it did.
+	uncounted sync.Map
 
 	// What stands between the handler and the upstream, nil for what is not configured.
 
@@ -76,6 +79,7 @@ type sharing struct {
 	queue     *local.Queue
 	slots     func() *queue.Queue // opens it with the first request
 	overlay   *local.Overlay
+	beside    *local.Beside
 	rejoin    local.Rejoin
 	heartbeat *local.Heartbeat
 	warm      *warm.Site
@@ -150,7 +154,11 @@ func (o *site) share(h *Handler, log *zap.Logger) {
 			o.notes.warn(r, format, bypass{reason: local.ReasonOverlay, err: err})
 		},
 	}
-	s.rejoin = local.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log}
+	s.beside = local.NewBeside()
+	s.rejoin = local.Rejoin{Detached: &store.Detached, Log: log}
+	if h.Queue != nil {
+		s.rejoin.Queue = "queue " + h.Queue.SharedName(h.Upstream.Name()) // which may be empty
+	}
 	switch {
 	case h.Rejoin != nil:
 		s.rejoin.Grace = time.Duration(*h.Rejoin)
@@ -255,7 +263,11 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		reserved.Settle()
 	}
 	if !ok || !o.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
-		if r.Method == http.MethodPost { // work for the box, whatever it is
+		switch {
+		case r.Method != http.MethodPost:
+		case needsNoSlot(r.URL.Path):
+			next = o.unknown(r, slotless, format).through(next)
+		default: // work for the box, whatever it is
 			next = o.unknown(r, unlooked, format).through(next)
 		}
 		if x, is := resource.Find(r.Method, r.URL.Path); is && !ok {

@@ -364,7 +364,7 @@ func TestQueueForgetsStrangersWhoLeave(t *testing.T) {
 	<-b.came
 	ctx, leave := context.WithCancel(t.Context())
 	wg.Go(func() {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/embeddings", strings.NewReader(`{"input":"x"}`))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/completions", strings.NewReader(`{"prompt":"x"}`))
 		if err != nil {
 			t.Error(err)
 			return

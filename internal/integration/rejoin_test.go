@@ -39,7 +39,7 @@ func TestRetryFindsTheWorkOfTheFirstTry(t *testing.T) {
 		if <-b.came; len(b.requests()) != 2 {
 			t.Fatalf("somebody else's request: %d requests came, want one more", len(b.requests()))
 		}
-		p.ask(t.Context(), &wg, "s", "a", conversation(2, stream), &other)
+		p.ask(t.Context(), &wg, "another session", "a", conversation(2, stream), &other)
 		if <-b.came; len(b.requests()) != 3 {
 			t.Fatalf("another request: %d requests came, want one more", len(b.requests()))
 		}
@@ -95,6 +95,69 @@ func TestRetryIsToldTheEstimate(t *testing.T) {
 	}
 	if h := res.Header; h.Get("X-Llm-Cache-Cached-Tokens-Estimated") != "1" || h.Get("X-Llm-Cache-Cached-Tokens") == "0" {
 		t.Errorf("%v", h)
+	}
+}
+
+// Work that a client has left ends at once where nobody will ask for it again: the client has
+// had a part of the answer, its conversation goes on with another request, or another request
+// waits for the slot.
+func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
+	for name, part := range map[string]bool{"amid the answer": true, "its conversation goes on": false, "somebody waits": false} {
+		came, gone := make(chan string, 8), make(chan string, 8)
+		u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+			session := r.Header.Get("X-Session-Id")
+			if part {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, events[0]+events[1]+events[2])
+				_ = http.NewResponseController(w).Flush()
+			}
+			came <- session
+			<-r.Context().Done()
+			gone <- session
+		})
+		options := "rejoin 1h"
+		if name == "somebody waits" {
+			options += "\n queue {\n slots 1\n}"
+		}
+		p := start(t, "llm_cache {\n upstream ollama {\n format anthropic\n}\n "+options+"\n}\nreverse_proxy "+u.Listener.Addr().String())
+		var wg sync.WaitGroup
+		alone := p.metric("caddy_llm_cache_detached")
+		ctx, leave := context.WithCancel(t.Context())
+		wg.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(1, true)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header = http.Header{"Content-Type": {"application/json"}, "X-Session-Id": {"one"}, "X-Api-Key": {"a"}}
+			if res, err := p.client.Do(req); err == nil {
+				_, _ = io.ReadFull(res.Body, make([]byte, 1))
+				leave()
+				_ = res.Body.Close()
+			}
+		})
+		<-came
+		if !part {
+			leave()
+			p.until("caddy_llm_cache_detached", alone+1)
+		}
+		next, cancel := context.WithCancel(t.Context())
+		switch name {
+		case "its conversation goes on":
+			p.ask(next, &wg, "one", "a", conversation(2, true), new(asked))
+		case "somebody waits":
+			p.ask(next, &wg, "two", "b", conversation(1, true), new(asked))
+		}
+		select {
+		case session := <-gone:
+			if session != "one" {
+				t.Errorf("%s: %s ended", name, session)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%s: the box is still at work", name)
+		}
+		cancel()
+		wg.Wait()
 	}
 }
 

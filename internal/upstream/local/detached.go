@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -101,6 +103,48 @@ func (o *Detached) take(key workKey) *work {
 		o.forget(k)
 	}
 	return k
+}
+
+// yield ends the one of a queue that was left first: a request waits for its slot.
+func (o *Detached) yield(queue string) {
+	o.mu.Lock()
+	var first *work
+	for _, k := range o.works {
+		if k.queue == queue && (first == nil || k.left.Before(first.left)) {
+			first = k
+		}
+	}
+	o.mu.Unlock()
+	if first != nil {
+		first.giveUp()
+	}
+}
+
+// supersede ends those of a session that are for another request of a client: its conversation
+// goes on.
+func (o *Detached) supersede(t sessioncache.Tenant, asked Asked) {
+	if asked.Session == "" {
+		return
+	}
+	o.mu.Lock()
+	var all []*work
+	if share := o.tenants[t]; share != nil {
+		for _, k := range share.works {
+			if k.asked.Session == asked.Session {
+				all = append(all, k)
+			}
+		}
+	}
+	o.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	origin := xxh3.Hash(asked.Body)
+	for _, k := range all {
+		if k.origin != origin {
+			k.giveUp()
+		}
+	}
 }
 
 // GiveUp ends all of them: there is no site any more that a client could come back to.

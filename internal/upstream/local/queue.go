@@ -129,12 +129,13 @@ func (o *Queues) Reports() map[string]queue.Report {
 }
 
 // Layer returns next with the queue before it, or next itself where there is none.
-// What a request finds in front of it is told to at.
-func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place]) caddyhttp.Handler {
+// What a request finds in front of it is told to at. One that has to wait ends work that
+// its client has left, which may have a slot.
+func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place], left *Rejoin) caddyhttp.Handler {
 	if q == nil {
 		return next
 	}
-	return &gate{slots: slots, next: next, format: format, ticket: t, place: at}
+	return &gate{slots: slots, next: next, format: format, ticket: t, place: at, left: left}
 }
 
 // gate lets a request through to next when the queue says so.
@@ -144,6 +145,7 @@ type gate struct {
 	format wire.Format // of the client
 	ticket queue.Ticket
 	place  *atomic.Pointer[Place] // told to whoever opens the stream early
+	left   *Rejoin
 }
 
 // Place is where a request stood in line when it came.
@@ -172,6 +174,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	at.Stamp(h)
 	g.place.Store(at)
 	queueMetrics.expected.Set(q.Expected().Seconds())
+	if err != nil || turn.Waits() {
+		g.left.Yield()
+	}
 	if err != nil {
 		queueMetrics.refused.WithLabelValues("full").Inc()
 		return g.refuse(w, max(turn.Expected, q.RetryAfter()), fmt.Sprintf("the model is busy: %d requests wait already", turn.Ahead))

@@ -36,7 +36,10 @@ const (
 // later, and the box would begin anew. So the work goes on for a while without
 // a client, and the same request, should it come again, finds it.
 //
-// That is so for work that has begun and whose answer is kept from its beginning.
+// That is so for work that has begun and whose answer is kept from its beginning, as long as
+// nobody else needs the slot. It ends when another request waits for one, and when its
+// conversation goes on with another request. A client that leaves amid the answer does so
+// because its user wants it to end, and seldom tries again.
 // What still waits for a slot costs nothing to ask for again, and ends with its
 // client, as does an answer beyond the bounds: no other client could be given it,
 // and the box would write it for nobody. From there on a client that reads slowly
@@ -70,6 +73,15 @@ type rejoining struct {
 	Rejoin
 	next   caddyhttp.Handler
 	tenant sessioncache.Tenant
+	asked  Asked
+}
+
+// Asked is the client's request, which may take several at the upstream.
+type Asked struct {
+	// Session is the session whose conversation it goes on with, "" for none.
+	Session string
+	// Body is as the client sent it.
+	Body []byte
 }
 
 // Rejoin is what the layer needs to know of its site.
@@ -78,19 +90,24 @@ type Rejoin struct {
 	Grace time.Duration
 	// Detached are the requests that do.
 	Detached *Detached
-	// Queued reports that a request may have to wait for a slot before it begins.
-	Queued bool
+	// Queue is the name of the queue in which a request may have to wait for a slot before it
+	// begins, "" for none.
+	Queue string
 	// Log gets what goes wrong.
 	Log *zap.Logger
 }
 
-// Layer returns next with the layer before it, for a request of a tenant.
-func (j Rejoin) Layer(next caddyhttp.Handler, tenant sessioncache.Tenant) caddyhttp.Handler {
+// Layer returns next with the layer before it, for a request of a tenant. It ends work for what
+// was asked before in its session.
+func (j Rejoin) Layer(next caddyhttp.Handler, tenant sessioncache.Tenant, asked Asked) caddyhttp.Handler {
 	if j.Grace == 0 {
 		return next
 	}
-	return &rejoining{j, next, tenant}
+	return &rejoining{j, next, tenant, asked}
 }
+
+// Yield ends work that its client has left, for a request that waits for a slot.
+func (j *Rejoin) Yield() { j.Detached.yield(j.Queue) }
 
 // ServeHTTP implements caddyhttp.Handler.
 func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
@@ -103,8 +120,9 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		rejoined.WithLabelValues("rejoined").Inc()
 		return l.follow(w, r, k)
 	}
+	l.Detached.supersede(l.tenant, l.asked)
 	k := &work{
-		key: key, more: make(chan struct{}), head: head{begun: !l.Queued},
+		key: key, asked: l.asked, queue: l.Queue, more: make(chan struct{}), head: head{begun: l.Queue == ""},
 		rent: rent{home: l.Detached, tenant: l.tenant, request: int64(len(p.Data))},
 	}
 	k.Answer = httpx.NewAnswer(nil, k)
@@ -153,7 +171,7 @@ func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 				err = http.NewResponseController(w).Flush()
 			}
 			if err != nil {
-				k.detach(l.Grace)
+				k.detach(l.Grace, at > 0)
 				return err
 			}
 		}
@@ -171,7 +189,7 @@ func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 		select {
 		case <-part.more:
 		case <-r.Context().Done():
-			k.detach(l.Grace)
+			k.detach(l.Grace, at > 0)
 			return caddyhttp.Error(StatusClientClosed, context.Cause(r.Context()))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeebo/xxh3"
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -25,6 +26,8 @@ type work struct {
 	httpx.Answer // its header is filled by the handlers behind
 
 	key    workKey
+	asked  Asked
+	queue  string
 	cancel context.CancelCauseFunc
 	// placeholders are those of the request on its way: where it went, for one.
 	placeholders context.Context //nolint:containedctx // of the request
@@ -40,6 +43,8 @@ type work struct {
 	flushed bool
 	over    bool        // nobody will ask any more
 	grace   *time.Timer // runs while no client waits
+	left    time.Time   // when the client left
+	origin  uint64      // the hash of what the client had asked
 }
 
 // rent is what is accounted for at home.
@@ -268,17 +273,18 @@ func (k *work) close(cause error) {
 }
 
 // detach has the work go on without a client, and ends it unless somebody rejoins
-// it in time. It ends at once where nobody could.
-func (k *work) detach(grace time.Duration) {
-	if oldest := k.leave(grace); oldest != nil {
+// it in time. It ends at once where nobody could, or where the client has had a part of the
+// answer.
+func (k *work) detach(grace time.Duration, amid bool) {
+	if oldest := k.leave(grace, amid); oldest != nil {
 		oldest.giveUp()
 	}
 }
 
-func (k *work) leave(grace time.Duration) (oldest *work) {
+func (k *work) leave(grace time.Duration, amid bool) (oldest *work) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.head.begun || k.tape.parted || !k.promising() || !k.rent.reserve(k.rent.request) {
+	if amid || !k.head.begun || k.tape.parted || !k.promising() || !k.rent.reserve(k.rent.request) {
 		if k.head.begun && k.promising() {
 			rejoined.WithLabelValues("given_up").Inc()
 		}
@@ -286,6 +292,7 @@ func (k *work) leave(grace time.Duration) (oldest *work) {
 		return nil
 	}
 	alone.Inc()
+	k.left, k.origin, k.asked.Body = time.Now(), xxh3.Hash(k.asked.Body), nil
 	k.grace = time.AfterFunc(grace, func() { httpx.Background("giving up a request", k.giveUp) })
 	return k.rent.home.add(k)
 }

@@ -46,7 +46,7 @@ type Ticket struct {
 	Person string
 	// Lineage names the conversation, so that it finds its slot again.
 	Lineage string
-	// Side tells a side request: a title, a routing question, a count of tokens.
+	// Side tells a side request: a title, a routing question.
 	Side bool
 }
 
@@ -176,6 +176,16 @@ func (t *Turn) Wait(ctx context.Context) error {
 	case <-end:
 		t.Leave()
 		return ErrPatience
+	}
+}
+
+// Waits reports whether it has no slot by now.
+func (t *Turn) Waits() bool {
+	select {
+	case <-t.ready:
+		return false
+	default:
+		return true
 	}
 }
 

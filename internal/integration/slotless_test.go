@@ -1,0 +1,93 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package integration_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestCountsPassTheQueue: counts of tokens and embeddings need no slot, and are answered while
+// somebody else has the only one.
+func TestCountsPassTheQueue(t *testing.T) {
+	came, free := make(chan struct{}), make(chan struct{})
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/chat/completions"):
+			came <- struct{}{}
+			<-free
+			answerChat(w, r, n)
+		default:
+			_, _ = io.WriteString(w, `{"input_tokens":77}`)
+		}
+	})
+	p := start(t, "llm_cache {\n upstream llama_cpp\n queue {\n slots 1\n}\n}\nreverse_proxy "+u.Listener.Addr().String())
+	var wg sync.WaitGroup
+	var first asked
+	p.ask(t.Context(), &wg, "s", "a", withTools(1), &first)
+	<-came
+	for _, path := range []string{"/v1/messages/count_tokens", "/v1/embeddings", "/tokenize", "/api/embed"} {
+		res := p.post(path, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+		if got := read(t, res); got != `{"input_tokens":77}` {
+			t.Errorf("%s: got %s, want the server's answer", path, got)
+		}
+	}
+	close(free)
+	wg.Wait()
+	if first.status != http.StatusOK {
+		t.Errorf("the answer: %+v", first)
+	}
+}
+
+// TestServerThatDoesNotCount: where a box has no endpoint that counts tokens, the estimate
+// answers, and the box is not asked again.
+func TestServerThatDoesNotCount(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "<html>not here")
+	})
+	p := start(t, behind(u, "llama_cpp"))
+	body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("several words ", 1000) + `"}]}`
+	for range 2 {
+		res := p.post("/v1/messages/count_tokens", body)
+		got := read(t, res)
+		if n := gjson.Get(got, "input_tokens").Int(); res.StatusCode != http.StatusOK || n < 1000 || res.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("got %s and %s, want an estimate", res.Status, got)
+		}
+	}
+	if n := len(u.requests()); n != 1 {
+		t.Errorf("the box was asked %d times, want once", n)
+	}
+}
+
+// TestChunkedBodiesHaveALength: what a client sends in chunks has a length for a box, whatever
+// the path, and stays as it is for others.
+func TestChunkedBodiesHaveALength(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	const body = `{"model":"m","prompt":"Once"}`
+	for upstream, want := range map[string]int64{"mlx_lm": int64(len(body)), "openai": -1} {
+		p := start(t, behind(u, upstream))
+		for _, path := range []string{"/v1/completions", "/v1/embeddings"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+path, io.MultiReader(strings.NewReader(body[:9]), strings.NewReader(body[9:])))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			res, err := p.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if got := u.last(); got.length != want || got.body != body {
+				t.Errorf("%s%s: length %d of %s, want %d", upstream, path, got.length, got.body, want)
+			}
+		}
+	}
+}

@@ -33,6 +33,8 @@ type compat struct {
 	maxTokens    int
 	cacheControl bool
 	nulls        bool // of contents become empty texts
+	// template: what its template is told by chat_template_kwargs has a switch for thinking.
+	template bool
 }
 
 // bodyMember is a member that each request gets: a JSON value, or a placeholder
@@ -41,6 +43,7 @@ type bodyMember struct {
 	name        string
 	value       []byte
 	placeholder string
+	yields      bool // members of the client's own win over its own
 }
 
 // validateCompat reports the first option of what requests are given that makes
@@ -106,7 +109,9 @@ func (u *Upstream) compat() *compat {
 		if string(value) == "null" {
 			continue
 		}
-		m := bodyMember{name: name, value: value}
+		_, stated := u.Body[name]
+		m := bodyMember{name: name, value: value, yields: !stated && value[0] == '{'}
+		d.template = d.template || name == templateArguments && m.yields
 		if s := gjson.ParseBytes(value).Str; strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") {
 			m.placeholder = s
 		}
@@ -247,8 +252,18 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 			members = append(members, wire.Member{Name: "max_tokens", Value: fmt.Append(nil, d.maxTokens)})
 		}
 	}
+	off := d.template && format.Traits().ServersVary && string(object.Value("reasoning_effort")) == `"none"`
+	if off {
+		members = append(members, wire.Member{Name: "reasoning_effort"})
+	}
 	for _, m := range d.body {
 		value := m.value
+		if m.name == templateArguments && off {
+			value = merged(value, []byte(`{"enable_thinking":false}`))
+		}
+		if m.yields {
+			value = merged(value, object.Value(m.name))
+		}
 		if m.placeholder != "" {
 			if value = resolve(m.placeholder); value == nil {
 				continue
@@ -285,6 +300,23 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 		return []wire.Cut{v.Without(span)}
 	}
 	return []wire.Cut{{Start: span.Start, End: span.Start + int32(len(other)) + 2, With: []byte(`"` + d.reasoning + `"`)}}
+}
+
+// templateArguments is the member of requests whose value goes to the chat template of a model.
+const templateArguments = "chat_template_kwargs"
+
+// merged returns an object with the members of another, if that is one, over its own.
+func merged(object, over []byte) []byte {
+	root := gjson.ParseBytes(over)
+	if !root.IsObject() {
+		return object
+	}
+	var members []wire.Member
+	root.ForEach(func(key, value gjson.Result) bool {
+		members = append(members, wire.Member{Name: key.Str, Value: []byte(value.Raw)})
+		return true
+	})
+	return translate.ReplaceMembers(object, members...)
 }
 
 // contentNull returns the cuts that make an empty text of a null beside the calls of a

@@ -4,6 +4,7 @@
 package upstream
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -68,5 +69,30 @@ func TestContentNull(t *testing.T) {
 				t.Errorf("%s: %s became %s, want %s", preset, message, got, want)
 			}
 		}
+	}
+}
+
+// What a client says to the template of a model is kept, and a wish not to think reaches it.
+func TestTemplateArguments(t *testing.T) {
+	const messages = `"messages":[{"role":"user","content":"hi"}]`
+	for body, want := range map[string]string{
+		`{"model":"m",` + messages + `}`: `{"preserve_thinking":true}`,
+		`{"model":"m","chat_template_kwargs":{"enable_thinking":false},` + messages + `}`:                          `{"preserve_thinking":true,"enable_thinking":false}`,
+		`{"model":"m","chat_template_kwargs":{"preserve_thinking":false},` + messages + `}`:                        `{"preserve_thinking":false}`,
+		`{"model":"m","reasoning_effort":"none",` + messages + `}`:                                                 `{"preserve_thinking":true,"enable_thinking":false}`,
+		`{"model":"m","reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true},` + messages + `}`: `{"preserve_thinking":true,"enable_thinking":true}`,
+	} {
+		for _, preset := range []string{"llama_cpp", "mlx_lm", "vllm_mlx", "mlx_openai_server", "omlx", "rapid_mlx"} {
+			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body), nil, func(string) []byte { return nil })
+			got := gjson.GetBytes(out, "chat_template_kwargs").Raw
+			if got != want || gjson.GetBytes(out, "reasoning_effort").Exists() {
+				t.Errorf("%s: %s became %s, want chat_template_kwargs %s", preset, body, out, want)
+			}
+		}
+	}
+	stated := &Upstream{Preset: "llama_cpp", Body: map[string]json.RawMessage{"chat_template_kwargs": json.RawMessage(`{"enable_thinking":true}`)}}
+	out := stated.compat().apply(wire.OpenAIChat, []byte(`{"model":"m","chat_template_kwargs":{"enable_thinking":false},`+messages+`}`), nil, func(string) []byte { return nil })
+	if got := gjson.GetBytes(out, "chat_template_kwargs").Raw; got != `{"enable_thinking":true}` {
+		t.Errorf("what the operator states: got %s", got)
 	}
 }

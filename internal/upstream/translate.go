@@ -105,6 +105,7 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	o.CacheControl = u.CacheControl != nil && *u.CacheControl
 	o.Breakpoints = u.Breakpoints != nil && *u.Breakpoints
 	o.CacheKey = t.key
+	o.NoEffort = u.Local()
 	o.Progress = t.from.Traits().UsageFirst && u.preset().progress
 	additions := httpx.AdditionsOf(r.Context())
 	o.Plain = additions.Off.Has(wire.EditMarkers)

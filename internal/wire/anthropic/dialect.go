@@ -4,6 +4,7 @@
 package anthropic
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -97,7 +98,10 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 }
 
 // TooLong implements [translate.Dialect].
-func (Codec) TooLong(message string, tokens, limit int64) string {
+func (Codec) TooLong(message string, tokens, answer, limit int64) string {
+	if tokens > 0 && tokens <= limit && answer > 0 { // clients ask for less then, and do not compact
+		return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again", tokens, answer, limit)
+	}
 	if tokens > 0 && limit > 0 {
 		return "prompt is too long: " + strconv.FormatInt(tokens, 10) + " tokens > " + strconv.FormatInt(limit, 10) + " maximum"
 	}

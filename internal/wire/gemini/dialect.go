@@ -107,9 +107,9 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 }
 
 // TooLong implements [translate.Dialect].
-func (Codec) TooLong(message string, tokens, limit int64) string {
+func (Codec) TooLong(message string, tokens, answer, limit int64) string {
 	if tokens > 0 && limit > 0 {
-		return "The input token count (" + strconv.FormatInt(tokens, 10) + ") exceeds the maximum number of tokens allowed (" + strconv.FormatInt(limit, 10) + ")."
+		return "The input token count (" + strconv.FormatInt(tokens+answer, 10) + ") exceeds the maximum number of tokens allowed (" + strconv.FormatInt(limit, 10) + ")."
 	}
 	return message
 }

@@ -94,8 +94,8 @@ func (Codec) AppendFailure(b []byte, _ *translate.Failure, w translate.Words, te
 }
 
 // TooLong implements [translate.Dialect].
-func (Codec) TooLong(message string, tokens, limit int64) string {
-	return gemini.Codec{}.TooLong(message, tokens, limit)
+func (Codec) TooLong(message string, tokens, answer, limit int64) string {
+	return gemini.Codec{}.TooLong(message, tokens, answer, limit)
 }
 
 // Endpoint implements [translate.Dialect].

@@ -6,6 +6,7 @@
 package openai
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -75,7 +76,11 @@ func (Dialect) AppendFailure(b []byte, f *translate.Failure, w translate.Words, 
 }
 
 // TooLong implements [translate.Dialect].
-func (Dialect) TooLong(message string, tokens, limit int64) string {
+func (Dialect) TooLong(message string, tokens, answer, limit int64) string {
+	if tokens > 0 && limit > 0 && answer > 0 {
+		return fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion). Please reduce the length of the messages or completion.",
+			limit, tokens+answer, tokens, answer)
+	}
 	if tokens > 0 && limit > 0 {
 		return "This model's maximum context length is " + strconv.FormatInt(limit, 10) + " tokens. However, your messages resulted in " +
 			strconv.FormatInt(tokens, 10) + " tokens. Please reduce the length of the messages."

@@ -22,8 +22,11 @@ func (w Writer) Effort() string {
 		return ""
 	}
 	known := []string{"low", "medium", "high"}
-	if w.Options.Official {
+	switch {
+	case w.Options.Official:
 		known = efforts(w.Model)
+	case w.Options.NoEffort:
+		known = []string{"none", "low", "medium", "high"}
 	}
 	if g.Mode == "off" {
 		if known[0] == "none" {

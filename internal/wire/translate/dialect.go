@@ -42,9 +42,10 @@ type Dialect interface {
 	// AppendFailure writes the body of an error on one line; the text is the
 	// failure's as the API words it.
 	AppendFailure(dst []byte, f *Failure, w Words, text string) []byte
-	// TooLong is what the API says of a prompt that does not fit; the counts are 0
+	// TooLong is what the API says of a prompt that does not fit, or does not fit beside the
+	// answer that was asked for; the counts are 0
 	// where they are not known.
-	TooLong(message string, tokens, limit int64) string
+	TooLong(message string, tokens, answer, limit int64) string
 	// Endpoint returns the path and query of a request behind a prefix.
 	Endpoint(prefix, model string, stream bool) (path, query string)
 	// Prefix returns what stands before the endpoint in a path.

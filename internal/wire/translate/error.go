@@ -33,8 +33,10 @@ type Failure struct {
 	// Resets is in how many seconds a spent budget begins anew, 0 for other failures.
 	Resets int
 
-	fault         Fault
-	tokens, limit int64 // of a prompt that is too long, if known
+	fault Fault
+	// Of a prompt that is too long: its tokens, those that the answer may have, and the window,
+	// as far as they are known.
+	tokens, answer, limit int64
 }
 
 // Fault is what went wrong, in the terms that all APIs share.
@@ -160,9 +162,18 @@ var faultOfStatus = map[int]Fault{
 	StatusOverloaded:                 FaultOverloaded,
 }
 
-// tooLongTexts are what servers say when the prompt does not fit. Sources:
-// Anthropic, OpenAI, vLLM, Gemini, llama.cpp, LM Studio, Ollama.
+// tooLongTexts are what servers say when the prompt (n tokens), or with it the answer that
+// was asked for (a), does not fit into the window (m). Sources: Anthropic, OpenAI, vLLM old and
+// new, SGLang, Gemini, llama.cpp, LM Studio, oMLX, Ollama. The first that fits counts.
 var tooLongTexts = []*regexp.Regexp{
+	regexp.MustCompile("exceed context limit: (?P<n>\\d+) \\+ (?P<a>\\d+) > (?P<m>\\d+)"),
+	regexp.MustCompile(`is too large: (?P<a>\d+)\. This model's maximum context length is (?P<m>\d+) tokens and your request has (?P<n>\d+) input tokens`),
+	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?\((?P<n>\d+) in (?:the|your) (?:messages|prompt)[,;] (?:and )?(?P<a>\d+) (?:in|for) the completion`),
+	regexp.MustCompile(`maximum context length of (?P<m>\d+) tokens.*?: (?P<n>\d+) tokens from the input messages and (?P<a>\d+) tokens for the completion`),
+	regexp.MustCompile(`passed (?P<n>\d+) input tokens and requested (?P<a>\d+) output tokens.*?context length is only (?P<m>\d+)`),
+	regexp.MustCompile(`\(n_keep: (?P<n>\d+) ?>= n_ctx: (?P<m>\d+)\)`),
+	regexp.MustCompile(`[Pp]rompt too long: (?P<n>\d+) tokens exceeds max context window of (?P<m>\d+)`),
+	regexp.MustCompile(`input \((?P<n>\d+) tokens\) is longer than the model's context length \((?P<m>\d+) tokens\)`),
 	regexp.MustCompile(`prompt is too long(?:: (?P<n>\d+) tokens > (?P<m>\d+))?`),
 	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens(?:.*?(?:resulted in|requested|contains?)(?: at least)?(?: about)? (?P<n>\d+))?`),
 	regexp.MustCompile(`input token count(?: \((?P<n>\d+)\))? exceeds the maximum number of tokens(?: allowed)?(?: \(?(?P<m>\d+))?`),
@@ -172,9 +183,16 @@ var tooLongTexts = []*regexp.Regexp{
 	regexp.MustCompile(`(?:input|prompt)(?: length)? exceeds (?:the )?(?:maximum )?context length`),
 }
 
+// outOfContext are what servers say, at a status of 500, of a prompt that filled the window, or
+// came to do so amid the answer: llama.cpp, ik_llama.cpp.
+var outOfContext = regexp.MustCompile(`^(?i:context size has been exceeded|context shift is disabled)`)
+
 // tooLong reports whether the failure is that of a prompt which is too long, and
 // finds the numbers.
 func (f *Failure) tooLong() bool {
+	if outOfContext.MatchString(f.Message) {
+		return true
+	}
 	if f.Status >= 500 || f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests {
 		return false
 	}
@@ -199,6 +217,8 @@ func (f *Failure) tooLong() bool {
 				f.tokens = n
 			case "m":
 				f.limit = n
+			case "a":
+				f.answer = n
 			}
 		}
 		break
@@ -239,7 +259,7 @@ func (f *Failure) Text(to wire.Format) string {
 	if f.fault != FaultContext {
 		return f.Message
 	}
-	return dialectOf(to).TooLong(f.Message, f.tokens, f.limit)
+	return dialectOf(to).TooLong(f.Message, f.tokens, f.answer, f.limit)
 }
 
 // Write returns the failure as an answer of the client's API.

@@ -30,6 +30,8 @@ type Options struct {
 	// answers (return_progress), where the client wants to know that early:
 	// message_start of anthropic. Only toward openai_chat.
 	Progress bool
+	// NoEffort: the upstream takes the effort "none", by which a model does not think.
+	NoEffort bool
 	// Plain leaves out what the client did not ask for in any format: a marker of the
 	// cache, CacheKey and Progress.
 	Plain bool

@@ -202,6 +202,20 @@ func TestUnknownReason(t *testing.T) {
 	}
 }
 
+// TestAnswersHaveIDsOfTheirOwn: servers number answers in a circle, or all alike, and clients
+// merge those that have one id.
+func TestAnswersHaveIDsOfTheirOwn(t *testing.T) {
+	u := newUpstream(t, answerChat)
+	p := start(t, behind(u, "ollama"))
+	ids := map[string]bool{}
+	for range 3 {
+		ids[turnOf(wire.Anthropic, false, read(t, p.post("/v1/messages", conversation(1, false)))).ID] = true
+	}
+	if len(ids) != 3 || ids[""] {
+		t.Errorf("three answers have the ids %v", ids)
+	}
+}
+
 // TestTranslatedErrors: statuses, types and the words that clients act on.
 func TestTranslatedErrors(t *testing.T) {
 	for name, c := range map[string]struct {

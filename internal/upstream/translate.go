@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -190,6 +191,9 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
 		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
 		Array: t.from.Array(out.Stream, query),
+	}
+	if a.OwnID = t.p.Local(); a.OwnID {
+		a.Seed += "." + strconv.FormatUint(rand.Uint64(), 36) // the same prompt may be answered twice
 	}
 	if t.p.Upstream.Model(out.Model) != out.Model {
 		a.Model = out.Model // clients look up what a model can do by the name that they know

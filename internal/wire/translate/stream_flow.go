@@ -125,7 +125,7 @@ func (f *Flow) begin(id, model string) {
 func (f *Flow) answerID(id string) string {
 	prefix := dialectOf(f.Client).rules.IDPrefix
 	switch {
-	case id == "":
+	case id == "" || f.Asked.OwnID:
 		return f.Invent(cmp.Or(prefix, "msg"), 0)
 	case prefix == "" || strings.HasPrefix(id, prefix):
 		return id

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
-	"github.com/tidwall/gjson"
 )
 
 // What is known of a request spares searching it, and changes nothing of what becomes of it.

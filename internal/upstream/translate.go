@@ -4,11 +4,11 @@
 package upstream
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -193,7 +193,7 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 		Array: t.from.Array(out.Stream, query),
 	}
 	if a.OwnID = t.p.Local(); a.OwnID {
-		a.Seed += "." + strconv.FormatUint(rand.Uint64(), 36) // the same prompt may be answered twice
+		a.Seed += rand.Text() // the same prompt may be answered twice
 	}
 	if t.p.Upstream.Model(out.Model) != out.Model {
 		a.Model = out.Model // clients look up what a model can do by the name that they know

@@ -300,13 +300,13 @@ func toolResults(it *hidden.Iteration) []byte {
 }
 
 func toolResult(p *hidden.Part) []byte {
-	members := []any{"name", p.Name}
-	if p.ID != "" {
-		members = []any{"id", p.ID, "name", p.Name}
-	}
 	key := "output"
 	if p.Failed {
 		key = "error"
 	}
-	return rawjson.Object("functionResponse", rawjson.Object(append(members, "response", rawjson.Object(key, p.Result))...))
+	var id any
+	if p.ID != "" {
+		id = p.ID
+	}
+	return rawjson.Object("functionResponse", rawjson.Object("id", id, "name", p.Name, "response", rawjson.Object(key, p.Result)))
 }

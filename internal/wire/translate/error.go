@@ -166,7 +166,7 @@ var faultOfStatus = map[int]Fault{
 // was asked for (a), does not fit into the window (m). Sources: Anthropic, OpenAI, vLLM old and
 // new, SGLang, Gemini, llama.cpp, LM Studio, oMLX, Ollama. The first that fits counts.
 var tooLongTexts = []*regexp.Regexp{
-	regexp.MustCompile("exceed context limit: (?P<n>\\d+) \\+ (?P<a>\\d+) > (?P<m>\\d+)"),
+	regexp.MustCompile(`exceed context limit: (?P<n>\d+) \+ (?P<a>\d+) > (?P<m>\d+)`),
 	regexp.MustCompile(`is too large: (?P<a>\d+)\. This model's maximum context length is (?P<m>\d+) tokens and your request has (?P<n>\d+) input tokens`),
 	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?\((?P<n>\d+) in (?:the|your) (?:messages|prompt)[,;] (?:and )?(?P<a>\d+) (?:in|for) the completion`),
 	regexp.MustCompile(`maximum context length of (?P<m>\d+) tokens.*?: (?P<n>\d+) tokens from the input messages and (?P<a>\d+) tokens for the completion`),

@@ -10,10 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
-	"github.com/tidwall/gjson"
 )
 
 const (

@@ -117,10 +117,10 @@ func (u *Upstream) compat() *compat {
 		}
 		d.body = append(d.body, m)
 	}
-	if !u.Local() && len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl {
+	d.nulls = u.Local() && !p.stateful
+	if len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl && !d.nulls {
 		return nil
 	}
-	d.nulls = u.Local()
 	return d
 }
 

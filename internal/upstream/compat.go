@@ -32,7 +32,7 @@ type compat struct {
 	answers      string
 	maxTokens    int
 	cacheControl bool
-	nulls        bool // of contents become empty texts
+	chat         bool // messages become what chat templates take
 	// template: what its template is told by chat_template_kwargs has a switch for thinking.
 	template bool
 }
@@ -117,8 +117,8 @@ func (u *Upstream) compat() *compat {
 		}
 		d.body = append(d.body, m)
 	}
-	d.nulls = u.Local() && !p.stateful
-	if len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl && !d.nulls {
+	d.chat = u.Local() && !p.stateful
+	if len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl && !d.chat {
 		return nil
 	}
 	return d
@@ -319,21 +319,27 @@ func merged(object, over []byte) []byte {
 	return translate.ReplaceMembers(object, members...)
 }
 
-// contentNull returns the cuts that make an empty text of a null beside the calls of a
-// message: templates write the word None for it, or fail, and servers drop the message.
-func contentNull(v *wire.View) (cuts []wire.Cut) {
+// forTemplates returns the cuts that make messages what chat templates take. For a null beside
+// calls they write the word None, or fail, and servers drop the message; the role developer is
+// that of OpenAI's own models.
+func forTemplates(v *wire.View) (cuts []wire.Cut) {
 	for i := range v.Messages {
 		m := &v.Messages[i]
-		if m.Role != wire.RoleAssistant || m.First == m.End || slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindText }) {
+		member, old, value := "content", "null", `""`
+		switch {
+		case m.Role == wire.RoleSystem:
+			member, old, value = "role", `"developer"`, `"system"`
+		case m.Role != wire.RoleAssistant || m.First == m.End,
+			slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindText }):
 			continue
 		}
 		for members := rawjson.Walk(v.Raw, int(m.Span.Start)); members.Next(); {
-			value := members.Skip()
-			if string(members.Key) != "content" {
+			span := members.Skip()
+			if string(members.Key) != member {
 				continue
 			}
-			if string(v.Bytes(value)) == "null" {
-				cuts = append(cuts, wire.Cut{Start: value.Start, End: value.End, With: []byte(`""`)})
+			if string(v.Bytes(span)) == old {
+				cuts = append(cuts, wire.Cut{Start: span.Start, End: span.End, With: []byte(value)})
 			}
 			break
 		}
@@ -355,8 +361,8 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 		thinking = other != "" && (view != nil || bytes.Contains(body, []byte(`"`+other+`"`))) || d.reasoning == reasoningNone
 	}
 	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))
-	nulls := d.nulls && format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte("null")))
-	if !thinking && !markers && !nulls {
+	templates := d.chat && format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte("null")) || bytes.Contains(body, []byte("developer")))
+	if !thinking && !markers && !templates {
 		return nil, false
 	}
 	if view == nil {
@@ -366,8 +372,8 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 		}
 	}
 	var cuts []wire.Cut
-	if nulls {
-		cuts = contentNull(view)
+	if templates {
+		cuts = forTemplates(view)
 	}
 	for i := range view.Blocks {
 		b := &view.Blocks[i]

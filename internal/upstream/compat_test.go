@@ -73,6 +73,19 @@ func TestContentNull(t *testing.T) {
 	}
 }
 
+// The role developer, which templates do not know, is system for a box, and stays for others.
+func TestDeveloperMessages(t *testing.T) {
+	const body = `{"model":"m","messages":[{"role":"developer","content":"Be kind."},{"content":"Say \"developer\".","role":"user"},{"content":"Hurry.","role": "developer"}]}`
+	const want = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"content":"Say \"developer\".","role":"user"},{"content":"Hurry.","role": "system"}]}`
+	out := (&Upstream{Preset: "ollama"}).compat().apply(wire.OpenAIChat, []byte(body), nil, func(string) []byte { return nil })
+	if string(out) != want {
+		t.Errorf("got %s, want %s", out, want)
+	}
+	if d := (&Upstream{}).compat(); d != nil {
+		t.Errorf("an upstream of which nothing is said has %+v", d)
+	}
+}
+
 // What a client says to the template of a model is kept, and a wish not to think reaches it.
 func TestTemplateArguments(t *testing.T) {
 	const messages = `"messages":[{"role":"user","content":"hi"}]`

@@ -66,10 +66,12 @@ var absent = []ModelName{
 	{"claude-*", "default_model"}, {"gpt-5*", "default_model"}, {"gpt-6*", "default_model"}, {"gemini-*", "default_model"},
 }
 
+// Most boxes are spoken to in chat completions alone. Their Responses endpoints skip tools of the
+// kinds custom and namespace, or refuse them, and hand the role developer to templates that do
+// not know it (llama.cpp, LM Studio, Ollama, vLLM and its kin, read in November 2026).
 var (
-	chatOnly      = []wire.Format{wire.OpenAIChat}
-	chatResponses = []wire.Format{wire.OpenAIChat, wire.OpenAIResponses}
-	chatMessages  = []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}
+	chatOnly     = []wire.Format{wire.OpenAIChat}
+	chatMessages = []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}
 )
 
 // presets are the kinds of upstreams by name. What the servers do was read from
@@ -92,7 +94,7 @@ var presets = map[string]preset{
 	},
 	// Its Messages endpoint loses the cache (mlx-engine 327).
 	"lm_studio": {
-		formats: chatResponses, drop: hosted,
+		formats: chatOnly, drop: hosted,
 		reasoning: reasoningContent, answers: reasoningContent,
 	},
 	// Reports cached tokens to Messages clients that send markers, so they stay.
@@ -102,7 +104,7 @@ var presets = map[string]preset{
 	},
 	// Its Messages endpoint puts text before tool results and drops thinking.
 	"vllm_mlx": {
-		formats: chatResponses, counts: wire.Anthropic, drop: hosted, body: keepsThinking,
+		formats: chatOnly, counts: wire.Anthropic, drop: hosted, body: keepsThinking,
 		reasoning: reasoningContent, answers: reasoningContent,
 	},
 	"rapid_mlx": {
@@ -112,7 +114,7 @@ var presets = map[string]preset{
 	// Its parsers read calls without a look at the list of tools
 	// (app/parsers/, extract_tool_calls), so that late ones may stand in a note.
 	"mlx_openai_server": {
-		formats: chatResponses, drop: hosted, body: keepsThinking,
+		formats: chatOnly, drop: hosted, body: keepsThinking,
 		reasoning: reasoningContent, answers: reasoningContent, reports: true, unlisted: true,
 	},
 	// One cached sequence, lost with every other request.
@@ -122,12 +124,12 @@ var presets = map[string]preset{
 	},
 	// Its Messages endpoint ignores tool_choice and puts system messages in front.
 	"ollama": {
-		formats: chatResponses, drop: hosted,
+		formats: chatOnly, drop: hosted,
 		reasoning: reasoningAlias, answers: reasoningAlias,
 	},
 	// Its Messages endpoint puts text before tool results and ignores id_slot.
 	"llama_cpp": {
-		formats: chatResponses, counts: wire.Anthropic, drop: hosted,
+		formats: chatOnly, counts: wire.Anthropic, drop: hosted,
 		body:      map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "id_slot": `"{http.vars.llm_slot}"`},
 		reasoning: reasoningContent, answers: reasoningContent, reports: true, progress: true,
 	},

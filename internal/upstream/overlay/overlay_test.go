@@ -293,6 +293,53 @@ func TestPins(t *testing.T) {
 	wantsNot(t, got, "no longer holds")
 }
 
+// TestShapes: a date, a time, a path, a UUID or a hash that changes in a system text keeps its
+// first wording, whatever words it stands in, and what it is now is told near the end.
+func TestShapes(t *testing.T) {
+	for _, c := range []struct{ was, is string }{
+		{"Conversation started: Thursday, November 26, 2026 05:30 PM", "Conversation started: Friday, November 27, 2026 09:30 AM"},
+		{"Today: 2026-11-26; current working directory: '/a'.", "Today: 2026-11-27; current working directory: '/b'."},
+		{"2026-11-26 17:30 (Thursday)", "2026-11-26 17:31 (Thursday)"},
+		{"Timestamp: 2026-11-26 17:30:12 UTC", "Timestamp: 2026-11-26 17:31:12 UTC"},
+		{"Answer well. The current date and time is Thursday, November 26, 2026 5:30 PM.", "Answer well. The current date and time is Thursday, November 26, 2026 5:31 PM."},
+		{"now 2026-11-26T17:30:12.123Z", "now 2026-11-26T17:31:12.456Z"},
+		{"Current working directory: /a", "Current working directory: /b"},
+		{"You work in ~/src/one on a Mac.", "You work in ~/src/two on a Mac."},
+		{`Folder: C:\src\one`, `Folder: C:\src\two`},
+		{"The user said hello on 26 Nov 2026.", "The user said hello on 27 Nov 2026."},
+		{"It is 11/26/2026 here.", "It is 11/27/2026 here."},
+		{"Am 26.11.2026 um 9:05 Uhr.", "Am 27.11.2026 um 10:15 Uhr."},
+		{"Session 1b4e28ba-2fa1-11d2-883f-0016d3cca427 is yours.", "Session 6ba7b810-9dad-11d1-80b4-00c04fd430c8 is yours."},
+		{"HEAD is at 3f2a9bc.", "HEAD is at 77d0e1f."},
+		{"Deadline: Fri, 8:00 a.m.", "Deadline: Sat, 9:30 a.m."},
+		{"Scratch files go to (/tmp/agent-1/work), nowhere else.", "Scratch files go to (/tmp/agent-2/work), nowhere else."},
+		{"Started 2026-11-26T17:30:12+01:00 by cron", "Started 2026-11-27T07:30:12+01:00 by cron"},
+	} {
+		client := newClient(t, Box)
+		client.send(chat("Rules.\n"+c.was+"\nMore.", toolA, hello), wire.Turn{})
+		got := client.send(chat("Rules.\n"+c.is+"\nMore.", toolA, hello, called, result), wire.Turn{})
+		front, rest, _ := strings.Cut(strings.ReplaceAll(got, `\\`, `\`), `{"role":"user"`)
+		if !strings.Contains(front, c.was) || !strings.Contains(rest, c.is) {
+			t.Errorf("%s became %s: got %s, want the first in the system text and the second told", c.was, c.is, got)
+		}
+	}
+	for _, c := range []struct{ was, is string }{
+		{"Use at most 5 tools.", "Use at most 6 tools."},
+		{"Answer in 1000000 words.", "Answer in 2000000 words."},
+		{"Pick one and/or two.", "Pick one and/nor two."},
+		{"Version 1.2 applies.", "Version 1.3 applies."},
+		{"See https://a.example/x for more.", "See https://b.example/x for more."},
+		{"Be effaced.", "Be defaced."},
+	} {
+		client := newClient(t, Box)
+		client.send(chat("Rules.\n"+c.was+"\nMore.", toolA, hello), wire.Turn{})
+		got := client.send(chat("Rules.\n"+c.is+"\nMore.", toolA, hello, called, result), wire.Turn{})
+		if front, _, _ := strings.Cut(got, `{"role":"user"`); !strings.Contains(front, c.is) {
+			t.Errorf("%s became %s: got %s, want the system text as it is now", c.was, c.is, got)
+		}
+	}
+}
+
 func TestForms(t *testing.T) {
 	c := newClient(t, Box)
 	got := c.send(chat("S", toolA, `{"role":"user","content":[{"type":"text","text":"Hello"}]}`, called, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"one"}]}`), wire.Turn{})

@@ -10,7 +10,9 @@ import (
 
 // What a client says about its surroundings stands in places that can be told by
 // their words: one line, a run of lines in a tag, or a section that ends at the
-// next heading or tag. A survey splits a text into these places and the rest.
+// next heading or tag. Other lines are places, too, if a date, a time, a path, a UUID or a hash
+// stands in them, which are told by their shape. A survey splits a text into these places and
+// the rest.
 
 // tags enclose descriptions of the surroundings.
 var tags = []string{
@@ -55,7 +57,13 @@ func survey(text string, message bool) (rest string, places []string) {
 			n = 1
 		}
 		if n == 0 {
-			b.WriteString(line)
+			shape := line
+			if reminder {
+				shape = shapeOf(line)
+			}
+			if b.WriteString(shape); shape != line {
+				places = append(places, line)
+			}
 			i++
 			continue
 		}
@@ -64,6 +72,58 @@ func survey(text string, message bool) (rest string, places []string) {
 		i += n
 	}
 	return b.String(), places
+}
+
+// values are what changes from request to request in whatever words it stands: dates, times,
+// paths, UUIDs and hashes. A plain number is none of them: another number may be another rule.
+var values = regexp.MustCompile(strings.Join([]string{
+	`\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})\b)?)?`,
+	`\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b`,
+	`\b(?:` + months + `)\.? \d{1,2}(?:st|nd|rd|th)?(?:,? \d{4})?\b`,
+	`\b\d{1,2}\.? (?:` + months + `)\.?(?:,? \d{4})?\b`,
+	`\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b`,
+	`\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? `,
+	`\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?`,
+	`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`,
+	`\b[0-9a-f]{7,64}\b`,
+	`(?:~|\b[A-Za-z]:|\.{1,2})?(?:[/\\][\w.@+-]+)+[/\\]?`,
+}, "|"))
+
+const months = `Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?`
+
+// shapeOf returns a line with a mark in the place of each value.
+func shapeOf(line string) string {
+	if !strings.ContainsAny(line, "0123456789/\\") && !strings.Contains(line, "day") {
+		return line
+	}
+	var b strings.Builder
+	done := 0
+	for _, at := range values.FindAllStringIndex(line, -1) {
+		if !isValue(line, at[0], at[1]) {
+			continue
+		}
+		b.WriteString(line[done:at[0]])
+		b.WriteByte(0)
+		done = at[1]
+	}
+	if done == 0 {
+		return line
+	}
+	b.WriteString(line[done:])
+	return b.String()
+}
+
+// isValue reports whether what has the shape of a value is one. A hash has digits and letters,
+// and a path does not go on from a word, as in "and/or" and in URLs.
+func isValue(line string, from, to int) bool {
+	text := line[from:to]
+	switch c := text[0]; {
+	case c == '/' || c == '\\' || c == '~' || c == '.':
+		return from == 0 || strings.IndexByte(" \t'\"`([{<=:,", line[from-1]) >= 0 && len(strings.Trim(text, `/\.~`)) > 0
+	case strings.ContainsAny(text, ":-/. ") || c >= 'A' && c <= 'Z':
+		return true
+	}
+	return strings.ContainsAny(text, "0123456789") && strings.ContainsAny(text, "abcdef")
 }
 
 // dangling is what is known not to be closed, so that it is looked for once in a

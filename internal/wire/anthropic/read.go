@@ -15,8 +15,10 @@ import (
 type reader struct {
 	*translate.Reader
 	// loaded are the names of deferred tools in the order in which results
-	// referred to them.
-	loaded []string
+	// referred to them, or messages added them. removed are those that messages have taken
+	// away since.
+	loaded  []string
+	removed map[string]bool
 }
 
 func (r *reader) request(body rawjson.Value) error {
@@ -154,7 +156,7 @@ func (r *reader) choice(v rawjson.Value) error {
 }
 
 // tools reads the tools. Deferred ones are not in the prompt until a
-// result refers to them, so they come last, in the order of the references. Where
+// result refers to them or a message adds them, so they come last, in the order of the references. Where
 // the provider itself would search for them nobody else can, and all are there
 // from the beginning.
 func (r *reader) tools(v rawjson.Value) error {
@@ -198,6 +200,7 @@ func (r *reader) tools(v rawjson.Value) error {
 			}
 		case tool.Name == "":
 			return r.Malformed("name")
+		case r.removed[tool.Name]:
 		case late:
 			deferred = append(deferred, tool)
 		default:
@@ -305,6 +308,8 @@ func (r *reader) block(b rawjson.Value) (err error) {
 			p.Failed = v.IsTrue()
 		case "cache_control":
 			p.Cache = v.Used()
+		case "tool":
+			p.Tool.Name = v.Member("name").Str()
 		case "caller":
 		default:
 			r.DropUsed(key, v)
@@ -335,6 +340,16 @@ func (r *reader) block(b rawjson.Value) (err error) {
 	case "tool_reference":
 		r.loaded = append(r.loaded, p.Tool.Name)
 		p = translate.Part{Text: rawjson.Escaped("Loaded tool: " + p.Tool.Name)}
+	case "tool_addition":
+		r.loaded = append(r.loaded, p.Tool.Name)
+		delete(r.removed, p.Tool.Name)
+		p = translate.Part{Text: rawjson.Escaped("From here on there is a tool " + p.Tool.Name + ".")}
+	case "tool_removal":
+		if r.removed == nil {
+			r.removed = map[string]bool{}
+		}
+		r.removed[p.Tool.Name] = true
+		p = translate.Part{Text: rawjson.Escaped("From here on there is no tool " + p.Tool.Name + " any more.")}
 	case "compaction":
 		return r.Refuse("type", translate.ForeignCompaction)
 	default:

@@ -16,7 +16,8 @@ func Plain(inside string) string {
 	if strings.IndexByte(inside, '\\') < 0 {
 		return inside
 	}
-	return gjson.Parse(`"` + inside + `"`).Str
+	text := Text(unsafe.Slice(unsafe.StringData(inside), len(inside)))
+	return View(text.appendDecoded(make([]byte, 0, len(inside)), "\uFFFD"))
 }
 
 // InnerJSON returns the inside of a string that holds JSON, as the arguments of calls do. Some

@@ -115,7 +115,10 @@ func (t Text) name() string {
 
 // AppendDecoded undoes the escapes. Half a surrogate pair, which has no UTF-8
 // form, stays an escape.
-func (t Text) AppendDecoded(b []byte) []byte {
+func (t Text) AppendDecoded(b []byte) []byte { return t.appendDecoded(b, "") }
+
+// appendDecoded is AppendDecoded with another text, if there is one, for half a surrogate pair.
+func (t Text) appendDecoded(b []byte, half string) []byte {
 	for i := 0; i < len(t); {
 		n := bytes.IndexByte(t[i:], '\\')
 		if n < 0 || i+n+1 >= len(t) {
@@ -136,10 +139,13 @@ func (t Text) AppendDecoded(b []byte) []byte {
 			b = append(b, '\f')
 		case 'u':
 			r, size := t[i:].unicode()
-			if r < 0 {
-				b = append(b, t[i:i+size]...)
-			} else {
+			switch {
+			case r >= 0:
 				b = utf8.AppendRune(b, r)
+			case half != "":
+				b = append(b, half...)
+			default:
+				b = append(b, t[i:i+size]...)
 			}
 			i += size
 			continue

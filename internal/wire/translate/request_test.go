@@ -119,6 +119,11 @@ func TestRequests(t *testing.T) {
 		want:    []string{`"schema":{"type":"object","properties":{"minimum":{"type":"integer"},"list":{"type":"array","minItems":1,"items":{"anyOf":[{"type":"string"},{"type":"null"}]}}},"additionalProperties":false}`},
 		dropped: []string{"response_format.schema.maxItems", "response_format.schema.maxLength", "response_format.schema.maximum", "response_format.schema.minimum"},
 	}, {
+		name: "a tool that a message adds is there, and one that it removes is not", from: wire.Anthropic, to: wire.OpenAIChat,
+		body: `{"model":"m","messages":[` + question + `,{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_reference","name":"late"}},{"type":"tool_removal","tool":{"type":"tool_reference","name":"gone"}}]}],"tools":[{"name":"gone","input_schema":{"type":"object"}},{"name":"late","input_schema":{"type":"object"},"defer_loading":true},{"name":"never","input_schema":{"type":"object"},"defer_loading":true}]}`,
+		want: []string{`"tools":[{"type":"function","function":{"name":"late",`, "there is a tool late", "there is no tool gone"},
+		not:  []string{`"name":"gone"`, `"name":"never"`},
+	}, {
 		name: "a result that is an error holds no image for Anthropic", from: wire.Interactions, to: wire.Anthropic,
 		body: `{"model":"m","input":[{"type":"user_input","content":[{"type":"text","text":"Hi"}]},{"type":"function_call","id":"c","name":"f","arguments":{}},{"type":"function_result","call_id":"c","name":"f","is_error":true,"result":[{"type":"image","mime_type":"image/png","data":"iVBORw0KGgo="}]}]}`,
 		want: []string{`"tool_use_id":"c","content":[{"type":"text","text":"The tool has failed:"},{"type":"image",`},

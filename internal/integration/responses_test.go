@@ -126,7 +126,7 @@ func TestResponsesResend(t *testing.T) {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, `{"error":{"message":"No tool output found for function call call_3.","type":"invalid_request_error","param":"input","code":null}}`)
 	})
-	p := start(t, strings.Replace(eager(u), "policy eager", "upstream lm_studio {\n drop\n}\npolicy eager", 1))
+	p := start(t, strings.Replace(eager(u), "policy eager", "upstream lm_studio {\n format openai_responses\n drop\n}\npolicy eager", 1))
 	body := strings.ReplaceAll(codexTurns(9, "a"), "gpt-6.1-sol", "gpt-oss-20b")
 	res := p.post("/v1/responses", body)
 	if got := u.requests(); res.StatusCode != http.StatusOK || len(got) != 2 || got[0].body == body || got[1].body != body {

@@ -192,8 +192,8 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
 		Array: t.from.Array(out.Stream, query),
 	}
-	if a.OwnID = t.p.Local(); a.OwnID {
-		a.Seed += rand.Text() // the same prompt may be answered twice
+	if t.p.Local() {
+		a.OwnID = rand.Text()
 	}
 	if t.p.Upstream.Model(out.Model) != out.Model {
 		a.Model = out.Model // clients look up what a model can do by the name that they know

@@ -135,9 +135,9 @@ type Answering struct {
 	// JoinCalls has the calls that BufferCalls holds sent together, in the chunk
 	// with the finish_reason. Only toward openai_chat.
 	JoinCalls bool
-	// OwnID gives the answer an id of its own: servers number answers in a circle, or all alike,
-	// and clients merge those that have one id.
-	OwnID bool
+	// OwnID is a part of the answer's id that no other answer has, "" where the upstream's will
+	// do: servers number answers in a circle, or all alike, and clients merge those of one id.
+	OwnID string
 	// Empty leaves out all that the answer says: the client asked for nothing, and
 	// the upstream could not be asked for less than something.
 	Empty bool

@@ -39,6 +39,7 @@ type Flow struct {
 	queue   []*Block // blocks not closed yet, the first one is open
 	calls   []*Block // by the reader's numbers, nil where it is left out
 	count   int      // of calls
+	named   string   // the answer\'s id by the upstream\'s
 	ids     map[string]struct{}
 	parked  []*Block // calls that are held until they are complete
 	said    bool     // the last block is text
@@ -114,7 +115,11 @@ func (f *Flow) begin(id, model string) {
 		return
 	}
 	f.Answer.Started = true
-	f.Answer.ID, f.Answer.Model = f.answerID(strings.Clone(id)), strings.Clone(model)
+	f.named = f.answerID(strings.Clone(id))
+	f.Answer.ID, f.Answer.Model = f.named, strings.Clone(model)
+	if f.Asked.OwnID != "" {
+		f.Answer.ID = cmp.Or(dialectOf(f.Client).rules.IDPrefix, "msg") + "_" + f.Asked.OwnID
+	}
 	if f.Asked.Model != "" {
 		f.Answer.Model = f.Asked.Model
 	}
@@ -126,7 +131,7 @@ func (f *Flow) begin(id, model string) {
 func (f *Flow) answerID(id string) string {
 	prefix := dialectOf(f.Client).rules.IDPrefix
 	switch {
-	case id == "" || f.Asked.OwnID:
+	case id == "":
 		return f.Invent(cmp.Or(prefix, "msg"), 0)
 	case prefix == "" || strings.HasPrefix(id, prefix):
 		return id
@@ -138,7 +143,7 @@ func (f *Flow) answerID(id string) string {
 func (f *Flow) Invent(prefix string, n int) string {
 	h := fnv.New128a()
 	_, _ = h.Write([]byte(f.Asked.Seed))
-	_, _ = h.Write([]byte(f.Answer.ID))
+	_, _ = h.Write([]byte(f.named))
 	_, _ = h.Write(strconv.AppendInt(nil, int64(n), 10))
 	return prefix + "_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }

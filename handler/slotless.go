@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 )
 
-// slotlessPaths are the ends of paths whose requests servers answer beside their slots:
-// llama-server, vLLM, SGLang, Ollama and LM Studio.
+// slotlessPaths are path suffixes of endpoints without text generation. llama-server, vLLM,
+// SGLang, Ollama and LM Studio answer them while all slots are taken.
 var slotlessPaths = []string{
 	"/tokenize", "/detokenize", "/apply-template", "/embeddings", "/embedding", "/api/embed", "/rerank", "/reranking", "/api/show", "/count_tokens", "/input_tokens",
 }

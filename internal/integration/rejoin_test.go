@@ -98,9 +98,8 @@ func TestRetryIsToldTheEstimate(t *testing.T) {
 	}
 }
 
-// Work that a client has left ends at once where nobody will ask for it again: the client has
-// had a part of the answer, its conversation goes on with another request, or another request
-// waits for the slot.
+// Abandoned work ends at once in three cases: the client has had a part of the answer, the
+// conversation continues with another request, or another request waits for the slot.
 func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
 	for name, part := range map[string]bool{"amid the answer": true, "its conversation goes on": false, "somebody waits": false} {
 		came, gone := make(chan string, 8), make(chan string, 8)

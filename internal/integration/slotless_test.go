@@ -13,8 +13,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestCountsPassTheQueue: counts of tokens and embeddings need no slot, and are answered while
-// somebody else has the only one.
+// TestCountsPassTheQueue: counts of tokens and embeddings need no slot. The box answers them
+// while another conversation has the only slot.
 func TestCountsPassTheQueue(t *testing.T) {
 	came, free := make(chan struct{}), make(chan struct{})
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
@@ -67,8 +67,8 @@ func TestServerThatDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestChunkedBodiesHaveALength: what a client sends in chunks has a length for a box, whatever
-// the path, and stays as it is for others.
+// TestChunkedBodiesHaveALength: a chunked body reaches a box with a Content-Length on every
+// path, and other upstreams in chunks.
 func TestChunkedBodiesHaveALength(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	const body = `{"model":"m","prompt":"Once"}`

@@ -22,7 +22,7 @@ import (
 // of nobody who needs it. Requests beside them are read at once, be they small or large,
 // and the uploads that gave way are told so in their own API's words.
 func TestStalledUploads(t *testing.T) {
-	// An upload whose patience runs out passes as it comes, and so ends in the middle.
+	// After budget.Patience an upload passes unread, so the end of the test cuts it in the middle.
 	u := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
 			answerMessage(w, r, 0)

@@ -181,8 +181,8 @@ func TestChatToClaude(t *testing.T) {
 	}
 }
 
-// TestUnknownReason: a reason that nobody here knows is no clean end. It passes as it is where
-// clients meet such words, is cut off elsewhere, and is counted.
+// TestUnknownReason: an unknown finish_reason is no clean end: clients of the Messages API get
+// max_tokens, and the metric counts it.
 func TestUnknownReason(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")

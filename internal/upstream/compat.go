@@ -33,7 +33,7 @@ type compat struct {
 	maxTokens    int
 	cacheControl bool
 	chat         bool // messages become what chat templates take
-	// template: what its template is told by chat_template_kwargs has a switch for thinking.
+	// template: the chat template has a switch for thinking (enable_thinking).
 	template bool
 }
 
@@ -302,7 +302,7 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 	return []wire.Cut{{Start: span.Start, End: span.Start + int32(len(other)) + 2, With: []byte(`"` + d.reasoning + `"`)}}
 }
 
-// templateArguments is the member of requests whose value goes to the chat template of a model.
+// templateArguments is the request member with the arguments of the chat template.
 const templateArguments = "chat_template_kwargs"
 
 // merged returns an object with the members of another, if that is one, over its own.
@@ -319,9 +319,9 @@ func merged(object, over []byte) []byte {
 	return translate.ReplaceMembers(object, members...)
 }
 
-// forTemplates returns the cuts that make messages what chat templates take. For a null beside
-// calls they write the word None, or fail, and servers drop the message; the role developer is
-// that of OpenAI's own models.
+// forTemplates returns the cuts for chat templates: an empty text for a null content beside
+// calls, which templates render as the word None or refuse, and the role system for developer,
+// which only OpenAI's own models know.
 func forTemplates(v *wire.View) (cuts []wire.Cut) {
 	for i := range v.Messages {
 		m := &v.Messages[i]

@@ -17,7 +17,7 @@ const maxBeside = 8
 // Beside lets requests that take no slot pass the queue, a few at a time.
 type Beside struct{ running chan struct{} }
 
-// NewBeside returns one that nobody is in.
+// NewBeside returns a Beside without requests.
 func NewBeside() *Beside { return &Beside{make(chan struct{}, maxBeside)} }
 
 // Layer returns next with the bound before it.

@@ -36,10 +36,9 @@ const (
 // later, and the box would begin anew. So the work goes on for a while without
 // a client, and the same request, should it come again, finds it.
 //
-// That is so for work that has begun and whose answer is kept from its beginning, as long as
-// nobody else needs the slot. It ends when another request waits for one, and when its
-// conversation goes on with another request. A client that leaves amid the answer does so
-// because its user wants it to end, and seldom tries again.
+// Work goes on if it has begun and its answer is kept from the beginning. It ends as soon as
+// another request waits for a slot, or its conversation continues with another request. A
+// client that leaves amid the answer was stopped by its user and seldom retries.
 // What still waits for a slot costs nothing to ask for again, and ends with its
 // client, as does an answer beyond the bounds: no other client could be given it,
 // and the box would write it for nobody. From there on a client that reads slowly

@@ -4,8 +4,12 @@
 package overlay
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -19,16 +23,23 @@ type base struct {
 	tools  []tool
 }
 
-// pin is a text as it first stood.
+// pin is a text as it stood in a request.
 type pin struct {
 	hash wire.Hash
 	raw  []byte // a JSON string
+	// message tells that the text is of a person's message, not of the system prompt.
+	message bool
+	*surroundings
 }
+
+// size is about how much memory the pin holds, in bytes: surroundings are copies of some lines.
+func (p *pin) size() int { return len(p.raw)*5/4 + 160 }
 
 // tool is a definition as it first stood.
 type tool struct {
 	name string
-	hash wire.Hash
+	hash wire.Hash // equal for definitions that differ in the order of their members only
+	seen wire.Hash // of the bytes that the client sent last
 	raw  []byte
 }
 
@@ -44,10 +55,10 @@ type note struct {
 func (b *base) size() int {
 	n := 100
 	for i := range b.system {
-		n += len(b.system[i].raw) + 48
+		n += b.system[i].size()
 	}
 	for i := range b.tools {
-		n += len(b.tools[i].raw) + len(b.tools[i].name) + 72
+		n += len(b.tools[i].raw) + len(b.tools[i].name) + 96
 	}
 	return n
 }
@@ -73,27 +84,74 @@ func (b *base) key() string {
 // textOf decodes a JSON string.
 func textOf(raw []byte) string { return gjson.ParseBytes(raw).String() }
 
-// parameters returns what a caller must know of a tool, without its description.
+// parameters returns the schema of a tool's arguments, in canonical form.
 func parameters(raw []byte) string {
 	root := gjson.ParseBytes(raw)
+	schema := root.Get("input_schema")
 	if f := root.Get("function"); f.Exists() {
-		return f.Get("parameters").Raw
+		schema = f.Get("parameters")
 	}
-	return root.Get("input_schema").Raw
+	return string(canonical([]byte(schema.Raw)))
 }
 
-// toolsOf copies the tools of a request. It returns false where a name stands twice.
-func toolsOf(v *wire.View) ([]tool, bool) {
-	tools, seen := make([]tool, 0, v.Tools), make(map[string]struct{}, v.Tools)
+// canonical returns JSON with the members of its objects, and the names of required ones, in
+// alphabetical order: programs that keep them in hash tables write them in another order each time.
+// Text that is no JSON comes back as it is.
+func canonical(raw []byte) []byte {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return raw
+	}
+	sortRequired(v)
+	sorted, err := json.Marshal(v)
+	if err != nil {
+		return raw
+	}
+	return sorted
+}
+
+func sortRequired(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if names, ok := v["required"].([]any); ok {
+			slices.SortFunc(names, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
+		for _, member := range v {
+			sortRequired(member)
+		}
+	case []any:
+		for _, element := range v {
+			sortRequired(element)
+		}
+	}
+}
+
+// toolsOf returns the tools of a request, which point into it. Those that the client sent in the
+// same bytes before are in known. It returns false where a name stands twice.
+func toolsOf(v *wire.View, known []tool) ([]tool, bool) {
+	tools, names := make([]tool, 0, v.Tools), make(map[string]struct{}, v.Tools)
+	at := byName(known)
 	for i := range v.Blocks[:v.Tools] {
 		b := &v.Blocks[i]
-		t := tool{name: v.Text(b.Name), hash: b.Hash, raw: v.Bytes(b.Span)}
-		if seen[t.name] = struct{}{}; t.name == "" || len(seen) == i {
+		t := tool{name: v.Text(b.Name), seen: b.Hash, raw: v.Bytes(b.Span)}
+		if names[t.name] = struct{}{}; t.name == "" || len(names) == i {
 			return nil, false
+		}
+		if j, ok := at[t.name]; ok && known[j].seen == t.seen {
+			t.hash = known[j].hash
+		} else {
+			t.hash = hashOf(canonical(t.raw))
 		}
 		tools = append(tools, t)
 	}
 	return tools, true
+}
+
+func hashOf(b []byte) wire.Hash {
+	sum := sha256.Sum256(b)
+	return wire.Hash(sum[:len(wire.Hash{})])
 }
 
 // byName tells where tools stand. A client may offer as many as it likes.
@@ -119,6 +177,8 @@ func arrange(known, now []tool) (front, added []tool) {
 			added = append(added, t)
 		case front[i].hash != t.hash && parameters(front[i].raw) != parameters(t.raw):
 			front[i] = t
+		case front[i].hash == t.hash:
+			front[i].seen = t.seen
 		}
 	}
 	return front, added

@@ -5,7 +5,6 @@ package overlay
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -29,6 +28,9 @@ type draft struct {
 	gone   map[int]bool     // messages that are left out
 	cuts   []wire.Cut
 	own    bool // the view's list of blocks is the draft's own
+
+	before []*lineage // the session's conversations
+	first  []pin      // the texts that a person begins with
 }
 
 // value is a JSON value that takes the place of a span.
@@ -37,13 +39,14 @@ type value struct {
 	raw  []byte
 }
 
-func newDraft(v *wire.View, q Request) *draft {
-	d := &draft{v: v, q: q, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{}, gone: map[int]bool{}}
+func newDraft(v *wire.View, q Request, before []*lineage) *draft {
+	d := &draft{v: v, q: q, before: before, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{}, gone: map[int]bool{}}
 	if v.Traits().SystemInMessages {
 		for d.front < len(v.Messages)-1 && v.Messages[d.front].Role == wire.RoleSystem {
 			d.front++
 		}
 	}
+	d.first = d.pins(d.opening(), true)
 	return d
 }
 
@@ -64,16 +67,16 @@ func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 		next.base = &base{}
 		return nil
 	}
-	now, ok := toolsOf(d.v)
+	var known []tool
+	if m.lineage != nil {
+		known = m.lineage.tools
+	}
+	now, ok := toolsOf(d.v, known)
 	if !ok {
 		now = nil
 	}
 	system := d.system()
-	var before, beforeFirst []pin
-	if m.lineage != nil {
-		before, beforeFirst = m.lineage.base.system, m.lineage.first
-	}
-	front, first := d.pins(system, before), d.pins(d.opening(), beforeFirst)
+	front, first := d.pins(system, false), d.first
 	next.base = nil
 	var notes []note
 	if m.lineage != nil {
@@ -86,14 +89,12 @@ func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 			}
 		}
 	}
-	var known []tool
 	if next.base == nil {
 		next.base = share(&base{system: clonePins(front), tools: keep(now, nil)})
 		known = next.base.tools
-	} else {
-		known = m.lineage.tools
 	}
 	next.first = d.pinFirst(m, first)
+	next.seen = unseen(front, next.base.system, unseen(first, next.first, nil))
 	var add note
 	if d.q.Rules.Pins {
 		d.pinned(next, system, front, first, notes, &add)
@@ -146,12 +147,22 @@ func (d *draft) unbill(i, from, to int) bool {
 	return true
 }
 
-// opening returns the texts of the first message, if a person's.
+// openTo is the number of the first message behind those that a person begins with.
+func (d *draft) openTo() int {
+	i := d.front
+	for i < len(d.v.Messages) && d.v.Messages[i].Role == wire.RoleUser {
+		i++
+	}
+	return i
+}
+
+// opening returns the texts of the messages that a person begins with.
 func (d *draft) opening() (all []int) {
-	m := &d.v.Messages[d.front]
-	for i := int(m.First); i < int(m.End) && m.Role == wire.RoleUser; i++ {
-		if d.v.Blocks[i].Kind == wire.KindText {
-			all = append(all, i)
+	for _, m := range d.v.Messages[d.front:d.openTo()] {
+		for i := int(m.First); i < int(m.End); i++ {
+			if d.v.Blocks[i].Kind == wire.KindText {
+				all = append(all, i)
+			}
 		}
 	}
 	return all
@@ -166,21 +177,35 @@ func (d *draft) body(i int) []byte {
 }
 
 // pins are the texts of blocks, most of which are as they were before.
-func (d *draft) pins(blocks []int, before []pin) []pin {
+func (d *draft) pins(blocks []int, message bool) []pin {
 	all := make([]pin, 0, len(blocks))
-	for n, i := range blocks {
+	for _, i := range blocks {
 		raw := d.body(i)
+		p, ok := d.recall(raw, message)
 		switch {
-		case n < len(before) && bytes.Equal(raw, before[n].raw):
-			all = append(all, pin{before[n].hash, raw})
+		case ok:
 		case len(raw) > mostSurveyed:
-			all = append(all, pin{d.v.Blocks[i].Hash, raw})
+			p = pin{d.v.Blocks[i].Hash, raw, message, new(surroundings)}
 		default:
-			sum := sha256.Sum256([]byte(textOf(raw)))
-			all = append(all, pin{wire.Hash(sum[:len(wire.Hash{})]), raw})
+			p = pin{hashOf([]byte(textOf(raw))), raw, message, new(surroundings)}
 		}
+		all = append(all, p)
 	}
 	return all
+}
+
+// recall finds a text among those that the session's conversations have been sent.
+func (d *draft) recall(raw []byte, message bool) (pin, bool) {
+	for _, l := range d.before {
+		for _, pins := range [...][]pin{l.base.system, l.first, l.seen} {
+			for _, p := range pins {
+				if p.message == message && bytes.Equal(p.raw, raw) {
+					return p, true
+				}
+			}
+		}
+	}
+	return pin{}, false
 }
 
 func samePin(a, b pin) bool { return a.hash == b.hash }
@@ -193,38 +218,47 @@ func clonePins(all []pin) []pin {
 	return all
 }
 
+// unseen appends those of now that differ from pinned to a list.
+func unseen(now, pinned, all []pin) []pin {
+	for _, p := range now {
+		if !slices.ContainsFunc(pinned, func(q pin) bool { return samePin(p, q) }) {
+			p.raw = bytes.Clone(p.raw)
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 // aligned reports whether texts say what is pinned, but for the surroundings.
 func (d *draft) aligned(pinned, now []pin) bool {
 	return slices.EqualFunc(pinned, now, func(a, b pin) bool {
-		if a.hash == b.hash {
-			return true
-		}
-		if !d.q.Rules.Pins || max(len(a.raw), len(b.raw)) > mostSurveyed {
-			return false
-		}
-		was, _ := survey(textOf(a.raw), false)
-		is, _ := survey(textOf(b.raw), false)
-		return was == is
+		return a.hash == b.hash || d.q.Rules.Pins && a.survey().rest == b.survey().rest
 	})
 }
 
-// pinFirst returns the first message's texts as they first stood.
+// pinFirst returns the texts that a person began with as they first stood, as far as the
+// conversation is the one before.
 func (d *draft) pinFirst(m matched, now []pin) []pin {
-	if m.common > 0 && len(m.lineage.first) == len(now) {
-		return m.lineage.first
+	n := 0
+	for i := d.front; i < min(d.front+m.common, d.openTo()); i++ {
+		msg := &d.v.Messages[i]
+		for j := msg.First; j < msg.End; j++ {
+			if d.v.Blocks[j].Kind == wire.KindText {
+				n++
+			}
+		}
 	}
-	return clonePins(now)
+	if n == 0 {
+		return clonePins(now)
+	}
+	return append(slices.Clip(m.lineage.first[:n]), clonePins(now[n:])...)
 }
 
 // places returns what pins say of the surroundings.
 func places(system, first []pin) (all []string) {
-	for i, pins := range [][]pin{system, first} {
+	for _, pins := range [...][]pin{system, first} {
 		for _, p := range pins {
-			if len(p.raw) > mostSurveyed {
-				continue
-			}
-			_, some := survey(textOf(p.raw), i == 1)
-			all = append(all, some...)
+			all = append(all, p.survey().places...)
 		}
 	}
 	return all

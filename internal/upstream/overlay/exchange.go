@@ -4,7 +4,6 @@
 package overlay
 
 import (
-	"crypto/sha256"
 	"errors"
 	"slices"
 	"time"
@@ -81,7 +80,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 	if v.Conversation.Partial || len(v.Messages) == 0 {
 		return nil, ErrPartial
 	}
-	d := newDraft(v, q)
+	d := newDraft(v, q, all)
 	if d.sizeOfPrefix() > mostPrefix {
 		return nil, ErrLarge
 	}
@@ -207,10 +206,7 @@ func match(all []*lineage, format wire.Format, tools bool, links []link) matched
 		if l.format != format || l.tooled != tools {
 			continue
 		}
-		n := 0
-		for n < min(len(l.chain), len(links)) && l.chain[n] == links[n] {
-			n++
-		}
+		n := common(l.chain, links)
 		answered := slices.ContainsFunc(l.chain[n:], func(k link) bool { return k.role == wire.RoleAssistant })
 		if n > best.common && !answered {
 			best = matched{l, n, true}
@@ -225,27 +221,49 @@ func match(all []*lineage, format wire.Format, tools bool, links []link) matched
 	return branch
 }
 
-// links are the messages behind the system text. What the first one says of the
-// surroundings does not count.
+// common returns the number of messages that two conversations begin with. Those of the same
+// shape are the same where the model has given the same answer to both: a task that differs from
+// another in a path only is another task until then.
+func common(a, b []link) int {
+	same, shape, answered := 0, 0, false
+	for shape < min(len(a), len(b)) && a[shape].shape == b[shape].shape && a[shape].role == b[shape].role {
+		if same == shape && a[shape].hash == b[shape].hash {
+			same++
+		}
+		answered = answered || a[shape].role == wire.RoleAssistant
+		shape++
+	}
+	if answered {
+		return shape
+	}
+	return same
+}
+
+// links are the messages behind the system text. Those that a person begins with are told apart
+// without their surroundings.
 func (d *draft) links() []link {
 	links := make([]link, 0, len(d.v.Messages)-d.front)
+	opening, openTo := d.first, d.openTo()
 	for i := d.front; i < len(d.v.Messages); i++ {
 		m := &d.v.Messages[i]
-		if i > d.front && m.End == m.First+1 {
-			links = append(links, link{d.v.Blocks[m.First].Hash, m.Role})
+		if i >= openTo && m.End == m.First+1 {
+			hash := d.v.Blocks[m.First].Hash
+			links = append(links, link{hash, hash, m.Role})
 			continue
 		}
-		sum := sha256.New()
+		var texts, shapes []byte
 		for j := m.First; j < m.End; j++ {
 			b := &d.v.Blocks[j]
-			if i == d.front && b.Kind == wire.KindText && d.q.Rules.Pins && b.Body.Len() <= mostSurveyed {
-				rest, _ := survey(textOf(d.v.Bytes(b.Body)), true)
-				sum.Write([]byte(rest))
-				continue
+			text, shape := b.Hash, b.Hash
+			if i < openTo && b.Kind == wire.KindText {
+				if p := opening[0]; d.q.Rules.Pins {
+					text, shape = p.survey().rest, p.shape
+				}
+				opening = opening[1:]
 			}
-			sum.Write(b.Hash[:])
+			texts, shapes = append(texts, text[:]...), append(shapes, shape[:]...)
 		}
-		links = append(links, link{wire.Hash(sum.Sum(nil)[:len(wire.Hash{})]), m.Role})
+		links = append(links, link{hashOf(texts), hashOf(shapes), m.Role})
 	}
 	return links
 }

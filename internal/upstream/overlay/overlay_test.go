@@ -340,6 +340,60 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+// TestShapesOfOpening: what a person begins with keeps its first wording, too, in whichever message
+// and words it stands, once the model has answered. Until then another path is another task.
+func TestShapesOfOpening(t *testing.T) {
+	user := func(text string) string { return `{"role":"user","content":"` + text + `"}` }
+	for name, c := range map[string]struct{ was, is []string }{
+		"own words":        {[]string{user("It is 9:30. Mend /src/a.go")}, []string{user("It is 9:31. Mend /src/b.go")}},
+		"a second message": {[]string{user("Rules"), user("cwd: /src/one"), user("Go")}, []string{user("Rules"), user("cwd: /src/two"), user("Go")}},
+		"japanese":         {[]string{user("今日は2026-11-26です")}, []string{user("今日は2026-11-27です")}},
+	} {
+		client := newClient(t, Box)
+		client.send(chat("S", toolA, c.was...), wire.Turn{})
+		second := client.send(chat("S", toolA, append(c.was, called, result)...), wire.Turn{})
+		third := client.send(chat("S", toolA, append(c.is, called, result, `{"role":"assistant","content":"Done"}`, user("Go on"))...), wire.Turn{})
+		front, _, _ := strings.Cut(second, `],"tools"`)
+		if told := strings.Count(third, "no longer holds"); !strings.HasPrefix(third, front) || told != 1 {
+			t.Errorf("%s: got %s told %d times, want it to go on from %s and one telling", name, third, told, front)
+		}
+		client = newClient(t, Box)
+		client.send(chat("S", toolA, c.was...), wire.Turn{})
+		if got, want := client.send(chat("S", toolA, c.is...), wire.Turn{}), chat("S", toolA, c.is...); got != want {
+			t.Errorf("%s: another task became %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestSurveyedOnce: a text is split into its places when a conversation first sends it.
+func TestSurveyedOnce(t *testing.T) {
+	c := newClient(t, Box)
+	c.send(chat("On 2026-11-26", toolA, hello), wire.Turn{})
+	now := chat("On 2026-11-27", toolA, hello, called, result)
+	a := c.begin(now)
+	a.Commit(&wire.Turn{Done: true}, false)
+	b := c.begin(now)
+	if len(a.next.seen) != 1 || len(b.next.seen) != 1 || a.next.seen[0].surroundings != b.next.seen[0].surroundings || a.next.first[0].surroundings != b.next.first[0].surroundings {
+		t.Errorf("got %d and %d texts, surveyed again, want the one that differs from the first", len(a.next.seen), len(b.next.seen))
+	}
+}
+
+// TestOrderOfMembers: a tool is the same with its members in another order, in later requests and
+// in other conversations of the group.
+func TestOrderOfMembers(t *testing.T) {
+	was := toolDef("A", "does a", `{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"number","default":1.0}},"required":["x","y"]}`)
+	is := toolDef("A", "does a", `{"required":["y","x"],"properties":{"y":{"default":1.0,"type":"number"},"x":{"type":"string"}},"type":"object"}`)
+	other := toolDef("A", "does a", `{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}`)
+	c := newClient(t, Box)
+	c.send(chat("S", was, hello), wire.Turn{})
+	for range 2 {
+		wants(t, c.send(chat("S", is, hello, called, result), wire.Turn{}), was)
+	}
+	wants(t, c.send(chat("S", other, hello, called, result), wire.Turn{}), other)
+	c.key = "another"
+	wants(t, c.send(chat("S", is, hello), wire.Turn{}), was)
+}
+
 func TestForms(t *testing.T) {
 	c := newClient(t, Box)
 	got := c.send(chat("S", toolA, `{"role":"user","content":[{"type":"text","text":"Hello"}]}`, called, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"one"}]}`), wire.Turn{})

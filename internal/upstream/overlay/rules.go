@@ -40,17 +40,17 @@ type Rules struct {
 	// left. Default on boxes: true.
 	TokenCounters *bool `json:"token_counters,omitempty"`
 	// ToolOrder keeps tools in the order in which they were first seen, new ones
-	// behind them; those that vanish, and the first description of each, stay.
-	// Default on boxes: true.
+	// behind them; those that vanish, and the first description of each, stay. The
+	// order of a schema's members does not count. Default on boxes: true.
 	ToolOrder *bool `json:"tool_order,omitempty"`
 	// LateTools describes tools that come later in a note near the end instead
 	// of appending them, so that nothing is read again. The upstream must take
 	// calls of tools that it was not told of: llama.cpp, for one, does not.
 	// Default: true with mlx_openai_server, else false.
 	LateTools *bool `json:"late_tools,omitempty"`
-	// Pins keeps dates, Git status, directories and the model's name as they first
-	// stood in the system text and the first message, and tells changes of
-	// them once, in a note. Default on boxes: true.
+	// Pins keeps dates, times, paths, UUIDs, hashes, Git status and the model's name as
+	// they first stood in the system text and in the messages that a person begins
+	// with, and tells changes of them once, in a note. Default on boxes: true.
 	Pins *bool `json:"pins,omitempty"`
 	// Forms writes a content of one text always as a string. Default on boxes: true.
 	Forms *bool `json:"forms,omitempty"`

@@ -144,10 +144,11 @@ func (s *Store) Report(key string) []Report {
 	return all
 }
 
-// link is a message as the client wrote it, by its hash.
+// link is a message as the client wrote it, by its hash, and by the hash of its shape: without any
+// date, time, path, UUID or hash. Only messages that a person begins with have a shape of their own.
 type link struct {
-	hash wire.Hash
-	role wire.Role
+	hash, shape wire.Hash
+	role        wire.Role
 }
 
 // lineage is a growing conversation. It is immutable: each request makes a new one.
@@ -158,8 +159,9 @@ type lineage struct {
 	// base, and behind them what came later.
 	base  *base
 	tools []tool
-	// first are the texts of the first message.
-	first []pin
+	// first are the texts that a person began with, seen those of the last request that differ
+	// from it and from the base.
+	first, seen []pin
 	// chain are the messages behind the system text in the last request.
 	chain []link
 	notes []note
@@ -182,18 +184,20 @@ type lineage struct {
 // Size is about how much memory the lineage holds, in bytes. Its base counts as if
 // it had it alone: others that share it may be forgotten before.
 func (l *lineage) Size() int {
-	n := 400 + l.base.size() + len(l.chain)*24 + len(l.sent)*24 + len(l.divergences)*64
+	n := 400 + l.base.size() + len(l.chain)*40 + len(l.sent)*24 + len(l.divergences)*64
 	for i, k := range [...]*wire.Known{l.known, l.shown} {
 		if k != nil && (i == 0 || k != l.known) {
 			n += k.Size()
 		}
 	}
-	for i := range l.first {
-		n += len(l.first[i].raw) + 48
+	for _, pins := range [...][]pin{l.first, l.seen} {
+		for i := range pins {
+			n += pins[i].size()
+		}
 	}
 	for i, t := range l.tools {
 		if i >= len(l.base.tools) || l.base.tools[i].hash != t.hash {
-			n += len(t.raw) + 64
+			n += len(t.raw) + 80
 		}
 	}
 	for i := range l.notes {

@@ -6,6 +6,9 @@ package overlay
 import (
 	"regexp"
 	"strings"
+	"sync"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // What a client says about its surroundings stands in places that can be told by
@@ -30,12 +33,34 @@ var lines = regexp.MustCompile(`^[\s*#-]*((?i:today'?s date|the current date|cur
 // clients describe them in some thousand.
 const mostSurveyed = 1 << 20
 
-// survey returns the text without what it says of the surroundings, and that.
-// Two texts with the same rest say the same about other surroundings.
-// In a person's message only reminders count as such a text, and what is not
-// closed by a tag is the person's.
-func survey(text string, message bool) (rest string, places []string) {
-	var b strings.Builder
+// surroundings are what a text says of them, read when they are first asked for and then kept with
+// the text: a conversation sends it with each request.
+type surroundings struct {
+	once sync.Once
+	// rest is the hash of the text without its places: two texts with the same rest say the same
+	// about other surroundings. In a person's message only places in reminders count, and a tag or
+	// section that is not closed is the person's own.
+	rest wire.Hash
+	// shape is the hash of the rest without values in a person's own lines, too.
+	shape  wire.Hash
+	places []string
+}
+
+func (p *pin) survey() *surroundings {
+	p.once.Do(func() {
+		if len(p.raw) > mostSurveyed {
+			p.rest, p.shape = p.hash, p.hash
+			return
+		}
+		rest, shape, places := survey(textOf(p.raw), p.message)
+		p.rest, p.shape, p.places = hashOf([]byte(rest)), hashOf([]byte(shape)), places
+	})
+	return p.surroundings
+}
+
+// survey splits a text into its rest, its shape and its places.
+func survey(text string, message bool) (rest, shape string, places []string) {
+	var b, shapes strings.Builder
 	all := strings.SplitAfter(text, "\n")
 	reminder := !message
 	var open dangling
@@ -57,54 +82,62 @@ func survey(text string, message bool) (rest string, places []string) {
 			n = 1
 		}
 		if n == 0 {
-			shape := line
-			if reminder {
-				shape = shapeOf(line)
+			shape := shapeOf(line)
+			shapes.WriteString(shape)
+			if shape != line {
+				places = append(places, strings.Clone(line)) // not to keep the text
 			}
-			if b.WriteString(shape); shape != line {
-				places = append(places, line)
+			if !reminder {
+				shape = line
 			}
+			b.WriteString(shape)
 			i++
 			continue
 		}
 		b.WriteString("\x00\n")
-		places = append(places, strings.Join(all[i:i+n], ""))
+		shapes.WriteString("\x00\n")
+		places = append(places, strings.Clone(strings.Join(all[i:i+n], "")))
 		i += n
 	}
-	return b.String(), places
+	return b.String(), shapes.String(), places
 }
 
-// values are what changes from request to request in whatever words it stands: dates, times,
-// paths, UUIDs and hashes. A plain number is none of them: another number may be another rule.
-var values = regexp.MustCompile(strings.Join([]string{
-	`\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})\b)?)?`,
-	`\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b`,
-	`\b(?:` + months + `)\.? \d{1,2}(?:st|nd|rd|th)?(?:,? \d{4})?\b`,
-	`\b\d{1,2}\.? (?:` + months + `)\.?(?:,? \d{4})?\b`,
-	`\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b`,
-	`\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? `,
-	`\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?`,
-	`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`,
-	`\b[0-9a-f]{7,64}\b`,
-	`(?:~|\b[A-Za-z]:|\.{1,2})?(?:[/\\][\w.@+-]+)+[/\\]?`,
-}, "|"))
+// values are dates, times, paths, UUIDs and hashes, which change from request to request in any
+// wording. A plain number is none of them: another number may be another rule. Each is looked for at
+// places where one can begin only, since most of a text is neither.
+var values = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	`\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})\b)?)?`,
+	`\d{1,2}[/.]\d{1,2}[/.]\d{4}\b`,
+	`(?:` + months + `)\.? \d{1,2}(?:st|nd|rd|th)?(?:,? \d{4})?\b`,
+	`\d{1,2}\.? (?:` + months + `)\.?(?:,? \d{4})?\b`,
+	`(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b`,
+	`(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? `,
+	`\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?`,
+	`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`,
+	`[0-9a-f]{7,64}\b`,
+	`(?:~|[A-Za-z]:|\.{1,2})?(?:[/\\][\w.@+-]+)+[/\\]?`,
+}, "|") + `)`)
 
 const months = `Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?`
 
-// shapeOf returns a line with a mark in the place of each value.
+// shapeOf returns a line with a zero byte in the place of each value.
 func shapeOf(line string) string {
-	if !strings.ContainsAny(line, "0123456789/\\") && !strings.Contains(line, "day") {
-		return line
-	}
 	var b strings.Builder
 	done := 0
-	for _, at := range values.FindAllStringIndex(line, -1) {
-		if !isValue(line, at[0], at[1]) {
+	for i := 0; i < len(line); {
+		n := 0
+		if mayBegin(line, i) {
+			n = len(values.FindString(line[i:]))
+		}
+		if n > 0 && isValue(line[i:i+n]) {
+			b.WriteString(line[done:i])
+			b.WriteByte(0)
+			i += n
+			done = i
 			continue
 		}
-		b.WriteString(line[done:at[0]])
-		b.WriteByte(0)
-		done = at[1]
+		for i++; i < len(line) && isWord(line[i-1]) && isWord(line[i]); i++ {
+		}
 	}
 	if done == 0 {
 		return line
@@ -113,13 +146,44 @@ func shapeOf(line string) string {
 	return b.String()
 }
 
-// isValue reports whether what has the shape of a value is one. A hash has digits and letters,
-// and a path does not go on from a word, as in "and/or" and in URLs.
-func isValue(line string, from, to int) bool {
-	text := line[from:to]
+// mayBegin reports whether a value can begin at a place that is not inside a word: a path where none
+// goes on from a word, as in "and/or" and in URLs.
+func mayBegin(line string, at int) bool {
+	rest := line[at:]
+	switch c := rest[0]; {
+	case c == '/' || c == '\\' || c == '~' || c == '.':
+		return at == 0 || strings.IndexByte(" \t'\"`([{<=:,", line[at-1]) >= 0
+	case c >= '0' && c <= '9':
+		return true
+	case !isWord(c) || len(rest) < 3:
+		return false
+	case rest[1] == ':':
+		return rest[2] == '/' || rest[2] == '\\'
+	case c >= 'A' && c <= 'Z' && rest[1] >= 'a': // a month, a day
+		return strings.IndexByte("JFMASONDTW", c) >= 0 || isHash(rest)
+	}
+	return isHash(rest)
+}
+
+// isHash reports whether a text begins with as many hexadecimal digits as short hashes have.
+func isHash(text string) bool {
+	for i := range min(7, len(text)) {
+		if c := text[i] | 0x20; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(text) >= 7
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+}
+
+// isValue reports whether text of the shape of a value is one: a hash has digits and letters.
+func isValue(text string) bool {
 	switch c := text[0]; {
 	case c == '/' || c == '\\' || c == '~' || c == '.':
-		return from == 0 || strings.IndexByte(" \t'\"`([{<=:,", line[from-1]) >= 0 && len(strings.Trim(text, `/\.~`)) > 0
+		return len(strings.Trim(text, `/\.~`)) > 0
 	case strings.ContainsAny(text, ":-/. ") || c >= 'A' && c <= 'Z':
 		return true
 	}

@@ -19,6 +19,7 @@ func (c *requestState) ticket(r *http.Request) queue.Ticket {
 		Person:  c.asker.person.Name,
 		Lineage: c.session.ID() + first.String(),
 		Side:    !c.ex.OffersTools() || isSide(r.Header),
+		Size:    len(c.view.Raw),
 	}
 }
 

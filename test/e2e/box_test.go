@@ -6,6 +6,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -58,6 +59,62 @@ func TestBox(t *testing.T) {
 		{"one slot, without the overlay", llama, 1, false, false, "overlay off", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { runBox(t, c.upstream, c.slots, c.sliding, c.side, c.options, c.over) })
+	}
+}
+
+// TestTwoConversations: two agents take turns on two slots, each with a request for a title behind
+// every step: three prompts for two slots.
+func TestTwoConversations(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		prompts int // that the server keeps besides its slots
+		titles  int // steps from one title to the next
+		options string
+		most    float64 // share of the tokens of prompts that may be processed, 0 for a measurement
+	}{
+		{"slots only", 0, 1, "", 0.6},
+		{"slots only, few titles", 0, 5, "", 0.3},
+		{"prompts besides", 10, 1, "", 0.3},
+		{"slots only, without the overlay", 0, 1, "overlay off", 0},
+		{"slots only, few titles, without the overlay", 0, 5, "overlay off", 0},
+	} {
+		if c.most == 0 && !*ablate {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			b := startBox(t, engine.Options{Slots: 2, Prompts: c.prompts}, "upstream llama_cpp\nqueue {\nslots 2\n}\n"+c.options)
+			script := boxScript()
+			var both []engine.Step
+			for i := range script {
+				both = append(both, script[i], script[i])
+			}
+			if err := b.engine.Script(t.Context(), both); err != nil {
+				t.Fatal(err)
+			}
+			agents := []*boxAgent{{url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000001"}, {url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000002"}}
+			for turn := range boxLate {
+				for _, a := range agents {
+					a.turn(t, turn)
+					if turn%c.titles == 0 {
+						a.title(t)
+					}
+				}
+			}
+			list, err := b.engine.Requests(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			prompts, processed := 0, 0
+			for _, r := range list {
+				t.Logf("%+v", r)
+				prompts, processed = prompts+r.Prompt, processed+r.Processed
+			}
+			share := float64(processed) / float64(prompts)
+			t.Logf("%d of %d tokens processed in %d requests: %.1f %%", processed, prompts, len(list), 100*share)
+			if c.most > 0 && share > c.most {
+				t.Errorf("got %.1f %% of all prompts processed, want %.1f %% at most", 100*share, 100*c.most)
+			}
+		})
 	}
 }
 
@@ -253,6 +310,7 @@ func boxScript() []engine.Step {
 // boxAgent writes requests as Claude Code does.
 type boxAgent struct {
 	url      string
+	session  string
 	side     bool
 	told     bool // how long a prompt is, at the beginning of the answer
 	messages []json.RawMessage
@@ -284,10 +342,7 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 		a.messages = append(a.messages, jsonOf(object{"role": "user", "content": "Now check the diff and go on."}))
 	}
 	if a.side && turn%5 == 4 {
-		a.post(t, object{
-			"model": "claude-haiku-4-5", "max_tokens": 50, "messages": []any{object{"role": "user", "content": "Make a title for: mend the build"}},
-			"system": []any{object{"type": "text", "text": a.billing() + " side"}, object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)}}, "stream": true,
-		})
+		a.title(t)
 	}
 	content := a.post(t, a.request(turn))
 	a.messages = append(a.messages, jsonOf(object{"role": "assistant", "content": content}))
@@ -305,6 +360,20 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 		a.messages = append(a.messages, jsonOf(object{"role": "system", "content": fmt.Sprintf("The list of tasks was not used for %d turns.", turn)}))
 	}
 	a.messages = append(a.messages, jsonOf(object{"role": "system", "content": fmt.Sprintf("<total_tokens>%d tokens left</total_tokens>", 180000-turn*731)}))
+}
+
+// title asks for a title on the side.
+func (a *boxAgent) title(t *testing.T) {
+	t.Helper()
+	a.post(t, object{
+		"model": "claude-haiku-4-5", "max_tokens": 50, "messages": []any{object{"role": "user", "content": "Make a title for: mend the build"}},
+		"system": []any{object{"type": "text", "text": a.billing() + " side"}, object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)}}, "stream": true,
+		"metadata": a.metadata(),
+	})
+}
+
+func (a *boxAgent) metadata() object {
+	return object{"user_id": `{"device_id":"d","account_uuid":"","session_id":"` + cmp.Or(a.session, "6f1c1f0e-0000-4000-8000-000000000001") + `"}`}
 }
 
 func (a *boxAgent) billing() string {
@@ -329,7 +398,7 @@ func (a *boxAgent) request(turn int) object {
 				"\n\ngitStatus: This is the git status at the start of the conversation.\nCurrent branch: main\n\nStatus:\n" + status + "\n\nRecent commits:\n1a2b3c4 first\n", "cache_control": marked},
 		},
 		"tools":    boxTools(turn),
-		"metadata": object{"user_id": `{"device_id":"d","account_uuid":"","session_id":"6f1c1f0e-0000-4000-8000-000000000001"}`},
+		"metadata": a.metadata(),
 		"thinking": object{"type": "adaptive"},
 	}
 }

@@ -39,7 +39,7 @@ const (
 // whatever number of agents each of them has; conversations go before side
 // requests, such as those for a title, as long as none of these waits for over
 // 30 seconds; and a conversation gets the slot that holds its prefix if that is
-// free.
+// free, else the one whose prefix costs least to read again.
 //
 // Requests that wait are answered with `X-Llm-Cache-Queue-Position`, the number
 // of those in front of them when they came, `X-Llm-Cache-Queue-Expected-Ms`, how

@@ -48,6 +48,8 @@ type Ticket struct {
 	Lineage string
 	// Side tells a side request: a title, a routing question.
 	Side bool
+	// Size is the length of the prompt, in bytes.
+	Size int
 }
 
 // Queue is the queue before one upstream. Its methods may be called

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -131,9 +132,48 @@ func TestConversationsFindTheirSlot(t *testing.T) {
 	if got := run("c", false); got != title {
 		t.Fatalf("a new conversation took slot %d, not the side requests' %d", got, title)
 	}
-	if got := run("title", true); got != b { // last used before a and c
-		t.Fatalf("slot %d was taken, not the one unused for longest, %d", got, b)
+	if got := run("title", true); got != title {
+		t.Fatalf("slot %d was taken, want %d, whose prefix was never found again", got, title)
 	}
+}
+
+// TestWorthOfSlots: where more conversations take turns than there are slots, some of them keep
+// theirs; one that nobody goes on with gives way in time.
+func TestWorthOfSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Limits{Slots: 2, Waiting: 10})
+		at := map[string]int{} // where each ran last
+		found := 0
+		run := func(lineage string, size int, side bool) {
+			turn := enter(t, q, Ticket{Person: lineage, Lineage: lineage, Size: size, Side: side})
+			turn.Leave()
+			if slot, ok := at[lineage]; ok && slot == turn.Slot {
+				found++
+			}
+			maps.DeleteFunc(at, func(_ string, slot int) bool { return slot == turn.Slot })
+			at[lineage] = turn.Slot
+			time.Sleep(time.Second)
+		}
+		const turns = 20
+		for i := range turns {
+			run("a", 10_000+100*i, false)
+			run("title of a", 1000, true)
+			run("b", 10_050+100*i, false)
+			run("title of b", 1000, true)
+		}
+		if found < turns-2 {
+			t.Errorf("got %d prefixes found in %d turns of two conversations, want one in each but the first two", found, turns)
+		}
+		time.Sleep(time.Hour)
+		found = 0
+		for i := range turns {
+			run("c", 5000+100*i, false)
+			run("d", 5000+100*i, false)
+		}
+		if want := 2*turns - 4; found < want {
+			t.Errorf("got %d prefixes found behind stale ones, want %d at least", found, want)
+		}
+	})
 }
 
 func TestLeavingTheQueue(t *testing.T) {

@@ -60,6 +60,7 @@ func TestClients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			needClient(t, c.client(""))
+			needNightly(t, c.client(""))
 			r := newRepository(t, c.client(""))
 			first, second := r.first(), r.second()
 			script := slices.Concat(first, second)
@@ -126,6 +127,15 @@ func needClient(t *testing.T, c client) string {
 		lacking(t, "a network namespace: "+name+" is only run where it can reach nothing but this machine")
 	}
 	return path
+}
+
+// needNightly skips a client in an API that it speaks besides another, unless it is the nightly run:
+// opencode takes a minute of processor time for a task, whatever it speaks.
+func needNightly(t *testing.T, c client) {
+	t.Helper()
+	if o, ok := c.(opencode); ok && o.provider != "box" && os.Getenv("LLM_CACHE_NIGHTLY") == "" {
+		t.Skip("only in the nightly run: set LLM_CACHE_NIGHTLY")
+	}
 }
 
 func newUser(t *testing.T, c client, dir string) *user {

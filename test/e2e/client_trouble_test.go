@@ -30,6 +30,7 @@ func TestClientsInTrouble(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			needClient(t, c.client(""))
+			needNightly(t, c.client(""))
 			r := newRepository(t, c.client(""))
 			steps := r.first()
 			steps[2] = steps[2].fails(http.StatusTooManyRequests, "")

@@ -22,7 +22,7 @@
 // LLM_CACHE_CODEX, LLM_CACHE_OPENCODE, LLM_CACHE_GEMINI, LLM_CACHE_QWEN,
 // LLM_CACHE_PI, LLM_CACHE_CLINE and LLM_CACHE_KILO, the paths of their executables,
 // Node.js from LLM_CACHE_NODE, and the packages of the SDKs and of the engine from
-// LLM_CACHE_SDKS and LLM_CACHE_ENGINE. With LLM_CACHE_MATRIX every client meets a
+// LLM_CACHE_SDKS and LLM_CACHE_ENGINE. With LLM_CACHE_NIGHTLY every client meets a
 // model of every API. Tests that lack what they need are skipped; where CI=true
 // they fail.
 package e2e

@@ -185,6 +185,7 @@ func TestExpandClients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			needClient(t, c.client(""))
+			needNightly(t, c.client(""))
 			r := newRepository(t, c.client(""))
 			first := r.first()
 			var script []step
@@ -227,6 +228,7 @@ func TestExpandClientsInTrouble(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			needClient(t, c.client(""))
+			needNightly(t, c.client(""))
 			r := newRepository(t, c.client(""))
 			first := r.first()
 			var script []step
@@ -259,6 +261,7 @@ func TestExpandClientsLeave(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			needClient(t, c.client(""))
+			needNightly(t, c.client(""))
 			r := newRepository(t, c.client(""))
 			first, second := r.first()[:2], r.second()
 			script := slices.Concat(first, []step{{Calls: []toolCall{asks()}}}, second)

@@ -25,15 +25,16 @@ var upstreams = map[contract.API]string{
 
 // Every client and every SDK works through a task, and through a second one on
 // top of it, with a server that speaks its API and with one that speaks another:
-// with LLM_CACHE_MATRIX set, with one of each API. Clients that speak several, which
-// takes them up to a minute of processor time, do so by one of them without it. They end with what the model
-// said; no request fails; it is one conversation, of which each request begins
-// with all of the one before it.
+// in the nightly run, with one of each API. Clients take up to a minute of processor time for it:
+// otherwise those that speak several APIs speak one, and the slowest of them with another API's
+// server only. They end with what the model said; no request fails; it is one conversation, of which
+// each request begins with all of the one before it.
 func TestMatrix(t *testing.T) {
 	type row struct {
 		name   string
 		api    contract.API
-		other  contract.API // what it is translated to without LLM_CACHE_MATRIX, "" if it is not run then
+		other  contract.API // what it is translated to outside the nightly run, "" if it is not run then
+		slow   bool
 		client func(url string) client
 		file   string
 		env    []string
@@ -44,29 +45,33 @@ func TestMatrix(t *testing.T) {
 	cli := func(name string, api, other contract.API, c func(url string) client) row {
 		return row{name: name, api: api, other: other, client: c}
 	}
+	slow := func(name string, api, other contract.API, c func(url string) client) row {
+		return row{name: name, api: api, other: other, slow: true, client: c}
+	}
+	nightly := os.Getenv("LLM_CACHE_NIGHTLY") != ""
 	all := []contract.API{contract.Anthropic, contract.Chat, contract.Responses, contract.Gemini, contract.Interactions}
 	for _, c := range []row{
 		cli("Claude Code", contract.Anthropic, contract.Responses, func(url string) client { return claudeCode{url: url} }),
 		cli("Claude Code, threads", contract.Anthropic, contract.Chat, func(url string) client { return threads{claudeCode{url: url}} }),
 		cli("Codex", contract.Responses, contract.Gemini, func(url string) client { return codex{url: url} }),
-		cli("opencode, Messages", contract.Anthropic, contract.Gemini, func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }),
-		cli("opencode, chat completions", contract.Chat, "", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }),
-		cli("opencode, Responses", contract.Responses, "", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }),
+		slow("opencode, Messages", contract.Anthropic, contract.Gemini, func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }),
+		slow("opencode, chat completions", contract.Chat, "", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }),
+		slow("opencode, Responses", contract.Responses, "", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }),
 		cli("Gemini CLI", contract.Gemini, contract.Chat, func(url string) client { return geminiCLI{url: url} }),
-		cli("Qwen Code, chat completions", contract.Chat, contract.Anthropic, func(url string) client { return qwenCode{url, "openai"} }),
-		cli("Qwen Code, Messages", contract.Anthropic, "", func(url string) client { return qwenCode{url, "anthropic"} }),
-		cli("Qwen Code, Gemini", contract.Gemini, "", func(url string) client { return qwenCode{url, "gemini"} }),
+		slow("Qwen Code, chat completions", contract.Chat, contract.Anthropic, func(url string) client { return qwenCode{url, "openai"} }),
+		slow("Qwen Code, Messages", contract.Anthropic, "", func(url string) client { return qwenCode{url, "anthropic"} }),
+		slow("Qwen Code, Gemini", contract.Gemini, "", func(url string) client { return qwenCode{url, "gemini"} }),
 		cli("pi, Messages", contract.Anthropic, "", func(url string) client { return pi{url, "anthropic-messages"} }),
 		cli("pi, chat completions", contract.Chat, "", func(url string) client { return pi{url, "openai-completions"} }),
 		cli("pi, Responses", contract.Responses, contract.Gemini, func(url string) client { return pi{url, "openai-responses"} }),
 		cli("pi, Gemini", contract.Gemini, "", func(url string) client { return pi{url, "google-generative-ai"} }),
-		cli("Cline, Messages", contract.Anthropic, "", func(url string) client { return cline{url, "anthropic"} }),
-		cli("Cline, chat completions", contract.Chat, contract.Responses, func(url string) client { return cline{url, "openai-compatible"} }),
-		cli("Kilo, Messages", contract.Anthropic, "", func(url string) client {
+		slow("Cline, Messages", contract.Anthropic, "", func(url string) client { return cline{url, "anthropic"} }),
+		slow("Cline, chat completions", contract.Chat, contract.Responses, func(url string) client { return cline{url, "openai-compatible"} }),
+		slow("Kilo, Messages", contract.Anthropic, "", func(url string) client {
 			return kilo{opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"}}
 		}),
-		cli("Kilo, chat completions", contract.Chat, contract.Gemini, func(url string) client { return kilo{opencode{url: url, provider: "box", model: "qwen3-coder"}} }),
-		cli("Kilo, Responses", contract.Responses, "", func(url string) client { return kilo{opencode{url: url, provider: "openai", model: "gpt-5"}} }),
+		slow("Kilo, chat completions", contract.Chat, contract.Gemini, func(url string) client { return kilo{opencode{url: url, provider: "box", model: "qwen3-coder"}} }),
+		slow("Kilo, Responses", contract.Responses, "", func(url string) client { return kilo{opencode{url: url, provider: "openai", model: "gpt-5"}} }),
 
 		sdk("@anthropic-ai/sdk", contract.Anthropic, contract.Chat, "anthropic.mjs"),
 		sdk("@anthropic-ai/sdk, toolRunner", contract.Anthropic, contract.Chat, "anthropic_runner.mjs"),
@@ -90,7 +95,8 @@ func TestMatrix(t *testing.T) {
 		sdk("@openai/agents, chat completions", contract.Chat, contract.Responses, "agents.mjs", "API=chat"),
 	} {
 		for _, upstream := range all {
-			if (c.other == "" || upstream != c.api && upstream != c.other) && os.Getenv("LLM_CACHE_MATRIX") == "" {
+			usual := upstream == c.other || upstream == c.api && c.other != "" && !c.slow
+			if !usual && !nightly {
 				continue
 			}
 			t.Run(c.name+" to "+string(upstream), func(t *testing.T) {

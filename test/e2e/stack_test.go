@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,8 @@ type setup struct {
 	unwatched bool
 	// socket says that the client speaks over a WebSocket, whose requests nobody sees.
 	socket bool
+	// manner changes what the simulated model is asked and answers, see behave.
+	manner func(*httputil.ReverseProxy, http.Handler) http.Handler
 }
 
 // startStack starts a stack, which is stopped when the test ends.
@@ -68,6 +71,9 @@ func startStack(t *testing.T, o setup) *stack {
 	s := &stack{url: "http://" + addrs[1], modelAddr: addrs[3], dir: t.TempDir(), socket: o.socket}
 	if o.upstream != "" {
 		s.modelAddr = o.upstream
+	}
+	if o.manner != nil {
+		s.modelAddr = behave(t, addrs[3], o.manner)
 	}
 	behind := s.modelAddr
 	if !o.unwatched {

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -143,10 +142,7 @@ func (a *arrival) replace(r *http.Request, out []byte) {
 	a.Data = out
 	a.Decoded(nil, nil)
 	r.Header = maps.Clone(r.Header)
-	delete(r.Header, "Content-Encoding")
-	delete(r.Header, "Transfer-Encoding")
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(out))}
-	r.ContentLength, r.TransferEncoding = int64(len(out)), nil
+	httpx.SetLength(r, len(out))
 }
 
 // errUndecoded stands for a panic.

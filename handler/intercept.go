@@ -266,10 +266,8 @@ func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error
 		return fmt.Errorf("%w: %w", errContinuation, err)
 	}
 	request := original.Clone(original.Context())
-	p := &httpx.Payload{Data: body}
-	request.ContentLength, request.TransferEncoding = int64(len(body)), nil
-	request.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	p.Attach(request)
+	httpx.SetLength(request, len(body))
+	httpx.SetBody(request, body)
 	r.rewrite.Next()
 	r.further, r.Own, r.Status, r.body = true, http.Header{}, 0, nil
 	answered := false

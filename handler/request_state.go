@@ -5,7 +5,6 @@ package handler
 
 import (
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -186,10 +185,7 @@ func (c *requestState) substitute(r *http.Request) arrived {
 		}
 	} else {
 		c.body.out.Data = c.ex.Prompt.Body
-		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Prompt.Body)), nil
-		r.Header["Content-Length"] = []string{strconv.Itoa(len(c.ex.Prompt.Body))}
-		delete(r.Header, "Content-Encoding")
-		delete(r.Header, "Transfer-Encoding")
+		httpx.SetLength(r, len(c.ex.Prompt.Body))
 	}
 	c.body.out.Attach(r)
 	return came

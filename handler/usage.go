@@ -86,7 +86,7 @@ func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Hand
 			return next.ServeHTTP(w, r)
 		}
 		additions.Make(wire.EditUsage, func() { u.refuse(k) })
-		defer httpx.ReplaceOutgoing(r, body, out)()
+		defer httpx.SwapBody(r, body, out)()
 		return next.ServeHTTP(w, r)
 	})
 }

@@ -56,17 +56,14 @@ func ReadAhead(r *http.Request, limit int64) ([]byte, error) {
 	return raw, nil
 }
 
-// ReplaceOutgoing puts a body in the place of the one that [Outgoing] returned. The
-// length is always told: some servers take no chunks. The returned function puts
-// back what was there before, for error routes and a second pass.
-func ReplaceOutgoing(r *http.Request, old, body []byte) (restore func()) {
+// SwapBody puts a body in the place of the one that [Outgoing] returned, in a header map of its own.
+// The returned function puts back the request as it was, for the access log, error routes and a
+// second pass.
+func SwapBody(r *http.Request, old, body []byte) (restore func()) {
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
 	before, getBody := r.Body, r.GetBody
 	r.Header = maps.Clone(header)
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	delete(r.Header, "Content-Encoding")
-	delete(r.Header, "Transfer-Encoding")
-	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	SetLength(r, len(body))
 	p := &Payload{Data: body}
 	p.Attach(r)
 	return func() {
@@ -76,6 +73,15 @@ func ReplaceOutgoing(r *http.Request, old, body []byte) (restore func()) {
 			p.Recycle()
 		}
 	}
+}
+
+// SetLength describes a body of n bytes without a content coding in a request, whose header map it
+// changes. The length is always told: some servers take no chunks.
+func SetLength(r *http.Request, n int) {
+	r.Header["Content-Length"] = []string{strconv.Itoa(n)}
+	delete(r.Header, "Content-Encoding")
+	delete(r.Header, "Transfer-Encoding")
+	r.ContentLength, r.TransferEncoding = int64(n), nil
 }
 
 // Same reports whether two bodies are one.

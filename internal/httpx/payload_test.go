@@ -63,7 +63,7 @@ func TestView(t *testing.T) {
 	if View(r, wire.OpenAIChat) != v || View(r, wire.Anthropic) != nil {
 		t.Error("it is not known in its format, or in another")
 	}
-	restore := ReplaceOutgoing(r, body, []byte(`{"model":"n"}`))
+	restore := SwapBody(r, body, []byte(`{"model":"n"}`))
 	if View(r, wire.OpenAIChat) != nil {
 		t.Error("what was read of one body is told of another")
 	}

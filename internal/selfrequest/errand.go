@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -105,8 +104,7 @@ func (e *Errand) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
 		next = s.Layers(e)
 	}
 	httpx.SetBody(r, body)
-	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	httpx.SetLength(r, len(body))
 	httpx.AskPlain(r.Header)
 	return next.ServeHTTP(w, r)
 }

@@ -173,7 +173,7 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := body
 	httpx.Guard(d.p.Log, "adjusting a request", func() { out = d.p.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
-	defer httpx.ReplaceOutgoing(r, body, out)()
+	defer httpx.SwapBody(r, body, out)()
 	if !d.format.Traits().ServersVary || d.p.compat.answers != reasoningAlias {
 		return d.next.ServeHTTP(w, r)
 	}

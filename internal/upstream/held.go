@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -110,15 +109,10 @@ func Unthread(r *http.Request, raw, body []byte) (out []byte, restore func(), er
 	if out, err = wire.Patch(body, wire.Member{Name: "thread"}); err != nil {
 		return nil, nil, err
 	}
-	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
-	r.Header = maps.Clone(header)
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(out))}
-	delete(r.Header, "Content-Encoding")
-	delete(r.Header, "Transfer-Encoding")
-	r.ContentLength, r.TransferEncoding = int64(len(out)), nil
+	unswap := httpx.SwapBody(r, out, out) // which others go on with
 	withoutBeta(r.Header, threadsBeta)
 	return out, func() {
-		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
+		unswap()
 		httpx.SetBody(r, raw)
 	}, nil
 }

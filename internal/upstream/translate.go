@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -156,28 +155,18 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 // substitute makes the request, whose body was another, the upstream's. The returned function
 // puts back what was there before, for the access log, error routes and a second pass.
 func (t *translation) substitute(r *http.Request, body []byte, out *translate.Outgoing) (restore func()) {
-	header, length, coding, address, uri := r.Header, r.ContentLength, r.TransferEncoding, r.URL, r.RequestURI
-	before, getBody := r.Body, r.GetBody
-	r.Header = maps.Clone(header)
+	address, uri := r.URL, r.RequestURI
+	unswap := httpx.SwapBody(r, body, out.Body)
 	translate.Headers(t.from, t.to, r.Header, address.RawQuery)
 	httpx.AskPlain(r.Header)
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(out.Body))}
-	delete(r.Header, "Content-Encoding")
-	delete(r.Header, "Transfer-Encoding")
-	r.ContentLength, r.TransferEncoding = int64(len(out.Body)), nil
 	if out.Path != address.Path || out.Query != address.RawQuery {
 		u := *address
 		u.Path, u.RawPath, u.RawQuery = out.Path, "", out.Query
 		r.URL, r.RequestURI = &u, u.RequestURI()
 	}
-	p := &httpx.Payload{Data: out.Body}
-	p.Attach(r)
 	return func() {
-		r.Header, r.ContentLength, r.TransferEncoding, r.URL, r.RequestURI = header, length, coding, address, uri
-		r.Body, r.GetBody = before, getBody
-		if !httpx.Same(out.Body, body) {
-			p.Recycle()
-		}
+		r.URL, r.RequestURI = address, uri
+		unswap()
 	}
 }
 

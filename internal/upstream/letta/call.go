@@ -80,9 +80,8 @@ func (v *visit) request(r *http.Request, method, path, query string, body object
 	q.Body, q.GetBody = http.NoBody, nil
 	if body != nil {
 		raw := mustJSON(body)
-		q.ContentLength = int64(len(raw))
 		q.Header["Content-Type"] = []string{"application/json"}
-		q.Header["Content-Length"] = []string{strconv.Itoa(len(raw))}
+		httpx.SetLength(q, len(raw))
 		httpx.SetBody(q, raw)
 	}
 	return q

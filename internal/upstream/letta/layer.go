@@ -101,7 +101,7 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			return said.answer(w, o, o.Text, t.now())
 		}
 	}
-	defer httpx.ReplaceOutgoing(r, p.Data, request.Body)()
+	defer httpx.SwapBody(r, p.Data, request.Body)()
 	of := func(*http.Request, []byte) (retain.Key, *retain.Request) { return k, request }
 	return relay.Layer(next, t.engine, t.headers, of, nil).ServeHTTP(w, r)
 }

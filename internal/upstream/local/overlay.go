@@ -126,7 +126,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return o.next.ServeHTTP(w, r)
 	}
 	if o.Ahead {
-		defer httpx.ReplaceOutgoing(r, body, x.Body)()
+		defer httpx.SwapBody(r, body, x.Body)()
 		return o.next.ServeHTTP(w, r)
 	}
 	httpx.Common(w, x.Common)
@@ -135,7 +135,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if x.Edited {
 		additions.Make(wire.EditOverlay, func() { httpx.Guard(o.Log, "giving up an overlay", x.Freeze) })
 	}
-	defer httpx.ReplaceOutgoing(r, body, x.Body)()
+	defer httpx.SwapBody(r, body, x.Body)()
 	httpx.SetView(r, x.View)
 	if err := o.next.ServeHTTP(a, r); err != nil {
 		return err

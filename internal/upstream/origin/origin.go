@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -250,8 +249,7 @@ func (e *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 
 // dress makes a body the request's.
 func (*exchange) dress(r *http.Request, body []byte) {
-	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	httpx.SetLength(r, len(body))
 	httpx.SetBody(r, body)
 }
 

@@ -104,7 +104,7 @@ func (l *relay) send(w http.ResponseWriter, r *http.Request, t *retain.Turn, as 
 		out = t.Request.Body
 	}
 	if as == partial || len(out) != len(body) {
-		defer httpx.ReplaceOutgoing(r, body, out)()
+		defer httpx.SwapBody(r, body, out)()
 	}
 	if base := t.Base; as != plain {
 		if as == whole {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -155,20 +156,20 @@ func unkept(output [][]byte) (out [][]byte) {
 // post is the request of a connection as a POST.
 func post(r *http.Request, body []byte) *http.Request {
 	r = r.Clone(r.Context())
-	r.Method, r.ContentLength, r.TransferEncoding = http.MethodPost, int64(len(body)), nil
+	r.Method = http.MethodPost
 	for name := range r.Header {
 		if len(name) > 14 && name[:14] == "Sec-Websocket-" {
 			delete(r.Header, name)
 		}
 	}
-	for _, name := range [...]string{"Connection", "Upgrade", "Transfer-Encoding", "Content-Encoding", "Te", "Origin"} {
+	for _, name := range [...]string{"Connection", "Upgrade", "Te", "Origin"} {
 		delete(r.Header, name)
 	}
 	withoutBeta(r.Header)
 	r.Header["Content-Type"] = []string{"application/json"}
 	r.Header["Accept"] = []string{"text/event-stream"}
 	r.Header["Accept-Encoding"] = []string{"identity"} // events are read out of the answer
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	httpx.SetLength(r, len(body))
 	r.GetBody = nil
 	r.Body = &onlyBody{Reader: *bytes.NewReader(body)}
 	return r

@@ -122,76 +122,29 @@ func (c *requestState) withoutUsageChunk(w http.ResponseWriter) (_ http.Response
 		return w, func() {}
 	}
 	f := newUsageFilter(w)
-	return f, f.end
+	return f, f.Spill
 }
 
-// usageFilter takes the chunks without choices that tell the usage out of a chat stream.
-// Events pass as soon as they are complete.
-type usageFilter struct {
-	httpx.Answer
-	events  *framing.SSEFramer // nil where the answer passes as it is
-	out     []byte
-	dropped bool // the event before
-}
-
-func newUsageFilter(w http.ResponseWriter) *usageFilter {
-	f := new(usageFilter)
-	f.Answer = httpx.NewAnswer(w, f)
-	return f
-}
-
-// Begin implements [httpx.Interceptor].
-func (f *usageFilter) Begin(status int) {
-	h := f.Header()
-	if status/100 == 2 && httpx.Coding(h) == "" && httpx.IsStream(httpx.MediaType(h.Get("Content-Type"))) {
-		f.events = new(framing.SSEFramer)
-		delete(h, "Content-Length")
-	}
-	f.Send()
-}
-
-// Holds implements [httpx.Interceptor].
-func (f *usageFilter) Holds() bool { return false }
-
-// Take implements [httpx.Interceptor].
-func (f *usageFilter) Take(p []byte) (int, error) {
-	if f.events == nil {
-		return f.ResponseWriter.Write(p)
-	}
-	f.out = f.out[:0]
-	f.events.Feed(p, f.pass)
-	if f.events.Err() != nil { // an event of endless length: the rest passes as it is
-		f.out = append(f.out, f.events.Rest()...)
-		f.events = nil
-	}
-	if len(f.out) == 0 {
-		return len(p), nil
-	}
-	if _, err := f.ResponseWriter.Write(f.out); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func (f *usageFilter) pass(e framing.Event) {
-	if f.dropped && string(e.Raw) == "\n" {
-		return // the framer ends an event at its \r
-	}
-	f.dropped = false
-	if bytes.Contains(e.Data, []byte(`"usage"`)) {
-		chunk := gjson.ParseBytes(e.Data)
-		if choices := chunk.Get("choices"); choices.IsArray() && choices.Get("#").Int() == 0 && chunk.Get("usage").IsObject() {
-			f.dropped = true
-			return
+// newUsageFilter returns a writer that takes the chunks without choices that tell the usage out of a
+// chat stream.
+func newUsageFilter(w http.ResponseWriter) *httpx.Editor {
+	dropped := false // the event before
+	return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {
+		if dropped && string(e.Raw) == "\n" {
+			return out // the framer ends an event at its \r
 		}
-	}
-	f.out = append(f.out, e.Raw...)
+		if dropped = tellsUsage(e.Data); dropped {
+			return out
+		}
+		return append(out, e.Raw...)
+	}, nil)
 }
 
-// end passes on what there is of an event that was cut.
-func (f *usageFilter) end() {
-	if f.events != nil && len(f.events.Rest()) > 0 {
-		_, _ = f.ResponseWriter.Write(f.events.Rest())
+func tellsUsage(data []byte) bool {
+	if !bytes.Contains(data, []byte(`"usage"`)) {
+		return false
 	}
-	f.events = nil
+	chunk := gjson.ParseBytes(data)
+	choices := chunk.Get("choices")
+	return choices.IsArray() && choices.Get("#").Int() == 0 && chunk.Get("usage").IsObject()
 }

@@ -66,7 +66,7 @@ func TestUsageFilter(t *testing.T) {
 						t.Fatal(n, err)
 					}
 				}
-				f.end()
+				f.Spill()
 				if got := rec.Body.String(); got != tt.want {
 					t.Fatalf("%s, split at %d: got %q, want %q", tt.name, split, got, tt.want)
 				}

@@ -4,12 +4,14 @@
 package upstream
 
 import (
+	"bytes"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
 // Applied returns next with answers told what was cleared of their prompts on the client's
@@ -20,15 +22,21 @@ func (p *Profile) Applied(next caddyhttp.Handler, client wire.Format, cleared fu
 	if !ok {
 		return next
 	}
+	tell := func(object []byte) (told []byte) {
+		told = object
+		httpx.Guard(p.Log, "telling what was cleared", func() {
+			if c := cleared(); c != nil {
+				told = codec.Applied(object, *c)
+			}
+		})
+		return told
+	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		return newEditedAnswer(w, `"message_delta"`, func(out, object []byte, _ bool) []byte {
-			told := object
-			httpx.Guard(p.Log, "telling what was cleared", func() {
-				if c := cleared(); c != nil {
-					told = codec.Applied(object, *c)
-				}
-			})
-			return append(out, told...)
-		}).serve(next, r)
+		return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {
+			if !bytes.Contains(e.Data, []byte(`"message_delta"`)) {
+				return append(out, e.Raw...)
+			}
+			return httpx.EditObject(out, e.Raw, func(out, object []byte) []byte { return append(out, tell(object)...) })
+		}, tell).Serve(next, r)
 	})
 }

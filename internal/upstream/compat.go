@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
@@ -177,16 +178,17 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !d.format.Traits().ServersVary || d.p.compat.answers != reasoningAlias {
 		return d.next.ServeHTTP(w, r)
 	}
-	return newEditedAnswer(w, `"`+reasoningAlias+`"`, appendRenamed).serve(d.next, r)
+	return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {
+		if !bytes.Contains(e.Data, []byte(`"`+reasoningAlias+`"`)) {
+			return append(out, e.Raw...)
+		}
+		return httpx.EditObject(out, e.Raw, func(out, chunk []byte) []byte { return appendRenamed(out, chunk, "choices.0.delta") })
+	}, func(body []byte) []byte { return appendRenamed(nil, body, "choices.0.message") }).Serve(d.next, r)
 }
 
 // appendRenamed appends an object of chat completions in which thinking, if it goes by the
-// name reasoning, is called reasoning_content.
-func appendRenamed(out, object []byte, stream bool) []byte {
-	at := "choices.0.message"
-	if stream {
-		at = "choices.0.delta"
-	}
+// name reasoning in the message at a path, is called reasoning_content.
+func appendRenamed(out, object []byte, at string) []byte {
 	said := gjson.GetBytes(object, at)
 	value := said.Get(reasoningAlias)
 	if !value.Exists() || value.Index == 0 || said.Get(reasoningContent).Exists() {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
@@ -144,70 +145,20 @@ const (
 	unkeptID = "gen_" // as long, so that an event keeps its length
 )
 
-// unkept calls answers by ids that are not those of a provider that keeps them.
-type unkept struct{ next caddyhttp.Handler }
-
-// Unkept returns next with such ids before it.
-func Unkept(next caddyhttp.Handler) caddyhttp.Handler { return unkept{next} }
-
-// ServeHTTP implements caddyhttp.Handler.
-func (u unkept) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	a := new(unkeptAnswer)
-	a.Answer = httpx.NewAnswer(w, a)
-	if err := u.next.ServeHTTP(a, r); err != nil {
-		return err
-	}
-	return a.finish()
-}
-
-// unkeptAnswer passes an answer on under another id. The id stands in the first
-// event of a stream but for pings, of which no line is held longer than it takes to be
-// whole. All of a JSON answer is held.
-type unkeptAnswer struct {
-	httpx.Answer
-	held []byte
-	at   string // where the id is, empty once there is nothing more to do
-	json bool
-}
-
-// Begin implements [httpx.Interceptor].
-func (a *unkeptAnswer) Begin(status int) {
-	if h := a.Header(); status/100 == 2 && httpx.Coding(h) == "" {
-		switch kind := httpx.MediaType(h.Get("Content-Type")); {
-		case kind == "text/event-stream":
-			a.at = "message.id"
-		case httpx.IsJSON(kind):
-			a.at, a.json = "id", true
-		}
-	}
-	a.Send()
-}
-
-// Holds implements [httpx.Interceptor].
-func (a *unkeptAnswer) Holds() bool { return false }
-
-// Take implements [httpx.Interceptor].
-func (a *unkeptAnswer) Take(p []byte) (int, error) {
-	if a.at == "" {
-		return a.ResponseWriter.Write(p)
-	}
-	a.held = append(a.held, p...)
-	if len(a.held) > largestAnswer {
-		return len(p), a.finish()
-	}
-	end := bytes.LastIndexByte(a.held, '\n') + 1
-	if a.json || end == 0 {
-		return len(p), nil
-	}
-	for line := range bytes.Lines(a.held[:end]) {
-		if object := bytes.IndexByte(line, '{'); object >= 0 && renameID(line[object:], a.at) {
-			return len(p), a.finish()
-		}
-	}
-	lines := a.held[:end]
-	a.held = bytes.Clone(a.held[end:])
-	_, err := a.ResponseWriter.Write(lines)
-	return len(p), err
+// Unkept returns next with answers called by ids that are not those of a provider that keeps them.
+func Unkept(next caddyhttp.Handler) caddyhttp.Handler {
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		named := false // by the first event but for pings
+		return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {
+			if !named {
+				named = renameID(e.Data, "message.id") // which lies in Raw
+			}
+			return append(out, e.Raw...)
+		}, func(body []byte) []byte {
+			renameID(body, "id")
+			return body
+		}).Serve(next, r)
+	})
 }
 
 // renameID changes the id at a path of an object in its place, and reports whether there is
@@ -218,18 +169,4 @@ func renameID(object []byte, at string) bool {
 		copy(object[id.Index+1:], unkeptID)
 	}
 	return id.Exists()
-}
-
-// finish passes on what is held.
-func (a *unkeptAnswer) finish() error {
-	if a.json {
-		renameID(a.held, a.at)
-	}
-	held := a.held
-	a.held, a.at = nil, ""
-	if len(held) == 0 {
-		return nil
-	}
-	_, err := a.ResponseWriter.Write(held)
-	return err
 }

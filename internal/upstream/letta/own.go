@@ -21,85 +21,15 @@ import (
 // its answers: a client would take them for calls that it is to answer.
 func own(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		a := new(without)
-		a.Answer = httpx.NewAnswer(w, a)
-		if err := next.ServeHTTP(a, r); err != nil {
-			return err
-		}
-		return a.finish()
+		a := without{at: map[int]int{}}
+		return httpx.NewEditor(w, a.event, func(body []byte) []byte { return fewer(body, "output") }).Serve(next, r)
 	})
 }
 
-// without is an answer without them.
+// without is a stream without them.
 type without struct {
-	httpx.Answer
-	stream *framing.SSEFramer
-	whole  []byte
-	waits  bool        // for all of an answer in one piece
-	at     map[int]int // where an item stands for the client, by where it stood; -1 for nowhere
-	shown  int
-	out    []byte
-}
-
-// Begin implements [httpx.Interceptor].
-func (a *without) Begin(status int) {
-	h := a.Header()
-	if status/100 == 2 && httpx.Coding(h) == "" {
-		switch kind := httpx.MediaType(h.Get("Content-Type")); {
-		case httpx.IsStream(kind):
-			a.stream, a.at = new(framing.SSEFramer), map[int]int{}
-			delete(h, "Content-Length")
-		case httpx.IsJSON(kind):
-			a.waits = true
-			return
-		}
-	}
-	a.Send()
-}
-
-// Holds implements [httpx.Interceptor].
-func (a *without) Holds() bool { return a.waits }
-
-// Take implements [httpx.Interceptor].
-func (a *without) Take(p []byte) (int, error) {
-	switch {
-	case a.waits:
-		if a.whole = append(a.whole, p...); len(a.whole) > longestAnswer {
-			return len(p), a.finish()
-		}
-		return len(p), nil
-	case a.stream == nil:
-		return a.ResponseWriter.Write(p)
-	}
-	a.out = a.out[:0]
-	a.stream.Feed(p, func(e framing.Event) { a.out = a.event(a.out, e) })
-	if a.stream.Err() != nil { // no stream of events after all
-		a.out, a.stream = append(a.out, a.stream.Rest()...), nil
-	}
-	if len(a.out) == 0 {
-		return len(p), nil
-	}
-	_, err := a.ResponseWriter.Write(a.out)
-	return len(p), err
-}
-
-// finish passes on what is held.
-func (a *without) finish() error {
-	var rest []byte
-	switch {
-	case a.waits:
-		a.waits = false
-		rest, a.whole = fewer(a.whole, "output"), nil
-		a.Header()["Content-Length"] = []string{strconv.Itoa(len(rest))}
-		a.Send()
-	case a.stream != nil:
-		a.stream.End(func(e framing.Event) { rest = append(rest, e.Raw...) })
-	}
-	if len(rest) == 0 {
-		return nil
-	}
-	_, err := a.ResponseWriter.Write(rest)
-	return err
+	at    map[int]int // where an item stands for the client, by where it stood; -1 for nowhere
+	shown int
 }
 
 // its are the kinds of items that are the agent's own business.

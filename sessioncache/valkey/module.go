@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,7 +21,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"github.com/caddyserver/caddy/v2/modules/caddytls"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
@@ -64,8 +66,11 @@ type Store struct {
 	SentinelPassword string `json:"sentinel_password,omitempty"`
 	// DB is the number of the database. Clusters have only 0. Default: 0.
 	DB int `json:"db,omitempty"`
-	// TLS has connections encrypted. Default: they are not.
-	TLS *TLS `json:"tls,omitempty"`
+	// TLS encrypts connections. Its members are those of `tls` in the transport `http` of
+	// reverse_proxy. The name that the server's certificate must have is the host in its address
+	// unless server_name is given. Files of a client certificate may be named by placeholders.
+	// Default: no encryption.
+	TLS *reverseproxy.TLSConfig `json:"tls,omitempty"`
 	// KeyPrefix begins the names of all keys at the server. Default: `llm_cache:`.
 	KeyPrefix string `json:"key_prefix,omitempty"`
 	// Timeout is how long a request waits for the server at most, all of its waits
@@ -94,23 +99,6 @@ type Store struct {
 	atStore bool       // it is the one at the server
 	options Options
 	logger  *zap.Logger
-}
-
-// TLS says how connections to a server are encrypted.
-type TLS struct {
-	// CA is a file with the certificates of the authorities that the server's must come
-	// from, in PEM. It may be named by placeholders. Default: those of the system.
-	CA string `json:"ca,omitempty"`
-	// Certificate and Key are files with what this process proves itself by, in PEM. They
-	// may be named by placeholders. Default: it does not.
-	Certificate string `json:"certificate,omitempty"`
-	// Key: see Certificate.
-	Key string `json:"key,omitempty"`
-	// ServerName is the name that the server's certificate must have. Default: the host
-	// in its address.
-	ServerName string `json:"server_name,omitempty"`
-	// Insecure has the server's certificate not verified.
-	Insecure bool `json:"insecure,omitempty"`
 }
 
 // Interface guards
@@ -148,7 +136,7 @@ func (s *Store) Provision(ctx caddy.Context) error {
 		s.TTL = caddy.Duration(defaultTTL)
 	}
 	s.logger = ctx.Logger()
-	if err := s.resolve(); err != nil {
+	if err := s.resolve(ctx); err != nil {
 		return err
 	}
 	if s.Key != "" || s.KeyFile != "" {
@@ -160,7 +148,7 @@ func (s *Store) Provision(ctx caddy.Context) error {
 }
 
 // resolve makes the options of the client.
-func (s *Store) resolve() error {
+func (s *Store) resolve(ctx caddy.Context) error {
 	repl := caddy.NewReplacer()
 	s.options = Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix, TTL: time.Duration(s.TTL)}
 	for _, a := range s.Addresses {
@@ -189,32 +177,21 @@ func (s *Store) resolve() error {
 		return nil
 	}
 	var err error
-	if s.options.TLS, err = s.TLS.config(); err != nil {
+	if s.options.TLS, err = s.tlsConfig(ctx); err != nil {
 		return fmt.Errorf("tls: %w", err)
 	}
 	return nil
 }
 
-func (t *TLS) config() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure} //nolint:gosec // only where it is asked for
-	if t.CA != "" {
-		pem, err := os.ReadFile(app.Expand(t.CA))
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s holds no certificate", t.CA)
-		}
+// tlsConfig returns what Caddy makes of the options, also of none.
+func (s *Store) tlsConfig(ctx caddy.Context) (*tls.Config, error) {
+	t := *s.TLS
+	t.ClientCertificateFile, t.ClientCertificateKeyFile = app.Expand(t.ClientCertificateFile), app.Expand(t.ClientCertificateKeyFile)
+	c, err := t.MakeTLSClientConfig(ctx)
+	if c == nil {
+		c = new(tls.Config)
 	}
-	if t.Certificate != "" {
-		pair, err := tls.LoadX509KeyPair(app.Expand(t.Certificate), app.Expand(t.Key))
-		if err != nil {
-			return nil, fmt.Errorf("cert: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
+	return c, err
 }
 
 // awaited is how long a configuration that starts waits for the server.
@@ -402,18 +379,25 @@ func (s *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 func (s *Store) parseTLS(d *caddyfile.Dispenser) error {
-	s.TLS = new(TLS)
+	s.TLS = new(reverseproxy.TLSConfig)
 	switch args := d.RemainingArgs(); {
 	case len(args) == 1 && args[0] == "insecure":
-		s.TLS.Insecure = true
+		s.TLS.InsecureSkipVerify = true
 	case len(args) > 0:
 		return d.ArgErr()
 	}
 	return option.Block(d, "tls", option.Options{
-		"ca":          option.Word(&s.TLS.CA),
+		"ca": option.Once(func() bool { return s.TLS.CARaw != nil }, func(d *caddyfile.Dispenser) error {
+			var file string
+			if !d.Args(&file) || d.NextArg() {
+				return d.ArgErr()
+			}
+			s.TLS.CARaw = caddyconfig.JSONModuleObject(caddytls.FileCAPool{TrustedCACertPEMFiles: []string{file}}, "provider", "file", nil)
+			return nil
+		}),
 		"server_name": option.Word(&s.TLS.ServerName),
-		"cert": option.Once(func() bool { return s.TLS.Certificate != "" }, func(d *caddyfile.Dispenser) error {
-			if !d.Args(&s.TLS.Certificate, &s.TLS.Key) {
+		"cert": option.Once(func() bool { return s.TLS.ClientCertificateFile != "" }, func(d *caddyfile.Dispenser) error {
+			if !d.Args(&s.TLS.ClientCertificateFile, &s.TLS.ClientCertificateKeyFile) {
 				return d.ArgErr()
 			}
 			return nil

@@ -61,7 +61,6 @@ var (
 	_ caddy.Provisioner           = (*handler.Handler)(nil)
 	_ caddy.Validator             = (*handler.Handler)(nil)
 	_ caddy.CleanerUpper          = (*handler.Handler)(nil)
-	_ app.SharedCredentialSite    = (*handler.Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*handler.Handler)(nil)
 
 	_ caddy.Provisioner           = (*origin.Handler)(nil)

@@ -361,5 +361,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return h.site.serve(w, r, next)
 }
 
-// ByCredentials implements [app.SharedCredentialSite].
+// ByCredentials reports whether the site tells tenants apart by credentials alone, which [routes.Examine]
+// asks for.
 func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }

@@ -293,9 +293,6 @@ func (a *App) govern() {
 	for _, f := range a.began {
 		f()
 	}
-	if a.http != nil {
-		WarnSharedCredentials(a.http, a.logger)
-	}
 }
 
 // Stop hands over to the configuration that was started after this one. Without

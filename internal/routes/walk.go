@@ -4,15 +4,20 @@
 package routes
 
 import (
+	"cmp"
 	"maps"
+	"net/http"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
 // Finding is something about the place of llm_cache that an operator should know.
@@ -108,6 +113,7 @@ type facts struct {
 	plain       bool           // by a request for an API without a prefix
 	behind      map[int]ending // by site
 	times       int            // how often llm_cache stands in one way that begins here
+	credential  string         // the header of one that all requests come with
 	front, back []*Handler
 }
 
@@ -285,6 +291,7 @@ func (w *walk) end(at way, by *Handler) {
 		f.behind[at.site] = e
 		if m.Name == "llm_cache" {
 			caches = append(caches, m)
+			f.credential = cmp.Or(f.credential, sharedCredential(at.met[:i], m.module))
 		}
 	}
 	if len(caches) > 1 && (caches[0].assumed == 0 || caches[len(caches)-1].assumed == caches[0].assumed) {
@@ -348,6 +355,12 @@ func (w *walk) findings() []Finding {
 		if h.Name != "llm_cache" {
 			continue
 		}
+		if f.credential != "" {
+			add(Finding{
+				Message: "all requests are of one tenant, and share its sessions: a handler before llm_cache writes the same credential into each",
+				Handler: "headers", Remedy: "tell people apart by the option tenant; the header is " + f.credential,
+			})
+		}
 		if f.times > 1 {
 			add(Finding{Message: "llm_cache stands twice in the way of one request", Remedy: "once is enough: take one of them away"})
 		}
@@ -355,6 +368,29 @@ func (w *walk) findings() []Finding {
 		out = append(out, behind(f.back)...)
 	}
 	return out
+}
+
+// sharedCredential returns the name of the header in which handlers in front of an llm_cache that tells
+// tenants apart by credentials write the same one into every request, "" where none does, or one
+// has told people apart before. No request shows it: Caddy keeps no headers of how it came.
+func sharedCredential(front []met, cache any) (name string) {
+	if c, ok := cache.(interface{ ByCredentials() bool }); !ok || !c.ByCredentials() {
+		return ""
+	}
+	for _, m := range front {
+		if h, ok := m.module.(*headers.Handler); ok && h.Request != nil {
+			for header, values := range h.Request.Set {
+				header = http.CanonicalHeaderKey(header)
+				if tenant.IsCredential(header) && !slices.ContainsFunc(values, tenant.Differs) {
+					name = cmp.Or(name, header)
+				}
+			}
+		}
+		if m.Name == "authentication" {
+			return ""
+		}
+	}
+	return name
 }
 
 // guarded reports whether a handler in front, in the same site, may keep strangers out.

@@ -104,6 +104,7 @@ func (p *Payload) Recycle() {
 type payloadReader struct {
 	*Payload
 	at     int
+	ended  bool // the end of Data was told
 	closed bool
 }
 
@@ -114,6 +115,7 @@ func (r *payloadReader) Read(b []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	if r.at == len(r.Data) {
+		r.ended = true
 		return 0, io.EOF
 	}
 	n := copy(b, r.Data[r.at:])
@@ -130,13 +132,21 @@ func (r *payloadReader) WriteTo(w io.Writer) (int64, error) {
 	}
 	n, err := w.Write(r.Data[r.at:])
 	r.at += n
+	r.ended = r.at == len(r.Data)
 	return int64(n), err
 }
 
+// Close makes a body that was read to its end ready to be read again: reverse_proxy sends it to another
+// upstream by lb_retries and handle_response. One that was read in part stays closed, for a transport
+// may still be reading.
 func (r *payloadReader) Close() error {
 	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	if r.ended {
+		r.at, r.ended = 0, false
+	} else {
+		r.closed = true
+	}
 	return nil
 }
 

@@ -34,6 +34,25 @@ func TestPayload(t *testing.T) {
 			t.Errorf("read %d bytes, %v", len(got), err)
 		}
 	}
+	for range 2 { // reverse_proxy goes on with the same body
+		if err := r.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r.Body); err != nil || len(got) != 5000 {
+			t.Errorf("read %d bytes of a body that was sent before, %v", len(got), err)
+		}
+	}
+	half, err := r.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, half, 100); err != nil {
+		t.Fatal(err)
+	}
+	_ = half.Close()
+	if _, err := half.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+		t.Errorf("a body that was sent in part: got %v, want it closed", err)
+	}
 	late, err := r.GetBody()
 	if err != nil {
 		t.Fatal(err)

@@ -9,16 +9,21 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestSentToAnother: Caddy's own means of sending a request to another upstream find its body, edited
 // and translated as well as in the client's own bytes.
 func TestSentToAnother(t *testing.T) {
 	busy := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		time.Sleep(50 * time.Millisecond) // the transport closes a body after it was read, as another one begins
 		w.WriteHeader(529)
 		_, _ = io.WriteString(w, `{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`)
 	})
-	broken := newUpstream(t, func(http.ResponseWriter, *http.Request, int) { panic(http.ErrAbortHandler) })
+	broken := newUpstream(t, func(http.ResponseWriter, *http.Request, int) {
+		time.Sleep(50 * time.Millisecond)
+		panic(http.ErrAbortHandler)
+	})
 	for _, cache := range []string{"llm_cache", "llm_cache {\npolicy eager\n}", "llm_cache {\nupstream anthropic {\nmodel * other\n}\n}"} {
 		for name, proxy := range map[string]string{
 			"handle_response": "reverse_proxy %[1]s {\n@busy status 529\nhandle_response @busy {\nreverse_proxy %[3]s\n}\n}",

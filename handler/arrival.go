@@ -60,8 +60,8 @@ func address(r *http.Request) netip.Addr {
 	return net.Addr()
 }
 
-// receive reads the body and undoes its content coding. layer.ErrNoRoom says that there
-// was no room to; what has been read stays in data.
+// receive reads the body and undoes its content coding. With [httpx.ErrNoRoom] the bytes read so
+// far stay in Data.
 func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	coding := httpx.Coding(r.Header)
 	forms := a.forms()
@@ -148,11 +148,11 @@ func (a *arrival) replace(r *http.Request, out []byte) {
 // errUndecoded stands for a panic.
 var errUndecoded = errors.New("the body could not be decoded")
 
-// forms counts the forms in which a decoded body may lie in memory at once: as it
-// was sent, edited, and what the layers behind make of it.
+// forms is the number of copies of a decoded body that may be in memory at once: the client's, the
+// edited one, and one for each layer behind that rewrites it.
 func (a *arrival) forms() int64 { return 2 + a.layers }
 
-// room makes room for a body of so many bytes that is made of a short one.
+// room reserves memory for a decoded body of n bytes.
 func (a *arrival) room(r *http.Request, n int64) bool {
 	return n <= a.most && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms()*n) == nil
 }
@@ -165,7 +165,7 @@ func (a *arrival) body() []byte {
 	return a.Data
 }
 
-// settle makes the share what the request takes now that its edits are known.
+// settle reduces the reserved memory to the size of the edited request.
 func (a *arrival) settle(c *requestState) {
 	n := int64(cap(a.Data) + cap(a.Plain()))
 	sent := len(a.body())

@@ -38,8 +38,7 @@ type account struct {
 	record *audit.Record
 }
 
-// open begins the record of a turn. What is known now stands in it should the
-// process end before the turn does.
+// open begins the record of a turn, so that the turn is on record even if the process ends first.
 func (c *requestState) open(r *http.Request) {
 	s := c.site.records.sink.Pinned()
 	if s == nil {
@@ -51,8 +50,8 @@ func (c *requestState) open(r *http.Request) {
 	c.books.account = &account{s, s.Begin(rec), rec}
 }
 
-// begin begins the record of a request: who asks for what. A client's
-// conversation has tools, what it asks on the side has none.
+// begin begins the record of a request: caller, model and kind. A conversation has tools, a side
+// request has none.
 func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.View, tools bool) *audit.Record {
 	rec := &audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
@@ -98,7 +97,7 @@ func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View, status
 	}
 }
 
-// errand puts a request of ours on record, whose way r has taken.
+// errand puts an internal request on record, sent along the route of r.
 func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	who := selfrequest.Of(r).Person
 	if who.Hash == "" { // its target has lain on disk
@@ -141,7 +140,7 @@ func (c *requestState) count(outcome string) {
 	c.site.records.sink.Spend(&r)
 }
 
-// assumed are the models whose users were warned that another one's prices are charged.
+// assumed are the models for which a warning about assumed prices was logged.
 var assumed app.Strangers
 
 // warnOfPrices logs, once for each model, that a turn was charged at another model's prices.
@@ -206,7 +205,7 @@ func tokens(u wire.Usage) audit.Tokens {
 	return audit.Tokens{Uncached: u.Uncached, Write5m: u.Write5m, Write1h: u.Write1h, Read: u.Read, Output: u.Output}
 }
 
-// content copies what was asked and answered, the bodies' memory being used again.
+// content copies prompt and answer, for the memory of the bodies is used again.
 func content(v *wire.View, t *wire.Turn) *audit.Content {
 	c := &audit.Content{Prompt: bytes.Clone(v.Raw), Answer: json.RawMessage("null")}
 	if t == nil {

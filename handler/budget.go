@@ -28,15 +28,15 @@ const (
 	longestAnswer = 8192
 	// promptMargin is by how much a prompt may be longer than it was estimated.
 	promptMargin = 1.5
-	// heldFor is after how many seconds whoever is held up by requests of their own may
-	// ask again.
+	// heldFor is the Retry-After, in seconds, for a person whose own running requests have reserved
+	// the rest of a budget.
 	heldFor = 5
 )
 
 // bounded reports whether there are budgets to keep here.
 func (o *site) bounded() bool { return len(o.clients.budgets) > 0 && o.records.sink != nil }
 
-// mostOf is what a request may cost at most, as far as can be told before.
+// mostOf is an upper bound of the cost of a request, estimated before it is sent.
 func mostOf(x *pipeline.Exchange, asked *wire.Reply) allowance.Spent {
 	rules := x.Rules().Served(asked.Service)
 	answer := asked.MaxTokens
@@ -49,11 +49,11 @@ func mostOf(x *pipeline.Exchange, asked *wire.Reply) allowance.Spent {
 	return allowance.Spent{Dollars: dollars / 1e6, Tokens: prompt + int64(answer)}
 }
 
-// resetFormat is how people read when a budget begins anew.
+// resetFormat is the form of the time at which a budget is reset.
 const resetFormat = "Mon 2 Jan 2006 at 15:04 MST"
 
-// spentMessage says in one sentence whose budget is spent, how much it is and when it
-// begins anew.
+// spentMessage is one sentence for the client: name and amount of the spent budget, and the time of
+// its reset.
 func spentMessage(name string, v *allowance.Verdict) string {
 	return fmt.Sprintf("the budget of %s, %s, is spent (%s so far); it begins anew on %s", name, v.Budget, v.Budget.Amount(v.Spent), v.Ends.Format(resetFormat))
 }
@@ -73,7 +73,7 @@ func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v 
 	f := translate.Spent(spentMessage(name, v), resets)
 	h := w.Header()
 	h.Set("X-Should-Retry", "false") // the SDKs of Anthropic and OpenAI obey it
-	if format.Traits().Markers {     // the Messages API, whose clients know of caps
+	if format.Traits().Markers {     // clients of the Messages API know of caps
 		at := strconv.FormatInt(v.Ends.Unix(), 10)
 		period := "daily"
 		if v.Budget.Per == "month" {
@@ -97,8 +97,8 @@ func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v 
 	return httpx.Fail(w, format, f)
 }
 
-// afford sets aside what a request of a person may cost. It answers, and returns true,
-// where a budget is spent.
+// afford reserves the cost of a request in the person's budgets. If one is spent, it answers the
+// request and returns true.
 func (o *site) afford(w http.ResponseWriter, r *http.Request, who tenant.Person, view *wire.View, most allowance.Spent) (*allowance.Reservation, bool, error) {
 	now := time.Now()
 	reserved, v := o.records.sink.Spending.Reserve(o.clients.budgets, who.Hash, who.Name, most, now)

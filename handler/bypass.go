@@ -33,9 +33,9 @@ type notes struct {
 	met     *app.Strangers
 }
 
-// pass counts that a request goes upstream as it came, and says so: to the client in
-// a header, in the log once for each kind of client and reason. Whoever runs
-// the site would otherwise learn from the bill only that a client has changed.
+// pass counts a request that goes upstream untouched, and tells the reason: the client in a header,
+// the operator in the log, once for each kind of client and reason. Otherwise only the bill would
+// show that a client has changed.
 func (n *notes) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
 	httpx.FailOpen(b.reason)
 	if n.headers {

@@ -18,9 +18,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// chain is what stands between the handler and the upstream, from the handler on, and
-// which requests pass it. A new step is a line here and a file of its own. A layer is
-// given what it needs and knows neither the handler nor the request's state.
+// chain lists the layers between the handler and the upstream, outermost first, with the kinds of
+// requests that pass each. A new layer is a line here and a file of its own. A layer gets its inputs
+// from the passage and knows neither the handler nor the request's state.
 var chain = [...]struct {
 	name  string
 	takes purpose
@@ -137,26 +137,26 @@ const (
 	warming                        // ours, for a box to read a base
 )
 
-// passage is what layers are made from for one request.
+// passage holds the inputs of the layers for one request.
 type passage struct {
 	site *site
 	purpose
 	format  wire.Format // the client's
 	session string      // public id of the session, which names the conversation to the upstream
-	named   string      // what the client calls it, where that is of use
+	named   string      // the client's own name of it, where a layer needs that
 	tenant  sessioncache.Tenant
 	span    *Span                // nil where nothing is traced
-	unkept  bool                 // the client is told ids of answers that nobody keeps
-	boxed   *boxed               // told what the box makes of it
-	cleared func() *wire.Cleared // what of the prompt is cleared on the client's order, nil where it has given none
+	unkept  bool                 // the client gets ids of answers that no provider keeps
+	boxed   *boxed               // learns from the layers of a local server
+	cleared func() *wire.Cleared // the parts of the prompt cleared on the client's order, nil without an order
 	ticket  queue.Ticket
 	front   *front        // nil where there is nothing to wait for
 	threads *threadKeeper // nil where the provider keeps nothing of it
-	view    *wire.View    // of the request as the client wrote it, nil where nobody has read it
+	view    *wire.View    // of the client's own request, nil if it was not parsed
 	carried bool          // it may go over a WebSocket
 }
 
-// held says of which conversation a request is, to whoever holds it.
+// held is the key of a request's conversation in the memories of conversations.
 func (p *passage) held(r *http.Request) retain.Key {
 	first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
 	return retain.Key{Side: p.site.side(r, p.tenant), Session: p.session, Lineage: first}

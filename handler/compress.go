@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// words has words left out of texts behind answers. What was found out about a text is
-// kept with the folded texts, under the hash of its block.
+// words compresses texts after answers, by leaving words out. Results are kept with the folded texts,
+// under the hash of the block.
 type words struct {
 	options *compressor.Options
 	worker  *compressor.Worker
@@ -67,12 +67,12 @@ func (c *requestState) leaveOut() {
 	w.worker.Touch()
 }
 
-// pack is what is kept of a result: the milliseconds it took, and the text.
+// pack encodes a result: the milliseconds it took, and the text.
 func pack(r pipeline.Shortened) string {
 	return strconv.FormatInt(r.Took.Milliseconds(), 10) + "\n" + r.Text
 }
 
-// unpack reads that.
+// unpack is the inverse of pack.
 func unpack(s string) (pipeline.Shortened, bool) {
 	ms, text, ok := strings.Cut(s, "\n")
 	n, err := strconv.ParseInt(ms, 10, 64)
@@ -82,7 +82,7 @@ func unpack(s string) (pipeline.Shortened, bool) {
 	return pipeline.Shortened{Text: text, Took: time.Duration(n) * time.Millisecond}, true
 }
 
-// compressed says what words that were left out come to, "" if none were.
+// compressed summarises the words left out of a request, "" for none.
 func (c *requestState) compressed() string {
 	x := &c.ex.Prompt.Compressed
 	if x.Texts == 0 || c.ending.resent {

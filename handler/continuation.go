@@ -54,7 +54,7 @@ func (c *requestState) keepFolded(all []pipeline.Block) {
 // continuation is one request by which the upstream was asked to go on.
 type continuation struct {
 	at     time.Time
-	reason string // what the model had asked for, and got
+	reason string // the texts that the model had asked for and got
 }
 
 // GoesOn implements [InterceptTap].
@@ -64,9 +64,9 @@ func (t *tap) GoesOn(what string) {
 	c.books.span.Event("llm_cache.expand", attribute.String("llm_cache.texts", what))
 }
 
-// apart puts continuations on record by themselves, and takes what they cost out
-// of the turn's record: the client's own bytes would not have cost it. The
-// client's side, all answers included, stays with the turn.
+// apart puts continuations on record by themselves, and takes their cost out of the turn's record: the
+// client's own bytes would not have caused it. The client's side, all answers included, stays with the
+// turn.
 func (a *account) apart(c *requestState) {
 	turn := a.record
 	for i, b := range c.ex.Continuations(c.ending.turn) {

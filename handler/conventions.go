@@ -11,8 +11,8 @@ import (
 )
 
 // spanConventions are the names of the OpenTelemetry conventions for generative AI that
-// differ between two versions of them. Never both are used: whoever sums up what they
-// do not know would count twice.
+// differ between two versions of them. Only one version is used: a backend that sums attributes
+// would count both.
 type spanConventions struct {
 	schema     string
 	cacheWrite attribute.Key

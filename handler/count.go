@@ -82,7 +82,7 @@ func (o *site) askCount(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 // serveCount answers how long a prompt is. Clients go by it when they decide to sum their
 // conversation up, so it is the prompt that counts as it would go out: with the edits of its
 // conversation. An API that does not count in the client's format leaves the count to our
-// own estimate, which a header says. What the upstream could not be asked is refused as the
+// own estimate, which a header says. A prompt that the upstream could not be asked is refused as the
 // request itself would be.
 func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format) error {
 	a := o.arrival(r, f)

@@ -6,7 +6,7 @@
 //
 // A request takes this way:
 //
-//	ServeHTTP ▷ site.go      what is for us, and what is not
+//	ServeHTTP ▷ site.go      requests for a model, and all others
 //	          ▷ arrival.go   read and decode the body, bounded
 //	          ▷ prepare.go   parse, find the session, edit; or fail open
 //	          ▷ tap.go       the answer's writer: the client first, then a look
@@ -35,6 +35,6 @@
 //	          ▷ resend.go          once more without edits, after a refusal
 //	          ▷ request_state.go   commit, count
 //
-// Requests of our own (pings, warm-ups, idle folds), side requests and what is not
-// understood take some of the layers: chain.go says which.
+// Internal requests (pings, warm-ups, idle folds), side requests and requests that are not
+// understood take some of the layers: chain.go has the list.
 package handler

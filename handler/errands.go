@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
-// sends is what requests of our own find here.
+// sends describes the site to internal requests.
 func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 	s := &selfrequest.Site{Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
 		p := &passage{site: o, format: e.Client, session: e.Session, tenant: e.Tenant, boxed: new(boxed)}
@@ -43,8 +43,8 @@ func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 	return s
 }
 
-// targets makes what is needed to send a body the way that r takes, to what is behind
-// the site. It is to be used when r is as it came.
+// targets returns a function that makes a target for internal requests along the route of r. It must be
+// called before r is changed.
 func (c *requestState) targets(r *http.Request, next caddyhttp.Handler, way selfrequest.Way) func(body []byte) *selfrequest.Target {
 	return func(body []byte) *selfrequest.Target {
 		t := selfrequest.NewTarget(r, body, c.view.Format, c.view.Model)
@@ -106,7 +106,7 @@ func (c *requestState) warmed(to func(body []byte) *selfrequest.Target) {
 	})
 }
 
-// foldIdly has the box read what can be folded now that the answer is over.
+// foldIdly has the local server read the folded history once the answer is over.
 func (c *requestState) foldIdly(to func(body []byte) *selfrequest.Target) {
 	o := c.site
 	if o.sharing.fold == nil || !c.ending.ended() || c.ending.resent {

@@ -41,10 +41,9 @@ const (
 	defaultSessionHeader = "X-Session-Id"
 )
 
-// Handler makes long conversations with language models cheap: it keeps what
-// the upstream has cached byte-identical, edits the rest only where that is
-// free or pays for itself, and watches the answers to learn what they cost.
-// It stands before `reverse_proxy`.
+// Handler makes long conversations with language models cheap: it keeps the prefix that
+// the upstream has cached byte-identical, edits the rest only where that is free or pays
+// for itself, and learns from the usage in answers. It stands before `reverse_proxy`.
 //
 // It reads POST requests that end in `/v1/messages` (Anthropic Messages), in
 // `/chat/completions` (OpenAI chat completions), in `/responses` (OpenAI
@@ -66,9 +65,9 @@ const (
 // `{http.llm_cache.saved_tokens}` | The difference of the two
 // `{http.llm_cache.reduction_pct}` | The same in percent, one decimal
 // `{http.llm_cache.transforms}` | Stages that fired, as `stage;n=count, …`, or `none`
-// `{http.llm_cache.compressed}` | What words that were left out come to, as `texts=count; saved_tokens=count; ms=count`, empty if none were
+// `{http.llm_cache.compressed}` | The words left out, as `texts=count; saved_tokens=count; ms=count`, empty if none were
 // `{http.llm_cache.decision}` | Why history was folded or left alone
-// `{http.llm_cache.overhead_us}` | Own time before the request was handed on, in microseconds, without the time spent waiting for the body
+// `{http.llm_cache.overhead_us}` | Own time before the request was sent upstream, in microseconds, without the time spent waiting for the body
 // `{http.llm_cache.cached_tokens}` | Prompt tokens that the upstream read from its cache, once it has said so
 //
 // Under the policy `observe` the sent and saved tokens tell what would have
@@ -76,35 +75,34 @@ const (
 // `X-Llm-Cache-Cached-Tokens` is a header of answers in one piece, a trailer
 // of streams to clients that sent `TE: trailers`, and absent otherwise. The
 // variable `llm_session` and the access log field of that name hold the
-// session too; other access log fields tell who asked, tokens and cost.
+// session too; other access log fields tell user, tokens and cost.
 type Handler struct {
-	// Upstream states what stands behind this handler. Default: inferred
+	// Upstream describes the API or server behind this handler. Default: inferred
 	// from each request's format and model.
 	Upstream *upstream.Upstream `json:"upstream,omitempty"`
 
 	pipeline.Options
 
-	// Compress has words left out of old prose. Default: nil, all words stay.
+	// Compress leaves words out of old prose. Default: nil, all words stay.
 	Compress *compressor.Options `json:"compress,omitempty"`
 
 	// SessionHeader is the request header that names the conversation, the
 	// first place looked at. Default: X-Session-Id.
 	SessionHeader string `json:"session_header,omitempty"`
 
-	// Tenant says whose a request is, besides its credentials: placeholders such as
-	// `{http.auth.user.id}`, which counts anyway, `{http.request.header.X-User}` or
-	// `{http.request.remote.host}`, all of whose values count. Nothing is shared
-	// between tenants. It is needed where a handler before this one writes the same
-	// credential into every request, or where clients of a box have none, and should
-	// name what clients cannot choose: whoever can, can be another. Default: none,
-	// the credentials alone.
+	// Tenant tells tenants apart besides their credentials: placeholders such as
+	// `{http.request.header.X-User}` or `{http.request.remote.host}`; all values count.
+	// `{http.auth.user.id}` counts anyway. Nothing is shared between tenants. The
+	// option is needed where a handler before this one writes the same credential into
+	// every request, or where clients of a local server have none. Use values that
+	// clients cannot choose: a client that sends another tenant's value is taken for
+	// that tenant. Default: none, the credentials alone.
 	Tenant []string `json:"tenant,omitempty"`
 
-	// IgnoreCredentials has Tenant count in place of credentials, for those that are
-	// renewed, as the token of a login is: who gets a new one stays who they are. Each
-	// value has to be one placeholder, of what others cannot know or choose. A
-	// request in which one of them is empty is told apart by its credentials, too.
-	// Default: false.
+	// IgnoreCredentials makes Tenant count in place of credentials, for credentials that
+	// are renewed, such as the token of a login: the tenant stays the same. Each value has
+	// to be one placeholder that other people cannot know or choose. A request in which
+	// one of them is empty is told apart by its credentials, too. Default: false.
 	IgnoreCredentials bool `json:"ignore_credentials,omitempty"`
 
 	// MaxBody is the size in bytes that a request body may have, as sent and
@@ -118,14 +116,14 @@ type Handler struct {
 	// known, by its preset or by format.
 	Translate *bool `json:"translate,omitempty"`
 
-	// BufferToolCalls has each tool call of a streamed answer held until it is
-	// complete and sent whole; text still streams. Default: false.
+	// BufferToolCalls holds each tool call of a streamed answer until it is complete,
+	// and sends it whole; text still streams. Default: false.
 	BufferToolCalls *bool `json:"buffer_tool_calls,omitempty"`
 
-	// JoinToolCalls has the tool calls of a streamed answer sent to clients of chat
+	// JoinToolCalls sends the tool calls of a streamed answer to clients of chat
 	// completions together, in the chunk with the finish_reason: for clients that
-	// read calls nowhere else. To clients of other formats it does what
-	// BufferToolCalls does, which it implies. Default: false.
+	// read calls nowhere else. It implies BufferToolCalls, which is its whole effect
+	// on clients of other formats. Default: false.
 	JoinToolCalls *bool `json:"join_tool_calls,omitempty"`
 
 	// Overlay keeps the prefix of the prompts that go to a box as it is. Default:
@@ -139,53 +137,52 @@ type Handler struct {
 	// SideRequestsRaw is the handler, as a rule a reverse_proxy, that side requests
 	// go to in place of the one behind, without a place in the queue: those that
 	// offer no tools (titles, topics, guesses), and those that Claude Code calls
-	// auxiliary. Requests for a summary of a conversation stay with it. What stands
-	// there is spoken to as the upstream is, by the same names of models. Default:
-	// none; side requests go to the upstream, behind conversations.
+	// auxiliary. Requests for a summary of a conversation stay with it. The other
+	// handler gets the upstream's format and names of models. Default: none; side
+	// requests go to the upstream, behind conversations.
 	SideRequestsRaw json.RawMessage `json:"side_requests,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
-	// Warm has a box read the bases of its prompts before anybody waits for them.
-	// It needs a queue. Default: nil, which sends nothing.
+	// Warm has a local server read tools and system prompts before a request needs
+	// them. It needs a queue. Default: nil, which sends nothing.
 	Warm *warm.Options `json:"warm,omitempty"`
 
-	// IdleFolding folds conversations on a box while nobody waits. It needs a
-	// queue. Default: nil, which folds only in front of requests.
+	// IdleFolding folds conversations on a local server while its queue is empty. It
+	// needs a queue. Default: nil, which folds only in front of requests.
 	IdleFolding *idlefold.Options `json:"idle_folding,omitempty"`
 
 	// Heartbeat shows clients of streams that a silent upstream is at work.
 	// Default: on for boxes that run a model themselves.
 	Heartbeat *local.Heartbeat `json:"heartbeat,omitempty"`
 
-	// Rejoin is how long the upstream goes on with a request whose client has
+	// Rejoin is how long the upstream goes on with a request after the client has
 	// left. Should the same request come again in that time, it is answered by
-	// that work, from its beginning. What waits in the queue, and an answer of
-	// more than 8 MiB, ends with its client. 0 ends all work with its client. Default:
+	// that work, from its beginning. A request in the queue, and an answer of more
+	// than 8 MiB, ends with its client. 0 ends all work with its client. Default:
 	// 1m on boxes that run a model themselves, 0 for hosted APIs.
 	Rejoin *caddy.Duration `json:"rejoin,omitempty"`
 
-	// WriteBarrier is how long a request of a hosted API waits at most for another one
-	// with the same tools and system prompt, which nobody has sent before, to begin to be
-	// answered: sub-agents that are started together then pay for writing them to the
-	// cache once, not each. Nobody waits for what is known or too short to be cached, nor
-	// for an answer that is not streamed. 0 lets all go at once; at most 1m. Default: 10s.
+	// WriteBarrier is how long a request to a hosted API waits for the first byte of the
+	// answer to another one with the same new tools and system prompt: sub-agents that
+	// are started together then pay once for writing that prefix to the cache, not each.
+	// Requests do not wait for prefixes that are cached or too short, nor for answers
+	// that are not streamed. 0 to 1m; 0 lets all go at once. Default: 10s.
 	WriteBarrier *caddy.Duration `json:"write_barrier,omitempty"`
 
-	// Hold says what the upstream holds of conversations. Default: nothing.
+	// Hold leaves conversations to an upstream that can keep them. Default: none.
 	Hold *relay.Options `json:"hold,omitempty"`
 
-	// Headers says what answers tell of their requests: `compact`, one header
-	// X-Llm-Cache with the policy, the session, what was saved and what the upstream
-	// read from its cache; `full`, a header X-Llm-Cache-* for each of all values;
-	// `off`, nothing. A request that carries `X-Llm-Cache-Headers: full` is answered
-	// so, unless they are off. Default: compact.
+	// Headers is the set of headers about a request in its answer: `compact`, one header
+	// X-Llm-Cache with the policy, the session, and the tokens saved and read from the
+	// cache; `full`, a header X-Llm-Cache-* for each value; `off`, none. A request with
+	// `X-Llm-Cache-Headers: full` gets all of them, unless they are off. Default: compact.
 	Headers HeaderMode `json:"headers,omitempty"`
 
 	// KeepAlive keeps the caches of idle conversations alive. Default: nil,
 	// which sends no pings.
 	KeepAlive *pinger.Options `json:"keepalive,omitempty"`
 
-	// Health is a path that GET and HEAD requests find answered by how things are and
-	// by the effective configuration, as JSON; the values of the upstream's body, which
+	// Health is a path on which GET and HEAD requests get the state of upstream and stores
+	// and the effective configuration, as JSON; the values of the upstream's body, which
 	// may be secret, are left out. The status is 200, or 503 where the last three
 	// requests or more have had no answer from the upstream, the last of them within
 	// 30s. Stores that fail or are slow degrade it, as requests do without them.
@@ -196,9 +193,9 @@ type Handler struct {
 	// app `llm_cache` is configured to keep records. Default: true.
 	Audit *bool `json:"audit,omitempty"`
 
-	site   *site         // what it comes to
-	place  *routes.Place // where it stands
-	lease  *app.Lease    // what Cleanup gives back
+	site   *site         // the configuration, resolved
+	place  *routes.Place // among the routes
+	lease  *app.Lease    // given back by Cleanup
 	ledger *app.AuditLease
 }
 

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// HeaderMode says what answers tell of their requests in headers.
+// HeaderMode is the set of headers about a request in its answer.
 type HeaderMode string
 
 // The modes.
 const (
-	// HeadersCompact has one header tell what is asked for most.
+	// HeadersCompact puts the main values into one header.
 	HeadersCompact HeaderMode = "compact"
 	// HeadersFull has a header for each value.
 	HeadersFull HeaderMode = "full"
@@ -30,8 +30,7 @@ func (o *site) tellsAll(h http.Header) bool {
 	return o.clients.headers == HeadersFull || len(h[headerMode]) > 0 && h[headerMode][0] == string(HeadersFull)
 }
 
-// headerBrief tells in one structured field (RFC 9651) what is asked for most, in the
-// manner of Cache-Status (RFC 9211).
+// headerBrief holds the main values in one structured field (RFC 9651), like Cache-Status (RFC 9211).
 const headerBrief = "X-Llm-Cache"
 
 // brief is the value of that header. The tokens that the upstream has read are known in

@@ -19,7 +19,7 @@ const (
 	headerSaved     = "X-Llm-Cache-Saved-Tokens"
 	headerReduction = "X-Llm-Cache-Reduction-Pct"
 	headerFired     = "X-Llm-Cache-Transforms"
-	headerWords     = "X-Llm-Cache-Compressed" // what words that were left out come to
+	headerWords     = "X-Llm-Cache-Compressed" // words left out
 	headerOverhead  = "X-Llm-Cache-Overhead-Us"
 	headerDecision  = "X-Llm-Cache-Decision"
 	headerCached    = "X-Llm-Cache-Cached-Tokens"
@@ -28,8 +28,7 @@ const (
 	headerGuess     = "X-Llm-Cache-Input-Tokens-Estimated"  // of a count of tokens that is ours
 )
 
-// sent returns the estimate of what went upstream, which is the original
-// after a resend.
+// sent estimates the tokens sent upstream: the original's after a resend.
 func (c *requestState) sent() int {
 	if c.ending.resent {
 		return c.ex.Prompt.OriginalTokens
@@ -65,7 +64,7 @@ func (c *requestState) transforms() string {
 	return b.String()
 }
 
-// cached returns what the upstream read from its cache, once it has said so.
+// cached returns the tokens that the upstream reports to have read from its cache.
 func (e *ending) cached() (string, bool) {
 	if e.turn == nil || !e.turn.Usage.Reported {
 		return "", false
@@ -130,7 +129,7 @@ func (c *requestState) stampAll(h http.Header) {
 	}
 }
 
-// trailer reports whether what is known at the end of the answer is told there.
+// trailer reports whether the answer carries trailers, for values known at its end only.
 func (t *telling) trailer(of *tap) bool {
 	return t.trailers && of.dec != nil && len(of.Header()["Content-Length"]) == 0
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// health is what the health path answers.
+// health is the answer on the health path.
 type health struct {
 	// Status is ok, degraded, or failing, with status 503: the upstream does not answer.
 	Status        string             `json:"status"`
@@ -28,12 +28,12 @@ type health struct {
 	SessionHeader string             `json:"session_header"`
 	MaxBody       int64              `json:"max_body"`
 	Headers       HeaderMode         `json:"headers"`
-	// Compressor is what leaves words out, as far as it was needed yet.
+	// Compressor is the state of the compressor, once it was needed.
 	Compressor *compressor.Health `json:"compressor,omitempty"`
 }
 
-// serveHealth answers with how things are, so that load balancers can go by the status,
-// and with the effective configuration, without what may be a secret.
+// serveHealth answers with the state of upstream and stores, its status for load balancers, and with
+// the effective configuration without secrets.
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -61,7 +61,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// status is what load balancers go by.
+// status sums the checks up for load balancers.
 func status(all []page.Health) (word string, code int) {
 	word, code = "ok", http.StatusOK
 	for _, h := range all {

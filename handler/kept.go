@@ -3,9 +3,9 @@
 
 package handler
 
-// Kept serves requests about what an API keeps beside the answers that it gives. A
-// provider's own API gets them as they came. Where requests for answers are translated
-// nobody keeps these, and what the upstream says of the rest is said in the client's words.
+// Kept serves requests about resources beside answers: stored responses, batches, files. A provider's
+// own API gets them untouched. Where requests for answers are translated no provider stores responses,
+// and the upstream's errors about other resources are translated.
 
 import (
 	"net/http"
@@ -20,9 +20,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// resourceLayer returns next with what is to be done for a request about a resource before it. forget
-// forgets what is held here of an answer that its client has deleted, and reports whether it
-// was held nowhere else.
+// resourceLayer returns next with the treatment of a request about a resource before it. forget drops a
+// deleted answer from our memories, and reports whether it was held nowhere else.
 func resourceLayer(next caddyhttp.Handler, up *upstream.Profile, of resource.Resource, forget func() bool) caddyhttp.Handler {
 	return &served{next, up, of, forget}
 }
@@ -68,8 +67,8 @@ func (s *served) gone(w http.ResponseWriter) error {
 	return err
 }
 
-// answer is the writer of the upstream's answer. What was deleted is forgotten before the client
-// learns of it: it may ask for it at once.
+// answer is the writer of the upstream's answer. A deleted response is forgotten before the client
+// learns of it: the client may ask for it at once.
 type answer struct {
 	httpx.Answer
 	*served
@@ -104,7 +103,7 @@ func (a *answer) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// finish gives the client what it has not got.
+// finish gives the client an answer that was held.
 func (a *answer) finish() error {
 	switch h := a.Header(); {
 	case a.ours:

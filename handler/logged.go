@@ -5,8 +5,7 @@ package handler
 
 import "go.uber.org/zap/zapcore"
 
-// logged is what the access log says of a request: who asked, what it took and what it
-// cost; never what was asked.
+// logged are the access log fields of a request: caller, tokens and cost, never content.
 type logged struct {
 	session, user, model, outcome  string
 	prompt, cached, output, saved  int64
@@ -31,7 +30,7 @@ func (l *logged) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	}
 	e.AddInt64("llm_output_tokens", l.output)
 	e.AddInt64("llm_saved_tokens", l.saved)
-	if l.priced { // what has no price is not free
+	if l.priced { // no price is not a price of 0
 		e.AddFloat64("llm_cost_usd", l.cost)
 		e.AddFloat64("llm_saved_usd", l.own-l.cost)
 	}

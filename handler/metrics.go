@@ -111,14 +111,14 @@ var signs = struct{ expand, reread, edit prometheus.Counter }{
 	edit:   metrics.regret.WithLabelValues("edit"),
 }
 
-// add counts what there is: most of what is counted is nothing, most of the time.
+// add spares the counter an atomic operation where n is 0, as it is most of the time.
 func add[N int | int64](c prometheus.Counter, n N) {
 	if n > 0 {
 		c.Add(float64(n))
 	}
 }
 
-// countRequest counts what is known before a request is handed on.
+// countRequest counts the figures known before a request is sent upstream.
 func countRequest(x *pipeline.Exchange, overhead time.Duration) {
 	metrics.overhead.Observe(overhead.Seconds())
 	if !x.Prompt.Edited {
@@ -129,7 +129,7 @@ func countRequest(x *pipeline.Exchange, overhead time.Duration) {
 	}
 }
 
-// countLesson counts what the answer has taught, and what edits have saved.
+// countLesson counts cache breaks, signs of regret, and the savings of edits.
 func countLesson(x *pipeline.Exchange, saved int) {
 	if cause := x.Lesson.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
@@ -144,7 +144,7 @@ func countLesson(x *pipeline.Exchange, saved int) {
 	}
 }
 
-// countAnswer counts what an answer cost, nil for none.
+// countAnswer counts the cost of an answer, nil for none.
 func countAnswer(t *wire.Turn) {
 	if t == nil {
 		return
@@ -155,7 +155,7 @@ func countAnswer(t *wire.Turn) {
 	countTokens(t.Usage)
 }
 
-// countTokens counts what an upstream has reported, for a client or for a request of ours.
+// countTokens counts the usage that an upstream has reported, also for internal requests.
 func countTokens(u wire.Usage) {
 	if !u.Reported {
 		return

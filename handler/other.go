@@ -96,7 +96,7 @@ func (o *site) price(rec *audit.Record, tail []byte) {
 	rec.ClientCost, rec.ClientUSD = rec.Cost, rec.USD
 }
 
-// maxTail bounds what is kept of the end of an answer, in bytes.
+// maxTail bounds the part kept of the end of an answer, in bytes.
 const maxTail = 4 << 10
 
 // tailWriter keeps the status and the end of an answer.

@@ -26,8 +26,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// release ends a request's hold on its session. What requests have left of one that
-// was forgotten meanwhile goes with it.
+// release ends a request's hold on its session, and forgets a session that was deleted meanwhile: the
+// request may have left something of it.
 func (c *requestState) release() {
 	s := c.site.store
 	s.Release(c.session)
@@ -39,7 +39,7 @@ func (c *requestState) release() {
 	}
 }
 
-// process serves one request whose body has been read.
+// process serves a request after its body was read.
 func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
 	started := time.Now()
 	o.words.arrives()
@@ -150,9 +150,9 @@ func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p 
 	return nil
 }
 
-// prepare decides what becomes of a request, given its body as it was sent and decoded,
-// and the arrival that gives room for a larger one. It returns nil, and why, where the
-// original is to be forwarded untouched. A panic in here costs the request nothing.
+// prepare finds the session of a request and edits its prompt, given its body as sent and decoded, and
+// the arrival that gives room for a larger one. It returns nil and the reason where the original is to
+// be forwarded untouched. A panic in here costs the request nothing.
 func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a *arrival) (c *requestState, why bypass) {
 	var session *sessioncache.Session
 	var rethread func()
@@ -220,23 +220,23 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 	return c, why
 }
 
-// parse reads a body, by what is known of the tenant's conversations.
+// parse reads a body, and recognises the parts that the tenant's conversations have sent before.
 func (o *site) parse(format wire.Format, body []byte, tenant sessioncache.Tenant) (*wire.View, error) {
 	m := memory{o: o, tenant: tenant}
 	defer func() { m.known.Release() }()
 	return wire.Parse(format, body, m.recall)
 }
 
-// memory is what is known of a tenant's conversations.
+// memory finds parsed requests of a tenant's conversations.
 type memory struct {
 	o      *site
 	tenant sessioncache.Tenant
 	known  *wire.Known
 }
 
-// recall finds a conversation and holds what is known of it.
+// recall returns the parsed request of the conversation that begins so.
 func (m *memory) recall(first wire.Hash) *wire.Known {
-	m.known.Release() // what a first guess has found
+	m.known.Release() // of a first guess
 	m.known = m.o.store.Recall(m.tenant, first)
 	return m.known
 }
@@ -246,7 +246,7 @@ func (m *memory) recall(first wire.Hash) *wire.Known {
 // stands in the path is not part of that.
 func (o *site) upstreamKey(r *http.Request) string { return o.upstreamKeyAt(r, knownPath(r)) }
 
-// knownPath is the path under which the client knows what it asks.
+// knownPath is the path as the client wrote it.
 func knownPath(r *http.Request) string {
 	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
 		return o.URL.Path

@@ -45,38 +45,38 @@ type requestState struct {
 	refusal  refusal
 	boxed    boxed
 
-	// What most requests need once, in the same piece of memory.
+	// Most requests need one of each: they share the allocation.
 
 	passage passage
 	first   tap
 }
 
-// asker is who asks.
+// asker is the caller.
 type asker struct {
 	tenant sessioncache.Tenant
 	person tenant.Person
 	client string // the program
-	host   string // that it asks
+	host   string // to which the request was addressed
 }
 
 // bodies are the forms of a request's body.
 type bodies struct {
 	raw      []byte         // as the client sent it
-	rethread func()         // undoes that the request does not ask for a thread, nil if it never did
+	rethread func()         // restores the client's request for a thread, nil without one
 	own      *retain.Own    // as the client sent it, if that goes on from an answer and the view is of the whole
 	out      *httpx.Payload // goes upstream
 	sending  httpx.Payload  // is out, the first time
-	original httpx.Payload  // is raw, for whoever reads the request afterwards
+	original httpx.Payload  // is raw, for error routes and the access log
 }
 
-// telling is what the answer's headers are to tell.
+// telling is the choice of headers and trailers of the answer.
 type telling struct {
 	trailers bool      // the client takes trailers
 	all      bool      // the headers tell all values
 	told     [1]string // the one header otherwise
 }
 
-// books are what is written down about a request.
+// books are the records of a request: audit, access log, trace.
 type books struct {
 	began     time.Time // by the clock of the records
 	account   *account
@@ -85,28 +85,28 @@ type books struct {
 	span      *Span // nil where nothing is traced
 }
 
-// arrived is what a request came with besides its body.
+// arrived is the description of the body with which a request came.
 type arrived struct {
 	header http.Header
 	length int64
 	coding []string
 }
 
-// ending is how a request was answered.
+// ending is the outcome of a request.
 type ending struct {
 	turn      *wire.Turn // set by settle
 	settled   bool
 	status    int  // of the answer, 0 where none came
 	denied    bool // the credential was refused
 	joined    bool // the request is part of its conversation
-	untold    bool // others do not know of it yet
+	untold    bool // other processes do not know of it yet
 	resent    bool
 	bounded   bool         // the usage was more than there can be
 	estimated bool         // the usage's cached tokens are our estimate
 	service   wire.Service // as the upstream has said, where its answer was translated
 }
 
-// boxed is what stands between a request and a box.
+// boxed is the state of a request to a local server.
 type boxed struct {
 	place  atomic.Pointer[local.Place] // in the queue
 	prompt *warm.Prompt                // nil where no bases are kept warm
@@ -117,7 +117,7 @@ type boxed struct {
 func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
 	var original *http.Request
 	if c.edits() {
-		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
+		original = r.Clone(r.Context()) // changes by next must not show in a second pass
 	}
 	c.telling.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
 	c.announce(r)
@@ -144,9 +144,8 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	return c.finish(t, err)
 }
 
-// recycle gives the memory of the bodies, and of what was understood of them, back
-// once nothing can read them any more: after an answer without an error, which no
-// error route will look at.
+// recycle gives back the memory of the bodies and of their parsed forms once nothing can read them:
+// after an answer without an error, for error routes read the request.
 func (c *requestState) recycle(r *http.Request) {
 	if c.ending.resent {
 		return
@@ -175,7 +174,7 @@ func (c *requestState) substitute(r *http.Request) arrived {
 	delete(r.Header, headerMode)
 	if c.body.out == nil {
 		c.body.out = &c.body.sending
-	} else { // somebody may still be sending the first
+	} else { // a transport may still be sending the first
 		c.body.out = new(httpx.Payload)
 	}
 	if !c.ex.Prompt.Edited && c.body.own == nil {
@@ -191,7 +190,7 @@ func (c *requestState) substitute(r *http.Request) arrived {
 	return came
 }
 
-// restore puts back what the client has sent, for the access log and for error routes.
+// restore puts the client's request back, for the access log and for error routes.
 func (c *requestState) restore(r *http.Request, came arrived) {
 	r.Header, r.ContentLength, r.TransferEncoding = came.header, came.length, came.coding
 	c.body.original.Data = c.body.raw
@@ -207,10 +206,9 @@ func (c *requestState) forward(t *tap, r *http.Request, next caddyhttp.Handler) 
 	return c.pass(t, t, r, next)
 }
 
-// pass runs the handlers behind this one. Should they panic, as reverse_proxy
-// does for an answer that is cut, the client gets what there is and the panic
-// goes on its way. Where there is nothing, as when Caddy's abort closes the
-// connection, the client gets nothing.
+// pass runs the handlers behind this one. If they panic, as reverse_proxy does for an answer that is
+// cut, the client gets the bytes so far and the panic goes on. Without any, as when Caddy's abort closes
+// the connection, the client gets nothing.
 func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	returned := false
 	defer func() {
@@ -260,9 +258,9 @@ func (c *requestState) finish(t *tap, err error) error {
 	return err
 }
 
-// join makes the request part of its conversation as soon as the model has said why
-// it stopped. In chat completions and Gemini what it costs comes later, or the end of
-// the stream does, and there are clients that do not wait for it.
+// join makes the request part of its conversation as soon as the stop reason is there. In chat
+// completions and Gemini the usage, or the end of the stream, comes later, and some clients send the
+// next request before it.
 func (c *requestState) join(t *tap) {
 	if c.ending.joined || c.ending.settled || t.Status/100 != 2 || c.plain != nil && !c.plain() {
 		return
@@ -290,8 +288,7 @@ func (c *requestState) hold() {
 	}
 }
 
-// publish has other processes see what the conversation has become, where the store is
-// one that they share.
+// publish shows the conversation to other processes, where they share the store.
 func (c *requestState) publish() {
 	c.ending.untold = false
 	if store, ok := c.store.(sessioncache.Publisher); ok {
@@ -354,8 +351,8 @@ func (c *requestState) settle(t *tap, err error) {
 	})
 }
 
-// estimate puts what the upstream is likely to have found in its cache into a
-// usage that does not say: the share of the prompt that it had been sent before.
+// estimate fills in the cached tokens of a usage without any: the share of the prompt that the upstream
+// had been sent before.
 func (e *ending) estimate(common float64) {
 	if e.turn == nil || !e.turn.Usage.Reported || e.turn.Usage.Read > 0 {
 		return

@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// refusal is what the upstream refuses of a request that was edited.
+// refusal is the state of the second try of an edited request that the upstream refuses.
 type refusal struct {
 	route     app.Route
 	additions httpx.Additions // edits that layers behind make
@@ -32,13 +32,12 @@ func (c *requestState) edits() bool {
 		c.site.usage.asksFor(c.view, c.site.up, c.site.records.policy)
 }
 
-// routeOf returns what decides whether the upstream takes an edit of the request.
+// routeOf is the key under which refusals of edits are remembered.
 func (c *requestState) routeOf(r *http.Request) app.Route {
 	return app.Route{Upstream: c.site.upstreamKey(r), Model: audit.Bounded(c.view.Model), Credential: tenant.CredentialKind(r)}
 }
 
-// told returns the status by which the upstream has answered, whatever a mapping between
-// it and this handler has made of it.
+// told returns the status of the upstream's answer, before any mapping between it and this handler.
 func (t *tap) told() int {
 	if status := httpx.UpstreamStatus(t.request.Context()); status != 0 && !t.own {
 		return status
@@ -78,7 +77,7 @@ func (c *requestState) giveUp() (given bool) {
 		}
 		given = r.additions.Made != 0 || !bytes.Equal(before, x.Prompt.Body)
 	})
-	if !given { // the edits stay: what the model has thought is bound to them
+	if !given { // the edits stay: the model's thinking is bound to them
 		x.Cleared()
 	}
 	return given

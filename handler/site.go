@@ -40,7 +40,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// site is what a handler's configuration comes to.
+// site is a handler's configuration, resolved.
 type site struct {
 	store   *app.State
 	records records
@@ -52,11 +52,11 @@ type site struct {
 	reach   app.Reach
 	clients clients
 	headers httpx.Headers // that wait to be flushed
-	// uncounted has the formats in which the upstream has said that it counts no tokens, and
-	// when it did.
+	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
+	// refusal.
 	uncounted sync.Map
 
-	// What stands between the handler and the upstream, nil for what is not configured.
+	// The parts between the handler and the upstream, nil where they are not configured.
 
 	barrier   time.Duration // 0 for no barrier
 	keepalive *pinger.Options
@@ -66,7 +66,7 @@ type site struct {
 	holding   holding
 }
 
-// clients is how those who ask are told apart, and what they are told.
+// clients tells callers apart, and chooses the headers that they get.
 type clients struct {
 	people  *tenant.People
 	budgets []allowance.Budget
@@ -74,7 +74,7 @@ type clients struct {
 	headers HeaderMode
 }
 
-// sharing is what a box has between itself and those who share it.
+// sharing holds the parts by which people share a local server.
 type sharing struct {
 	queue     *local.Queue
 	slots     func() *queue.Queue // opens it with the first request
@@ -95,7 +95,7 @@ type holding struct {
 	sockets  *websocket.Server // those of clients
 }
 
-// open fills in defaults and returns what the configuration comes to.
+// open fills in defaults and resolves the configuration.
 func (h *Handler) open(store *app.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger, now func() time.Time) *site {
 	if h.Policy == "" {
 		h.Policy = pipeline.CostAware
@@ -130,7 +130,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *pricing.Table, 
 	return s
 }
 
-// holding opens what conversations are held with.
+// holding opens the means by which conversations are held.
 func (h *Handler) holding(store *app.State, up *upstream.Profile, now func() time.Time) holding {
 	g := holding{
 		options: h.Hold, engine: store.Holds.Open(h.Hold, now),
@@ -143,7 +143,7 @@ func (h *Handler) holding(store *app.State, up *upstream.Profile, now func() tim
 	return g
 }
 
-// share sets up what stands between a box and those who share it.
+// share sets up the parts by which people share a local server.
 func (o *site) share(h *Handler, log *zap.Logger) {
 	s, store, up := &o.sharing, o.store, o.up
 	s.queue, s.heartbeat = h.Queue, h.Heartbeat
@@ -188,13 +188,13 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 	return nil
 }
 
-// whose tells who is behind a request: by the key of the records, which outlives the
-// process, or else by that of the sessions.
+// whose returns the person behind a request, by the key of the records, which outlives the process, or
+// else by that of the sessions.
 func (o *site) whose(r *http.Request) tenant.Person {
 	return o.clients.people.Of(r, o.persons(), translate.KeyHeader(formatAt(r)))
 }
 
-// formatAt returns the format of the API that a request asks something of, whatever that is.
+// formatAt guesses the format of an API from any of its paths, for errors in the client's words.
 func formatAt(r *http.Request) wire.Format {
 	f, ok := wire.Detect(r.Method, r.URL.Path)
 	switch path := r.URL.Path; {
@@ -216,7 +216,7 @@ func (o *site) persons() *tenant.Key {
 	return o.store.Tenants()
 }
 
-// box finds what is known of the box behind the site.
+// box is the state of the local server behind the site.
 func (o *site) box() *warm.Box { return o.store.Boxes.Of(o.sharing.slots()) }
 
 // noteHost notes which server a request went to, if reverse_proxy has said so.
@@ -255,7 +255,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		})
 	}
 	paid := ok || isPaid(r)
-	if paid && o.bounded() { // what cannot be read goes nowhere either once a budget is spent
+	if paid && o.bounded() { // a request that cannot be read is refused, too, once a budget is spent
 		reserved, refused, err := o.afford(w, r, o.whose(r), &wire.View{Format: formatAt(r)}, allowance.Spent{})
 		if refused {
 			return err
@@ -267,7 +267,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		case r.Method != http.MethodPost:
 		case needsNoSlot(r.URL.Path):
 			next = o.unknown(r, slotless, format).through(next)
-		default: // work for the box, whatever it is
+		default: // work for a local server, of an unknown kind
 			next = o.unknown(r, unlooked, format).through(next)
 		}
 		if x, is := resource.Find(r.Method, r.URL.Path); is && !ok {

@@ -21,10 +21,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Clients of the Responses API may speak to us over a WebSocket. Each response.create is
-// served as the POST of all that was said: what stands behind need not know of sockets.
+// Clients of the Responses API may use a WebSocket. Each response.create is served as the POST of the
+// whole conversation: the handlers behind need not know of sockets.
 
-// heard is what all connections keep of conversations.
+// heard holds the conversations of all connections.
 var heard = websocket.NewMemory(websocket.DefaultKept)
 
 var (
@@ -36,7 +36,7 @@ func init() {
 	metric.GaugeFunc("websocket_kept_bytes", "Memory that is held for what was said on the WebSockets of clients.", func() float64 { return float64(heard.Held()) })
 }
 
-// listen returns what answers the sockets of a site.
+// listen returns the server of a site's sockets.
 func listen(up *upstream.Profile) *websocket.Server {
 	return &websocket.Server{
 		MaxMessage: up.MaxBody, Kept: heard, Behind: up.Holds(wire.OpenAIResponses),
@@ -61,8 +61,8 @@ func (o *site) serveSocket(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return nil
 }
 
-// alone gives a request of a socket what it would have had as a POST: variables and log
-// fields that no other request of the socket writes to, and the path that the client knows.
+// alone makes a request of a socket look like a POST: it gets variables and log fields of its own, and
+// the client's path.
 func alone(post *http.Request, w http.ResponseWriter, socket *http.Request) *http.Request {
 	post = httpx.Isolate(post, w)
 	ctx := context.WithValue(post.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields))

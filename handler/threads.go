@@ -14,12 +14,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// threadKeeper is what there is to know of a request whose conversation the provider keeps, or
-// is asked to keep.
+// threadKeeper is a request of a conversation that the provider keeps, or is asked to keep.
 type threadKeeper struct {
 	engine *retain.Engine
 	view   *wire.View  // of the whole, as the client wrote it
-	own    *retain.Own // what the client has sent, if that was no more than what is new
+	own    *retain.Own // the client's own request, if it held new parts only
 	heard  func(retain.Verdict)
 }
 
@@ -27,14 +26,13 @@ func (t *threadKeeper) request(body []byte) *retain.Request {
 	return threads.Request(t.view.Format, body, t.view, t.own)
 }
 
-// side is with whom a conversation is held, for a tenant.
+// side names a tenant's upstream in the memories of conversations.
 func (o *site) side(r *http.Request, tenant sessioncache.Tenant) retain.Side {
 	return retain.Side{Tenant: tenant, Upstream: o.upstreamKey(r)}
 }
 
-// forgets returns what forgets an answer that its client has had deleted wherever it is held
-// for the client, and reports whether that was for a client's WebSocket, where nobody else
-// keeps it. It must be made of the request as it came.
+// forgets returns a function that drops a deleted answer from all memories, and reports whether it was
+// held for a client's WebSocket, the only place where it existed. It must be called before r is changed.
 func (o *site) forgets(r *http.Request, x *resource.Resource) func() bool {
 	side := retain.Side{Tenant: o.store.Tenants().Of(r), Upstream: o.upstreamKeyAt(r, x.Collection(knownPath(r)))}
 	return func() bool {
@@ -51,9 +49,9 @@ func (o *site) keeps(f wire.Format) bool {
 	return threads.Kept(f) && o.up.Holds(f) && o.up.Verbatim(f) && o.pipe.Policy() != pipeline.Eager
 }
 
-// joined makes a request whole that goes on from an answer, so that it is read, edited
-// and accounted for as if the client had sent all of it; nil if what stands before is
-// not known, or if there is no room for it.
+// joined completes a request that goes on from an answer, so that it is read, edited and accounted for
+// as if the client had sent the whole conversation. It returns nil if the conversation is not known, or
+// if there is no room for it.
 func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View, a *arrival) (*wire.View, *retain.Own) {
 	if !v.Conversation.Partial || v.Conversation.Continues == "" || !o.keeps(v.Format) {
 		return nil, nil
@@ -106,8 +104,8 @@ func (c *requestState) carried() bool {
 	return c.site.holding.carriers != nil && v.Traits().Sockets && !v.Conversation.Partial && v.Conversation.Stateless && v.OffersTools() && c.site.keeps(v.Format)
 }
 
-// hasAnswer reports whether a request holds an answer of the model's: a client that has
-// what was said will hardly leave it to the provider.
+// hasAnswer reports whether a request holds an answer of the model's: a client that keeps the
+// conversation will hardly leave it to the provider.
 func hasAnswer(v *wire.View) bool {
 	for i := range v.Messages {
 		if v.Messages[i].Role == wire.RoleAssistant {

@@ -30,28 +30,28 @@ import (
 // tracerName is the instrumentation scope of spans.
 const tracerName = "github.com/caddy-llm-cache/caddy-llm-cache"
 
-// propagators write a span into a request's header as Caddy's handler tracing does, whose
-// own span has been written there before.
+// propagators write a span into a request's header, over the span that Caddy's handler tracing has
+// written there.
 var propagators = sync.OnceValue(func() propagation.TextMapPropagator { return autoprop.NewTextMapPropagator() })
 
-// Span is the span of a request to a model: the child of Caddy's own, and the parent of
-// whatever the upstream makes. One that is nil does nothing.
+// Span is the span of a request to a model: the child of Caddy's own, and the parent of the upstream's
+// spans. A nil Span does nothing.
 type Span struct {
 	trace.Span
 	names *spanConventions
 }
 
-// spanRequest is what is known of a request before it is handed on.
+// spanRequest describes a request before it is sent upstream.
 type spanRequest struct {
-	// View is the request, and Exchange what is made of it.
+	// View is the client's request, and Exchange the edited one.
 	View     *wire.View
 	Exchange *pipeline.Exchange
-	// Upstream is where it goes.
+	// Upstream is its target.
 	Upstream *upstream.Profile
 	// Person asks, and Session is the public id of the conversation.
 	Person  tenant.Person
 	Session string
-	// Began is when it came.
+	// Began is the time of its arrival.
 	Began time.Time
 }
 
@@ -119,27 +119,28 @@ func (s *Span) Event(name string, attributes ...attribute.KeyValue) {
 	}
 }
 
-// spanAnswer is what is known of a request at its end.
+// spanAnswer describes a request at its end.
 type spanAnswer struct {
-	// Exchange is what was made of the request, Sent its length in tokens as it went
-	// out, Stages what has edited it.
+	// Exchange is the edited request, Sent its length in tokens, Stages the stages that
+	// have edited it.
 	Exchange *pipeline.Exchange
 	Sent     int
 	Stages   string
-	// Overhead is our own time before it was handed on.
+	// Overhead is our own time before it was sent upstream.
 	Overhead time.Duration
-	// Outcome is how it ended, as in a record, and Status that of the answer, 0 for none.
+	// Outcome is the word for its end, as in a record, and Status that of the answer, 0 for
+	// none.
 	Outcome string
 	Status  int
-	// Turn is what was answered, nil if that is not known.
+	// Turn is the answer, nil if it was not read.
 	Turn *wire.Turn
-	// Cost is what it cost in dollars, and ClientCost what the client's own bytes would
-	// have; Priced reports whether it has a price.
+	// Cost is in dollars, and ClientCost the cost of the client's own bytes; Priced reports
+	// whether the model has a price.
 	Cost, ClientCost float64
 	Priced           bool
 }
 
-// End ends the span with what is known of the answer; never with what was asked or said.
+// End ends the span with figures of the answer, never with content.
 func (s *Span) End(ctx context.Context, a *spanAnswer) {
 	defer s.Span.End()
 	x := a.Exchange
@@ -166,7 +167,7 @@ func (s *Span) End(ctx context.Context, a *spanAnswer) {
 		attributes = append(attributes, attribute.Float64("llm_cache.wait", t.Timing.Queue.Seconds()))
 	}
 	if a.Outcome == audit.Interrupted {
-		reason = "error" // so the conventions have it, whatever came before
+		reason = "error" // as the conventions have it, also after a stop reason
 	}
 	if reason != "" {
 		attributes = append(attributes, attribute.StringSlice("gen_ai.response.finish_reasons", []string{reason}))
@@ -178,7 +179,7 @@ func (s *Span) End(ctx context.Context, a *spanAnswer) {
 	s.SetAttributes(attributes...)
 }
 
-// answer is what the answer itself says.
+// answer returns the attributes of an answer.
 func (s *Span) answer(t *wire.Turn) []attribute.KeyValue {
 	attributes := make([]attribute.KeyValue, 0, 8)
 	if t.ID != "" {
@@ -201,7 +202,7 @@ func (s *Span) answer(t *wire.Turn) []attribute.KeyValue {
 		s.names.cacheWrite.Int64(u.Write5m+u.Write1h))
 }
 
-// server is where the model was in the end, if reverse_proxy has said so.
+// server is the address that reverse_proxy has reached.
 func server(ctx context.Context) []attribute.KeyValue {
 	host := upstream.Reached(ctx, upstream.Host)
 	if host == "" {
@@ -214,8 +215,7 @@ func server(ctx context.Context) []attribute.KeyValue {
 	return out
 }
 
-// failure names what went wrong in a request, "" for nothing: the provider's word, the
-// status, or how it ended.
+// failure names the error of a request, "" for none: the provider's word, the status, or the outcome.
 func (a *spanAnswer) failure() string {
 	switch {
 	case a.Outcome == audit.Completed:

@@ -21,18 +21,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// usageRequests asks for the usage of chat streams whose clients do not: without it, what
-// they cost is an estimate. The client gets the stream without the chunk that this adds.
+// usageRequests asks for the usage of chat streams in place of clients that do not: without it, their
+// cost is an estimate. The client gets the stream without the chunk that this adds.
 type usageRequests struct {
 	mu sync.Mutex
-	// refused holds the tenants and models whose upstream does not take the option. A
-	// tenant's upstream may be its own, and what one has met changes nothing for another.
+	// refused holds pairs of tenant and model for which the upstream does not take the option. It is
+	// by tenant, for a tenant's upstream may be its own.
 	refused *lru.Cache[usageKey, struct{}, struct{}]
 }
 
 type usageKey struct{ tenant, model string }
 
-// maxUsageKeys bounds what is remembered: a model is a name of the client's choice.
+// maxUsageKeys bounds the memory of refusals: a model is a name of the client's choice.
 const maxUsageKeys = 1024
 
 func (u *usageRequests) isRefused(k usageKey) bool {
@@ -66,7 +66,7 @@ func (u *usageRequests) asksFor(v *wire.View, up *upstream.Profile, policy pipel
 	return !gjson.GetBytes(v.Bytes(v.Reply.StreamOptions), "include_usage").Bool()
 }
 
-// layer returns next with what asks for the usage before it, or next itself.
+// layer returns next with the request for usage before it, or next itself.
 func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Handler {
 	if p.view == nil || !u.asksFor(p.view, p.site.up, p.site.records.policy) {
 		return next
@@ -108,15 +108,15 @@ func askForUsage(body []byte, has bool) ([]byte, bool) {
 		return nil, false
 	}
 	options, err := wire.Patch(object.Value("stream_options"), wire.Member{Name: "include_usage", Value: []byte("true")})
-	if err != nil { // null, or what the upstream will refuse in any case
+	if err != nil { // null, or a value that the upstream will refuse in any case
 		options = []byte(option)
 	}
 	out, err := object.Patch(wire.Member{Name: "stream_options", Value: options})
 	return out, err == nil
 }
 
-// withoutUsageChunk returns the writer of a client's answer, and what ends it. Where the
-// usage may have been asked for in the client's place, its chunk is taken out.
+// withoutUsageChunk returns the writer of a client's answer, and a function that ends it. The chunk of
+// a usage that may have been asked for in the client's place is taken out.
 func (c *requestState) withoutUsageChunk(w http.ResponseWriter) (_ http.ResponseWriter, end func()) {
 	if !c.site.usage.asksFor(c.view, c.site.up, c.site.records.policy) {
 		return w, func() {}

@@ -7,12 +7,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
@@ -125,13 +127,15 @@ func (c *requestState) count(outcome string) {
 		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars, Folded: int64(c.ex.Decision.Folded), Regret: int64(c.ex.Lesson.Regret.Sum()),
 		BilledModel: c.site.records.billed(c.view.Model), Translation: b.Translation, TranslationUSD: b.TranslationDollars,
 	}
+	rules := c.ex.Rules()
+	r.AssumedFrom, r.PricesOf = rules.AssumedFrom, rules.PricesOf
 	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read
 	}
 	if c.ex.Estimated() {
 		r.Estimated = 1
 	}
-	c.warnOfPrices(&r)
+	c.warnOfModel(&r)
 	l := &c.books.logged
 	l.settled, l.outcome, l.saved = true, outcome, int64(c.saved())
 	l.prompt, l.cached, l.output, l.cachedGuessed = r.Billed.Prompt(), r.Billed.Read, r.Billed.Output, c.ending.estimated
@@ -140,14 +144,30 @@ func (c *requestState) count(outcome string) {
 	c.site.records.sink.Spend(&r)
 }
 
-// assumed are the models for which a warning about assumed prices was logged.
-var assumed app.Strangers
+// assumed are the models of which the log has told today that others stand in for them.
+var assumed struct {
+	sync.Mutex
+	day    time.Time
+	models *app.Strangers
+}
 
-// warnOfPrices logs, once for each model, that a turn was charged at another model's prices.
-func (c *requestState) warnOfPrices(r *audit.Record) {
-	if as := c.ex.Rules().PricesOf; as != "" && r.USD > 0 && assumed.Meet(r.Model, as) {
-		c.site.up.Log.Warn("the price of a model is not known: it is charged as the dearest one of its vendor; the option prices gives it its own",
-			zap.String("model", r.Model), zap.String("charged_as", as))
+// warnOfModel logs, once a day for each model, that its rules or its prices are not known.
+func (c *requestState) warnOfModel(r *audit.Record) {
+	if r.AssumedFrom == "" && r.PricesOf == "" && !r.Unpriced() {
+		return
+	}
+	if c.site.up.Local() {
+		return // a local server costs nothing
+	}
+	assumed.Lock()
+	if day := allowance.DayOf(r.At); assumed.models == nil || !day.Equal(assumed.day) {
+		assumed.day, assumed.models = day, new(app.Strangers)
+	}
+	models := assumed.models
+	assumed.Unlock()
+	if models.Meet(r.Model, r.AssumedFrom) {
+		c.site.up.Log.Warn("unknown model: rules and prices of others stand in; give its own by the option prices",
+			zap.String("model", r.Model), zap.String("assumed_from", r.AssumedFrom), zap.String("charged_as", r.PricesOf), zap.Bool("unpriced", r.Unpriced()))
 	}
 }
 
@@ -179,7 +199,8 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	b := x.Bill(c.ending.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
-	r.WouldSave, r.WouldSaveUSD, r.PricesOf = b.WouldSave, b.WouldSaveDollars, x.Rules().PricesOf
+	rules := x.Rules()
+	r.WouldSave, r.WouldSaveUSD, r.AssumedFrom, r.PricesOf = b.WouldSave, b.WouldSaveDollars, rules.AssumedFrom, rules.PricesOf
 	r.Translation, r.TranslationUSD, r.Bounded = b.Translation, b.TranslationDollars, c.ending.bounded
 	if t := c.ending.turn; t != nil {
 		r.Service = x.Service(t).String()

@@ -25,6 +25,7 @@ const (
 	headerCached    = "X-Llm-Cache-Cached-Tokens"
 	headerEstimated = "X-Llm-Cache-Cached-Tokens-Estimated" // beside it, if the upstream did not report them
 	headerModel     = "X-Llm-Cache-Model"                   // the one that is billed, where it has another name
+	headerAssumed   = "X-Llm-Cache-Assumed-From"            // the model whose cache rules stand in, where the model is not known
 	headerGuess     = "X-Llm-Cache-Input-Tokens-Estimated"  // of a count of tokens that is ours
 )
 
@@ -96,7 +97,7 @@ func (c *requestState) stamp(h http.Header, t *tap) {
 
 // stampAll writes a header for each value.
 func (c *requestState) stampAll(h http.Header) {
-	values := make([]string, 0, 14)
+	values := make([]string, 0, 15)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
@@ -105,6 +106,9 @@ func (c *requestState) stampAll(h http.Header) {
 	set(headerPolicy, string(c.ex.Policy))
 	if model := c.site.records.billed(c.view.Model); model != "" {
 		set(headerModel, model)
+	}
+	if from := c.ex.Rules().AssumedFrom; from != "" {
+		set(headerAssumed, from)
 	}
 	set(headerOriginal, strconv.Itoa(c.ex.Prompt.OriginalTokens))
 	set(headerSent, strconv.Itoa(c.sent()))

@@ -92,7 +92,8 @@ func (o *site) price(rec *audit.Record, tail []byte) {
 	}
 	rules := o.up.Rules()(rec.Model, rec.At)
 	rec.Billed, rec.ClientBilled = tokens(usage), tokens(usage)
-	rec.Cost, rec.USD, rec.PricesOf = rules.Cost(usage)+rules.CostOutput(usage), rules.Dollars(usage), rules.PricesOf
+	rec.Cost, rec.USD = rules.Cost(usage)+rules.CostOutput(usage), rules.Dollars(usage)
+	rec.AssumedFrom, rec.PricesOf = rules.AssumedFrom, rules.PricesOf
 	rec.ClientCost, rec.ClientUSD = rec.Cost, rec.USD
 }
 

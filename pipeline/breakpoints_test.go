@@ -45,7 +45,7 @@ func TestFirstTurn(t *testing.T) {
 	const task = `{"role":"user","content":"Fix the build."}`
 	requests := []string{task, task + `,{"role":"assistant","content":"Done."},{"role":"user","content":"Now the tests."}`}
 	for tool, agent := range map[string]bool{"Read": true, "forecast": false} {
-		rules := pricing.Lookup("anthropic", "claude-sonnet-4-6", pricing.Collected)
+		rules := pricing.Lookup("anthropic", "claude-sonnet-4-6", pricing.Collected())
 		s, sim := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, rules), pricing.NewSimulator(pricing.SimulatorConfig{})
 		var usages []wire.Usage
 		for _, messages := range requests {

@@ -62,6 +62,29 @@ var costs = metric.CounterOf("cost_usd_total", "Cost of turns in US dollars wher
 // Each of them, found once.
 var costActual, costClient, costWould = costs.WithLabelValues("actual"), costs.WithLabelValues("client"), costs.WithLabelValues("would")
 
+// assumedTurns count the turns of models that the models file does not know.
+var assumedTurns = metric.CounterOf("assumed_turns_total", "Turns of models that the models file does not know: rules, of the nearest sibling; prices, of the dearest model of the family or vendor; unpriced, in no sum of dollars.", "what",
+	"rules", "prices", "unpriced")
+
+// Each of them, found once.
+var assumedRules, assumedPrices, unpricedTurns = assumedTurns.WithLabelValues("rules"), assumedTurns.WithLabelValues("prices"), assumedTurns.WithLabelValues("unpriced")
+
+// countAssumed counts a turn for which other models stand in.
+func countAssumed(r *audit.Record) {
+	if !r.IsTurn() {
+		return
+	}
+	if r.AssumedFrom != "" {
+		assumedRules.Add(float64(r.Turns))
+	}
+	if r.PricesOf != "" && r.USD > 0 {
+		assumedPrices.Add(float64(r.Turns))
+	}
+	if r.Unpriced() {
+		unpricedTurns.Add(float64(r.Turns))
+	}
+}
+
 // countCost counts what a turn has cost in US dollars, what the client's own bytes would
 // have, and what edits that were only computed would have saved.
 func countCost(actual, client, wouldSave float64) {

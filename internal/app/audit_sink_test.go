@@ -24,7 +24,7 @@ func TestFilesByPlaceholders(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", folder)
 	t.Setenv("LLM_CACHE_TEST_FOLDER", folder)
 	t.Chdir(folder)
-	for file, text := range map[string]string{"users": "sk-anna anna\n", "prices": "other my-model - 1 2 - - - - - - -\n"} {
+	for file, text := range map[string]string{"users": "sk-anna anna\n", "prices": `{"vendors": {}}`} {
 		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,7 @@ func Count(r *audit.Record, host string) {
 		client = 0 // no client has asked
 	}
 	countCost(r.USD, client, r.WouldSaveUSD)
+	countAssumed(r)
 	byPerson.count(r.User, r)
 	byModel.count(r.ModelName(), r)
 	bySite.count(siteOf(host), r)

@@ -102,12 +102,13 @@ func TestExplainCommand(t *testing.T) {
 }
 
 // TestPricesFlag: simulated providers and the handler go by the prices of a file, and one
-// that cannot be read is refused with the line.
+// that cannot be read is refused with the row.
 func TestPricesFlag(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices")
-	write := func(row string) {
+	write := func(price string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("# what we pay\n"+row+"\n"), 0o600); err != nil {
+		text := `{"vendors": {"anthropic": {"families": {"claude-sonnet": {"claude-sonnet-4-6": {"prices": [` + price + `]}}}}}}`
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +122,7 @@ func TestPricesFlag(t *testing.T) {
 		return r.Runs[0].Total
 	}
 	// Where reading costs what processing does, folding old results pays at once.
-	write("anthropic claude-sonnet-4-6 - 3 15 - - - 1024 - 1000000 keeps")
+	write(`{"input": 3, "output": 15, "write": 3, "read": 3}`)
 	list, own := total(), total("--prices", file)
 	if own.BaseCost <= list.BaseCost {
 		t.Errorf("the client's own bytes cost %v at prices without a cache, %v at list prices", own.BaseCost, list.BaseCost)
@@ -132,9 +133,9 @@ func TestPricesFlag(t *testing.T) {
 	if out, _, err := command("explain", "--json", "--prices", file, boats); err != nil || !json.Valid([]byte(out)) {
 		t.Errorf("explain: %v: %s", err, out)
 	}
-	write("anthropic claude-sonnet-4-6 - ten 15 - - - 1024 - 1000000 keeps")
+	write(`{"input": "ten", "output": 15}`)
 	for _, args := range [][]string{{"replay", boats}, {"explain", boats}, {"estimate", agentsFolder}} {
-		if _, _, err := command(append(args, "--prices", file)...); err == nil || !strings.Contains(err.Error(), file+`:2: price "ten"`) {
+		if _, _, err := command(append(args, "--prices", file)...); err == nil || !strings.Contains(err.Error(), "claude-sonnet-4-6: prices.input: string is not a float64") {
 			t.Errorf("%v: %v", args, err)
 		}
 		if _, _, err := command(append(args, "--prices", file+"s")...); err == nil {

@@ -74,7 +74,7 @@ type provider struct {
 }
 
 func newProvider() *provider {
-	rules := pricing.Lookup("anthropic", model, pricing.Collected)
+	rules := pricing.Lookup("anthropic", model, pricing.Collected())
 	p := &provider{rules: rules}
 	p.Cache = pricing.NewSimulator(pricing.SimulatorConfig{Rules: func(string, time.Time) pricing.Rules { return rules }})
 	p.Hooks.Done = func(_ context.Context, u wire.Usage, refused *pricing.APIError) {

@@ -88,6 +88,35 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestBudgetEndsUnknownModels: a budget ends with the first request to a model that the
+// models file does not have, and its record says which models stood in.
+func TestBudgetEndsUnknownModels(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
+	p.budgeted(u, store, `[{"dollars":0.00001}]`)
+	models := map[string][2]string{ // whose rules and whose prices are taken
+		"gpt-6.9-nova":     {"gpt-6.2-astra", "gpt-6-astra"},
+		"claude-opus-6":    {"claude-opus-5-5", "claude-opus-4-1"},
+		"deepseek-flash-2": {"deepseek-flash", "deepseek-flash"},
+		"glm-9":            {"glm-5.3", "glm-5.3"},
+		"some-model":       {"", "claude-opus-4-1"},
+	}
+	for model := range models {
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			body := strings.Replace(conversation(1, false), "claude-opus-4-6", model, 1)
+			if res := p.post("/v1/messages", body, "X-Api-Key", "sk-"+model); res.StatusCode != want {
+				t.Errorf("%s: got %s, want %d", model, res.Status, want)
+			}
+		}
+	}
+	for _, r := range turns(t, storePath(store), 2*len(models)) {
+		if want := models[r.Model]; r.Outcome == audit.Completed && (r.AssumedFrom != want[0] || r.PricesOf != want[1] || r.USD <= 0) {
+			t.Errorf("%s: got rules of %q, prices of %q, $%g; want rules of %q, prices of %q", r.Model, r.AssumedFrom, r.PricesOf, r.USD, want[0], want[1])
+		}
+	}
+}
+
 // TestBudgetAndJunkCredentials: what a request carries besides its key is no way around a
 // spent budget, with a name or without.
 func TestBudgetAndJunkCredentials(t *testing.T) {

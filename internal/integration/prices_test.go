@@ -24,14 +24,16 @@ import (
 func TestPrices(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	folder := t.TempDir()
-	record, prices := filepath.Join(folder, "audit.db"), filepath.Join(folder, "prices")
+	record, prices := filepath.Join(folder, "audit.db"), filepath.Join(folder, "prices.json")
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(prices, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("# what we pay\nanthropic claude-opus-4-6 - 10 50 12.5 20 1 4096 - 1000000 keeps,noprefill\n")
+	const ours = `{"vendors": {"anthropic": {"families": {"claude-opus": {"claude-opus-4-6": {
+"prices": [{"input": %s, "output": 50, "write": 12.5, "write_long": 20, "read": 1}]}}}}}}`
+	write(fmt.Sprintf(ours, "10"))
 	p := start(t, "respond 204")
 	p.move()
 	with := fmt.Sprintf(`"llm_cache":{"prices":%q,`, prices)
@@ -41,8 +43,9 @@ func TestPrices(t *testing.T) {
 	read(t, p.post("/v1/messages", body))
 	read(t, p.post("/v1/messages", strings.Replace(body, "claude-opus-4-6", "claude-opus-9", 1)))
 	for _, r := range turns(t, record, 2) {
-		// (3 + 40·1.25 + 1234·0.1 + 5·5) at 10 dollars a million, twice the list price
-		want := map[string]float64{"claude-opus-4-6": 201.4 * 10 / 1e6, "claude-opus-9": 201.4 * 15 / 1e6}[r.Model] // as opus 4.1, the dearest
+		// (3 + 40·1.25 + 1234·0.1 + 5·5) at 10 dollars a million, twice the list price; and
+		// with the reads of Opus 5.5, its sibling, at 0.05, and the price of Opus 4.1, the dearest.
+		want := map[string]float64{"claude-opus-4-6": 201.4 * 10 / 1e6, "claude-opus-9": 139.7 * 15 / 1e6}[r.Model]
 		if d := r.USD - want; d > 1e-12 || d < -1e-12 {
 			t.Errorf("%s costs %v, not %v", r.Model, r.USD, want)
 		}
@@ -57,16 +60,16 @@ func TestPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "of their vendor: claude-opus-9 as claude-opus-4-1 (1 turn, $0.0030)") {
+	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "stand in: claude-opus-9 assumed from claude-opus-5-5 charged as claude-opus-4-1 (1 turn, $0.0021)") {
 		t.Errorf("the report (%v):\n%s", err, text.String())
 	}
 
-	write("# what we pay\n\nanthropic claude-opus-4-6 - ten 50 12.5 20 1 4096 - 1000000 keeps\n")
+	write(fmt.Sprintf(ours, `"ten"`))
 	var c caddy.Config
 	if err := json.Unmarshal(cfg, &c); err != nil {
 		t.Fatal(err)
 	}
-	if err := caddy.Validate(&c); err == nil || !strings.Contains(err.Error(), prices+`:3: price "ten"`) {
+	if err := caddy.Validate(&c); err == nil || !strings.Contains(err.Error(), prices+": vendors: anthropic: families: claude-opus: claude-opus-4-6: prices.input: string is not a float64") {
 		t.Errorf("a bad file: %v", err)
 	}
 }

@@ -5,7 +5,7 @@
 //
 // [Lookup] gives the [Rules] of a model at a provider: when a prefix is
 // written, how long it lives, what reading and writing cost. The figures are
-// data (prices.txt), with the dates from which they hold and marks that grade
+// data (models.json), with the dates from which they hold and grades of
 // their sources.
 //
 // A [Simulator] applies the rules to a stream of requests: it answers what each

@@ -15,8 +15,8 @@ import (
 // shown is remembered for a short time at no price, and the longest of them that
 // a later request begins with is read at the reduced price. Documented are the
 // price of reading and the shortest prefix; that a prefix is found is not
-// promised, for how long it is kept is not said [D]. The simulator finds every
-// prefix for memoryTTL. That favours the client's own bytes: what is not found is
+// promised, for how long it is kept is not said [D]; the table has five minutes. The simulator finds every
+// prefix for that time. That favours the client's own bytes: what is not found is
 // billed in full, and then every token that was taken out of the prompt saves ten
 // times as much.
 

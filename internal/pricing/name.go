@@ -16,14 +16,14 @@ type name struct {
 	model  string // as the table writes it
 	region bool   // at Bedrock, and not by its global profile
 	long   bool   // asked for the context window of a million tokens
-	family string // Claude only: opus, sonnet, haiku, fable, mythos …
+	family string // the words of the model without its version: claude-opus, gpt-sol, deepseek-pro
 	major  int    // -1 where the name has no version
 	minor  int
 }
 
-// below reports whether the version is lower than major.minor.
-func (n name) below(major, minor int) bool {
-	return n.major < major || n.major == major && n.minor < minor
+// before reports whether the version is lower than another's.
+func (n name) before(o name) bool {
+	return n.major < o.major || n.major == o.major && n.minor < o.minor
 }
 
 // mostNames bounds the names that are remembered.
@@ -85,7 +85,6 @@ func parseName(s string) name {
 		n.model = s
 	case strings.HasPrefix(s, "gpt-"):
 		n.vendor, n.model = "openai", s
-		n.version(s[len("gpt-"):])
 	case len(s) > 1 && s[0] == 'o' && '1' <= s[1] && s[1] <= '9' && (len(s) == 2 || s[2] == '-'):
 		n.vendor, n.model = "openai", s
 	case strings.HasPrefix(s, "codex-") || strings.HasPrefix(s, "chatgpt-"):
@@ -93,26 +92,55 @@ func parseName(s string) name {
 	case strings.HasPrefix(s, "gemini-"):
 		s, _, _ = strings.Cut(s, "-preview") // what follows is a date or a variant
 		n.vendor, n.model = "gemini", trimStable(s)
-		n.version(s[len("gemini-"):])
 	default:
 		n.model = path
 	}
+	n.words()
 	return n
 }
+
+// words reads the family and the version of a name: the version is the first number, alone
+// or within a word, such as 5.6 in gpt-5.6-sol, 4 in deepseek-v4-pro, 3 in kimi-k3.
+func (n *name) words() {
+	var words []string
+	for word := range strings.SplitSeq(n.model[strings.LastIndexByte(n.model, '/')+1:], "-") {
+		from := strings.IndexFunc(word, isDigit)
+		if from < 0 {
+			words = append(words, word)
+			continue
+		}
+		to := from + 1
+		for to < len(word) && (isDigit(rune(word[to])) || word[to] == '.') {
+			to++
+		}
+		if n.major < 0 {
+			numbers := strings.Split(word[from:to]+".0", ".")
+			n.major, _ = strconv.Atoi(numbers[0])
+			n.minor, _ = strconv.Atoi(numbers[1])
+		}
+		if rest := word[:from] + word[to:]; rest != "" && rest != "v" {
+			words = append(words, rest)
+		}
+	}
+	n.family = strings.Join(words, "-")
+}
+
+func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 
 // claude reads claude-opus-4-5, claude-opus-4.5 and claude-3-5-sonnet alike.
 func (n *name) claude(s string) {
 	var version []int
+	family := ""
 	for part := range strings.SplitSeq(strings.ReplaceAll(s[len("claude-"):], ".", "-"), "-") {
 		v, err := strconv.Atoi(part)
 		switch {
 		case err == nil && len(part) <= 2 && len(version) < 2:
 			version = append(version, v)
-		case err != nil && n.family == "":
-			n.family = part
+		case err != nil && family == "":
+			family = part
 		}
 	}
-	n.model = "claude-" + n.family
+	n.model = "claude-" + family
 	if len(version) > 0 {
 		n.major = version[0]
 		n.model += "-" + strconv.Itoa(n.major)
@@ -120,18 +148,6 @@ func (n *name) claude(s string) {
 	if len(version) > 1 && version[1] > 0 {
 		n.minor = version[1]
 		n.model += "-" + strconv.Itoa(n.minor)
-	}
-}
-
-// version reads the number that s begins with, such as 5.6 in 5.6-sol.
-func (n *name) version(s string) {
-	if i := strings.IndexFunc(s, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); i >= 0 {
-		s = s[:i]
-	}
-	major, minor, _ := strings.Cut(s, ".")
-	if v, err := strconv.Atoi(major); err == nil {
-		n.major = v
-		n.minor, _ = strconv.Atoi(minor)
 	}
 }
 

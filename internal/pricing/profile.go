@@ -12,11 +12,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Collected is the day on which the figures of this package were collected.
-// Profiles take their rules of this day, so that a replay gives the same result
-// on any other.
-var Collected = time.Date(2026, time.November, 20, 0, 0, 0, 0, time.UTC)
-
 // Profile is a provider, a model and a client to replay conversations against.
 type Profile struct {
 	// Name is the name by which a user asks for the profile.
@@ -105,7 +100,7 @@ func ProfileByName(name string) (Profile, error) {
 
 // Rules returns the rules of the profile's model on the day of [Collected].
 func (p Profile) Rules() Rules {
-	return cmp.Or(p.Prices, BuiltIn()).Lookup(p.Provider, p.Model, Collected)
+	return cmp.Or(p.Prices, BuiltIn()).Lookup(p.Provider, p.Model, Collected())
 }
 
 // Config returns the configuration of a simulator for the profile. It answers

@@ -127,12 +127,14 @@ type Rules struct {
 	SignsCalls bool `json:"signs_calls,omitempty"`
 	// ContextWindow is the longest prompt in tokens, 0 where it is not known.
 	ContextWindow int `json:"context_window,omitempty"`
+	// AssumedFrom names the model whose rules stand in for those of a model that the
+	// table does not have, "" where the rules are the model's own.
+	AssumedFrom string `json:"assumed_from,omitempty"`
 	// PricesOf names the model whose prices stand in for unknown ones, "" where the
 	// prices are the model's own or there are none.
 	PricesOf string `json:"prices_of,omitempty"`
-	// Mark grades the source of the figures: [D] provider's document, [P] live
-	// probe by a third party, [S] secondary, [I] inferred.
-	Mark string `json:"mark,omitempty"`
+
+	row *model // the rules are its, or assumed from it; nil for a local engine
 }
 
 // At returns the rules for a prompt of that many tokens: those of the upper
@@ -185,14 +187,18 @@ func (r Rules) Lifetime(long bool) time.Duration {
 // Asked returns the rules as a request has them that asks for a lifetime of its own (OpenAI),
 // or asks for a model elsewhere than the upstream's name tells (Gemini at Vertex).
 func (r Rules) Asked(v *wire.View) Rules {
+	c := new(cacheRow)
+	if r.row != nil {
+		c = r.row.cache
+	}
 	switch {
-	case v.Vertex && r.Provider == "gemini" && r.SignsCalls:
-		r.MinTokens = max(r.MinTokens, vertexMin)
+	case v.Vertex && c.VertexMinTokens > 0:
+		r.MinTokens = max(r.MinTokens, c.VertexMinTokens)
 	case v.Caching.Retention == "" || r.LongTTL == 0:
 	case r.Regime == Automatic && v.Caching.Retention == "24h", r.Regime == Breakpoints && v.Caching.Retention == "12h":
 		r.TTL, r.Write = r.LongTTL, r.Write1h
-	case r.Regime == Automatic && (v.Caching.Retention == "in_memory" || v.Caching.Retention == "in-memory"):
-		r.TTL = memoryTTL
+	case c.MemoryTTL > 0 && (v.Caching.Retention == "in_memory" || v.Caching.Retention == "in-memory"):
+		r.TTL = time.Duration(c.MemoryTTL)
 	}
 	return r
 }

@@ -21,6 +21,15 @@ func day(s string) time.Time {
 
 var today = day("2026-11-20")
 
+// Lifetimes of the hosted caches.
+const (
+	shortTTL      = 5 * time.Minute
+	longTTL       = time.Hour
+	memoryTTL     = 5 * time.Minute
+	dayTTL        = 24 * time.Hour
+	breakpointTTL = 30 * time.Minute
+)
+
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
 func TestLookupNames(t *testing.T) {
@@ -81,10 +90,10 @@ func TestLookupFacts(t *testing.T) {
 		{"claude-sonnet-5-5", day("2026-10-07"), Markers, 0.05, 1.25, 2, shortTTL, 512, true, true},
 		{"claude-sonnet-5-5", day("2026-01-01"), Markers, 0.1, 1.25, 2, shortTTL, 512, true, true}, // before the first row
 		{"claude-haiku-4-5", today, Markers, 0.1, 1.25, 1, shortTTL, 4096, false, false},
-		{"claude-opus-6", today, Markers, 0.1, 1.25, 15, shortTTL, 4096, true, true},    // unknown, newer
-		{"claude-opus-4", today, Markers, 0.1, 1.25, 15, shortTTL, 4096, false, false},  // unknown, older
-		{"claude-3-haiku", today, Markers, 0.1, 1.25, 15, shortTTL, 4096, false, false}, // unknown, old
-		{"claude-next", today, Markers, 0.1, 1.25, 15, shortTTL, 4096, true, true},      // unknown, no version
+		{"claude-opus-6", today, Markers, 0.05, 1.25, 15, shortTTL, 512, true, true},   // unknown, newer
+		{"claude-opus-4", today, Markers, 0.1, 1.25, 15, shortTTL, 1024, false, false}, // unknown, older
+		{"claude-3-haiku", today, Markers, 0.1, 1.25, 1, shortTTL, 4096, false, false}, // unknown, old
+		{"claude-next", today, Markers, 0.05, 1.25, 15, shortTTL, 512, true, true},     // unknown, no version
 		{"gpt-4o", today, Automatic, 0.5, 1, 10, memoryTTL, 1024, false, true},
 		{"o3", today, Automatic, 0.25, 1, 10, memoryTTL, 1024, false, true},
 		{"gpt-4.1", today, Automatic, 0.25, 1, 2, dayTTL, 1024, false, true},
@@ -94,10 +103,10 @@ func TestLookupFacts(t *testing.T) {
 		{"gpt-5.5", today, Automatic, 0.1, 1, 5, dayTTL, 1024, false, true},
 		{"gpt-5.6-sol", today, Breakpoints, 0.1, 1.25, 4, breakpointTTL, 1024, false, true},
 		{"gpt-6.1-terra", today, Breakpoints, 0.05, 1.25, 1, breakpointTTL, 1024, false, true},
-		{"gpt-7", today, Breakpoints, 0.1, 1.25, 10, breakpointTTL, 1024, false, true},
+		{"gpt-7", today, Breakpoints, 0.05, 1.25, 5, breakpointTTL, 1024, false, true},
 		{"gemini-4-argon", today, Automatic, 0.05, 1, 2, memoryTTL, 4096, false, true},
 		{"gemini-4-argon", day("2026-12-01"), Automatic, 0.05, 1, 4, memoryTTL, 4096, false, true},
-		{"gemini-2.5-flash", today, Automatic, 0.1, 1, 2, memoryTTL, 2048, false, true},
+		{"gemini-2.5-flash", today, Automatic, 0.1, 1, 0.75, memoryTTL, 2048, false, true},
 		{"qwen3-coder", today, KV, 0, 1, 0, 0, 0, false, true},
 	} {
 		r := Lookup("", c.model, c.at)

@@ -4,73 +4,71 @@
 package pricing
 
 import (
-	"strings"
+	"cmp"
+	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// regionalPrice is what Claude costs more where it is served in one region: inference_geo
-// other than global [D], regional endpoints of Bedrock and Vertex AI [D]. Models before
-// 4.5 have one price everywhere.
-const regionalPrice = 1.1
+// multiples are the prices of services as multiples of the standard one, 0 where a service
+// has no price of its own.
+type multiples struct {
+	Batch     float64 `json:"batch"`
+	Flex      float64 `json:"flex"`
+	Fast      float64 `json:"fast"`
+	Priority  float64 `json:"priority"`
+	Ultrafast float64 `json:"ultrafast"`
+	// Regional is the price in one region, against that of the global service.
+	Regional float64 `json:"regional"`
+}
+
+// with returns the multiples with those of others in place of their own.
+func (m multiples) with(o multiples) multiples {
+	return multiples{
+		cmp.Or(o.Batch, m.Batch), cmp.Or(o.Flex, m.Flex), cmp.Or(o.Fast, m.Fast),
+		cmp.Or(o.Priority, m.Priority), cmp.Or(o.Ultrafast, m.Ultrafast), cmp.Or(o.Regional, m.Regional),
+	}
+}
+
+func (m multiples) validate() error {
+	for _, f := range [...]float64{m.Batch, m.Flex, m.Fast, m.Priority, m.Ultrafast, m.Regional} {
+		if !(f >= 0 && f <= 100) {
+			return fmt.Errorf("services: multiples must be between 0 and 100, got %g", f)
+		}
+	}
+	return nil
+}
 
 // Served returns the rules with the prices of a service. The multiples of the cache are
 // the same in all of them.
 func (r Rules) Served(s wire.Service) Rules {
-	f := r.priceOf(s)
+	if r.row == nil {
+		return r
+	}
+	f := r.row.services.of(s)
 	r.Input *= f
 	r.Output *= f
 	return r
 }
 
-// priceOf returns a service's price as a multiple of the standard one. Multiples stack.
-func (r *Rules) priceOf(s wire.Service) float64 {
-	f := 1.0
-	switch r.Provider {
-	case "anthropic", "bedrock", "vertex":
-		if strings.HasPrefix(r.Model, "gemini-") {
-			return geminiPrice(s)
-		}
-		if s&wire.Batch != 0 {
-			f *= 0.5 // [D]; Anthropic's priority tier is paid in advance
-		}
-		if s&wire.Fast != 0 {
-			switch r.Model {
-			case "claude-opus-4-6", "claude-opus-4-7":
-				f *= 6 // [S]
-			default:
-				f *= 2 // [D] of Opus 5.5, [S] of Opus 4.8
-			}
-		}
-		if s&wire.Regional != 0 && !nameOf(r.Model).below(4, 5) {
-			f *= regionalPrice
-		}
-	case "openai", "azure":
-		switch {
-		case s&(wire.Flex|wire.Batch) != 0:
-			f = 0.5 // [S]
-		case s&wire.Ultrafast != 0:
-			f = 6 // [S]
-		case s&wire.Priority == 0:
-		case r.Model == "gpt-5.5":
-			f = 2.5 // [D]
-		case strings.HasPrefix(r.Model, "gpt-4.1"):
-			f = 1.75 // [D]
-		default:
-			f = 2 // [D]
-		}
-	case "gemini":
-		return geminiPrice(s)
-	}
-	return f
-}
-
-func geminiPrice(s wire.Service) float64 {
+// of returns a service's price. Tiers exclude one another; speed and region stack on them.
+func (m *multiples) of(s wire.Service) float64 {
+	tier, speed, region := 0.0, 0.0, 0.0
 	switch {
-	case s&(wire.Flex|wire.Batch) != 0:
-		return 0.5 // [D]
+	case s&wire.Batch != 0:
+		tier = m.Batch
+	case s&wire.Flex != 0:
+		tier = m.Flex
+	case s&wire.Ultrafast != 0:
+		tier = m.Ultrafast
 	case s&wire.Priority != 0:
-		return 1.8 // [S]
+		tier = m.Priority
 	}
-	return 1
+	if s&wire.Fast != 0 {
+		speed = m.Fast
+	}
+	if s&wire.Regional != 0 {
+		region = m.Regional
+	}
+	return cmp.Or(tier, 1) * cmp.Or(speed, 1) * cmp.Or(region, 1)
 }

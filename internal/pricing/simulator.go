@@ -93,7 +93,7 @@ func NewSimulator(cfg SimulatorConfig) *Simulator {
 // Count returns the length of a prompt in tokens, as the counting endpoint would
 // give it and as usages sum up to it.
 func (s *Simulator) Count(v *wire.View) int64 {
-	return render(v, s.cfg.Rules(v.Model, Collected), nil, nil).size()
+	return render(v, s.cfg.Rules(v.Model, Collected()), nil, nil).size()
 }
 
 // Begin judges a request and bills its prompt. A request that the provider

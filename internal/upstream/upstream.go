@@ -198,10 +198,10 @@ func (p *Profile) Rules() func(model string, at time.Time) pricing.Rules {
 	return remembered(p.lookup(cmp.Or(p.Prices, pricing.BuiltIn())))
 }
 
-// rulesOf are the rules of a model on a day: prices change at midnight, in UTC.
+// rulesOf are the rules of a model in one hour: prices change on the hour, in UTC.
 type rulesOf struct {
 	model string
-	day   int64
+	hour  int64
 	rules pricing.Rules
 }
 
@@ -211,14 +211,14 @@ const longestModel = 128
 // remembered keeps the last rules that were looked up: nearly all requests ask
 // for those of the one before.
 func remembered(lookup func(model string, at time.Time) pricing.Rules) func(model string, at time.Time) pricing.Rules {
-	const day = 24 * 60 * 60
+	const hour = 60 * 60
 	var last atomic.Pointer[rulesOf]
 	return func(model string, at time.Time) pricing.Rules {
-		today := at.Unix() / day
-		if l := last.Load(); l != nil && l.model == model && l.day == today {
+		now := at.Unix() / hour
+		if l := last.Load(); l != nil && l.model == model && l.hour == now {
 			return l.rules
 		}
-		r := &rulesOf{model, today, lookup(model, at)}
+		r := &rulesOf{model, now, lookup(model, at)}
 		if len(model) <= longestModel {
 			last.Store(r)
 		}

@@ -13,7 +13,7 @@ type group struct {
 	model, billed                string
 	clientFormat, upstreamFormat string
 	kind, policy, outcome        string
-	pricesOf                     string
+	assumedFrom, pricesOf        string
 }
 
 // groups are turns that have lost their details.
@@ -22,7 +22,7 @@ type groups map[group]*Record
 // add counts a turn together with those of its group. A record of many turns
 // adds all of them.
 func (g groups) add(r *Record) {
-	key := group{r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy, r.Outcome, r.PricesOf}
+	key := group{r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy, r.Outcome, r.AssumedFrom, r.PricesOf}
 	sum := g[key]
 	if sum == nil && len(g) >= maxGroups {
 		key = group{kind: r.Kind, outcome: r.Outcome}
@@ -32,7 +32,7 @@ func (g groups) add(r *Record) {
 		sum = &Record{
 			ID: NewID(r.At), At: r.At, Kind: key.kind, Outcome: key.outcome, Policy: key.policy,
 			Tenant: key.tenant, User: key.user, Client: key.client, Model: key.model, BilledModel: key.billed,
-			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, PricesOf: key.pricesOf,
+			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, AssumedFrom: key.assumedFrom, PricesOf: key.pricesOf,
 		}
 		g[key] = sum
 	}

@@ -169,8 +169,12 @@ type Record struct {
 	USD float64 `json:"usd"`
 	// ClientUSD: see USD.
 	ClientUSD float64 `json:"client_usd"`
+	// AssumedFrom is the model whose cache rules stood in for those of the model, its
+	// nearest sibling, where they are not known. Empty otherwise.
+	AssumedFrom string `json:"assumed_from,omitempty"`
 	// PricesOf is the model whose prices USD and ClientUSD were worked out with, the
-	// dearest of the vendor, where those of the model are not known. Empty otherwise.
+	// dearest of the family or vendor, where those of the model are not known. Empty
+	// otherwise.
 	PricesOf string `json:"prices_of,omitempty"`
 	// WouldSave and WouldSaveUSD are what edits that the policy observe only
 	// computes would have saved, net, in units and in US dollars: below zero where
@@ -257,6 +261,22 @@ func (r *Record) IsTurn() bool {
 		return false
 	}
 	return true
+}
+
+// Assumptions says which models stood in for the model of the record, "" for none: those
+// whose cache rules and whose prices were taken.
+func (r *Record) Assumptions() string {
+	text := r.Model
+	if r.AssumedFrom != "" {
+		text += " assumed from " + r.AssumedFrom
+	}
+	if r.PricesOf != "" {
+		text += " charged as " + r.PricesOf
+	}
+	if text == r.Model {
+		return ""
+	}
+	return text
 }
 
 // Unpriced reports whether the model has no known price.

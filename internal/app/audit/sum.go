@@ -16,6 +16,8 @@ type Sum struct {
 	Failed      int64 `json:"failed"`
 	Interrupted int64 `json:"interrupted"`
 	Unpriced    int64 `json:"unpriced"`
+	// Assumed is the number of turns that were charged at another model's prices.
+	Assumed int64 `json:"assumed,omitempty"`
 	// Refused counts the requests that a spent budget has refused. They are no turns.
 	Refused int64 `json:"refused"`
 	// Estimated counts the turns whose tokens are estimates, in whole or in part.
@@ -137,6 +139,9 @@ func (s *Sum) Add(r *Record) {
 		if r.Unpriced() {
 			s.Unpriced += r.Turns
 		}
+		if r.PricesOf != "" && r.USD > 0 {
+			s.Assumed += r.Turns
+		}
 	}
 	if removed := r.OriginalTokens - r.SentTokens; r.Policy == "observe" {
 		s.WouldRemove += removed
@@ -161,6 +166,7 @@ func (s *Sum) Add(r *Record) {
 // Join adds another sum.
 func (s *Sum) Join(o *Sum) {
 	s.Turns, s.Failed, s.Interrupted, s.Unpriced = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted, s.Unpriced+o.Unpriced
+	s.Assumed += o.Assumed
 	s.Refused += o.Refused
 	s.Removed, s.WouldRemove, s.ReadEstimated = s.Removed+o.Removed, s.WouldRemove+o.WouldRemove, s.ReadEstimated+o.ReadEstimated
 	s.Estimated += o.Estimated

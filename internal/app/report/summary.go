@@ -64,8 +64,8 @@ type Summary struct {
 	// Unpriced are the models without a known price, what their turns cost in uncached
 	// input tokens, the dearest first: it is in no sum of dollars.
 	Unpriced []*Sum `json:"unpriced"`
-	// Assumed are the models that were charged as the dearest one of their vendor, because
-	// their own price is not known: `<model> as <model>`.
+	// Assumed are the models for which others stand in, because their own rules or prices
+	// are not known: `<model> assumed from <model> charged as <model>`.
 	Assumed []*Sum `json:"assumed"`
 	// Days are the sums by day.
 	Days []*Sum `json:"days"`
@@ -142,8 +142,8 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		if r.Unpriced() {
 			sum(unpriced, r.ModelName()).Add(r)
 		}
-		if r.PricesOf != "" {
-			sum(assumed, r.Model+" as "+r.PricesOf).Add(r)
+		if r.PricesOf != "" || r.AssumedFrom != "" {
+			sum(assumed, r.Assumptions()).Add(r)
 		}
 		if r.Turns > 1 {
 			s.Coalesced += r.Turns

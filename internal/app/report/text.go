@@ -46,7 +46,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "No price is known of %s: that is in no sum of dollars. Hosted models get one by the option prices.\n", names)
 	}
 	if names := s.assumed(); names != "" {
-		fmt.Fprintf(w, "No price is known of some models, which are charged as the dearest of their vendor: %s. They get their own by the option prices.\n", names)
+		fmt.Fprintf(w, "Rules and prices of some models are not known: the rules of the nearest sibling and the prices of the dearest model of the family, or else of the vendor, stand in: %s. They get their own by the option prices.\n", names)
 	}
 	if n := s.Total.Refused; n > 0 {
 		fmt.Fprintf(w, "Refused: %d requests, because a budget was spent. They are no turns.\n", n)
@@ -81,7 +81,7 @@ func (s *Summary) unpriced() string {
 	return listed(s.Unpriced, func(g *Sum) string { return tokens(g.Cost) + " tok" })
 }
 
-// assumed names the models that were charged at another one's price, and what they cost.
+// assumed names the models for which others stand in, and what they cost.
 func (s *Summary) assumed() string {
 	return listed(s.Assumed, func(g *Sum) string { return money(g, g.Actual()) })
 }
@@ -98,7 +98,11 @@ func listed(sums []*Sum, cost func(*Sum) string) string {
 		if g.Turns == 1 {
 			turns = "turn"
 		}
-		names = append(names, fmt.Sprintf("%s (%d %s, %s)", printable(g.Name), g.Turns, turns, cost(g)))
+		words := strings.Fields(g.Name) // several names, each of which may be long
+		for i := range words {
+			words[i] = printable(words[i])
+		}
+		names = append(names, fmt.Sprintf("%s (%d %s, %s)", strings.Join(words, " "), g.Turns, turns, cost(g)))
 	}
 	return strings.Join(names, ", ")
 }

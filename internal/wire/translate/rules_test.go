@@ -39,10 +39,10 @@ func judge(f wire.Format, model string, body []byte) error {
 	if err != nil {
 		return fmt.Errorf("parsing: %w", err)
 	}
-	rules := pricing.Lookup(providers[f], model, pricing.Collected)
+	rules := pricing.Lookup(providers[f], model, pricing.Collected())
 	rules.ContextWindow = 0
 	s := pricing.NewSimulator(pricing.SimulatorConfig{Rules: func(string, time.Time) pricing.Rules { return rules }})
-	if _, refused := s.Begin(pricing.Call{View: v, At: pricing.Collected}); refused != nil {
+	if _, refused := s.Begin(pricing.Call{View: v, At: pricing.Collected()}); refused != nil {
 		return refused
 	}
 	return nil

@@ -31,6 +31,7 @@ CREATE TABLE llm_cache.turns (
 	client_cost double precision NOT NULL,
 	usd double precision NOT NULL,
 	client_usd double precision NOT NULL,
+	assumed_from text NOT NULL DEFAULT '', -- the model whose cache rules stood in for unknown ones
 	prices_of text NOT NULL DEFAULT '', -- the model whose prices stood in for unknown ones
 	would_save double precision NOT NULL DEFAULT 0, -- by edits that were only computed
 	would_save_usd double precision NOT NULL DEFAULT 0,

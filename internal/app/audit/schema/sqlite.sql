@@ -32,6 +32,7 @@ CREATE TABLE turns (
 	client_cost REAL NOT NULL,
 	usd REAL NOT NULL,
 	client_usd REAL NOT NULL,
+	assumed_from TEXT NOT NULL DEFAULT '', -- the model whose cache rules stood in for unknown ones
 	prices_of TEXT NOT NULL DEFAULT '', -- the model whose prices stood in for unknown ones
 	would_save REAL NOT NULL DEFAULT 0, -- by edits that were only computed
 	would_save_usd REAL NOT NULL DEFAULT 0,

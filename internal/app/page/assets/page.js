@@ -70,6 +70,7 @@ function showToday(today) {
 	}
 	const basis = [`Since ${today.since.slice(11, 16)} ${today.zone}.`]; // by the server's clock, as it writes it
 	if (s.turns && s.unpriced && w.priced) basis.push(`${plain.format(s.unpriced)} of ${count(s.turns, "turn")} unpriced: in dollars they count nothing.`);
+	if (s.turns && s.assumed && w.priced) basis.push(`${plain.format(s.assumed)} of ${count(s.turns, "turn")} at the prices of the dearest model of the family, since their own are not known.`);
 	if (s.estimated) basis.push(`${count(s.estimated, "turn")} estimated: the upstream reported no usage, or the answer was cut.`);
 	$("basis").textContent = basis.join(" ");
 

@@ -111,7 +111,7 @@ func TestUnpriced(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"gpt-6.1-sol"`), []byte(`"kimi-k9"`)), 0o600)
+		return os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"gpt-6.1-sol"`), []byte(`"mystery-9"`)), 0o600)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,18 +124,18 @@ func TestUnpriced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(e.Unpriced) != 1 || e.Unpriced[0] != (Unpriced{"kimi-k9", e.Total.Tokens}) || e.Total.Tokens == 0 || e.Total.Paid != 0 {
+	if len(e.Unpriced) != 1 || e.Unpriced[0] != (Unpriced{"mystery-9", e.Total.Tokens}) || e.Total.Tokens == 0 || e.Total.Paid != 0 {
 		t.Errorf("unpriced: %+v, of %+v", e.Unpriced, e.Total)
 	}
-	if text := e.notes(); len(text) != 1 || !strings.HasPrefix(text[0], "No price is known of kimi-k9 (") {
+	if text := e.notes(); len(text) != 1 || !strings.HasPrefix(text[0], "No price is known of mystery-9 (") {
 		t.Errorf("notes: %q", text)
 	}
 
-	own, err := pricing.ReadTable("mine", "other kimi-k9 - 0.5 2 - - 0.05 - - 262144 -")
+	own, err := pricing.BuiltIn().With("mine.json", []byte(`{"vendors": {"other": {"families": {"mystery": {"mystery-9": {"prices": [{"input": 0.5, "output": 2, "read": 0.05}]}}}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	priced, err := Options{Options: trial.Options{Prices: pricing.BuiltIn().With(own)}}.Run(t.Context(), sources)
+	priced, err := Options{Options: trial.Options{Prices: own}}.Run(t.Context(), sources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,13 +59,15 @@ type App struct {
 	// that can be read again, by which they outlive a restart. Default: none.
 	Budgets []allowance.Budget `json:"budgets,omitempty"`
 
-	// PricesFile is a file with prices and cache rules of models, in the format of the
-	// built-in table (internal/pricing/prices.txt): a line for a model from one day on, dollars
-	// for a million tokens. The models that it has take the place of those of the table;
-	// those of a provider that no preset is for, which finds prefixes by itself, stand
-	// under the provider "other". It may be named by placeholders, and is read when the
-	// configuration is loaded. Default: none.
+	// PricesFile is a models file with your own cache rules and prices, in the format of
+	// the built-in one (docs/reference/models.md). Its members take the place of the
+	// built-in ones. It may be named by placeholders, and is read when the configuration
+	// is loaded. Default: none.
 	PricesFile string `json:"prices,omitempty"`
+
+	// PricesFrom refreshes cache rules and prices from a models file at a URL. Those of
+	// PricesFile stay in front. Default: none, those of the program.
+	PricesFrom *PricesFrom `json:"prices_from,omitempty"`
 
 	// KeepAlive bounds what the pings of all sites may cost. Default: money is
 	// not bounded.
@@ -95,7 +98,12 @@ type App struct {
 
 	people  *tenant.People
 	prices  *pricing.Table
-	unlearn func() // ends the reading of the record
+	base    *pricing.Table     // of the program, without the files of the configuration
+	storage storage            // Caddy's
+	refresh context.CancelFunc // ends the refreshing of prices
+
+	ownPrices *namedText // of PricesFile, nil for none
+	unlearn   func()     // ends the reading of the record
 
 	released bool // by Cleanup
 }
@@ -149,11 +157,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.people, err = tenant.NewPeople(a.Users, Expand(a.UsersFile)); err != nil {
 		return err
 	}
-	if a.prices, err = pricing.ReadPrices(Expand(a.PricesFile)); err != nil {
-		return fmt.Errorf("prices: %w", err)
-	}
-	if slices.ContainsFunc(a.Budgets, func(b allowance.Budget) bool { return b.Dollars > 0 }) {
-		a.prices = a.prices.PricingAll() // a misspelt name is no way around a budget
+	if err := a.provisionPrices(ctx); err != nil {
+		return err
 	}
 	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
 	if a.StoreRaw == nil {
@@ -265,6 +270,9 @@ func (a *App) Start() error {
 	if err := a.openBudgets(); err != nil {
 		return err
 	}
+	refreshing, cancel := context.WithCancel(context.Background())
+	a.refresh = cancel
+	a.refreshPrices(refreshing)
 	running.Lock()
 	defer running.Unlock()
 	running.apps = append(running.apps, a)
@@ -304,6 +312,7 @@ func (a *App) Stop() error {
 	if i < 0 {
 		return nil
 	}
+	a.refresh()
 	running.apps = slices.Delete(running.apps, i, i+1)
 	if i > 0 { // it never was in force
 		return nil

@@ -33,6 +33,7 @@ import (
 //			user       <placeholder>
 //			users_file <file>
 //			prices     <file>
+//			prices_from <url> [every <duration>] key <base64>|sha256 <digits>
 //			budget     <user>|* $<dollars>|<count> tokens day|month [soft]
 //		}
 //	}
@@ -64,13 +65,14 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			a.StoreRaw, err = option.Module(d, "llm_cache.stores", "module")
 			return err
 		},
-		"audit":      a.parseAudit,
-		"keepalive":  option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
-		"originals":  a.parseOriginals,
-		"user":       a.parseUser,
-		"budget":     a.parseBudget,
-		"users_file": option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
-		"prices":     option.Once(func() bool { return a.PricesFile != "" }, option.Word(&a.PricesFile)),
+		"audit":       a.parseAudit,
+		"keepalive":   option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
+		"originals":   a.parseOriginals,
+		"user":        a.parseUser,
+		"budget":      a.parseBudget,
+		"users_file":  option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
+		"prices":      option.Once(func() bool { return a.PricesFile != "" }, option.Word(&a.PricesFile)),
+		"prices_from": a.parsePricesFrom,
 		"bodies_in_flight": option.Once(func() bool { return a.BodiesInFlight != 0 },
 			option.Checked(option.Size(&a.BodiesInFlight), a.Validate)),
 	})

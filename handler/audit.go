@@ -166,7 +166,7 @@ func (c *requestState) warnOfModel(r *audit.Record) {
 	models := assumed.models
 	assumed.Unlock()
 	if models.Meet(r.Model, r.AssumedFrom) {
-		c.site.up.Log.Warn("unknown model: rules and prices of others stand in; give its own by the option prices",
+		c.site.up.Log.Warn("model is not in the models file: others stand in for its rules and prices",
 			zap.String("model", r.Model), zap.String("assumed_from", r.AssumedFrom), zap.String("charged_as", r.PricesOf), zap.Bool("unpriced", r.Unpriced()))
 	}
 }

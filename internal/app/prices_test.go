@@ -162,8 +162,8 @@ func TestPricesFromOption(t *testing.T) {
 	} {
 		d := caddyfile.NewTestDispenser("llm_cache {\n" + text + "\n}")
 		err := new(App).UnmarshalCaddyfile(d)
-		if got := ""; err != nil {
-			got = err.Error()
+		if err != nil {
+			got := err.Error()
 			if want == "" || !strings.Contains(got, want) || !strings.Contains(got, ":2") {
 				t.Errorf("%s: got %s, want %s", text, got, want)
 			}

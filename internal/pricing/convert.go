@@ -43,7 +43,7 @@ var aliases = map[string]string{"google": "gemini", "moonshotai": "moonshot", "x
 // or of models.dev (api.json) as a models file: those of the vendors that this table has. A
 // models file is returned as it is.
 func (t *Table) Convert(text []byte) ([]byte, error) {
-	if !gjson.ValidBytes(text) {
+	if !json.Valid(text) {
 		return nil, errors.New("not valid JSON")
 	}
 	root := gjson.ParseBytes(text)
@@ -229,9 +229,16 @@ func (t *Table) Differences(o *Table, at time.Time) (out []Difference) {
 			name          string
 			before, after any
 		}{
-			{"kind", was.Regime, r.Regime}, {"ttl", was.TTL, r.TTL}, {"long_ttl", was.LongTTL, r.LongTTL}, {"min_tokens", was.MinTokens, r.MinTokens},
-			{"context_window", was.ContextWindow, r.ContextWindow}, {"input", was.Input, r.Input}, {"output", was.Output, r.Output},
-			{"write", was.Write, r.Write}, {"write_long", was.Write1h, r.Write1h}, {"read", was.Read, r.Read},
+			{"kind", was.Regime, r.Regime},
+			{"ttl", was.TTL, r.TTL},
+			{"long_ttl", was.LongTTL, r.LongTTL},
+			{"min_tokens", was.MinTokens, r.MinTokens},
+			{"context_window", was.ContextWindow, r.ContextWindow},
+			{"input", was.Input, r.Input},
+			{"output", was.Output, r.Output},
+			{"write", was.Write, r.Write},
+			{"write_long", was.Write1h, r.Write1h},
+			{"read", was.Read, r.Read},
 			{"tier", [3]float64{float64(was.TierAbove), was.TierInput, was.TierOutput}, [3]float64{float64(r.TierAbove), r.TierInput, r.TierOutput}},
 		} {
 			if f.before != f.after {

@@ -16,7 +16,8 @@ func TestConvert(t *testing.T) {
 		text string
 		want []string
 	}{
-		"LiteLLM": {`{
+		"LiteLLM": {
+			`{
 			"sample_spec": {"litellm_provider": "one of many", "mode": "chat"},
 			"claude-opus-5-5": {"litellm_provider": "anthropic", "mode": "chat", "input_cost_per_token": 4e-06, "output_cost_per_token": 2e-05, "cache_read_input_token_cost": 2e-07, "cache_creation_input_token_cost": 5e-06, "cache_creation_input_token_cost_above_1hr": 8e-06},
 			"gpt-6.2-sol": {"litellm_provider": "openai", "mode": "responses", "input_cost_per_token": 2e-06, "output_cost_per_token": 1.2e-05, "cache_read_input_token_cost": 1e-07, "cache_creation_input_token_cost": 2.5e-06, "input_cost_per_token_above_272k_tokens": 4e-06, "output_cost_per_token_above_272k_tokens": 1.8e-05},
@@ -25,14 +26,19 @@ func TestConvert(t *testing.T) {
 			"xai/grok-4.5": {"litellm_provider": "xai", "mode": "chat", "input_cost_per_token": 2e-06, "output_cost_per_token": 6e-06, "cache_read_input_token_cost": 3e-07},
 			"text-embedding-9": {"litellm_provider": "openai", "mode": "embedding", "input_cost_per_token": 1e-08},
 			"titan": {"litellm_provider": "somebody", "mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 1e-06}}`,
-			[]string{"openai gpt-6.3-sol: new, $3 input, $15 output", "openai gpt-6.2-sol: output: 12, was 10", "xai grok-4.5: read: 0.15, was 0.25"}},
-		"models.dev": {`{
+			[]string{"openai gpt-6.3-sol: new, $3 input, $15 output", "openai gpt-6.2-sol: output: 12, was 10", "xai grok-4.5: read: 0.15, was 0.25"},
+		},
+		"models.dev": {
+			`{
 			"google": {"id": "google", "models": {"gemini-4-neon": {"cost": {"input": 3, "output": 15, "cache_read": 0.3}}, "gemini-5-zinc": {"cost": {"input": 1, "output": 4}}}},
 			"zai": {"id": "zai", "models": {"glm-5.3": {"cost": {"input": 1.4, "output": 4.4, "cache_read": 0.26}}}},
 			"somebody": {"id": "somebody", "models": {"titan": {"cost": {"input": 1, "output": 1}}}}}`,
-			[]string{"gemini gemini-4-neon: read: 0.1, was 0.05", "gemini gemini-5-zinc: new, $1 input, $4 output"}},
-		"a models file": {`{"vendors": {"anthropic": {"families": {"claude-haiku": {"claude-haiku-4-5": {"min_tokens": 2048}}}}}}`,
-			[]string{"anthropic claude-haiku-4-5: min_tokens: 2048, was 4096"}},
+			[]string{"gemini gemini-4-neon: read: 0.1, was 0.05", "gemini gemini-5-zinc: new, $1 input, $4 output"},
+		},
+		"a models file": {
+			`{"vendors": {"anthropic": {"families": {"claude-haiku": {"claude-haiku-4-5": {"min_tokens": 2048}}}}}}`,
+			[]string{"anthropic claude-haiku-4-5: min_tokens: 2048, was 4096"},
+		},
 	} {
 		text, err := BuiltIn().Convert([]byte(tt.text))
 		if err != nil {

@@ -143,9 +143,8 @@ func (d *duration) UnmarshalText(text []byte) error {
 // parseFile reads a models file. Errors name the row and the member.
 func parseFile(name string, text []byte) (*file, error) {
 	f := &file{Vendors: map[string]*vendorRow{}, Engines: map[string]*engineRow{}}
-	var syntax *json.SyntaxError
 	err := f.parse(text)
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line := 1 + bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte{'\n'})
 		return nil, fmt.Errorf("%s:%d: %w", name, line, err)
 	}
@@ -259,8 +258,7 @@ func strict(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s: %s is not a %s", wrong.Field, wrong.Value, wrong.Type)
 	}
 	if err != nil {

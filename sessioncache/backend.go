@@ -77,6 +77,7 @@ func answered(t Tenant, upstream string, answer wire.Hash) (d Digest) {
 	h := sha256.New()
 	h.Write(t[:])
 	h.Write([]byte(upstream))
+	// The other parts have a fixed length, so that the input is unambiguous.
 	h.Write([]byte{0})
 	h.Write(answer[:])
 	copy(d[:], h.Sum(nil))

@@ -118,6 +118,7 @@ func (b *Breaker) Within(p *Patience, at BreakerAt, what string, f func(context.
 func (b *Breaker) serve(w work) {
 	for {
 		w.run(w.f)
+		// Enough goroutines wait for work already.
 		if b.idle.Add(1) > mostIdle {
 			b.idle.Add(-1)
 			return
@@ -167,6 +168,7 @@ func (o *operation) run(f func(context.Context) error) {
 			err = fmt.Errorf("%w: %T", ErrPanicked, p)
 		}
 		o.timer.Stop()
+		// expire has reported the operation as late already.
 		if !o.state.CompareAndSwap(running, ended) {
 			return
 		}

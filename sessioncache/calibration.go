@@ -64,6 +64,7 @@ func (c *Calibration) Learn(grown *Sizes, tokens int64) {
 	}
 	var estimate, norm float32
 	for k, n := range grown {
+		// This kind is not part of the prompt.
 		if prior[k] == 0 {
 			continue
 		}
@@ -82,6 +83,7 @@ func (c *Calibration) Learn(grown *Sizes, tokens int64) {
 			continue
 		}
 		w := c.weights[k] + step*float32(n)
+		// A single odd measurement must not move a weight beyond a factor of four.
 		c.weights[k] = min(max(w, prior[k]/4), prior[k]*4)
 	}
 }

@@ -26,6 +26,7 @@ func SameBlocks(a, b []wire.Block) bool { return len(a) == len(b) && CommonBlock
 // AnswersIn counts the model's answers in a part of a chain.
 func AnswersIn(blocks []wire.Block) (n int) {
 	for i, b := range blocks {
+		// Consecutive blocks of the model are one answer.
 		if b.Role == wire.RoleAssistant && (i == 0 || blocks[i-1].Role != wire.RoleAssistant) {
 			n++
 		}

@@ -24,6 +24,7 @@ func (s *Session) claim(m Match, v *wire.View, states []BlockState, as func(*Lin
 	if m.Lineage != nil && m.Lineage != place {
 		l.inherit(m.Lineage)
 	}
+	// Copy the blocks and states, since the request's memory is recycled.
 	blocks, tools, system := v.Known().Blocks()
 	l.known = wire.RestoreKnown(slices.Clone(blocks), tools, system, v.First())
 	l.States, l.restored, l.claimed, l.left, l.Said, l.Unsaid = slices.Clone(states), false, true, false, nil, false
@@ -96,6 +97,8 @@ func (s *Session) answeredElsewhere(o *Lineage) {
 	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool {
 		mine, theirs := l.chain(), o.chain()
 		n := CommonBlocks(mine, theirs)
+		// The other lineage has committed the claimed request, or has an answer that the claim does
+		// not have.
 		return l.id == o.id && (n == len(mine) && !o.claimed || AnswersIn(mine[n:]) == 0 && AnswersIn(theirs[n:]) > 0)
 	})
 }

@@ -62,6 +62,7 @@ func (c *CounterfactualCache) Put(e CounterfactualEntry) {
 			oldest = i
 		}
 	}
+	// The least recently used entry makes room.
 	if len(c.entries) == maxEntries {
 		c.entries[oldest] = e
 		return

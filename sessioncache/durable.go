@@ -188,6 +188,7 @@ func (d *Durable) fetch(p *Patience, k Key, digest Digest) {
 		d.adopt(s)
 		return
 	}
+	// The channel has room, since the operation may end after the wait.
 	found := make(chan *Session, 1)
 	d.breaker.Within(p, BreakerAt{}, "load", func(ctx context.Context) error {
 		s, err := d.load(ctx, k, digest)
@@ -302,6 +303,7 @@ func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []BlockState, 
 }
 
 func (d *Durable) claimIn(p *Patience, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
+	// Without the backend the request goes out without a durable claim.
 	if d.rests(s) || !s.health.Due() {
 		return true
 	}
@@ -393,6 +395,7 @@ func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool)
 		d.breaker.Failed(BreakerAt{Shard: d.shard(begins)}, "load", err)
 		return digest, false
 	}
+	// The zero digest is the store's own record.
 	return digest, ok && digest != Digest{}
 }
 
@@ -400,6 +403,7 @@ func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool)
 func (d *Durable) Delete(id string) *Session {
 	s := d.Memory.Delete(id)
 	d.mu.Lock()
+	// A later write would bring the session back.
 	for digest, waits := range d.unsaved {
 		if waits.id == id {
 			waits.deleted.Store(true)
@@ -421,6 +425,7 @@ func (d *Durable) Delete(id string) *Session {
 	}
 	if s != nil && d.Begin() == nil {
 		d.mu.Lock()
+		// The digest stays until the backend has deleted the session, so that a failure is retried.
 		d.doomed[Digest([]byte(s.digest))] = struct{}{}
 		d.mu.Unlock()
 		at := BreakerAt{Shard: d.shard(Digest([]byte(s.digest)))}

@@ -38,6 +38,7 @@ func (d *Durable) write() {
 			d.flush(everything)
 			close(done)
 		case <-d.stop:
+			// Requests may still wait for these.
 			for len(d.jobs) > 0 {
 				d.writeNow(<-d.jobs)
 			}
@@ -174,6 +175,7 @@ const (
 // another flush afterwards.
 func (d *Durable) inLane(l *lane, how urgency, f func()) {
 	if how == asDue {
+		// Set before the attempt to lock, so that the lane's user cannot miss it.
 		l.again.Store(true)
 		if !l.mu.TryLock() {
 			return
@@ -314,6 +316,7 @@ func (d *Durable) thin() {
 	var gone []*Session
 	d.mu.Lock()
 	for _, s := range d.unsaved {
+		// Sessions that are still in memory need no extra room.
 		if s.Gone() {
 			gone = append(gone, s)
 		}

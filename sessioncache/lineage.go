@@ -150,6 +150,7 @@ func (l *Lineage) spoken(v *wire.View, n int) int {
 // inherit takes over the properties of the whole conversation from the parent lineage. Knowledge of
 // another chain in its place is dropped.
 func (l *Lineage) inherit(parent *Lineage) {
+	// The new branch has no cache entries of its own yet.
 	l.Ends, l.Warmed, l.Folding = nil, time.Time{}, Folding{}
 	l.Observed, l.Departed, l.Refused, l.TTL = parent.Observed, parent.Departed, parent.Refused, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front

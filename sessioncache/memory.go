@@ -311,6 +311,7 @@ func (m *Memory) drop(s *Session) {
 	if s.gone.Swap(true) {
 		return
 	}
+	// A newer session may have the same key.
 	if m.sessions[s.digest] == s {
 		delete(m.sessions, s.digest)
 	}

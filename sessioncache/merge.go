@@ -26,6 +26,7 @@ func (s *Session) merge(other *Session) {
 	}
 	merged := make([]*Lineage, 0, len(s.lineages))
 	for _, o := range other.lineages {
+		// The session's own claim comes back from the backend.
 		if s.claims(o) {
 			continue
 		}
@@ -73,6 +74,7 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 func (l *Lineage) merge(o *Lineage) {
 	a, b := l.chain(), o.chain()
 	n := CommonBlocks(a, b)
+	// The other copy is longer or newer, or all requests went to the other process.
 	if !l.here || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
 		if l.here || len(b) >= len(a) || o.Started.After(l.Started) {
 			id, refused := l.id, l.Refused|o.Refused
@@ -91,6 +93,7 @@ func (l *Lineage) merge(o *Lineage) {
 		}
 		l.States[i].Edit, l.States[i].Inserted = theirs.Edit, theirs.Inserted
 	}
+	// A refusal of either process counts.
 	l.Refused, l.Diverged = l.Refused|o.Refused, l.Diverged || o.Diverged
 	if o.Warmed.After(l.Warmed) {
 		l.Warmed = o.Warmed
@@ -110,6 +113,7 @@ func (s *Session) disagrees(v *wire.View, base []BlockState, inCommon int, state
 		if theirs[i].Edit.Same(states[i].Edit) && theirs[i].Inserted.Same(states[i].Inserted) {
 			continue
 		}
+		// A block that the other process has left as in base is no conflict.
 		if i >= min(inCommon, len(base)) || !theirs[i].Edit.Same(base[i].Edit) || !theirs[i].Inserted.Same(base[i].Inserted) {
 			return true
 		}

@@ -36,6 +36,7 @@ func (d *Durable) ownRecord(last bool) (r Record, changes uint64) {
 	w := PackedWriter{Out: append([]byte{}, snapshotForm)}
 	w.Time(since, time.Time{})
 	w.Out, changes = d.runs.Snapshot(w.Out)
+	// A shared backend stores no key.
 	if d.shared == nil {
 		d.mu.Lock()
 		w.Out = append(w.Out, d.names[:]...)

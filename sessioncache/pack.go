@@ -124,6 +124,7 @@ func (m *Memory) pack(s *Session, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.mu.Lock()
+	// A request may have acquired the session since settle looked.
 	unused := s.unused(now)
 	m.mu.Unlock()
 	if !unused || s.packed.Load() != nil {

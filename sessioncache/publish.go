@@ -41,6 +41,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 			done(s, false, nil)
 			continue
 		}
+		// Another exchange is under way; publish waits for it later.
 		if !s.turn.tryLock() {
 			alone = append(alone, s)
 			continue
@@ -193,6 +194,7 @@ func (d *Durable) swapOnce(all []*exchange) {
 func (d *Durable) came(x *exchange) error {
 	s := x.of
 	if x.Err != nil {
+		// The write may have happened or not, so the next one repeats all answers.
 		s.told = nil
 		return x.Err
 	}

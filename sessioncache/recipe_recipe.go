@@ -57,6 +57,7 @@ func MakeRecipe(value, body []byte) []byte {
 	if len(recipe) > 0 && len(recipe) <= shortRecipe {
 		return recipe
 	}
+	// Admission removes padding, so that the value may match the unpadded body better.
 	if bare := unpadded(body); len(bare) < len(body) && len(value) <= longestStep(bare) {
 		other := appendRecipe(append(binary.LittleEndian.AppendUint32(nil, sumOf(value)), fromUnpadded), value, bare)
 		if len(other) > 0 && (len(recipe) == 0 || len(other) < len(recipe)) {

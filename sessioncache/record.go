@@ -60,12 +60,14 @@ func (b *Breaker) Failed(at BreakerAt, what string, err error) {
 func (r *RecordHealth) fail(now, well, rest int64, slow bool) (blamed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The shard took other records since this one failed, so the record is to blame.
 	r.blamed = r.blamed || r.failed != 0 && well >= r.failed
 	r.failed = now
 	if slow && !r.blamed { // the shard rests, and the record is tried again with the others
 		return false
 	}
 	r.failures++
+	// Exponential backoff, from one rest up to maxWait.
 	wait := min(rest<<min(r.failures-1, 32), maxWait*rest)
 	r.due = now + wait
 	if slow {

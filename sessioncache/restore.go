@@ -39,6 +39,7 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 			break
 		}
 	}
+	// Bytes after the end are damage, too.
 	if r.Bad || len(r.In) > 0 || snapshot[0] == 0 {
 		return nil, ErrSnapshot
 	}

@@ -97,6 +97,7 @@ func (r *Runs) Snapshot(dst []byte) (out []byte, changes uint64) {
 		for _, n := range at.all {
 			w.Uint(uint64(n))
 		}
+		// The save may fail: until Kept, a restore must add these counts again.
 		at.told.add(&at.own)
 		at.own = counts{}
 	}

@@ -190,9 +190,11 @@ func (s *Session) Match(v *wire.View) Match {
 	}
 	if l := best.Lineage; l != nil {
 		if best.Common = l.spoken(v, best.Common); best.Common == 0 {
+			// Nothing is left in common: the request begins a conversation.
 			return Match{merges: s.merges}
 		}
 		if l.restored {
+			// The request has the blocks from which the restored edits are made.
 			ResolveEdits(v, l.States[:min(best.Common, len(l.States))])
 		}
 		best.last = l.known
@@ -306,6 +308,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
 	l.Partial = v.Conversation.Partial
 	l.States = states
+	// Recipes need the bytes of the blocks, which are gone after the request.
 	if s.outlives.Load() {
 		DescribeBlocks(v, states)
 	}
@@ -334,6 +337,7 @@ func (s *Session) KeepWarm(id int, at time.Time) {
 	s.Lock()
 	defer s.Unlock()
 	l := s.Lineage(id)
+	// A later request has restarted the lifetime already.
 	if l == nil || l.Started.After(at) {
 		return
 	}
@@ -375,6 +379,7 @@ func (s *Session) begin(parent *Lineage, v *wire.View) *Lineage {
 		l.inherit(parent)
 	}
 	if len(s.lineages) == maxLineages {
+		// The last one is the least recently used.
 		s.lineages = s.lineages[:maxLineages-1]
 	}
 	s.lineages = append(s.lineages, l)

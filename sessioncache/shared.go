@@ -115,6 +115,7 @@ func (d *Durable) acquireShared(p *Patience, k Key) *Session {
 			answer = Digest{}
 			d.refreshIn(p, s, answer)
 		}
+		// Another process has deleted the session: begin a new one.
 		if s.deleted.Load() {
 			d.letGo(s)
 			return d.acquire(k, s.digest)
@@ -143,6 +144,7 @@ func (d *Durable) refreshIn(p *Patience, s *Session, answer Digest) (of string) 
 	if p.Rest() == 0 {
 		return s.digest
 	}
+	// The channel has room, since the operation may end after the wait.
 	elsewhere := make(chan Digest, 1)
 	d.breaker.Within(p, d.at(s), "load", func(ctx context.Context) error {
 		of, err := d.refresh(ctx, s, answer)
@@ -200,6 +202,7 @@ func (d *Durable) takeIn(s *Session, sealed []byte, now Version) {
 	}
 	s.Lock()
 	s.merge(other)
+	// The merged session differs from both copies, and must be written.
 	s.saved = 0
 	s.Unlock()
 	d.Memory.takeUp(s)
@@ -242,6 +245,7 @@ func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, st
 			}) || s.deleted.Load() {
 				return nil
 			}
+			// Without a sum, publish will still write the session after the commit.
 			x := newExchange(s, d.record(s, snapshot), 0)
 			if err := d.swap(ctx, x); err != nil {
 				return err
@@ -258,6 +262,7 @@ func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, st
 			if !request.Use(func() {
 				s.Lock()
 				defer s.Unlock()
+				// The merge may have replaced lineages.
 				m = s.Match(v)
 				disagree = s.disagrees(v, base, inCommon, states)
 			}) {

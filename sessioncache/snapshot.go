@@ -198,6 +198,7 @@ func (w *snapshotWriter) states(l *Lineage) {
 	w.Uint(uint64(len(l.States)))
 	for i := range l.States {
 		s := &l.States[i]
+		// Edits and insertions without a recipe cannot be made again by another process.
 		edit := s.Edit != nil && (w.pack != nil || s.Edit.Outlives())
 		inserted := s.Inserted != nil && (w.pack != nil || s.Inserted.Outlives())
 		w.Out = append(w.Out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|

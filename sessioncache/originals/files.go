@@ -149,6 +149,7 @@ func (f *Files) scan(now time.Time) error {
 			return err
 		}
 	}
+	// The index must have the files in the order of their use.
 	slices.SortFunc(found, func(a, b *blockFile) int { return a.at.Compare(b.at) })
 	for _, e := range found {
 		f.enter(e)
@@ -282,6 +283,7 @@ func (f *Files) keep(j *blockJob) (err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// The session was deleted during the write.
 	if f.unwanted(j) {
 		return os.Remove(filepath.Join(f.folder, j.path))
 	}
@@ -328,6 +330,7 @@ func (f *Files) save(j *blockJob) (int64, error) {
 		err = os.Chtimes(t.Name(), j.at, j.at)
 	}
 	if err == nil {
+		// A rename is atomic, so that no reader sees a part of the file.
 		err = os.Rename(t.Name(), path)
 	}
 	if err != nil {

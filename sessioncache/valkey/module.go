@@ -270,6 +270,8 @@ func (s *Store) Validate() error {
 // Identity implements Store.
 func (s *Store) Identity() string {
 	said := *s
+	// TTL and Memory can change in place, see Adjust. Passwords count with their placeholders
+	// resolved.
 	said.TTL, said.Memory, said.Password, said.SentinelPassword = 0, 0, s.options.Password, s.options.SentinelPassword
 	text, _ := json.Marshal(&said) //nolint:gosec // of texts and numbers only, and hashed
 	id := s.key.Derive("identity " + string(text))

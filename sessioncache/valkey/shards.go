@@ -66,6 +66,7 @@ func (s *shards) lookAround(ctx context.Context, c valkey.Client) {
 			if s.numbers == nil {
 				s.numbers = map[string]uint8{}
 			}
+			// 0 stands for slots without a known master.
 			number = uint8(1 + len(s.numbers)%(sessioncache.MaxShards-1))
 			s.numbers[id] = number
 		}

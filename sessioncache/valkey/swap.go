@@ -88,6 +88,7 @@ func (v *Valkey) swap(ctx context.Context, swaps []*sessioncache.Swap, have func
 		w := &all[i]
 		w.s.Unfound = nil
 		if w.s.Other, w.s.Now, w.s.Err = w.came(ctx, results[w.from:w.to]); w.s.Err != nil {
+			// The version at the server is unknown after a failure.
 			v.watch.read(beginning(w.s.Digest), 0)
 		}
 	}

@@ -355,6 +355,7 @@ func (v *Valkey) Seek(ctx context.Context, answer, d sessioncache.Digest, have s
 		return d, nil, 0, failed(err)
 	}
 	e := unpack(all)
+	// Only the version was read, and it is a new one.
 	if have != 0 && e.version != have && e.version != 0 {
 		snapshot, now, err = v.Fetch(ctx, d, have)
 		return d, snapshot, now, err
@@ -382,6 +383,7 @@ func (v *Valkey) given(ctx context.Context, c valkey.Client, answer sessioncache
 		return d, false, failed(err)
 	}
 	copy(d[:], b)
+	// The key may be left over from a lost race.
 	e, err := v.begun(ctx, c, beginning(d))
 	return d, e.has(answer), err
 }

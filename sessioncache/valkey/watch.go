@@ -64,6 +64,7 @@ func (w *watch) set(b [8]byte, v sessioncache.Version) {
 func (w *watch) read(b [8]byte, v sessioncache.Version) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// An invalidation or a write came in between.
 	if had, ok := w.versions[b]; !ok || had != 0 {
 		return
 	}
@@ -78,6 +79,7 @@ func (w *watch) read(b [8]byte, v sessioncache.Version) {
 func (w *watch) wrote(b [8]byte, v sessioncache.Version) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Otherwise an invalidation came in between.
 	if _, ok := w.versions[b]; ok {
 		w.versions[b] = v
 	}

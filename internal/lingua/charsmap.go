@@ -50,6 +50,7 @@ func (c charsmap) replacement(s string) (string, bool) {
 			return "", false
 		}
 		u := c.units[at]
+		// The trie has no such child.
 		if u&(1<<31|0xff) != b {
 			return "", false
 		}
@@ -57,6 +58,7 @@ func (c charsmap) replacement(s string) (string, bool) {
 		if at >= uint32(len(c.units)) {
 			return "", false
 		}
+		// No string of the map ends here.
 		if u>>8&1 == 0 {
 			continue
 		}

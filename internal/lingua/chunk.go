@@ -26,6 +26,7 @@ type forced struct {
 func (m *Model) forced(tokens []string) forced {
 	f := forced{tokens, make([]string, len(tokens))}
 	for i, s := range tokens {
+		// The model scores single tokens only.
 		if len(m.tokens(s)) != 1 {
 			f.names[i] = fmt.Sprintf("[NEW%d]", i)
 		}

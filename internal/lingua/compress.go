@@ -21,7 +21,7 @@ type Compression struct {
 	Tokens int
 	// Force are strings to keep everywhere, up to 100.
 	Force []string
-	// KeepDigits keeps words with digits.
+	// KeepDigits gives tokens with digits the probability 1.
 	KeepDigits bool
 	// DropConsecutive keeps one of several equal forced strings in a row.
 	DropConsecutive bool
@@ -49,8 +49,7 @@ type Result struct {
 }
 
 // Compress drops the least important words of a text, word for word as the reference implementation
-// of LLMLingua-2 does. Words are separated by single spaces afterwards, unless white space is
-// forced.
+// of LLMLingua-2 does. The result does not keep the text's white space, unless it is forced.
 func (m *Model) Compress(ctx context.Context, text string, o Compression) (Result, error) {
 	if o.Rate == 0 {
 		o.Rate = 0.5
@@ -72,6 +71,7 @@ func (m *Model) Compress(ctx context.Context, text string, o Compression) (Resul
 	for i, name := range f.names {
 		for _, end := range o.Ends {
 			if name != "" && end == o.Force[i] {
+				// Copy the slice, which may be the caller's.
 				ends = append(ends[:len(ends):len(ends)], name)
 			}
 		}

@@ -10,6 +10,7 @@ func (t *Tokenizer) decode(tokens []string) string {
 	var b strings.Builder
 	for i, s := range tokens {
 		if t.family == XLMRoberta {
+			// A text does not begin with a space.
 			if i == 0 {
 				s = strings.ReplaceAll(s, metaspace, "")
 			}

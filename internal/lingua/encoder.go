@@ -132,6 +132,7 @@ func (e *encoder) logits(ctx context.Context, tokens []position) ([]float32, err
 	if len(tokens) == 0 {
 		return nil, nil
 	}
+	// Reuse the memory of an earlier run, unless it is in use.
 	var s *scratch
 	select {
 	case s = <-e.idle:
@@ -185,6 +186,7 @@ func (e *encoder) embed(s *scratch, tokens []position) error {
 			return fmt.Errorf("embedding of token %d: %w", t.id, err)
 		}
 		for j, v := range e.positions[t.place*h:][:h] {
+			// All tokens have type 0.
 			row[j] += v + e.types[j]
 		}
 		e.norm.apply(row)

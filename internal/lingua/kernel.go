@@ -57,6 +57,7 @@ func expPortable(x []float32, scale float32) float32 {
 	}
 	var sum float32
 	for i, v := range x {
+		// Subtracting the maximum avoids an overflow.
 		e := float32(math.Exp(float64(scale * (v - top))))
 		x[i] = e
 		sum += e

@@ -20,6 +20,7 @@ func (p *pool) each(n int, f func(worker, from, to int)) {
 	for i := 1; i < threads; i++ {
 		wg.Go(func() { f(i, n*i/threads, n*(i+1)/threads) })
 	}
+	// The calling goroutine does the first part.
 	f(0, 0, n/threads)
 	wg.Wait()
 }

@@ -124,6 +124,7 @@ func (s *bytesScratch) quantize(p *pool, in *matrix, quads int) {
 		for i := from; i < to; i++ {
 			row := in.row(i)
 			low, high := kernel.extremes(row)
+			// Zero must have an exact representation.
 			low, high = min(low, 0), max(high, 0)
 			scale := (high - low) / 255
 			if scale == 0 {

@@ -97,6 +97,7 @@ func (t tensor) check(size int64) error {
 		return fmt.Errorf("offsets %v lie outside of the file's %d bytes", t.Offsets, size)
 	}
 	for _, d := range t.Shape {
+		// Divide rather than multiply, so that the product cannot overflow.
 		if d < 0 || d > 0 && n > size/int64(d) {
 			return fmt.Errorf("shape %v does not fit into the file", t.Shape)
 		}
@@ -182,6 +183,7 @@ func half(h uint16) float32 {
 	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10&0x1f), uint32(h&0x3ff)
 	switch exponent {
 	case 0:
+		// A subnormal number or zero.
 		v := float32(fraction) / (1 << 24)
 		return math.Float32frombits(math.Float32bits(v) | sign)
 	case 0x1f:

@@ -119,6 +119,7 @@ func (t *Tokenizer) add(tokens []addedToken) error {
 		case a.ID < 0 || int(a.ID) > len(t.vocabulary)+maxAdded:
 			return fmt.Errorf("added token %q: id %d is out of range", a.Content, a.ID)
 		}
+		// Added tokens may have ids after the vocabulary.
 		for int(a.ID) >= len(t.vocabulary) {
 			t.vocabulary = append(t.vocabulary, "")
 		}
@@ -298,6 +299,7 @@ func (u *unigram) readPreTokenizer(raw json.RawMessage) error {
 	if p.Type != "Sequence" {
 		parts = []part{p.part}
 	}
+	// Without WhitespaceSplit, only spaces separate words.
 	u.whole = len(parts) == 1
 	for i, one := range parts {
 		space := one.Type == "WhitespaceSplit" && i == 0 && len(parts) == 2

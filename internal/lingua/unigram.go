@@ -93,6 +93,7 @@ func (u *unigram) word(dst []Token, s string) []Token {
 			reach(n, id, u.scores[id]+here)
 			single = single || n == size
 		})
+		// An unknown rune scores 10 below the least likely piece.
 		if !single {
 			reach(size, u.unknown, u.least-10+here)
 		}

@@ -67,6 +67,7 @@ func (w *wordPiece) word(dst []Token, s string) []Token {
 				break
 			}
 		}
+		// No piece matches, so the whole word is unknown.
 		if to == from {
 			return append(dst[:first], w.unknown)
 		}

@@ -32,6 +32,7 @@ func (m *Model) words(tokens []Token, keep []float32, f forced, o Compression) [
 		p, pure := float64(keep[i]), m.pure(name)
 		begins := len(words) == 0 || m.begins(name, pure, f)
 		if begins {
+			// Forced tokens are always kept.
 			if f.has(pure) {
 				p = 1
 			}

@@ -59,6 +59,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	if err != nil {
 		return err
 	}
+	// This form of the condition rejects NaN, too.
 	if r := f.Float64("rate"); !(r > 0 && r <= 1) {
 		return fmt.Errorf("rate: %v lies not over 0 and up to 1", r)
 	}
@@ -118,6 +119,7 @@ func read(in io.Reader, path string) (string, error) {
 		defer f.Close()
 		in = f
 	}
+	// One byte more shows that the text is too long.
 	b, err := io.ReadAll(io.LimitReader(in, longest+1))
 	switch {
 	case err != nil:

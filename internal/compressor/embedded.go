@@ -94,6 +94,7 @@ func (e *Embedded) Provision(caddy.Context) error {
 		return err
 	}
 	o := lingua.Options{Int8: e.Int8, Threads: e.Threads}
+	// Configurations with the same model and options share the loaded model.
 	e.key = fmt.Sprintf("%s %+v", folder, o)
 	v, _, err := models.LoadOrNew(e.key, func() (caddy.Destructor, error) {
 		return &loadedModel{open: sync.OnceValues(func() (*lingua.Model, error) { return lingua.Open(folder, o) })}, nil

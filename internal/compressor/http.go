@@ -102,6 +102,7 @@ func (h *HTTP) Compress(ctx context.Context, text string, rate float64) (lingua.
 	}
 	req.Header.Set("Content-Type", "application/json")
 	var a answer
+	// The list of words is several times as long as the text.
 	if err := h.ask(req, &a, 1<<16+64*int64(len(text))); err != nil {
 		return lingua.Result{}, err
 	}

@@ -72,6 +72,7 @@ func isError(s string) bool {
 		if slices.ContainsFunc(complaints, func(c string) bool { return strings.HasPrefix(l, c) }) {
 			return true
 		}
+		// Later lines do not make the whole text an error.
 		if n++; n == 3 {
 			break
 		}
@@ -104,6 +105,7 @@ func isProse(s string) bool {
 			plain++
 		}
 	}
+	// The sentence may report an error.
 	if l := strings.ToLower(t); slices.ContainsFunc(complaints[:6], func(c string) bool { return strings.Contains(l, c) }) {
 		return false
 	}
@@ -116,6 +118,7 @@ func isPlain(w string) bool {
 	if w == "" {
 		return false
 	}
+	// A capital letter inside a word marks a name.
 	for i, r := range w {
 		switch {
 		case unicode.IsUpper(r) && i > 0, i == 0 && r == '-', !unicode.IsLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune("'’-", r):

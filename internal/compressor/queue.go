@@ -88,6 +88,7 @@ func (q *queue) next() (j Job, ok bool) {
 	w.bytes -= int64(len(j.Text))
 	q.bytes -= int64(len(j.Text))
 	if len(w.jobs) > 0 {
+		// The tenant's next job waits until the other tenants had their turn.
 		q.order = append(q.order, t)
 	} else {
 		delete(q.tenants, t)

@@ -38,6 +38,7 @@ func Shorten(ctx context.Context, c Compressor, text string, rate float64, least
 			prose.WriteString(l.text)
 		}
 	}
+	// One call for all prose, so that the rate applies to the whole text.
 	r, err := c.Compress(ctx, prose.String(), rate)
 	if err != nil {
 		return "", err
@@ -72,6 +73,7 @@ func kept(text string, words []lingua.Word) []bool {
 	at := 0
 	for _, w := range words {
 		s := low(strings.TrimSpace(w.Text))
+		// The compressor may have changed or dropped parts of words, so search a little ahead.
 		i := strings.Index(lower[at:min(len(lower), at+sight+len(s))], s)
 		if s == "" || i < 0 {
 			continue
@@ -94,6 +96,7 @@ func kept(text string, words []lingua.Word) []bool {
 		for ; end < len(text) && !isSpace(text[end]); end++ {
 			gone = gone && said[end] == dropped
 		}
+		// A word stays whole if any part of it stays.
 		if !gone || stays(text[from:end]) {
 			for i := from; i < end; i++ {
 				keep[i] = true

@@ -142,6 +142,7 @@ func (w *Worker) work() {
 		}
 		w.mu.Lock()
 		if !more || w.ctx.Err() != nil {
+			// A job may have been queued since the queue was found empty.
 			if w.runs = w.ctx.Err() == nil && len(w.queue.order) > 0; !w.runs {
 				w.mu.Unlock()
 				return
@@ -189,6 +190,7 @@ func (w *Worker) one() bool {
 		w.mu.Unlock()
 		return false
 	}
+	// All loaded configurations of this worker have equal compressors.
 	c := w.serving[0]
 	w.mu.Unlock()
 	defer func() {
@@ -276,6 +278,7 @@ func (p *pace) pause(ctx context.Context) error {
 		w.mu.Lock()
 		share := w.share
 		w.mu.Unlock()
+		// Working for d of each d/share of time keeps to the share.
 		w.sleep(time.Duration(float64(d) * (1/share - 1)))
 		for waited := time.Duration(0); waited < max(patience*d, quiet) && w.busy() && ctx.Err() == nil; waited += quiet {
 			w.sleep(quiet)

@@ -164,6 +164,7 @@ func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads 
 	if whose(r).alone { // one tenant may have several users, by their credentials
 		return p.Of(r, k, reads)
 	}
+	// A direct-mapped cache, indexed by the first byte of the tenant.
 	at := &k.people[t[0]]
 	n := at.Load()
 	if n == nil || n.tenant != t || n.people != p || n.reads != reads {
@@ -220,6 +221,7 @@ func (k *Key) person(r *http.Request, key string) string {
 		} else {
 			b = AppendField(b, "")
 		}
+		// Hash like a request with the key in Authorization, so that the header does not matter.
 		for range credentials[1:] {
 			b = AppendField(b, "")
 		}
@@ -253,6 +255,7 @@ func (p *People) name(r *http.Request, n *knownPerson) string {
 func printable(name string) string {
 	if len(name) > longestName {
 		name = strings.Clone(name[:longestName]) // copy, since a header may have a megabyte
+		// The cut may be inside a rune.
 		for len(name) > 0 && !utf8.ValidString(name) {
 			name = name[:len(name)-1]
 		}

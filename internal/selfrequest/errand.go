@@ -85,6 +85,7 @@ func (e *Errand) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
 	if !e.Arrived() && !e.leads(r, s) {
 		return s.Next.ServeHTTP(w, r)
 	}
+	// No handler on the path forwards this kind, or one has done so already.
 	if e.way.sends&e.Kind == 0 || e.Arrived() {
 		return caddyhttp.Error(http.StatusNotFound, ErrUnreached)
 	}
@@ -198,6 +199,7 @@ func (c *Carrier) Carry(ctx context.Context, e *Errand) (a *Answer, err error) {
 		srv.ServeHTTP(a, r)
 	}
 	e.status = a.Status
+	// Another handler of the site has answered.
 	if err == nil && !e.Arrived() {
 		err = ErrUnreached
 	}

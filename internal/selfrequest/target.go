@@ -82,6 +82,7 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 		},
 		remote: r.RemoteAddr, secret: new(keepalive.Credential),
 	}
+	// The internal request starts from the original one, and goes through the same rewrites.
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		t.Method, t.URI, t.remote = original.Method, original.RequestURI, original.RemoteAddr
 	}

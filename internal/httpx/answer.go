@@ -88,6 +88,7 @@ func (a *Answer) Inform(status int) {
 		a.ResponseWriter.WriteHeader(status)
 		return
 	}
+	// The separate header applies to this status only.
 	h := a.ResponseWriter.Header()
 	before := maps.Clone(h)
 	ReplaceHeader(h, a.Own)

@@ -77,6 +77,7 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte
 func readAll(r io.Reader, size, limit int64, pay Toll) ([]byte, error) {
 	size++ // room to reach EOF without growing
 	var buf []byte
+	// A client can declare any length and then send nothing.
 	room := int(min(size, FirstBuffer))
 	for {
 		if len(buf) == cap(buf) && len(buf) > 0 {

@@ -100,6 +100,7 @@ func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("decoding %q: unknown coding", coding)
 	}
+	// One byte beyond the limit shows that the body is too long.
 	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit), limit+1, pay)
 	if err != nil {
 		reuse.Recycle(buf)

@@ -40,6 +40,7 @@ func NewEditor(w http.ResponseWriter, event func(out []byte, e framing.Event) []
 
 // Serve calls the next handler. If the response is cut off, the client gets the received part.
 func (e *Editor) Serve(next caddyhttp.Handler, r *http.Request) error {
+	// After a panic the client still gets the received part.
 	cut := true
 	defer func() {
 		if cut {
@@ -64,6 +65,7 @@ func (e *Editor) Begin(status int) {
 		switch kind := MediaType(h.Get("Content-Type")); {
 		case IsStream(kind) && e.event != nil:
 			e.events = new(framing.SSEFramer)
+			// Edits change the length.
 			delete(h, "Content-Length")
 		case IsJSON(kind) && e.whole != nil:
 			e.holds = true
@@ -112,6 +114,7 @@ func (e *Editor) finish() error {
 		if h := e.Header(); len(h["Content-Length"]) > 0 {
 			h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		}
+		// Announced trailers must come after the body.
 		trailers := TakeTrailers(e.Header())
 		defer func() { maps.Copy(e.Header(), trailers) }()
 		return e.release(body)

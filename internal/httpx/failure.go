@@ -57,6 +57,7 @@ func Relay(w http.ResponseWriter, format wire.Format, f *translate.Failure) erro
 // that Caddy logs and counts it as without this module. w must not have been written to.
 func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, err error) error {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
+	// Other errors are not the proxy's, or the client has left.
 	if !ok || Unreached[e.StatusCode] == "" || r.Context().Err() != nil {
 		return err
 	}
@@ -64,7 +65,8 @@ func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, e
 	if !ok || srv == nil || routesError(srv, r, err) {
 		return err
 	}
-	// Without an error route Caddy writes a second header afterwards, which net/http drops.
+	// Caddy itself would send a status without a body, and clients show that as it is. It still
+	// writes a second header afterwards, without an error route, which net/http drops.
 	if failed := Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: Unreached[e.StatusCode]}); failed != nil {
 		return failed
 	}
@@ -91,6 +93,7 @@ func takes(routes caddyhttp.RouteList, r *http.Request) bool {
 			continue
 		}
 		for _, h := range routes[i].Handlers {
+			// A subroute counts only if one of its own routes matches.
 			if sub, ok := h.(*caddyhttp.Subroute); !ok || takes(sub.Routes, r) {
 				return true
 			}

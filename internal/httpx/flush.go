@@ -83,6 +83,7 @@ type Headers struct {
 func (h *Headers) add(l *loneHeader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// The first header starts the timer for all.
 	if h.waiting = append(h.waiting, l); len(h.waiting) == 1 {
 		time.AfterFunc(headerPatience, h.flush)
 	}

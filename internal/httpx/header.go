@@ -27,6 +27,7 @@ func ClonePlain(h http.Header) http.Header {
 		}
 		from := len(values)
 		values = append(values, v...)
+		// The capacity is limited, so that an append cannot overwrite the next header.
 		out[name] = values[from:len(values):len(values)]
 	}
 	out["Accept-Encoding"] = values[:1:1]

@@ -46,6 +46,7 @@ func ReadAhead(r *http.Request, limit int64) ([]byte, error) {
 		err = ErrTooLarge
 	}
 	if err != nil {
+		// Put the part that was read back in front of the rest.
 		r.Body = struct {
 			io.Reader
 			io.Closer

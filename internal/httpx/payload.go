@@ -72,6 +72,7 @@ func (p *Payload) Attach(r *http.Request) {
 		p.get = func() (io.ReadCloser, error) { return &payloadReader{Payload: p}, nil }
 	}
 	r.GetBody = p.get
+	// The first reader is in use: this is a retry.
 	if p.first.Payload != nil {
 		r.Body = &payloadReader{Payload: p}
 		return
@@ -89,6 +90,7 @@ func (p *Payload) Bytes() []byte {
 
 // Recycle releases the payload's memory, unless the body is being sent.
 func (p *Payload) Recycle() {
+	// A transport is sending the body.
 	if !p.mu.TryLock() {
 		return
 	}

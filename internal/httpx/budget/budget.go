@@ -152,6 +152,7 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 		b.mu.Unlock()
 		return ErrStalled
 	}
+	// A new request must not overtake the waiting ones in main.
 	if n -= s.main + s.spare; n <= 0 || b.waiting.Len() == 0 && b.fromMain(s, n) || b.fromSpare(s, n) {
 		b.mu.Unlock()
 		return nil
@@ -200,6 +201,7 @@ func (b *Budget) enqueue(w *waiter) *list.Element {
 func (w *waiter) wait(ctx context.Context) error {
 	patience := time.NewTimer(Patience)
 	defer patience.Stop()
+	// Bodies may stall while this request waits.
 	look := time.NewTicker(stall)
 	defer look.Stop()
 	for {
@@ -384,6 +386,7 @@ func (b *Budget) sweep() {
 		if b.waiting.Len() == 0 {
 			return
 		}
+		// The reading cannot be aborted.
 		if s.end == nil || s.end() != nil {
 			continue
 		}

@@ -101,6 +101,7 @@ func (p *Place) refusals() (caddyhttp.RouteList, bool) {
 				}
 				behind := caddyhttp.RouteList{{Handlers: route.Handlers[j+1:]}}
 				for _, next := range list[i+1:] {
+					// Of a group, Caddy takes the first matching route only.
 					if !route.Terminal && (route.Group == "" || next.Group != route.Group) {
 						behind = append(behind, next)
 					}
@@ -158,6 +159,7 @@ func refused(list caddyhttp.RouteList, r *http.Request, matched bool) fate {
 			if isRefusal(h) && within {
 				return refuses
 			}
+			// An unknown handler may answer, and a rewrite changes the outcome of later matchers.
 			if name := caddy.GetModuleName(h); !(&Handler{Name: name}).passesOn() || name == "rewrite" {
 				return other
 			}

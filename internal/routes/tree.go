@@ -136,6 +136,7 @@ func (t *tree) list(list caddyhttp.RouteList) []*route {
 		r.sets = t.sets(from.MatcherSets, from.MatcherSetsRaw)
 		for _, set := range r.sets {
 			for _, m := range set {
+				// The Caddyfile adapter makes each site a terminal route with hosts.
 				hosts, is := m.(*caddyhttp.MatchHost)
 				if !is || !r.terminal {
 					continue
@@ -289,6 +290,7 @@ type excluded [][]any
 func (t *tree) matcher(m any) any {
 	switch m := m.(type) {
 	case *caddyhttp.MatchPath:
+		// Provision changes the paths to lower case in place.
 		lower := append(caddyhttp.MatchPath(nil), *m...)
 		_ = lower.Provision(caddy.Context{})
 		t.prefixes = append(t.prefixes, lower...)
@@ -333,6 +335,7 @@ func anyOf(sets [][]any, path string) verdict {
 func one(m any, path string) verdict {
 	switch m := m.(type) {
 	case excluded:
+		// Negation swaps yes and no, and leaves maybe.
 		return yes - anyOf(m, path)
 	case caddyhttp.MatchPath:
 		if path == "" || strings.Contains(strings.Join(m, ""), "{") {

@@ -143,6 +143,7 @@ func (w *walk) all() {
 		fixed, _, _ := strings.Cut(pattern, "*")
 		probes = append(probes, fixed)
 		for _, api := range apis {
+			// A site may serve the APIs under a prefix.
 			probes = append(probes, path.Join("/", fixed, api))
 		}
 	}
@@ -292,6 +293,7 @@ func (w *walk) end(at way, by *Handler) {
 			f.credential = cmp.Or(f.credential, sharedCredential(at.met[:i], m.module))
 		}
 	}
+	// Uncertain matchers before one of the two may exclude the other.
 	if len(caches) > 1 && (caches[0].assumed == 0 || caches[len(caches)-1].assumed == caches[0].assumed) {
 		f := w.facts[caches[0].Handler]
 		f.times = max(f.times, len(caches))

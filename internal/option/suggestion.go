@@ -28,6 +28,7 @@ func suggestion(written string, known Options) string {
 
 // Nearest returns the most similar name, "" if none is similar enough.
 func Nearest(written string, names []string) string {
+	// Tolerate one mistake, and another one for every three letters.
 	best, nearest := "", 1+len(written)/3
 	for _, name := range names {
 		if d := distance(written, name); d <= nearest && (best == "" || d < distance(written, best)) {
@@ -39,6 +40,7 @@ func Nearest(written string, names []string) string {
 
 // distance is the Levenshtein distance of two words, in bytes.
 func distance(a, b string) int {
+	// One row of the distance matrix at a time.
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -160,6 +160,7 @@ func (a Axis) Ticks() []float64 {
 	var out []float64
 	for i := 0; ; i++ {
 		v := a.min + float64(i)*a.gap
+		// The sum of gaps may exceed the maximum by a rounding error.
 		if v > a.max+a.gap/1000 {
 			return out
 		}

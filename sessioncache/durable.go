@@ -274,7 +274,7 @@ func (d *Durable) Release(s *Session) {
 	d.letGo(s)
 	select {
 	case <-d.begun: // else the session came from another store
-		if d.shared != nil && s.Number() == 0 && s.claimed.Load() { // the refused request belonged to another tenant
+		if d.shared != nil && s.Number() == 0 && s.claimed.Load() { // refused: remove the claim soon
 			d.poke()
 		}
 	default:

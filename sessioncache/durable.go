@@ -232,6 +232,7 @@ func (d *Durable) load(ctx context.Context, k Key, digest Digest) (*Session, err
 			return nil, err
 		}
 		if ok {
+			// The session of the response takes precedence over the client's id.
 			digest = of
 		}
 	}

@@ -64,6 +64,7 @@ func (d *Durable) writeNow(j job) {
 		n := 0
 		var records []Record
 		for ; n < len(waiting) && waiting[n].of != nil; n++ {
+			// A deleted session must not come back.
 			if !waiting[n].of.deleted.Load() {
 				records = append(records, waiting[n].record)
 			}

@@ -137,6 +137,7 @@ func (m *Memory) acquire(k Key, digest string) *Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.answered(k); s != nil {
+		// The session of the response takes precedence over the client's id.
 		digest = s.digest
 	}
 	s := m.sessions[digest]
@@ -227,6 +228,7 @@ func (m *Memory) Hold(s *Session) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// The session was deleted while the request was running.
 	if m.closed || s.gone.Load() {
 		return
 	}

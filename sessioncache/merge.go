@@ -59,6 +59,7 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 	if l == nil || l.Partial != o.Partial {
 		return nil
 	}
+	// Partial requests need not have a common block.
 	if l.Partial {
 		return l
 	}

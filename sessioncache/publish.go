@@ -210,6 +210,7 @@ func (d *Durable) came(x *exchange) error {
 	if x.Forget {
 		s.version.Store(0)
 	}
+	// Claims have no sum.
 	if x.sum != 0 {
 		s.Lock()
 		s.saved = x.sum

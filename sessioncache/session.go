@@ -288,6 +288,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	l := s.takes(&m, v)
 	switch {
 	case m.Lineage == nil:
+		// Another process may have sent the same request before.
 		l = s.begunElsewhere(v)
 	case l != nil && l != m.Lineage:
 		l.inherit(m.Lineage)

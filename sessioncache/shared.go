@@ -104,6 +104,7 @@ func (d *Durable) acquireShared(p *Patience, k Key) *Session {
 	}
 	var answer Digest
 	if !k.Answer.IsZero() && !d.has(k, "") {
+		// Another session may have the response.
 		answer = answered(k.Tenant, k.Upstream, k.Answer)
 	}
 	// Half the budget stays for the claim.

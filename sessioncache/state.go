@@ -74,6 +74,7 @@ var states = reuse.Slices[BlockState]{Plain: true}
 func NewBlockStates(n int, known ...BlockState) []BlockState {
 	all := states.Make(n)
 	all = all[:cap(all)]
+	// Recycled memory has states of other requests.
 	clear(all[copy(all[:n], known):])
 	return all[:n]
 }

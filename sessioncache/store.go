@@ -45,6 +45,7 @@ func (k Key) Digest() (d Digest) {
 func (k Key) digest() string {
 	var few [256]byte
 	all := append(few[:0], k.Tenant[:]...)
+	// The NUL separates the upstream from the id.
 	all = append(append(all, k.Upstream...), 0)
 	all = append(all, k.ID...)
 	sum := sha256.Sum256(all)

@@ -139,6 +139,7 @@ func (o *Options) Cleanup() error {
 	}
 	w := o.worker
 	w.mu.Lock()
+	// The worker must not use the compressor of a configuration that has ended.
 	if i := slices.Index(w.serving, o.compressor); i >= 0 {
 		w.serving = slices.Delete(w.serving, i, i+1)
 	}
@@ -202,6 +203,7 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("compress: %q is not lingua2", method)
 	}
 	var e Embedded
+	// The block may have the options of the embedded compressor, too.
 	known := e.options()
 	maps.Copy(known, option.Options{
 		"by":        func(d *caddyfile.Dispenser) error { return o.by(d) },

@@ -92,6 +92,7 @@ const (
 // Headings, tables, quotes and short lines are not prose.
 func isProse(s string) bool {
 	t := strings.TrimLeft(s, " ")
+	// Indented lines are code. The signs begin headings, tables, quotes and markup.
 	if len(s)-len(t) >= indented || t == "" || strings.ContainsRune("\t#|<{[$+@", rune(t[0])) {
 		return false
 	}

@@ -54,6 +54,7 @@ func newQueue() *queue {
 
 // put queues a job, unless it waits already. It reports whether there was room.
 func (q *queue) put(j Job) bool {
+	// The job waits already, or is in progress.
 	if q.known[j.ID] {
 		return true
 	}

@@ -238,6 +238,7 @@ func (w *Worker) well(ctx context.Context, c Compressor) {
 	known := w.failures == 0 && w.health.Device != ""
 	w.failures = 0
 	w.mu.Unlock()
+	// Without failures the health stays the same.
 	if known {
 		return
 	}
@@ -280,6 +281,7 @@ func (p *pace) pause(ctx context.Context) error {
 		w.mu.Unlock()
 		// Working for d of each d/share of time keeps to the share.
 		w.sleep(time.Duration(float64(d) * (1/share - 1)))
+		// Requests have priority, but only for a bounded time.
 		for waited := time.Duration(0); waited < max(patience*d, quiet) && w.busy() && ctx.Err() == nil; waited += quiet {
 			w.sleep(quiet)
 		}

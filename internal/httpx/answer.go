@@ -114,6 +114,7 @@ func (a *Answer) FlushError() error {
 	if a.Status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
+	// A flush would send the header.
 	if a.layer.Holds() {
 		return nil
 	}

@@ -24,6 +24,7 @@ type Flushes struct {
 func (f *Flushes) Due(w http.ResponseWriter, stream bool, waiting *Headers) bool {
 	switch {
 	case f.begun:
+		// A flush without new bytes is not worth a write.
 		due := f.dirty
 		f.dirty = false
 		return due

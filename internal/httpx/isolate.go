@@ -36,6 +36,7 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 	before, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
 	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	for k, v := range before {
+		// PrepareRequest has set variables of its own, which are newer.
 		if _, ok := vars[k]; !ok {
 			vars[k] = v
 		}

@@ -154,6 +154,7 @@ func View(r *http.Request, format wire.Format) *wire.View {
 	if !ok || p.known == nil {
 		return nil
 	}
+	// The view may belong to another format, or to earlier contents.
 	if v := p.known.view; v != nil && v.Format == format && Same(v.Raw, p.Data) {
 		return v
 	}

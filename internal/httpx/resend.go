@@ -112,6 +112,7 @@ func Ours(w http.ResponseWriter) {
 			t.Ours()
 			return
 		}
+		// Writers of other modules may be in between.
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
 			return

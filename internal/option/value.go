@@ -75,6 +75,7 @@ func Size(to *int64) Option {
 		if err == nil && n == 0 {
 			err = strconv.ErrRange
 		}
+		// ParseBytes returns an unsigned number.
 		*to = int64(min(n, math.MaxInt64))
 		return err
 	}, "a size above zero, such as 640MiB")

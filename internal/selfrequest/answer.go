@@ -29,6 +29,7 @@ func (a *Answer) Header() http.Header { return a.header }
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *Answer) WriteHeader(status int) {
+	// Informational statuses do not count.
 	if status >= http.StatusOK && a.Status == 0 {
 		a.Status = status
 	}
@@ -37,6 +38,7 @@ func (a *Answer) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (a *Answer) Write(b []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
+	// Discard the rest, so that the handler can finish.
 	if room := longestAnswer - a.body.Len(); room > 0 {
 		a.body.Write(b[:min(len(b), room)])
 	}

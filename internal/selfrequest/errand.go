@@ -107,6 +107,7 @@ func (e *Errand) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
 	}
 	httpx.SetBody(r, body)
 	httpx.SetLength(r, len(body))
+	// Answer.Turn reads the response.
 	httpx.AskPlain(r.Header)
 	return next.ServeHTTP(w, r)
 }
@@ -141,6 +142,7 @@ func (c *Carrier) Use(servers func(name string) *caddyhttp.Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers = servers
+	// Internal requests survive a reload.
 	if c.life == nil {
 		c.life, c.end = context.WithCancel(context.Background())
 	}

@@ -125,6 +125,7 @@ func (p *People) add(u User) error {
 		}
 		return addTo(p.keys, sum, u.Name)
 	}
+	// Keep the hash only, not the key.
 	return addTo(p.keys, sha256.Sum256([]byte(bare(is))), u.Name)
 }
 

@@ -59,6 +59,7 @@ func (k *Key) hash(r *http.Request, fields func([]byte, *http.Request) []byte) [
 	sum := [sha256.Size]byte(m.Sum(m.sum[:0]))
 	// Credentials must not stay in memory.
 	clear(m.fields)
+	// A huge credential must not keep its memory.
 	if cap(m.fields) <= longestFields {
 		k.macs.Put(m)
 	}
@@ -108,6 +109,7 @@ func appendQuery(b []byte, raw string) []byte {
 	}
 	for _, name := range parameters {
 		for _, v := range query[name] {
+			// The value is escaped, since it may contain a NUL.
 			b = AppendField(b, name+"="+url.QueryEscape(v))
 		}
 	}

@@ -194,6 +194,7 @@ func (f *Files) forget(session string, t sessioncache.Tenant) {
 				f.drop(e)
 			}
 		}
+		// Texts that wait to be written must not be written any more.
 		f.forgotten[prefix] = f.forgets
 	}
 }
@@ -363,6 +364,7 @@ func (f *Files) get(k blockKey, t sessioncache.Tenant, now time.Time) (string, b
 			continue
 		}
 		if i > 0 {
+			// Store the text again under the present key.
 			f.put(k, t, text, now)
 		}
 		return text, true

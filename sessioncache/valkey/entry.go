@@ -56,6 +56,7 @@ func unpack(all []byte) (e entry) {
 	}
 	copy(e.name[:], all[versionSize:])
 	answers, rest := int(all[headSize-1])*digestSize, all[headSize:]
+	// The value may be cut off or damaged.
 	answers = min(answers, len(rest)/digestSize*digestSize)
 	e.answers, e.snapshot = rest[:answers], rest[answers:]
 	return e

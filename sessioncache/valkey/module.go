@@ -236,6 +236,7 @@ func keepKey(path string, key secret.Key) error {
 	}
 	_, err = f.WriteString(hex.EncodeToString(key[:]) + "\n")
 	if err = errors.Join(err, f.Close()); err == nil {
+		// A rename replaces the file atomically.
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {

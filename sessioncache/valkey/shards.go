@@ -269,6 +269,7 @@ func (v *Valkey) foundApart(ctx context.Context, c valkey.Client, all []swapping
 					a.of.Unfound = append(a.of.Unfound, a.is)
 				}
 			}
+			// The writes under way may still succeed.
 			time.AfterFunc(retry, cancel)
 			return
 		}

@@ -323,6 +323,7 @@ func (b *Budget) take(s *Share, n int64) {
 }
 
 func (b *Budget) fromSpare(s *Share, n int64) bool {
+	// The reserve is for small bodies only.
 	if s.large || s.main+s.spare+n > smallShare || !b.spare.fits(n) {
 		return false
 	}
@@ -364,6 +365,7 @@ func (b *Budget) serve() {
 		case b.spare.held >= b.spare.size:
 			return
 		default:
+			// Later waiters may only use the reserve.
 			inOrder = false
 		}
 		e = next

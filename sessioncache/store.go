@@ -77,7 +77,7 @@ type Store interface {
 	// Delete drops a session by its public id and returns it, nil if there was none. Requests in
 	// flight go on, but leave no trace.
 	Delete(id string) *Session
-	// Page returns at most most sessions with a committed request and a number below before, the
+	// Page returns up to most sessions with a committed request and a number below before, the
 	// newest first.
 	Page(before uint64, most int) []*Session
 	// Stats returns counters.

@@ -21,8 +21,8 @@ type line struct {
 	prose bool
 }
 
-// lines splits a text that is mostly prose and has at least least characters of it. For any other
-// text it returns nil.
+// lines splits a text that is mostly prose, with no fewer than least characters of prose. For any
+// other text it returns nil.
 func lines(text string, least int) []line {
 	if trimmed := strings.TrimSpace(text); isJSON(trimmed) || isDiff(trimmed) || isError(trimmed) || !utf8.ValidString(text) {
 		return nil

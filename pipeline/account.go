@@ -40,6 +40,7 @@ func (x *Exchange) settleBill(t *wire.Turn) {
 	}
 	calls, estimated := x.complete(t)
 	if estimated {
+		// The turn itself keeps the reported usage.
 		completed := *t
 		completed.Usage, x.account.estimated = sum(calls), true
 		t = &completed
@@ -137,6 +138,8 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 	if x.req.View.Conversation.Partial { // its blocks do not show the provider's history
 		if l := x.standing.match.Lineage; l != nil && l.Less > 0 {
 			own := bill.Client
+			// The provider retains the edited history. The client's own would be longer by these
+			// tokens.
 			own.Read += int64(l.Less)
 			bill.Own(rules, own)
 		}
@@ -183,6 +186,7 @@ func (x *Exchange) would(r billedRequest) *billedRequest {
 	w.Sent, w.Marks, w.Long, w.Cache = true, x.proposed.marks, x.req.marking.long, s.Hypothetical
 	w.Markers, w.Diverged = len(x.proposed.marks), x.departed()
 	w.Removed = int64(x.Prompt.SentTokens - x.Prompt.OriginalTokens)
+	// The computed edit would have broken the cached prefix here.
 	w.Previous.Common = min(r.Previous.Common, x.change.broken)
 	return &w
 }

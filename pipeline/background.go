@@ -51,6 +51,7 @@ type Background struct {
 // limit, 0 for no limit.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.standing.lineage
+	// Only caches of the regime KV read a prefix for free.
 	if l == nil || x.Policy != CostAware || x.refusal.off.Has(wire.EditText) || x.req.rules.Regime != pricing.KV || x.req.View.Conversation.Partial ||
 		!x.req.View.OffersTools() || content.Compacts(x.req.View) || x.req.orders.given.Cuts() {
 		return nil
@@ -60,6 +61,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	if !x.current() {
 		return nil
 	}
+	// The plan works on a copy: the exchange stays as it was sent.
 	r := *x.req
 	r.States, r.ledger.fresh, r.ledger.broken = slices.Clone(x.req.States), nil, math.MaxInt32
 	r.Texts = nil

@@ -15,14 +15,7 @@ var ephemeral = []byte(`{"type":"ephemeral"}`)
 
 // breakpoints returns markers for the free slots. The client's own markers stay. Markers close the
 // stable part (tools, system) and the settled part of the history. The volatile tail gets none,
-// unless the client sets no marker at all:
-//
-// - A client without markers gets one after the system prompt and one at the end. Mode auto waits
-// until the conversation has grown, except for agents, which always send another request.
-// - Under a policy that edits at a sliding edge, every request marks the frontier before that edge.
-// Entries exist only at markers: without this one, each edit would invalidate all history.
-// - After a turn longer than the look-back, the previous end gets a marker, so that the cache finds
-// its entry.
+// unless the client sets no marker at all.
 func (r *request) breakpoints() []wire.Edit {
 	o := &r.o.Breakpoints
 	if r.View.Traits().Breakpoints {
@@ -61,16 +54,22 @@ func (r *request) breakpoints() []wire.Edit {
 		free--
 		return true
 	}
+	// A client without markers gets one at the end and one after the system prompt.
 	if len(marked) == 0 && r.View.Caching.AutoMarker.Empty() {
+		// Mode auto waits until the conversation has grown, except for agents, which always send
+		// another request.
 		if o.Mode != stage.On && r.Known == 0 && (!content.ServesTools(r.View) || content.Compacts(r.View)) {
 			return nil
 		}
 		place(len(r.View.Blocks) - 1)
 		place(r.View.System - 1)
 	}
+	// Entries exist only at markers. Without a marker before the sliding edge of a policy, each
+	// edit would invalidate all history.
 	if i := r.frontier(); i > 0 && place(r.View.System+i-1) {
 		r.marking.stake = i
 	}
+	// After a turn longer than the look-back, only a marker at the previous end finds its entry.
 	if n := r.rules.LookBack; n > 0 && r.Known > 0 && r.cached.forwarded == r.Known && r.positions(r.Known-1) > n {
 		place(r.View.System + r.Known - 1)
 	}
@@ -104,15 +103,16 @@ func (r *request) explicit() []wire.Edit {
 }
 
 // frontier returns the number of blocks before the point from which edits go on, 0 if there is
-// none. Under eager this point is the sliding edge of the hot zone. Otherwise it is the entry that
-// this request's fold builds on, or else the end of the last fold.
+// none.
 func (r *request) frontier() int {
 	if r.o.Policy != Eager {
+		// The entry that a fold in this request builds on, or else the end of the last fold.
 		if r.marking.at > 0 {
 			return r.marking.at
 		}
 		return r.cached.settled
 	}
+	// Eager edits at the sliding edge of the hot zone.
 	if r.zones == (content.Zones{}) {
 		return 0
 	}

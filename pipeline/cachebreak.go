@@ -47,6 +47,7 @@ func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
 	if u.Prompt() == 0 || left < int64(max(x.req.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
 		return NoBreak
 	}
+	// A cut by the provider takes precedence over these reasons.
 	if (cause == BreakEdit || cause == BreakMessages || cause == BreakUnknown) && x.cutByServer(t) {
 		return BreakServerEdit
 	}

@@ -61,6 +61,7 @@ func clearResults(h *content.History, c *wire.Clearing, tokens estimateTokens, e
 		if u.call >= 0 {
 			tool = h.View.Text(h.Blocks[u.call].Name)
 		}
+		// Without its call, the tool of a result is unknown and may be an excluded one.
 		if u.result > unread || c.Excludes(tool) || u.call < 0 && len(c.Exclude) > 0 {
 			continue
 		}
@@ -71,6 +72,7 @@ func clearResults(h *content.History, c *wire.Clearing, tokens estimateTokens, e
 			propose(u.call, noInput)
 		}
 	}
+	// Clearing invalidates cached bytes, so the client can demand a minimum gain (clear_at_least).
 	if gain <= 0 || gain < float64(c.AtLeast) {
 		return
 	}

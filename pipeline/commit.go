@@ -56,6 +56,8 @@ func (x *Exchange) join(t *wire.Turn) {
 		x.standing.before.last, x.standing.before.continued = prev.Last, x.standing.match.Common == prev.Len()
 		x.standing.before.left, x.standing.before.cause = x.left(prev)
 	}
+	// A client that lost the connection sends the request again. Its references must not count
+	// twice.
 	if !x.answered(prev) {
 		countReferences(x.req.States, t)
 	}
@@ -98,9 +100,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	x.standing.before.requests = int32(l.Requests)
 }
 
-// answered reports whether the conversation's last request was the same and got a response. A
-// client that lost the connection sends it again, and the repeat does not count as a further
-// request.
+// answered reports whether the conversation's last request was the same and got a response.
 func (x *Exchange) answered(prev *sessioncache.Lineage) bool {
 	return prev != nil && !prev.Claimed() && x.standing.match.Common == prev.Len() && prev.Len() == len(x.req.States)
 }
@@ -135,6 +135,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		l.Broke(string(x.Lesson.Break))
 	}
 	cut := x.cutByServer(t)
+	// After a cut by the provider, the fold is not the reason for the writes.
 	if !cut {
 		x.learnCost(l, usage)
 	}
@@ -155,6 +156,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		return
 	}
 	l.Estimate = x.sizing.estimate
+	// With no other change, the growth of the prompt is the size of the new blocks.
 	if b := &x.standing.before; b.continued && !x.change.deep && !cut && b.last.Prompt() > 0 {
 		x.req.session.Calibration.Learn(&x.sizing.grown, usage.Prompt()-b.last.Prompt())
 	}
@@ -184,6 +186,7 @@ func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
 		return
 	}
 	d := &x.Decision
+	// Each request pays back the folds by the reads that they save.
 	l.Staked -= float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * x.req.rules.Read
 	if d.Folded > 0 {
 		l.Staked += float64(d.Rewritten) * (x.req.rules.Write - x.req.rules.Read)

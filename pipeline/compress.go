@@ -15,8 +15,7 @@ import (
 )
 
 // Compress configures the removal of words from prose. The short texts are computed after
-// responses. A request only uses known ones, and only where the upstream must read the text again
-// in any case. Errors, calls and human texts keep all their words.
+// responses; a request uses only known ones. Errors, calls and human texts keep all their words.
 type Compress struct {
 	// MinBytes is the minimum size of a text in bytes.
 	MinBytes int
@@ -80,6 +79,7 @@ func (r *request) compress() {
 	last := r.States[len(r.States)-1].Turn
 	for i := range r.Blocks {
 		b, s := &r.Blocks[i], &r.States[i]
+		// Only texts that the upstream reads again anyway: others would invalidate cached bytes.
 		if s.Turn+spared > last || !r.anew(i) || !r.zones.Middle(b) || !r.open(i) || !r.wordy(i) {
 			continue
 		}

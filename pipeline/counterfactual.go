@@ -14,6 +14,7 @@ import (
 // bill returns the usage that the client's own bytes would have had in place of u, and stores their
 // simulated cache entries.
 func (s *simulation) bill(u wire.Usage) wire.Usage {
+	// Token counts are the reported ones plus the estimate of the removed tokens.
 	s.total = u.Prompt() + s.request.Removed
 	if len(s.points) == 0 {
 		return wire.Usage{Uncached: s.total, Output: u.Output, Reported: true}
@@ -180,6 +181,7 @@ func (s *simulation) billPrefix() wire.Usage {
 		read = 0
 	}
 	if r.Regime == pricing.KV {
+		// A local server always computes the last token.
 		read = min(read, max(s.total-1, 0))
 	} else {
 		read = read / granularity * granularity

@@ -35,10 +35,12 @@ func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	if _, system := l.Known().Front(); !sameBlocks(system, v.Blocks[:v.System]) {
 		return
 	}
+	// The tools must not push the prompt over the context window.
 	if w := r.rules.ContextWindow; w > 0 && float64(l.Last.Prompt()+l.Last.Output) > fits*float64(w) {
 		return
 	}
 	r.offer.tools = l.Tools
+	// The expand tool came last in the conversation's requests.
 	if l.Expand {
 		r.offer.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(r.expandDefinition(), ']')}, []byte(","))
 	}

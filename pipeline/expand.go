@@ -40,10 +40,10 @@ const (
 )
 
 // declare decides about the tool. A conversation keeps the decision of its first request until its
-// cache is cold, even under other options. For an unknown conversation, the request alone decides,
-// so another process decides the same.
+// cache is cold, even under other options.
 func (r *request) declare(m sessioncache.Match) {
 	o := &r.o.Expand
+	// A cold cache allows a new decision, unless thinking is bound to the old prompt.
 	began := m.Lineage != nil && !(r.cached.cold && !r.rules.BindsThinking)
 	wants := began && m.Lineage.Expand
 	off := !wants && (o.Mode == stage.Off || !r.folds())
@@ -70,7 +70,10 @@ func (r *request) declare(m sessioncache.Match) {
 		r.offer.without = !began
 		return
 	}
+	// For an unknown conversation, the request alone decides, so another process decides the same.
 	if !began && !off {
+		// Auto declares the tool for agents with long instructions, where cached tokens have a
+		// price.
 		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != pricing.KV && instructions(r.View) >= minInstructions && content.ServesTools(r.View))
 	}
 	if r.offer.without = !began && !wants; wants {

@@ -17,14 +17,16 @@ const charsPerToken = 4
 
 // Front returns the hash of the prefix that a new conversation shares with others, tools and system
 // prompt, and its lifetime in the cache. It returns false if the provider does not cache that
-// prefix separately. Sub-agents that start together share it.
+// prefix separately.
 func (x *Exchange) Front() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 	r := x.req
 	v, rules := r.View, &r.rules
+	// Sub-agents that start together share the prefix; continued conversations have longer ones.
 	if x.standing.match.Lineage != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() || rules.TTL == 0 || rules.Read >= rules.Write {
 		return prefix, 0, false
 	}
 	end := v.System
+	// System messages at the start belong to the prefix.
 	for end < len(v.Blocks) && v.Blocks[end].Role == wire.RoleSystem {
 		end++
 	}
@@ -48,6 +50,7 @@ func (x *Exchange) Front() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 		_, _ = h.Write(v.Blocks[i].Hash[:])
 		size += v.Blocks[i].Span.Len()
 	}
+	// The provider does not cache a prefix below its minimum.
 	if size/charsPerToken < max(rules.MinTokens, 1) {
 		return prefix, 0, false
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// furtherRequests estimates the number of further requests. It uses the remaining requests of the
-// tenant's conversations of the same kind, if there are enough. Otherwise it uses the session's usual
-// length, if that exceeds the prior.
+// furtherRequests estimates the number of further requests.
 func furtherRequests(s *sessioncache.Session, v *wire.View, l *sessioncache.Lineage) float64 {
 	kind := sessioncache.RequestKind(v)
+	// The remaining requests of the tenant's conversations of the same kind, if there are enough.
 	if further, ok := s.ExpectedRemaining(kind, l); ok {
 		return max(2, further/cautionOf(l))
 	}
+	// The session's usual length, if that exceeds the prior.
 	return max(leastRequests(l), (s.Usual(kind, l)-requests(l))/cautionOf(l))
 }
 

@@ -61,6 +61,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	if x.Policy == Observe || x.Policy == Eager || x.refusal.off.Has(wire.EditText) || x.req.orders.given.Cuts() {
 		return 0
 	}
+	// The valuation works on a copy: the exchange stays as it was sent.
 	r := *x.req
 	r.run.loop = tool
 	q := newPlanning()
@@ -78,16 +79,18 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 }
 
 // Idle describes the conversation after Commit. It returns false if keeping the cache certainly
-// gains nothing: for side requests, sub-agents, requests for a summary, conversations that never
-// read from the cache, and providers without refresh by requests.
+// gains nothing.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
+	// Side requests and summaries have no next request. Only caches with markers are refreshed by a
+	// request that reads them.
 	if x.standing.lineage == nil || x.req.rules.Regime != pricing.Markers || !x.req.View.OffersTools() || content.Compacts(x.req.View) {
 		return Idle{}, false
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	l := x.standing.lineage
-	// A ping of a request that the provider answered with a summary would cause another summary.
+	// Sub-agents and conversations that never read from the cache gain nothing. A ping of a request
+	// that the provider answered with a summary would cause another summary.
 	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || t.Compacted || !x.req.session.Main(l) {
 		return Idle{}, false
 	}

@@ -32,6 +32,7 @@ func learnBlocks(h *content.History) {
 	}
 	for i := h.Learned; i < len(h.Blocks); i++ {
 		b, s := &h.Blocks[i], &h.States[i]
+		// A turn begins with an assistant message, a task with a human prompt.
 		if i == 0 || b.Message != h.Blocks[i-1].Message {
 			switch m := &h.View.Messages[b.Message]; {
 			case m.Role == wire.RoleAssistant:

@@ -53,6 +53,7 @@ func (r *request) set(i int, name string, op wire.Op, value []byte) {
 	if r.ledger.fresh == nil {
 		r.ledger.fresh = make(map[int]*sessioncache.Edit)
 	}
+	// undo restores the edit from before the request, not one made since.
 	if _, again := r.ledger.fresh[i]; !again {
 		r.ledger.fresh[i] = r.States[i].Edit
 	}

@@ -193,6 +193,7 @@ func (f *file) pass(s *sessioncache.BlockState, b *wire.Block) {
 		if s.Class == sessioncache.ClassWrite {
 			f.whole++
 		}
+	// This read shows some of its lines only by a note that refers to earlier blocks.
 	case shows(s, b) && s.Relies:
 		if f.relied == 0 {
 			f.relied = s.Turn
@@ -229,6 +230,7 @@ func (a *Appraisal) characterise(s *sessioncache.BlockState, b *wire.Block, f *f
 	if f == nil {
 		return
 	}
+	// A later read that relies on earlier blocks makes them as recent as itself.
 	x[TermAge] = NeedBin(int(now - max(s.Turn, f.relied)))
 	x[TermIdle] = NeedBin(int(now - max(s.Turn, f.touched)))
 	if f.edits > 0 {

@@ -79,6 +79,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	if p.Target != nil {
 		upstream = p.Target(v.Format)
 	}
+	// Thinking of other formats becomes reasoning items of the Responses API.
 	sealed := !v.Traits().KeepsAnswers && upstream.Traits().KeepsAnswers
 	both := new(struct { // one allocation
 		exchange Exchange
@@ -130,6 +131,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 		r.redefine(m, upstream)
 	}
 	learnBlocks(&r.History)
+	// Under observe no fold was sent, so the model cannot miss any.
 	if l := m.Lineage; l != nil && !l.Observed && p.options.Policy != Observe {
 		r.regretted = findMisses(&r.History, l)
 	}

@@ -91,6 +91,7 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, now time.Time) {
 		in.Warm = 0
 	}
 	in.Anywhere = r.rules.Regime == pricing.KV || r.rules.Regime == pricing.Automatic
+	// When observed edits begin to be sent, or the reverse, the old entries match no longer.
 	if in.Entries = in.Entries[:0]; !r.ledger.turned {
 		in.Entries = liveEntries(in.Entries, l, r.rules.TTL, now)
 	}

@@ -140,6 +140,7 @@ func foldedAs(h *content.History, i int) int {
 			if content.Folded(s.Edit) {
 				return j
 			}
+			// The prompt shows the whole file since.
 			if s.Whole || s.Class == sessioncache.ClassWrite {
 				return -1
 			}

@@ -100,6 +100,7 @@ func newRequest(r *request, o *Options, rules pricing.Rules, v *wire.View, s *se
 	if l == nil {
 		return r
 	}
+	// A snapshot does not contain all facts about the blocks: learn them again.
 	if l.Restored() {
 		r.Learned = 0
 	}

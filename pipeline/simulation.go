@@ -62,9 +62,8 @@ type previousTurn struct {
 }
 
 // counterfactual returns the simulated usage of the client's own bytes in place of u, and stores
-// their cache entries. The simulation uses the blocks of the client's requests, the client's own
-// markers, and the client's clock. Token counts are the reported ones plus the estimate of the
-// removed tokens. front is a hash of the prompt before the first message block, 0 if there is none.
+// their cache entries. The simulation uses the client's blocks, markers and clock. front is a hash
+// of the prompt before the first message block, 0 if there is none.
 func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, front uint64) {
 	s := newSimulation(r)
 	defer s.release()
@@ -114,6 +113,7 @@ func newSimulation(r billedRequest) *simulation {
 		weights[k] = r.Calibration.PerByte(wire.Kind(k))
 	}
 	stripped := int32(0)
+	// Such providers drop the thinking before the last human prompt.
 	if !r.Rules.KeepsThinking && r.Rules.Regime != pricing.KV {
 		stripped = lastPrompt(v)
 	}
@@ -179,6 +179,7 @@ func salt(v *wire.View, r *pricing.Rules) uint64 {
 		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {
+		// The presence of media is part of the key.
 		if b := &v.Blocks[i]; b.Kind == wire.KindImage || b.Has(wire.FlagMedia) {
 			return h + 1
 		}

@@ -44,14 +44,15 @@ func (r *request) removable(i int) bool {
 }
 
 // bindThinking upholds the guarantee of models with checked thinking: no block before a thinking
-// block has changed since the model wrote it. For each fresh edit before remaining thinking, it
-// removes all later thinking or reverts the edit.
+// block has changed since the model wrote it.
 func (r *request) bindThinking() {
 	r.bindReasoning()
 	if !r.rules.BindsThinking || len(r.ledger.fresh) == 0 {
 		return
 	}
 	for {
+		// For each fresh edit before remaining thinking, either all later thinking is removed or
+		// the edit is undone.
 		first, last := r.firstFresh(), r.lastKept()
 		if first > last {
 			return

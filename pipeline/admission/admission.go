@@ -29,10 +29,12 @@ func (o *Options) Edit(h *content.History, from, short int, local bool, enter fu
 	}
 	for i := from; i < len(h.Blocks); i++ {
 		b := &h.Blocks[i]
-		// A call is sent for the first time together with its result, so both are edited here.
 		if b.Kind != wire.KindToolResult {
 			continue
 		}
+		// A call is first sent together with its result, which reports whether the edit succeeded.
+		// Until then, no provider has cached the call. Local servers have: they cache their own
+		// output.
 		if !local && enabled(o.Replaced) && !b.Has(wire.FlagError) {
 			if call := h.Call(i); call >= max(h.Known, short) {
 				if value := replaced(h, call); value != nil {

@@ -19,12 +19,8 @@ import (
 // minReplaced is the minimum number of replaced bytes for a call to be shortened.
 const minReplaced = 160
 
-// replaced removes the replaced text from the call of an edit, nil if the call stays unchanged. The
-// file does not contain that text any more, and no later edit can quote it.
-//
-// A call is first sent together with its result, which reports whether the edit succeeded. Until
-// then, no provider has cached the call. Local servers have, since they cache their own output;
-// their calls stay unchanged.
+// replaced removes the replaced text from the call of an edit. It returns nil if the call stays
+// unchanged.
 func replaced(h *content.History, i int) []byte {
 	b, s := &h.Blocks[i], &h.States[i]
 	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced ||
@@ -32,6 +28,7 @@ func replaced(h *content.History, i int) []byte {
 		return nil
 	}
 	body := h.View.Bytes(b.Body)
+	// The file does not contain this text any more, and no later edit can quote it.
 	value := withoutReplaced(body)
 	if len(value) == 0 || len(body)-len(value) < stage.MinGain {
 		return nil

@@ -71,6 +71,7 @@ func read(of gjson.Result) input {
 			}
 			return true
 		})
+		// The free text of a custom tool, from a client of an API without such tools.
 		if members == 1 && only.Type == gjson.String {
 			in.Result = only
 		}

@@ -42,9 +42,7 @@ func works(tool string) bool {
 	return false
 }
 
-// Definitions yields the blocks of the tool definitions, by their indices. They are in the list of
-// tools, or for some clients of the Responses API in the first message with definitions, before all
-// responses.
+// Definitions yields the blocks of the tool definitions, by their indices.
 func Definitions(v *wire.View) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first, end := toolRange(v)
@@ -57,11 +55,13 @@ func Definitions(v *wire.View) iter.Seq[int] {
 }
 
 func toolRange(v *wire.View) (first, end int) {
+	// Some clients of the Responses API have no list of tools, but definitions in a first message.
 	if v.Tools > 0 || !v.Traits().FlatItems {
 		return 0, v.Tools
 	}
 	for i := range v.Messages {
 		m := &v.Messages[i]
+		// Definitions come before all responses.
 		if m.Role == wire.RoleAssistant {
 			break
 		}

@@ -21,6 +21,7 @@ func Wrapped(s string) (start, end int, ok bool) {
 	}
 	v := gjson.Parse(s)
 	output := v.Get("output")
+	// Other tools' JSON may have a member output, too: an exit code or metadata tells them apart.
 	if output.Type != gjson.String || output.Index == 0 || !v.Get("exit_code").Exists() && !v.Get("metadata").IsObject() && !v.Get("wall_time_seconds").Exists() {
 		return 0, 0, false
 	}

@@ -74,13 +74,13 @@ func (h *History) Unread(i int) bool {
 
 // Text returns the decoded text of a message block, valid until the arena is closed.
 func (h *History) Text(i int) string {
+	// Only texts of new blocks are kept: several stages read them.
 	if i < h.Known || h.Unread(i) {
 		return Of(h.View, &h.Blocks[i])
 	}
 	if h.Texts == nil {
 		h.Texts = make([]string, len(h.Blocks)-h.Known)
 	}
-	// Several stages read the new blocks, so their texts are decoded once.
 	s := &h.Texts[i-h.Known]
 	if *s == "" {
 		*s = Decode(h.arena, h.View, &h.Blocks[i], Unwrap)

@@ -91,6 +91,7 @@ func (m *Mention) words(s string) {
 			continue
 		}
 		m.terms.add(Hash(word))
+		// A file can be named with or without its folder.
 		if i := strings.LastIndexByte(word, '/'); i >= 0 && i+1 < len(word) {
 			m.terms.add(Hash(word[i+1:]))
 		}

@@ -22,6 +22,7 @@ func foldPatch(s, name string, replaced bool) string {
 		if lines := s[run:at]; len(lines) > LongString {
 			sign := ""
 			if replaced {
+				// The stub must stay a removed line of the patch.
 				sign = "-"
 			}
 			out.WriteString(sign + StubInput(name, lines) + "\n")

@@ -145,6 +145,7 @@ func (l *commandLine) next() (part string, piped, ok bool) {
 		case c == '&' || c == ';' || c == '|' || c == '\n':
 			part, piped = l.rest[:i], c == '|' && !strings.HasPrefix(l.rest[i:], "||")
 			l.rest = l.rest[i+1:]
+			// The rest of the line is the text of a here-document.
 			if strings.Contains(part, "<<") {
 				l.rest = ""
 			}

@@ -67,6 +67,7 @@ func (t *termSet) grow() {
 // clear empties the set.
 func (t *termSet) clear() {
 	if len(t.slots) > mostSlots {
+		// A single long response must not keep its memory in the pool.
 		t.slots = nil
 	}
 	clear(t.slots)

@@ -67,6 +67,7 @@ func (s *Scratch) rewrite(in *Input, entry, block int) {
 
 // pace is the average number of tokens per request that become ready to fold.
 func (in *Input) pace(s *Scratch) float64 {
+	// The pace is a divisor, so it must not be zero.
 	sum := 1.0
 	for _, tokens := range s.saving {
 		sum += tokens

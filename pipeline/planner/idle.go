@@ -25,6 +25,8 @@ func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 	for i := range in.Blocks {
 		b := &in.Blocks[i]
 		s.choose(i, b, func(tokens, need float64) float64 {
+			// If the agent needs the text, it fetches the text in one more turn, or works worse
+			// without.
 			return tokens*idleRead*in.Further - in.Care*need*(in.Total*idleRead+tokens+turnCost+idleHarm*in.Harm.of(tokens, idleRead))
 		})
 	}

@@ -34,6 +34,7 @@ func Make(in *Input, s *Scratch) Plan {
 		return p.nothing("no gain")
 	}
 	if rewritten > 0 {
+		// Near the context window, the client would otherwise summarize, at a higher cost.
 		if !in.full() {
 			if reason := in.forbids(rewritten, gain); reason != "" {
 				return p.nothing(reason)

@@ -107,6 +107,7 @@ func (c *Chance) exposure(from, to time.Duration) float64 {
 			hi = min(to, edges[i+1])
 		}
 		if lo = max(lo, from); hi > lo {
+			// Within an interval, the rate is constant in the logarithm of the age.
 			sum += c.rates[i] * math.Log(float64(hi)/float64(lo))
 		}
 	}

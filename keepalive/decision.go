@@ -24,8 +24,7 @@ type Case struct {
 // earnings of the pings still to come. The earnings are in units of one prompt at the price of
 // uncached input. If n is not larger than sent, no further ping pays.
 //
-// Ping k goes out at age k·Every and keeps the cache alive for another Lifetime. It earns Gain if
-// the client returns after the previous ping's Lifetime has ended.
+// Ping k goes out at age k·Every and keeps the cache alive for another Lifetime.
 func Plan(c *Case, sent int) (n int, value float64) {
 	if c.Every <= 0 || c.Every >= c.Lifetime || c.Most <= sent {
 		return sent, 0
@@ -37,6 +36,7 @@ func Plan(c *Case, sent int) (n int, value float64) {
 	for k := c.Most; k > sent; k-- {
 		at := time.Duration(k) * c.Every
 		stay := c.Chance.Away(at, at+c.Every)
+		// The ping earns the returns between the end of the previous lifetime and the next ping.
 		value = -c.Ping + c.Gain*(c.Chance.Away(at, at-c.Every+c.Lifetime)-stay) + stay*then
 		goes[k] = value > 0
 		value = max(value, 0)

@@ -64,6 +64,7 @@ func (h *History) Add(p Past) bool {
 		}
 		t.pauses++
 	}
+	// A human prompt follows a response without a tool call.
 	if !t.Tool {
 		t.prompts++
 	}

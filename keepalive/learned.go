@@ -87,6 +87,7 @@ func (l *Learned) Chance(h Habit, m Moment) Chance {
 		return wider * (shrink + c.seen) / (shrink + c.expected*wider)
 	}
 	tenant := factor(groups[0], 1)
+	// Both factors include the tenant's.
 	f := factor(groups[1], tenant) * factor(groups[2], tenant) / tenant
 	return Prior(m).Times(f)
 }

@@ -208,6 +208,7 @@ func (s *Schedule) Enter(id ID, now Instant) *Stretch {
 	}
 	age, certain := now.since(e.Begun)
 	since, _ := now.since(e.last)
+	// A pause is unknown if the two clocks disagree.
 	if certain {
 		s.Learned.Observe(e.Habit, e.Moment, age, true)
 	}
@@ -232,6 +233,7 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 	if t == nil {
 		return
 	}
+	// Another request of the conversation is in flight, and leaves with a newer target.
 	if s.stopped || s.active[id] > 0 {
 		t.wipe()
 		return
@@ -246,6 +248,7 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 		s.bytes += t.held
 		e.due = t.Begun.Mono + t.Every - s.options.Jitter(t.Every)
 	} else {
+		// Without a payload, the pause is only observed.
 		e.due = t.Begun.Mono + patience
 	}
 	heap.Push(&s.queue, e)
@@ -299,6 +302,7 @@ func (s *Schedule) Stop() {
 func (s *Schedule) Next() (at time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// At the limit of pings in flight, the next decision waits for the end of a ping.
 	if len(s.queue) == 0 || s.flying >= s.options.Flying {
 		return 0, false
 	}
@@ -328,6 +332,7 @@ func (s *Schedule) decide(e *entry, now Instant) *Ping {
 	}
 	waited, certain := now.since(e.last)
 	switch {
+	// The cache has expired, or may have while the clocks disagreed: a ping would write it again.
 	case !certain || waited >= e.Lifetime-arrival:
 		s.leave(e, Late)
 		return nil

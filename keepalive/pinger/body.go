@@ -12,9 +12,7 @@ import (
 )
 
 // pingBody returns the body of a ping for a request that was sent, or false if no cheap ping
-// exists. The body ends with the last message that carries a cache marker, byte for byte. It asks
-// for no output token, or for one where the API demands it. Source: Anthropic's documentation of
-// prompt caching, on filling a cache in advance.
+// exists. The body ends with the last message that carries a cache marker, byte for byte.
 func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
 	// A request with a fixed thinking budget must allow more output tokens than the budget.
 	if len(sent) == 0 || v.Conversation.Partial || gjson.GetBytes(v.Bytes(v.Reply.Thinking), "type").Str == "enabled" {
@@ -26,6 +24,8 @@ func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
 			return nil, false
 		}
 	}
+	// A request without output tokens fills or refreshes the cache (Anthropic's documentation of
+	// prompt caching).
 	most := "0"
 	choice := gjson.GetBytes(v.Bytes(v.Reply.ToolChoice), "type").Str
 	if choice == "any" || choice == "tool" || gjson.GetBytes(v.Bytes(v.Reply.OutputConfig), "format").Exists() {

@@ -72,6 +72,7 @@ func (k *Keeper) awake() {
 	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
+	// A pending wake-up is enough.
 	default:
 	}
 }

@@ -94,6 +94,7 @@ func (k *Options) stake(idle *pipeline.Idle) float64 {
 	if k.Stake != nil {
 		return *k.Stake*idle.Spent + idle.Kept
 	}
+	// The cost of the client's own bytes.
 	own := idle.Spent + idle.Saved
 	return min(defaultStake*idle.Spent+idle.Kept, dearest*own+idle.Saved+min(0, idle.Kept))
 }

@@ -50,6 +50,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	// Also after a panic: the schedule limits the number of pings in flight.
 	defer func() { p.End(outcome, cost) }()
 	last := p.Payload.(*conversation)
+	// Another process has continued the conversation and keeps its cache warm.
 	if k.Shared != nil && !k.Shared.Owns(last.session, last.lineage) {
 		outcome = keepalive.Canceled
 		return
@@ -70,6 +71,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	at, number := k.now().Wall, p.Number()
 	e := &selfrequest.Errand{Kind: selfrequest.Ping, Target: last.Target, Session: last.session.ID()}
 	usage, became := k.send(ctx, e)
+	// A complete read counts even if the client has returned meanwhile.
 	if ctx.Err() != nil && became != keepalive.Read {
 		became = keepalive.Broken
 		if errors.Is(ctx.Err(), context.Canceled) {
@@ -122,6 +124,7 @@ func outcome(a *selfrequest.Answer, f wire.Format) (u wire.Usage, o keepalive.Ou
 		return u, keepalive.Broken
 	}
 	t := a.Turn(f)
+	// Without usage it is unknown whether the cache was read.
 	if !t.Done || t.Failed() || !t.Usage.Reported {
 		return t.Usage, keepalive.Broken
 	}

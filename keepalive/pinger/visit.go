@@ -49,9 +49,8 @@ type Visit struct {
 // is cached upstream.
 const visitVar = "llm_keepalive_visit"
 
-// Enter reports to the schedule that a request continues a conversation. It cancels a ping in
-// flight at once, so the client does not wait. It returns nil if neither this handler nor an outer
-// one has options.
+// Enter reports to the schedule that a request continues a conversation. It returns nil if neither
+// this handler nor an outer one has options.
 func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Session, x *pipeline.Exchange) *Visit {
 	front, _ := caddyhttp.GetVar(r.Context(), visitVar).(*Visit)
 	if o == nil && front != nil {
@@ -62,10 +61,13 @@ func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Sessio
 	}
 	v := &Visit{keeper: k, options: o, session: session, ex: x}
 	if front != nil {
+		// The inner handler sends the body that is cached upstream.
 		front.yield()
 	}
+	// This cancels a ping in flight at once, so the client does not wait.
 	if lineage, ok := x.Continues(); ok {
 		v.idle, v.entered = keepalive.ID{Session: session.ID(), Lineage: lineage}, true
+		// The outer handler's Enter may already have ended the pause.
 		if v.pause = k.Schedule.Enter(v.idle, k.now()); v.pause == nil && front != nil && front.idle == v.idle {
 			v.pause = front.pause
 		}
@@ -202,6 +204,7 @@ func (v *Visit) account(a *Answered) {
 		saved = float64(u.Read) * (write - rules.Read)
 	}
 	tier := keepalive.Usage{New: u.Write5m, Pings: s.Cost, Write: rules.Write, WriteLong: rules.Write1h, Read: rules.Read}
+	// The long lifetime would have kept these tokens in the cache.
 	if s.Age > s.Lifetime && s.Age <= rules.LongTTL && !s.Kept {
 		tier.New, tier.Anew = 0, u.Write5m
 	}

@@ -69,7 +69,7 @@ type file struct {
 	last         uint16 // the turn of the last call
 
 	read, edited, whole int    // after the block
-	touched             uint16 // the turn of the first call after the block
+	touched             uint16 // the turn of the last call after the block
 	relied              uint16 // the turn of the last read that relies on earlier blocks
 }
 

@@ -45,7 +45,7 @@ type Options struct {
 	CompactToolResults CompactToolResults `json:"compact_tool_results,omitzero"`
 	// StripNarration removes filler sentences of the assistant in the middle zone.
 	StripNarration StripNarration `json:"strip_narration,omitzero"`
-	// Prune replaces tool results that are no longer needed by stubs.
+	// Prune replaces unneeded tool results by stubs.
 	Prune Prune `json:"prune,omitzero"`
 	// Breakpoints sets cache markers at the ends of the stable parts of the prompt.
 	Breakpoints Breakpoints `json:"breakpoints,omitzero"`

@@ -17,7 +17,7 @@ type Prompt struct {
 	// Edited reports whether Body differs from the client's bytes.
 	Edited bool
 	// OriginalTokens and SentTokens are the estimated sizes of the client's prompt and of the
-	// edited prompt. Under observe, SentTokens is the size of the edits that were only computed.
+	// edited prompt. Under observe, SentTokens includes the edits that were only computed.
 	OriginalTokens, SentTokens int
 	// Fired lists the stages with edits, markers included.
 	Fired []stage.Fired
@@ -28,8 +28,8 @@ type Prompt struct {
 	Applied *wire.Cleared
 	// Markers is the number of cache markers added.
 	Markers int
-	// Err is the error of edits that could not be applied. Then only edits that the conversation is
-	// bound to are.
+	// Err is the error of edits that could not be applied. Then Body contains only the edits that
+	// the conversation is bound to.
 	Err error
 
 	edits  []wire.Edit // the edits of Body

@@ -50,7 +50,7 @@ func Plan(c *Case, sent int) (n int, value float64) {
 // held is the expected gain from a client that is absent at ping k and returns while the previous
 // ping still keeps the cache alive.
 func (c *Case) held(k int) float64 {
-	// The request itself keeps the cache alive until then, no ping earns that.
+	// Until the first ping, the request itself keeps the cache alive: no ping earns that return.
 	if k == 1 {
 		return 0
 	}

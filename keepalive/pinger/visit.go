@@ -163,7 +163,7 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 	}
 	begun := v.keeper.at(v.ex.Start())
 	habit := keepalive.Habit{Tenant: a.Tenant, Client: keepalive.Client(audit.ClientName(a.Request.UserAgent())), Hour: uint8(begun.Wall.Hour())}
-	if a.Recorded != "" { // the recorded name is the same after a restart, so its habits were learned
+	if a.Recorded != "" { // habits learned under the recorded name outlive the process
 		habit.Tenant = audit.TenantKey(a.Recorded)
 	}
 	return &keepalive.Target{

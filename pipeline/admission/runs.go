@@ -17,9 +17,9 @@ const Note = "[llm_cache: "
 // than the note.
 const minCollapsed = 120
 
-// collapse shortens runs of at least least lines of the same class to their first and last lines,
-// with a note between. class returns the class of a line, or 0 for none. first and last are the
-// numbers of lines that stay at either end.
+// collapse replaces the middle of each run of lines of one class by a note. class returns the class
+// of a line, or 0 for none. least is the minimum number of lines in a run, and first and last are
+// the numbers of lines that stay at either end.
 func collapse(s string, least, first, last int, class func(line string) uint64, note func(n int) string) string {
 	return collapseIf(s, least, first, last, class, note, nil)
 }

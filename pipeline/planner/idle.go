@@ -8,8 +8,9 @@ package planner
 const idleRead = 0.1
 
 // idleHarm multiplies the price of harm at an idle fold: if the next request interrupts the fold, a
-// person waits for the discarded cache. Waiting time of 284 conversations at 500 tokens a second:
-// -3.8 % with factor 1, -8.1 % with factor 4 (go run ./lab/price -profiles kv -background 500).
+// person waits for the discarded cache. Reading while a person waits, over 284 conversations at 500
+// tokens a second: -3.8 % with factor 1, -8.1 % with factor 4 (go run ./lab/price -profiles kv
+// -background 500).
 const idleHarm = 4
 
 // Idle decides which blocks to fold between requests, for an upstream that reads for free but takes

@@ -166,7 +166,7 @@ type Record struct {
 	USD float64 `json:"usd"`
 	// ClientUSD: see USD.
 	ClientUSD float64 `json:"client_usd"`
-	// PricesOf is the model whose prices were used for USD and ClientUSD because those of the
+	// PricesOf is the model that gave the prices of USD and ClientUSD because those of the
 	// billed model are unknown: the dearest of the vendor. Empty otherwise.
 	PricesOf string `json:"prices_of,omitempty"`
 	// WouldSave and WouldSaveUSD are the net savings of edits that the policy observe only

@@ -62,7 +62,8 @@ func New(look func() View) *Page {
 		data := read(name)
 		sum := sha256.Sum256(data)
 		ext := path.Ext(name)
-		hashed := name[:len(name)-len(ext)] + "-" + hex.EncodeToString(sum[:6]) + ext // a new page must not meet an old script
+		// The hash in the name keeps a new page from meeting an old script in a browser's cache.
+		hashed := name[:len(name)-len(ext)] + "-" + hex.EncodeToString(sum[:6]) + ext
 		p.html = bytes.ReplaceAll(p.html, []byte(`"`+name+`"`), []byte(`"`+hashed+`"`))
 		p.files[hashed] = file{data, kind}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// pi writes a line for each message. In newer versions id and parentId link the lines in a tree. A
-// user who goes back starts another branch in the same file.
+// pi writes a line for each message. In newer versions id and parentId link the lines in a tree.
+// After a rewind the conversation continues on another branch in the same file.
 
 func knowsPi(start []byte) bool {
 	line, _, _ := bytes.Cut(start, []byte("\n"))

@@ -179,7 +179,8 @@ func (a *arm) logger() *zap.Logger {
 
 // parse parses a body that arrived upstream.
 func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, error) {
-	if a.sent = body; a.thread == nil && !a.holds || gjson.GetBytes(body, "thread").Type == gjson.Null { // a delta is completed and parsed again
+	// A delta is parsed twice, as it arrived and completed. Only the latter counts.
+	if a.sent = body; a.thread == nil && !a.holds || gjson.GetBytes(body, "thread").Type == gjson.Null {
 		a.attempts++
 	}
 	if bytes.Equal(body, a.request.body) {

@@ -72,8 +72,8 @@ func (a *arm) missing(v *wire.View) (names []string) {
 	return names
 }
 
-// holder finds the client's latest block with a line whose stub arrived upstream. It returns the
-// stub's name, or "".
+// holder finds the client's latest block that contains a line and arrived upstream as a stub. It
+// returns the stub's name, or "".
 func (a *arm) holder(v *wire.View, line string) string {
 	client := a.request.view
 	blocks := client.MessageBlocks()

@@ -44,6 +44,7 @@ type Profile struct {
 	Formats []wire.Format
 
 	compat *compat // nil for nothing to do
+	blind  blindModels
 }
 
 // Profile returns what the options come to.

@@ -55,6 +55,8 @@ type site struct {
 	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
 	// refusal.
 	uncounted sync.Map
+	// cutModels are the models whose prompts the upstream cuts, as the log has said.
+	cutModels sync.Map
 
 	// The parts between the handler and the upstream, nil where they are not configured.
 

@@ -48,6 +48,8 @@ type Lesson struct {
 	Break Break
 	// Regret counts the signs that the model has missed folded text.
 	Regret missSigns
+	// CutShort tells that the upstream has left a part of the prompt out.
+	CutShort bool
 }
 
 // standing is where an exchange stands among those of its conversation.

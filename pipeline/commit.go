@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -134,6 +135,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.Lesson.Break != NoBreak {
 		l.Broke(string(x.Lesson.Break))
 	}
+	x.Lesson.CutShort = x.cutShort(usage)
 	cut := x.cutByServer(t)
 	// After a cut by the provider, the fold is not the reason for the writes.
 	if !cut {
@@ -160,6 +162,18 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if b := &x.standing.before; b.continued && !x.change.deep && !cut && b.last.Prompt() > 0 {
 		x.req.session.Calibration.Learn(&x.sizing.grown, usage.Prompt()-b.last.Prompt())
 	}
+}
+
+// cutShort reports whether a local server counts less than half of the tokens that a prompt must
+// have, and no more than for the shorter prompt before: Ollama leaves the oldest messages out, and
+// tells nobody, where a prompt is longer than num_ctx.
+func (x *Exchange) cutShort(u wire.Usage) bool {
+	b := &x.standing.before
+	if x.req.rules.Regime != pricing.KV || !b.continued || x.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {
+		return false
+	}
+	var measured sessioncache.Calibration // what the session has learned, it has learned of cut prompts
+	return 2*u.Prompt() < int64(measured.Tokens(&x.sizing.sent))
 }
 
 // noteAnswers stores the ids of responses by which later requests find the conversation.

@@ -46,6 +46,8 @@ type Lesson struct {
 	Break Break
 	// Regret counts the signs of a missed fold.
 	Regret missSigns
+	// CutShort tells that the upstream has left a part of the prompt out.
+	CutShort bool
 }
 
 // standing is the place of an exchange in its conversation.

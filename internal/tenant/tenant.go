@@ -8,6 +8,7 @@ package tenant
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"hash"
 	"net/http"
 	"net/url"
@@ -71,6 +72,14 @@ func (k *Key) Of(r *http.Request) (t sessioncache.Tenant) {
 	sum := k.hash(r, appendCredentials)
 	copy(t[:], sum[:])
 	return t
+}
+
+// Salt returns a secret for a name, 43 characters of base64, from which neither the name nor the
+// key can be told.
+func (k *Key) Salt(name string) string {
+	mac := hmac.New(sha256.New, k.Secret[:])
+	_, _ = mac.Write(AppendField([]byte("cache salt\x00"), name))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // appendCredentials appends all values that distinguish tenants.

@@ -21,7 +21,6 @@ import (
 // cost is linear in the bytes fed. A Decoder belongs to one goroutine.
 type Decoder struct {
 	codec  wire.Codec // nil for a format that is not known
-	read   wire.AnswerReader
 	traits *wire.Traits
 	stream bool
 	form   answerForm
@@ -59,7 +58,7 @@ func (d *Decoder) Begin(f wire.Format, stream bool) {
 	*d = Decoder{codec: f.Codec(), traits: f.Traits(), stream: stream}
 	d.emit = d.event
 	if d.codec != nil {
-		d.read = d.codec.Reader(&d.answer)
+		d.same.Reset(d.codec, &d.answer)
 	}
 }
 
@@ -162,8 +161,7 @@ func (d *Decoder) event(e framing.Event) {
 		return
 	}
 	// What is kept of the text is copied: it is gone when this returns.
-	if text, ok := d.same.text(data); ok {
-		d.answer.Write(d.same.To, text)
+	if d.same.Read(data) {
 		if d.answer.Broken {
 			d.stop()
 		}
@@ -172,7 +170,6 @@ func (d *Decoder) event(e framing.Event) {
 	if d.codec == nil || d.codec.Silent(e.Name) {
 		return
 	}
-	d.answer.Added = wire.Added{}
 	text := rawjson.View(data)
 	if !rawjson.Valid(text) {
 		d.stop()
@@ -182,15 +179,14 @@ func (d *Decoder) event(e framing.Event) {
 	if !root.IsObject() {
 		return
 	}
-	d.read.Event(root, rawjson.View(e.Name))
+	d.same.Reader().Event(root, rawjson.View(e.Name))
 	switch {
 	case d.answer.Broken, d.answer.Turn.Failed():
 		d.stop()
 	case d.answer.Ended:
 		d.finish()
 	default:
-		d.same.Learn(data, d.answer.Added)
-		d.answer.Added = wire.Added{}
+		d.same.Learn(data)
 	}
 }
 
@@ -209,7 +205,7 @@ func (d *Decoder) element(e framing.Event) {
 		d.stop()
 		return
 	}
-	d.read.Event(gjson.Parse(text), "")
+	d.same.Reader().Event(gjson.Parse(text), "")
 	d.answer.Turn.Done = false // before the bracket
 	if d.answer.Broken || d.answer.Turn.Failed() {
 		d.stop()
@@ -237,7 +233,7 @@ func (d *Decoder) document() {
 		return
 	}
 	if d.codec != nil {
-		d.read.Whole(gjson.Parse(text))
+		d.same.Reader().Whole(gjson.Parse(text))
 	}
 	d.answer.Turn.Done = !d.answer.Broken
 }

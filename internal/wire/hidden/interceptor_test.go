@@ -101,7 +101,7 @@ func TestRelayAlike(t *testing.T) {
 	}{
 		{"text", wire.Anthropic, []string{open(0, `{"type":"text","text":""}`), anthropic(0, "text_delta", "text", "a"), anthropic(0, "text_delta", "text", "b\n\u00e9"), anthropic(0, "text_delta", "text", "")}, "..!!"},
 		{"thinking, then text", wire.Anthropic, []string{open(0, `{"type":"thinking","thinking":""}`), anthropic(0, "thinking_delta", "thinking", "a"), anthropic(0, "thinking_delta", "thinking", "b"), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "c"), anthropic(0, "thinking_delta", "thinking", "b")}, "..!..."},
-		{"arguments", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Read","input":{}}`), anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}")}, "..."},
+		{"arguments", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Read","input":{}}`), anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}")}, "..!"},
 		{"hidden", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Now","input":{}}`), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "a"), anthropic(1, "text_delta", "text", "b")}, "...."},
 		{"chat", wire.OpenAIChat, []string{chat(`{"role":"assistant","content":"a"}`, ""), chat(`{"content":"a"}`, ""), chat(`{"content":"b"}`, ""), chat(`{"content":"b"}`, `,"usage":{"prompt_tokens":1}`)}, "..!."},
 		{"chat, padded", wire.OpenAIChat, []string{chat(`{"content":"a"}`, `,"obfuscation":"xyz"`), chat(`{"content":"b"}`, `,"obfuscation":"v"`)}, ".!"},

@@ -59,9 +59,10 @@ func totalUsage(r *interception, last gjson.Result) []byte {
 	return append(out, '}')
 }
 
-func (r *interception) Flush() {
+func (r *interception) Flush() string {
 	r.Put("message_delta", ending(r, gjson.ParseBytes(r.Last), "end_turn"))
 	r.Put("message_stop", []byte(`{"type":"message_stop"}`))
+	return "end_turn"
 }
 
 // Part implements [hidden.Interception]. Arguments that are no object cannot be repeated.

@@ -30,6 +30,7 @@ type Decoder struct {
 	doc    framing.Document
 	answer wire.Answer
 	same   Template
+	told   bool // see Follow
 }
 
 // answerForm is the form that an answer has turned out to have.
@@ -62,9 +63,30 @@ func (d *Decoder) Begin(f wire.Format, stream bool) {
 	}
 }
 
+// Follow makes d an observer of a stream that is read elsewhere: the reader tells the sink that
+// Follow returns, and Feed takes the same bytes without reading them.
+func (d *Decoder) Follow() wire.Sink {
+	d.told, d.form = true, answerStream
+	return (*follower)(d)
+}
+
+// follower is told of a stream up to its end.
+type follower Decoder
+
+// Take implements [wire.Sink].
+func (d *follower) Take(e *wire.Event) {
+	if d.form == answerStream && !d.answer.Ended {
+		d.answer.Take(e)
+	}
+}
+
 // Feed takes the next bytes of the answer, after content decoding. It keeps no
 // reference to p.
 func (d *Decoder) Feed(p []byte) {
+	if d.told {
+		d.settle()
+		return
+	}
 	if d.form == answerUnknown {
 		p = bytes.TrimLeft(p, " \t\r\n")
 		if len(p) == 0 {
@@ -107,8 +129,11 @@ func (d *Decoder) recognise(first byte) {
 // their last one; and the answer is done if the model has said why it stopped, for
 // some leave out the terminal event.
 func (d *Decoder) End() {
-	if d.form == answerStream {
+	if d.form == answerStream && !d.told {
 		d.events.End(d.emit)
+	}
+	if d.told {
+		d.settle()
 	}
 	if d.form == answerStream && d.Stopped() {
 		d.answer.Turn.Done = true
@@ -180,14 +205,23 @@ func (d *Decoder) event(e framing.Event) {
 		return
 	}
 	d.same.Reader().Event(root, rawjson.View(e.Name))
+	if !d.settle() {
+		d.same.Learn(data)
+	}
+}
+
+// settle ends the reading of a stream where the answer is over, for better or worse.
+func (d *Decoder) settle() bool {
 	switch {
+	case d.form != answerStream:
 	case d.answer.Broken, d.answer.Turn.Failed():
 		d.stop()
 	case d.answer.Ended:
 		d.finish()
 	default:
-		d.same.Learn(data)
+		return false
 	}
+	return true
 }
 
 // element reads an element of an array, or the bracket that closes it.

@@ -193,9 +193,10 @@ func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bo
 	return rawjson.Rewrite(root, nil, with)
 }
 
-func (r *interception) Flush() {
+func (r *interception) Flush() string {
 	root := gjson.ParseBytes(r.Last)
 	r.Put("", r.chunk(root, root.Get("candidates.0"), []byte(`{"text":""}`), false))
+	return r.Now.StopReason
 }
 
 // totalUsage is the usage of all iterations.

@@ -45,8 +45,8 @@ type Interception interface {
 	// Part returns an entry that is complete as it stands in a request. One that says nothing
 	// has no Raw.
 	Part(e *Entry) Part
-	// Flush ends the client's message.
-	Flush()
+	// Flush ends the client's message, and returns the word for why it ended.
+	Flush() (word string)
 	// Join makes one answer of all iterations; the last document is last.
 	Join(last []byte) []byte
 	// Failure makes the event that tells a client of a failed stream.
@@ -227,12 +227,12 @@ func (r *Interceptor) frame(f framing.Event) {
 		m.fill()
 		r.same.Forget()
 	}
+	m.Said = Said{Pieces: m.Pieces[:0]}
 	data := bytes.TrimSpace(f.Data)
 	if string(data) == "[DONE]" {
 		r.done(f)
 		return
 	}
-	m.Said = Said{Pieces: m.Pieces[:0]}
 	text := rawjson.View(data)
 	switch {
 	case r.same.Read(data):
@@ -260,7 +260,7 @@ func (r *Interceptor) read(f Event) {
 	m.by.Event(f)
 	m.Settle()
 	m.Ended = m.Ended || m.over && !m.Held
-	m.tellEnd()
+	m.tellEnd(m.Now.StopReason)
 	// The next events like this need not be read if all that it did was to add to a text, and
 	// it passed.
 	watched := slices.ContainsFunc(m.Pieces, func(p Piece) bool { return p.Entry == nil || p.Entry.watch != nil })
@@ -279,8 +279,8 @@ func (r *Interceptor) done(f framing.Event) {
 		return
 	}
 	if r.traits.EndsWithDone {
-		m.Ended, m.Said = true, Said{over: true}
-		m.tellEnd()
+		m.Ended, m.over = true, true
+		m.tellEnd("")
 	}
 	m.Pass(f)
 }
@@ -308,7 +308,7 @@ func (r *Interceptor) Iterations() []Iteration { return r.m.Iterations() }
 func (r *Interceptor) Next() {
 	r.m.Past = append(r.m.Past, r.m.Now)
 	r.m.Now = Iteration{Opaque: r.m.Full}
-	r.m.entries, r.m.calls = nil, nil
+	r.m.entries, r.m.calls, r.m.counts = nil, nil, nil
 	r.m.watched, r.m.fresh, r.m.keeper = nil, nil, nil
 	r.m.Begun = 0
 	r.m.Held = false
@@ -320,9 +320,8 @@ func (r *Interceptor) Close() []byte {
 	r.m.begin()
 	if r.m.Held && !r.m.Ended {
 		r.m.Held, r.m.Ended = false, true
-		r.m.by.Flush()
-		r.m.over = true
-		r.m.tellEnd()
+		r.m.Said = Said{Stopped: true, word: wire.EventStop, over: true, counted: r.m.counts != nil}
+		r.m.tellEnd(r.m.by.Flush())
 	}
 	return r.m.give(true)
 }

@@ -140,6 +140,55 @@ func decoded(f wire.Format, stream string) *wire.Turn {
 	return d.Turn()
 }
 
+// A decoder that follows an interceptor knows of the client's stream what one knows that reads
+// it, without its bytes.
+func TestFollow(t *testing.T) {
+	all := func(string) bool { return true }
+	for _, a := range answers.Streams(t) {
+		if _, ok := a.Format.Codec().(hidden.Codec); !ok {
+			continue
+		}
+		for name, o := range map[string]hidden.Options{
+			"nothing hidden":   {Hide: func(string) bool { return false }},
+			"all hidden":       {Hide: all},
+			"last usage":       {Hide: all, LastUsage: true},
+			"some hidden":      interceptOptions,
+			"watched":          {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
+			"watched as whole": {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks, Whole: true},
+		} {
+			r := hidden.NewInterceptor(a.Format, o)
+			follows, reads := decode.New(a.Format, true), decode.New(a.Format, true)
+			r.Follow(follows.Follow())
+			feed := func(p []byte) {
+				follows.Feed(nil)
+				reads.Feed(p)
+			}
+			for n := range 2 {
+				if n > 0 {
+					if !r.Asks() {
+						break
+					}
+					r.Next()
+				}
+				for line := range bytes.Lines(a.Data) {
+					feed(r.Feed(line))
+				}
+				feed(r.End())
+			}
+			if r.Asks() {
+				feed(r.Close())
+			}
+			follows.End()
+			reads.End()
+			got, want := follows.Turn(), reads.Turn()
+			want.Final, want.Iterations = got.Final, got.Iterations // the list in the client's usage is ours
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s:\n got %+v\nwant %+v", a.Name, name, got, want)
+			}
+		}
+	}
+}
+
 // What need not be changed passes in its own bytes.
 func TestRelayPasses(t *testing.T) {
 	for _, a := range answers.Streams(t) {

@@ -24,9 +24,10 @@ type Message struct {
 	to      wire.Sink   // told of the message, if anybody asked
 	Past    []Iteration // the answers before the one that comes now
 	Now     Iteration
-	entries []*Entry // of Now, in the order in which they began
-	calls   []*Entry // by the reader's numbers
-	told    int      // calls that to was told of
+	entries []*Entry     // of Now, in the order in which they began
+	calls   []*Entry     // by the reader's numbers
+	told    int          // calls that to was told of
+	counts  *wire.Counts // of Now, as far as it has said
 	event   wire.Event
 	out     []byte
 	passed  bool   // the last event passed as it came
@@ -64,7 +65,7 @@ type Said struct {
 	// Stopped reports whether it says why the answer ended.
 	Stopped bool
 
-	counts   *wire.Counts
+	counted  bool
 	word     wire.EventKind // by which it says so
 	complete bool
 	over     bool // nothing follows
@@ -109,7 +110,7 @@ func (m *Message) Take(e *wire.Event) {
 		m.Now.Opaque = true
 		return
 	case wire.EventUsage:
-		m.counts = e.Counts
+		m.counts, m.counted = e.Counts, true
 		m.Now.Usage, m.Now.Reasoning = e.Counts.Usage, e.Counts.Reasoning
 		return
 	case wire.EventStop, wire.EventBlocked:
@@ -361,17 +362,21 @@ func (m *Message) Asks(f Event) bool {
 	return m.Held
 }
 
-// tellEnd tells what the event that was read says of the answer as a whole. The client has
-// the cost of all answers.
-func (m *Message) tellEnd() {
+// tellEnd tells what the event that was read says of the answer as a whole, and by which word
+// it ends. The client has the cost of all answers.
+func (m *Message) tellEnd(word string) {
 	if m.to == nil || m.Held {
 		return
 	}
-	if m.counts != nil {
-		m.tellUsage()
+	switch {
+	case !m.counted:
+	case len(m.Past) == 0:
+		m.tell(wire.Event{Kind: wire.EventUsage, Counts: m.counts})
+	default:
+		m.tell(wire.Event{Kind: wire.EventUsage, Counts: &wire.Counts{Usage: m.Usage(), Service: m.counts.Service}})
 	}
 	if m.Stopped {
-		m.tell(wire.Event{Kind: m.word, Name: m.Now.StopReason})
+		m.tell(wire.Event{Kind: m.word, Name: word})
 	}
 	if m.complete {
 		m.tell(wire.Event{Kind: wire.EventComplete})
@@ -379,14 +384,6 @@ func (m *Message) tellEnd() {
 	if m.over {
 		m.tell(wire.Event{Kind: wire.EventEnd})
 	}
-}
-
-func (m *Message) tellUsage() {
-	counts := m.counts
-	if len(m.Past) > 0 {
-		counts = &wire.Counts{Usage: m.Usage(), Service: counts.Service}
-	}
-	m.tell(wire.Event{Kind: wire.EventUsage, Counts: counts})
 }
 
 func (m *Message) tell(e wire.Event) {

@@ -38,7 +38,7 @@ func (r *Numbered) Event(f Event) {
 			r.end(f)
 		}
 	case r.Held, further && r.Names:
-	case further && r.counts != nil:
+	case further && r.counted:
 		r.end(f)
 	default:
 		r.show(f)

@@ -46,10 +46,11 @@ func (r *interception) complete(root gjson.Result) []byte {
 	return rawjson.Rewrite(root, nil, map[string][]byte{"interaction": r.interaction(root.Get("interaction"), false)})
 }
 
-func (r *interception) Flush() {
+func (r *interception) Flush() string {
 	root := gjson.ParseBytes(r.Last)
 	r.Put(root.Get("event_type").Str, r.complete(root))
 	r.Put("done", []byte("[DONE]"))
+	return "completed"
 }
 
 // Part implements [hidden.Interception].

@@ -204,7 +204,7 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	return hidden.Part{Kind: wire.KindToolUse, ID: e.ID, Name: e.Name, Arguments: input, Raw: call}
 }
 
-func (r *interception) Flush() {
+func (r *interception) Flush() string {
 	root := gjson.ParseBytes(r.Last)
 	choice := root.Get("choices.0")
 	if choice.Exists() {
@@ -216,6 +216,7 @@ func (r *interception) Flush() {
 		r.Put("", r.chunk(root, choice, nil, nil))
 	}
 	r.Put("", []byte("[DONE]"))
+	return "stop"
 }
 
 func (r *interception) Join(last []byte) []byte {

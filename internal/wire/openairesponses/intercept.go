@@ -86,9 +86,10 @@ func (r *interception) complete(root gjson.Result) []byte {
 	return rawjson.Rewrite(root, nil, with)
 }
 
-func (r *interception) Flush() {
+func (r *interception) Flush() string {
 	root := gjson.ParseBytes(r.Last)
 	r.Put(root.Get("type").Str, r.complete(root))
+	return r.Now.StopReason
 }
 
 // Part implements [hidden.Interception]. Items are repeated as they end.

@@ -187,7 +187,9 @@ func (r *answerReader) count(u gjson.Result) {
 	}
 	c := &r.Counts
 	c.Usage = readUsage(c.Usage, u)
-	c.Reasoning = wire.Reasoning(u.Get("output_tokens_details.reasoning_tokens"), c)
+	if n := u.Get("output_tokens_details.reasoning_tokens").Int(); n > 0 && n <= c.Usage.Output {
+		c.Reasoning = n
+	}
 	c.Service = readService(u).Or(c.Service)
 	if list := u.Get("iterations"); list.IsArray() {
 		c.Final, c.Iterations = finalUsage(list, c.Usage), iterations(list, c.Usage)

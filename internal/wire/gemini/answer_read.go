@@ -164,27 +164,20 @@ func (r *answerReader) count(u gjson.Result) {
 		return
 	}
 	c := &r.Counts
-	c.Usage = readUsage(c.Usage, u)
-	c.Reasoning = wire.Reasoning(u.Get("thoughtsTokenCount"), c)
+	usage.Read(c, u)
 	c.Service = (wire.ServiceTier(u.Get("serviceTier").Str) | wire.ServiceTier(u.Get("trafficType").Str)).Or(c.Service)
 	r.Count()
 }
 
-// readUsage takes in a usageMetadata, which replaces one that came before.
-// promptTokenCount holds what was read from the cache; what the provider's own
-// tools have put into the prompt comes on top of it. candidatesTokenCount leaves
-// the thoughts out.
-func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
-	prompt := wire.Count(u.Get("promptTokenCount"))
-	read := min(wire.Count(u.Get("cachedContentTokenCount")), prompt)
-	tools := wire.Count(u.Get("toolUsePromptTokenCount"))
-	output := wire.Count(u.Get("candidatesTokenCount")) + wire.Count(u.Get("thoughtsTokenCount"))
-	if prompt+output == 0 {
-		return known
-	}
-	// Gemini does not report what it writes to a cache; package translate does,
-	// for the upstreams behind it that do.
-	write := min(wire.Count(u.Get("cacheWriteTokenCount")), prompt-read)
-	hour := min(wire.Count(u.Get("cacheWrite1hTokenCount")), write)
-	return wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+// usage are the members of a usageMetadata. Gemini does not report what it writes to a cache;
+// package translate does, for the upstreams behind it that do.
+var usage = wire.UsageTable{
+	{Name: "promptTokenCount", Count: wire.CountPrompt},
+	{Name: "candidatesTokenCount", Count: wire.CountAnswer},
+	{Name: "totalTokenCount", Count: wire.CountSum},
+	{Name: "cachedContentTokenCount", Count: wire.CountRead, Sparse: true},
+	{Name: "thoughtsTokenCount", Count: wire.CountThoughts, Sparse: true},
+	{Name: "cacheWriteTokenCount", Count: wire.CountWrite, Sparse: true},
+	{Name: "cacheWrite1hTokenCount", Count: wire.CountLongWrite, Sparse: true},
+	{Name: "toolUsePromptTokenCount", Count: wire.CountTools, Alias: true},
 }

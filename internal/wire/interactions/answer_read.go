@@ -154,12 +154,9 @@ func (r *answerReader) end(interaction gjson.Result) {
 }
 
 func (r *answerReader) count(u gjson.Result) {
-	if !u.IsObject() {
-		return
+	if usage.Read(&r.Counts, u) {
+		r.Count()
 	}
-	r.Counts.Usage = readUsage(r.Counts.Usage, u)
-	r.Counts.Reasoning = wire.Reasoning(u.Get("total_thought_tokens"), &r.Counts)
-	r.Count()
 }
 
 // said returns the steps of an answer that the model has made: an answer in one piece
@@ -174,23 +171,15 @@ func said(steps gjson.Result) []gjson.Result {
 	return all
 }
 
-// readUsage takes in a usage, which replaces one that came before. total_input_tokens
-// holds what was read from the cache; what the provider's own tools have put into the
-// prompt comes on top of it. total_output_tokens leaves the thoughts out.
-func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
-	if !u.IsObject() {
-		return known
-	}
-	prompt := wire.Count(u.Get("total_input_tokens"))
-	read := min(wire.Count(u.Get("total_cached_tokens")), prompt)
-	tools := wire.Count(u.Get("total_tool_use_tokens"))
-	output := wire.Count(u.Get("total_output_tokens")) + wire.Count(u.Get("total_thought_tokens"))
-	if prompt+output == 0 {
-		return known
-	}
-	// Google does not report what it writes to a cache; package translate does, for the
-	// upstreams behind it that do.
-	write := min(wire.Count(u.Get("total_cache_write_tokens")), prompt-read)
-	hour := min(wire.Count(u.Get("total_cache_write_1h_tokens")), write)
-	return wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+// usage are the members of a usage object. Google does not report what it writes to a cache;
+// package translate does, for the upstreams behind it that do.
+var usage = wire.UsageTable{
+	{Name: "total_tokens", Count: wire.CountSum},
+	{Name: "total_input_tokens", Count: wire.CountPrompt},
+	{Name: "total_cached_tokens", Count: wire.CountRead},
+	{Name: "total_output_tokens", Count: wire.CountAnswer},
+	{Name: "total_tool_use_tokens", Count: wire.CountTools},
+	{Name: "total_thought_tokens", Count: wire.CountThoughts},
+	{Name: "total_cache_write_tokens", Count: wire.CountWrite, Sparse: true},
+	{Name: "total_cache_write_1h_tokens", Count: wire.CountLongWrite, Sparse: true},
 }

@@ -127,7 +127,7 @@ func (r *interception) interaction(it gjson.Result, whole bool) []byte {
 		with["status"] = []byte(`"completed"`)
 	}
 	if len(r.Past) > 0 && it.Get("usage").IsObject() {
-		with["usage"] = r.TotalUsage("", appendCounts)
+		with["usage"] = r.TotalUsage("", usage.Append)
 	}
 	return rawjson.Rewrite(it, []string{"steps"}, with)
 }
@@ -152,24 +152,4 @@ func toolResults(it *hidden.Iteration) []byte {
 		out = rawjson.AppendElement(out, rawjson.Object("type", "function_result", "name", p.Name, "call_id", p.ID, "is_error", failed, "result", p.Result))
 	}
 	return out
-}
-
-// appendCounts writes the counts: the input's includes what was read from the cache, the
-// output's leaves the thoughts out. What was written to a cache has members of this
-// module's.
-func appendCounts(b []byte, u wire.Usage, thoughts int64) []byte {
-	thoughts = min(thoughts, u.Output)
-	b = rawjson.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
-	b = rawjson.AppendCount(b, "total_input_tokens", u.Prompt())
-	b = rawjson.AppendCount(b, "total_cached_tokens", u.Read)
-	b = rawjson.AppendCount(b, "total_output_tokens", u.Output-thoughts)
-	b = rawjson.AppendCount(b, "total_tool_use_tokens", 0)
-	b = rawjson.AppendCount(b, "total_thought_tokens", thoughts)
-	if n := u.Write5m + u.Write1h; n > 0 {
-		b = rawjson.AppendCount(b, "total_cache_write_tokens", n)
-	}
-	if u.Write1h > 0 {
-		b = rawjson.AppendCount(b, "total_cache_write_1h_tokens", u.Write1h)
-	}
-	return b[:len(b)-1]
 }

@@ -318,14 +318,10 @@ func (c *call) function(f gjson.Result) {
 }
 
 func (r *answerReader) usage(u gjson.Result) {
-	now := readUsage(wire.Usage{}, u)
-	if !now.Reported {
-		return
+	if usage.Read(&r.Counts, u) {
+		r.counted = true
+		r.Count()
 	}
-	r.counted = true
-	r.Counts.Usage = now
-	r.Counts.Reasoning = wire.Reasoning(u.Get("completion_tokens_details.reasoning_tokens"), &r.Counts)
-	r.Count()
 }
 
 // timings takes the usage from the timings of llama-server, which come with the last chunk

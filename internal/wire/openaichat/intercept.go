@@ -115,7 +115,7 @@ func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []
 		with["choices"] = rawjson.Array(rawjson.Rewrite(choice, nil, inner))
 	}
 	if root.Get("usage").IsObject() && len(r.Past) > 0 {
-		with["usage"] = r.TotalUsage("", appendCounts)
+		with["usage"] = r.TotalUsage("", usage.Append)
 	}
 	return rawjson.Rewrite(root, nil, with)
 }
@@ -259,7 +259,7 @@ func (r *interception) Join(last []byte) []byte {
 		with["id"] = rawjson.Quote(r.ID)
 	}
 	if len(r.Past) > 0 && root.Get("usage").IsObject() {
-		with["usage"] = r.TotalUsage("", appendCounts)
+		with["usage"] = r.TotalUsage("", usage.Append)
 	}
 	return rawjson.Rewrite(root, nil, with)
 }

@@ -216,10 +216,7 @@ func (r *answerReader) item(item gjson.Result, at int64) {
 }
 
 func (r *answerReader) count(u gjson.Result) {
-	if !u.IsObject() {
-		return
+	if usage.Read(&r.Counts, u) {
+		r.Count()
 	}
-	r.Counts.Usage = readUsage(r.Counts.Usage, u)
-	r.Counts.Reasoning = wire.Reasoning(u.Get("output_tokens_details.reasoning_tokens"), &r.Counts)
-	r.Count()
 }

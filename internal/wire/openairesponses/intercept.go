@@ -128,7 +128,7 @@ func partOf(item gjson.Result) hidden.Part {
 func (r *interception) response(response gjson.Result) []byte {
 	with := map[string][]byte{"output": rawjson.Array(r.Visibles())}
 	if len(r.Past) > 0 && response.Get("usage").IsObject() {
-		with["usage"] = r.TotalUsage("", appendCounts)
+		with["usage"] = r.TotalUsage("", usage.Append)
 	}
 	return rawjson.Rewrite(response, []string{"output"}, with)
 }

@@ -34,7 +34,7 @@ type Entry struct {
 	// Text, Signature and Arguments are what came since it began: the insides of JSON
 	// strings, but for the signature.
 	Text, Signature, Arguments strings.Builder
-	// Pieces are what else has come, see [wire.EventPiece].
+	// Pieces are the data of each [wire.EventPiece].
 	Pieces []string
 
 	initial  string // the arguments that a call had as it began, or ended
@@ -42,7 +42,7 @@ type Entry struct {
 	beyond   bool   // it is not remembered
 	numbered bool
 	closed   bool
-	told     int      // its number for those who are told of the message, -1 before
+	told     int      // the number of the call in the client's message, -1 before the follower has it
 	watch    *scanner // nil where any text may pass
 	held     bool     // the client has nothing of it yet: its events are kept
 	kept     []Event

@@ -21,13 +21,13 @@ type Message struct {
 	Options Options
 	framing framing.Framing
 	by      Interception
-	to      wire.Sink   // told of the message, if anybody asked
+	to      wire.Sink   // receives the events of the message; nil without a follower
 	Past    []Iteration // the answers before the one that comes now
 	Now     Iteration
 	entries []*Entry     // of Now, in the order in which they began
 	calls   []*Entry     // by the reader's numbers
-	told    int          // calls that to was told of
-	counts  *wire.Counts // of Now, as far as it has said
+	told    int          // number of calls that to has received
+	counts  *wire.Counts // the usage of Now so far
 	event   wire.Event
 	out     []byte
 	passed  bool   // the last event passed as it came
@@ -54,32 +54,32 @@ type Message struct {
 	Said
 }
 
-// Said is what the event that is read says.
+// Said is the content of the event that is being read.
 type Said struct {
-	// Pieces are of calls, or of entries.
+	// Pieces are the parts of the event that belong to calls or entries.
 	Pieces []Piece
-	// Says reports whether there is anything beside the Pieces that the model has made.
+	// Says reports whether the event has output of the model beside the Pieces.
 	Says bool
-	// Names reports whether the answer is named.
+	// Names reports whether the event names the answer by its ID.
 	Names bool
-	// Stopped reports whether it says why the answer ended.
+	// Stopped reports whether the event gives the reason why the answer ended.
 	Stopped bool
 
 	counted  bool
-	word     wire.EventKind // by which it says so
+	word     wire.EventKind // EventStop or EventBlocked
 	complete bool
-	over     bool // nothing follows
-	none     bool // it is no answer
+	over     bool // the answer is complete
+	none     bool // an error, or no answer
 	closed   []*Entry
 }
 
-// Piece is what an event says of one entry.
+// Piece is the part of an event that belongs to one entry.
 type Piece struct {
-	// Entry is nil if there are too many to remember them.
+	// Entry is nil beyond the bound on entries.
 	Entry *Entry
 	// Raw is the fragment of a call, in formats without entries.
 	Raw string
-	// Text is added to what the call is made with.
+	// Text is added to the arguments of a watched call.
 	Text string
 }
 
@@ -228,7 +228,7 @@ func (m *Message) gather(to *strings.Builder, text string) {
 	}
 }
 
-// piece returns what the event says of an entry.
+// piece returns the part of the event that belongs to an entry.
 func (m *Message) piece(b *Entry) *Piece {
 	if n := len(m.Pieces); n > 0 {
 		if p := &m.Pieces[n-1]; p.Entry == b {
@@ -239,15 +239,14 @@ func (m *Message) piece(b *Entry) *Piece {
 	return &m.Pieces[len(m.Pieces)-1]
 }
 
-// add notes that the event adds a text to what a call is made with. It matters where that is
-// watched.
+// add notes a text that the event adds to the arguments of a call. Only watched calls need it.
 func (m *Message) add(b *Entry, inside string) {
 	if p := m.piece(b); b.watch != nil {
 		p.Text += rawjson.Plain(inside)
 	}
 }
 
-// addPiece takes what no other event tells.
+// addPiece takes an [wire.EventPiece].
 func (m *Message) addPiece(e *wire.Event) {
 	data, b := e.Data, m.entry(e.Index)
 	switch {
@@ -294,7 +293,7 @@ func (m *Message) call(e *wire.Event) {
 	}
 }
 
-// more takes what is told of a call behind its beginning.
+// more takes the events of a call behind its beginning.
 func (m *Message) more(b *Entry, e *wire.Event) {
 	switch e.Kind {
 	case wire.EventCallName:
@@ -362,8 +361,8 @@ func (m *Message) Asks(f Event) bool {
 	return m.Held
 }
 
-// tellEnd tells what the event that was read says of the answer as a whole, and by which word
-// it ends. The client has the cost of all answers.
+// tellEnd tells the follower the usage, the reason and the end of the message, as far as the
+// event has them. The usage is that of all iterations.
 func (m *Message) tellEnd(word string) {
 	if m.to == nil || m.Held {
 		return

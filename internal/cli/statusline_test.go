@@ -81,7 +81,8 @@ func TestLineOfAClient(t *testing.T) {
 		{`,"prompt_cache":{"warm":true,"last_miss_cause":{"causes":"unknown"}}`, "cache warm · last miss: unknown"},
 		{`,"prompt_cache":{"warm":true,"last_miss_cause":{"causes":[]}}`, "cache warm"},
 		{`,"prompt_cache":{"warm":true,"last_miss_cause":7,"expires_at":1767269021.5}`, "cache 3:41"},
-		{`,"prompt_cache":{"warm":true,"expires_at":"2026-01-01T12:03:41Z","hit_ratio":0.5}`, "cache warm · read 50 %"}, // of an unknown type
+		// Of an unknown type.
+		{`,"prompt_cache":{"warm":true,"expires_at":"2026-01-01T12:03:41Z","hit_ratio":0.5}`, "cache warm · read 50 %"},
 		{``, "llm_cache: no conversation yet"},
 	} {
 		if got := StatusLine(t.Context(), admin, "", in(c.cache), now); got != c.want {

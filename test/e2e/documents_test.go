@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// The commands and configurations of the documents work: both commands, every configuration.
+// Both commands of the documents and every configuration work.
 func TestDocuments(t *testing.T) {
 	needCaddy(t)
 	readme, err := os.ReadFile("../../README.md")

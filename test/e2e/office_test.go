@@ -321,7 +321,8 @@ func (o *office) work(t *testing.T) (waiting *sync.WaitGroup) {
 		for n := from; n < to; n++ {
 			m := model
 			if n == to-1 {
-				m = strings.Replace(model, "4-6", "4-5", 1) // the other model has none of it cached, so that history is folded
+				// The other model has none of it cached, so that history is folded.
+				m = strings.Replace(model, "4-6", "4-5", 1)
 			}
 			ask(path, key, agent, "", spends(m, n))
 		}

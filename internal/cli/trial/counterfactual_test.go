@@ -133,7 +133,8 @@ func TestWouldAccount(t *testing.T) {
 	within, options := 0.03, new(Options)
 	folder, ok := testkit.LookupRecordings(t)
 	if !ok || testing.Short() {
-		folder, options.Handler = "testdata/traces", []byte(`{"planner":{"risk":100}}`) // hardly anything is folded in short conversations
+		// Hardly anything is folded in short conversations.
+		folder, options.Handler = "testdata/traces", []byte(`{"planner":{"risk":100}}`)
 	}
 	conversations, err := recording.Find(folder)
 	if err != nil {

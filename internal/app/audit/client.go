@@ -47,7 +47,7 @@ func ClientName(agent string) string {
 	if i := strings.IndexAny(agent, "/ ("); i > 0 {
 		agent = agent[:i]
 	}
-	// The clone lets go of the header, which may be a megabyte.
+	// The clone releases the header, which may be a megabyte.
 	return strings.ToLower(strings.Clone(agent[:min(len(agent), longestClient)]))
 }
 

@@ -32,8 +32,8 @@ const folding = `llm_cache {
 	}`
 
 // stream measures the delay of an event from the upstream's write to the client's read, in one
-// stream and in several concurrent ones. It measures texts, and calls whose arguments are searched
-// for stubs because the prompt holds some.
+// stream and in several concurrent ones. It measures texts, and calls. Their arguments are
+// searched for stubs, because the prompt contains some.
 func (b *bench) stream(ctx context.Context) error {
 	heading("Delay of one streamed event, in ms", "streams", "of", "Caddy", "p50", "p99", "longest")
 	tape, _ := b.newTape(&loads[0])

@@ -55,7 +55,8 @@ func (b *bench) trouble(ctx context.Context) error {
 		} {
 			took := make([][]time.Duration, len(targets))
 			for range b.rounds {
-				if err := b.beats(ctx, l, targets, time.Second, make([][]time.Duration, len(targets))); err != nil { // until the store uses the server again
+				// Until the store uses the server again.
+				if err := b.beats(ctx, l, targets, time.Second, make([][]time.Duration, len(targets))); err != nil {
 					return err
 				}
 				if err := state.begin(); err != nil {

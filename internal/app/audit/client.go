@@ -47,7 +47,8 @@ func ClientName(agent string) string {
 	if i := strings.IndexAny(agent, "/ ("); i > 0 {
 		agent = agent[:i]
 	}
-	return strings.ToLower(strings.Clone(agent[:min(len(agent), longestClient)])) // cloned: the header may be a megabyte
+	// The clone releases the header, which may be a megabyte.
+	return strings.ToLower(strings.Clone(agent[:min(len(agent), longestClient)]))
 }
 
 // TenantKey returns the first 16 bytes of a tenant's key, decoded from its hexadecimal name on

@@ -25,7 +25,7 @@ const (
 // Outcomes of turns.
 const (
 	Completed   = "completed"   // the response ended properly
-	Failed      = "failed"      // the upstream returned an error or no response, or the request was refused on its behalf
+	Failed      = "failed"      // the upstream returned an error or no response, or we refused on its behalf
 	Refused     = "refused"     // refused for a spent budget: it was not sent, and is no turn
 	Interrupted = "interrupted" // the response was cut or unreadable, or the process ended
 )

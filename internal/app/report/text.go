@@ -118,9 +118,9 @@ func (s *Summary) row(w io.Writer, g *Sum) {
 // longestName bounds a name in a table, in characters.
 const longestName = 48
 
-// printable removes unprintable characters from a name and bounds its length. Clients choose names:
-// these must not steer a terminal or break a table's layout.
+// printable removes unprintable characters from a name and bounds its length.
 func printable(s string) string {
+	// Clients choose names: these must not steer a terminal or break a table's layout.
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return -1

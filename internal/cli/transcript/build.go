@@ -58,10 +58,11 @@ func (b *builder) user(at time.Time, blocks ...Block) {
 	b.now = append(b.now, &said{role: "user", blocks: blocks, from: at, to: at})
 }
 
-// answer adds blocks to the answer with an id, or starts another one. Agents write the blocks of
-// one answer one by one, and the result of its first call before its second call.
+// answer adds blocks to the answer with an id, or starts another one.
 func (b *builder) answer(id string, at time.Time, model string, usage *Usage, blocks ...Block) *said {
 	var m *said
+	// Agents write the blocks of one answer one by one, and the result of its first call before its
+	// second call. So the answer may be the last message or the one before.
 	for i := len(b.now) - 1; i >= 0 && i >= len(b.now)-2; i-- {
 		if l := b.now[i]; l.role == "assistant" && (id != "" && l.id == id || id == "" && i == len(b.now)-1) {
 			m = l

@@ -104,9 +104,7 @@ func (t *Timeline) sum() {
 }
 
 // share distributes savings among the requests that made edits. A request's saving is shared by the
-// edits in force, in proportion to the tokens they remove. In a request with new edits the earlier
-// ones get the cost of their tokens in the client's own bytes, and the new ones the rest, which is
-// a loss after much rewriting.
+// edits in force, in proportion to the tokens they remove.
 func (t *Timeline) share() {
 	var makers []int
 	removed := int64(0)
@@ -125,6 +123,8 @@ func (t *Timeline) share() {
 			share(saving)
 			continue
 		}
+		// In a request with new edits the earlier ones get the cost of their tokens in the client's
+		// own bytes. The new ones get the rest, which is a loss after much rewriting.
 		old := float64(removed) * t.price(s)
 		share(old)
 		s.Earned += saving - old

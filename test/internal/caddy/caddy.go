@@ -72,7 +72,7 @@ func FreeAddrs(n int) ([]string, error) {
 type Process struct {
 	// Admin is the host and port of the admin endpoint.
 	Admin string
-	// LogFile holds what the process printed.
+	// LogFile is the file with the process's output.
 	LogFile string
 
 	cmd  *exec.Cmd

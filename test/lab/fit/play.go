@@ -83,7 +83,7 @@ type player struct {
 	known    *wire.Known
 	seen     int            // blocks with lines in holder
 	holder   map[string]int // line → the last block that holds it
-	needed   map[int]int    // block → the last call whose answer needed it
+	needed   map[int]int    // block → the last call with an answer that needed it
 	open     []pending
 }
 

@@ -161,7 +161,7 @@ func (r repository) read(work, path string) ([]*transcript.Session, error) {
 	return all, nil
 }
 
-// git runs git in a folder and returns what it prints.
+// git runs git in a folder and returns its output.
 func git(folder string, args ...string) ([]byte, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = folder

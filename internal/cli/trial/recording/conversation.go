@@ -222,8 +222,7 @@ func (p *part) add(c *Call) {
 // prompt or a tool definition.
 const fillerTokens = 0.27
 
-// assemble builds a conversation from its parts. All parts get the same system prompt and tools,
-// sized by the mean of their fits, because a client does not change them within a session.
+// assemble builds a conversation from its parts. All parts get the same system prompt and tools.
 func assemble(parts []*part) *Conversation {
 	sort.Slice(parts, func(i, j int) bool {
 		a, b := parts[i].head, parts[j].head
@@ -246,6 +245,7 @@ func assemble(parts []*part) *Conversation {
 	}
 	slices.Sort(c.Tools)
 	if c.Calls > 0 && len(head.System) == 0 {
+		// The mean of the parts: a client does not change prompt and tools within a session.
 		c.Overhead = max(0, int(overhead/float64(c.Calls)/fillerTokens))
 	}
 	return c

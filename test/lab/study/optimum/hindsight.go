@@ -146,8 +146,7 @@ func (s *stretch) ripen(hot int) {
 }
 
 // need keeps a line available that an edit in the last answer quotes: the last block with the line
-// is not folded before the next request. Nothing is needed if a block that cannot be folded yet
-// shows the line.
+// is not folded before the next request.
 func (s *stretch) need(line []byte) {
 	now := len(s.asks) - 1
 	last := -1
@@ -157,6 +156,7 @@ func (s *stretch) need(line []byte) {
 			continue
 		}
 		if it.saves == 0 || it.ripe > now {
+			// A block that cannot be folded, or not yet, shows the line anyway.
 			return
 		}
 		if last < 0 {

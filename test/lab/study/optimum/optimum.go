@@ -228,7 +228,7 @@ func (r *price) next(s *stretch, p int) float64 {
 	a, it := &s.asks[r.request], &s.items[p]
 	if p < a.read {
 		r.tokens += it.tokens
-		// After the fold all foldable blocks behind it are folded, whatever was folded before.
+		// After the fold all foldable blocks behind it are folded, regardless of earlier folds.
 		if it.ripe <= r.request {
 			r.tokens -= it.saves
 		}

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package upstream
+package anthropic
 
 import "testing"
 
@@ -30,7 +30,8 @@ func TestToolChanges(t *testing.T) {
 			`{"tools":[` + read + `],` + messages(`{"type":"text","text":"From here on there is no tool read any more."}`) + `}`,
 		},
 	} {
-		if got := string(withoutToolChanges([]byte(c.body))); got != c.want {
+		got := string(Codec{}.ToolChangesAsText([]byte(c.body)))
+		if got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.want)
 		}
 	}

@@ -99,7 +99,7 @@ var screens = []struct {
 // viewer checks pages in a browser, and stores screenshots in a folder, if any.
 type viewer struct {
 	*tab
-	axe   string // the script axe
+	axe   string // the axe script
 	shots string
 }
 

@@ -16,7 +16,7 @@ func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s := &websocket.Server{MaxMessage: maxBody, Kept: websocket.NewMemory(websocket.DefaultKept), Strict: true, Life: h.SocketLife}
 	s.Accept(w, r, func(w http.ResponseWriter, r *http.Request) (err error) {
 		defer func() {
-			if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the value itself
+			if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value
 				err = websocket.ErrCut
 			} else if p != nil {
 				panic(p)

@@ -167,7 +167,7 @@ func (f *claudeFile) of(r *claudeRecord) *claudeThread {
 func (t *claudeThread) person(r *claudeRecord) {
 	blocks := claudeBlocks(r.message.Get("content"))
 	if r.summary {
-		if len(t.now) > 0 { // an older version wrote no boundary
+		if len(t.now) > 0 { // no compact_boundary line came before
 			t.part()
 		}
 		t.user(r.at, blocks...)

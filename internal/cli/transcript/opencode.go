@@ -241,7 +241,7 @@ func (b *builder) opencode(m opencodeMessage) {
 	usage := &Usage{Input: t.Get("input").Int(), Output: t.Get("output").Int() + t.Get("reasoning").Int(), Read: t.Get("cache.read").Int(), Write: t.Get("cache.write").Int()}
 	ended := millis(m.message.Get("time.completed").Int())
 	id, model := m.message.Get("id").String()+"/"+m.message.Get("parentID").String()+"/"+created.String(), m.message.Get("modelID").String()
-	if n := len(b.now); n > 0 { // the answer began when its request was sent
+	if n := len(b.now); n > 0 { // the time of the answer's creation is that of the request
 		b.now[n-1].to = later(b.now[n-1].to, created)
 	}
 	var results []Block

@@ -92,7 +92,7 @@ func (s *Step) follow(before *Step, at time.Duration) {
 			fired, shorter = before.Fired, before.shorter
 		}
 	}
-	if s.Refused { // nothing was sent
+	if s.Refused { // no usage is known
 		s.shorter = shorter
 	}
 	for stage, n := range s.Fired {

@@ -24,7 +24,7 @@ const (
 	boats  = traces + "/ferry-22222222-p1.jsonl"
 )
 
-// command runs a subcommand and returns what it prints, and its progress.
+// command runs a subcommand and returns its output and its progress.
 func command(args ...string) (string, string, error) {
 	var out, progress bytes.Buffer
 	c := Root()
@@ -101,8 +101,8 @@ func TestExplainCommand(t *testing.T) {
 	}
 }
 
-// TestPricesFlag: simulated providers and the handler go by the prices of a file, and one
-// that cannot be read is refused with the row.
+// TestPricesFlag: simulated providers and the handler use the prices of a file. An unreadable file
+// is refused with the row.
 func TestPricesFlag(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices")
 	write := func(price string) {
@@ -121,7 +121,7 @@ func TestPricesFlag(t *testing.T) {
 		}
 		return r.Runs[0].Total
 	}
-	// Where reading costs what processing does, folding old results pays at once.
+	// If cache reads cost as much as processing, folding old results pays at once.
 	write(`{"input": 3, "output": 15, "write": 3, "read": 3}`)
 	list, own := total(), total("--prices", file)
 	if own.BaseCost <= list.BaseCost {

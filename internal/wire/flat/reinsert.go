@@ -67,7 +67,7 @@ func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wi
 
 // Format holds the particulars of one format.
 type Format struct {
-	// Sealed is the name of the encrypted member of a reasoning item.
+	// Sealed names the member of a reasoning item with encrypted content or a signature.
 	Sealed string
 	// Text returns the text of an answer item.
 	Text func(item gjson.Result) string
@@ -75,8 +75,8 @@ type Format struct {
 	Results func(it *hidden.Iteration) []byte
 }
 
-// stands reports whether the provider can read the reasoning in another request: the reasoning is
-// encrypted, or the provider stores it.
+// stands reports whether the provider can use the reasoning in another request: the reasoning has a
+// sealed member, or the provider stores it.
 func (f Format) stands(it *hidden.Iteration, p *hidden.Part) bool {
 	return !it.Stateless || gjson.GetBytes(p.Raw, f.Sealed).Str != ""
 }
@@ -101,7 +101,7 @@ func (f Format) same(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 }
 
 // sameReasoning reports whether the client's reasoning and the item are the same. It compares the
-// encrypted member, or the summary if there is none.
+// sealed member, or the summary if there is none.
 func (f Format) sameReasoning(mine, item gjson.Result) bool {
 	if s := item.Get(f.Sealed).Str; s != "" {
 		return mine.Get(f.Sealed).Str == s

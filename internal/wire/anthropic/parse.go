@@ -261,7 +261,7 @@ func (p parser) hashMember(kind wire.Kind, key []byte, value rawjson.Span) {
 	case "cache_control":
 		return // clients move their markers from turn to turn
 	case "type":
-		// Begin has hashed the kind, which stands for one type in all other kinds.
+		// The hash includes the kind. Only these kinds cover several types.
 		if kind != wire.KindOther && kind != wire.KindServerTool && kind != wire.KindProgram {
 			return
 		}

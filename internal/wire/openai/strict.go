@@ -6,7 +6,7 @@ package openai
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
 // strictly reports whether OpenAI accepts a schema in strict mode: every object requires all of its
-// properties and allows no others. The strict modes of other providers do not demand this
+// properties and allows no others
 // (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas).
 func strictly(v rawjson.Value) bool {
 	var properties rawjson.Value

@@ -56,9 +56,9 @@ func (w Writer) SchemaNames(o translate.Output) {
 	}
 }
 
-// Strict reports whether a schema is sent in strict mode. OpenAI refuses schemas in strict mode that
-// other providers accept; those are sent without it.
+// Strict reports whether a schema is sent in strict mode.
 func (w Writer) Strict(wanted, schema rawjson.Value) bool {
+	// In strict mode OpenAI refuses some schemas that the strict modes of other providers accept.
 	return wanted.IsTrue() && (!w.Options.Official || w.Client.Provider == w.Rules.Provider || strictly(schema))
 }
 

@@ -193,7 +193,7 @@ func (p parser) partsOnly(s rawjson.Span) bool {
 
 // hashItem sets the canonical hash of an item. The item's members must be well formed.
 func (p parser) hashItem(b *wire.Block, reference bool) {
-	// The id is the content of a reference. In other items it is a note of the client.
+	// The id is the content of a reference. All other items are hashed without it.
 	p.HashMembers(b, func(key, _ []byte) bool { return !isNote(key) || reference && string(key) == "id" })
 }
 

@@ -51,7 +51,7 @@ func (*interception) Tell(hidden.Event, *hidden.Entry) {}
 
 // Event implements [hidden.Interception].
 func (r *interception) Event(f hidden.Event) {
-	if r.Held { // chunks after the end hold only usage
+	if r.Held { // more usage after the end
 		return
 	}
 	candidates := f.Root.Get("candidates")

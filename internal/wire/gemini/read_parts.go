@@ -107,7 +107,7 @@ func once(said []translate.Part) []translate.Part {
 	for _, p := range said {
 		switch {
 		case p.Kind == translate.CallPart:
-			at, from = -1, len(out)+1 // thoughts before a call belong to this call
+			at, from = -1, len(out)+1 // only thoughts since the last call count
 		case own(p) && at < 0:
 			at = len(out)
 		case p.Kind == translate.ThinkingPart && p.Sealed.Format != wire.Gemini:

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 )
 
-// asked are the methods of a model other than its answers: batches, embeddings and predictions.
+// asked are the methods of a model without an immediate answer: batches, embeddings and predictions.
 var asked = []string{":batchGenerateContent", ":embedContent", ":batchEmbedContents", ":asyncBatchEmbedContent", ":predict", ":predictLongRunning"}
 
 // Resource implements [resource.Codec]: …/cachedContents, and the other methods of models.

@@ -24,8 +24,9 @@ func (Chunks) Framer() framing.Framer {
 	return f
 }
 
-// Append implements [framing.Framing]. It ignores the event's name; the data holds the type.
+// Append implements [framing.Framing].
 func (c Chunks) Append(dst []byte, _ string, data []byte) []byte {
+	// A chunk has no name for its event. The data holds the event's type.
 	payload := append(make([]byte, 0, base64.StdEncoding.EncodedLen(len(data))+16), `{"bytes":"`...)
 	payload = base64.StdEncoding.AppendEncode(payload, data)
 	return c.EventStream.Append(dst, "chunk", append(payload, `"}`...))

@@ -22,7 +22,7 @@ type Resource struct {
 	Part string
 	// Answer tells that the object is a stored answer of a model.
 	Answer bool
-	// Given tells that the API assigns the id; a translation to the API assigns one in the same form.
+	// Given tells that the id has the form of ids from the API. Translations to the API use this form too.
 	Given bool
 	// Missing is the API's error text for an unknown id.
 	Missing string
@@ -58,8 +58,8 @@ func (r *Resource) Deletes(method string) bool {
 	return method == http.MethodDelete && r.Answer && r.ID != "" && r.Part == ""
 }
 
-// Unkept reports whether no upstream stores the object when the API is translated to another:
-// such an answer got its id from the translation.
+// Unkept reports whether no upstream stores the answer if the API is translated to another. An
+// answer with an id in the API's form then got its id from the translation.
 func (r *Resource) Unkept() bool { return r.Answer && r.Given }
 
 // Deleted returns the API's response to the deletion of a stored answer.

@@ -92,7 +92,7 @@ func (f Format) same(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 	switch b.Kind {
 	case wire.KindToolUse, wire.KindProgram:
 		return v.Text(b.ID) == p.ID
-	case wire.KindText: // clients trim white space
+	case wire.KindText: // surrounding white space may differ
 		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(f.Text(gjson.ParseBytes(p.Raw)))
 	case wire.KindReasoning:
 		return f.sameReasoning(gjson.ParseBytes(v.Bytes(b.Span)), gjson.ParseBytes(p.Raw))

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// hours are working hours: from and to on some days of the week. Where to is
-// not behind from, they go on into the next day.
+// hours are working hours on some days of the week. If to is not after from, they extend into the
+// next day.
 type hours struct {
 	days     [7]bool // by time.Weekday
 	from, to time.Duration
@@ -19,7 +19,7 @@ type hours struct {
 
 var dayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// parseHours reads "mon-fri 08:00-18:30", nil for "".
+// parseHours parses hours such as "mon-fri 08:00-18:30", nil for "".
 func parseHours(s string) (*hours, error) {
 	if s == "" {
 		return nil, nil //nolint:nilnil // no hours are no error
@@ -58,7 +58,7 @@ func parseHours(s string) (*hours, error) {
 	return h, nil
 }
 
-// at reports whether a moment is within the hours.
+// at reports whether a time is within the hours.
 func (h *hours) at(t time.Time) bool {
 	if h == nil {
 		return false

@@ -127,7 +127,7 @@ func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	returned := false
 	defer func() {
-		if !returned && r.Context().Err() == nil { // cut in the middle
+		if !returned && r.Context().Err() == nil { // cut amid the response
 			x.gone()
 		}
 	}()

@@ -79,6 +79,7 @@ func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
 	t := amendment{body: body, model: gjson.GetBytes(body, "model").Str, began: time.Now()}
+	// Spare a model known to be blind the refusal.
 	if d.p.blind.has(t.model) {
 		httpx.Guard(d.p.Log, "leaving images out", func() { t.leaveImagesOut() })
 	}
@@ -90,6 +91,7 @@ func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if !a.held {
+			// Success without images confirms that the model cannot see them.
 			if t.by[amendedImages] && a.Status/100 == 2 {
 				d.p.blind.add(t.model)
 			}
@@ -178,6 +180,7 @@ func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
 func (t *amendment) shorten(room int64) bool {
 	var members []wire.Member
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
+		// An absent member counts as 0 and stays absent.
 		if gjson.GetBytes(t.body, name).Int() <= room {
 			continue
 		}
@@ -248,6 +251,7 @@ func (b *blindModels) has(model string) bool {
 func (b *blindModels) add(model string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// Start over when full: each forgotten model costs one refused request.
 	if b.until == nil || len(b.until) >= maxBlind {
 		b.until = map[string]time.Time{}
 	}

@@ -108,6 +108,7 @@ func member(to *map[string]json.RawMessage) option.Option {
 			return d.Errf("duplicate body %q", name)
 		}
 		raw := json.RawMessage(value)
+		// A bare placeholder needs no quotes in the Caddyfile.
 		if !json.Valid(raw) && strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && !strings.ContainsAny(value, `"\\ `) {
 			raw = json.RawMessage(`"` + value + `"`)
 		}

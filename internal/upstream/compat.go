@@ -106,6 +106,7 @@ func (u *Upstream) compat() *compat {
 	maps.Copy(body, u.Body)
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		value := body[name]
+		// null removes a member of the preset.
 		if string(value) == "null" {
 			continue
 		}
@@ -279,6 +280,7 @@ func values(r *http.Request) func(string) []byte {
 // body, nil if it was not parsed.
 func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve func(string) []byte) []byte {
 	if named, changed := d.names(format, body, view); changed {
+		// The view describes the old body.
 		body, view = named, nil
 	}
 	object, err := wire.ReadObject(body, view)
@@ -297,6 +299,7 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 			members = append(members, wire.Member{Name: "max_tokens", Value: fmt.Append(nil, d.maxTokens)})
 		}
 	}
+	// Chat templates have no reasoning_effort, so none becomes their own switch.
 	off := d.template && format.Traits().ServersVary && string(object.Value("reasoning_effort")) == `"none"`
 	if off {
 		members = append(members, wire.Member{Name: "reasoning_effort"})
@@ -314,6 +317,7 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 				continue
 			}
 		}
+		// The member replaces an earlier one of the same name.
 		members = append(slices.DeleteFunc(members, func(o wire.Member) bool { return o.Name == m.name }), wire.Member{Name: m.name, Value: value})
 	}
 	out, err := object.Patch(members...)
@@ -403,6 +407,7 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 		case reasoningAlias:
 			other = reasoningContent
 		}
+		// Without a view, a search in the bytes spares most bodies the parsing.
 		thinking = other != "" && (view != nil || bytes.Contains(body, []byte(`"`+other+`"`))) || d.reasoning == reasoningNone
 	}
 	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))

@@ -116,6 +116,7 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 // rename replaces the client's model name by the upstream's.
 func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error) {
 	out := &translate.Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}
+	// Some formats have the model in the path.
 	if a, ok := t.from.Codec().(wire.Addresser); ok {
 		base, model, stream, ok := a.Address(in.Path)
 		out.Stream = stream

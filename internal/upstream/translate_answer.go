@@ -112,6 +112,7 @@ func (a *translatedAnswer) begin(h http.Header) {
 	}
 	if a.t.from == a.t.to {
 		a.stream, a.mode = translate.NewHold(a.t.from, a.t.p.JoinCalls), answerStreams
+		// Buffering calls changes the length.
 		delete(h, "Content-Length")
 		a.Send()
 		return

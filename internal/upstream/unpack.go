@@ -131,8 +131,7 @@ type unpacking struct {
 // Unpack returns next behind the decoding layer.
 func Unpack(next caddyhttp.Handler) caddyhttp.Handler { return &unpacking{next: next} }
 
-// ServeHTTP implements caddyhttp.Handler. A response shorter than its Content-Length is cut, as the
-// layers above may change the length.
+// ServeHTTP implements caddyhttp.Handler. A response shorter than its Content-Length is cut.
 func (u *unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !httpx.AsksPlain(r.Header) {
 		return u.next.ServeHTTP(w, r)
@@ -172,13 +171,14 @@ type unpackedAnswer struct {
 	left     int64     // missing bytes of the Content-Length
 }
 
-// Begin implements [httpx.Interceptor]. Errors pass unmodified: their readers decode them whole.
+// Begin implements [httpx.Interceptor].
 func (a *unpackedAnswer) Begin(status int) {
 	h := a.Header()
 	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && hasBody(status) {
 		a.left = n
 	}
 	kind := httpx.MediaType(h.Get("Content-Type"))
+	// Errors pass unmodified: their readers decode them whole.
 	if status/100 == 2 && (httpx.IsStream(kind) || httpx.IsJSON(kind)) {
 		a.unpacker = newUnpacker(httpx.Coding(h))
 	}
@@ -260,6 +260,7 @@ func (a *unpackedAnswer) send(p []byte) error {
 
 // finish ends a response. A response without its end was cut and stays cut.
 func (a *unpackedAnswer) finish() error {
+	// Layers above may change the length, so net/http would not notice the missing bytes.
 	if a.left > 0 {
 		panic(http.ErrAbortHandler)
 	}

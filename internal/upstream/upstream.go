@@ -153,6 +153,7 @@ func (u *Upstream) Validate() error {
 		value *float64
 		max   float64
 	}{{"cache_write", u.CacheWrite, 10}, {"cache_read", u.CacheRead, 1}} {
+		// The negation also rejects NaN.
 		if f.value != nil && !(*f.value >= 0 && *f.value <= f.max) {
 			return fmt.Errorf("%s: %v is not between 0 and %v", f.name, *f.value, f.max)
 		}
@@ -211,6 +212,7 @@ func remembered(lookup func(model string, at time.Time) pricing.Rules) func(mode
 			return l.rules
 		}
 		r := &rulesOf{model, today, lookup(model, at)}
+		// Do not keep a client's long string in memory.
 		if len(model) <= longestModel {
 			last.Store(r)
 		}

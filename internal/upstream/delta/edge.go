@@ -82,6 +82,7 @@ func (d *EdgeDriver) Delta(base *retain.Base, r *retain.Request) (program []byte
 	to := d.seed.Text(r.Body)
 	r.Sums = to.Sums
 	program, front = d.seed.Append(make([]byte, 0, 4<<10), from, to)
+	// A delta must be shorter than the whole, header fields included.
 	if len(program)+headers >= len(r.Body) {
 		return nil, front
 	}

@@ -100,6 +100,7 @@ func between(steps []step, old, body []byte, at int) []step {
 			return put(steps, -1, len(body)-said)
 		}
 		if i == said {
+			// The window jumped over a match, so its hash does not roll.
 			sum = hash(body[i : i+window])
 		} else {
 			sum = (sum-uint64(body[i-1])*leaving)*prime + uint64(body[i+window-1])

@@ -75,6 +75,7 @@ func appendLiterals(dst []byte, steps []step, body []byte, said int) []byte {
 		switch {
 		case s.from >= 0:
 		case one:
+			// The body is one literal: no copy is needed.
 			all = body
 		default:
 			all = append(all, body[at:at+s.len]...)
@@ -86,6 +87,7 @@ func appendLiterals(dst []byte, steps []step, body []byte, said int) []byte {
 	}
 	before := len(dst)
 	dst = packer().EncodeAll(all, append(dst, packed))
+	// Incompressible literals stay plain.
 	if len(dst)-before > said {
 		return append(append(dst[:before], plain), all...)
 	}
@@ -242,6 +244,7 @@ func (r *reader) literals(said int) ([]byte, error) {
 	if _, err := io.ReadFull(z, out); err != nil {
 		return nil, ErrProgram
 	}
+	// The compressed literals must not be longer than claimed.
 	var more [1]byte
 	if n, err := z.Read(more[:]); n != 0 || !errors.Is(err, io.EOF) {
 		return nil, ErrProgram

@@ -85,6 +85,7 @@ type Fold struct {
 func (s *Site) Plan(a *Answered) (f *Fold) {
 	httpx.Guard(s.Log, "planning what to fold while nobody waits", func() {
 		limit := 0
+		// The results of tools are likely to arrive soon, so bound the reading.
 		if len(a.Turn.Calls) > 0 {
 			if limit = defaultFoldCallTokens; s.CallTokens != nil {
 				limit = *s.CallTokens
@@ -173,6 +174,7 @@ func (f *Fold) send(ctx context.Context, slot int) (u wire.Usage, outcome string
 	default:
 		u = a.Turn(format).Usage
 		outcome = foldLate
+		// Commit fails if the conversation has continued.
 		if f.plan.Commit(u) {
 			outcome = foldRead
 			f.Keep(f.plan.Texts())

@@ -49,6 +49,7 @@ func (s *said) answer(w http.ResponseWriter, o *retain.Outcome, text string, now
 			body = framing.SSE{}.Append(body, name, mustJSON(e))
 		}
 		if !s.items() {
+			// Streams of chat completions end with this marker.
 			body = framing.SSE{}.Append(body, "", []byte("[DONE]"))
 		}
 	} else {

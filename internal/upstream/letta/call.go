@@ -31,6 +31,7 @@ func (a *reply) Header() http.Header { return a.header }
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *reply) WriteHeader(status int) {
+	// Ignore informational responses.
 	if a.status == 0 && status >= 200 {
 		a.status = status
 	}

@@ -124,6 +124,7 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 			e.decoder, e.body = nil, nil
 			return v
 		}
+		// A response in one piece is complete once its JSON is.
 		if !rawjson.ValidBytes(e.body) {
 			return v
 		}

@@ -54,6 +54,7 @@ func (a *without) event(out []byte, e framing.Event) []byte {
 		if at < 0 {
 			return out
 		}
+		// An unchanged index keeps the original bytes.
 		if at == old {
 			return append(out, e.Raw...)
 		}

@@ -74,6 +74,7 @@ func read(f wire.Format, body []byte) (*said, error) {
 			list = v
 		case "instructions":
 			if v.Str != "" {
+				// Instructions come before system messages, in any order of the members.
 				s.instructions = append([]string{v.Raw}, s.instructions...)
 			}
 		case "tools", "functions":
@@ -176,13 +177,13 @@ func (t *turn) text() string {
 	return b.String()
 }
 
-// hash identifies a turn. It ignores the division into parts and surrounding white space, because
-// clients rewrite answers.
+// hash identifies a turn.
 func (t *turn) hash() (out wire.Hash) {
 	h := sha256.New()
 	if t.user {
 		h.Write([]byte{1})
 	}
+	// Clients rewrite answers: ignore the division into parts and surrounding white space.
 	h.Write([]byte(strings.TrimSpace(t.text())))
 	for _, p := range t.parts {
 		if p.image {
@@ -238,6 +239,7 @@ func (s *said) whole() []turn {
 	}
 	last := turn{user: true}
 	if s.turns[n-1].user {
+		// The last user message follows the transcript.
 		last, n = s.turns[n-1], n-1
 	}
 	var b strings.Builder

@@ -111,6 +111,7 @@ func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ htt
 		}
 		spare = spare.or(c)
 	}
+	// All servers are too busy: prefer the one with the cached prefix.
 	if best.upstream == nil {
 		return spare.upstream
 	}
@@ -161,6 +162,7 @@ func anyOf(pool reverseproxy.UpstreamPool) (chosen *reverseproxy.Upstream) {
 		if !u.Available() {
 			continue
 		}
+		// Reservoir sampling: the n-th candidate replaces the choice with a probability of 1/n.
 		if seen++; rand.IntN(seen) == 0 { //nolint:gosec // spreads load
 			chosen = u
 		}

@@ -246,9 +246,8 @@ func (a *Alive) Stop() {
 	a.timer.Stop()
 }
 
-// End handles the error of the next handlers. If heartbeats opened the stream before the upstream
-// failed, the failure becomes the stream's last event, and End returns no error for error routes. A
-// stream that was cut stays cut.
+// End handles the error of the next handlers. It returns no error for error routes if the client
+// already has a stream. A stream that was cut stays cut.
 func (a *Alive) End(err error) error {
 	a.Stop() // heartbeats no longer write
 	if !a.opened {
@@ -257,6 +256,7 @@ func (a *Alive) End(err error) error {
 		}
 		return err
 	}
+	// The next handlers wrote their trailers to a header of their own.
 	for name, values := range a.Header() {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			a.ResponseWriter.Header()[name] = values
@@ -265,6 +265,7 @@ func (a *Alive) End(err error) error {
 	if a.stream {
 		return err
 	}
+	// The client has a status of 200 already, so the failure becomes the stream's last event.
 	status := a.status
 	if err != nil {
 		status = http.StatusBadGateway

@@ -124,6 +124,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		}
 		return o.next.ServeHTTP(w, r)
 	}
+	// An internal request must not change the conversation.
 	if o.Ahead {
 		defer httpx.SwapBody(r, body, x.Body)()
 		return o.next.ServeHTTP(w, r)

@@ -155,12 +155,12 @@ func (p *Place) Stamp(h http.Header) {
 	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(p.expected.Milliseconds(), 10))
 }
 
-// readAhead bounds the bytes read from a request's body before its wait. net/http notices that a
-// client left only after reading the whole body.
+// readAhead bounds the bytes read from a request's body before its wait.
 const readAhead = 64 << 10
 
 // ServeHTTP implements caddyhttp.Handler.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	// net/http notices that a client left only after reading all that the client has sent.
 	_, _ = httpx.ReadAhead(r, readAhead)
 	q := g.slots()
 	turn, err := q.Enter(g.ticket)
@@ -169,6 +169,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	at.Stamp(h)
 	g.place.Store(at)
 	queueMetrics.expected.Set(q.Expected().Seconds())
+	// Detached work may occupy the slot.
 	if err != nil || turn.Waits() {
 		g.left.Yield()
 	}

@@ -117,6 +117,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		rejoined.WithLabelValues("rejoined").Inc()
 		return l.follow(w, r, k)
 	}
+	// The conversation has moved on, so no retry will come for its earlier request.
 	l.Detached.supersede(l.tenant, l.asked)
 	k := &work{
 		key: key, asked: l.asked, queue: l.Queue, more: make(chan struct{}), head: head{begun: l.Queue == ""},
@@ -125,6 +126,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	k.Answer = httpx.NewAnswer(nil, k)
 	k.Own = make(http.Header)
 	k.room.L = &k.mu
+	// The work outlives the client's request.
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	k.cancel = cancel
 	req := httpx.Isolate(r.Clone(detached), k)

@@ -283,6 +283,8 @@ func (k *work) detach(grace time.Duration, amid bool) {
 func (k *work) leave(grace time.Duration, amid bool) (oldest *work) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// A client that leaves amid the response seldom retries. The other conditions rule out that a
+	// retry could use the work.
 	if amid || !k.head.begun || k.tape.parted || !k.promising() || !k.rent.reserve(k.rent.request) {
 		if k.head.begun && k.promising() {
 			rejoined.WithLabelValues("given_up").Inc()
@@ -343,6 +345,7 @@ func (k *work) rejoin() bool {
 	alone.Dec()
 	k.rent.home.release(k.rent.tenant, k.rent.request)
 	k.rent.kept -= k.rent.request
+	// The retry gets the response from the beginning.
 	k.tape.taken = 0
 	return true
 }

@@ -140,6 +140,7 @@ func toolsOf(v *wire.View, known []tool) ([]tool, bool) {
 			return nil, false
 		}
 		if j, ok := at[t.name]; ok && known[j].seen == t.seen {
+			// Equal bytes need no canonical form.
 			t.hash = known[j].hash
 		} else {
 			t.hash = hashOf(canonical(t.raw))

@@ -185,6 +185,7 @@ func (d *draft) pins(blocks []int, message bool) []pin {
 		switch {
 		case ok:
 		case len(raw) > mostSurveyed:
+			// The text is too long to survey, so the block's hash is enough.
 			p = pin{d.v.Blocks[i].Hash, raw, message, new(surroundings)}
 		default:
 			p = pin{hashOf([]byte(textOf(raw))), raw, message, new(surroundings)}

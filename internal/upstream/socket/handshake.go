@@ -87,6 +87,7 @@ func (c *carrier) shake(r *http.Request, ctx context.Context, cancel context.Can
 		_ = res.Body.Close()
 	}
 	if err != nil {
+		// A client error is a refusal. Server errors and rate limits may be temporary.
 		if res != nil && res.StatusCode < http.StatusInternalServerError && res.StatusCode != http.StatusTooManyRequests {
 			return nil, string(retain.Refused)
 		}
@@ -99,6 +100,7 @@ func (c *carrier) shake(r *http.Request, ctx context.Context, cancel context.Can
 func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 	out := r.Clone(r.Context())
 	out.Method, out.Body, out.GetBody, out.ContentLength, out.TransferEncoding = http.MethodGet, http.NoBody, nil, 0, nil
+	// A handshake has no body, and the dialer sets its own fields.
 	for name := range out.Header {
 		if strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Sec-Websocket-") {
 			delete(out.Header, name)
@@ -111,6 +113,7 @@ func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 	if asks := out.Header[betas]; !strings.Contains(strings.Join(asks, ","), "responses_websockets=") {
 		out.Header[betas] = append(asks[:len(asks):len(asks)], beta)
 	}
+	// The Upgrade header requires HTTP/1.1.
 	out.ProtoMajor, out.ProtoMinor, out.Proto = 1, 1, "HTTP/1.1"
 	return httpx.Isolate(out, w)
 }

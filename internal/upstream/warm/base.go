@@ -113,6 +113,7 @@ func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		httpx.Guard(f.site.Log, "looking at how a prompt begins", func() {
 			key, target := p.key(), f.site.Upstream.Target(p.View.Format)
 			p.prefix.Store(&prefix{key: key})
+			// A known base needs no second copy of its body.
 			if x.knows(key) {
 				return
 			}
@@ -176,6 +177,7 @@ func baseBody(f wire.Format, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("base: %w", err)
 	}
+	// The base outlives the request and must not share its memory.
 	return bytes.Clone(out), nil
 }
 

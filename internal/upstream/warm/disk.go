@@ -115,6 +115,7 @@ func (x *Box) open(dir string, now time.Time) {
 		}
 		b.id = filepath.Base(path)[:len(filepath.Base(path))-len(suffix)]
 		b.saved = now
+		// A base in memory is newer than its file.
 		if x.bases[b.id] == nil {
 			x.bases[b.id] = b
 		}

@@ -38,6 +38,7 @@ func parseHours(s string) (*hours, error) {
 		if i < 0 || j < 0 {
 			return nil, fmt.Errorf("%q are no days such as mon-fri or sat,sun", days)
 		}
+		// Ranges may cross the end of the week, as in sat-mon.
 		for ; ; i = (i + 1) % 7 {
 			if h.days[i] = true; i == j {
 				break
@@ -68,5 +69,6 @@ func (h *hours) at(t time.Time) bool {
 	if h.from < h.to {
 		return today && clock >= h.from && clock < h.to
 	}
+	// Hours past midnight belong to the day before.
 	return today && clock >= h.from || yesterday && clock < h.to
 }

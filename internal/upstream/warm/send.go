@@ -100,6 +100,7 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 		if !j.load {
 			u = a.Turn(j.base.target).Usage
 		}
+		// Nearly all of the base came from the cache.
 		if u.Read > 0 && 10*u.Uncached < u.Read {
 			outcome = warmHeld
 		}

@@ -141,6 +141,7 @@ func (f *failure) event() []byte {
 		Headers map[string]string `json:"headers,omitempty"`
 	}{"error", f.status, f.lane, f.error, f.headers})
 	if err != nil {
+		// The upstream's error is not valid JSON.
 		f.error = fail(f.status, "server_error", "", http.StatusText(f.status), "").error
 		return f.event()
 	}

@@ -68,9 +68,9 @@ type Upstream struct {
 	// NameLimit is the maximum length of a tool's name at the upstream, in bytes, 16 to 256.
 	// Translation shortens longer names. Default: 128 for anthropic, 64 for the other formats.
 	NameLimit *int `json:"name_limit,omitempty"`
-	// SystemMessages places system messages in the middle of translated requests: in_place, or
-	// folded into the text or tool result before them. Default: in_place if the upstream is known
-	// to accept them.
+	// SystemMessages places system messages in the middle of translated requests: in_place keeps them
+	// there, folded moves them into the text or tool result before them. Default: in_place if the
+	// upstream is known to accept them.
 	SystemMessages translate.SystemMessages `json:"system_messages,omitempty"`
 	// ReportsCache reports whether the upstream reports how many tokens of a prompt were cached. If
 	// it does not, they are estimated. Default: false for lm_studio, vllm_mlx, swift_lm, ollama,

@@ -94,8 +94,8 @@ type Rejoin struct {
 	Log *zap.Logger
 }
 
-// Layer returns next behind the layer, for a request of a tenant. The request ends detached work of
-// its session.
+// Layer returns next behind the layer, for a request of a tenant. The request ends detached work
+// for other requests of its session.
 func (j Rejoin) Layer(next caddyhttp.Handler, tenant sessioncache.Tenant, asked Asked) caddyhttp.Handler {
 	if j.Grace == 0 {
 		return next
@@ -117,7 +117,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		rejoined.WithLabelValues("rejoined").Inc()
 		return l.follow(w, r, k)
 	}
-	// The conversation has moved on, so no retry will come for its earlier request.
+	// The conversation has moved on, so no retry will come for another request of the session.
 	l.Detached.supersede(l.tenant, l.asked)
 	k := &work{
 		key: key, asked: l.asked, queue: l.Queue, more: make(chan struct{}), head: head{begun: l.Queue == ""},

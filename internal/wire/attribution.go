@@ -5,15 +5,13 @@ package wire
 
 import "bytes"
 
-// AttributionLine begins the text in which Claude Code tells its version, which
-// request went before this one, and a sum over this one. Anthropic's API takes that
-// text out of the prompt, where it is the first entry of the system prompt and all
-// that is in it.
+// AttributionLine is the prefix of Claude Code's attribution text: the client's version, the
+// previous request and a checksum of this one. The text is the first entry of the system prompt.
+// Anthropic's API removes the entry from the prompt.
 const AttributionLine = "x-anthropic-billing-header:"
 
-// Attributed reports whether the system prompt begins with an [AttributionLine] in an
-// entry of its own. That entry is no part of the prompt at Anthropic.
-// What stands in it may be another in each request: it has the same hash nevertheless.
+// Attributed reports whether the first entry of the system prompt is an [AttributionLine]. The
+// entry's text changes with each request; its hash does not.
 func (v *View) Attributed() bool {
 	return v.Traits().Attribution && v.System > v.Tools && attributes(v.Raw, &v.Blocks[v.Tools])
 }
@@ -24,7 +22,8 @@ func attributes(raw []byte, b *Block) bool {
 		!bytes.Contains(text, []byte(`\n`))
 }
 
-// attribute gives the block its hash if it is an attribution.
+// attribute hashes an attribution block by its prefix alone, so that its changing text does not
+// change the hash.
 func (p *Parser) attribute(b *Block) {
 	if !p.traits.Attribution || !attributes(p.Body, b) {
 		return

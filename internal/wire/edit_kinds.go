@@ -5,32 +5,31 @@ package wire
 
 import "strings"
 
-// EditKinds is a set of kinds of edits: what an upstream may refuse of a request without
-// refusing the rest.
+// EditKinds is a set of edit kinds. An upstream may reject one kind and accept the rest.
 type EditKinds uint8
 
 const (
-	// EditTools says that the request offers tools that the client has not put into it.
+	// EditTools: the request offers tools that the client did not send.
 	EditTools EditKinds = 1 << iota
-	// EditMarkers says that the request says more about caching than the client's.
+	// EditMarkers: the request has cache markers or options that the client did not send.
 	EditMarkers
-	// EditText says that blocks are shorter than the client's, or gone.
+	// EditText: blocks are shortened or removed.
 	EditText
-	// EditOverlay says that the prompt begins as an earlier one at a local server.
+	// EditOverlay: the prompt starts with an earlier prompt's bytes at a local server.
 	EditOverlay
-	// EditUsage says that the request asks for the usage of a stream.
+	// EditUsage: the request asks for the usage of a stream.
 	EditUsage
 
-	// AllEdits are all kinds.
+	// AllEdits is the set of all kinds.
 	AllEdits = EditTools | EditMarkers | EditText | EditOverlay | EditUsage
 )
 
 var editKindNames = [...]string{"tools", "markers", "text", "overlay", "usage"}
 
-// Has reports whether the sets share a kind.
+// Has reports whether the sets have a kind in common.
 func (k EditKinds) Has(any EditKinds) bool { return k&any != 0 }
 
-// String names the kinds, separated by commas.
+// String returns the names of the kinds, separated by commas.
 func (k EditKinds) String() string {
 	var names []string
 	for i, name := range editKindNames {

@@ -9,23 +9,22 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// part is the tools or the system prompt on the way into a view.
+// part is the tools or system section during the parse.
 type part struct {
 	section
 	blocks []Block
-	by     int32 // how far they still have to be moved
-	known  bool  // they are those of the Known
+	by     int32 // distance to move the blocks' spans
+	known  bool  // recalled from the Known
 }
 
-// put copies the blocks to their place.
+// put copies the blocks to their place in the view.
 func (s *part) put(to []Block) {
 	if copy(to, s.blocks); s.by != 0 {
 		move(to[:len(s.blocks)], s.by)
 	}
 }
 
-// section skips the value of tools or system, without a look at it if it is
-// known already.
+// section skips the value of tools or system. A known value is not scanned.
 func (p *Parser) section(m *rawjson.Members, s *part) {
 	if end := p.recallSection(s, m.At); end > 0 {
 		m.At = end
@@ -34,8 +33,8 @@ func (p *Parser) section(m *rawjson.Members, s *part) {
 	s.span = m.Skip()
 }
 
-// sections reads tools and system, or recognises them where they stand in front
-// of the messages.
+// sections reads tools and system. Sections before the messages could not be recognised until now,
+// so it tries that first.
 func (p *Parser) sections() error {
 	if s := &p.tools; p.unread(s) {
 		e := p.Elements(int(s.span.Start))
@@ -71,7 +70,7 @@ func (p *Parser) sections() error {
 	return nil
 }
 
-// unread reports whether a section is there and neither read nor recognised.
+// unread reports whether a section is present and still has to be read.
 func (p *Parser) unread(s *part) bool {
 	if s.known || s.span.Empty() {
 		return false
@@ -83,8 +82,8 @@ func (p *Parser) unread(s *part) bool {
 	return p.recallSection(s, int(s.span.Start)) != int(s.span.End)
 }
 
-// recallSection recognises the value of tools or system at b[at] and returns
-// the index behind it, or 0.
+// recallSection recognises the value of tools or system at b[at]. It returns the index after the
+// value, or 0.
 func (p *Parser) recallSection(s *part, at int) int {
 	k := p.recognition.known
 	if k == nil || at < 0 || s.known {

@@ -46,8 +46,8 @@ func (c *Clearing) ClearsInput(tool string) bool {
 	return c.Inputs || slices.Contains(c.InputsOf, tool)
 }
 
-// Cuts reports whether results are cleared or the history is summarized: the client then decides
-// itself what the model reads. Clearing thinking does not count.
+// Cuts reports whether results are cleared or the history is summarized. Both leave the prompt's
+// content to the client; clearing thinking does not count.
 func (m *Management) Cuts() bool { return m.Results != nil || m.Compacts }
 
 // Management returns the client's request to shorten a long history.

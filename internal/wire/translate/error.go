@@ -240,8 +240,8 @@ type Words struct {
 func (f *Failure) Room() (tokens int64, exceeded bool) {
 	if f.fault != FaultContext || f.answer == 0 || f.tokens == 0 || f.tokens >= f.limit {
 		return 0, false
-		// vLLM stops counting a prompt at the first token beyond the window.
 	}
+	// vLLM stops counting a prompt at the first token beyond the window.
 	if f.least {
 		return 0, true
 	}

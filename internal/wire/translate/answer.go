@@ -54,6 +54,7 @@ func (c *Collected) List(dst []byte, head string, each func([]byte, *Block) []by
 			dst = append(dst, ',')
 		}
 		start := len(dst)
+		// Without output the separator is undone.
 		if dst = each(dst, b); len(dst) == start {
 			dst = dst[:before]
 			continue

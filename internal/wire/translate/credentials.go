@@ -34,6 +34,7 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	h["Content-Type"] = []string{"application/json"}
 	if token != "" {
 		delete(h, "Authorization")
+		// Account tokens are bearer tokens at APIs that support both.
 		if rules := &dialectOf(to).rules; rules.Key != "" && !(oauth && rules.Bearer) {
 			h[rules.Key] = []string{token}
 		} else {

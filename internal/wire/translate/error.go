@@ -103,6 +103,7 @@ func (f *Failure) complete() {
 			break
 		}
 	}
+	// These faults are vague: the status says more.
 	if by, ok := faultOfStatus[f.Status]; ok && (f.fault == FaultUnknown || f.fault == FaultInvalid || f.fault == FaultServer) {
 		f.fault = by
 	}
@@ -198,6 +199,7 @@ func (f *Failure) tooLong() bool {
 	}
 	found := f.Code == "context_length_exceeded" || f.Type == "exceed_context_size_error"
 	text := f.Message
+	// Limit the cost of the regular expressions.
 	if len(text) > 4<<10 {
 		text = text[:4<<10]
 	}

@@ -73,6 +73,7 @@ func (h *NumberedHolder) Event(o *Buffer, name string, data []byte, root gjson.R
 	event := heldEvent{name, data}
 	switch {
 	case h.begins && index.Exists():
+		// The first event sets the start of the renumbering, even if it is buffered.
 		h.number(root)
 		h.open = append(h.open, heldEntry{index: index.Int(), begun: event.clone()})
 		return false
@@ -84,6 +85,7 @@ func (h *NumberedHolder) Event(o *Buffer, name string, data []byte, root gjson.R
 		e.args = append(e.args, rawjson.Inner(arguments)...)
 		return false
 	case at >= 0:
+		// Another event of the entry ends the call's arguments.
 		h.send(o, at)
 	case h.ended:
 		h.Flush(o)

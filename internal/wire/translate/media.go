@@ -42,8 +42,6 @@ var beginnings = []struct {
 }
 
 // normalize corrects the media type from the content and rewrites the data as standard base64.
-// OpenAI's API tolerates errors in both. Other APIs reject the request and, with the history, each
-// later one.
 func (m *Media) normalize() {
 	kind, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	kind = strings.TrimSpace(kind)
@@ -51,6 +49,8 @@ func (m *Media) normalize() {
 	if m.Data.Empty() {
 		return
 	}
+	// OpenAI's API tolerates a wrong type and other base64. Other APIs reject the request and, with
+	// the history, each later one.
 	m.Data = standardBase64(m.Data)
 	if m.Type != "" && !strings.HasPrefix(m.Type, "image/") && m.Type != "application/pdf" && m.Type != "application/octet-stream" {
 		return

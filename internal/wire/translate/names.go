@@ -61,6 +61,7 @@ func (n *Names) Upstream(t ToolName) string {
 		full = t.Namespace + "__" + t.Name
 	}
 	s := n.fit(full)
+	// Two tools must not share a name.
 	if other, taken := n.back[s]; taken && (other.Name != t.Name || other.Namespace != t.Namespace) {
 		s = n.hashed(full, t.Namespace+"\x00"+t.Name)
 	}

@@ -120,11 +120,12 @@ func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 }
 
 // over ends a round of results. A call without a result of its own gets the result of the call with
-// the same id, which is its meaning in the client's format.
+// the same id.
 func (p *pairs) over(out []turn) {
 	for _, part := range p.twins {
 		of := p.of[part.ID]
 		id := part.ID
+		// In the client's format the result belongs to all calls with its id.
 		for _, c := range of.open {
 			part.ID = c.id
 			out[c.turn].results = reuse.Append(out[c.turn].results, part)

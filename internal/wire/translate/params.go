@@ -74,6 +74,7 @@ func (w *Writer) Value(p Param) rawjson.Value {
 	switch p {
 	case MaxTokens:
 		n, number := v.Int()
+		// The API rejects a smaller limit.
 		if least := w.leastTokens(); ok && number && n < least && (n > 0 || w.Request.FillsCache) {
 			w.DropParam(p)
 			return strconv.AppendInt(nil, int64(least), 10)
@@ -81,11 +82,13 @@ func (w *Writer) Value(p Param) rawjson.Value {
 		ok = ok && number && n > 0
 	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
 		ok = ok && v.IsNumber() && w.dialect.Samples(w, p)
+		// Int drops the fraction, so the exact value 1 needs a check of its own.
 		if n, _ := v.Int(); ok && p == Temperature && w.Rules.Warmest > 0 && n >= w.Rules.Warmest && string(v) != "1" && string(v) != "1.0" {
 			w.DropParam(p)
 			return strconv.AppendInt(nil, int64(w.Rules.Warmest), 10)
 		}
 	case CacheKey:
+		// Some hosts of chat completions reject unknown members.
 		ok = ok && w.takesCacheKey()
 	case UserID:
 		ok = ok && v.IsString() && (w.Rules.LongestUser == 0 || len(v) <= w.Rules.LongestUser+2)
@@ -100,8 +103,7 @@ func (w *Writer) Value(p Param) rawjson.Value {
 	return v
 }
 
-// takesCacheKey reports whether the upstream supports prompt_cache_key. Some hosts of chat
-// completions reject unknown members.
+// takesCacheKey reports whether the upstream supports prompt_cache_key.
 func (w *Writer) takesCacheKey() bool { return w.Rules.Params[CacheKey] != "" && w.Options.Official }
 
 // leastTokens returns the upstream's minimum for max_tokens.

@@ -212,8 +212,7 @@ func (r *Reader) Param(name string, v rawjson.Value) bool {
 	return false
 }
 
-// CallInput returns the arguments of a call, given as a string with JSON or as an object. Broken
-// arguments become the one member "arguments" of an object.
+// CallInput returns the arguments of a call, given as a string with JSON or as an object.
 func CallInput(v rawjson.Value) rawjson.Value {
 	arguments := v.Text()
 	switch {
@@ -229,6 +228,7 @@ func CallInput(v rawjson.Value) rawjson.Value {
 	case WellFormed(b) == nil:
 		return b
 	}
+	// Broken arguments stay readable, as the one member of an object.
 	return append(append(rawjson.Value(`{"arguments":"`), arguments...), `"}`...)
 }
 
@@ -261,8 +261,9 @@ func (r *Reader) Stops(v rawjson.Value) {
 	}
 }
 
-// Message appends a message. An empty user message is kept, because it still requests an answer.
+// Message appends a message.
 func (r *Reader) Message(role Role, parts []Part) {
+	// An empty user message still requests an answer.
 	if len(parts) > 0 || role == User {
 		r.Request.Messages = reuse.Append(r.Request.Messages, Message{Role: role, Parts: parts})
 	}
@@ -309,7 +310,7 @@ func (r *Reader) SignCall(p *Part) {
 }
 
 // ContextManagement reads the provider's options for long conversations. They are dropped, except
-// compaction.
+// compaction, which is refused.
 func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {
 	for _, e := range edits.Elements() {
 		if strings.HasPrefix(e.Member("type").Str(), "compact") {

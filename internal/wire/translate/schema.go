@@ -34,6 +34,7 @@ func ObjectSchema(v rawjson.Value) rawjson.Value {
 	if !plain {
 		return flat(v)
 	}
+	// The APIs require both properties and type.
 	if !properties {
 		v = append(v[:len(v)-1:len(v)-1], `,"properties":{}}`...)
 	}
@@ -86,6 +87,7 @@ func flat(v rawjson.Value) rawjson.Value {
 
 // gather collects the properties of a schema and returns the required ones.
 func (o *object) gather(v rawjson.Value, depth int) (required []string) {
+	// References may be circular.
 	if depth == deepest {
 		return nil
 	}

@@ -31,6 +31,7 @@ func (w *Writer) shape() []Message {
 		empty := len(parts) == 0
 		switch m.Role {
 		case Assistant:
+			// An answer ends the round of results.
 			pairs.over(out)
 			at := len(out)
 			if joins(out, Assistant) {
@@ -44,6 +45,7 @@ func (w *Writer) shape() []Message {
 			}
 		case User:
 			out = w.finished(out)
+			// There must be a user message between two answers.
 			if empty && w.silent(in, i, out) {
 				parts = []Part{nudge}
 			}
@@ -54,6 +56,7 @@ func (w *Writer) shape() []Message {
 				out = append(out, turn{Message: Message{Role: System, Parts: parts}})
 				continue
 			}
+			// The message is folded into a user message.
 			parts = reminders(parts)
 		}
 		if len(parts) == 0 {
@@ -63,6 +66,7 @@ func (w *Writer) shape() []Message {
 		if role == System {
 			role = User
 		}
+		// A turn of the model is one message. User messages are only merged in alternating formats.
 		if joins(out, role) && (role == Assistant || m.Role == System || w.turns()) {
 			out[len(out)-1].add(parts)
 			continue
@@ -89,9 +93,9 @@ func (w *Writer) silent(in []Message, i int, out []turn) bool {
 	return (len(out) == 0 || joins(out, Assistant)) && (i+1 == len(in) || in[i+1].Role == Assistant)
 }
 
-// finished removes trailing thinking from a turn of the model. The Messages and the Responses API
-// reject such messages.
+// finished removes trailing thinking from a turn of the model.
 func (w *Writer) finished(out []turn) []turn {
+	// The Messages and the Responses API reject a message that ends with thinking.
 	if !w.Rules.EndsThinking || !joins(out, Assistant) {
 		return out
 	}
@@ -122,8 +126,7 @@ func (w *Writer) ended(out []Message) []Message {
 // turns reports whether user and assistant messages must alternate.
 func (w *Writer) turns() bool { return w.To.Traits().Alternates }
 
-// inPlace reports whether a system message can keep its position. Anthropic accepts it after a user
-// message, unless another user message follows.
+// inPlace reports whether a system message can keep its position.
 func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
 	switch w.Options.SystemMessages {
 	case Folded:
@@ -138,6 +141,7 @@ func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
 	case w.Rules.FoldsSystem:
 		return false
 	case w.Rules.SystemBehindUser:
+		// Anthropic accepts it after a user message, unless another user message follows.
 		return len(out) > 0 && !joins(out, Assistant) && out[len(out)-1].Role != System && (i+1 == len(in) || in[i+1].Role == Assistant)
 	}
 	return true
@@ -176,6 +180,7 @@ func (w *Writer) carried(m Message) []Part {
 		case TextPart:
 			keep = !p.Text.Empty() || p.Signature != "" && w.To.Traits().SignedParts
 		case ThinkingPart:
+			// Foreign reasoning is only sent as text, and only to upstreams that do not verify it.
 			keep = w.Own(p) || !w.proves() && !p.Text.Empty()
 			if !keep {
 				w.dropThinking()

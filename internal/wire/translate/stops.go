@@ -35,6 +35,7 @@ func (s *Stops) Feed(text string) string {
 	if s.Hit != "" {
 		return text[:at]
 	}
+	// Buffer the longest suffix that may begin a sequence.
 	keep := 0
 	for _, seq := range s.Sequences {
 		for n := min(len(seq)-1, len(text)); n > keep; n-- {

@@ -128,12 +128,12 @@ func (s *Stream) Failure() *Failure { return s.failed }
 // broken ends an answer that cannot be read further.
 func (s *Stream) broken(message string) { s.flow.fail(&Failure{Message: message}) }
 
-// valid returns the upstream's bytes as valid UTF-8. llama.cpp splits characters, and strict
-// clients would reject the whole answer.
+// valid returns the upstream's bytes as valid UTF-8.
 func valid(data []byte) []byte {
 	if utf8.Valid(data) {
 		return data
 	}
+	// llama.cpp splits characters, and strict clients would reject the whole answer.
 	return bytes.ToValidUTF8(data, []byte("\uFFFD"))
 }
 

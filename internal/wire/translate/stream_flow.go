@@ -252,6 +252,7 @@ func (f *Flow) call(e *wire.Event) *Block {
 		return nil
 	}
 	id, signature := strings.Clone(e.ID), strings.Clone(e.Data)
+	// A thinking block before the call carries the signature instead.
 	if f.tooLong(id, signature) {
 		f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: wire.SignsCall})
 		signature = ""
@@ -269,12 +270,12 @@ func (f *Flow) call(e *wire.Event) *Block {
 	return f.push(b)
 }
 
-// identify sets a call's id, unless another call of the answer has the same id. Results could not
-// be matched otherwise; such a call gets a generated id.
+// identify sets a call's id, unless another call of the answer has the same id.
 func (f *Flow) identify(b *Block, id string) {
 	if id == "" {
 		return
 	}
+	// Results of calls with equal ids could not be matched. The call gets a generated id.
 	if _, taken := f.ids[id]; taken {
 		return
 	}
@@ -302,6 +303,7 @@ func (f *Flow) arguments(b *Block, s string) {
 	switch {
 	case s == "" || f.Ended || b.Done:
 	case b.Call.free:
+		// wrap converts the complete text to JSON.
 		f.hold(b, s)
 	default:
 		b.Call.args.Read(s)
@@ -414,6 +416,7 @@ func (f *Flow) end() {
 	f.begin("", "")
 	f.uncut()
 	f.complete()
+	// An answer to max_tokens of 0 ends by its length.
 	if f.Asked.Empty {
 		f.Answer.stop = wire.StopLength
 	}
@@ -449,6 +452,7 @@ func (f *Flow) tail() *Block {
 func (f *Flow) push(b *Block) *Block {
 	f.begin("", "")
 	f.Answer.Written = true
+	// A new block ends the current text or thinking. Calls may be interleaved.
 	if t := f.tail(); t != nil && t.Kind != CallBlock {
 		t.Done = true
 	}
@@ -511,12 +515,15 @@ func (f *Flow) advance() {
 			}
 			f.open(b)
 		}
+		// No event ends a loose call: it is complete when its arguments are and another block
+		// follows.
 		if !b.Done && len(f.queue) > 1 && b.Call.loose && b.Call.args.Complete() {
 			b.Done = true
 		}
 		if !b.Done {
 			return
 		}
+		// A call without arguments gets an empty object.
 		if b.Kind == CallBlock && !b.Filled {
 			f.to.Delta(b, "{}")
 		}

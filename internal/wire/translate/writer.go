@@ -53,6 +53,7 @@ func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
 	}
 	w.Body = reuse.Buffer(room + room/8 + 1024)
 	w.Tools = w.allowed()
+	// The tools are named before the messages, so that names do not depend on the messages.
 	for _, t := range w.Tools {
 		w.Names.Upstream(t.ToolName)
 	}
@@ -60,6 +61,7 @@ func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
 }
 
 func (w *Writer) write() error {
+	// The name may become part of the upstream's path.
 	if strings.Contains(w.Model, "..") || strings.ContainsFunc(w.Model, func(r rune) bool { return r < ' ' }) {
 		return &Unsupported{Field: "model", Reason: "not the name of a model"}
 	}
@@ -147,11 +149,12 @@ func (w *Writer) Joined(name string, parts []Part) {
 	w.Body = append(appendJoined(append(w.Body, '"'), parts), '"')
 }
 
-// System returns the system prompt. Claude Code's attribution line is removed for upstreams other
-// than Anthropic.
+// System returns the system prompt.
 func (w *Writer) System() []Part {
 	parts := make([]Part, 0, len(w.Request.System))
 	for i, p := range w.Request.System {
+		// Only Anthropic removes Claude Code's attribution. Elsewhere its changing text would
+		// invalidate the cached prefix.
 		billing := i == 0 && !w.To.Traits().Attribution && strings.HasPrefix(string(p.Text), wire.AttributionLine)
 		if !billing && p.Kind == TextPart && !p.Text.Empty() {
 			parts = append(parts, p)

@@ -97,6 +97,7 @@ func (m *Message) Show(e *Entry, f Event, text string) {
 	}
 	m.number(e)
 	gets := m.gets(e, text)
+	// Nothing is sent before the first text without a possible mark.
 	if e.held && e.watch.found == "" {
 		gets = gets && e.watch.some && !e.watch.pending()
 	}
@@ -160,10 +161,12 @@ func (m *Message) judge(e *Entry, p *Part) {
 		copied := m.marks().In(p.Arguments) != ""
 		switch {
 		case e.held && copied:
+			// Nothing of the call was sent: the model can be asked again.
 			e.Hidden, e.held, e.kept = true, false, nil
 		case e.held:
 			m.release(e)
 		case copied:
+			// The client has a part of the call. Only an error keeps it from running the call.
 			m.fail(m.began)
 		}
 		m.Unwatch(e)

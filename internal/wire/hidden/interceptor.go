@@ -115,6 +115,7 @@ func (r *Interceptor) Feed(p []byte) []byte {
 	case r.m.failed:
 		return r.cut()
 	case r.frames.Err() != nil:
+		// The event cannot be read, so the rest of the stream is forwarded unread.
 		r.m.fill()
 		r.broken = true
 		r.m.out = append(r.m.out, r.frames.Rest()...)
@@ -219,6 +220,7 @@ func (r *Interceptor) frame(f framing.Event) {
 		return
 	}
 	m.passed, m.keeper = false, nil
+	// Beyond the limits the answer is forwarded without hiding any more calls.
 	if m.size > wire.MaxAnswer || m.Begun > wire.MaxCalls {
 		m.fill()
 		r.same.Forget()
@@ -270,6 +272,7 @@ func (r *Interceptor) read(f Event) {
 func (r *Interceptor) done(f framing.Event) {
 	m := &r.m
 	m.loosen()
+	// The client's stream goes on with the next iteration.
 	if m.Held {
 		return
 	}

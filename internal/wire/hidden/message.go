@@ -160,9 +160,10 @@ func (m *Message) open(e *wire.Event) *Entry {
 	return b
 }
 
-// close marks an entry as complete. Some APIs only send the complete entry; it is opened first.
+// close marks an entry as complete.
 func (m *Message) close(e *wire.Event) {
 	b := m.entry(e.Index)
+	// Some APIs only send the complete entry.
 	if b == nil && e.Data != "" {
 		b = m.open(e)
 	}
@@ -238,8 +239,9 @@ func (m *Message) piece(b *Entry) *Piece {
 	return &m.Pieces[len(m.Pieces)-1]
 }
 
-// add records the event's addition to a call's arguments. Only watched calls need it.
+// add records the event's addition to a call's arguments.
 func (m *Message) add(b *Entry, inside string) {
+	// Only watched calls need the text.
 	if p := m.piece(b); b.watch != nil {
 		p.Text += rawjson.Plain(inside)
 	}
@@ -306,6 +308,7 @@ func (m *Message) more(b *Entry, e *wire.Event) {
 		}
 	}
 	if m.to != nil && b.told >= 0 {
+		// The follower has call numbers of its own.
 		call := e.Call
 		e.Call = b.told
 		m.to.Take(e)

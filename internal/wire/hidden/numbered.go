@@ -69,6 +69,7 @@ func (r *Numbered) show(f Event) {
 		}
 		r.Show(e, f, text)
 	case r.Full:
+		// The entry is not remembered, but its number still has to be shifted.
 		r.by.Tell(f, &Entry{Index: index.Int(), Client: int(index.Int()) + r.Shift()})
 	default:
 		r.by.Tell(f, nil)

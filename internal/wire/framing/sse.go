@@ -10,9 +10,9 @@ var byteOrderMark = []byte("\xEF\xBB\xBF")
 // SSE is the framing of server-sent events: text/event-stream.
 type SSE struct{}
 
-// Begins implements [Framing]. No JSON value starts with the first letter of an SSE field or with a
-// colon.
+// Begins implements [Framing].
 func (SSE) Begins(first byte) bool {
+	// The first letters of the fields, and the colon of a comment. No JSON value starts with them.
 	switch first {
 	case 'd', 'e', 'i', 'r', ':':
 		return true
@@ -69,6 +69,8 @@ func (f *SSEFramer) Feed(b []byte, emit func(Event)) {
 			f.cr = false
 			if b[pos] == '\n' {
 				pos++
+				// After a blank line the \n is an event of its own, because the line's event ended
+				// with the \r.
 				if f.line = len(f.tail) + pos - start; f.line == 1 {
 					emit(Event{Raw: b[start:pos]})
 					start, f.line = pos, 0
@@ -162,6 +164,7 @@ func (f *SSEFramer) take(event []byte, end int) bool {
 		}
 		return true
 	case '{':
+		// Gemini sends errors without a field name.
 		f.add(event, part{at, end})
 		return true
 	}

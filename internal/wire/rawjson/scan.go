@@ -18,8 +18,7 @@ import (
 const MaxDepth = framing.MaxDepth
 
 // Valid reports whether text is one well-formed JSON value, with optional white space around it,
-// nested at most 512 levels deep. It neither recurses nor allocates, because a stack overflow
-// cannot be recovered and would end the process.
+// nested at most 512 levels deep. It neither recurses nor allocates.
 func Valid(text string) bool {
 	return ValidBytes(unsafe.Slice(unsafe.StringData(text), len(text)))
 }
@@ -214,6 +213,7 @@ func SkipValue(b []byte, i int) int { return scan(b, i, SkipString) }
 
 // scan skips one JSON value. str skips its strings.
 func scan(b []byte, i int, str func([]byte, int) int) int {
+	// A bit set replaces recursion: a stack overflow cannot be recovered and would end the process.
 	var objects [MaxDepth / 64]uint64 // one bit for each open container: set for an object
 	depth := 0
 	push := func(object bool) {

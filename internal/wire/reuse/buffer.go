@@ -46,6 +46,7 @@ func Recycle(b []byte) {
 		large.put(b)
 		return
 	}
+	// The slice is not from Buffer.
 	if class < smallestBuffer || cap(b) != 1<<class {
 		return
 	}

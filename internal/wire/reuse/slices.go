@@ -56,6 +56,7 @@ func (s *Slices[T]) Make(n int) []T {
 // Recycle returns a slice to its pool. The slice must no longer be used.
 func (s *Slices[T]) Recycle(v []T) {
 	size, class := sizeOf(cap(v))
+	// The slice is not from Make.
 	if class == 0 || class >= len(s.pools) || cap(v) != size {
 		return
 	}

@@ -52,6 +52,7 @@ func (a *Answer) Snapshot() *Turn {
 	}
 	for i, c := range a.Calls {
 		t.Calls[i] = Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments.String(), Free: c.Free}
+		// No fragments were sent: the call had its arguments from the start.
 		if c.Arguments.Len() == 0 {
 			t.Calls[i].Arguments = c.Initial
 		}
@@ -128,9 +129,9 @@ func (a *Answer) Take(e *Event) {
 	}
 }
 
-// identify sets the answer's id and model. The first non-empty value wins, because some servers
-// send an empty first chunk.
+// identify sets the answer's id and model. The first non-empty value wins.
 func (a *Answer) identify(id, model string) {
+	// Some servers leave both empty in the first chunk.
 	if a.Turn.ID == "" {
 		a.Turn.ID = a.keep(id)
 	}
@@ -178,9 +179,9 @@ func Count(r gjson.Result) int64 {
 	return min(max(r.Int(), 0), MaxCount)
 }
 
-// ArgumentsText returns the JSON text of call arguments. The APIs define a string; some servers
-// send the object itself.
+// ArgumentsText returns the JSON text of call arguments.
 func ArgumentsText(v gjson.Result) string {
+	// The APIs define a string; some servers send the object itself.
 	if v.IsObject() {
 		return v.Raw
 	}

@@ -18,16 +18,17 @@ func (v *View) Attributed() bool {
 
 func attributes(raw []byte, b *Block) bool {
 	text := b.Body.Of(raw)
+	// An entry of several lines has other content, too.
 	return b.Kind == KindText && !b.Has(FlagString) && len(text) > 0 && bytes.HasPrefix(text[1:], []byte(AttributionLine)) &&
 		!bytes.Contains(text, []byte(`\n`))
 }
 
-// attribute hashes an attribution block by its prefix alone, so that its changing text does not
-// change the hash.
+// attribute sets the hash of an attribution block.
 func (p *Parser) attribute(b *Block) {
 	if !p.traits.Attribution || !attributes(p.Body, b) {
 		return
 	}
+	// The text changes with each request, so only its prefix is hashed.
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)
 	p.Hasher.Member(keyText, []byte(AttributionLine))
 	b.Hash = p.Hasher.Sum()

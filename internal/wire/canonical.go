@@ -28,8 +28,9 @@ func (c *Hasher) Begin(s Section, r Role, k Kind) {
 	c.sum.Write(c.small[:3])
 }
 
-// Add writes b after its length, so that different lists of strings never give the same input.
+// Add writes b after its length.
 func (c *Hasher) Add(b []byte) {
+	// Without the lengths, different lists of strings could give the same input.
 	binary.LittleEndian.PutUint64(c.small[:], uint64(len(b)))
 	c.sum.Write(c.small[:])
 	c.sum.Write(b)

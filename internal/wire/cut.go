@@ -33,6 +33,7 @@ func (v *View) Unmark(block int) (Cut, bool) {
 		return Cut{}, false
 	}
 	const space = " \t\r\n"
+	// The span only covers the value: find the key before it.
 	before := bytes.TrimRight(v.Raw[:marker.Start], space)
 	before, ok := bytes.CutSuffix(before, []byte{':'})
 	if !ok {

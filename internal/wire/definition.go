@@ -59,6 +59,7 @@ func (n *ToolMembers) Read(p *Parser, at int, b *Block) int {
 	if IsNull(p.Body, b.Marker) {
 		b.Marker = rawjson.Span{}
 	}
+	// A tool of the provider's own may have a type and no name.
 	if n.Typed && b.Name.Empty() {
 		b.Name = kind
 	}

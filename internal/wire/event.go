@@ -224,6 +224,7 @@ func (t *Teller) Image(media, data string) {
 
 // ImageURL sends an image by its URL. A data URL is sent as [Teller.Image].
 func (t *Teller) ImageURL(url string) {
+	// A data URL contains the image itself.
 	if media, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,"); ok && media != url {
 		t.Image(media, data)
 		return
@@ -351,16 +352,17 @@ func (t *Teller) NoAnswer(root gjson.Result) {
 }
 
 // IsError reports whether an object, from a server-sent event with the given name, is an error.
-// Servers use these forms: {"error":{…}}, an error that is a plain string (mlx_lm.server),
-// {"object":"error","message"} (vLLM and forks), {"detail"} (FastAPI), and an event named error.
 // Null members are ignored.
 func IsError(root gjson.Result, name string) bool {
 	e := root.Get("error")
 	switch {
 	case e.IsObject(), e.Type == gjson.String && e.Str != "":
+		// {"error":{…}}, or an error that is a plain string (mlx_lm.server).
 		return true
 	case name == "error", root.Get("object").Str == "error", root.Get("type").Str == "error":
+		// An event named error, or {"object":"error","message"} (vLLM and forks).
 		return true
 	}
+	// {"detail"} (FastAPI).
 	return root.Get("detail").Exists() && !root.Get("type").Exists()
 }

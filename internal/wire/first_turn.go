@@ -54,6 +54,7 @@ func (p *Parser) recallFirstTurn(e rawjson.Elements) {
 
 func (p *Parser) recallFirstTurnAt(raw uint64, messages int) {
 	o := firstTurnAt(raw).Load()
+	// The slot may belong to another first turn.
 	if o == nil || o.raw != raw {
 		return
 	}

@@ -48,9 +48,10 @@ func (k *Known) Release() {
 	}
 }
 
-// Recycle returns the memory of a Known and of its [View] to the pools. It does nothing while there
-// is a Hold. The caller guarantees that no new Hold can follow, and that both are no longer used.
+// Recycle returns the memory of a Known and of its [View] to the pools. The caller guarantees that
+// both are no longer used and that no new Hold can follow. With a Hold, Recycle does nothing.
 func (k *Known) Recycle() {
+	// A reader still has the memory. The garbage collector frees it later.
 	if k.holds.Load() != 0 {
 		return
 	}
@@ -143,6 +144,7 @@ func (p *Parser) remember() {
 // adopt recalls the conversation with this first turn, if it is known in the same format.
 func (p *Parser) adopt(first Hash) {
 	p.recognition.known = p.recognition.recall(first)
+	// The same first turn may be known in another format.
 	if p.recognition.known == nil || p.recognition.known.format != p.View.Format {
 		p.recognition.known = nil
 		return
@@ -189,6 +191,7 @@ func (p *Parser) take(known []Message, at int) {
 	p.Blocks = append(p.Blocks, k.blocks[first:known[len(known)-1].End]...)
 	p.View.Messages = append(p.View.Messages, known...)
 	p.View.Recalled += len(p.Blocks) - blocks
+	// The messages stand at another position of this body.
 	if by := int32(at) - known[0].Span.Start; by != 0 {
 		move(p.Blocks[blocks:], by)
 		for i := range known {
@@ -196,6 +199,7 @@ func (p *Parser) take(known []Message, at int) {
 			m.Span, m.Content = m.Span.Shift(by), m.Content.Shift(by)
 		}
 	}
+	// The number of preceding blocks has changed.
 	if by := int32(blocks) - first; by != 0 {
 		for i := range known {
 			m := &p.View.Messages[messages+i]

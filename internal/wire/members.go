@@ -71,8 +71,7 @@ func (p *Parser) thread(s rawjson.Span) {
 	}
 }
 
-// session returns the conversation id of OpenAI or of Claude Code. The latter is in
-// metadata.user_id: a JSON object in a string, in older versions user_…_session_<id>.
+// session returns the conversation id of OpenAI or of Claude Code.
 func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
 	if !cacheKey.Empty() {
 		if key := p.Text(cacheKey); key != "" {
@@ -88,13 +87,16 @@ func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
 	if metadata.Empty() || p.Body[metadata.Start] != '{' {
 		return ""
 	}
+	// Claude Code has its id in metadata.user_id.
 	user := gjson.GetBytes(metadata.Of(p.Body), "user_id").String()
 	if len(user) == 0 {
 		return ""
 	}
+	// A JSON object in the string.
 	if user[0] == '{' {
 		return gjson.Get(user, "session_id").String()
 	}
+	// Older versions: user_…_session_<id>.
 	const sep = "_session_"
 	for i := len(user) - len(sep); i > 0; i-- {
 		if user[i:i+len(sep)] == sep {

@@ -43,6 +43,7 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	if p.room < 0 || len(v.Blocks) > MaxElements { // recalled blocks did not count against room
 		err = ErrCrowded
 	}
+	// Drop all references to the body before the parser is reused.
 	*p = Parser{Hasher: p.Hasher, desk: p.desk}
 	parsers.Put(p)
 	if err != nil {
@@ -169,6 +170,7 @@ func (p *Parser) run() error {
 			s := m.Skip()
 			if n, err := strconv.Atoi(string(s.Of(p.Body))); err == nil {
 				p.View.Reply.MaxTokens = n
+				// max_tokens of 0 requests a cached prompt and no answer.
 				p.View.Caching.Prewarms = p.View.Caching.Prewarms || n == 0 && p.traits.Markers
 			}
 		case "tool_choice":
@@ -237,6 +239,7 @@ func (p *Parser) run() error {
 	if m.Bad || rawjson.SkipSpace(p.Body, m.End) != len(p.Body) {
 		return ErrSyntax
 	}
+	// An empty list is valid if the request refers to stored input.
 	if seen&seenMessages == 0 || len(p.View.Messages) == 0 && !p.View.Conversation.Partial {
 		return fmt.Errorf("%w: no messages", ErrShape)
 	}
@@ -340,6 +343,7 @@ func (p *Parser) assemble() {
 	v := p.View
 	v.Tools, v.System = len(p.tools.blocks), len(p.tools.blocks)+len(p.system.blocks)
 	gathered := p.recognition.known == nil
+	// The message blocks are copied unless the space reserved before them fits.
 	if gathered || v.System != p.front {
 		n := v.System + len(p.Blocks) - p.front
 		blocks := blockSlices.Make(n)[:n]

@@ -51,8 +51,10 @@ func (n *PartMembers) Hash(p *Parser, b *Block) {
 		case n.marks(key):
 			return false
 		case string(key) == "type":
+			// The kind is part of the hash already, unless it is unknown.
 			return b.Kind == KindOther
 		case string(value) == "[]" || string(value) == "null":
+			// Clients may send empty annotations back or omit them.
 			return !n.notes(key)
 		}
 		return true

@@ -58,6 +58,7 @@ func ReadObject(raw []byte, known *View) (o Object, err error) {
 // endOfMessages returns the index after the list of messages at index at, or 0 if the list is
 // elsewhere or the view is of other bytes.
 func (v *View) endOfMessages(raw []byte, at int) int {
+	// The view must be of this slice, not of equal bytes.
 	if v == nil || len(v.Messages) == 0 || len(raw) != len(v.Raw) || &raw[0] != &v.Raw[0] || raw[at] != '[' {
 		return 0
 	}
@@ -116,8 +117,10 @@ func (o *Object) Patch(patches ...Member) ([]byte, error) {
 			}
 			kept, found[i] = true, true
 		case kept:
+			// Remove the member with the comma before it.
 			cuts = append(cuts, Cut{Start: int32(last), End: m.value.End})
 		default:
+			// Leading members are removed with the comma after them.
 			open = m.from
 		}
 		last = int(m.value.End)

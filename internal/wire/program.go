@@ -12,12 +12,12 @@ import (
 // IsProgram reports whether "caller", a member of a call or result, is a program. The Messages API
 // has {"type":"code_execution_20250825","tool_id":…}, the Responses API
 // {"type":"program","caller_id":…}. For a direct call both have {"type":"direct"}, or no caller.
-// Unknown types count as programs, so that their results stay unedited.
 func IsProgram(caller gjson.Result) bool {
 	kind := caller
 	if caller.IsObject() {
 		kind = caller.Get("type")
 	}
+	// Unknown types count as programs, so that their results stay unedited.
 	return kind.Type == gjson.String && kind.Str != "" && kind.Str != "direct"
 }
 
@@ -35,6 +35,7 @@ func (p *Parser) Program(b *Block, caller rawjson.Span) {
 		return
 	}
 	is := !caller.Empty() && IsProgram(gjson.ParseBytes(caller.Of(p.Body)))
+	// A result without a caller has the caller of its call.
 	if !is && b.Kind == KindToolResult && p.programs.any {
 		_, is = p.programCalls()[string(b.ID.Of(p.Body))]
 	}

@@ -127,8 +127,8 @@ func Register(f Format, c Codec) {
 	registry = append(registry, &registered{f, c, counter, c.Traits()})
 }
 
-// A linear search through the few formats costs less than a map.
 func lookup(f Format) *registered {
+	// A linear search through the few formats costs less than a map.
 	for _, r := range registry {
 		if r.format == f {
 			return r

@@ -43,6 +43,7 @@ func (p *Parser) sections() error {
 			if e.At = p.codec.Tool(p, at); e.At > 0 {
 				continue
 			}
+			// An unreadable definition becomes an opaque block.
 			var b Block
 			if b, e.At = p.Opaque(at, Block{Kind: KindToolDef, Section: SectionTools, Message: -1}); e.At < 0 {
 				return p.err
@@ -57,6 +58,7 @@ func (p *Parser) sections() error {
 	if s := &p.system; p.unread(s) {
 		n := len(p.Blocks)
 		p.codec.System(p, s.span)
+		// An unreadable system prompt becomes an opaque block.
 		if p.err != nil && p.Shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
 			return p.err
 		}
@@ -75,6 +77,7 @@ func (p *Parser) unread(s *part) bool {
 	if s.known || s.span.Empty() {
 		return false
 	}
+	// A null section counts as absent.
 	if IsNull(p.Body, s.span) {
 		s.span = rawjson.Span{}
 		return false

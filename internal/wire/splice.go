@@ -75,9 +75,9 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 	return join(v.Raw, append(cuts, removals...))
 }
 
-// join copies raw with the cuts applied. Insertions at one position keep their order around a
-// replacement there.
+// join copies raw with the cuts applied.
 func join(raw []byte, cuts []Cut) ([]byte, error) {
+	// A stable sort keeps the order of insertions at one position around a replacement there.
 	slices.SortStableFunc(cuts, func(a, b Cut) int {
 		if a.Start != b.Start {
 			return int(a.Start) - int(b.Start)
@@ -131,12 +131,14 @@ func (v *View) MarkBlock(b *Block, value []byte) ([]Cut, error) {
 	case !Markable(b):
 		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 	}
+	// A second cache_control beside a null one would be a duplicate.
 	if there := v.NullMember(b, "cache_control"); !there.Empty() {
 		return []Cut{{there.Start, there.End, value}}, nil
 	}
 	member := make([]byte, 0, len(value)+20)
 	member = append(member, `,"cache_control":`...)
 	member = append(member, value...)
+	// Only an object can have a marker: the string becomes an array of one text block.
 	if b.Has(FlagString) {
 		if b.Kind != KindText {
 			return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
@@ -154,8 +156,7 @@ func Markable(b *Block) bool {
 	return !(b.Has(FlagEmpty) && b.Kind == KindText || b.Has(FlagDeferred) || b.Has(FlagMember) || b.Kind == KindThinking || b.Kind == KindRedactedThinking)
 }
 
-// NullMember returns the value of a block's null member. An edit must replace this
-// value: a second member of the name would be a duplicate.
+// NullMember returns the value of a block's null member, empty for none.
 func (v *View) NullMember(b *Block, name string) (value rawjson.Span) {
 	if b.Has(FlagString) {
 		return rawjson.Span{}
@@ -188,6 +189,7 @@ func (v *View) removals(removed []int) ([]Cut, error) {
 		for n < len(removed) && removed[n] < int(msg.End) {
 			n++
 		}
+		// A message must keep at least one block.
 		if n-i == int(msg.End-msg.First) {
 			return nil, fmt.Errorf("%w: message %d would be left empty", ErrEdit, first.Message)
 		}

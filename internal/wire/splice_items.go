@@ -5,16 +5,16 @@ package wire
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
-// Removable reports whether the format allows removing a block from its message. It excludes paired
-// and signed blocks, parts of an item, and reasoning with the block after it: the Responses API
-// requires that block after the reasoning.
+// Removable reports whether the format allows removing a block from its message.
 func (v *View) Removable(block int) bool {
 	switch b := &v.Blocks[block]; {
 	case b.Message < 0 || b.Has(FlagPart) || b.Has(FlagSigned):
+		// Signed blocks must come back unchanged, and an item must not lose a part.
 		return false
 	case b.Kind.isPaired() || b.Kind == KindReasoning:
 		return false
 	default:
+		// The Responses API requires the item after a reasoning item.
 		return block == 0 || v.Blocks[block-1].Kind != KindReasoning || v.Blocks[block-1].Message != b.Message
 	}
 }

@@ -51,10 +51,12 @@ type UsageTable []UsageMember
 func (t UsageTable) Read(c *Counts, u gjson.Result) bool {
 	var n [counted]int64
 	t.read(&n, u)
+	// Some vendors only report the parts of the output.
 	prompt, output := n[CountPrompt], max(n[CountOutput], n[CountAnswer]+n[CountThoughts])
 	if prompt+output == 0 {
 		return false
 	}
+	// Uncached must not become negative.
 	read := min(n[CountRead], prompt)
 	write := min(n[CountWrite], prompt-read)
 	long := min(n[CountLongWrite], write)

@@ -136,6 +136,7 @@ func (v *View) Address(path, query string) {
 	if base, model, stream, ok := a.Address(path); ok {
 		v.Model, v.Reply.Stream, v.Vertex = model, stream, strings.Contains(base, "/publishers/google/")
 		v.Reply.Array = v.Format.Array(stream, query)
+		// A location other than global is priced as regional.
 		if _, region, ok := strings.Cut(base, "/locations/"); ok && !v.Vertex && !strings.HasPrefix(region, "global/") {
 			v.Reply.Service |= Regional
 		}
@@ -166,6 +167,7 @@ func (v *View) OffersTools() bool {
 	if !v.Traits().FlatItems {
 		return false
 	}
+	// Items of the messages may define tools.
 	for i := range v.Blocks {
 		if v.Blocks[i].Kind == KindToolDef {
 			return true

@@ -70,6 +70,7 @@ func (o *Buffer) frame(f framing.Event) { o.Buf, o.passed = append(o.Buf, f.Raw.
 
 // Pass appends an event. The event last read is forwarded in its original bytes.
 func (o *Buffer) Pass(name string, data []byte) {
+	// Data in the same memory was not modified.
 	if len(data) > 0 && len(data) == len(o.read) && &data[0] == &o.read[0] {
 		o.frame(o.came)
 		return

@@ -53,11 +53,11 @@ type Answer struct {
 	calls int
 }
 
-// Reason returns the stop reason. APIs differ in whether calls have a stop reason of their own;
-// here they do.
+// Reason returns the stop reason. Calls always have a stop reason of their own.
 func (m *Answer) Reason() wire.StopReason {
 	switch {
 	case m.stop == wire.StopEnd || m.stop == wire.StopUnknown || m.stop == wire.StopCalls:
+		// Some APIs have no stop reason for calls.
 		if m.calls > 0 {
 			return wire.StopCalls
 		}

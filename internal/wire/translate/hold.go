@@ -125,6 +125,7 @@ func (h *Hold) event(f framing.Event) {
 	if h.held.Event(&h.out, rawjson.View(f.Name), data, gjson.Parse(rawjson.View(data))) {
 		h.ended = true
 	}
+	// Beyond the limit calls are sent incomplete.
 	if h.held.Weight() > maxHeld {
 		h.held.Flush(&h.out)
 	}

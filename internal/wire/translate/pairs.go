@@ -51,6 +51,7 @@ type call struct {
 func (p *pairs) call(id string, at int) string {
 	was, taken := p.of[id]
 	own := id
+	// A reused id gets a number. The client may have used that id as well.
 	for taken {
 		was.twins++
 		own = id + "_" + strconv.Itoa(was.twins+1)
@@ -96,6 +97,7 @@ func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 			answered := of.open[0]
 			of.open = of.open[1:]
 			p.of[part.ID] = of
+			// Further calls of the id may share this result.
 			if len(of.open) > 0 {
 				p.twins = append(p.twins, part)
 			}
@@ -110,6 +112,7 @@ func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 			rest = append(rest, part)
 			continue
 		}
+		// A second result of a call becomes plain content.
 		for _, c := range part.Content {
 			if c.Kind != TextPart || !c.Text.Empty() {
 				rest = append(rest, c)
@@ -144,6 +147,7 @@ func behind(turns []turn) []Message {
 	var results []Part
 	for i := range turns {
 		m := turns[i].Message
+		// Results are the first parts of the next user message.
 		if results != nil && m.Role == User {
 			m.Parts = append(results, m.Parts...)
 		} else if results != nil {

@@ -114,13 +114,13 @@ func (w *Writer) leastTokens() int {
 	return 1
 }
 
-// Stops returns the stop sequences for the upstream, at most limit. If there are more, all of them
-// also apply to the answer here, see [Stops].
+// Stops returns the stop sequences for the upstream, at most limit.
 func (w *Writer) Stops(limit int) []rawjson.Text {
 	stop := w.Request.Stop
 	if len(stop) <= limit {
 		return stop
 	}
+	// The upstream does not get all sequences, so the answer is cut here as well.
 	for _, s := range stop {
 		w.stop = append(w.stop, s.Decoded())
 	}

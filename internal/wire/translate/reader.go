@@ -53,6 +53,7 @@ func (r *Reader) read(in Incoming) error {
 	if err != nil {
 		return err
 	}
+	// With other tools, the provider's own one is dropped.
 	if r.Hosted != "" && len(r.Request.Tools) == 0 {
 		return &Unsupported{Field: r.Hosted, Reason: "a tool that the provider runs has no counterpart at this upstream"}
 	}
@@ -282,6 +283,7 @@ func (r *Reader) Join(role Role, parts ...Part) {
 // [Flow.Seal].
 func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
 	p := Part{Kind: ThinkingPart, Text: t, Sealed: &seal.Sealed{Format: r.Request.Format, Data: proof}}
+	// The proof may be a seal for another format, see [Flow.Seal].
 	if s, ok := seal.Open(proof); ok {
 		p.Sealed = &s
 		if s.Text != "" {

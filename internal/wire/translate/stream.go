@@ -55,6 +55,7 @@ func NewStream(from, to wire.Format, asked *Answering) *Stream {
 		s.flow.to = &collector{Collected: Collected{Flow: &s.flow}, out: &s.out, failed: &s.failed}
 	}
 	s.emit = s.event
+	// Upstreams send comments as a sign of life.
 	s.events.Comment = s.flow.ping
 	return s
 }

@@ -118,6 +118,7 @@ func (f *Flow) begin(id, model string) {
 	f.Answer.Started = true
 	f.named = f.answerID(strings.Clone(id))
 	f.Answer.ID, f.Answer.Model = f.named, strings.Clone(model)
+	// The upstream's id may not be unique.
 	if f.Asked.OwnID != "" {
 		f.Answer.ID = cmp.Or(dialectOf(f.Client).rules.IDPrefix, "msg") + "_" + f.Asked.OwnID
 	}
@@ -288,6 +289,7 @@ func (f *Flow) identify(b *Block, id string) {
 
 // name sets a late id or name of a call.
 func (f *Flow) name(b *Block, id, name string) {
+	// An open call was sent with its id and name.
 	if b.opened || f.Ended {
 		return
 	}

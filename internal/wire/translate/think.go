@@ -56,12 +56,14 @@ func (t *inlineThinking) feed(s string) (thinking, text string) {
 	if t.state == thinkInside {
 		inside, rest, closed := strings.Cut(s, thinkClose)
 		if !closed {
+			// The end may begin a tag. White space before the tag is dropped.
 			keep := len(strings.TrimRight(s[:len(s)-beginning(s, thinkClose)], blanks))
 			t.held = s[keep:]
 			return s[:keep], ""
 		}
 		thinking, s, t.state = strings.TrimRight(inside, blanks), rest, thinkBehind
 	}
+	// White space between </think> and the text is dropped.
 	if text = strings.TrimLeft(s, blanks); text != "" {
 		t.state = thinkOff
 	}

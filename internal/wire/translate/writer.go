@@ -90,6 +90,7 @@ func (w *Writer) Drop(field string) {
 // removed.
 func (w *Writer) allowed() []Tool {
 	c := w.Request.Choice
+	// Every format can force a single tool.
 	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.Rules.Narrows || w.Options.Official && w.Rules.NarrowsOfficial {
 		return w.Request.Tools
 	}
@@ -176,6 +177,7 @@ func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Valu
 	if g := format.Member("grammar"); g.IsObject() {
 		format = g
 	}
+	// A function has no member for a grammar.
 	if d := format.Member("definition").Text(); !d.Empty() {
 		description = append(append(description[:len(description):len(description)], `\n\nThe input must match this grammar:\n`...), d...)
 	}

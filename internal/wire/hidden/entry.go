@@ -136,6 +136,7 @@ func (m *Message) gets(e *Entry, text string) bool {
 	case !e.watch.feed(text, m.end()):
 		return true
 	case !e.held:
+		// The client has a part of the call: end the stream before the mark.
 		m.fail(e.watch.from[0])
 	}
 	return false
@@ -184,6 +185,7 @@ func (m *Message) release(e *Entry) {
 	}
 	kept := e.kept
 	e.held, e.kept = false, nil
+	// The buffered pieces are sent at this position.
 	e.watch.move(m.end())
 	m.number(e)
 	if e.Kind == wire.KindToolUse {

@@ -251,6 +251,7 @@ func (r *Interceptor) frame(f framing.Event) {
 func (r *Interceptor) read(f Event) {
 	m := &r.m
 	r.same.Reader().Event(f.Root, rawjson.View(f.Name))
+	// An event of another entry releases the waiting one, which keeps the order of events.
 	if m.fresh != nil && m.by.Of(f) != m.fresh {
 		m.loosen()
 	}
@@ -327,6 +328,7 @@ func (r *Interceptor) Close() []byte {
 // [Interceptor.Asks] for a continuation.
 func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 	text := rawjson.View(body)
+	// Unreadable responses are forwarded.
 	if !rawjson.Valid(text) {
 		return body, true
 	}

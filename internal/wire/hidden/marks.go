@@ -129,6 +129,7 @@ func (s *scanner) feed(piece string, at int64) bool {
 	s.some = s.some || piece != ""
 	for i := 0; i < len(piece) && s.found == ""; i++ {
 		if len(s.tail) == 0 && !s.read.open() {
+			// Outside of a possible mark only brackets and escapes matter.
 			next := strings.IndexAny(piece[i:], `[\`)
 			if next < 0 {
 				break
@@ -163,8 +164,10 @@ func (s *scanner) add(c byte, at int64) {
 		s.found = s.marks.sorted[i]
 		return
 	case i < len(s.marks.sorted) && strings.HasPrefix(s.marks.sorted[i], read):
+		// If any mark starts with the tail, the mark at i does.
 		return
 	}
+	// A mark may still begin at a later bracket of the tail.
 	tail, from := s.tail, s.from
 	s.tail, s.from = nil, nil
 	for n := 1; n < len(tail); n++ {

@@ -246,6 +246,7 @@ func (d *Decoder) whole(p []byte) {
 	if open && d.doc.Closed() {
 		d.document()
 	}
+	// Trailing data invalidates a complete object, too.
 	if !ok {
 		d.answer.Turn.Done = false
 		d.stop()

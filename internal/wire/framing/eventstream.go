@@ -71,6 +71,7 @@ func (f *EventStreamFramer) Feed(b []byte, emit func(Event)) {
 			f.keep(b, limit)
 			return
 		}
+		// Complete the buffered prelude: it has the message's length.
 		if missing > 0 && len(f.tail) > 0 {
 			f.tail, b = append(f.tail, b[:missing]...), b[missing:]
 		}

@@ -116,6 +116,7 @@ func (f *SSEFramer) End(emit func(Event)) {
 	if f.err != nil || len(event) == 0 {
 		return
 	}
+	// The last line has no line end.
 	if f.line < len(event) {
 		f.take(event, len(event))
 	}

@@ -24,6 +24,7 @@ func (a *ObjectEnd) Read(s string) {
 			i++
 			switch c = s[i]; c {
 			case 'n', 't', 'r', 'b', 'f':
+				// Control characters do not affect the nesting.
 				c = ' '
 			case 'u':
 				c = 'x'

@@ -59,6 +59,8 @@ func (x *Index) find(start int32) int32 {
 // skipString skips a string of a value.
 func (x *Index) skipString(v Value, i int) int {
 	if x != nil {
+		// Subslices share the end of their capacity, which gives v's offset in the text. The
+		// pointers confirm it.
 		at := cap(x.text) - cap(v) + i
 		if at >= 0 && at < len(x.text) && &x.text[at] == &v[i] {
 			if end := x.find(int32(at)); end > 0 {

@@ -52,6 +52,7 @@ func (s *shelf) smallest(n int) (b []byte) {
 
 // put caches a buffer in an empty slot or in place of a smaller one.
 func (s *shelf) put(b []byte) {
+	// The buffer is not from take, or too large.
 	if cap(b)%shelfStep != 0 || cap(b) > shelfLargest {
 		return
 	}

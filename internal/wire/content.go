@@ -51,6 +51,7 @@ func (p *Parser) Lone(content rawjson.Span) rawjson.Span {
 			case key == "text":
 				text = value
 			case key == "type" && isTextType(value.Of(p.Body)), key == "cache_control", key == "prompt_cache_breakpoint":
+				// Cache markers do not count.
 			default:
 				return content
 			}

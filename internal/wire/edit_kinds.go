@@ -9,15 +9,15 @@ import "strings"
 type EditKinds uint8
 
 const (
-	// EditTools: the request offers tools that the client did not send.
+	// EditTools marks a request with tools that the client did not send.
 	EditTools EditKinds = 1 << iota
-	// EditMarkers: the request has cache markers or options that the client did not send.
+	// EditMarkers marks a request with cache markers or options that the client did not send.
 	EditMarkers
-	// EditText: blocks are shortened or removed.
+	// EditText marks a request with shortened or removed blocks.
 	EditText
-	// EditOverlay: the prompt starts with an earlier prompt's bytes at a local server.
+	// EditOverlay marks a prompt that starts with an earlier prompt's bytes, for a local server.
 	EditOverlay
-	// EditUsage: the request asks for the usage of a stream.
+	// EditUsage marks a request that asks for the usage of a stream.
 	EditUsage
 
 	// AllEdits is the set of all kinds.

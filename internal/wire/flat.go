@@ -46,6 +46,7 @@ func (p *Parser) Items(at int, by ItemReader) int {
 	if e.Bad {
 		return p.Fail(ErrSyntax)
 	}
+	// The last message may have grown.
 	p.seal()
 	if p.recognition.firstTurn == 0 {
 		p.recognition.firstTurn = len(p.View.Messages)

@@ -40,6 +40,7 @@ func (v *View) toRebuild(edits []Edit) map[int32]bool {
 func (v *View) insert(b *Block, e *Edit) (Cut, error) {
 	switch e.Op {
 	case OpBefore, OpAfter:
+		// A whole item of the model is an element of the input.
 		item := v.Traits().FlatItems && b.Role == RoleAssistant && !b.Has(FlagPart)
 		if !b.Kind.IsCall() && b.Kind != KindToolDef && !item {
 			break

@@ -87,6 +87,7 @@ func (p *Parser) Say(s Spoken, by PartReader) bool {
 		return true
 	}
 	for i := range said {
+		// A part cannot be removed without its item.
 		said[i].Flags |= FlagPart
 	}
 	return true

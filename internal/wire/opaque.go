@@ -10,13 +10,14 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 // read nor edited, and counts by its bytes. Only members that decide the meaning of the whole
 // request make it unreadable, see [Parse].
 
-// Opaque reads the value at b[at] as one opaque block and drops the error of its first reading. It
-// returns the block and the index after it, or -1 if the value is not well-formed.
+// Opaque reads the value at b[at] as one opaque block. It returns the block and the index after it,
+// or -1 if the value is not well-formed.
 func (p *Parser) Opaque(at int, b Block) (Block, int) {
 	end := rawjson.SkipValue(p.Body, at)
 	if end < 0 {
 		return b, p.Fail(ErrSyntax)
 	}
+	// This reading replaces the first one, which has failed.
 	p.err = nil
 	b.Span = rawjson.Span{Start: int32(at), End: int32(end)}
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)
@@ -53,6 +54,7 @@ func (p *Parser) RoleOf(at int) (role Role) {
 		value := m.Skip()
 		switch {
 		case m.Bad || isRole && seen:
+			// A duplicate role could be read either way.
 			return RoleNone
 		case isRole:
 			role, seen = roles[string(value.Of(p.Body))], true

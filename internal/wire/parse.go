@@ -193,6 +193,7 @@ func (p *Parser) run() error {
 			p.View.Conversation.Compaction = m.Skip()
 			p.holds(heldCompaction, p.View.Conversation.Compaction)
 		case "prompt_cache_retention":
+			// prompt_cache_options takes precedence.
 			if s := m.Skip(); p.View.Caching.Retention == "" {
 				p.View.Caching.Retention = p.name(s)
 			}
@@ -243,6 +244,7 @@ func (p *Parser) run() error {
 	if seen&seenMessages == 0 || len(p.View.Messages) == 0 && !p.View.Conversation.Partial {
 		return fmt.Errorf("%w: no messages", ErrShape)
 	}
+	// A null marker is no marker.
 	if IsNull(p.Body, p.View.Caching.AutoMarker) {
 		p.View.Caching.AutoMarker = rawjson.Span{}
 	}
@@ -297,8 +299,10 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		i := len(p.View.Messages)
 		switch {
 		case i == 0:
+			// The conversation may be known by the bytes of its first turn.
 			p.recallFirstTurn(e)
 		case p.recognition.firstTurn == 0 && p.answers(e.At):
+			// The first answer ends the first turn.
 			p.recognition.firstTurn = i
 			p.remember()
 		}
@@ -318,6 +322,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		p.View.Messages = reuse.Append(p.View.Messages, Message{First: int32(first)})
 		end := by.Message(start)
 		if end < 0 {
+			// An unreadable message becomes an opaque block.
 			if end = p.shutMessage(start, first); end < 0 {
 				return -1
 			}
@@ -332,6 +337,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 	if e.Bad {
 		return p.Fail(ErrSyntax)
 	}
+	// Without an answer the first turn has all messages.
 	if p.recognition.firstTurn == 0 {
 		p.recognition.firstTurn = len(p.View.Messages)
 	}

@@ -24,6 +24,7 @@ func (p *Parser) recallRun(i, at int) int {
 		return 0
 	}
 	old := k.messages[i : i+runLength]
+	// The hash covers the bytes between the messages, too.
 	end := at + int(old[runLength-1].Span.End-old[0].Span.Start)
 	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n].raw {
 		return 0

@@ -66,6 +66,7 @@ func ServiceGeo(name string) Service {
 
 // Or returns the union of both services. The tier of s takes precedence.
 func (s Service) Or(asked Service) Service {
+	// The tiers are mutually exclusive.
 	if s&tiers != 0 {
 		asked &^= tiers
 	}

@@ -32,6 +32,7 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 			return nil, fmt.Errorf("%w: no block %d", ErrEdit, e.Block)
 		}
 		b := &v.Blocks[e.Block]
+		// Signed blocks must come back unchanged.
 		if b.Has(FlagSigned) && e.Op <= OpMark {
 			return nil, fmt.Errorf("%w: a signed %s is to be edited", ErrEdit, b.Kind)
 		}
@@ -271,6 +272,7 @@ func (v *View) Adjacent(a, b rawjson.Span) bool {
 // member returns the cut that removes an object's member and one of its commas.
 func (v *View) member(s rawjson.Span) Cut {
 	end := int32(rawjson.SkipSpace(v.Raw, int(s.End)))
+	// The last member is removed with the comma before it, any other with the comma after it.
 	if v.Raw[end] == ',' {
 		return Cut{s.Start, int32(rawjson.SkipSpace(v.Raw, int(end)+1)), nil}
 	}

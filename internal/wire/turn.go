@@ -111,6 +111,7 @@ type Turn struct {
 
 // Held returns the usage of the prompt that the next request continues.
 func (t *Turn) Held() Usage {
+	// Calls for a compaction, an advisor or a fallback are not part of the conversation.
 	if t.Final.Reported {
 		return t.Final
 	}

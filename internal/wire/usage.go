@@ -110,6 +110,7 @@ func (t UsageTable) append(b []byte, n *[counted]int64) (_ []byte, some bool) {
 			b = append(append(append(b, '"'), m.Name...), `":{`...)
 			var any bool
 			if b, any = UsageTable(m.In).append(b, n); !any {
+				// An object without members is omitted.
 				b = b[:from]
 				continue
 			}

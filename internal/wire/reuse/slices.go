@@ -18,7 +18,7 @@ type Slices[T any] struct {
 	Plain bool
 
 	pools   [209]sync.Pool
-	headers sync.Pool // see headers of the buffers
+	headers sync.Pool // recycles the slice headers that pools require behind a pointer
 }
 
 // Sizes up to slicesLinear elements are multiples of slicesStep. Larger sizes have at most a

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package framing splits streams that arrive in pieces into events, and writes events to streams.
-// It supports server-sent events, newline-delimited JSON, one JSON array, and the event streams of
-// AWS.
+// It supports server-sent events, one JSON array, and the event streams of AWS.
 package framing
 
 import "errors"

@@ -35,7 +35,7 @@ type preset struct {
 	counts wire.Format
 	// cacheControl reports that the server takes markers and reports usage by them.
 	cacheControl bool
-	// reports reports that the server reports cached tokens.
+	// reports is set if the server reports cached tokens.
 	reports bool
 	// progress reports that the server sends the prompt's length before its answer, on request.
 	progress bool

@@ -28,7 +28,7 @@ func packers(t *testing.T, w io.Writer) map[string]flusher {
 	return map[string]flusher{"gzip": gzip.NewWriter(w), "zstd": z}
 }
 
-// Flushed bytes of a server come out at once, in whatever pieces they arrive.
+// Flushed bytes of a server come out at once, in pieces of any size.
 func TestUnpacker(t *testing.T) {
 	events := []string{"data: {\"a\":1}\n\n", strings.Repeat("data: long\n\n", 5000), "data: [DONE]\n\n"}
 	for _, coding := range []string{"gzip", "zstd"} {

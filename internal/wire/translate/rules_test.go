@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// providers are the providers whose rules apply to each format.
+// providers are the providers with the rules of each format.
 var providers = map[wire.Format]string{wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai", wire.Gemini: "gemini", wire.Interactions: "gemini"}
 
 // judged are models for judging the output: for each format those that refuse inputs that others

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// shelf is something that is kept until some time.
+// shelf holds an item until some time.
 type shelf struct {
 	mu    sync.Mutex
 	until time.Time
@@ -39,7 +39,7 @@ func (s *shelf) kept() bool {
 	return !s.until.IsZero()
 }
 
-// What is used again stays, and what is not goes when its time is over, although nobody asks.
+// TestSweep: a used item stays, and an unused one expires in time without any call.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(shelf)
@@ -58,7 +58,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// What waits to be swept is not kept in memory for that.
+// TestSweepKeepsNothing: the sweeper does not keep its target in memory.
 func TestSweepKeepsNothing(t *testing.T) {
 	gone := make(chan bool)
 	func() {
@@ -77,8 +77,7 @@ func TestSweepKeepsNothing(t *testing.T) {
 	t.Error("it is still in memory")
 }
 
-// An engine that nobody asks any more, as after a reload with other bounds, comes to hold
-// nothing.
+// TestHeldNoLonger: an unused engine, as after a reload with other limits, becomes empty.
 func TestHeldNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(nil, Limits{Memory: 1 << 20, Life: time.Hour}, time.Now)

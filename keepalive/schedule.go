@@ -4,6 +4,7 @@
 package keepalive
 
 import (
+	"cmp"
 	"container/heap"
 	"maps"
 	"sync"
@@ -192,13 +193,30 @@ func New(o Options) *Schedule {
 	return &Schedule{options: o, idle: map[ID]*entry{}, active: map[ID]int{}, stats: Stats{Stopped: map[Reason]int{}}}
 }
 
-// Configure changes the bounds of a running schedule.
+// Configure changes the bounds of a running schedule. Without a bound of the memory, that
+// stays as it is.
 func (s *Schedule) Configure(o Options) {
-	o.defaults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	o.Memory = cmp.Or(o.Memory, s.options.Memory)
+	o.defaults()
 	s.options = o
 	s.fit()
+}
+
+// SetMemory changes the bound of the payloads held, in bytes.
+func (s *Schedule) SetMemory(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.options.Memory = n
+	s.fit()
+}
+
+// Bytes is the memory that the payloads take.
+func (s *Schedule) Bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
 }
 
 // Enter notes that a request of a conversation begins. Until as many have left

@@ -130,6 +130,9 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	}, nil
 }
 
+// OnEvict does nothing: a session that memory has no room for is still kept elsewhere.
+func (*Durable) OnEvict(func(*Session)) {}
+
 // Begin opens the backend, once. Without one the store does what a [Memory] does.
 func (d *Durable) Begin() error {
 	d.once.Do(func() {

@@ -36,9 +36,9 @@ type Originals struct {
 	// llm_cache/key in Caddy's data directory, which everything has a key of its own
 	// from.
 	KeyFile string `json:"key_file,omitempty"`
-	// MaxSize is how many bytes all files may take, the ones not used for longest
-	// go first; one credential may fill a quarter. At least 1 MiB. Default:
-	// 268435456 (256 MiB).
+	// MaxSize is how many bytes all files may take. Those of the credential that holds most
+	// go first, if that is more than a quarter, and of these the ones not used for longest.
+	// At least 1 MiB. Default: 268435456 (256 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
 	// TTL is how long a text is kept after it was last folded or asked for. At
 	// least 1m. Default: 24h.
@@ -113,7 +113,7 @@ func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 			}
 			logger.Warn("a file of folded texts is ignored", zap.String("file", file), zap.Error(err))
 		},
-	}, time.Now())
+	})
 }
 
 // openOriginals opens the files, unless a configuration before has them open.
@@ -140,6 +140,6 @@ func (a *App) adjustOriginals() error {
 	if o == nil {
 		return err
 	}
-	s.Blocks.SetLimits(o.MaxSize, time.Duration(o.TTL), time.Now())
+	s.Blocks.SetLimits(o.MaxSize, time.Duration(o.TTL))
 	return errors.Join(err, s.Blocks.SetKey(o.key))
 }

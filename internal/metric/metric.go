@@ -77,6 +77,13 @@ func GaugeFunc(name, help string, value func() float64) prometheus.Collector {
 	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))
 }
 
+// GaugeFuncOf declares one of several gauges that a label tells apart, see [GaugeFunc].
+func GaugeFuncOf(name, help, label, is string, value func() float64) prometheus.Collector {
+	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: prometheus.Labels{label: is},
+	}, value))
+}
+
 // Histogram declares a histogram of values up to each of the bounds.
 func Histogram(name, help string, bounds ...float64) prometheus.Histogram {
 	return declare(prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: bounds}))

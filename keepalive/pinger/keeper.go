@@ -157,6 +157,12 @@ func (k *Keeper) Targets() int { return k.Schedule.Stats(k.now()).Targets }
 // Forget forgets what is pinged for a session, and with whose credential.
 func (k *Keeper) Forget(session string) { k.Schedule.Forget(session) }
 
+// SetMemory bounds the last requests of idle conversations, compressed, in bytes.
+func (k *Keeper) SetMemory(n int64) { k.Schedule.SetMemory(n) }
+
+// Bytes is the memory that they take.
+func (k *Keeper) Bytes() int64 { return k.Schedule.Bytes() }
+
 // Next is when the next decision about a ping is due, for a keeper on a clock of its
 // caller's; false if none is.
 func (k *Keeper) Next() (time.Time, bool) {

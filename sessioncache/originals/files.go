@@ -22,9 +22,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// tenantShare is the part of all bytes that one tenant may take: one in so many.
-const tenantShare = 4
-
 // FilesOptions configure [Files].
 type FilesOptions struct {
 	// Folder is where the files lie. It is made with the first of them. One
@@ -32,10 +29,12 @@ type FilesOptions struct {
 	Folder string
 	// Key encrypts them. Without it nothing can be read, names included.
 	Key secret.Key
-	// MaxBytes bounds all files together; a tenant may take a quarter of it.
+	// MaxBytes bounds all files together.
 	MaxBytes int64
 	// TTL is how long a text is kept after it was last put or asked for.
 	TTL time.Duration
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
 	// Log gets what could not be read or written: the name of a file, and
 	// the error. Optional.
 	Log func(file string, err error)
@@ -51,10 +50,8 @@ type Files struct {
 	log    func(file string, err error)
 	keys   *secret.Ring[*keys]
 
-	mu     sync.Mutex
-	max    int64
-	ttl    time.Duration
-	files  *lru.Cache[string, string, time.Time] // by path and tenant: when they were last used
+	pool   *lru.Pool[string]
+	files  *lru.Cache[string, string, struct{}] // by path and tenant; its lock guards all below, too
 	closed bool
 	// forgotten are the beginnings of names of which what was put before is not
 	// to be written, with the number of forgets there had been by then.
@@ -96,20 +93,20 @@ var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`
 
 // OpenFiles opens a folder of folded texts. Files that are none of its own
 // are left alone, and told to Log.
-func OpenFiles(o FilesOptions, now time.Time) (*Files, error) {
+func OpenFiles(o FilesOptions) (*Files, error) {
 	ring, err := secret.NewRing(newKeys, o.Key)
 	if err != nil {
 		return nil, err
 	}
 	f := &Files{
-		folder: o.Folder, log: o.Log, keys: ring, max: o.MaxBytes, ttl: o.TTL,
-		files: lru.New[string, string, time.Time](), forgotten: make(map[string]uint64),
+		folder: o.Folder, log: o.Log, keys: ring, pool: lru.NewPool[string](o.MaxBytes), forgotten: make(map[string]uint64),
 		jobs: make(chan blockJob, waitingJobs), done: make(chan struct{}),
 	}
+	f.files = lru.New(lru.Options[string, string, struct{}]{Pool: f.pool, TTL: o.TTL, Now: o.Now, Dropped: f.dropped})
 	if f.log == nil {
 		f.log = func(string, error) {}
 	}
-	if err := f.scan(now); err != nil {
+	if err := f.scan(); err != nil {
 		return nil, fmt.Errorf("folded texts: %w", err)
 	}
 	go f.write()
@@ -119,7 +116,7 @@ func OpenFiles(o FilesOptions, now time.Time) (*Files, error) {
 var errForeign = errors.New("no file of folded texts")
 
 // scan finds the files that are there.
-func (f *Files) scan(now time.Time) error {
+func (f *Files) scan() error {
 	var found []*blockFile
 	var torn []string
 	err := filepath.WalkDir(f.folder, func(path string, d fs.DirEntry, err error) error {
@@ -154,18 +151,20 @@ func (f *Files) scan(now time.Time) error {
 		}
 	}
 	slices.SortFunc(found, func(a, b *blockFile) int { return a.at.Compare(b.at) })
+	f.files.Lock()
+	defer f.files.Unlock()
 	for _, e := range found {
 		f.enter(e)
 	}
-	f.limit(now)
+	f.files.Expire()
 	return nil
 }
 
-func (f *Files) setLimits(maxBytes int64, ttl time.Duration, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.max, f.ttl = maxBytes, ttl
-	f.limit(now)
+func (f *Files) setLimits(maxBytes int64, ttl time.Duration) {
+	f.pool.SetLimit(maxBytes)
+	f.files.Lock()
+	defer f.files.Unlock()
+	f.files.SetTTL(ttl)
 }
 
 // Close writes what waits to be written. Nil has nothing to write.
@@ -173,10 +172,10 @@ func (f *Files) Close() error {
 	if f == nil {
 		return nil
 	}
-	f.mu.Lock()
+	f.files.Lock()
 	closed := f.closed
 	f.closed = true
-	f.mu.Unlock()
+	f.files.Unlock()
 	if !closed {
 		close(f.jobs)
 	}
@@ -187,14 +186,14 @@ func (f *Files) Close() error {
 
 // forget removes all texts of a session, and those that wait to be written.
 func (f *Files) forget(session string, t sessioncache.Tenant) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.files.Lock()
+	defer f.files.Unlock()
 	f.forgets++
 	for _, k := range f.keys.All {
 		prefix := k.prefix(session, t)
 		for e := range f.files.OldestOf(filepath.Dir(prefix)) {
 			if strings.HasPrefix(e.Key, prefix) {
-				f.drop(e)
+				f.files.Drop(e)
 			}
 		}
 		f.forgotten[prefix] = f.forgets
@@ -213,9 +212,9 @@ func (f *Files) unwanted(j *blockJob) bool {
 
 // put has a text written.
 func (f *Files) put(k blockKey, t sessioncache.Tenant, text string, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed || int64(len(text)) > f.max/tenantShare {
+	f.files.Lock()
+	defer f.files.Unlock()
+	if f.closed || int64(len(text)) > f.files.Limit() {
 		return
 	}
 	select {
@@ -233,24 +232,24 @@ func (f *Files) job(k blockKey, t sessioncache.Tenant, text string, at time.Time
 
 // putAll has all texts written that a memory holds, however many, unless the files are
 // closed.
-func (f *Files) putAll(texts []*lru.Entry[blockKey, sessioncache.Tenant, block]) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Files) putAll(texts []*lru.Entry[blockKey, sessioncache.Tenant, string]) {
+	f.files.Lock()
+	defer f.files.Unlock()
 	if f.closed {
 		return
 	}
 	all := make([]blockJob, 0, len(texts))
 	for _, e := range texts {
-		all = append(all, f.job(e.Key, e.Owner, e.Value.text, e.Value.at))
+		all = append(all, f.job(e.Key, e.Owner, e.Value, e.Used()))
 	}
 	f.rewriting++
 	f.rewritten.Go(func() {
 		for i := range all {
 			f.do(&all[i])
 		}
-		f.mu.Lock()
+		f.files.Lock()
 		f.rewriting--
-		f.mu.Unlock()
+		f.files.Unlock()
 	})
 }
 
@@ -285,30 +284,25 @@ func (f *Files) keep(j *blockJob) (err error) {
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.files.Lock()
+	defer f.files.Unlock()
 	if f.unwanted(j) {
 		return os.Remove(filepath.Join(f.folder, j.path))
 	}
 	f.enter(&blockFile{j.path, size, j.at})
-	f.limit(j.at)
 	return nil
 }
 
 // touch notes that a file is used, if there is one.
 func (f *Files) touch(path string, now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.files.Lock()
+	defer f.files.Unlock()
 	e := f.files.Get(path)
 	if e == nil {
 		return false
 	}
-	if now.Sub(e.Value) > f.ttl {
-		f.drop(e)
-		return false
-	}
-	e.Value = now
 	f.files.Use(e)
+	f.files.UsedAt(e, now)
 	if err := os.Chtimes(filepath.Join(f.folder, path), now, now); err != nil {
 		f.log(path, err)
 	}
@@ -356,11 +350,11 @@ func (f *Files) get(k blockKey, t sessioncache.Tenant, now time.Time) (string, b
 		text, err := f.load(path, under.seal)
 		if err != nil {
 			f.log(path, err)
-			f.mu.Lock()
+			f.files.Lock()
 			if e := f.files.Get(path); e != nil {
-				f.drop(e)
+				f.files.Drop(e)
 			}
-			f.mu.Unlock()
+			f.files.Unlock()
 			continue
 		}
 		if i > 0 {
@@ -388,29 +382,21 @@ func (f *Files) load(path string, seal cipher.AEAD) (string, error) {
 }
 
 // enter notes a file that is there. The lock is held.
-func (f *Files) enter(e *blockFile) { f.files.Put(e.path, filepath.Dir(e.path), e.at, e.size) }
-
-// limit removes what is too old and too much, what was not used for longest
-// first. The lock is held.
-func (f *Files) limit(now time.Time) {
-	for e := range f.files.Oldest() {
-		if now.Sub(e.Value) <= f.ttl && f.files.Bytes() <= f.max {
-			break
-		}
-		f.drop(e)
+func (f *Files) enter(b *blockFile) {
+	e := f.files.Get(b.path)
+	if e != nil { // the same text, written twice at once
+		f.files.Use(e)
+	} else {
+		e = f.files.Put(b.path, filepath.Dir(b.path), struct{}{}, b.size)
 	}
-	for tenant := range f.files.Owners() {
-		for e := range f.files.OldestOf(tenant) {
-			if f.files.BytesOf(tenant) <= f.max/tenantShare {
-				break
-			}
-			f.drop(e)
-		}
-	}
+	f.files.UsedAt(e, b.at)
 }
 
-func (f *Files) drop(e *lru.Entry[string, string, time.Time]) {
-	f.files.Drop(e)
+// dropped removes the file of an entry that has left the cache.
+func (f *Files) dropped(e *lru.Entry[string, string, struct{}]) {
+	if f.closed { // the folder may be another process's by now
+		return
+	}
 	if err := os.Remove(filepath.Join(f.folder, e.Key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.log(e.Key, err)
 	}

@@ -82,9 +82,6 @@ type Store struct {
 	// TTL is how long a session is kept after its last request. At least 1m.
 	// Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
-	// Memory is how many bytes of this process's memory sessions may take. At
-	// least 1 MiB. Default: 671088640 (640 MiB).
-	Memory int64 `json:"memory,omitempty"`
 	// Key seals what is at the server, and tells tenants apart: 32 bytes in hexadecimal
 	// or base64, the same for all who share. It may be a placeholder, such as
 	// {env.LLM_CACHE_KEY}. Default: that in KeyFile.
@@ -261,8 +258,6 @@ func (s *Store) Validate() error {
 		return errors.New("key and key_file: only one of them can be the key")
 	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > longestTimeout):
 		return fmt.Errorf("timeout: %s is not between 1ms and %s", time.Duration(s.Timeout), longestTimeout)
-	case s.Memory != 0 && s.Memory < sessioncache.MinMaxBytes:
-		return fmt.Errorf("memory: %d is below %d bytes", s.Memory, sessioncache.MinMaxBytes)
 	case s.TTL != 0 && time.Duration(s.TTL) < app.ShortestIdleTTL:
 		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), app.ShortestIdleTTL)
 	}
@@ -272,7 +267,7 @@ func (s *Store) Validate() error {
 // Identity implements Store.
 func (s *Store) Identity() string {
 	said := *s
-	said.TTL, said.Memory, said.Password, said.SentinelPassword = 0, 0, s.options.Password, s.options.SentinelPassword
+	said.TTL, said.Password, said.SentinelPassword = 0, s.options.Password, s.options.SentinelPassword
 	text, _ := json.Marshal(&said) //nolint:gosec // of texts and numbers only, and hashed
 	id := s.key.Derive("identity " + string(text))
 	return strings.Join(s.options.Addresses, ",") + " " + hex.EncodeToString(id[:8])
@@ -327,7 +322,7 @@ func (s *Store) Adjust(store sessioncache.Store) error {
 }
 
 func (s *Store) memory() sessioncache.MemoryOptions {
-	return sessioncache.MemoryOptions{MaxBytes: s.Memory, IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
+	return sessioncache.MemoryOptions{IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:
@@ -347,7 +342,6 @@ func (s *Store) memory() sessioncache.MemoryOptions {
 //		key_prefix <text>
 //		timeout    <duration>
 //		ttl        <duration>
-//		memory     <size>
 //		key        <key or placeholder>
 //		key_file   <file>
 //	}
@@ -372,7 +366,6 @@ func (s *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"key_prefix":        option.Word(&s.KeyPrefix),
 		"timeout":           option.Checked(option.Duration(&s.Timeout), s.Validate),
 		"ttl":               option.Checked(option.Duration(&s.TTL), s.Validate),
-		"memory":            option.Checked(option.Size(&s.Memory), s.Validate),
 		"key":               option.Checked(option.Word(&s.Key), s.Validate),
 		"key_file":          option.Checked(option.Word(&s.KeyFile), s.Validate),
 	})

@@ -13,7 +13,7 @@ import (
 // connection, one answer a lane, and an answer that fails takes what it went on from
 // with it. An answer that is cut cuts the connection.
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
-	s := &websocket.Server{MaxMessage: maxBody, Kept: websocket.NewMemory(websocket.DefaultKept), Strict: true, Life: h.SocketLife}
+	s := &websocket.Server{MaxMessage: maxBody, Kept: websocket.NewMemory(mostStored), Strict: true, Life: h.SocketLife}
 	s.Accept(w, r, func(w http.ResponseWriter, r *http.Request) (err error) {
 		defer func() {
 			if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value

@@ -21,11 +21,6 @@ import (
 )
 
 const (
-	// Default is what bodies in flight may take by default, in bytes: the collector
-	// lets a heap grow to twice of what lives in it.
-	Default = 512 << 20
-	// Smallest is the least bound, in bytes.
-	Smallest = 1 << 20
 	// Patience is how long a request waits for room.
 	Patience = 5 * time.Second
 	// A body that brings less than progress bytes in a stall gives way to requests that
@@ -45,8 +40,9 @@ const (
 	lull       = 5 * time.Second
 )
 
-// Bodies is the budget of the whole process: its memory knows no configurations.
-var Bodies = New(Default)
+// Bodies is the budget of the whole process: its memory knows no configurations. It has the
+// share of a default memory budget until an app tells it another.
+var Bodies = New(512 << 20)
 
 // Budget bounds the memory of all bodies in flight, in all forms in which they
 // lie there at once. Room is given in the order in which it was asked for, but

@@ -12,14 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // TestTogether: what a turn goes on from stays as it was to its end, whatever others do
 // meanwhile, and every delta makes its body of what its handle stands for.
 func TestTogether(t *testing.T) {
-	e := retain.New(delta.NewEdge(), retain.Limits{Memory: 1 << 20, Life: time.Hour}, time.Now)
+	e := retain.New(delta.NewEdge(), lru.NewPool[sessioncache.Tenant](1<<20), time.Hour, time.Now)
 	var upstream sync.Map // what handles stand for
 	var all sync.WaitGroup
 	for g := range 8 {
@@ -56,7 +58,7 @@ func TestTogether(t *testing.T) {
 // TestPieces: bodies of many pieces are made to the byte, wherever they have changed,
 // and what has not been changed is not sent.
 func TestPieces(t *testing.T) {
-	e := retain.New(delta.NewEdge(), retain.Limits{Memory: 8 << 20, Life: time.Hour}, time.Now)
+	e := retain.New(delta.NewEdge(), lru.NewPool[sessioncache.Tenant](8<<20), time.Hour, time.Now)
 	noise := rand.New(rand.NewPCG(1, 2))
 	text := func(n int) (b []byte) {
 		for range n {

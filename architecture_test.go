@@ -58,7 +58,8 @@ func TestArchitectureNames(t *testing.T) {
 	}
 }
 
-// exists reports whether a path is there. A file or room named without its folder is in one of them.
+// exists reports whether a path exists. A file or package named without its folder may be in any
+// folder.
 func exists(name string, sources []string) bool {
 	name = strings.TrimSuffix(name, "/")
 	if _, err := os.Stat(name); err == nil {
@@ -69,7 +70,8 @@ func exists(name string, sources []string) bool {
 	})
 }
 
-// declared reports whether a package, or any for no name, declares a function, a type, a variable or a method.
+// declared reports whether a package, or any if pkg is empty, declares a function, type, variable
+// or method.
 func declared(t *testing.T, sources []string, pkg, name string) bool {
 	t.Helper()
 	declares := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t)` + name + `\b`)

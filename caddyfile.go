@@ -22,8 +22,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/origin"
 )
 
-// parseApp sets up the app from the global options. The block may be repeated,
-// in an imported file for instance, as long as no option is.
+// parseApp sets up the app from the global options. The block may be repeated, for example in an
+// imported file, if no option is.
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	a := new(app.App)
 	if before, ok := existing.(httpcaddyfile.App); ok {
@@ -41,7 +41,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 }
 
 // parseHandler sets up the handler from its directive, which is ordered before
-// invoke, handle and route. Every option may be left out. Syntax:
+// invoke, handle and route. Every option is optional. Syntax:
 //
 //	llm_cache [<matcher>] {
 //		upstream [<preset>] { … }, see upstream.Upstream
@@ -133,8 +133,8 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		keepalive      { … }, see pinger.Options
 //	}
 //
-// What each option means and its default stand at the fields of
-// handler.Handler, upstream.Upstream and settings.Options.
+// For meanings and defaults of the options see the fields of handler.Handler,
+// upstream.Upstream and settings.Options.
 func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	d := helper.Dispenser
 	d.Next() // the name of the directive
@@ -263,8 +263,7 @@ func parseOrigin(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, erro
 	return h, h.UnmarshalCaddyfile(helper.Dispenser)
 }
 
-// alone is checked for an option of the handler itself, which is judged as if it
-// were the only one.
+// alone validates an option of the handler itself as if it were the only one.
 func alone(parse option.Option, only func() handler.Handler) option.Option {
 	return option.Checked(parse, func() error {
 		h := only()
@@ -272,7 +271,7 @@ func alone(parse option.Option, only func() handler.Handler) option.Option {
 	})
 }
 
-// stage parses a stage: its mode and its own options, if it has any.
+// stage parses a stage: its mode and its own options, if any.
 func stage[M ~string](h *handler.Handler, name string, mode *M, own option.Options) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		if d.NextArg() {
@@ -288,8 +287,8 @@ func stage[M ~string](h *handler.Handler, name string, mode *M, own option.Optio
 	}
 }
 
-// orOff parses a duration that may be none: how long work goes on without its client, or
-// requests wait for their twins.
+// orOff parses a duration that may be off: the time that work continues without its client, or that
+// requests wait for identical ones.
 //
 //	rejoin        <duration>|off
 //	write_barrier <duration>|off
@@ -340,8 +339,8 @@ func tenantOption(h *handler.Handler) option.Option {
 	})
 }
 
-// parseSideRequests reads where side requests go, with all options of
-// reverse_proxy. Syntax:
+// parseSideRequests reads the upstream for side requests, with all options of reverse_proxy.
+// Syntax:
 //
 //	side_requests <address>... {
 //		<options of reverse_proxy>

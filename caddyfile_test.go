@@ -74,7 +74,7 @@ func TestAdapt(t *testing.T) {
 			if pretty.String() != want {
 				t.Errorf("got\n%s\nwant\n%s", pretty.String(), want)
 			}
-			// What adapts must also be a configuration that loads.
+			// Each adapted configuration must also load.
 			var cfg caddy.Config
 			if err := caddy.StrictUnmarshalJSON(got, &cfg); err != nil {
 				t.Fatal(err)
@@ -86,7 +86,8 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
-// TestValidateRefuses: what could not start is found by `caddy validate`, which opens nothing.
+// TestValidateRefuses: `caddy validate`, which opens nothing, finds configurations that could not
+// start.
 func TestValidateRefuses(t *testing.T) {
 	for _, c := range []struct{ options, want string }{
 		{"budget * $1 day", "an audit store that can be read again"},
@@ -111,7 +112,7 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// setting is an option of a Caddyfile, with those in its block.
+// setting is an option of a Caddyfile, with the options in its block.
 type setting struct {
 	line  string
 	block []setting
@@ -142,7 +143,7 @@ func settings(lines []string) (all []setting, rest []string) {
 	return all, nil
 }
 
-// shuffled puts the options in any order in which those of one name keep theirs.
+// shuffled shuffles the options, but keeps the order of options with the same name.
 func shuffled(all []setting, r *rand.Rand) []setting {
 	out := slices.Clone(all)
 	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
@@ -153,7 +154,7 @@ func shuffled(all []setting, r *rand.Rand) []setting {
 	for _, s := range all {
 		at := places[s.name()]
 		places[s.name()] = at[1:]
-		if s.name() != "side_requests" { // what is in there is reverse_proxy's
+		if s.name() != "side_requests" { // its options belong to reverse_proxy
 			s.block = shuffled(s.block, r)
 		}
 		out[at[0]] = s
@@ -161,7 +162,7 @@ func shuffled(all []setting, r *rand.Rand) []setting {
 	return out
 }
 
-// written writes settings out, those of llm_cache shuffled.
+// written writes settings, those of llm_cache shuffled.
 func written(b *strings.Builder, all []setting, r *rand.Rand) {
 	for _, s := range all {
 		if s.name() == "llm_cache" {
@@ -177,8 +178,8 @@ func written(b *strings.Builder, all []setting, r *rand.Rand) {
 	}
 }
 
-// TestOrderOfOptions adapts each Caddyfile with its options in other orders: they
-// say the same in any.
+// TestOrderOfOptions adapts each Caddyfile with shuffled options. The result must not depend on
+// their order.
 func TestOrderOfOptions(t *testing.T) {
 	files, err := filepath.Glob("internal/testdata/adapt/*.caddyfiletest")
 	if err != nil || len(files) == 0 {

@@ -13,15 +13,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
 
-// named are the counters that come with what they are named after: a person, or a site
-// that is configured so.
+// named are the counters with the names of configured users or sites, which do not exist from the
+// start.
 var named = []string{
 	"model_cost_usd_total", "model_tokens_total", "model_turns_total", "person_cost_usd_total", "person_tokens_total", "person_turns_total",
 	"requests_total", "site_cost_usd_total", "site_tokens_total", "site_turns_total", "translations_total",
 }
 
-// TestCountersFromTheStart: a counter is there before there is anything to count, at zero,
-// so that rates see the first of what is rare.
+// TestCountersFromTheStart: each counter exists at zero from the start, so that rates see the first
+// event of a rare kind.
 func TestCountersFromTheStart(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	if err := metric.Register(reg); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
 
-// TestOptionsAreDocumented: each option that a parser knows begins a line of a listing in docs/reference/caddyfile.md, and each
-// that begins one is known.
+// TestOptionsAreDocumented: each option of a parser begins a line of a listing in
+// docs/reference/caddyfile.md, and each such line begins with a known option.
 func TestOptionsAreDocumented(t *testing.T) {
 	known := optionNames(t)
 	if len(known) < 100 {
@@ -34,13 +34,13 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 	_, listing, _ := strings.Cut(string(page), "## Syntax\n")
 	listing, _, _ = strings.Cut(listing, "\n## ")
-	others := []string{"}", "llm_cache", "<options", "lb_policy"} // what begins a line there and is no option of a block
+	others := []string{"}", "llm_cache", "<options", "lb_policy"} // first words of lines that are no option of a block
 	listed := map[string]bool{}
 	for line := range strings.Lines(listing) {
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)
 		if !strings.HasPrefix(line, "        ") || len(fields) == 0 || slices.Contains(others, fields[0]) || strings.HasPrefix(line, strings.Repeat(" ", 24)) {
-			continue // prose, directives, and what goes on from the line before
+			continue // prose, directives, and continued lines
 		}
 		for name := range strings.SplitSeq(fields[0], "|") {
 			if listed[name] = true; !known[name] {
@@ -55,7 +55,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 }
 
-// optionNames are the names of all options: the keys of what is given to option.Block.
+// optionNames returns the names of all options: the keys of the maps passed to option.Block.
 func optionNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -101,8 +101,8 @@ func isNamed(e ast.Expr, name string) bool {
 	return ok && i.Name == name
 }
 
-// TestMetricsAreDocumented: each metric of a process that has no site yet stands in the texts, by its whole name or by what
-// stands behind caddy_llm_cache_, and each name in the texts is that of a metric.
+// TestMetricsAreDocumented: each metric of a process without sites is named in the texts, in full
+// or without the prefix caddy_llm_cache_, and each such name in the texts is a metric.
 func TestMetricsAreDocumented(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	if err := metric.Register(reg); err != nil {
@@ -125,7 +125,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		texts.Write(text)
 	}
 	const prefix = "caddy_llm_cache_"
-	// Those by policy, format, person, model or site are there once somebody has one.
+	// Metrics by policy, format, person, model or site exist once they have a value.
 	known := map[string]bool{"requests_total": true, "translations_total": true}
 	for _, by := range []string{"person", "model", "site"} {
 		for _, what := range []string{"cost_usd", "tokens", "turns"} {
@@ -152,7 +152,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestContainerGetsVariables: what the Caddyfile of the container takes from the environment is passed on to it.
+// TestContainerGetsVariables: all environment variables of the container's Caddyfile are passed to
+// the container.
 func TestContainerGetsVariables(t *testing.T) {
 	file, err := os.ReadFile("packaging/Caddyfile")
 	if err != nil {

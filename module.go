@@ -1,8 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package llmcache plugs llm_cache into Caddy. Importing it registers
-// everything that is listed here.
+// Package llmcache registers the modules of llm_cache with Caddy when it is imported.
 package llmcache
 
 import (
@@ -40,11 +39,11 @@ func init() {
 	caddycmd.RegisterCommand(cli.Root())
 
 	httpcaddyfile.RegisterGlobalOption("llm_cache", parseApp)
-	// The page answers, as reverse_proxy does: what refuses strangers goes before both.
+	// The page must come after directives that refuse strangers, as reverse_proxy does.
 	httpcaddyfile.RegisterHandlerDirective("llm_cache_dashboard", parseDashboard)
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_dashboard", httpcaddyfile.Before, "reverse_proxy")
-	// Before invoke, handle and route, in any of which reverse_proxy may stand, and behind
-	// everything that Caddy does to a request before it is routed.
+	// Before invoke, handle and route, because reverse_proxy may be in any of them, and after all
+	// directives that modify a request before routing.
 	httpcaddyfile.RegisterHandlerDirective("llm_cache_origin", parseOrigin)
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_origin", httpcaddyfile.Before, "invoke")
 	httpcaddyfile.RegisterHandlerDirective("llm_cache", parseHandler)

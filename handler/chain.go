@@ -64,6 +64,9 @@ var chain = [...]struct {
 	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Translate(next, p.format, p.session, p.view)
 	}},
+	{"tool changes", conversing | aside | unparsed | folding | slotless, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.up.ToolChanges(next, p.format)
+	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.sharing.overlay.Layer(next, p.format, local.Conversation{
 			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding,
@@ -74,6 +77,9 @@ var chain = [...]struct {
 	}},
 	{"compat", conversing | aside | unparsed | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Compat(next, p.format)
+	}},
+	{"amend", conversing | aside | unparsed | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.up.Amend(next, p.format)
 	}},
 	{"length", unlooked | slotless, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if !p.site.up.Local() {

@@ -29,6 +29,14 @@ func (t *tap) Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handle
 	return t.state.pass(t, w, r, next)
 }
 
+// Follow implements [InterceptTap].
+func (t *tap) Follow() wire.Sink {
+	if t.dec == nil {
+		return nil
+	}
+	return t.dec.Follow()
+}
+
 // Abort implements [InterceptTap]: the client must not take the answer for a whole one.
 func (t *tap) Abort(err error) {
 	t.state.settle(t, err)

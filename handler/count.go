@@ -65,7 +65,7 @@ func (a *tokenCount) Holds() bool { return a.refused }
 // askCount has the server count the tokens of a prompt. It reports false where the server
 // has said that it cannot, which is remembered; the client has no answer then.
 func (o *site) askCount(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format, p *httpx.Payload) (counted bool, err error) {
-	next = o.unknown(r, slotless, "").through(next)
+	next = o.unknown(r, slotless, f).through(next)
 	if o.up.Official() {
 		return true, passBody(w, r, next, p)
 	}

@@ -34,6 +34,9 @@ const maxContinuations = 3
 type InterceptTap interface {
 	http.ResponseWriter
 	FlushError() error
+	// Follow returns what is to be told of a stream whose header was written, in place of its
+	// bytes being read again, nil if nobody reads them.
+	Follow() wire.Sink
 	// Pass runs the handlers behind, with w for their writer. Should they panic, it
 	// calls [Interceptor.Spill].
 	Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error
@@ -98,6 +101,7 @@ func (r *Interceptor) Begin(status int) {
 		r.stream = true
 		delete(h, "Content-Length")
 		r.tap.WriteHeader(status)
+		r.rewrite.Follow(r.tap.Follow())
 	case ok && httpx.IsJSON(kind):
 		r.whole = true // the header waits: its length may change
 	default:

@@ -52,6 +52,8 @@ var hiddenLost = metric.Counter("hidden_turns_lost_total", "Requests in which wh
 
 var boundedUsages = metric.Counter("usage_bounded_total", "Answers whose usage was beyond the model's window or the request's bound on the answer. No more than these are charged.")
 
+var cutPrompts = metric.Counter("cut_prompts_total", "Answers of local servers that count less than half of the prompt that was sent, and no more than of the one before: the context length is too low.")
+
 // tellBounded has the log say so once.
 var tellBounded sync.Once
 

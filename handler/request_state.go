@@ -329,6 +329,7 @@ func (c *requestState) settle(t *tap, err error) {
 		if err == nil && t.Status/100 == 2 && c.ending.turn != nil && (c.ending.turn.Done || c.ending.joined) && !c.ending.turn.Failed() {
 			outcome = outcomeCompleted
 			c.ex.Commit(c.ending.turn, c.site.now())
+			c.noteCut()
 			c.hold()
 			c.publish()
 			c.keepFolded(c.ex.Interceptor.Folded())
@@ -349,6 +350,20 @@ func (c *requestState) settle(t *tap, err error) {
 		c.count(outcome)
 		c.books.account.close(c, outcome, t.Status)
 	})
+}
+
+// noteCut counts a prompt of which a local server has left a part out, and has the log say so
+// once for each model.
+func (c *requestState) noteCut() {
+	if !c.ex.Lesson.CutShort || !c.site.up.Local() {
+		return
+	}
+	cutPrompts.Inc()
+	model := audit.Bounded(c.site.up.Model(c.view.Model))
+	if _, told := c.site.cutModels.LoadOrStore(model, true); !told {
+		c.site.up.Log.Warn("upstream leaves the oldest messages of prompts out, its context length is too low",
+			zap.String("model", model), zap.Int64("counted_tokens", c.ending.turn.Usage.Prompt()), zap.Int("estimated_tokens", c.sent()))
+	}
 }
 
 // estimate fills in the cached tokens of a usage without any: the share of the prompt that the upstream

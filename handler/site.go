@@ -55,6 +55,8 @@ type site struct {
 	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
 	// refusal.
 	uncounted sync.Map
+	// cutModels are the models whose prompts the upstream cuts, as the log has said.
+	cutModels sync.Map
 
 	// The parts between the handler and the upstream, nil where they are not configured.
 
@@ -123,6 +125,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *pricing.Table, 
 	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks = up.Target, up.Manages, up.ToolBounds, up.Marks
 	s.holding = h.holding(store, up, now)
 	s.share(h, log)
+	up.Salt = s.cacheSalt
 	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
 		s.barrier = time.Duration(*h.WriteBarrier)
 	}
@@ -147,7 +150,7 @@ func (h *Handler) holding(store *app.State, up *upstream.Profile, now func() tim
 func (o *site) share(h *Handler, log *zap.Logger) {
 	s, store, up := &o.sharing, o.store, o.up
 	s.queue, s.heartbeat = h.Queue, h.Heartbeat
-	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
+	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream) })
 	s.overlay = &local.Overlay{
 		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: o.now,
 		Warn: func(r *http.Request, format wire.Format, err error) {
@@ -173,6 +176,17 @@ func (o *site) share(h *Handler, log *zap.Logger) {
 			Options: h.IdleFolding, Upstream: up, Queue: s.slots, Carrier: &store.Carrier, Pin: store.Pin, Unpin: store.Unpin, Log: log, Now: o.now,
 		}
 	}
+}
+
+// cacheSalt returns what those have in common who share prefixes with a request's tenant: the
+// members of the overlay's group, or else the tenant alone.
+func (o *site) cacheSalt(r *http.Request) string {
+	key := o.store.Tenants()
+	if group := o.sharing.overlay.Sharing(r); group != "" {
+		return key.Salt(group)
+	}
+	tenant := key.Of(r)
+	return key.Salt(string(tenant[:]))
 }
 
 // loadSides loads the handler of side requests.

@@ -5,22 +5,22 @@ package keepalive
 
 import "time"
 
-// Budget counts what pings cost within an hour. An hour begins with the first
-// ping after the one before it has ended.
+// Budget counts the cost of pings within an hour. The first ping after a full hour begins the next
+// one.
 type Budget struct {
 	begun   time.Duration
 	all     float64
 	tenants map[[16]byte]float64
 }
 
-// take spends an amount of US dollars unless a bound forbids it. Where a bound
-// is set and the price is not known, nothing may be spent.
+// take spends an amount of US dollars unless a limit forbids it.
 func (b *Budget) take(tenant [16]byte, dollars float64, now Instant, o *Options) bool {
 	if b.tenants == nil || now.Mono-b.begun >= time.Hour {
 		*b = Budget{begun: now.Mono, tenants: map[[16]byte]float64{}}
 	}
 	bounded := o.Hourly > 0 || o.TenantHourly > 0
 	switch {
+	// A limit in dollars cannot be kept for a model without a known price.
 	case bounded && dollars <= 0:
 		return false
 	case o.Hourly > 0 && b.all+dollars > o.Hourly:

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Moment is what is known of a conversation when it falls idle.
+// Moment is the state of a conversation when it falls idle.
 type Moment struct {
-	// Tool reports whether the last answer asked for a tool: the agent, not a
-	// person, is expected to go on, or a person has to allow it to.
+	// Tool reports whether the last response asked for a tool call: the agent goes on by itself, or
+	// a person has to approve the call first.
 	Tool bool
-	// Question reports whether the last answer ends in a question.
+	// Question reports whether the last response ends in a question.
 	Question bool
-	// Prompts is the number of prompts of a person so far.
+	// Prompts is the number of human prompts so far.
 	Prompts int
-	// Pauses is the number of pauses longer than the cache's lifetime that
-	// this conversation has already come back from.
+	// Pauses is the number of earlier pauses in this conversation that outlasted the cache's
+	// lifetime.
 	Pauses int
 }
 
-// edges are the ages of a pause between which the rate of return is constant
-// per unit of the logarithm of its age. The last interval has no end.
+// edges divide the ages of a pause. Within an interval, the rate of return is constant per unit of
+// the logarithm of the age. The last interval has no end.
 var edges = [...]time.Duration{4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute}
 
 // onset is the age from which a pause counts as one.
@@ -32,9 +32,9 @@ const onset = 4 * time.Minute
 // The terms of the model.
 const (
 	termOne      = iota // the constant
-	termTool            // the last answer asked for a tool
-	termFirst           // no more than one prompt of a person so far, and no tool pending
-	termQuestion        // the last answer ends in a question
+	termTool            // the last response asked for a tool call
+	termFirst           // at most one human prompt so far, and no tool call pending
+	termQuestion        // the last response ends in a question
 	termPauses          // earlier pauses, up to three, as a share of three
 	termAge             // from here on: older than edges[1], edges[2], …
 	terms        = termAge + len(edges) - 1
@@ -42,7 +42,7 @@ const (
 
 type features [terms]float64
 
-// features are the terms of a moment, without those of age.
+// features returns the terms of a moment, without those of age.
 func (m *Moment) features() features {
 	return features{
 		termOne:      1,
@@ -60,15 +60,15 @@ func yes(b bool) float64 {
 	return 0
 }
 
-// Chance is the distribution of how long a pause lasts that has reached the age
-// of four minutes. People who are away for long stay away for long: the rate
-// at which they come back falls about with the inverse of the age, so it is
-// given per unit of the logarithm of the age.
+// Chance is the distribution of the length of a pause that has reached an age of four minutes. Its
+// rates are per unit of the logarithm of the age.
 type Chance struct {
+	// The longer a person is away, the longer the absence lasts: the rate of return falls about
+	// with the inverse of the age.
 	rates [len(edges)]float64
 }
 
-// Prior is the chance by the recorded conversations alone.
+// Prior returns the chance fitted on the recorded conversations alone.
 func Prior(m Moment) Chance { return chance(&weights, m) }
 
 func chance(w *features, m Moment) (c Chance) {
@@ -94,12 +94,11 @@ func (c Chance) Times(by float64) Chance {
 	return c
 }
 
-// Away is the probability that a client who is away at one age is still away
-// at a later one.
+// Away is the probability that a client absent at age from is still absent at age to.
 func (c *Chance) Away(from, to time.Duration) float64 { return math.Exp(-c.exposure(from, to)) }
 
-// exposure is the number of returns expected between two ages if one could come
-// back again and again.
+// exposure is the number of returns expected between two ages if the client could return
+// repeatedly.
 func (c *Chance) exposure(from, to time.Duration) float64 {
 	sum := 0.0
 	for i, lo := range edges {
@@ -108,6 +107,7 @@ func (c *Chance) exposure(from, to time.Duration) float64 {
 			hi = min(to, edges[i+1])
 		}
 		if lo = max(lo, from); hi > lo {
+			// Within an interval, the rate is constant in the logarithm of the age.
 			sum += c.rates[i] * math.Log(float64(hi)/float64(lo))
 		}
 	}

@@ -25,9 +25,8 @@ var (
 	fold = flag.Int("fold", 0, "with -fit: print the coefficients fitted on all conversations but those of this fold of five, as caddy llm-cache replay --folds 5 numbers them")
 )
 
-// lastWeight is what the end of a recorded conversation counts for. The person
-// may have come back after it, or not: the records were published in the middle
-// of work as often as at its end.
+// lastWeight is the weight of the end of a recorded conversation. The person may have returned
+// after it or not: records were published in the middle of work as often as at its end.
 const lastWeight = 0.4
 
 // pause is one pause of a recorded conversation that reached the onset.
@@ -81,7 +80,7 @@ func recordedPauses(t *testing.T) []pause {
 			p := pause{session: head.Session, x: m.features(), age: patience / 4, weight: 1}
 			switch {
 			case calls[i].At == nil, last && head.Part < head.Parts:
-				continue // not recorded; or the client summed up its history
+				continue // not recorded, or the client summarized its history
 			case last:
 				p.weight = lastWeight
 			default:
@@ -99,7 +98,7 @@ func recordedPauses(t *testing.T) []pause {
 	return out
 }
 
-// answered notes how the answer that the next call brings has ended.
+// answered notes how the response that the next call contains has ended.
 func (m *Moment) answered(next *line) {
 	text := ""
 	for _, b := range next.Messages[0].Content {
@@ -133,15 +132,14 @@ func readLines(t *testing.T, file string) (out []line) {
 	return out
 }
 
-// foldOf numbers the folds as package replay does.
+// foldOf numbers the folds of the cross-validation as package replay does.
 func foldOf(session string) int {
 	sum := sha256.Sum256([]byte(session))
 	return int(binary.BigEndian.Uint64(sum[:8])%5) + 1
 }
 
-// intervals calls f for each interval of age that a pause went through: its
-// terms, its length in units of the logarithm of age, and whether the return
-// fell into it.
+// intervals calls f for each interval of age that a pause went through. It passes the terms, the
+// length in units of the logarithm of age, and whether the return fell into the interval.
 func (p *pause) intervals(f func(x *features, length, returned float64)) {
 	for i, lo := range edges {
 		if p.age <= lo {
@@ -220,8 +218,7 @@ func solve(a [terms][terms]float64, b features) features {
 	return b
 }
 
-// likelihood is the logarithm of that of the data, and the returns expected and
-// found.
+// likelihood returns the log likelihood of the data, and the returns expected and found.
 func likelihood(data []pause, w features) (sum, expected, found float64) {
 	for i := range data {
 		data[i].intervals(func(x *features, length, returned float64) {
@@ -237,9 +234,8 @@ func likelihood(data []pause, w features) (sum, expected, found float64) {
 	return sum, expected, found
 }
 
-// TestFitChance prints the coefficients of chance_weights.go, fitted on all
-// recorded conversations, and how well a fit on four fifths of them does on the
-// rest, beside one that knows nothing but the constant.
+// TestFitChance prints the coefficients of chance_weights.go, fitted on all recorded conversations.
+// It compares a fit on four fifths of them on the rest with a model of the constant alone.
 func TestFitChance(t *testing.T) {
 	if !*fit {
 		t.Skip("run with -fit to fit the model of pauses")

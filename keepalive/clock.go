@@ -5,12 +5,12 @@ package keepalive
 
 import "time"
 
-// Instant is a moment by two clocks: the calendar, which may be set, and one
-// that only runs forward, and which stands still while some machines sleep.
+// Instant is a moment by two clocks: the calendar, which can be set, and a monotonic clock, which
+// stands still while some machines sleep.
 type Instant struct {
 	// Wall is the calendar's time.
 	Wall time.Time
-	// Mono is the time since some moment before.
+	// Mono is the time since an arbitrary start.
 	Mono time.Duration
 }
 
@@ -22,20 +22,19 @@ func Now() Instant {
 	return Instant{Wall: t.Round(0), Mono: t.Sub(started)}
 }
 
-// At is an instant by one clock alone, for tests and replays.
+// At returns the instant of one clock alone, for tests and replays.
 func At(t time.Time) Instant { return Instant{Wall: t.Round(0), Mono: t.Sub(time.Unix(0, 0))} }
 
 // Add returns a later instant.
 func (i Instant) Add(d time.Duration) Instant { return Instant{i.Wall.Add(d), i.Mono + d} }
 
-// tolerance is how far the two clocks may drift apart within one wait before
-// neither is trusted.
+// tolerance is the difference between the two clocks within one wait up to which they are trusted.
 const tolerance = 20 * time.Second
 
 // since returns the time that has passed, and whether both clocks agree on it.
-// They do not where the calendar was set or the machine slept; the longer time
-// is returned then.
 func (i Instant) since(before Instant) (time.Duration, bool) {
 	mono, wall := i.Mono-before.Mono, i.Wall.Sub(before.Wall)
+	// The clocks differ after the calendar was set or the machine slept. The longer time is the
+	// safe one: the cache may have expired.
 	return max(mono, wall), (mono - wall).Abs() <= tolerance
 }

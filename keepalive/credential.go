@@ -11,17 +11,16 @@ import (
 	"sync"
 )
 
-// Credential holds headers that name a secret, such as an API key. It lies in
-// memory masked, so that neither a dump of the heap nor a stray read shows it.
-// It cannot be printed, logged or encoded: every way to do so shows a
-// placeholder or fails.
+// Credential holds secret headers, such as an API key. It cannot be printed, logged or encoded:
+// each of these shows a placeholder or fails.
 type Credential struct {
 	mu     sync.Mutex
 	fields []field
 }
 
 type field struct {
-	name         string
+	name string
+	// The value is masked in memory, so neither a heap dump nor a stray read shows it.
 	masked, mask []byte
 }
 
@@ -41,8 +40,7 @@ func (c *Credential) Seal(name, value string) {
 	c.fields = append(c.fields, f)
 }
 
-// Reveal calls use for each value, in the order in which they were added. The
-// caller must not keep what it gets.
+// Reveal calls use for each header, in the order of Seal. The caller must not keep the values.
 func (c *Credential) Reveal(use func(name, value string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +54,7 @@ func (c *Credential) Reveal(use func(name, value string)) {
 	}
 }
 
-// Wipe overwrites what is held.
+// Wipe overwrites the headers and removes them.
 func (c *Credential) Wipe() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +65,7 @@ func (c *Credential) Wipe() {
 	c.fields = nil
 }
 
-// Size is the memory that it takes, in bytes.
+// Size is the memory that the credential takes, in bytes.
 func (c *Credential) Size() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,13 +76,13 @@ func (c *Credential) Size() int64 {
 	return n
 }
 
-// String implements fmt.Stringer and tells nothing.
+// String implements fmt.Stringer and returns a placeholder.
 func (*Credential) String() string { return placeholder }
 
-// GoString implements fmt.GoStringer and tells nothing.
+// GoString implements fmt.GoStringer and returns a placeholder.
 func (*Credential) GoString() string { return placeholder }
 
-// Format implements fmt.Formatter and tells nothing, whatever the verb.
+// Format implements fmt.Formatter and writes a placeholder for every verb.
 func (*Credential) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, placeholder) }
 
 // MarshalText implements encoding.TextMarshaler and fails.

@@ -45,11 +45,11 @@ func TestCredentialTellsNothing(t *testing.T) {
 	c.Reveal(func(name, value string) { t.Errorf("after the wipe: %s=%s", name, value) })
 }
 
-// A dump of the heap shows no key, while it is kept and after it was wiped.
+// A heap dump shows no key, neither before nor after the wipe.
 func TestHeapShowsNoKey(t *testing.T) {
-	// The key itself must not be a constant of this program, which would show.
+	// The key must not be a constant: the program's own data would show it.
 	half := []byte("fpoa")
-	part := func() string { // decoded anew, to leave nothing behind
+	part := func() string { // decoded each time, so no copy stays behind
 		b := bytes.Clone(half)
 		for i := range b {
 			b[i] ^= 7

@@ -5,42 +5,38 @@ package keepalive
 
 import "time"
 
-// Case is what the decision about one pause depends on.
+// Case is the input of the decision about one pause.
 type Case struct {
-	// Chance is how long the pause may last.
+	// Chance is the distribution of the length of the pause.
 	Chance Chance
-	// Lifetime is how long the cache outlives the start of the last request or
-	// ping.
+	// Lifetime is the time that the cache lives after the start of the last request or ping.
 	Lifetime time.Duration
-	// Every is the time from one of these to the next ping, shorter than
-	// Lifetime.
+	// Every is the time from the last request or ping to the next ping, shorter than Lifetime.
 	Every time.Duration
-	// Ping is what a ping costs, and Gain what a return saves that finds the
-	// cache alive and else would not: shares of one prompt at the price of
-	// uncached input.
+	// Ping is the cost of a ping. Gain is the saving of a return that finds the cache alive only
+	// thanks to a ping. Both are shares of one prompt at the price of uncached input.
 	Ping, Gain float64
-	// Most is the number of pings that this pause may have in all.
+	// Most is the maximum number of pings in this pause.
 	Most int
 }
 
-// Plan returns how many pings a pause should have in all, of which some were
-// sent, and what those to come are expected to earn, in units of one prompt at
-// the price of uncached input. No more are worth it when the number is not
-// larger than what was sent.
+// Plan returns how many pings a pause should have in all, sent ones included, and the expected
+// earnings of the pings still to come. The earnings are in units of one prompt at the price of
+// uncached input. If n is not larger than sent, no further ping pays.
 //
-// The k-th ping goes out at age k·Every and keeps the cache alive for another
-// Lifetime. It earns Gain if the client comes back behind the end of what the
-// one before it kept alive. The plan is found from the last ping back: what
-// those behind a ping would earn counts as far as the client is still away.
+// Ping k goes out at age k·Every and keeps the cache alive for another Lifetime.
 func Plan(c *Case, sent int) (n int, value float64) {
 	if c.Every <= 0 || c.Every >= c.Lifetime || c.Most <= sent {
 		return sent, 0
 	}
 	goes := make([]bool, c.Most+1)
-	then := c.held(c.Most + 1) // expected gain, away at the time of the next ping
+	then := c.held(c.Most + 1) // expected gain, given that the client is away at the next ping
+	// Backward induction: the value of the later pings counts with the probability that the client
+	// is still away by then.
 	for k := c.Most; k > sent; k-- {
 		at := time.Duration(k) * c.Every
 		stay := c.Chance.Away(at, at+c.Every)
+		// The ping earns the returns between the end of the previous lifetime and the next ping.
 		value = -c.Ping + c.Gain*(c.Chance.Away(at, at-c.Every+c.Lifetime)-stay) + stay*then
 		goes[k] = value > 0
 		value = max(value, 0)
@@ -51,10 +47,10 @@ func Plan(c *Case, sent int) (n int, value float64) {
 	return n, value
 }
 
-// held is what a client earns who is away at the time of the k-th ping and
-// comes back while the one before it still keeps the cache alive. What the
-// request itself keeps alive is nobody's gain.
+// held is the expected gain from a client that is absent at ping k and returns while the previous
+// ping still keeps the cache alive.
 func (c *Case) held(k int) float64 {
+	// Until the first ping, the request itself keeps the cache alive: no ping earns that return.
 	if k == 1 {
 		return 0
 	}

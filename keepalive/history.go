@@ -8,26 +8,24 @@ import (
 	"time"
 )
 
-// Past is one request of a conversation, as it stands on record.
+// Past is one recorded request of a conversation.
 type Past struct {
-	// Habit is whose request it was.
+	// Habit is the group of clients that the request belongs to.
 	Habit Habit
-	// Session and Lineage name the conversation.
+	// Session is the session's id.
 	Session string
-	// Lineage: see Session.
+	// Lineage is the number of the conversation in its session.
 	Lineage int
-	// At is when it arrived.
+	// At is the time of arrival.
 	At time.Time
-	// Tool reports whether its answer asked for a tool.
+	// Tool reports whether the response asked for a tool call.
 	Tool bool
 }
 
-// maxConversations bounds the conversations of a history.
+// maxConversations limits the conversations of a history.
 const maxConversations = 100_000
 
-// History learns from requests on record, which it is given in the order of
-// their time. Of a person's first prompt it learns nothing: sub-agents and
-// side requests, which nobody comes back to, have no second.
+// History learns from recorded requests, which must be added in order of time.
 type History struct {
 	learned Learned
 	open    map[ID]*trail
@@ -43,8 +41,8 @@ func (t *trail) moment() Moment {
 	return Moment{Tool: t.Tool, Prompts: t.prompts, Pauses: t.pauses}
 }
 
-// Add takes a request into account. It reports false once there is no room for
-// another conversation.
+// Add takes a request into account. It returns false once there is no room for another
+// conversation.
 func (h *History) Add(p Past) bool {
 	if h.open == nil {
 		h.open = map[ID]*trail{}
@@ -59,11 +57,14 @@ func (h *History) Add(p Past) bool {
 		return true
 	}
 	if age := p.At.Sub(t.At); age > onset {
+		// Only pauses after the second human prompt count: sub-agents and side requests never get a
+		// second prompt, and no client returns to them.
 		if t.prompts > 1 {
 			h.learned.Observe(t.Habit, t.moment(), min(age, patience), age <= patience)
 		}
 		t.pauses++
 	}
+	// A human prompt follows a response without a tool call.
 	if !t.Tool {
 		t.prompts++
 	}
@@ -71,10 +72,10 @@ func (h *History) Add(p Past) bool {
 	return true
 }
 
-// Teach hands over what was learned by now: conversations that nobody has come
-// back to within hours are given up on.
+// Teach adds the pauses learned so far to l. It ends the history.
 func (h *History) Teach(l *Learned, now time.Time) {
 	for _, t := range h.open {
+		// These conversations have had no return up to now, or within the hours of patience.
 		if age := min(now.Sub(t.At), patience); t.prompts > 1 {
 			h.learned.Observe(t.Habit, t.moment(), age, false)
 		}
@@ -83,7 +84,7 @@ func (h *History) Teach(l *Learned, now time.Time) {
 	h.open = nil
 }
 
-// merge adds what another has learned, which is used by nobody else.
+// merge adds the counts of o, which is not used afterwards.
 func (l *Learned) merge(o *Learned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is on record teaches the same as pauses that were watched.
+// Recorded requests teach the same as observed pauses.
 func TestHistory(t *testing.T) {
 	person := Habit{Tenant: [16]byte{1}, Client: 7, Hour: 9}
 	at := time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
@@ -21,8 +21,8 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	add("a", 0, 0, true)
-	add("a", 0, time.Minute, false) // the first prompt's answer
-	add("b", 1, time.Second, false) // a sub-agent, never to be seen again
+	add("a", 0, time.Minute, false) // the response to the first prompt
+	add("b", 1, time.Second, false) // a sub-agent without another request
 	add("a", 0, 10*time.Minute, false)
 	add("a", 0, 6*time.Minute, true)
 	watched.Observe(person, Moment{Prompts: 2, Pauses: 1}, 6*time.Minute, true)
@@ -43,7 +43,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%+v: %+v, want %+v", k, got, want)
 		}
 	}
-	// More of the same adds up.
+	// The same requests once more double the counts.
 	var again History
 	again.learned.Observe(person, Moment{Prompts: 2}, time.Hour, true)
 	again.Teach(&l, at)
@@ -52,8 +52,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// An hour of the day at which nobody comes back lowers the chance at that hour,
-// and less so what is known of little.
+// An hour of the day without returns lowers the chance at that hour, and less so with few
+// observations.
 func TestHourOfDay(t *testing.T) {
 	var l Learned
 	m := Moment{Prompts: 3}

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Habit is whose pauses are learned from: a tenant, its client program and the
-// hour of the day. Each is opaque here.
+// Habit names a group of pauses to learn from: a tenant, its client program and the hour of the
+// day.
 type Habit struct {
 	// Tenant is a keyed hash of the credential.
 	Tenant [16]byte
-	// Client keeps the programs of one tenant apart.
+	// Client is a hash that separates the programs of one tenant.
 	Client uint64
 	// Hour is the hour of the day at which the pause began, from 0 to 23.
 	Hour uint8
 }
 
-// Client is a program as a [Habit] holds it.
+// Client returns the hash of a program's name for a [Habit].
 func Client(name string) uint64 {
 	f := fnv.New64a()
 	_, _ = f.Write([]byte(name))
@@ -28,32 +28,30 @@ func Client(name string) uint64 {
 }
 
 const (
-	// shrink is how many expected returns must have been watched before what was
-	// learned weighs as much as the prior.
+	// shrink is the number of expected returns at which the observed pauses weigh as much as the
+	// prior.
 	shrink = 12
-	// maxHabits bounds the habits that are remembered.
+	// maxHabits limits the habits in memory.
 	maxHabits = 4096
-	// noHour stands for all hours, noClient for all clients.
+	// noHour stands for all hours. A zero Client stands for all clients.
 	noHour = 255
-	// patience is the age at which a pause is given up on.
+	// patience is the age after which a pause counts as no return.
 	patience = 4 * time.Hour
 )
 
-// Learned corrects the prior by the pauses that were watched. The returns of a
-// group are taken as Poisson around the prior's expectation times a factor of
-// its own, with a gamma prior around the factor of the wider group: all, the
-// tenant, the tenant's client, the tenant's hour. It may be used from several
-// goroutines. The zero value has learned nothing.
+// Learned corrects the prior by observed pauses. The returns of a group are Poisson around the
+// prior's expectation times a factor of the group. That factor has a gamma prior around the factor
+// of the wider group: all, tenant, client or hour of the tenant. Learned is safe for concurrent
+// use. Its zero value has learned nothing.
 type Learned struct {
 	mu     sync.Mutex
 	counts map[Habit]count
 }
 
-// count is how many returns were seen, and how many the prior expected.
+// count holds the returns seen, and the returns that the prior expected.
 type count struct{ seen, expected float64 }
 
-// Observe notes that a pause has ended in a return, or was given up on, at some
-// age.
+// Observe counts a pause that ended in a return, or was given up, at an age.
 func (l *Learned) Observe(h Habit, m Moment, age time.Duration, returned bool) {
 	if age <= onset {
 		return
@@ -79,7 +77,7 @@ func (l *Learned) Observe(h Habit, m Moment, age time.Duration, returned bool) {
 	}
 }
 
-// Chance is the distribution for a pause that begins now.
+// Chance returns the distribution for a pause that begins now.
 func (l *Learned) Chance(h Habit, m Moment) Chance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,6 +87,7 @@ func (l *Learned) Chance(h Habit, m Moment) Chance {
 		return wider * (shrink + c.seen) / (shrink + c.expected*wider)
 	}
 	tenant := factor(groups[0], 1)
+	// Both factors include the tenant's.
 	f := factor(groups[1], tenant) * factor(groups[2], tenant) / tenant
 	return Prior(m).Times(f)
 }

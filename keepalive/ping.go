@@ -5,39 +5,38 @@ package keepalive
 
 import "container/heap"
 
-// Ping is one ping that is to be sent now. Its target's payload stays until it
-// has ended.
+// Ping is one ping to send now. The target's payload stays in memory until the ping has ended.
 type Ping struct {
 	*Target
 
 	schedule *Schedule
-	entry    *entry // nil once the client is back
+	entry    *entry // nil after the client has returned
 	begun    Instant
 	canceled chan struct{}
 }
 
-// Outcome is what became of a ping.
+// Outcome is the result of a ping.
 type Outcome string
 
 // The outcomes.
 const (
-	// Read: the cache was read, and lives on.
+	// Read: the ping read the cache, which lives on.
 	Read Outcome = "read"
-	// WroteCache: something had to be written, so the cache was gone.
+	// WroteCache: the ping wrote to the cache, so the entry was gone.
 	WroteCache Outcome = "wrote"
-	// Denied: 401, 402, 403 or 429.
+	// Denied: status 401, 402, 403 or 429.
 	Denied Outcome = "refused"
-	// Broken: any other error, or no answer.
+	// Broken: any other error, or no response.
 	Broken Outcome = "failed"
-	// Canceled: the client came back, or the process ends.
+	// Canceled: the client returned, or the process ends.
 	Canceled Outcome = "canceled"
 )
 
-// Canceled is closed when the ping is to be given up, because the client is back
-// or the schedule has stopped.
+// Canceled is closed when the sender should abort the ping: the client has returned, or the
+// schedule has stopped.
 func (p *Ping) Canceled() <-chan struct{} { return p.canceled }
 
-// Number is which ping of its pause it is, from 1 on.
+// Number is the number of the ping in its pause, from 1 on, or 0 if the client has returned.
 func (p *Ping) Number() int {
 	p.schedule.mu.Lock()
 	defer p.schedule.mu.Unlock()
@@ -47,13 +46,13 @@ func (p *Ping) Number() int {
 	return p.entry.sent + 1
 }
 
-// End notes what became of the ping and what it cost. After anything but a read
-// the conversation is not pinged any more in this pause.
+// End reports the ping's outcome and cost. After any outcome but Read, the conversation gets no
+// more pings in this pause.
 func (p *Ping) End(o Outcome, cost float64) {
 	s := p.schedule
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.fit() // it may have been in flight only that this stayed
+	defer s.fit() // the ping's flight may have protected this payload from eviction
 	s.flying--
 	e := p.entry
 	if e == nil {
@@ -70,7 +69,7 @@ func (p *Ping) End(o Outcome, cost float64) {
 		heap.Push(&s.queue, e)
 		return
 	case WroteCache:
-		e.last = p.begun // alive again, but for what is not known
+		e.last = p.begun // the ping's entry is alive, its content is not known
 		s.leave(e, Wrote)
 	case Denied:
 		s.leave(e, Refused)

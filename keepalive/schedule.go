@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ID names an idle conversation: a session's id and the number of a lineage in it.
+// ID names an idle conversation.
 type ID struct {
 	// Session is the session's id.
 	Session string
@@ -19,66 +19,64 @@ type ID struct {
 	Lineage int
 }
 
-// Target is an idle conversation, as it is put into the schedule.
+// Target is an idle conversation to put into the schedule.
 type Target struct {
-	// Habit and Moment say how long the pause may last.
+	// Habit and Moment determine how long the pause may last.
 	Habit  Habit
 	Moment Moment
-	// Begun is when the request began after which it fell idle.
+	// Begun is the start of the last request before the pause.
 	Begun Instant
-	// Lifetime is how long the cache lives from the start of a request or ping.
+	// Lifetime is the time that the cache lives from the start of a request or ping.
 	Lifetime time.Duration
-	// Every is the time from one of these to the next ping.
+	// Every is the time from a request or ping to the next ping.
 	Every time.Duration
-	// Most is the number of pings that one pause may have.
+	// Most is the maximum number of pings in one pause.
 	Most int
-	// Prompt is the length of what a ping reads from the cache, and Tail what it
-	// carries behind that, in tokens.
+	// Prompt is the number of tokens that a ping reads from the cache. Tail is the number of tokens
+	// behind them.
 	Prompt, Tail int64
-	// Cold is what is gained if the cache is not kept alive: history that could
-	// then be edited for nothing. It lessens what a return saves.
+	// Cold is the value of an expired cache: history that could then be edited for free. It reduces
+	// the gain of a return.
 	Cold float64
 	// Write and Read are the prices of cached tokens, as multiples of uncached input.
 	Write, Read float64
-	// Dollars is the price of an uncached input token, 0 if not known.
+	// Dollars is the price of an uncached input token in US dollars, 0 if unknown.
 	Dollars float64
-	// Stake is what all pings that have not paid back yet may cost: see
-	// [Stretch].
+	// Stake is the maximum cost of the pings in this pause.
 	Stake float64
-	// Payload is what the sender needs, nil for a pause that is only watched. It
-	// is wiped as soon as no ping can follow.
+	// Payload is the sender's data, nil for a pause that is only observed. It is wiped as soon as
+	// no ping can follow.
 	Payload Payload
 
-	held int64 // what the payload stands for in the schedule's account
+	held int64 // the payload's size as counted in Schedule.bytes
 }
 
-// Payload is what a target holds in memory: a body, and a credential.
+// Payload is the data of a target in memory: a body and a credential.
 type Payload interface {
-	// Size is the memory that it takes, in bytes.
+	// Size is its memory, in bytes.
 	Size() int64
-	// Wipe overwrites what is secret and lets go of the rest.
+	// Wipe overwrites the secrets and releases the rest.
 	Wipe()
 }
 
-// ping is what one ping of the target costs.
+// ping is the cost of one ping of the target.
 func (t *Target) ping() float64 { return float64(t.Prompt)*t.Read + float64(t.Tail) }
 
-// gain is what a return saves that finds the cache alive.
+// gain is the saving of a return that finds the cache alive.
 func (t *Target) gain() float64 { return float64(t.Prompt)*(t.Write-t.Read) - t.Cold }
 
-// Stretch is what was done in one pause.
+// Stretch describes the pings of one pause.
 type Stretch struct {
-	// Pings is the number of pings sent, Cost what they cost by the usage that
-	// was reported.
+	// Pings is the number of pings sent.
 	Pings int
-	// Cost: see Pings.
+	// Cost is the cost of the pings by the reported usage.
 	Cost float64
-	// Age is how long the pause lasted, from the start of the request before it.
+	// Age is the length of the pause, from the start of the request before it.
 	Age time.Duration
-	// Lifetime is how long the cache would have lived without pings.
+	// Lifetime is the time that the cache would have lived without pings.
 	Lifetime time.Duration
-	// Kept reports whether the pings have kept the cache alive to the end of a pause
-	// that was longer than that.
+	// Kept reports whether the pings kept the cache alive to the end of a pause longer than
+	// Lifetime.
 	Kept bool
 }
 
@@ -91,41 +89,40 @@ type entry struct {
 	sent   int
 	cost   float64
 	flying *Ping
-	alive  bool // the cache was alive when last heard of
+	alive  bool // whether the cache was alive after the last request or ping
 	index  int  // in the heap, -1 while flying
 }
 
-// Schedule holds idle conversations by the time at which something is to be
-// decided about them. It may be used from several goroutines.
+// Schedule holds idle conversations, ordered by the time of their next decision. It is safe for
+// concurrent use.
 type Schedule struct {
 	mu      sync.Mutex
 	options Options
 	queue   queue
 	idle    map[ID]*entry
-	active  map[ID]int // requests in flight
+	active  map[ID]int // number of requests in flight
 	flying  int
 	bytes   int64
 	budget  Budget
 	stopped bool
 	stats   Stats
 
-	// Learned is what was learned from the pauses watched.
+	// Learned holds the observed pauses.
 	Learned Learned
 }
 
-// Options bound what a schedule does.
+// Options limit a schedule.
 type Options struct {
-	// Flying is the number of pings in flight at a time. Default: 4.
+	// Flying is the maximum number of pings in flight. Default: 4.
 	Flying int
-	// Memory bounds the payloads held, in bytes. Beyond it the one that is
-	// expected to earn the least for its size goes. Default: 64 MiB.
+	// Memory limits the payloads in memory, in bytes. Beyond it, the payload with the lowest
+	// expected earnings for its size is dropped. Default: 64 MiB.
 	Memory int64
-	// Hourly and TenantHourly bound what pings cost within an hour, in US
-	// dollars, in all and for each tenant. 0 means no bound.
+	// Hourly and TenantHourly limit the cost of pings within an hour, in US dollars, in all and for
+	// each tenant. 0 means no limit.
 	Hourly, TenantHourly float64
-	// Jitter returns a random part of a wait by which a ping goes out earlier,
-	// so that conversations that fell idle together do not ping together.
-	// Default: none.
+	// Jitter returns a random part of a wait by which a ping goes out earlier. Conversations that
+	// fell idle together then do not ping together. Default: none.
 	Jitter func(wait time.Duration) time.Duration
 }
 
@@ -141,43 +138,40 @@ func (o *Options) defaults() {
 	}
 }
 
-// Stats count what a schedule holds and has done.
+// Stats count the content and the history of a schedule.
 type Stats struct {
-	// Targets is the number of idle conversations that may still be pinged,
-	// Watched that of those whose return is only awaited, Bytes what the
-	// payloads take.
+	// Targets is the number of idle conversations that may still be pinged.
 	Targets int `json:"targets"`
-	// Watched: see Targets.
+	// Watched is the number of idle conversations that are only observed.
 	Watched int `json:"watched"`
-	// Bytes: see Targets.
+	// Bytes is the size of all payloads.
 	Bytes int64 `json:"bytes"`
 	// Flying is the number of pings in flight.
 	Flying int `json:"in_flight"`
-	// Stopped counts conversations that are not pinged any more, by reason.
+	// Stopped counts conversations that get no more pings, by reason.
 	Stopped map[Reason]int `json:"stopped"`
-	// HourDollars is what pings have cost within the running hour.
+	// HourDollars is the cost of pings within the running hour.
 	HourDollars float64 `json:"hour_dollars"`
 }
 
-// Reason is why a conversation is not pinged any more.
+// Reason says why a conversation gets no more pings.
 type Reason string
 
 // The reasons.
 const (
-	// Returned: the client came back.
+	// Returned: the client returned.
 	Returned Reason = "returned"
 	// Worthless: the next ping is not worth its price.
 	Worthless Reason = "worthless"
-	// Late: the cache has expired, because the process did not run or the
-	// calendar was set.
+	// Late: the cache has expired, because the process did not run or the calendar was set.
 	Late Reason = "late"
-	// Staked: the conversation's pings have cost as much as they may.
+	// Staked: the pings of this pause have reached their maximum cost.
 	Staked Reason = "stake"
-	// Broke: the money for this hour is spent.
+	// Broke: the budget of this hour is spent.
 	Broke Reason = "budget"
-	// Displaced: its memory was needed for others.
+	// Displaced: the memory was needed for other conversations.
 	Displaced Reason = "memory"
-	// Wrote: a ping had to write, so the cache was gone.
+	// Wrote: a ping wrote to the cache, so the entry was gone.
 	Wrote Reason = "wrote"
 	// Refused: the upstream answered 401, 402, 403 or 429.
 	Refused Reason = "refused"
@@ -193,8 +187,7 @@ func New(o Options) *Schedule {
 	return &Schedule{options: o, idle: map[ID]*entry{}, active: map[ID]int{}, stats: Stats{Stopped: map[Reason]int{}}}
 }
 
-// Configure changes the bounds of a running schedule. Without a bound of the memory, that
-// stays as it is.
+// Configure changes the limits of a running schedule. Without a limit of the memory, that stays as it is.
 func (s *Schedule) Configure(o Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +197,7 @@ func (s *Schedule) Configure(o Options) {
 	s.fit()
 }
 
-// SetMemory changes the bound of the payloads held, in bytes.
+// SetMemory changes the limit of the payloads held, in bytes.
 func (s *Schedule) SetMemory(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,16 +205,16 @@ func (s *Schedule) SetMemory(n int64) {
 	s.fit()
 }
 
-// Bytes is the memory that the payloads take.
+// Bytes is the memory of the payloads held.
 func (s *Schedule) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes
 }
 
-// Enter notes that a request of a conversation begins. Until as many have left
-// it is not pinged, and a ping in flight is canceled. What was done in the pause
-// that ends is returned, nil if none was watched.
+// Enter reports that a request of a conversation begins. The conversation gets no pings until as
+// many requests have left, and a ping in flight is canceled. Enter returns the pause that ends, nil
+// if none was scheduled.
 func (s *Schedule) Enter(id ID, now Instant) *Stretch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,6 +225,7 @@ func (s *Schedule) Enter(id ID, now Instant) *Stretch {
 	}
 	age, certain := now.since(e.Begun)
 	since, _ := now.since(e.last)
+	// A pause is unknown if the two clocks disagree.
 	if certain {
 		s.Learned.Observe(e.Habit, e.Moment, age, true)
 	}
@@ -242,9 +236,9 @@ func (s *Schedule) Enter(id ID, now Instant) *Stretch {
 	}
 }
 
-// Leave notes that a request is over, whose conversation was entered or begins
-// with it. If no other one of it is in flight, the conversation falls idle as
-// the target says; with none it is not pinged.
+// Leave reports that a request is over. If entered is true, the request called Enter for this
+// conversation. The conversation falls idle with target t once no other request of it is in flight.
+// With a nil target it is not scheduled.
 func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,6 +250,7 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 	if t == nil {
 		return
 	}
+	// Another request of the conversation is in flight, and leaves with a newer target.
 	if s.stopped || s.active[id] > 0 {
 		t.wipe()
 		return
@@ -270,13 +265,14 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 		s.bytes += t.held
 		e.due = t.Begun.Mono + t.Every - s.options.Jitter(t.Every)
 	} else {
+		// Without a payload, the pause is only observed.
 		e.due = t.Begun.Mono + patience
 	}
 	heap.Push(&s.queue, e)
 	s.fit()
 }
 
-// fit lets payloads go until the rest fits. Those in flight stay.
+// fit drops payloads until the rest fits into the memory limit. Payloads in flight stay.
 func (s *Schedule) fit() {
 	for s.bytes > s.options.Memory && s.displace() {
 	}
@@ -289,7 +285,7 @@ func (t *Target) wipe() {
 	}
 }
 
-// Drop forgets a conversation that has ended or gone another way.
+// Drop removes a conversation that has ended or was replaced by a branch.
 func (s *Schedule) Drop(id ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +294,7 @@ func (s *Schedule) Drop(id ID) {
 	}
 }
 
-// Forget forgets all conversations of a session and cancels their pings.
+// Forget removes all conversations of a session and cancels their pings.
 func (s *Schedule) Forget(session string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,8 +305,7 @@ func (s *Schedule) Forget(session string) {
 	}
 }
 
-// Stop forgets all conversations and cancels all pings in flight. Nothing is
-// scheduled any more.
+// Stop removes all conversations, cancels all pings in flight and ends scheduling.
 func (s *Schedule) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,19 +315,19 @@ func (s *Schedule) Stop() {
 	}
 }
 
-// Next is when something is next to be done, by the monotonic clock.
+// Next is the time of the next decision, by the monotonic clock.
 func (s *Schedule) Next() (at time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// At the limit of pings in flight, the next decision waits for the end of a ping.
 	if len(s.queue) == 0 || s.flying >= s.options.Flying {
 		return 0, false
 	}
 	return s.queue[0].due, true
 }
 
-// Due decides about all conversations whose time has come and returns the pings
-// that are to be sent now. Each must be ended by [Ping.End]. There are no more
-// than may be in flight: the others stay due.
+// Due decides about all conversations due now and returns the pings to send. The caller must end
+// each by [Ping.End]. Conversations beyond the limit of pings in flight stay due.
 func (s *Schedule) Due(now Instant) []*Ping {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -345,15 +340,16 @@ func (s *Schedule) Due(now Instant) []*Ping {
 	return out
 }
 
-// decide pings a conversation or leaves it to itself.
+// decide returns a ping for a conversation, or nil if it is not to be pinged.
 func (s *Schedule) decide(e *entry, now Instant) *Ping {
-	if e.Payload == nil { // watched long enough
+	if e.Payload == nil { // observed for long enough
 		s.Learned.Observe(e.Habit, e.Moment, patience, false)
 		s.remove(e, Ended)
 		return nil
 	}
 	waited, certain := now.since(e.last)
 	switch {
+	// The cache has expired, or may have while the clocks disagreed: a ping would write it again.
 	case !certain || waited >= e.Lifetime-arrival:
 		s.leave(e, Late)
 		return nil
@@ -375,7 +371,7 @@ func (s *Schedule) decide(e *entry, now Instant) *Ping {
 	return e.flying
 }
 
-// arrival is what is left of a lifetime for a ping to arrive in.
+// arrival is the part of a lifetime reserved for the ping's way to the upstream.
 const arrival = 2 * time.Second
 
 func (s *Schedule) plan(e *entry) (int, float64) {
@@ -386,7 +382,7 @@ func (s *Schedule) plan(e *entry) (int, float64) {
 	}, e.sent)
 }
 
-// leave sends no more pings for a conversation and awaits its return.
+// leave ends the pings of a conversation and waits for its return.
 func (s *Schedule) leave(e *entry, why Reason) {
 	s.stats.Stopped[why]++
 	s.release(e.Target)
@@ -398,10 +394,9 @@ func (s *Schedule) leave(e *entry, why Reason) {
 	}
 }
 
-// release lets go of what a conversation holds. The account changes with it, and
-// at no other place: a payload counts for what it did when it came, until it is
-// wiped.
+// release wipes a target's payload.
 func (s *Schedule) release(t *Target) {
+	// Only this line lowers the total: a payload counts with its initial size until it is wiped.
 	s.bytes -= t.held
 	t.held = 0
 	t.wipe()
@@ -415,20 +410,20 @@ func (s *Schedule) remove(e *entry, why Reason) {
 	delete(s.idle, e.id)
 	if e.flying != nil {
 		close(e.flying.canceled)
-		e.flying.entry, e.flying = nil, nil // its payload is wiped when it ends
+		e.flying.entry, e.flying = nil, nil // End wipes the payload
 		return
 	}
 	s.release(e.Target)
 	heap.Remove(&s.queue, e.index)
 }
 
-// displace lets the payload go that is expected to earn the least for its size,
-// of some of those that are due last. It returns false if there is none: what is
-// in flight is let go of when it ends.
+// displace drops the payload with the lowest expected earnings for its size. It returns false if no
+// payload can be dropped; those in flight are wiped when they end.
 func (s *Schedule) displace() bool {
 	const sample = 32
 	var worst *entry
 	least := 0.0
+	// A sample of the conversations due last is enough, and bounds the cost of a plan for each.
 	for i := len(s.queue) - 1; i >= 0 && i >= len(s.queue)-4*sample; i-- {
 		e := s.queue[i]
 		if e.Payload == nil {
@@ -455,7 +450,7 @@ func (s *Schedule) displace() bool {
 	return true
 }
 
-// Stats returns what the schedule holds and has done.
+// Stats returns a copy of the counters.
 func (s *Schedule) Stats(now Instant) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -473,7 +468,7 @@ func (s *Schedule) Stats(now Instant) Stats {
 	return out
 }
 
-// queue is a heap by due time.
+// queue is a heap, ordered by due time.
 type queue []*entry
 
 func (q queue) Len() int           { return len(q) }

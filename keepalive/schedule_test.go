@@ -13,7 +13,7 @@ import (
 
 var epoch = At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 
-// held is a payload that knows whether it was wiped.
+// held is a payload that records its wipe.
 type held struct {
 	size  int64
 	wiped bool
@@ -32,7 +32,7 @@ func idle(begun Instant) *Target {
 
 func id(n int) ID { return ID{Session: fmt.Sprint(n), Lineage: 0} }
 
-// pingAll ends what is due as read, and returns how many pings that were.
+// pingAll ends the pings that are due as read and returns their number.
 func pingAll(s *Schedule, now Instant) (n int) {
 	for {
 		due := s.Due(now)
@@ -72,7 +72,7 @@ func TestPingsUntilTheReturn(t *testing.T) {
 	}
 }
 
-// A stretch of pings comes to an end by itself.
+// A stretch of pings ends by itself.
 func TestPingsEnd(t *testing.T) {
 	s := New(Options{})
 	target := idle(epoch)
@@ -164,7 +164,7 @@ func TestReturnDuringPing(t *testing.T) {
 	if !p.wiped {
 		t.Error("the payload outlives its ping")
 	}
-	// Two requests side by side: the conversation is idle when both are over.
+	// Two concurrent requests: the conversation is idle after both.
 	now := epoch.Add(5 * time.Minute)
 	s.Enter(id(1), now)
 	s.Leave(id(1), true, idle(now))
@@ -177,8 +177,8 @@ func TestReturnDuringPing(t *testing.T) {
 	}
 }
 
-// Wherever many are due at once, no more go out than may be in flight, and what
-// could not be sent in time is left alone.
+// With many conversations due at once, the limit of pings in flight holds. Conversations without a
+// ping in time get none.
 func TestNoBurst(t *testing.T) {
 	s := New(Options{Flying: 3})
 	for i := range 100 {
@@ -189,7 +189,7 @@ func TestNoBurst(t *testing.T) {
 	if len(first) != 3 || len(s.Due(at)) != 0 {
 		t.Fatalf("%d pings at once, want 3", len(first))
 	}
-	for _, p := range first { // the upstream is down, and tells so only in an hour
+	for _, p := range first { // the upstream is down, and each request takes an hour to fail
 		p.End(Broken, 0)
 	}
 	if n := pingAll(s, at.Add(time.Hour)); n != 0 {
@@ -224,7 +224,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 100 {
 		target := idle(epoch)
 		if i < 5 {
-			target.Prompt = 1_000_000 // worth the most
+			target.Prompt = 1_000_000 // the highest earnings
 		}
 		s.Leave(id(i), false, target)
 	}
@@ -247,7 +247,7 @@ func TestLearns(t *testing.T) {
 	h, other := Habit{Tenant: [16]byte{1}, Hour: 9}, Habit{Tenant: [16]byte{2}, Hour: 9}
 	m := Moment{Prompts: 3}
 	prior := Prior(m)
-	for range 200 { // nobody ever comes back
+	for range 200 { // no client ever returns
 		l.Observe(h, m, patience, false)
 	}
 	if c := l.Chance(h, m); c.Away(4*time.Minute, 8*time.Minute) < 0.9 {
@@ -264,8 +264,8 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// TestPlanIsBest compares with every number of pings, valued by summing over
-// when the client comes back.
+// TestPlanIsBest compares the plan with every number of pings, valued by a sum over the times of
+// return.
 func TestPlanIsBest(t *testing.T) {
 	for _, read := range []float64{0.02, 0.05, 0.1, 0.3} {
 		for _, rate := range []float64{0.1, 0.5, 1, 2} {
@@ -284,10 +284,10 @@ func TestPlanIsBest(t *testing.T) {
 	}
 }
 
-// worth is what up to n pings are worth to a client away at the first one's time.
+// worth is the value of up to n pings for a client who is away at the time of the first.
 func (c *Case) worth(n int) (sum float64) {
 	from := c.Every
-	for k := 1; k <= n; k++ { // each is paid if the client is still away
+	for k := 1; k <= n; k++ { // a ping is paid only if the client is still away
 		sum -= c.Ping * c.Chance.Away(from, time.Duration(k)*c.Every)
 	}
 	if n > 0 {
@@ -296,8 +296,8 @@ func (c *Case) worth(n int) (sum float64) {
 	return sum
 }
 
-// BenchmarkIdle is an hour of ten thousand idle conversations: the time of one
-// iteration, as a share of an hour, is what the schedule takes of a core.
+// BenchmarkIdle is an hour of ten thousand idle conversations. The time of one iteration, divided
+// by an hour, is the load of one core.
 func BenchmarkIdle(b *testing.B) {
 	const conversations = 10_000
 	for b.Loop() {
@@ -322,7 +322,7 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(100*b.Elapsed().Hours()/float64(b.N), "%core")
 }
 
-// growing is a payload that tells another size each time it is asked.
+// growing is a payload that returns another size on each call.
 type growing struct {
 	held
 	told int64
@@ -334,9 +334,8 @@ func (g *growing) Size() int64 {
 	return g.size
 }
 
-// TestAccount: whatever happens, in whatever order, the account is the sum of what
-// the payloads counted for that are not wiped, and within the bound but for those
-// in flight.
+// TestAccount: after any sequence of events, the total is the sum of the initial sizes of all
+// payloads not yet wiped. It stays within the limit, payloads in flight excepted.
 func TestAccount(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 13))

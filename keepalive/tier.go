@@ -5,10 +5,8 @@ package keepalive
 
 import "sync"
 
-// Tiers compares what the short lifetime and its pings have cost with what the
-// long one would have: every token that is new would have been written at the
-// dearer price, and what was written anew after a pause shorter than the long
-// lifetime would have been read. It may be used from several goroutines.
+// Tiers compares the cost of the cache's short lifetime, pings included, with the cost of the long
+// one. It is safe for concurrent use.
 type Tiers struct {
 	mu      sync.Mutex
 	report  TierReport
@@ -16,35 +14,32 @@ type Tiers struct {
 }
 
 const (
-	// maxTenants bounds the tenants that are kept apart.
+	// maxTenants limits the tenants that are counted separately.
 	maxTenants = 4096
-	// enough is the number of requests from which a comparison counts.
+	// enough is the minimum number of requests for a verdict.
 	enough = 20
 )
 
-// TierReport is what the comparison has come to.
+// TierReport is the result of the comparison. Costs are in uncached input tokens.
 type TierReport struct {
 	// Requests is the number of requests compared.
 	Requests int `json:"requests"`
-	// Pings is what pings have cost, Anew what writing after pauses has cost
-	// more than reading, and Dearer what the long lifetime would have cost in
-	// addition for everything that is new.
+	// Pings is the cost of the pings.
 	Pings float64 `json:"pings"`
-	// Anew: see Pings.
+	// Anew is the extra cost of writing over reading after pauses within the long lifetime.
 	Anew float64 `json:"written_anew"`
-	// Dearer: see Pings.
+	// Dearer is the extra cost of the long lifetime for all new tokens.
 	Dearer float64 `json:"dearer_writes"`
-	// Gain is what the long lifetime would have saved; negative where it would
-	// have cost more.
+	// Gain is the saving of the long lifetime, negative if it would have cost more.
 	Gain float64 `json:"long_tier_would_save"`
 }
 
-// Usage is one request, as the comparison needs it.
+// Usage is the part of a request's usage that the comparison needs.
 type Usage struct {
-	// New is the number of tokens written that no earlier request had, Anew that
-	// of tokens written again after a pause that the long lifetime outlasts.
+	// New is the number of tokens written for the first time. Anew is the number of tokens written
+	// again after a pause shorter than the long lifetime.
 	New, Anew int64
-	// Pings is what the pings in the pause before it have cost.
+	// Pings is the cost of the pings in the pause before the request.
 	Pings float64
 	// Write, WriteLong and Read are multiples of the price of uncached input.
 	Write, WriteLong, Read float64
@@ -69,8 +64,8 @@ func (t *Tiers) Add(tenant [16]byte, u Usage) {
 	t.tenants[tenant] = one
 }
 
-// Long reports whether the long lifetime would have been cheaper for a tenant, by
-// enough requests to tell.
+// Long reports whether enough requests of a tenant show that the long lifetime would have been
+// cheaper.
 func (t *Tiers) Long(tenant [16]byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,12 +76,14 @@ func (t *Tiers) Long(tenant [16]byte) bool {
 func (r *TierReport) add(u Usage) {
 	r.Requests++
 	r.Pings += u.Pings
+	// The long lifetime would have read these tokens instead of writing them again.
 	r.Anew += float64(u.Anew) * (u.Write - u.Read)
+	// The long lifetime writes every new token at the higher price.
 	r.Dearer += float64(u.New) * (u.WriteLong - u.Write)
 	r.Gain = r.Pings + r.Anew - r.Dearer
 }
 
-// Report returns what the comparison has come to.
+// Report returns the comparison of all tenants.
 func (t *Tiers) Report() TierReport {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// The long lifetime is preferred by a tenant for whom it would have been
-// cheaper, and by no other.
+// The long lifetime is preferred only for a tenant for whom it would have been cheaper.
 func TestTiers(t *testing.T) {
 	var tiers Tiers
 	away, busy := [16]byte{1}, [16]byte{2}
@@ -30,7 +29,7 @@ func TestTiers(t *testing.T) {
 	if !tiers.Long(away) || tiers.Long(busy) || tiers.Long([16]byte{3}) {
 		t.Errorf("long for %v, %v and one that is not known", tiers.Long(away), tiers.Long(busy))
 	}
-	// 6 pauses with their pings and the price of writing against 24 000 and 30 000 new tokens.
+	// 6 pauses with their pings and the price of writing, against 24 000 and 30 000 new tokens.
 	if r, want := tiers.Report(), 6*(30_000+100_000*1.15)-54_000*0.75; r.Requests != 60 || math.Abs(r.Gain-want) > 1 {
 		t.Errorf("the comparison came to %+v, want a gain of %.0f", r, want)
 	}

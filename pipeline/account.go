@@ -8,18 +8,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// account is what a turn has cost.
+// account holds the cost of a turn.
 type account struct {
 	bill      Bill
 	billed    bool
-	estimated bool         // the usage is not all that the upstream reported
-	front     uint64       // hash of the client's prompt up to its first message block
-	calls     []wire.Usage // of which the bill is made
+	estimated bool         // the upstream did not report all of the usage
+	front     uint64       // hash of the client's prompt before its first message block
+	calls     []wire.Usage // the calls of the model that make up the bill
 }
 
-// Bill returns what the turn cost, whether it was committed or not. Usage that the
-// upstream did not report is estimated, see [Exchange.Estimated]. Without an answer, and
-// for one that failed before it began, the bill is zero.
+// Bill returns the cost of the turn, committed or not. Usage that the upstream did not report is
+// estimated, see [Exchange.Estimated]. Without a response, or with one that failed before it began,
+// the bill is zero.
 func (x *Exchange) Bill(t *wire.Turn) Bill {
 	if t == nil {
 		return x.account.bill
@@ -30,16 +30,17 @@ func (x *Exchange) Bill(t *wire.Turn) Bill {
 	return x.account.bill
 }
 
-// Estimated reports whether the tokens of the bill are estimates, in whole or in part.
+// Estimated reports whether the bill contains estimated tokens.
 func (x *Exchange) Estimated() bool { return x.account.estimated }
 
-// settleBill works the bill out, once. The session is locked.
+// settleBill computes the bill, once. The session is locked.
 func (x *Exchange) settleBill(t *wire.Turn) {
 	if x.account.billed {
 		return
 	}
 	calls, estimated := x.complete(t)
 	if estimated {
+		// The turn itself keeps the reported usage.
 		completed := *t
 		completed.Usage, x.account.estimated = sum(calls), true
 		t = &completed
@@ -57,8 +58,7 @@ func sum(calls []wire.Usage) (all wire.Usage) {
 	return all
 }
 
-// Continuations returns what each continuation of the turn cost. It is part of
-// [Exchange.Bill].
+// Continuations returns the cost of each continuation of the turn, as part of [Exchange.Bill].
 func (x *Exchange) Continuations(t *wire.Turn) (out []Bill) {
 	if t == nil || len(x.Interceptor.calls) == 0 || len(x.account.calls) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (x *Exchange) Continuations(t *wire.Turn) (out []Bill) {
 	return out
 }
 
-// calls returns the usage of each call of the model behind a turn.
+// calls returns the usage of each call of the model in a turn.
 func (x *Exchange) calls(t *wire.Turn) []wire.Usage {
 	switch {
 	case len(x.Interceptor.calls) > 0:
@@ -82,14 +82,8 @@ func (x *Exchange) calls(t *wire.Turn) []wire.Usage {
 	return []wire.Usage{t.Usage}
 }
 
-// charge works the bill out and notes what the client's own bytes would have
-// left in the upstream's cache. The session is locked.
-//
-// As long as a conversation has gone out in the client's own bytes, the two
-// sides of the bill are the same by definition.
-//
-// So they are where the provider has cut the history itself: it would have cut that of
-// the client's own bytes, too, and what it would have found of it is not known.
+// charge computes the bill, and simulates the cache entries that the client's own bytes would have
+// left. The session is locked.
 func (x *Exchange) charge(t *wire.Turn, calls []wire.Usage) Bill {
 	rules := x.served(t)
 	bill := x.compare(t, calls, &rules)
@@ -99,8 +93,8 @@ func (x *Exchange) charge(t *wire.Turn, calls []wire.Usage) Bill {
 	return bill
 }
 
-// Bound takes back what an upstream reports beyond the model's window or the request's
-// bound on the answer, call by call, and reports whether there was any.
+// Bound limits reported usage to the model's window and the request's maximum output, call by call.
+// It reports whether any usage exceeded them.
 func (x *Exchange) Bound(t *wire.Turn) (bounded bool) {
 	if t == nil {
 		return false
@@ -118,31 +112,34 @@ func (x *Exchange) Bound(t *wire.Turn) (bounded bool) {
 	return bounded
 }
 
-// Service returns how a request was served: as the answer says, or else as the request
-// asked in the upstream's own words.
+// Service returns the service of the request, as the response names it, or else as the request
+// asked for it.
 func (x *Exchange) Service(t *wire.Turn) wire.Service {
 	if x.req.translated {
+		// A translated request names no service in the upstream's own terms.
 		return t.Service
 	}
 	return t.Service.Or(x.req.View.Reply.Service)
 }
 
-// served returns the rules with the prices of how a request was served.
+// served returns the rules with the prices of the service used.
 func (x *Exchange) served(t *wire.Turn) pricing.Rules { return x.req.rules.Served(x.Service(t)) }
 
-// compare works out both sides of the bill.
+// compare computes both sides of the bill.
 func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rules) Bill {
 	u := t.Held()
 	bill := newBill(rules, calls...)
 	if len(x.Interceptor.calls) > 0 {
-		// Nothing being folded, the model would have said at once what it said last.
+		// Without folds, the model would have given its last output at once.
 		u = calls[0]
 		u.Output = calls[len(calls)-1].Output
 		bill.Own(rules, u)
 	}
-	if x.req.View.Conversation.Partial { // blocks say nothing of what the provider holds
+	if x.req.View.Conversation.Partial { // its blocks do not show the provider's history
 		if l := x.standing.match.Lineage; l != nil && l.Less > 0 {
 			own := bill.Client
+			// The provider retains the edited history. The client's own would be longer by these
+			// tokens.
 			own.Read += int64(l.Less)
 			bill.Own(rules, own)
 		}
@@ -157,6 +154,9 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 	}
 	would := x.would(r)
 	own, front := counterfactual(r, u)
+	// Both sides are equal as long as only the client's own bytes went out. They also count as
+	// equal if the provider cut the history itself: it would have cut the client's own bytes, too,
+	// with an unknown effect on the cache.
 	if x.account.front = front; (x.Prompt.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
 		bill.Own(rules, own)
 	}
@@ -167,9 +167,9 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 	return bill
 }
 
-// would returns the request as its edits would have made it, where they were only
-// computed; nil where it is the same as the client's, and all before it was. It is to be
-// asked for before the client's side is noted. The session is locked.
+// would returns the request with the edits that were only computed. It returns nil as long as these
+// edits have changed nothing in the conversation. It must run before the client's side is
+// simulated. The session is locked.
 func (x *Exchange) would(r billedRequest) *billedRequest {
 	s := x.req.session
 	if x.Policy != Observe {
@@ -186,11 +186,12 @@ func (x *Exchange) would(r billedRequest) *billedRequest {
 	w.Sent, w.Marks, w.Long, w.Cache = true, x.proposed.marks, x.req.marking.long, s.Hypothetical
 	w.Markers, w.Diverged = len(x.proposed.marks), x.departed()
 	w.Removed = int64(x.Prompt.SentTokens - x.Prompt.OriginalTokens)
+	// The computed edit would have broken the cached prefix here.
 	w.Previous.Common = min(r.Previous.Common, x.change.broken)
 	return &w
 }
 
-// previous is the request that this one continues.
+// previous returns the request that this one continues.
 func (x *Exchange) previous() previousTurn {
 	p, l := x.standing.before.previous, x.standing.match.Lineage
 	if x.standing.lineage == nil && l != nil {
@@ -199,8 +200,7 @@ func (x *Exchange) previous() previousTurn {
 	return p
 }
 
-// departed reports whether what would have gone upstream before this request is other
-// than the client's own bytes.
+// departed reports whether the computed edits of earlier requests would have changed them.
 func (x *Exchange) departed() bool {
 	if x.standing.lineage != nil {
 		return x.standing.before.departed
@@ -208,13 +208,13 @@ func (x *Exchange) departed() bool {
 	return x.standing.match.Lineage != nil && x.standing.match.Lineage.Departed
 }
 
-// diverged reports whether what went upstream before this request was other than
-// the client's own bytes at the client's own times: edits, or pings that kept the
-// cache warm.
+// diverged reports whether earlier requests differed from the client's own bytes at the client's
+// own times.
 func (x *Exchange) diverged() bool {
 	if x.standing.lineage != nil {
 		return x.standing.before.diverged
 	}
 	l := x.standing.match.Lineage
+	// Edits change the bytes; pings keep the cache warm longer.
 	return l != nil && (l.Diverged || !l.Warmed.IsZero())
 }

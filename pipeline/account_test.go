@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// billed sends what the script holds and answers it with a usage.
+// billed sends the script's next request and answers it with a usage.
 func (s *script) billed(u wire.Usage) (*Exchange, Bill) {
 	u.Reported = true
 	answer := wire.Turn{Text: "unrelated words", Usage: u, Done: true}
@@ -20,7 +20,7 @@ func (s *script) billed(u wire.Usage) (*Exchange, Bill) {
 	return x, x.Bill(&answer)
 }
 
-// Both sides of the bill are the same as long as the client's own bytes go out.
+// Both sides of the bill are equal as long as only the client's own bytes are sent.
 func TestBillOfOwnBytes(t *testing.T) {
 	s := newScript(t, Options{Policy: Observe}, keeping)
 	s.prompt("Fix the build.")
@@ -35,9 +35,8 @@ func TestBillOfOwnBytes(t *testing.T) {
 	}
 }
 
-// Once something was edited, the client's side goes by the client's own
-// requests: what the one before held is read, what came after it is written, and
-// all of it is written when the entry has expired.
+// After an edit, the client's side follows the client's own requests: it reads the previous prompt
+// and writes the rest, or writes all of it after expiry.
 func TestBillOfEditedTurns(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, keeping)
 	s.prompt("Fix the build.")
@@ -73,8 +72,8 @@ func TestBillOfEditedTurns(t *testing.T) {
 	}
 }
 
-// Where entries need no markers, a pause longer than the lifetime ends what the client's
-// own bytes would have left, too.
+// In caches without markers, a pause longer than the lifetime also ends the entries of the client's
+// own bytes.
 func TestBillOfEditedTurnsWithoutMarkers(t *testing.T) {
 	rules := pricing.Rules{Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
 	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, rules)
@@ -92,7 +91,7 @@ func TestBillOfEditedTurnsWithoutMarkers(t *testing.T) {
 	}
 }
 
-// What an interrupted answer has cost is on the bill, and changes nothing.
+// An interrupted response is on the bill, and changes nothing else.
 func TestBillOfInterruptedTurn(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the build.")
@@ -106,7 +105,7 @@ func TestBillOfInterruptedTurn(t *testing.T) {
 	}
 }
 
-// BenchmarkBill measures the account of one turn, with a history of so many blocks.
+// BenchmarkBill measures the bill of one turn, with a history of so many blocks.
 func BenchmarkBill(b *testing.B) {
 	for _, turns := range []int{10, 100, 500} {
 		s := newScript(b, Options{}, keeping)
@@ -129,8 +128,8 @@ func BenchmarkBill(b *testing.B) {
 	}
 }
 
-// A conversation whose cache a ping has kept warm pays on the client's side what
-// the client would have paid: everything is written anew after the pause.
+// After pings, the client's side is the bill without pings: the client would have written
+// everything again after the pause.
 func TestBillAfterPing(t *testing.T) {
 	s := newScript(t, Options{Policy: Observe}, keeping)
 	s.prompt("Fix the build.")

@@ -17,21 +17,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// unbound are rules under which history may be edited.
+// unbound are rules without bound thinking.
 var unbound = pricing.Rules{
 	Regime: pricing.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
 	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour,
 }
 
-// result adds a call of a tool and its result, whose content and further
-// members are JSON.
+// result adds a tool call and its result with this content and further members, in JSON.
 func (s *script) result(n int, name, input, content string) {
 	s.answer = wire.Turn{Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: name, Arguments: input}}, Done: true}
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":%q,"input":%s}]}`, n, name, input))
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n, content))
 }
 
-// admitting has no stage but admission.
+// admitting returns options with admission as the only stage.
 func admitting(p Policy) Options {
 	return Options{
 		Policy: p, Prune: Prune{Mode: stage.Off}, CompactToolResults: CompactToolResults{Mode: stage.Off},
@@ -41,7 +40,7 @@ func admitting(p Policy) Options {
 
 const readInput = `{"file_path":"/src/a.go"}`
 
-// readFile is a file of some lines as a tool shows it.
+// readFile returns a file of some lines as a tool shows it.
 func readFile(lines int) string {
 	var s strings.Builder
 	for i := range lines {
@@ -52,8 +51,8 @@ func readFile(lines int) string {
 
 func read(lines int) string { return string(content.Quote(readFile(lines))) }
 
-// What goes out grows at its end only: a result is edited when it is first seen,
-// and replayed.
+// The sent prompt only grows at its end: a result is edited once, before it is first sent, and the
+// edit is replayed.
 func TestAdmissionIsReplayed(t *testing.T) {
 	for _, policy := range []Policy{CostAware, Eager} {
 		s := newScript(t, admitting(policy), unbound)
@@ -79,7 +78,7 @@ func TestAdmissionIsReplayed(t *testing.T) {
 	}
 }
 
-// A process that has forgotten the conversation sends the same bytes.
+// Another process sends the same bytes.
 func TestAdmissionAfterRestart(t *testing.T) {
 	bound := binding
 	bound.MinTokens = 0
@@ -91,7 +90,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 			s.turn(i, fmt.Sprintf("/src/%d.go", i), readFile(40+i), "thought")
 			s.send(s.answer)
 		}
-		s.turn(9, "/src/1.go", readFile(41), "thought") // the same as that of turn 1
+		s.turn(9, "/src/1.go", readFile(41), "thought") // the same as in turn 1
 		a := s.send(wire.Turn{})
 		again := newScript(t, admitting(CostAware), rules)
 		again.messages = s.messages
@@ -105,7 +104,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 	}
 }
 
-// What went out whole stays whole.
+// Blocks sent unmodified stay unmodified.
 func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	off := admitting(CostAware)
 	off.Admission.Mode = stage.Off
@@ -134,12 +133,12 @@ func TestAdmissionIsObserved(t *testing.T) {
 	}
 }
 
-// Each request holds one result; the table says what it goes out as.
+// Each request contains one result; the table holds its sent form.
 func TestAdmissionOfForms(t *testing.T) {
 	repeated := strings.Repeat("the same line of some log\n", 40)
 	for _, c := range []struct {
 		name, tool, input, content string
-		want                       string // in the body, "" where nothing is edited
+		want                       string // in the body, "" without an edit
 	}{
 		{"string", "Bash", `{"command":"make"}`, string(content.Quote(repeated)), `"content":"the same line of some log\n[llm_cache: the line above 39 more times]\n"`},
 		{
@@ -165,7 +164,7 @@ func TestAdmissionOfForms(t *testing.T) {
 	}
 }
 
-// A pointer is made only to a result that the upstream is shown.
+// A pointer refers only to a result that the upstream receives.
 func TestRereads(t *testing.T) {
 	const pointer = "[llm_cache: same content as the result of Read /src/a.go above (t0), 40 lines]"
 	s := newScript(t, admitting(CostAware), unbound)
@@ -184,7 +183,7 @@ func TestRereads(t *testing.T) {
 	if n := strings.Count(string(x.Prompt.Body), pointer); n != 2 {
 		t.Fatalf("%d pointers: %s", n, x.Prompt.Body)
 	}
-	// Once the first is folded, the next one goes out itself.
+	// After a fold of the first result, the next one is sent whole.
 	lineage := lineageOf(t, s)
 	for i := range lineage.States {
 		if st := &lineage.States[i]; st.Edit != nil && st.Content != 0 && !strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
@@ -202,8 +201,7 @@ func TestRereads(t *testing.T) {
 	}
 }
 
-// As long as a prompt is so short that the upstream would not cache it, nothing is
-// taken out of it: it would stay that short for longer.
+// A prompt below the provider's minimum is not shortened: it would stay uncached for longer.
 func TestAdmissionBelowTheMinimum(t *testing.T) {
 	rules := unbound
 	rules.MinTokens = 1024
@@ -222,8 +220,7 @@ func TestAdmissionBelowTheMinimum(t *testing.T) {
 	}
 }
 
-// What earlier reads of a file show, or calls that have written it, is left out of
-// the next one, but for the lines at the ends of each run.
+// A file read loses the lines that earlier reads or writes show, except for the ends of each run.
 func TestOverlaps(t *testing.T) {
 	changed := func(from, to, line int) string { // as readFile, with one line changed
 		var out strings.Builder
@@ -248,19 +245,19 @@ func TestOverlaps(t *testing.T) {
 	if !strings.Contains(string(x.Prompt.Body), want) {
 		t.Fatalf("got %s", x.Prompt.Body)
 	}
-	// A read that relies on another shows only what it goes out with.
+	// A read with such a note shows only its sent lines to later reads.
 	s.result(2, "Read", readInput, string(content.Quote(changed(20, 90, 40))))
 	x = s.send(s.answer)
 	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Prompt.Body), "[llm_cache: 18 lines as in") {
 		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
 	}
-	// Another file shows nothing of this one.
+	// Another file shows no line of this one.
 	s.result(3, "Read", `{"file_path":"/src/b.go"}`, string(content.Quote(changed(1, 70, 0))))
 	x = s.send(s.answer)
 	if n := strings.Count(string(x.Prompt.Body), "as in the result"); n != 4 {
 		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
 	}
-	// Once the first read is folded, the next one goes out itself.
+	// After a fold of the first read, the next one is sent whole.
 	lineage := lineageOf(t, s)
 	for i := range lineage.States {
 		if st := &lineage.States[i]; st.Class == sessioncache.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
@@ -274,7 +271,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// A read relies on what a call has written, and on nothing that the call replaced.
+// A read relies on the text that a call wrote, not on the text that it replaced.
 func TestOverlapsOfWrittenFiles(t *testing.T) {
 	var text, numbered strings.Builder
 	for l := range 60 {
@@ -298,8 +295,8 @@ func TestOverlapsOfWrittenFiles(t *testing.T) {
 	}
 }
 
-// What an edit has replaced is left out of its call, but for the lines at its ends;
-// the call as the client has it is one of many forms.
+// The call of an edit loses the replaced text except its first and last line, in every form of
+// calls.
 func TestReplaced(t *testing.T) {
 	var text strings.Builder
 	for l := range 12 {
@@ -311,7 +308,7 @@ func TestReplaced(t *testing.T) {
 	const shortPatch = `@@\n keep\n-a line of code, 0\n-[llm_cache: 10 lines that this call has replaced]\n-a line of code, 11\n+new\n*** End Patch`
 	for _, c := range []struct {
 		name, tool, input, result string
-		want                      string // in the body, "" where nothing is edited
+		want                      string // in the body, "" without an edit
 	}{
 		{"edit", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":` + old + `}`, `"done"`, `{"file_path":"/src/a.go","old_string":` + short + `,"new_string":` + old + `}`},
 		{"several", "MultiEdit", `{"file_path":"/src/a.go","edits":[{"old_string":` + old + `,"new_string":"a"},{"old_string":"b","new_string":"c"}]}`, `"done"`, `[{"old_string":` + short + `,"new_string":"a"},{"old_string":"b","new_string":"c"}]`},
@@ -341,7 +338,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// What the model has thought behind a call may be bound to the call as it made it.
+// Thinking after a call may be bound to the original call.
 func TestReplacedInFrontOfThinking(t *testing.T) {
 	edit := `{"type":"tool_use","id":"t0","name":"Edit","input":{"file_path":"/src/a.go","old_string":` + string(content.Quote(strings.Repeat("a line of code\n", 20))) + `,"new_string":"b"}}`
 	for name, content := range map[string]string{
@@ -359,8 +356,7 @@ func TestReplacedInFrontOfThinking(t *testing.T) {
 	}
 }
 
-// A note that the model takes for text is found in what it writes; one that only
-// looks alike is not.
+// A note that the model copies into a call is found; similar text is not.
 func TestNotesAreNotWritten(t *testing.T) {
 	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
@@ -385,7 +381,7 @@ func TestNotesAreNotWritten(t *testing.T) {
 	}
 }
 
-// A local engine has its own answers cached.
+// A local server caches its own responses.
 func TestReplacedOnABox(t *testing.T) {
 	s := newScript(t, admitting(CostAware), pricing.Rules{Regime: pricing.KV, Write: 1})
 	s.prompt("Fix the bug.")
@@ -396,7 +392,7 @@ func TestReplacedOnABox(t *testing.T) {
 	}
 }
 
-// lineageOf returns the lineage that the script's messages continue.
+// lineageOf returns the conversation that the script's messages continue.
 func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
 	t.Helper()
 	v, err := wire.Parse(s.format, []byte(s.body()), nil)
@@ -408,8 +404,7 @@ func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
 	return s.s.Match(v).Lineage
 }
 
-// A result that a pointer relies on counts as referred to, and is not folded at
-// once.
+// A result with a pointer to it counts as referred to, and is not folded at once.
 func TestRereadKeepsWhatItPointsTo(t *testing.T) {
 	s := newScript(t, Options{}, unbound)
 	s.prompt("Fix the bug.")
@@ -421,7 +416,7 @@ func TestRereadKeepsWhatItPointsTo(t *testing.T) {
 	}
 	s.send(wire.Turn{Text: "unrelated words", Done: true})
 	s.result(9, "Read", readInput, read(200))
-	s.now = s.now.Add(time.Hour) // cold: all may be folded that nobody refers to
+	s.now = s.now.Add(time.Hour) // cold: every unused block may be folded
 	x := s.send(wire.Turn{})
 	if !strings.Contains(string(x.Prompt.Body), "same content as the result of Read") || !strings.Contains(string(x.Prompt.Body), "line number 100 of a file") {
 		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body)

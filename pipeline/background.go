@@ -15,44 +15,43 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// On a local box a cached token costs nothing and a fold costs a wait, so in
-// front of a request hardly any fold pays. Behind an answer, while nobody waits,
-// it costs nothing either: the box reads the folded history in advance, and only
-// if it has come to the end before the next request does the ledger change.
+// Reading a cached token is free on a local server, but a fold makes the client wait. So hardly any
+// fold pays before a request. After a response, the server reads the folded history in the
+// background. The ledger changes only if the server has finished before the next request.
 
 const (
-	// minIdle is the share of the prompt below which a fold is not worth the
-	// work, and minIdleTokens the same in tokens.
+	// minIdle is the minimum share of the prompt that an idle fold must save, minIdleTokens the
+	// minimum in tokens.
 	minIdle       = 0.002
 	minIdleTokens = 100
-	// minIdleFold is the saving in bytes below which a block is not folded: little,
-	// for what stands behind it is read anyway.
+	// minIdleFold is the minimum saving of a block in bytes. It is small because the server reads
+	// the blocks after the fold anyway.
 	minIdleFold = 150
 )
 
-// Background is a fold of a conversation that has just been answered, for the
-// upstream to read while nobody waits.
+// Background is a fold of an idle conversation, to be read by the upstream before the next request.
 type Background struct {
 	// Body is the last request, folded, in the client's format.
 	Body []byte
-	// Blocks is the number of blocks folded, Removed what they took in tokens,
-	// and Process what the upstream has to read, both estimated.
+	// Blocks is the number of folded blocks, and Removed their saving. Process is the number of
+	// tokens that the upstream must read. Both are estimated tokens.
 	Blocks, Removed, Process int
 
 	x        *Exchange
 	folds    map[int]*sessioncache.Edit
 	texts    []Block
-	front    int // blocks in front of the first fold
+	front    int // blocks before the first fold
 	hot      int
 	estimate int
 	requests int
 }
 
-// Background plans what to fold while nobody waits, after Commit. It returns nil
-// where that is nothing, or where the rules of the upstream's cache make it
-// pointless. Process is at most limit, 0 for any.
+// Background plans a fold between requests; call it after Commit. It returns nil if no block is
+// worth folding, or if a fold is pointless under the upstream's cache rules. Process is at most
+// limit, 0 for no limit.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.standing.lineage
+	// Only caches of the regime KV read a prefix for free.
 	if l == nil || x.Policy != CostAware || x.refusal.off.Has(wire.EditText) || x.req.rules.Regime != pricing.KV || x.req.View.Conversation.Partial ||
 		!x.req.View.OffersTools() || content.Compacts(x.req.View) || x.req.orders.given.Cuts() {
 		return nil
@@ -62,6 +61,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	if !x.current() {
 		return nil
 	}
+	// The plan works on a copy: the exchange stays as it was sent.
 	r := *x.req
 	r.States, r.ledger.fresh, r.ledger.broken = slices.Clone(x.req.States), nil, math.MaxInt32
 	r.Texts = nil
@@ -69,7 +69,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	q := newPlanning()
 	defer q.release()
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.TooMuch()}
-	q.in.Further = leastRequests(l) // the next pause is near: what is folded late costs little
+	q.in.Further = leastRequests(l) // the next pause is near, so a late fold costs little
 	q.cut(&r, minIdleFold)
 	q.gather(&r, l, x.start)
 	q.needless(&r, newEstimator(&x.req.session.Calibration, l))
@@ -79,7 +79,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	}
 	b := &Background{x: x, front: from, hot: r.hot(), Process: process, requests: l.Requests}
 	b.Blocks, b.Removed = r.fold(folds)
-	r.compress() // what stands behind is read anew
+	r.compress() // the server reads the blocks after the fold anyway
 	if len(r.ledger.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
 		return nil
 	}
@@ -100,23 +100,22 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	return b
 }
 
-// current reports whether the exchange is the last of its lineage. The session is
-// locked.
+// current reports whether the exchange is the last of its conversation. The session is locked.
 func (x *Exchange) current() bool {
 	l := x.standing.lineage
 	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] && !l.Refused.Has(wire.EditText)
 }
 
-// Current reports whether the conversation has not gone on since the plan was made.
+// Current reports whether the conversation has had no request since the plan.
 func (b *Background) Current() bool {
 	b.x.req.session.Lock()
 	defer b.x.req.session.Unlock()
 	return b.x.current() && b.x.standing.lineage.Requests == b.requests
 }
 
-// Commit makes the fold part of the conversation, once the upstream has read it:
-// the next request is sent with it. It reports false if the conversation has gone
-// on meanwhile; then nothing is folded.
+// Commit makes the fold part of the conversation after the upstream has read it, so that the next
+// request contains it. It returns false, and folds no block, if the conversation has had another
+// request since.
 func (b *Background) Commit(u wire.Usage) bool {
 	x := b.x
 	x.req.session.Lock()
@@ -132,17 +131,18 @@ func (b *Background) Commit(u wire.Usage) bool {
 	l.Removed += float64(b.Removed)
 	l.Ends.Cut(b.front)
 	if u.Prompt() > 0 {
-		// What the next request finds is what this one has left there.
+		// The cache now ends with this prompt: the output of the internal request is not part of
+		// it.
 		u.Output = 0
 		l.Last, l.Estimate = u, b.estimate
 	}
 	return true
 }
 
-// Texts are the texts of the folded blocks, by the names that their stubs have.
+// Texts returns the texts of the folded blocks, by their names in the stubs.
 func (b *Background) Texts() []Block { return b.texts }
 
-// needless lists what nobody needs any more, however little it is.
+// needless lists the blocks that no request needs any more, of any size.
 func (q *planning) needless(r *request, e estimator) {
 	for i := range q.in.Blocks {
 		if free := r.needless(i); free > 0 {
@@ -152,8 +152,8 @@ func (q *planning) needless(r *request, e estimator) {
 	}
 }
 
-// needless returns the bytes of a block that nobody needs any more, however few
-// they are: thinking of earlier answers, and texts that only announce a call.
+// needless returns the bytes of a block that no request needs any more: thinking of earlier
+// responses, and texts that only announce a call.
 func (r *request) needless(i int) int {
 	switch {
 	case content.IsThinking(&r.Blocks[i]):

@@ -14,11 +14,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// idleRules are those of a box.
+// idleRules are the rules of a local server.
 var idleRules = pricing.Rules{Regime: pricing.KV, KeepsThinking: true, Write: 1}
 
-// reads plays so many turns of an agent that reads a file after the other, and
-// returns the last exchange.
+// reads plays so many turns of an agent that reads one file after the other, and returns the last
+// exchange.
 func reads(t *testing.T, o Options, turns int) (*script, *Exchange) {
 	t.Helper()
 	s := newScript(t, o, idleRules)
@@ -41,7 +41,7 @@ func TestBackgroundFolds(t *testing.T) {
 	}
 	body := string(b.Body)
 	for text, want := range map[string]int{
-		"line of file 1 with": 0, "line of file 29 with": 100, // the last file is at work
+		"line of file 1 with": 0, "line of file 29 with": 100, // the agent works on the last file
 		`"thinking":"Thought 1."`: 0, `"thinking":"Thought 29."`: 1,
 		`{"file_path":"/src/f1.go"}`: 1, "Look around.": 1,
 	} {
@@ -58,7 +58,7 @@ func TestBackgroundFolds(t *testing.T) {
 	if !b.Current() || !b.Commit(wire.Usage{Uncached: 1000, Reported: true}) {
 		t.Fatal("the fold does not hold")
 	}
-	// What the box has read is what the next request begins with.
+	// The next request begins with the prompt that the server has read.
 	s.final("It is done.")
 	s.prompt("And now?")
 	next := s.send(wire.Turn{Text: "Nothing.", Done: true})
@@ -71,8 +71,7 @@ func TestBackgroundFolds(t *testing.T) {
 	}
 }
 
-// A fold is made as deep as the box has time for, and nothing is removed that
-// the options leave alone.
+// A fold is as deep as the time limit allows, and respects the options.
 func TestBackgroundBounds(t *testing.T) {
 	answer := &wire.Turn{Text: "It is done.", Done: true}
 	_, x := reads(t, Options{}, 30)

@@ -10,22 +10,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// ephemeral is the marker that is set where the client has set none to copy.
+// ephemeral is the marker for clients without a marker to copy.
 var ephemeral = []byte(`{"type":"ephemeral"}`)
 
-// breakpoints proposes markers for the free slots. The client's own stay as
-// they are. The stable part (tools, system) and the settled part of the
-// history are closed by markers, the volatile tail is not, except where the
-// client marks nothing at all:
-//
-//   - a client without markers gets one behind the system prompt and one at the
-//     end, once the conversation has grown (auto), or at once (on, and an agent's,
-//     to whose first answer there will be another request);
-//   - where a policy keeps editing at a sliding edge, the settled frontier
-//     before that edge is marked on every request: entries exist only where a
-//     marker stood, and without one every edit would throw away all history;
-//   - where a turn has added more positions than the look-back spans, the
-//     previous end is marked, so that what was written there is found again.
+// breakpoints returns markers for the free slots. The client's own markers stay. Markers close the
+// stable part (tools, system) and the settled part of the history. The volatile tail gets none,
+// unless the client sets no marker at all.
 func (r *request) breakpoints() []wire.Edit {
 	o := &r.o.Breakpoints
 	if r.View.Traits().Breakpoints {
@@ -34,8 +24,8 @@ func (r *request) breakpoints() []wire.Edit {
 	if o.Mode == stage.Off || r.rules.Regime != pricing.Markers || r.rules.Markers == 0 || !r.View.Traits().Markers {
 		return nil
 	}
-	// No prompt has more tokens than half its bytes: below the provider's
-	// minimum nothing is cached, markers or not.
+	// A prompt has at most half as many tokens as bytes, and the provider caches nothing below its
+	// minimum.
 	if len(r.View.Raw)/2 < r.rules.MinTokens {
 		return nil
 	}
@@ -64,29 +54,34 @@ func (r *request) breakpoints() []wire.Edit {
 		free--
 		return true
 	}
+	// A client without markers gets one at the end and one after the system prompt.
 	if len(marked) == 0 && r.View.Caching.AutoMarker.Empty() {
+		// Mode auto waits until the conversation has grown, except for agents, which always send
+		// another request.
 		if o.Mode != stage.On && r.Known == 0 && (!content.ServesTools(r.View) || content.Compacts(r.View)) {
 			return nil
 		}
 		place(len(r.View.Blocks) - 1)
 		place(r.View.System - 1)
 	}
+	// Entries exist only at markers. Without a marker before the sliding edge of a policy, each
+	// edit would invalidate all history.
 	if i := r.frontier(); i > 0 && place(r.View.System+i-1) {
 		r.marking.stake = i
 	}
+	// After a turn longer than the look-back, only a marker at the previous end finds its entry.
 	if n := r.rules.LookBack; n > 0 && r.Known > 0 && r.cached.forwarded == r.Known && r.positions(r.Known-1) > n {
 		place(r.View.System + r.Known - 1)
 	}
 	return edits
 }
 
-// explicit proposes the one marker that OpenAI's newer models can have use for:
-// they set one at the latest message themselves and find any that was ever set,
-// but where a policy keeps editing at a sliding edge nothing of that is found
-// again. Only messages that are not the model's can carry it, and those of a
-// person stand far apart: replayed conversations gain nothing by it, so it has
-// to be asked for by name.
+// explicit returns the one marker that helps with OpenAI's newer models. They set a marker at the
+// latest message themselves, and find every earlier one.
 func (r *request) explicit() []wire.Edit {
+	// Edits at a sliding edge invalidate those entries. Only messages of the client can carry a
+	// marker, and human messages are far apart. Replayed conversations gain nothing by it, so auto
+	// does not set it.
 	if r.o.Breakpoints.Mode != stage.On || !r.rules.Explicit || len(r.View.Raw)/2 < r.rules.MinTokens {
 		return nil
 	}
@@ -107,24 +102,24 @@ func (r *request) explicit() []wire.Edit {
 	return []wire.Edit{{Block: r.View.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
 }
 
-// frontier returns the number of blocks in front of which nothing changes any
-// more while edits go on behind them, 0 if there is no such place: under eager
-// the sliding edge of the hot zone; else the entry that a fold in this request
-// builds on, or the end of what the last fold left, from where the next begins.
+// frontier returns the number of blocks before the point from which edits go on, 0 if there is
+// none.
 func (r *request) frontier() int {
 	if r.o.Policy != Eager {
+		// The entry that a fold in this request builds on, or else the end of the last fold.
 		if r.marking.at > 0 {
 			return r.marking.at
 		}
 		return r.cached.settled
 	}
+	// Eager edits at the sliding edge of the hot zone.
 	if r.zones == (content.Zones{}) {
 		return 0
 	}
 	return r.hot()
 }
 
-// hot returns the number of blocks in front of the hot tail.
+// hot returns the number of blocks before the hot tail.
 func (r *request) hot() int {
 	if r.zones == (content.Zones{}) {
 		return 0
@@ -132,9 +127,8 @@ func (r *request) hot() int {
 	return int(r.View.Messages[r.zones.End].First) - r.View.System
 }
 
-// positions counts the positions from a message block to the end, both
-// included, as the provider does: a run of tool calls is one, and so is a run
-// of tool results.
+// positions counts the positions from a message block to the end, both included. As for the
+// provider, a run of tool calls or of tool results is one position.
 func (r *request) positions(from int) int {
 	n := 0
 	last := wire.KindOther
@@ -154,8 +148,8 @@ func (r *request) positions(from int) int {
 	return n
 }
 
-// markable returns the last block at or before i, in the same section, that
-// may carry a marker, -1 if there is none.
+// markable returns the last block at or before i in the same section that may carry a marker, -1 if
+// there is none.
 func (r *request) markable(i int) int {
 	if i < 0 {
 		return -1
@@ -178,11 +172,11 @@ func (r *request) markable(i int) int {
 	return -1
 }
 
-// tier returns the marker to set at a block: that of the client's next marker
-// behind it, else of the last before it, so that markers of the long lifetime
-// keep standing before those of the short one.
+// tier returns the marker for a block. It copies the lifetime of the client's next marker after the
+// block, or else of the last one before it.
 func (r *request) tier(marked []int, at int) []byte {
 	long := r.marking.long || content.IsLong(r.View.Bytes(r.View.Caching.AutoMarker))
+	// Providers require markers of the long lifetime before those of the short one.
 	for _, m := range marked {
 		long = r.marking.long || content.IsLong(r.View.Bytes(r.View.Blocks[m].Marker))
 		if m > at {

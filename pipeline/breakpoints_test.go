@@ -39,8 +39,8 @@ func TestBreakpoints(t *testing.T) {
 	}
 }
 
-// TestFirstTurn: an agent that marks nothing pays for tools, system prompt and task once, by
-// the provider's rules; who may ask but once pays for no writing.
+// TestFirstTurn: an agent without markers pays once for tools, system prompt and task, by the
+// provider's rules. A client with a single request pays for no write.
 func TestFirstTurn(t *testing.T) {
 	const task = `{"role":"user","content":"Fix the build."}`
 	requests := []string{task, task + `,{"role":"assistant","content":"Done."},{"role":"user","content":"Now the tests."}`}
@@ -81,7 +81,7 @@ func TestFirstTurn(t *testing.T) {
 	}
 }
 
-// Below the provider's minimum nothing is cached, so nothing is marked.
+// The provider caches nothing below its minimum, so no marker is set.
 func TestNoMarkersBelowTheMinimum(t *testing.T) {
 	s := newScript(t, Options{Breakpoints: Breakpoints{Mode: stage.On}, Expand: Expand{Mode: stage.Off}}, keeping)
 	s.marker = ""
@@ -91,8 +91,8 @@ func TestNoMarkersBelowTheMinimum(t *testing.T) {
 	}
 }
 
-// A turn longer than the look-back gets a marker on the previous end, of the
-// client's own lifetime.
+// A turn longer than the look-back gets a marker at the previous end, with the lifetime of the
+// client's own.
 func TestBreakpointOnThePreviousEnd(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
 	s.marker = `,"cache_control":{"type":"ephemeral","ttl":"1h"}`

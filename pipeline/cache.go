@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// plannerPrices are those of a conversation: a token is written with the lifetime that
-// its prefix has.
+// plannerPrices returns the prices of a conversation. The price of a write depends on the lifetime
+// of its cached prefix.
 func plannerPrices(r *pricing.Rules, l *sessioncache.Lineage) planner.Prices {
 	p := planner.Prices{Write: r.Write, Read: r.Read, MinTokens: r.MinTokens, Window: r.ContextWindow}
 	if l != nil && r.LongTTL > 0 && l.TTL == r.LongTTL {
@@ -23,8 +23,7 @@ func plannerPrices(r *pricing.Rules, l *sessioncache.Lineage) planner.Prices {
 	return p
 }
 
-// liveEntries appends where the cache entries of a conversation end that are alive
-// for certain.
+// liveEntries appends the ends of the cache entries that are certainly alive.
 func liveEntries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now time.Time) []int {
 	if l == nil {
 		return ends
@@ -40,9 +39,7 @@ func liveEntries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now tim
 	return ends
 }
 
-// hasLapsed reports whether the entry in front of the first message block is not alive
-// for certain. Reading a longer prefix does not prolong its life; a request that comes
-// after its end writes it again.
+// hasLapsed reports whether the entry before the first message block may have expired.
 func hasLapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
 	if l == nil {
 		return false
@@ -50,12 +47,12 @@ func hasLapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
 	if l.TTL != 0 {
 		ttl = l.TTL
 	}
+	// Reading a longer prefix does not refresh this entry; a request after its end writes it again.
 	at, known := l.Ends.Marked(0)
 	return known && now.Sub(at) >= ttl-ttlMargin(ttl)
 }
 
-// hasExpired reports whether the cached prefix of a lineage has outlived its
-// lifetime for certain.
+// hasExpired reports whether the cached prefix of a conversation has certainly expired.
 func hasExpired(v *wire.View, rules *pricing.Rules, l *sessioncache.Lineage, now time.Time) bool {
 	ttl := l.TTL
 	if ttl == 0 {
@@ -64,6 +61,6 @@ func hasExpired(v *wire.View, rules *pricing.Rules, l *sessioncache.Lineage, now
 	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.LastUse()) > ttl+ttlMargin(ttl)
 }
 
-// ttlMargin is how much longer than the lifetime a pause must be to count as
-// certain: clocks differ, and the request takes time to arrive.
+// ttlMargin is the safety margin around a lifetime: clocks differ, and the request takes time to
+// arrive.
 func ttlMargin(ttl time.Duration) time.Duration { return min(ttl/10, time.Minute) }

@@ -9,60 +9,58 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Break is the reason why the upstream's cache did not hold what it was expected
-// to hold of a conversation.
+// Break is the reason why the upstream's cache held less of a conversation than expected.
 type Break string
 
-// The reasons. The first that applies counts, in this order, except that an edit
-// of ours and new messages are kept apart by which of them stands in front.
+// The reasons, in order of precedence. Of an own edit and changed messages, the one earlier in the
+// prompt counts.
 const (
-	// NoBreak: the cache held what was expected.
+	// NoBreak: the cache held the expected prefix.
 	NoBreak Break = ""
-	// BreakExpired: the lifetime had passed since the last request.
+	// BreakExpired: the lifetime has passed since the last request.
 	BreakExpired Break = "expired"
-	// BreakModel: the client asked for another model.
+	// BreakModel: the client requested another model.
 	BreakModel Break = "model"
-	// BreakTools: the client changed the definitions of its tools.
+	// BreakTools: the client changed its tool definitions.
 	BreakTools Break = "tools"
 	// BreakSystem: the client changed the system prompt.
 	BreakSystem Break = "system"
-	// BreakMessages: the client wrote earlier messages anew.
+	// BreakMessages: the client rewrote earlier messages.
 	BreakMessages Break = "messages"
-	// BreakServerEdit: the provider itself left other parts of the history out than
-	// before, as the client asked it to, or summed it up.
+	// BreakServerEdit: the provider cleared other parts of the history than before, on the client's
+	// order, or summarized it.
 	BreakServerEdit Break = "server_edit"
-	// BreakEdit: an edit of ours changed what had been sent.
+	// BreakEdit: an edit of the pipeline changed blocks that had been sent.
 	BreakEdit Break = "edit"
-	// BreakUnknown: nothing that can be seen from here.
+	// BreakUnknown: no reason visible from here.
 	BreakUnknown Break = "unknown"
 )
 
-// held is the share of the last prompt that has to be found again for the cache
-// to count as whole: usage is reported in steps, and the last block of a prompt
-// may not have been cached.
+// held is the share of the last prompt that must be read from the cache for it to count as whole.
+// Providers report usage in steps, and the last block may not have been cached.
 const held = 0.7
 
-// attribute says why a request found less in the cache than the last request of
-// its lineage left there. It compares the usage reported with the last one, and
-// the request with what is remembered of the last.
+// attribute returns the reason why a request read less from the cache than the conversation's last
+// request left there. It compares usage and request with those of the last request.
 func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
 	left, cause := x.standing.before.left, x.standing.before.cause
 	if u.Prompt() == 0 || left < int64(max(x.req.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
 		return NoBreak
 	}
+	// A cut by the provider takes precedence over these reasons.
 	if (cause == BreakEdit || cause == BreakMessages || cause == BreakUnknown) && x.cutByServer(t) {
 		return BreakServerEdit
 	}
 	return cause
 }
 
-// cutByServer reports whether the provider has cut the history otherwise than in the
-// request before: what stands behind the cut was not to be found, whatever was sent.
+// cutByServer reports whether the provider cut the history differently than in the last request.
+// The cache cannot hold the blocks after such a cut.
 func (x *Exchange) cutByServer(t *wire.Turn) bool {
 	return t.Compacted || t.Cleared != (wire.Cleared{}) && t.Cleared != x.cleared()
 }
 
-// cleared is what the provider had left out of the request before.
+// cleared returns the parts that the provider cleared from the last request.
 func (x *Exchange) cleared() wire.Cleared {
 	c, l := x.standing.before.cleared, x.standing.match.Lineage
 	if x.standing.lineage == nil && l != nil {
@@ -71,15 +69,15 @@ func (x *Exchange) cleared() wire.Cleared {
 	return c
 }
 
-// left says what the last request of a lineage has left in the cache, and the
-// reason for it if this one does not find it there.
+// left returns the tokens that the last request left in the cache, and the reason if this request
+// does not find them.
 func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
 	if x.req.View.Conversation.Partial {
 		return 0, NoBreak
 	}
 	left = prev.Last.Prompt()
 	if prev.Last.Read+prev.Last.Write5m+prev.Last.Write1h > 0 {
-		left -= prev.Last.Uncached // behind the last marker
+		left -= prev.Last.Uncached // the tokens after the last marker
 	}
 	tools, system := prev.Known().Front()
 	v := x.req.View
@@ -100,9 +98,8 @@ func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
 	return left, BreakUnknown
 }
 
-// Vanished tells, once the exchange is committed, that nothing of what the
-// upstream must have had in its cache was there, and that it cannot be seen from
-// here why: it was restarted, or its model was unloaded.
+// Vanished reports, after Commit, that the upstream's cache was lost for no visible reason. The
+// server was restarted, or its model was unloaded.
 func (x *Exchange) Vanished(t *wire.Turn) bool {
 	return x.Lesson.Break == BreakUnknown && x.req.rules.Regime == pricing.KV && t.Usage.Read == 0
 }
@@ -120,16 +117,15 @@ func sameBlocks(a, b []wire.Block) bool {
 }
 
 const (
-	// overrun is the share by which a fold may turn out dearer than planned
-	// before the planner grows more careful in that lineage.
+	// overrun is the share by which a fold may exceed its planned cost before the planner becomes
+	// more careful in the conversation.
 	overrun = 0.25
-	// maxCaution bounds that.
+	// maxCaution limits the caution.
 	maxCaution = 8
 )
 
-// learnCost compares what a fold has cost with what was planned. A lineage in
-// which a fold turned out dearer counts on fewer requests to come, and on more to
-// be written again, until folds cost what is planned once more.
+// learnCost compares the cost of a fold with the plan. After a fold that cost more, the planner
+// expects fewer further requests and more tokens to write again, until folds cost as planned.
 func (x *Exchange) learnCost(l *sessioncache.Lineage, u wire.Usage) {
 	d := &x.Decision
 	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == Observe || !u.Reported {

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// ask sends what has been added, with a part of the body replaced, and commits
-// it with a usage.
+// ask sends the added messages, with a part of the body replaced, and commits the request with a
+// usage.
 func (s *script) ask(from, to string, u wire.Usage) *Exchange {
 	s.t.Helper()
 	body := s.body()
@@ -30,11 +30,10 @@ func (s *script) ask(from, to string, u wire.Usage) *Exchange {
 	return x
 }
 
-// warmUsage and coldUsage are usages of a prompt that was found, and of one that
-// was not.
+// warmUsage and coldUsage are the usages of a cached and of an uncached prompt.
 var warmUsage, coldUsage = wire.Usage{Read: 9000, Write5m: 1000, Reported: true}, wire.Usage{Write5m: 10000, Reported: true}
 
-// A request that finds less in the cache than was left there says why.
+// A request that reads less from the cache than expected names the reason.
 func TestCacheBreaks(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -73,8 +72,8 @@ func TestCacheBreaks(t *testing.T) {
 	}
 }
 
-// An edit of ours that changes what was sent counts as the cause, and one that
-// costs more than planned makes the planner careful.
+// An own edit of a sent block counts as the reason, and a fold dearer than planned makes the
+// planner careful.
 func TestBreakByEdit(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
@@ -86,8 +85,8 @@ func TestBreakByEdit(t *testing.T) {
 	}
 }
 
-// A fold that turns out dearer than planned makes the planner careful in that
-// conversation; one that costs what was planned takes that back.
+// A fold dearer than planned makes the planner careful in its conversation; a fold that costs as
+// planned reverts that.
 func TestCautionFollowsUsage(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the bug.")
@@ -112,8 +111,8 @@ func TestCautionFollowsUsage(t *testing.T) {
 	}
 }
 
-// TestFurtherFollowsTheTenant shows that a conversation is expected to run as
-// long as others of its kind did, once there are enough of them.
+// TestFurtherFollowsTheTenant: the expected length of a conversation follows others of its kind,
+// once there are enough of them.
 func TestFurtherFollowsTheTenant(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the bug.")

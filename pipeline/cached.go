@@ -11,26 +11,25 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// cached is what the upstream holds of a request before it has come.
+// cached describes the upstream's cache before the request arrives.
 type cached struct {
-	// forwarded is the number of blocks that may be cached upstream in the
-	// bytes they went out in last time.
+	// forwarded is the number of blocks that may be cached in the bytes of the last request.
 	forwarded int
-	// held is the number of blocks that the provider has had as they came, in
-	// requests that held the end of the conversation only: they are not admitted.
+	// held is the number of blocks that the provider received unmodified, in requests with the end
+	// of the conversation only. Admission leaves them alone.
 	held int
-	// cold reports that the upstream's cache is known to have expired.
+	// cold reports that the upstream's cache has certainly expired.
 	cold bool
-	// settled is where the last fold ended.
+	// settled is the end of the last fold, in blocks.
 	settled int
 }
 
 func newCached(h *content.History, rules *pricing.Rules, s *sessioncache.Session, l *sessioncache.Lineage, now time.Time) cached {
 	if l == nil {
-		// A history that this process has not seen. If it has been watching for
-		// longer than any lifetime, the cache is cold; else it may be warm, and
-		// all that an upstream may have been shown counts as forwarded.
-		longest := rules.TTL // which is what the request asks for, but for markers
+		// This process has not seen the history. If it has been watching for longer than any
+		// lifetime, the cache is cold. Otherwise the cache may be warm, and every block that an
+		// upstream may have received counts as forwarded.
+		longest := rules.TTL // the requested lifetime, markers excepted
 		if rules.Regime == pricing.Markers {
 			longest = max(longest, rules.LongTTL)
 		}

@@ -10,14 +10,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// orders is what the client has ordered to be done about its long history.
+// orders holds the client's instructions for a long history (context management).
 type orders struct {
 	given wire.Management
-	// ours reports whether it is for us to do, because the upstream does not.
+	// ours reports whether the pipeline carries them out, because the upstream does not.
 	ours bool
 }
 
-// clear carries out what is ordered, if it is for us to do.
+// clear carries out the client's orders if the upstream does not.
 func (r *request) clear(l *sessioncache.Lineage) {
 	if !r.orders.ours {
 		return
@@ -30,14 +30,13 @@ func (r *request) clear(l *sessioncache.Lineage) {
 	}
 }
 
-// ordered is the decision where the client has said itself what the model is to read of its
-// history: nothing else is taken out of it.
+// ordered is the decision for a request with orders: no other edit removes history.
 func (r *request) ordered() planner.Decision {
 	return planner.Decision{Epoch: planner.NoEpoch, Reason: "the client says what is cleared", Folded: len(r.ledger.fresh)}
 }
 
-// applied is what is cleared in the request on the client's order, by us; nil where there
-// is nothing to tell it. The session is locked.
+// applied sums up the blocks cleared on the client's order, nil if the client expects no report.
+// The session is locked.
 func (r *request) applied(l *sessioncache.Lineage) *wire.Cleared {
 	if !r.orders.ours || r.orders.given.Results == nil && r.orders.given.Thinking == 0 || r.o.Policy == Observe {
 		return nil

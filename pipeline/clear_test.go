@@ -28,8 +28,8 @@ var box = pricing.Rules{Regime: pricing.KV}
 
 func nobody(wire.Format) bool { return false }
 
-// TestClearingGrows: a conversation is cleared in steps. What is cleared stays cleared, and
-// in between the prompt only grows.
+// TestClearingGrows: a conversation is cleared in steps. Cleared blocks stay cleared, and between
+// two steps the prompt only grows.
 func TestClearingGrows(t *testing.T) {
 	for name, rules := range map[string]pricing.Rules{"box": box, "keeping": keeping} {
 		s := newScript(t, Options{}, rules)
@@ -66,7 +66,7 @@ func TestClearingGrows(t *testing.T) {
 		if cuts != 5 { // with 11 results, and then with every seventh
 			t.Errorf("%s: cleared %d times", name, cuts)
 		}
-		// Whoever orders nothing any more gets the same bytes.
+		// A client that stops giving orders gets the same bytes.
 		s.head = ""
 		x := s.send(wire.Turn{Done: true})
 		if shared, of := prefix(t, last.Prompt.Body, x.Prompt.Body); shared != of || x.Prompt.Applied != nil {
@@ -102,8 +102,8 @@ func TestClearingOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// TestOrdersAreLeftToTheProvider: where the upstream clears or sums up itself, the request
-// goes out as it came, but for markers; an order about thinking alone changes nothing.
+// TestOrdersAreLeftToTheProvider: if the upstream clears or summarizes, the request is sent
+// unmodified except for markers. An order about thinking alone changes nothing.
 func TestOrdersAreLeftToTheProvider(t *testing.T) {
 	folds := func(head string, o Options) (folded, tools int, body string) {
 		s := newScript(t, o, keeping)
@@ -112,7 +112,7 @@ func TestOrdersAreLeftToTheProvider(t *testing.T) {
 		s.run(0, 20, false)
 		s.final("done")
 		s.prompt("And now?")
-		s.now = s.now.Add(time.Hour) // the cache is cold: folding is free
+		s.now = s.now.Add(time.Hour) // the cache is cold, so folds are free
 		x := s.send(wire.Turn{Done: true})
 		if x.Prompt.Applied != nil {
 			t.Errorf("%q: told %+v", head, x.Prompt.Applied)
@@ -149,7 +149,7 @@ func TestOrdersAreLeftToTheProvider(t *testing.T) {
 	}
 }
 
-// What was folded before the client orders anything goes out as it went out.
+// A block folded before the first order keeps its sent form.
 func TestOrdersComeLate(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
@@ -163,8 +163,8 @@ func TestOrdersComeLate(t *testing.T) {
 	}
 }
 
-// An upstream that refuses a cleared history gets the client's own, and the client is told
-// of nothing cleared.
+// After the upstream refuses a cleared history, it gets the client's own, and the client gets no
+// report of cleared blocks.
 func TestClearingRefused(t *testing.T) {
 	s := newScript(t, Options{}, box)
 	s.marker, s.head = "", ordering(clears)
@@ -188,7 +188,7 @@ func TestClearingRefused(t *testing.T) {
 	}
 }
 
-// Only observed, nothing is cleared, nor told.
+// Under observe, no block is cleared or reported.
 func TestClearingObserved(t *testing.T) {
 	s := newScript(t, Options{Policy: Observe}, box)
 	s.marker, s.head = "", ordering(clears)
@@ -200,7 +200,7 @@ func TestClearingObserved(t *testing.T) {
 	}
 }
 
-// Thinking that its model checks is never left behind a cleared result.
+// Thinking checked by its model never stays after a cleared result.
 func TestClearingBoundThinking(t *testing.T) {
 	s := newScript(t, Options{}, binding)
 	s.head = ordering(clears)

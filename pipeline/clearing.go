@@ -3,14 +3,12 @@
 
 package pipeline
 
-// Clearing does to a history what its client has asked the provider to do, where
-// the upstream is another one: the results of old calls give way to a placeholder, and the
-// thinking of old tasks goes.
+// Clearing carries out context management for upstreams without it. A placeholder replaces the
+// results of old calls, and the thinking of old tasks is removed.
 //
-// What is cleared stays cleared, in the same bytes, for as long as the conversation lasts:
-// a request is looked at as it would go out, with all that was cleared before. So nothing
-// is cleared anew until the prompt has grown beyond the trigger again, and in between all
-// of it is found in the upstream's cache.
+// Cleared blocks stay cleared, in the same bytes, for the whole conversation. The trigger applies
+// to the edited prompt, so no further block is cleared until that prompt has grown beyond the
+// trigger again. Meanwhile the upstream's cache finds the whole prefix.
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
@@ -20,16 +18,16 @@ import (
 
 var placeholder, noInput = content.Quote(content.ClearedPlaceholder), []byte("{}")
 
-// estimateTokens says how many tokens some bytes of a kind of block take.
+// estimateTokens returns the estimated tokens of some bytes in a kind of block.
 type estimateTokens func(k wire.Kind, bytes int) float64
 
-// enterEdit puts an edit of a block into the ledger.
+// enterEdit enters an edit of a block into the ledger.
 type enterEdit func(i int, op wire.Op, value []byte)
 
 // use is a call and its result.
 type use struct{ call, result int }
 
-// editCleared clears what is to be cleared in a request.
+// editCleared clears the blocks that the orders name.
 func editCleared(h *content.History, m *wire.Management, tokens estimateTokens, enter enterEdit) {
 	if m.Thinking > 0 {
 		clearThinking(h, m.Thinking, enter)
@@ -57,12 +55,13 @@ func clearResults(h *content.History, c *wire.Clearing, tokens estimateTokens, e
 			gain += tokens(h.Blocks[i].Kind, less)
 		}
 	}
-	unread := h.LastSaid() // what stands behind, the model has not read
+	unread := h.LastSaid() // the model has not read the results after it
 	for _, u := range old {
 		tool := ""
 		if u.call >= 0 {
 			tool = h.View.Text(h.Blocks[u.call].Name)
 		}
+		// Without its call, the tool of a result is unknown and may be an excluded one.
 		if u.result > unread || c.Excludes(tool) || u.call < 0 && len(c.Exclude) > 0 {
 			continue
 		}
@@ -73,6 +72,7 @@ func clearResults(h *content.History, c *wire.Clearing, tokens estimateTokens, e
 			propose(u.call, noInput)
 		}
 	}
+	// Clearing invalidates cached bytes, so the client can demand a minimum gain (clear_at_least).
 	if gain <= 0 || gain < float64(c.AtLeast) {
 		return
 	}
@@ -81,8 +81,8 @@ func clearResults(h *content.History, c *wire.Clearing, tokens estimateTokens, e
 	}
 }
 
-// triggered reports whether the prompt, as it would go out, is so long that results are
-// to be cleared. Calls count whose results are still there.
+// triggered reports whether the edited prompt exceeds the trigger. Only calls with an uncleared
+// result count.
 func triggered(h *content.History, c *wire.Clearing, uses []use, tokens estimateTokens) bool {
 	if c.Calls > 0 {
 		n := int64(0)
@@ -104,7 +104,7 @@ func triggered(h *content.History, c *wire.Clearing, uses []use, tokens estimate
 	return sum > float64(c.Tokens)
 }
 
-// usesOf lists the results and the calls that they answer.
+// usesOf lists the results with their calls.
 func usesOf(h *content.History) (uses []use) {
 	for i := range h.Blocks {
 		if b := &h.Blocks[i]; b.Kind == wire.KindToolResult && !h.Removed(i) {
@@ -114,8 +114,8 @@ func usesOf(h *content.History) (uses []use) {
 	return uses
 }
 
-// clearThinking removes the thinking of all tasks but the last that have any. A task is
-// what a person asks for, with all calls that it takes.
+// clearThinking removes the thinking of all tasks except the last keep tasks with thinking. A task
+// is a human prompt with all its calls.
 func clearThinking(h *content.History, keep int, enter enterEdit) {
 	task, tasks := uint16(0), 0
 	for i := len(h.Blocks) - 1; i >= 0; i-- {
@@ -137,7 +137,7 @@ func isCleared(h *content.History, i int) bool {
 	return e != nil && e.Stage == stage.Clearing
 }
 
-// sumCleared says what is cleared in a request, in the words of an answer's applied edits.
+// sumCleared sums up the cleared blocks in the form of a response's applied edits.
 func sumCleared(h *content.History, tokens estimateTokens) (c wire.Cleared) {
 	task, some := uint16(0), false
 	for i := range h.Blocks {

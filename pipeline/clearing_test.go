@@ -16,20 +16,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// call is one round: a tool, and how long its result is.
+// call is one round: a tool, and the length of its result.
 type call struct {
 	tool string
 	size int
 }
 
-// readCalls makes n rounds of Read with results of 4,000 bytes: of a thousand tokens, as they
-// are estimated here.
+// readCalls returns n rounds of Read with results of 4,000 bytes, estimated here as a thousand
+// tokens.
 func readCalls(n int) []call { return slices.Repeat([]call{{"Read", 4000}}, n) }
 
 func perFour(_ wire.Kind, bytes int) float64 { return float64(bytes) / 4 }
 
-// conversation is a request of a client that orders edits: prompts of a person, each with
-// a thought and rounds behind it.
+// conversation is a request with orders: human prompts, each followed by thinking and rounds.
 func conversation(t *testing.T, edits string, tasks ...[]call) *content.History {
 	t.Helper()
 	var m []string
@@ -57,7 +56,7 @@ func conversation(t *testing.T, edits string, tasks ...[]call) *content.History 
 	return h
 }
 
-// order carries out what a request orders.
+// order carries out the orders of a request.
 func order(h *content.History) {
 	m := h.View.Management()
 	editCleared(h, &m, perFour, func(i int, op wire.Op, value []byte) {
@@ -65,7 +64,7 @@ func order(h *content.History) {
 	})
 }
 
-// gone lists the results, by their number, that have given way to the placeholder.
+// gone lists the cleared results by their number.
 func gone(t *testing.T, h *content.History) (out []int) {
 	t.Helper()
 	n := 0
@@ -157,7 +156,7 @@ func TestThinking(t *testing.T) {
 	for keep, want := range map[int]int64{1: 2, 2: 1, 3: 0, 9: 0} {
 		h := conversation(t, fmt.Sprintf(`{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":%d}}`, keep), readCalls(2), readCalls(1), readCalls(2))
 		order(h)
-		last := int64(0) // tasks whose thinking is gone
+		last := int64(0) // tasks without their thinking
 		for i := range h.Blocks {
 			if e := h.States[i].Edit; e != nil {
 				if !content.IsThinking(&h.Blocks[i]) || e.Op != wire.OpRemove {

@@ -16,10 +16,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// responsesTurns is a conversation in the form of Codex: reasoning, a sentence
-// and a call in each answer.
+// responsesTurns is a conversation of Codex: reasoning, a sentence and a call in each response.
 type responsesTurns struct {
-	sent  int // requests
+	sent  int // number of requests
 	t     *testing.T
 	p     *Pipeline
 	s     *sessioncache.Session
@@ -39,7 +38,7 @@ func (r *responsesTurns) prompt(text string) {
 	r.items = append(r.items, fmt.Sprintf(`{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}`, text))
 }
 
-// turn adds an answer that runs a command, and its output as Codex wraps it.
+// turn adds a response that runs a command, and its output as Codex wraps it.
 func (r *responsesTurns) turn(n int, command, output string) {
 	wrapped := fmt.Sprintf(`{"chunk_id":"%06x","wall_time_seconds":%d.5,"exit_code":0,"output":%s}`, n*7919, n, content.Quote(output))
 	r.items = append(r.items,
@@ -54,7 +53,7 @@ func (r *responsesTurns) final() {
 	r.items = append(r.items, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}`)
 }
 
-// send sends what there is. It checks what must hold of whatever is sent.
+// send sends the next request, and checks the invariants of every sent body.
 func (r *responsesTurns) send(members string) *Exchange {
 	r.t.Helper()
 	body := `{"model":"m","input":[` + strings.Join(r.items, ",") + `]` + members + `}`
@@ -84,8 +83,8 @@ func (r *responsesTurns) send(members string) *Exchange {
 
 var automatic = pricing.Rules{Regime: pricing.Breakpoints, Markers: 4, KeepsThinking: true, Write: 1.25, Write1h: 1.25, Read: 0.05, TTL: 30 * time.Minute, MinTokens: 1024}
 
-// Output in JSON in text is admitted like any other, and what is equal but for
-// the wrapping is pointed at.
+// Output in JSON in text is admitted like any other. Equal output in another envelope becomes a
+// pointer.
 func TestCodexAdmission(t *testing.T) {
 	rules := automatic
 	rules.MinTokens = 0
@@ -111,14 +110,13 @@ func TestCodexAdmission(t *testing.T) {
 	}
 }
 
-// eagerly are options under which everything that may be edited is.
+// eagerly are options with every edit allowed.
 func eagerly() Options {
 	one, none := 1, 0
 	return Options{Policy: Eager, Zones: Zones{Frozen: &none, Hot: &one, MinMessages: &none}, Prune: Prune{After: &one}}
 }
 
-// Announcements go, but not one that reasoning led to; reasoning stays wherever
-// it stands, and so does the pair of call and output.
+// Announcements are removed, except after reasoning. Reasoning and pairs of call and output stay.
 func TestCodexEager(t *testing.T) {
 	r := newResponses(t, eagerly(), automatic)
 	r.prompt("go")
@@ -144,8 +142,7 @@ func TestCodexEager(t *testing.T) {
 	}
 }
 
-// Where reasoning is bound to its past, an edit in front of it waits until the
-// run of calls is over.
+// Where reasoning is bound to its past, an edit before it waits for the end of the run of calls.
 func TestBindReasoning(t *testing.T) {
 	bound := automatic
 	bound.BindsReasoning = true
@@ -164,8 +161,8 @@ func TestBindReasoning(t *testing.T) {
 	}
 }
 
-// Thinking that goes upstream as reasoning items is treated as they are: once sent
-// it is sent again, and where it is bound to its past nothing changes in front of it.
+// Thinking sent as reasoning items is treated like these: it is always sent again, and bound
+// reasoning keeps its past unchanged.
 func TestThinkingThatBecomesReasoning(t *testing.T) {
 	toResponses := func(wire.Format) wire.Format { return wire.OpenAIResponses }
 	for _, c := range []struct {
@@ -204,8 +201,7 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 	}
 }
 
-// A breakpoint of our own is set where it is asked for and the provider takes it,
-// at a message that is not the model's.
+// An own breakpoint is set on request, if the provider supports it, at a message of the client.
 func TestExplicitBreakpoint(t *testing.T) {
 	const mark = `,"prompt_cache_breakpoint":{"mode":"explicit"}}`
 	for _, c := range []struct {
@@ -226,7 +222,7 @@ func TestExplicitBreakpoint(t *testing.T) {
 	}
 }
 
-// Requests whose history the provider holds are left alone and counted.
+// Requests with a history retained by the provider stay unmodified and are counted.
 func TestPartialIsUntouched(t *testing.T) {
 	r := newResponses(t, eagerly(), automatic)
 	output := strings.Repeat("\x1b[31mred\x1b[0m\n", 200)
@@ -244,7 +240,7 @@ func TestPartialIsUntouched(t *testing.T) {
 	}
 }
 
-// A request to compact, in a message or as an item, is no place to fold at.
+// A request for compaction, in a message or as an item, is not folded.
 func TestCodexCompaction(t *testing.T) {
 	for _, last := range []string{`{"type":"compaction_trigger"}`, `{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION."}`} {
 		r := newResponses(t, Options{}, automatic)

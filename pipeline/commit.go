@@ -7,12 +7,13 @@ import (
 	"math"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Close notes, after Commit, that nothing of the exchange is used any more.
+// Close releases the exchange after Commit.
 func (x *Exchange) Close() {
 	if x.standing.lineage == nil {
 		return
@@ -22,25 +23,25 @@ func (x *Exchange) Close() {
 	x.req.session.Leave(x.standing.lineage, x.req.View)
 }
 
-// Join makes the request part of the conversation as soon as the model has said all
-// that it will say, so that the next request finds it known, be it quicker than what
-// the answer costs, which may come last. [Exchange.Commit] is to follow.
+// Join makes the request part of the conversation as soon as the model's output is complete.
+// [Exchange.Commit] must follow.
 func (x *Exchange) Join(t *wire.Turn) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
+	// The next request may arrive before the usage, and must find this one.
 	x.join(t)
 }
 
-// before is what a lineage was before an exchange became part of it.
+// before is the state of the conversation before the exchange became part of it.
 type before struct {
 	last      wire.Usage
 	continued bool
 	diverged  bool
 	departed  bool
-	requests  int32 // of the lineage, this one included
+	requests  int32 // of the conversation, this one included
 	previous  previousTurn
 	left      int64 // tokens that the last request left in the cache
-	cause     Break // why they are not there, if they are not
+	cause     Break // the reason if they are missing
 	cleared   wire.Cleared
 }
 
@@ -56,6 +57,8 @@ func (x *Exchange) join(t *wire.Turn) {
 		x.standing.before.last, x.standing.before.continued = prev.Last, x.standing.match.Common == prev.Len()
 		x.standing.before.left, x.standing.before.cause = x.left(prev)
 	}
+	// A client that lost the connection sends the request again. Its references must not count
+	// twice.
 	if !x.answered(prev) {
 		countReferences(x.req.States, t)
 	}
@@ -98,16 +101,13 @@ func (x *Exchange) join(t *wire.Turn) {
 	x.standing.before.requests = int32(l.Requests)
 }
 
-// answered reports whether the last request of the conversation was the same, and got an
-// answer, as where a client asks again that has lost the connection: what comes now is
-// no further one.
+// answered reports whether the conversation's last request was the same and got a response.
 func (x *Exchange) answered(prev *sessioncache.Lineage) bool {
 	return prev != nil && !prev.Claimed() && x.standing.match.Common == prev.Len() && prev.Len() == len(x.req.States)
 }
 
-// Commit makes the request and its answer part of the conversation, if [Exchange.Join]
-// has not, and notes what it has cost. It must be called only when the answer came to
-// its proper end, and once.
+// Commit makes the request and its response part of the conversation, unless [Exchange.Join] has,
+// and adds their cost. Call it once, and only after a complete response.
 func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
@@ -122,7 +122,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	bill := &x.account.bill
 	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
 	l.Cost.WouldSave, l.Cost.WouldSaveUSD = l.Cost.WouldSave+bill.WouldSave, l.Cost.WouldSaveUSD+bill.WouldSaveDollars
-	if int32(l.Requests) != x.standing.before.requests { // the next request was quicker than the usage
+	if int32(l.Requests) != x.standing.before.requests { // the next request arrived before the usage
 		l.Total = l.Total.Add(t.Usage)
 		return
 	}
@@ -135,7 +135,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.Lesson.Break != NoBreak {
 		l.Broke(string(x.Lesson.Break))
 	}
+	x.Lesson.CutShort = x.cutShort(usage)
 	cut := x.cutByServer(t)
+	// After a cut by the provider, the fold is not the reason for the writes.
 	if !cut {
 		x.learnCost(l, usage)
 	}
@@ -149,19 +151,32 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		l.TTL = x.req.rules.Lifetime(false)
 	}
 	if x.Policy == Observe || x.req.View.Conversation.Partial {
-		l.Estimate = 0 // what was estimated is not all of what was sent
+		l.Estimate = 0 // the estimate does not cover the whole sent prompt
 		if x.Policy == Observe && !x.req.View.Conversation.Partial {
 			l.Estimate = x.sizing.original
 		}
 		return
 	}
 	l.Estimate = x.sizing.estimate
+	// With no other change, the growth of the prompt is the size of the new blocks.
 	if b := &x.standing.before; b.continued && !x.change.deep && !cut && b.last.Prompt() > 0 {
 		x.req.session.Calibration.Learn(&x.sizing.grown, usage.Prompt()-b.last.Prompt())
 	}
 }
 
-// noteAnswers notes the answers by which later requests find the conversation.
+// cutShort reports whether a local server counts less than half of the tokens that a prompt must
+// have, and no more than for the shorter prompt before: Ollama leaves the oldest messages out, and
+// tells nobody, where a prompt is longer than num_ctx.
+func (x *Exchange) cutShort(u wire.Usage) bool {
+	b := &x.standing.before
+	if x.req.rules.Regime != pricing.KV || !b.continued || x.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {
+		return false
+	}
+	var measured sessioncache.Calibration // what the session has learned, it has learned of cut prompts
+	return 2*u.Prompt() < int64(measured.Tokens(&x.sizing.sent))
+}
+
+// noteAnswers stores the ids of responses by which later requests find the conversation.
 func noteAnswers(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
 	if l.Reply = (wire.Hash{}); !v.Conversation.Thread.Empty() || v.Conversation.Unthreaded || v.Traits().KeepsAnswers && !v.Conversation.Stateless {
 		l.Reply = wire.AnswerID(t.ID)
@@ -174,17 +189,18 @@ func noteAnswers(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
 	}
 }
 
-// spend notes what the request cost and where the upstream now holds entries, or would
-// hold them where edits are only computed: they are to be those that would be made.
+// spend adds the cost of the request and updates the upstream's cache entries. If edits are only
+// computed, these are the entries that the edits would have made.
 func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
 	for _, u := range x.calls(t) {
 		l.Spent += x.req.rules.Cost(u)
 	}
-	if l.Beyond { // it is read and written as it was told
+	if l.Beyond { // the provider keeps the history and manages its cache
 		l.Ends.Mark(l.Len(), x.start)
 		return
 	}
 	d := &x.Decision
+	// Each request pays back the folds by the reads that they save.
 	l.Staked -= float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * x.req.rules.Read
 	if d.Folded > 0 {
 		l.Staked += float64(d.Rewritten) * (x.req.rules.Write - x.req.rules.Read)
@@ -195,8 +211,8 @@ func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
 	if x.change.stake > 0 {
 		l.Ends.Mark(x.change.stake, x.start)
 	}
-	// What stands in front of the messages is found where nothing deeper is, and
-	// written again where it has gone.
+	// The cache finds the entry before the messages if it finds no longer one. If that entry is
+	// gone, this request writes it again.
 	if at, known := l.Ends.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
 		l.Ends.Mark(0, x.start)
 	}
@@ -206,8 +222,8 @@ func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
 	l.Ends.Mark(len(x.req.States), x.start)
 }
 
-// countReferences raises the K counters of the blocks that the answer does not refer to,
-// and resets those that it does refer to.
+// countReferences increments the K counter of each block that the response does not refer to, and
+// resets the others.
 func countReferences(states []sessioncache.BlockState, t *wire.Turn) {
 	var m *content.Mention
 	for i := range states {

@@ -14,23 +14,22 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Compress leaves words out of prose. Which ones is found out behind answers: a
-// request uses what is known already, and only where the upstream reads a text anew
-// in any case. Errors, calls, and what persons have written keep all their words.
+// Compress configures the removal of words from prose. The short texts are computed after
+// responses; a request uses only known ones. Errors, calls and human texts keep all their words.
 type Compress struct {
-	// MinBytes is the size below which a text is left alone.
+	// MinBytes is the minimum size of a text in bytes.
 	MinBytes int
-	// Kinds are the kinds of texts to look at.
+	// Kinds are the kinds of texts to compress.
 	Kinds []Prose
-	// Find returns what was found out about a block's text, by the block's hash.
+	// Find returns the known result for a block's text, by the block's hash.
 	Find func(s *sessioncache.Session, block wire.Hash) (Shortened, bool)
 }
 
-// Prose is a kind of text that may hold prose.
+// Prose is a kind of text.
 type Prose string
 
-// The kinds of texts: what tools have returned that neither read files nor search nor
-// run commands, what those have returned, and what the model itself has said.
+// The kinds of texts: results of other tools, results of file reads, output of searches and
+// commands, and the model's own texts.
 const (
 	ProseResults Prose = "results"
 	ProseFiles   Prose = "files"
@@ -38,7 +37,7 @@ const (
 	ProseAnswers Prose = "answers"
 )
 
-// CheckProse returns an error that names what is no kind of text.
+// CheckProse returns an error for the first unknown or repeated kind.
 func CheckProse(kinds []Prose) error {
 	for i, k := range kinds {
 		switch k {
@@ -53,28 +52,26 @@ func CheckProse(kinds []Prose) error {
 	return nil
 }
 
-// Shortened is what was found out about a text.
+// Shortened is the result of compressing a text.
 type Shortened struct {
-	// Text is what is left of it, "" where it is to stay as it is.
+	// Text is the short text, "" if the original should stay.
 	Text string
-	// Took is how long it took to find out.
+	// Took is the time that the compression took.
 	Took time.Duration
 }
 
-// Compressed is what words that were left out come to in a request.
+// Compressed sums up the compressed texts of a request.
 type Compressed struct {
-	// Texts is the number of texts in it that are shortened, Tokens what they are
-	// shorter by, as estimated.
+	// Texts is the number of compressed texts, Tokens their estimated saving.
 	Texts, Tokens int
-	// Took is how long it took, behind earlier answers, to find out about those
-	// that are shortened in this request for the first time.
+	// Took is the compression time of the texts that are short in this request for the first time.
 	Took time.Duration
 }
 
 // spared is the number of turns at the end of a conversation that keep all their words.
 const spared = 4
 
-// compress puts what is left of texts in their place.
+// compress replaces texts by their known short forms.
 func (r *request) compress() {
 	if r.omission.words == nil || len(r.States) == 0 {
 		return
@@ -82,6 +79,7 @@ func (r *request) compress() {
 	last := r.States[len(r.States)-1].Turn
 	for i := range r.Blocks {
 		b, s := &r.Blocks[i], &r.States[i]
+		// Only texts that the upstream reads again anyway: others would invalidate cached bytes.
 		if s.Turn+spared > last || !r.anew(i) || !r.zones.Middle(b) || !r.open(i) || !r.wordy(i) {
 			continue
 		}
@@ -100,8 +98,7 @@ func (r *request) compress() {
 	}
 }
 
-// wordy reports whether words may be left out of a block, as far as its text does not
-// say.
+// wordy reports whether a block may be compressed, by all criteria except its text.
 func (r *request) wordy(i int) bool {
 	b := &r.Blocks[i]
 	if b.Body.Len() < r.omission.words.MinBytes || r.States[i].Pinned || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || b.Has(wire.FlagSigned) {
@@ -110,7 +107,7 @@ func (r *request) wordy(i int) bool {
 	kind := ProseResults
 	switch {
 	case b.Kind == wire.KindText && b.Role == wire.RoleAssistant && r.offer.expand != expandNone:
-		kind = ProseAnswers // which nobody can call again
+		kind = ProseAnswers // there is no call to run again
 	case b.Kind != wire.KindToolResult:
 		return false
 	default:
@@ -127,9 +124,8 @@ func (r *request) wordy(i int) bool {
 	return slices.Contains(r.omission.words.Kinds, kind)
 }
 
-// Unread calls f, behind an answer, with the texts of the request about which nothing is
-// known although words may be left out of them: those that are new, and those that were
-// looked up in vain. It ends when f returns false.
+// Unread calls f, after a response, with the compressible texts of the request without a known
+// result: new texts, and texts that compress looked up in vain. It stops when f returns false.
 func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 	r := x.req
 	if r == nil || r.omission.words == nil || x.standing.lineage == nil {
@@ -156,7 +152,7 @@ func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 	}
 }
 
-// compressed sums up what is shortened. The session is locked.
+// compressed sums up the compressed texts. The session is locked.
 func (r *request) compressed(l *sessioncache.Lineage) (c Compressed) {
 	if r.omission.words == nil {
 		return c

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// wordy makes a pipeline leave words out, by what is in the map.
+// wordy makes a pipeline compress texts, with the results in the map.
 func (s *script) wordy(known map[wire.Hash]Shortened, kinds ...Prose) {
 	s.p.Compress = &Compress{MinBytes: 200, Kinds: kinds, Find: func(_ *sessioncache.Session, block wire.Hash) (Shortened, bool) {
 		r, ok := known[block]
@@ -23,7 +23,7 @@ func (s *script) wordy(known map[wire.Hash]Shortened, kinds ...Prose) {
 	}}
 }
 
-// unread sends a request and returns the texts that are to be looked at behind it.
+// unread sends a request and returns the texts without a known result.
 func (s *script) unread() (x *Exchange, texts map[wire.Hash]string) {
 	s.t.Helper()
 	x = s.send(wire.Turn{Text: "unrelated", Done: true, Usage: wire.Usage{Read: 1000, Uncached: 10, Reported: true}})
@@ -35,7 +35,7 @@ func (s *script) unread() (x *Exchange, texts map[wire.Hash]string) {
 	return x, texts
 }
 
-// calling adds an answer with a text and a call, and its result, which may be an error.
+// calling adds a response with a text and a call, and its result, which may be an error.
 func (s *script) calling(n int, name, input, said, result string, failed bool) {
 	more := ""
 	if failed {
@@ -45,7 +45,7 @@ func (s *script) calling(n int, name, input, said, result string, failed bool) {
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s%s}]}`, n, content.Quote(result), more))
 }
 
-// TestCompress says of which blocks words are left out, and when.
+// TestCompress lists the blocks that are compressed, and the moments.
 func TestCompress(t *testing.T) {
 	text := func(what string) string { return strings.Repeat("many words about "+what+" and the rest\n", 20) }
 	kinds := map[string][]Prose{
@@ -55,9 +55,9 @@ func TestCompress(t *testing.T) {
 	for name, c := range map[string]struct {
 		kinds   string
 		options Options
-		warm    bool // the upstream's cache has not expired
-		unknown bool // nothing was found out
-		stays   bool // it was found out that the texts are to stay
+		warm    bool // the upstream's cache is alive
+		unknown bool // no result is known
+		stays   bool // the known result is to keep the texts
 		want    string
 	}{
 		"results":       {kinds: "results", want: "fetch"},
@@ -105,7 +105,7 @@ func TestCompress(t *testing.T) {
 			}
 			s.calling(i, x.tool, x.input, said, result, x.failed)
 		}
-		for i := range 3 { // with the one to come, the last four turns
+		for i := range 3 { // with the next one, the last four turns
 			s.calling(100+i, "WebFetch", `{"url":"last"}`, "I see.", text("last"), false)
 		}
 		_, offered = s.unread()
@@ -139,7 +139,7 @@ func TestCompress(t *testing.T) {
 		if c.unknown != (len(again) > 0) {
 			t.Errorf("%s: %d texts are offered again", name, len(again))
 		}
-		// What the cache holds stays as it is, whatever is known by then.
+		// Cached texts stay unchanged, even after their results are known.
 		known[wire.Hash{}] = Shortened{}
 		for block := range known {
 			known[block] = Shortened{Text: "other"}

@@ -11,9 +11,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// bill works out how the client's own bytes would have been billed in place of u,
-// and notes what they would have written.
+// bill returns the usage that the client's own bytes would have had in place of u, and stores their
+// simulated cache entries.
 func (s *simulation) bill(u wire.Usage) wire.Usage {
+	// Token counts are the reported ones plus the estimate of the removed tokens.
 	s.total = u.Prompt() + s.request.Removed
 	if len(s.points) == 0 {
 		return wire.Usage{Uncached: s.total, Output: u.Output, Reported: true}
@@ -29,14 +30,14 @@ func (s *simulation) bill(u wire.Usage) wire.Usage {
 	return out
 }
 
-// found is a prefix that is in the cache.
+// found is a prefix in the cache.
 type found struct {
 	positions int
 	tokens    int64
 }
 
-// tokens is the length of the first n positions: between what is known to have
-// been found and the end, in proportion to the estimates.
+// tokens is the length of the first n positions. Between the found prefix and the end, it is in
+// proportion to the estimates.
 func (s *simulation) tokens(n int, f found) int64 {
 	end := len(s.points)
 	if n >= end {
@@ -57,12 +58,12 @@ func (s *simulation) tokens(n int, f found) int64 {
 	return f.tokens + int64(float64(rest)*(size(n)-from)/(to-from))
 }
 
-// billMarkers reads and writes at breakpoints, as pricing's simulator does.
+// billMarkers reads and writes at breakpoints, as the simulator of package pricing does.
 func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 	r := s.request.Rules
 	f := s.lookBack()
-	// What was read in front of the first edit would have been read anyway, as
-	// long as no marker of ours had a part in it.
+	// The client's own bytes would have read the same prefix before the first edit, as long as no
+	// added marker played a part.
 	if s.request.Markers == 0 && u.Read > f.tokens && !s.request.Diverged && u.Read <= s.tokens(s.edited, f) {
 		f.tokens = u.Read
 	}
@@ -78,14 +79,14 @@ func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 				long = end
 			}
 		}
-		if !s.has(m.at) { // an entry that is there is not written again
+		if !s.has(m.at) { // an existing entry is not written again
 			s.put(m.at, end, r.Lifetime(m.long))
 		}
 	}
 	return wire.Usage{Read: f.tokens, Write1h: long - f.tokens, Write5m: last - long, Uncached: max(s.total-last, 0)}
 }
 
-// lookBack finds the longest entry that a breakpoint of the request leads to.
+// lookBack finds the longest entry that a breakpoint of the request reaches.
 func (s *simulation) lookBack() (f found) {
 	r, at := s.request.Rules, s.request.Start
 	entries := s.request.Cache.Entries()
@@ -104,10 +105,11 @@ func (s *simulation) lookBack() (f found) {
 	return f
 }
 
-// position returns the number of positions of an entry that is a prefix of the
-// request, 0 if it is none.
+// position returns the number of positions of an entry that is a prefix of the request, 0
+// otherwise.
 func (s *simulation) position(e *sessioncache.CounterfactualEntry) int {
-	// Blocks that are left out of the prompt stand in front.
+	// Points of removed blocks are missing, so the position can be smaller than the entry's number
+	// of blocks.
 	for n := min(e.Blocks, len(s.points)); n > 0; n-- {
 		p := &s.points[n-1]
 		if p.blocks == e.Blocks {
@@ -123,7 +125,7 @@ func (s *simulation) position(e *sessioncache.CounterfactualEntry) int {
 	return 0
 }
 
-// reached reports whether some breakpoint finds an entry of n positions.
+// reached reports whether a breakpoint finds an entry of n positions.
 func (s *simulation) reached(n int, r *pricing.Rules) bool {
 	for _, m := range s.marks {
 		if m.at+1 < n {
@@ -146,11 +148,11 @@ func (s *simulation) reached(n int, r *pricing.Rules) bool {
 	return false
 }
 
-// granularity is the step in which automatic caches report what they read.
+// granularity is the step in which automatic caches report reads, in tokens.
 const granularity = 128
 
-// billPrefix reads the longest known prefix, wherever it ends: what the request
-// shares with the one that it continues, or else with one of the session.
+// billPrefix reads the longest known prefix: the one shared with the previous request, or else with
+// another one of the session.
 func (s *simulation) billPrefix() wire.Usage {
 	r, last, end := s.request.Rules, &s.request.Previous, len(s.points)
 	var f found
@@ -162,7 +164,7 @@ func (s *simulation) billPrefix() wire.Usage {
 		}
 	}
 	if last.Common > 0 && s.front < end {
-		// Every prefix of the last request is known, if the front is the same.
+		// The cache knows every prefix of the last request if tools and system prompt are the same.
 		front := s.points[s.front].prefix
 		if last.Front == front && (r.TTL == 0 || last.Ago < r.TTL) {
 			n := s.front
@@ -179,6 +181,7 @@ func (s *simulation) billPrefix() wire.Usage {
 		read = 0
 	}
 	if r.Regime == pricing.KV {
+		// A local server always computes the last token.
 		read = min(read, max(s.total-1, 0))
 	} else {
 		read = read / granularity * granularity
@@ -191,7 +194,7 @@ func (s *simulation) billPrefix() wire.Usage {
 	return wire.Usage{Read: read, Uncached: s.total - read}
 }
 
-// has reports whether there is an entry that ends at a position.
+// has reports whether a live entry ends at a position.
 func (s *simulation) has(at int) bool {
 	p := &s.points[at]
 	entries := s.request.Cache.Entries()

@@ -12,21 +12,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Some clients leave their tools out where they ask for a summary of the conversation
-// (Codex's local compaction, Zed). The provider reads tools in front of everything else:
-// without them, nothing of the conversation is found in its cache, and the longest prompt
-// of all is read anew. So the tools of the conversation go back in, and the model is told
-// to call none.
+// Some clients (Codex's local compaction, Zed) omit their tools when they ask for a summary of the
+// conversation. Tools are the first part of the prompt: without them, the cache finds no part of
+// the conversation, and the longest prompt of all is read again. So the pipeline adds the tools
+// again, and forbids calls.
 
-// mostDefinitions bounds the tools of a conversation that are kept, in bytes.
+// mostDefinitions limits the stored tools of a conversation, in bytes.
 const mostDefinitions = 256 << 10
 
-// fits is the share of the window up to which the last prompt and its answer leave room
-// for tools and a summary.
+// fits is the share of the context window that the last prompt and its response may take. The rest
+// is room for tools and a summary.
 const fits = 0.9
 
-// redefine gives a request for a summary the tools back that its conversation has had, if
-// that finds the conversation in the cache of an upstream that reads a format.
+// redefine adds the conversation's tools to a request for a summary, if the upstream's cache then
+// finds the conversation.
 func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	v, l := r.View, m.Lineage
 	if l == nil || len(l.Tools) == 0 || r.o.Policy == Observe || !omits(v, upstream) ||
@@ -36,21 +35,23 @@ func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	if _, system := l.Known().Front(); !sameBlocks(system, v.Blocks[:v.System]) {
 		return
 	}
+	// The tools must not push the prompt over the context window.
 	if w := r.rules.ContextWindow; w > 0 && float64(l.Last.Prompt()+l.Last.Output) > fits*float64(w) {
 		return
 	}
 	r.offer.tools = l.Tools
+	// The expand tool came last in the conversation's requests.
 	if l.Expand {
 		r.offer.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(r.expandDefinition(), ']')}, []byte(","))
 	}
 }
 
-// omits reports whether a request offers no tools, and may be given some.
+// omits reports whether a request has no tools and may be given some.
 func omits(v *wire.View, upstream wire.Format) bool {
 	return !v.OffersTools() && v.Conversation.Thread.Empty() && v.Traits().NoCalls != "" && upstream.Traits().NoCalls != ""
 }
 
-// redefined puts the tools into the body.
+// redefined adds the tools to the body.
 func (r *request) redefined(body []byte) ([]byte, error) {
 	if r.offer.tools == nil {
 		return body, nil
@@ -58,9 +59,8 @@ func (r *request) redefined(body []byte) ([]byte, error) {
 	return wire.Patch(body, wire.Member{Name: "tools", Value: r.offer.tools}, wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
 }
 
-// definitions returns the tools of a conversation as they are to be kept: those of the
-// request, or those that it had if the request has none. They are copied where they are
-// others than before. The session is locked.
+// definitions returns the tools to store with a conversation: the request's, or the stored ones if
+// the request has none. It copies them only after a change. The session is locked.
 func definitions(v *wire.View, before *sessioncache.Lineage) []byte {
 	if v.Tools == 0 || v.Conversation.Partial {
 		if before == nil {

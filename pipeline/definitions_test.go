@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// summary asks for one in the words of Codex.
+// summary is Codex's request for a summary.
 const summary = `{"type":"message","role":"user","content":[{"type":"input_text","text":"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."}]}`
 
 const (
@@ -43,8 +43,7 @@ func responses(t *testing.T, turns int, more, tools, instructions, model string)
 	return v
 }
 
-// A request for a summary that leaves the tools out gets those that the conversation has
-// had, and nothing else does.
+// Only a request for a summary without tools gets the tools of its conversation.
 func TestSummaryKeepsTools(t *testing.T) {
 	const own = `[` + shell + `]`
 	for name, c := range map[string]struct {

@@ -16,15 +16,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// How often an edit quoted a folded text later, of texts whose file a result named, and
-// of texts that a call had quoted already, times what the needs of folded texts turn out
-// higher than foretold. See docs/concepts/planner.md.
+// The probabilities that a later edit quotes a folded text: after a result that named its file, and
+// after a call that quoted the text. Both include the factor by which needs of folded texts exceed the
+// model's. See docs/concepts/planner.md.
 const (
 	named  = 0.1
 	quoted = 0.5
 )
 
-// due returns the folded blocks that the new ones show to be needed, in order.
+// due returns the folded blocks that the new blocks show to be needed, in order.
 func (s *restoreSearch) due() (blocks []int) {
 	take := func(i int, chance float64) {
 		if !slices.Contains(blocks, i) && s.Worth(s.Blocks[i].Body.Len(), chance) && !s.shown(i) {
@@ -49,7 +49,7 @@ func (s *restoreSearch) due() (blocks []int) {
 	return blocks
 }
 
-// results are the texts of the new results.
+// results yields the texts of the new results.
 func (s *restoreSearch) results(yield func(string) bool) {
 	for i := s.Known; i < len(s.Blocks); i++ {
 		if s.Blocks[i].Kind == wire.KindToolResult && !s.Unread(i) && !yield(s.Text(i)) {
@@ -58,8 +58,8 @@ func (s *restoreSearch) results(yield func(string) bool) {
 	}
 }
 
-// shown reports whether the text of a folded block is shown elsewhere: it was given back,
-// or its whole file was read or written since.
+// shown reports whether the text of a folded block is visible elsewhere: it was restored, or its
+// whole file was read or written since.
 func (s *restoreSearch) shown(i int) bool {
 	file := s.States[i].File
 	for j := i + 1; j < len(s.Blocks) && file != 0; j++ {
@@ -74,7 +74,7 @@ func (s *restoreSearch) shown(i int) bool {
 	return slices.Contains(s.given, s.Name(i))
 }
 
-// quotes are the folded blocks of which an edit quotes a line that nothing else shows.
+// quotes yields the folded blocks with a line that an edit quotes and no other block shows.
 func (s *restoreSearch) quotes(call int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if c := s.States[call].Class; c != sessioncache.ClassEdit && c != sessioncache.ClassCommand {
@@ -88,8 +88,8 @@ func (s *restoreSearch) quotes(call int) iter.Seq[int] {
 	}
 }
 
-// holder is the last folded block in front of another that holds a line, -1 if there is
-// none, or the line is shown.
+// holder returns the last folded block before another with a line, or -1 if there is none or
+// another block shows the line.
 func (s *restoreSearch) holder(before int, line uint64) int {
 	for i := before - 1; i >= 0; i-- {
 		if !folded(&s.States[i]) || !s.holds(i, line) {
@@ -105,12 +105,12 @@ func (s *restoreSearch) holder(before int, line uint64) int {
 	return -1
 }
 
-// holds reports whether a block holds a line. What its trait says is true of one block in
-// fifty that does not, and there are many.
+// holds reports whether a block contains a line.
 func (s *restoreSearch) holds(i int, line uint64) bool {
 	if t := s.States[i].Trait; t == "" || !content.HoldsLine(t, line) {
 		return false
 	}
+	// The trait is wrong for one block in fifty, and there are many blocks: check the text itself.
 	lines, known := s.lines[i]
 	if !known {
 		if s.lines == nil {
@@ -124,7 +124,7 @@ func (s *restoreSearch) holds(i int, line uint64) bool {
 	return found
 }
 
-// lined is the input of a call, with the lines of a patch in a program as such.
+// lined returns the input of a call. It decodes the line ends of a patch within a program.
 func lined(input gjson.Result) gjson.Result {
 	if strings.Contains(input.Raw, `\\n`) {
 		return gjson.Result{Type: gjson.String, Str: strings.NewReplacer(`\\n`, "\n", `\n`, "\n", `\\t`, "\t", `\t`, "\t", `\\\"`, `"`, `\"`, `"`).Replace(input.Raw)}

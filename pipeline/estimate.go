@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// estimate says how long the prompt is, as the client sent it and as it is sent. The
-// session is locked.
+// estimate estimates the length of the client's prompt and of the sent prompt. The session is
+// locked.
 func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, original *sessioncache.Sizes) {
 	scale := returnRate(l)
 	s.original = r.session.Calibration.Tokens(original)
@@ -20,8 +20,8 @@ func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, origin
 	}
 }
 
-// reckon estimates the whole prompt of a request that holds the end of it: what the
-// last one took, what was answered, and what is new. The session is locked.
+// reckon estimates the whole prompt of a request that contains only its end: the last prompt, the
+// response and the new blocks. The session is locked.
 func (p *Prompt) reckon(r *request, l *sessioncache.Lineage) {
 	if l == nil || l.Last.Prompt() == 0 {
 		return
@@ -34,15 +34,15 @@ func (p *Prompt) reckon(r *request, l *sessioncache.Lineage) {
 	p.OriginalTokens = p.SentTokens + l.Less
 }
 
-// sizing is the size of a prompt, by kinds of blocks, and what it is estimated at.
+// sizing holds the sizes of a prompt by kinds of blocks, with their estimates.
 type sizing struct {
-	sent     sessioncache.Sizes // of what is sent
-	grown    sessioncache.Sizes // of what is new in it
-	estimate int                // of sent, in tokens, before correction
-	original int                // of the client's, too
+	sent     sessioncache.Sizes // the sent prompt
+	grown    sessioncache.Sizes // its new blocks
+	estimate int                // the sent prompt in tokens, before correction
+	original int                // the client's prompt in tokens, before correction
 }
 
-// measure sums up the sizes of what is sent, and of the original.
+// measure sums up the sizes of the sent and of the original prompt.
 func measure(r *request) (s sizing, original sessioncache.Sizes) {
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]

@@ -13,21 +13,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Exchange is one request, from the decision what to send to the end of its
-// answer. Its methods are called by one goroutine at a time.
+// Exchange is one request, from the decision about its edits to the end of its response. One
+// goroutine at a time may call its methods.
 type Exchange struct {
-	// Prompt is what to send.
+	// Prompt is the request to send.
 	Prompt Prompt
-	// Interceptor answers the calls that are kept from the client.
+	// Interceptor answers the intercepted calls.
 	Interceptor Interceptor
 	// Policy is the policy in force.
 	Policy Policy
 	// Decision says why history was edited or left alone.
 	Decision planner.Decision
-	// Lineage numbers the conversation within its session, -1 for one that
-	// begins with this request and was not committed yet.
+	// Lineage is the number of the conversation within its session, -1 for a new one before Commit.
 	Lineage int
-	// Lesson is what it has taught, once it is committed.
+	// Lesson is set by Commit.
 	Lesson Lesson
 
 	req   *request
@@ -41,37 +40,38 @@ type Exchange struct {
 	refusal  refusal
 }
 
-// Lesson is what a turn has taught about the conversation.
+// Lesson holds the observations of a turn about its conversation.
 type Lesson struct {
-	// Break says why the upstream's cache held less than expected, NoBreak if it did
-	// not.
+	// Break is the reason why the upstream's cache held less than expected, NoBreak if it did not.
 	Break Break
-	// Regret counts the signs that the model has missed folded text.
+	// Regret counts the signs of a missed fold.
 	Regret missSigns
+	// CutShort tells that the upstream has left a part of the prompt out.
+	CutShort bool
 }
 
-// standing is where an exchange stands among those of its conversation.
+// standing is the place of an exchange in its conversation.
 type standing struct {
 	match   sessioncache.Match
 	before  before
-	lineage *sessioncache.Lineage // what Join or Commit made it part of
+	lineage *sessioncache.Lineage // set by Join or Commit
 }
 
-// proposed is what there is to send besides the client's own bytes.
+// proposed holds the markers and edits of the pipeline.
 type proposed struct {
 	marks    []wire.Edit // the markers
-	computed bool        // there are markers, or edits
+	computed bool        // whether there are markers or edits
 }
 
-// change is how far the edits that were made in a request reach.
+// change is the extent of the edits made in a request.
 type change struct {
-	deep    bool // some were made of what had been forwarded
-	broken  int  // blocks in front of the first of them
-	settled int  // blocks in front of the hot tail, when folded
-	stake   int  // blocks in front of the marker that keeps an entry alive
+	deep    bool // a forwarded block was edited
+	broken  int  // blocks before the first edit
+	settled int  // blocks before the hot tail, when folded
+	stake   int  // blocks before the marker that keeps an entry alive
 }
 
-// changed sums up the edits of a request.
+// changed returns the extent of a request's edits.
 func changed(r *request) change {
 	c := change{broken: len(r.Blocks), settled: r.hot(), stake: r.marking.stake}
 	for i := range r.ledger.fresh {
@@ -81,7 +81,7 @@ func changed(r *request) change {
 	return c
 }
 
-// settle fixes what is sent. The session is locked.
+// settle determines the sent request. The session is locked.
 func (x *Exchange) settle(markers []wire.Edit) {
 	r := x.req
 	l := x.standing.match.Lineage
@@ -94,14 +94,13 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	x.Prompt.Compressed = r.compressed(x.standing.match.Lineage)
 	x.Prompt.Applied = r.applied(x.standing.match.Lineage)
 	if x.Prompt.make(r, markers) {
-		x.change.deep = true // what was estimated is not what was sent
+		x.change.deep = true // the estimate does not match the sent prompt
 	}
 }
 
-// Claim has edits that the conversation has not committed to yet outlive the process,
-// before they are forwarded, and other processes know of them. It is called before the
-// request is sent. It returns false if another process has forwarded some of the
-// blocks in another form: what to send must be decided anew.
+// Claim makes new edits durable and visible to other processes before they are forwarded. Call it
+// before sending the request. It returns false if another process has forwarded some of the blocks
+// in another form; then the request needs a new decision.
 func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	r := x.req
 	if !x.Prompt.Edited || x.refusal.off.Has(wire.EditText) || r.View.Conversation.Partial || !x.adds() {
@@ -114,8 +113,7 @@ func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	})
 }
 
-// adds reports whether a request goes out with edits that its conversation has not
-// committed to.
+// adds reports whether a request contains edits that its conversation has not committed to.
 func (x *Exchange) adds() bool {
 	r, l := x.req, x.standing.match.Lineage
 	x.req.session.Lock()
@@ -135,21 +133,22 @@ func (x *Exchange) adds() bool {
 	return false
 }
 
-// OffersTools reports whether the model is offered any tool, be it by what the provider
-// holds. Of that which began elsewhere nothing is known: it is taken for a conversation.
+// OffersTools reports whether the model is offered any tool, including tools retained by the
+// provider.
 func (x *Exchange) OffersTools() bool {
 	if v := x.req.View; v.OffersTools() || !v.InheritsTools() {
 		return v.OffersTools()
 	}
 	l := x.standing.match.Lineage
+	// The start of a conversation that began elsewhere is unknown: assume tools.
 	return l == nil || l.Partial || l.Kind>>16 > 0
 }
 
-// Summarizes reports whether the request asks for a summary of a conversation.
+// Summarizes reports whether the request asks for a summary of the conversation.
 func (x *Exchange) Summarizes() bool { return x.req != nil && content.Compacts(x.req.View) }
 
-// Continues returns the number of the conversation that the request takes up
-// again; false where it begins one.
+// Continues returns the number of the conversation that the request continues, or false for a new
+// one.
 func (x *Exchange) Continues() (lineage int, ok bool) {
 	if x.standing.match.Lineage == nil {
 		return 0, false
@@ -157,14 +156,14 @@ func (x *Exchange) Continues() (lineage int, ok bool) {
 	return x.standing.match.Lineage.ID(), true
 }
 
-// Start is when the request began, by the clock it was given.
+// Start is the start of the request, by the caller's clock.
 func (x *Exchange) Start() time.Time { return x.start }
 
-// Rules are the cache rules in force for the request.
+// Rules returns the cache rules in force for the request.
 func (x *Exchange) Rules() pricing.Rules { return x.req.rules }
 
-// History is the conversation in the request, block by block, with what is remembered
-// of each, for those who learn from it. It is good until the exchange is committed.
+// History returns the conversation in the request, block by block, with the stored state of each
+// block. It is valid until Commit.
 func (x *Exchange) History() *content.History { return &x.req.History }
 
 // Loops reports whether the request continues a run of tool calls.

@@ -16,35 +16,34 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// ExpandTool is the name of the tool by which a model gets folded text back.
-// It has the form of an MCP server's tools: with a token of a Claude plan, requests with
-// tools of other names than these and Claude Code's own are reported to be refused, or
-// billed as extra usage (NousResearch/hermes-agent#46675).
+// ExpandTool is the name of the tool with which a model restores folded text.
+// It has the form of an MCP server's tools. With a token of a Claude plan, tools with names other
+// than these and Claude Code's own are reported to be refused, or billed as extra usage
+// (NousResearch/hermes-agent#46675).
 const ExpandTool = "mcp__llm_cache__expand"
 
-// expandDescription and expandSchema are what the model is told about the tool.
-// Every request of a conversation carries them, in the same bytes.
+// expandDescription and expandSchema declare the tool to the model. Every request of a conversation
+// contains them, in the same bytes.
 const (
 	expandDescription = "Returns the text behind [[llm_cache:folded ID ...]]. Give lines (\"10-80\") or pattern (a regular expression) for a part of it."
 	maxDefinition     = 512 // bytes of the declaration, in any format
 	expandSchema      = `{"type":"object","properties":{"ids":{"type":"array","items":{"type":"string"}},"lines":{"type":"string"},"pattern":{"type":"string"}},"required":["ids"]}`
 )
 
-// expandTool says what a request does about the tool.
+// expandTool says how a request handles the tool.
 type expandTool uint8
 
 const (
 	expandNone     expandTool = iota
-	expandDeclared            // put in by us
-	expandOffered             // offered by the client, under one of the names
+	expandDeclared            // declared by the pipeline
+	expandOffered             // offered by the client, under one of the known names
 )
 
-// declare decides about the tool. A conversation that began with it keeps it, whatever
-// the options say by now, and one that began without goes on without, until its cache is
-// cold. Where the upstream takes no further tool, a request goes without. For one that this process has not seen the request alone decides: a process that has
-// forgotten it does the same again.
+// declare decides about the tool. A conversation keeps the decision of its first request until its
+// cache is cold, even under other options.
 func (r *request) declare(m sessioncache.Match) {
 	o := &r.o.Expand
+	// A cold cache allows a new decision, unless thinking is bound to the old prompt.
 	began := m.Lineage != nil && !(r.cached.cold && !r.rules.BindsThinking)
 	wants := began && m.Lineage.Expand
 	off := !wants && (o.Mode == stage.Off || !r.folds())
@@ -55,7 +54,7 @@ func (r *request) declare(m sessioncache.Match) {
 	for i := range content.Definitions(r.View) {
 		name := r.View.Text(r.View.Blocks[i].Name)
 		if name == ExpandTool {
-			return // another proxy's
+			return // the tool of another proxy
 		}
 		tools += content.OfferedTool(r.View, i, r.offer.flat)
 		offered = offered || !off && slices.Contains(o.Known(), name)
@@ -67,10 +66,14 @@ func (r *request) declare(m sessioncache.Match) {
 	case forced(r.View):
 		return
 	case !r.offer.bounds.Room(tools, len(r.View.Raw)+maxDefinition, ExpandTool, expandDescription):
+		// The upstream takes no further tool.
 		r.offer.without = !began
 		return
 	}
+	// For an unknown conversation, the request alone decides, so another process decides the same.
 	if !began && !off {
+		// Auto declares the tool for agents with long instructions, where cached tokens have a
+		// price.
 		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != pricing.KV && instructions(r.View) >= minInstructions && content.ServesTools(r.View))
 	}
 	if r.offer.without = !began && !wants; wants {
@@ -78,19 +81,18 @@ func (r *request) declare(m sessioncache.Match) {
 	}
 }
 
-// keeps reports whether the tool is part of a conversation after a request, of which it was
-// part before or not. One that forces a call, or offers no tools, goes without it and
-// leaves it to the conversation.
+// keeps reports whether the conversation has the tool after this request.
 func (f *offer) keeps(before bool) bool {
+	// A request that forces a call or offers no tools goes without the tool, and leaves the
+	// conversation's decision alone.
 	return f.expand == expandDeclared || before && f.expand == expandNone && !f.without
 }
 
-// minInstructions is the size in bytes of tools and system prompt from which an
-// agent is expected to run long conversations: below, the declaration would be
-// a noticeable part of the prompt.
+// minInstructions is the minimum size of tools and system prompt, in bytes, of an agent with long
+// conversations. For smaller ones, the declaration would be a noticeable part of the prompt.
 const minInstructions = 8000
 
-// instructions is the size of the tools and the system prompt.
+// instructions returns the size of the tools and the system prompt, in bytes.
 func instructions(v *wire.View) (n int) {
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
@@ -102,17 +104,16 @@ func instructions(v *wire.View) (n int) {
 	return n
 }
 
-// folds reports whether anything can be folded under the options.
+// folds reports whether the options allow any folds.
 func (r *request) folds() bool {
 	return r.omission.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
-// refers reports whether the next request may refer to this one's answer in place
-// of a history, which then cannot be folded.
+// refers reports whether the next request may refer to this response instead of repeating the
+// history. Such a history cannot be folded.
 func refers(v *wire.View) bool { return v.Traits().KeepsAnswers && !v.Conversation.Stateless }
 
-// forced reports whether the request makes the model call a tool, or wants the
-// arguments of its calls in pieces.
+// forced reports whether the request forces a tool call, or wants the arguments of calls in pieces.
 func forced(v *wire.View) bool {
 	choice := v.Bytes(v.Reply.ToolChoice)
 	if len(choice) == 0 {
@@ -122,7 +123,7 @@ func forced(v *wire.View) bool {
 	return codec != nil && codec.ForcesCall(gjson.ParseBytes(choice))
 }
 
-// declaration is the edit that puts the tool behind the client's own.
+// declaration returns the edit that declares the tool after the client's own tools.
 func (r *request) declaration() (wire.Edit, bool) {
 	if r.offer.expand != expandDeclared {
 		return wire.Edit{}, false
@@ -130,14 +131,12 @@ func (r *request) declaration() (wire.Edit, bool) {
 	return wire.Edit{Block: content.LastDefinition(r.View), Op: wire.OpAfter, Value: r.expandDefinition()}, true
 }
 
-// expandDefinition is the entry of tools that declares the tool.
+// expandDefinition returns the declaration of the tool as an entry of tools.
 func (r *request) expandDefinition() []byte {
 	return hidden.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
 }
 
-// reinsert puts what was said on the way to the client's last message back in its
-// place. Where the client has changed that message beyond recognition, it goes
-// out as it is, without the thinking in it if that is bound to its past.
+// reinsert puts intercepted calls back into the client's copy of the last message.
 func (r *request) reinsert(m sessioncache.Match) {
 	if m.Lineage == nil || len(m.Lineage.Said) == 0 && !m.Lineage.Unsaid {
 		return
@@ -152,8 +151,10 @@ func (r *request) reinsert(m sessioncache.Match) {
 		edits, ok = hidden.Reinsert(r.View, message, m.Lineage.Said)
 	}
 	if !ok {
+		// The client has changed the message too much. It goes out as it is.
 		r.lost = true
 		if r.rules.BindsThinking {
+			// The thinking in it is bound to the intercepted calls before it.
 			r.forgetThinking(message)
 		}
 		return
@@ -174,7 +175,7 @@ func (r *request) reinsert(m sessioncache.Match) {
 	}
 }
 
-// said finds the message that answered the last request, -1 if there is none.
+// said returns the message that answers the last request, -1 if there is none.
 func (r *request) said(common int) int {
 	for i := range r.View.Messages {
 		m := &r.View.Messages[i]
@@ -194,7 +195,7 @@ func (r *request) forgetThinking(message int) {
 	}
 }
 
-// insertions appends the insertions of all blocks, and the tool.
+// insertions appends the insertions of all blocks, and the declaration of the tool.
 func (r *request) insertions(edits []wire.Edit) []wire.Edit {
 	for i := range r.States {
 		if w := r.States[i].Inserted; w != nil {
@@ -209,8 +210,8 @@ func (r *request) insertions(edits []wire.Edit) []wire.Edit {
 	return edits
 }
 
-// withdraw takes the tool and everything hidden out of the request, except where
-// thinking is bound to it.
+// withdraw removes the tool and all intercepted calls from the request, unless thinking is bound to
+// them.
 func (r *request) withdraw(m sessioncache.Match) {
 	if r.bound(m) {
 		if !m.Lineage.Expand {

@@ -7,31 +7,29 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 )
 
-// Expand configures the tool by which the model gets folded text back.
+// Expand configures the tool with which the model restores folded text.
 type Expand struct {
-	// Mode is auto, on or off. On declares the tool in every conversation whose
-	// first request offers tools. Auto does where these look like those of a
-	// coding agent, tools and system prompt take 8,000 bytes or more, and the
-	// upstream's cached prefix has a price: elsewhere conversations are hardly
-	// folded, and the declaration costs more than it helps. Default: auto.
+	// Mode is auto, on or off. On declares the tool in every conversation with tools in its first
+	// request. Auto declares it only for coding agents, with at least 8,000 bytes of tools and
+	// system prompt, and an upstream with a price for cached tokens. Other conversations are hardly
+	// folded, so the declaration would cost more than it saves. Default: auto.
 	Mode stage.Mode `json:"mode,omitempty"`
-	// Names are further names that a model may call the tool by. Where the
-	// client itself offers a tool of one of these names, calls of it are
-	// answered and nothing is declared. Default: cachelane:expand,
-	// mcp__cachelane__expand.
+	// Names are further names of the tool that a model may call. If the client itself offers a tool
+	// with one of these names, its calls are answered and no tool is declared. Default:
+	// cachelane:expand, mcp__cachelane__expand.
 	Names []string `json:"names,omitempty"`
-	// Usage is what the client is told that a turn of several answers took:
-	// summed, each of them in usage.iterations, or last: the prompt of the last,
-	// and the output of all. Clients that read the usage as the length of their
-	// context, and do not know iterations, sum up their conversation too early
-	// by the sum. What was billed is on record in either case. Default: summed.
+	// Usage is the usage reported to the client for a turn with several responses. With summed it
+	// is their sum, and usage.iterations lists each of them. With last it is the prompt of the last
+	// response and the output of all. Choose last for clients that take the usage for the length of
+	// their context and do not know iterations: the sum makes them summarize too early. The audit
+	// records the billed usage in either case. Default: summed.
 	Usage Usage `json:"usage,omitempty"`
 }
 
-// Usage is which usage a client is told.
+// Usage selects the usage reported to a client.
 type Usage string
 
-// The usages. The empty Usage is Summed.
+// The values of Usage. The empty Usage is Summed.
 const (
 	Summed Usage = "summed"
 	Last   Usage = "last"
@@ -39,7 +37,7 @@ const (
 
 var defaultExpandNames = []string{"cachelane:expand", "mcp__cachelane__expand"}
 
-// Known returns the further names that a model may call the tool by.
+// Known returns the further names of the tool.
 func (e *Expand) Known() []string {
 	if e.Names == nil {
 		return defaultExpandNames

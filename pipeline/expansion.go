@@ -15,28 +15,28 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Expansion is one block that the model has asked for again.
+// Expansion is one block requested by the model.
 type Expansion struct {
-	// Class is the kind of call whose text it was.
+	// Class is the class of the call that the text belongs to.
 	Class sessioncache.Class
-	// Part reports whether only a part was asked for.
+	// Part reports whether the model requested only a part.
 	Part bool
-	// Unknown reports whether there is no such block in this conversation.
+	// Unknown reports whether the conversation has no such block.
 	Unknown bool
-	// Refused reports whether the call was no expansion, but one whose arguments
-	// held a stub or a note.
+	// Refused reports whether the call was no expansion, but a call with a stub or a note in its
+	// arguments.
 	Refused bool
 }
 
-// Block is a text that was folded, under the name in its stub.
+// Block is a folded text with the name in its stub.
 type Block struct {
 	// Name is the name, Text the text.
 	Name, Text string
 }
 
-// Answer answers a call that is kept from the client: of the expand tool, or of
-// another one whose arguments hold a stub. The originals come from the request
-// itself; recall may know those of blocks that the client has dropped.
+// Answer answers an intercepted call: of the expand tool, or of a tool with a stub in its
+// arguments. The originals come from the request itself. recall may know the originals of blocks
+// that the client has dropped.
 func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, bool)) {
 	if !c.CallsExpand(p.Name) {
 		c.refuse(p)
@@ -72,7 +72,7 @@ func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, b
 func (c *Interceptor) expansion(name string, recall func(string) (string, bool), narrow func(string) string) (string, bool) {
 	r := c.req
 	id, part, parted := strings.Cut(name, ".")
-	var text, output string // output is the text without what it is wrapped in
+	var text, output string // output is the text without its envelope
 	var ok bool
 	e := Expansion{Part: narrow != nil || parted}
 	i := r.foldedAs(id)
@@ -106,7 +106,7 @@ func (c *Interceptor) expansion(name string, recall func(string) (string, bool),
 	return text, true
 }
 
-// tool is the name of the tool that the model knows.
+// tool returns the name of the tool that the model knows.
 func (r *request) tool() string {
 	if r.offer.expand == expandOffered {
 		for i := range content.Definitions(r.View) {
@@ -120,7 +120,7 @@ func (r *request) tool() string {
 	return ExpandTool
 }
 
-// back says how the model gets the text of a stub.
+// back tells the model how to restore the text of a stub.
 func (r *request) back(i int) string {
 	switch {
 	case r.offer.expand != expandNone:
@@ -131,7 +131,7 @@ func (r *request) back(i int) string {
 	return "It is gone."
 }
 
-// foldedAs finds the folded block of a name, -1 if there is none in the request.
+// foldedAs returns the folded block with a name, -1 if the request has none.
 func (r *request) foldedAs(name string) int {
 	if len(name) != content.IDLen {
 		return -1
@@ -144,7 +144,7 @@ func (r *request) foldedAs(name string) int {
 	return -1
 }
 
-// original is the text that a stub of the request stands for.
+// original returns the text behind a stub of the request.
 func (r *request) original(name string) string {
 	id, part, parted := strings.Cut(name, ".")
 	text := content.OriginalText(r.View, &r.Blocks[r.foldedAs(id)])
@@ -156,10 +156,10 @@ func (r *request) original(name string) string {
 	return text
 }
 
-// stubName is how a block is named in its stub.
+// stubName returns the name of a block in its stub.
 func (r *request) stubName(i int) string { return content.StubName(r.session, r.View, &r.Blocks[i]) }
 
-// stub stands in for a tool result, with so many of its first lines.
+// stub returns the stub of a tool result, with so many of its first lines.
 func (r *request) stub(i, preview int) string {
 	return content.StubResult(r.View, i, r.stubName(i), r.Text(i), r.back(i), preview)
 }

@@ -23,16 +23,16 @@ import (
 
 var anyStub = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}(?:\.[0-9]+)?): `)
 
-// answered has an exchange answer a call.
+// answered answers a call of an exchange.
 func answered(x *Exchange, arguments string, recall func(string) (string, bool)) hidden.Part {
 	p := hidden.Part{Name: ExpandTool, Arguments: arguments}
 	x.Interceptor.Answer(&p, recall)
 	return p
 }
 
-// Codex has its tools in its first item, most of them in namespaces. The tool
-// stands behind them, in the same bytes from the first request on, and what is
-// folded comes back as it was; parts are those of the output that is wrapped.
+// Codex has its tools in its first item, most of them in namespaces. The expand tool comes after
+// them, in the same bytes from the first request on. Folded text is restored in full; a part is
+// counted in the unwrapped output.
 func TestExpandInMessages(t *testing.T) {
 	r := newResponses(t, eagerly(), automatic)
 	r.items[0] = `{"type":"additional_tools","id":"at_1","role":"developer","tools":[{"type":"namespace","name":"functions","description":"` + strings.Repeat(" ", minInstructions) +
@@ -69,7 +69,7 @@ func TestExpandInMessages(t *testing.T) {
 	}
 }
 
-// Where the tool cannot be made last of what the model uses, it is not declared.
+// If the tool cannot be the last tool, it is not declared.
 func TestExpandNotInMessages(t *testing.T) {
 	for name, item := range map[string]string{
 		"no tools":       `{"type":"additional_tools","role":"developer","tools":[]}`,
@@ -87,8 +87,8 @@ func TestExpandNotInMessages(t *testing.T) {
 	}
 }
 
-// The tool is one more of a request's tools, as the upstream counts them. Without room for
-// it the request goes out as with expand off.
+// The upstream's limit for tools includes the expand tool. Without room for it, the request is sent
+// as with expand off.
 func TestExpandWithinBounds(t *testing.T) {
 	tools := func(n int) string {
 		all := make([]string, n)
@@ -135,8 +135,7 @@ func TestExpandWithinBounds(t *testing.T) {
 	}
 }
 
-// What the client has dropped is kept whole: parts of it are found by their own
-// names, too.
+// A text that the client has dropped is kept whole, and its parts are found by their names.
 func TestExpandOfDroppedInput(t *testing.T) {
 	written := `{"file_path":"/a.go","content":"` + strings.Repeat("x", 200) + `","more":"` + strings.Repeat("y", 200) + `"}`
 	recall := func(name string) (string, bool) { return written, name == "0123abcd" }
@@ -144,7 +143,7 @@ func TestExpandOfDroppedInput(t *testing.T) {
 	r.items[0] = strings.Replace(r.items[0], `"tools":[`, `"tools":[{"type":"function","name":"mcp__cachelane__expand"},`, 1)
 	r.prompt("go")
 	x := r.send("")
-	x.Prompt.Edited = true // the client offers the tool, so that there is nothing to declare
+	x.Prompt.Edited = true // the client offers the tool, so it is not declared
 	for name, want := range map[string]string{
 		"0123abcd": written, "0123abcd.1": strings.Repeat("x", 200), "0123abcd.2": strings.Repeat("y", 200),
 		"0123abcd.3": "", "0123abcd.": "", "89abcdef": "", "89abcdef.1": "",
@@ -161,7 +160,7 @@ func TestExpandOfDroppedInput(t *testing.T) {
 	}
 }
 
-// A call is handed on before it is complete only if its tool reads or searches.
+// A call is forwarded before it is complete only if its tool reads or searches.
 func TestWrites(t *testing.T) {
 	x := new(Exchange)
 	for _, name := range []string{
@@ -179,8 +178,8 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// Where the edits of a request contradict each other, it goes out with what the
-// conversation is bound to: at least the tool that its prompts begin with.
+// If the edits of a request contradict each other, the committed ones are sent: at least the
+// declaration of the tool.
 func TestImpossibleEdits(t *testing.T) {
 	s := newScript(t, Options{Expand: Expand{Mode: stage.On}}, pricing.Lookup("anthropic", "claude-opus-4-6", time.Now()))
 	s.prompt("Go.")
@@ -206,8 +205,8 @@ func TestImpossibleEdits(t *testing.T) {
 	}
 }
 
-// The tool stands in front of everything: what a conversation goes out with changes only
-// where nothing is cached, whatever the configuration says by now, and is settled then.
+// The tool precedes the messages: a conversation changes its decision only with a cold cache, under
+// any configuration, and then keeps it.
 func TestExpandStaysAsItWas(t *testing.T) {
 	on := Options{Policy: Eager, Expand: Expand{Mode: stage.On}}
 	s := newScript(t, on, keeping)

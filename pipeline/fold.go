@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// foldable returns the bytes that folding a block would save, about, 0 if it
-// is not to be folded.
+// foldable returns the approximate number of bytes that folding a block would save, 0 if it must
+// not be folded.
 func (r *request) foldable(i int) int {
 	b, s := &r.Blocks[i], &r.States[i]
 	if !r.zones.Middle(b) || s.Pinned {
@@ -31,8 +31,8 @@ func (r *request) foldable(i int) int {
 		}
 		return r.Size(i) - content.StubLength
 	case wire.KindThinking, wire.KindRedactedThinking:
-		// Where thinking is bound to its past, bindThinking takes away what the
-		// other edits invalidate, and nothing else may go.
+		// bindThinking removes thinking that other edits invalidate. Thinking bound to its past
+		// must not be removed otherwise.
 		if r.rules.BindsThinking || !r.strips() || s.Edit != nil ||
 			i >= r.run.answer || r.run.loop && i >= r.run.task || !r.removable(i) {
 			return 0
@@ -42,17 +42,16 @@ func (r *request) foldable(i int) int {
 	return 0
 }
 
-// cut is the number of bytes that folding a block would save, whole or only what
-// it has replaced. It is zero where neither is worth it.
+// cut is the number of bytes saved by folding a whole block, or only the text that an edit
+// replaced. Zero means not worth folding.
 type cut struct{ all, part int }
 
-// cuts returns what folding each block would save where that is so many bytes or
-// more, and whether any would.
+// cuts returns the savings of all blocks, ignoring savings below least, and whether there are any.
 func (r *request) cuts(in []cut, least int) (cuts []cut, some bool) {
 	cuts = content.Zeroed(in, len(r.Blocks))
 	for i := range r.Blocks {
 		if r.Blocks[i].Span.Len() < least && r.States[i].Edit == nil {
-			continue // most are short
+			continue // most blocks are short
 		}
 		c := cut{r.foldable(i), r.replaced(i)}
 		if c.all < least {
@@ -68,27 +67,25 @@ func (r *request) cuts(in []cut, least int) (cuts []cut, some bool) {
 	return cuts, some
 }
 
-// inputs reports whether a block is a call that wrote into a file, and that is not
-// signed.
+// inputs reports whether a block is an unsigned call that wrote to a file.
 func (r *request) inputs(i int) bool {
 	s := &r.States[i]
 	return (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs) && s.Trait != "" && !r.Blocks[i].Has(wire.FlagSigned) &&
 		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
 }
 
-// replaced returns the bytes that folding only what a call has replaced would
-// save: text that its file does not hold any more, and that no later edit of it
-// can quote.
+// replaced returns the bytes saved by folding only the text that a call replaced.
 func (r *request) replaced(i int) int {
 	s := &r.States[i]
 	if r.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !r.zones.Middle(&r.Blocks[i]) || !r.inputs(i) {
 		return 0
 	}
+	// The file does not contain this text any more, so no later edit can quote it.
 	return int(s.Replaced) - content.StubLength/2
 }
 
-// fold makes the edits of a plan, but those whose stubs would save nothing, and
-// returns how many blocks and tokens they were.
+// fold makes the edits of a plan, except where the stub saves too little. It returns the numbers of
+// blocks and tokens folded.
 func (r *request) fold(folds []planner.Fold) (blocks, tokens int) {
 	var sum float64
 	for _, x := range folds {

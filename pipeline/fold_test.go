@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 )
 
-// A conversation folded between two tasks pays for itself, and the decision
-// says so; in the first requests nothing is at stake yet.
+// A conversation folded between two tasks gains, and the decision says so. In the first requests
+// nothing is at stake yet.
 func TestFoldsBetweenTasks(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the bug.")
@@ -47,8 +47,8 @@ func TestFoldsBetweenTasks(t *testing.T) {
 	}
 }
 
-// What stands in front of a fold is found again only if it is as long as the
-// shortest prefix that is cached; if not, it is written again as well.
+// The part before a fold is cached only from the provider's minimum on; a shorter one is written
+// again as well.
 func TestFoldsBehindAShortFront(t *testing.T) {
 	first := func(least int) (request int, d planner.Decision) {
 		rules := keeping
@@ -72,8 +72,8 @@ func TestFoldsBehindAShortFront(t *testing.T) {
 	}
 }
 
-// Where thinking has seen edits and is bound to them, a refusal is answered by
-// the request with those edits alone: the original would be refused as well.
+// If bound thinking has seen edits, the request after a refusal contains those edits alone: the
+// original would be refused as well.
 func TestRefusalWhereThinkingIsBound(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, binding)
 	s.prompt("Fix the bug.")

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Reading a long prefix does not prolong the life of a shorter one: what stands in front
-// of the messages is written again when it has gone.
+// Reading a long prefix does not refresh a shorter one: the expired entry before the messages is
+// written again.
 func TestFrontLapses(t *testing.T) {
 	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 24})
 	if err != nil {

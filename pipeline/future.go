@@ -3,9 +3,8 @@
 
 package pipeline
 
-// Outlook says what is to be expected of a conversation, by what it has been so
-// far: how long it will go on, what folding it has brought, what the upstream's cache
-// holds of it and what that is worth.
+// Outlook estimates the future of a conversation from its past: further requests, the benefit of
+// folds, and the upstream's cache entries.
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -13,31 +12,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// furtherRequests estimates the number of further requests: by how many more such
-// conversations of the tenant have run, if there were enough; or else by what is
-// usual in the session, if that is more than the prior.
+// furtherRequests estimates the number of further requests.
 func furtherRequests(s *sessioncache.Session, v *wire.View, l *sessioncache.Lineage) float64 {
 	kind := sessioncache.RequestKind(v)
+	// The remaining requests of the tenant's conversations of the same kind, if there are enough.
 	if further, ok := s.ExpectedRemaining(kind, l); ok {
 		return max(2, further/cautionOf(l))
 	}
+	// The session's usual length, if that exceeds the prior.
 	return max(leastRequests(l), (s.Usual(kind, l)-requests(l))/cautionOf(l))
 }
 
-// leastRequests is the number of further requests that any conversation is expected to run.
+// leastRequests returns the prior for the number of further requests.
 func leastRequests(l *sessioncache.Lineage) float64 {
 	return max(2, (furtherAtFirst+furtherShare*requests(l))/cautionOf(l))
 }
 
-// A conversation with tools that has run n requests runs that many more: recorded
-// ones ran 77 more at n = 10, 55 at 50, 44 at 100. Fewer are counted on, for the
-// sake of the short ones.
+// The prior for a conversation with tools after n requests, below the recorded means for the sake
+// of short conversations. Recorded ones had 77 further requests at n = 10, 55 at 50, 44 at 100.
 const (
 	furtherAtFirst = 25
 	furtherShare   = 0.3
 )
 
-// requests is the number of requests so far.
+// requests returns the number of requests so far.
 func requests(l *sessioncache.Lineage) float64 {
 	if l == nil {
 		return 0
@@ -45,7 +43,7 @@ func requests(l *sessioncache.Lineage) float64 {
 	return float64(l.Requests)
 }
 
-// plannerPast is what a conversation has been so far.
+// plannerPast returns the history of costs of a conversation.
 func plannerPast(l *sessioncache.Lineage) planner.Past {
 	if l == nil {
 		return planner.Past{Caution: 1}
@@ -53,8 +51,8 @@ func plannerPast(l *sessioncache.Lineage) planner.Past {
 	return planner.Past{Requests: l.Requests, Spent: l.Spent, Staked: l.Staked, Removed: l.Removed, Caution: cautionOf(l)}
 }
 
-// cautionOf is how many times dearer than planned folds have turned out lately in
-// a conversation, at least 1.
+// cautionOf returns the ratio of actual to planned costs of recent folds in a conversation, at
+// least 1.
 func cautionOf(l *sessioncache.Lineage) float64 {
 	if l == nil {
 		return 1
@@ -62,8 +60,7 @@ func cautionOf(l *sessioncache.Lineage) float64 {
 	return max(1, l.Caution)
 }
 
-// calibratedNeed raises the need of a block by what the model has asked for again of
-// its like.
+// calibratedNeed raises the need of a block by the number of expansions in its class.
 func calibratedNeed(l *sessioncache.Lineage, c sessioncache.Class, need float64) float64 {
 	if l == nil {
 		return need
@@ -71,9 +68,8 @@ func calibratedNeed(l *sessioncache.Lineage, c sessioncache.Class, need float64)
 	return min(1, need*float64(1+2*int(l.Expanded[c])))
 }
 
-// tokensLeftOut is the number of tool results, from the first on, that the upstream leaves out
-// without being asked to in the request, so that folding them gains nothing: where the
-// client asks for it, nothing is folded at all.
+// tokensLeftOut returns the number of tool results, from the first on, that the upstream clears by
+// itself. Folding them gains nothing.
 func tokensLeftOut(l *sessioncache.Lineage) int64 {
 	if l == nil {
 		return 0

@@ -34,7 +34,7 @@ func functionResponse(name, id, output string) string {
 	return fmt.Sprintf(`{"functionResponse":{%s"name":%q,"response":{"output":%s}}}`, id, name, content.Quote(output))
 }
 
-// geminiRequest begins with a prompt and offers a tool.
+// geminiRequest is the start of a request with a prompt and a tool.
 func geminiRequest(contents string) []byte {
 	return []byte(`{"contents":[{"role":"user","parts":[{"text":"go"}]}` + contents + `],"tools":[{"functionDeclarations":[{"name":"read_file"}]}]}`)
 }
@@ -62,8 +62,7 @@ func begin(t *testing.T, o Options, body []byte) (*Exchange, *wire.View) {
 	return x, v
 }
 
-// Responses are paired with their calls by id, or by order and name where either
-// side has none.
+// Responses belong to calls by id, or by order and name if either side has no id.
 func TestGeminiPairs(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"without ids": geminiRequest(
@@ -100,7 +99,7 @@ func TestGeminiPairs(t *testing.T) {
 	}
 }
 
-// The tools of Gemini CLI are understood.
+// The tools of Gemini CLI are classified.
 func TestGeminiTools(t *testing.T) {
 	x, _ := begin(t, Options{}, geminiRequest(
 		model(functionCall("read_file", "", `{"absolute_path":"/a.go"}`, `,"thoughtSignature":"c2ln"`)+","+functionCall("read_file", "", `{"file_path":"/a.go","limit":9}`, "")+","+
@@ -125,8 +124,7 @@ func TestGeminiTools(t *testing.T) {
 	}
 }
 
-// A command that is run again and says the same but for the number of its
-// process group is not sent twice.
+// A repeated command with the same output, except for the process group, becomes a pointer.
 func TestGeminiRerun(t *testing.T) {
 	output := func(group int) string {
 		return fmt.Sprintf("Command: make\nDirectory: (root)\nOutput: %s\nProcess Group PGID: %d", strings.Repeat(long("make"), 20), group)
@@ -139,8 +137,8 @@ func TestGeminiRerun(t *testing.T) {
 	}
 }
 
-// Where everything is edited that may be, signed parts stay, images beside a
-// response stay, and a retry gives the same bytes.
+// With every edit allowed, signed parts and images beside a response stay, and a retry sends the
+// same bytes.
 func TestGeminiEager(t *testing.T) {
 	zero, one := 0, 1
 	o := Options{Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero}, StripThinking: StripThinking{Mode: stage.On}, StripNarration: StripNarration{Mode: stage.On}}

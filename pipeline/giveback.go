@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// giveBack puts folded texts that the agent is about to need behind the newest result. Where
-// edits are only observed it is computed, too: what they would save is less by it.
+// giveBack appends folded texts that the agent is about to need to the newest result. Under observe
+// it is computed, too, because it reduces the saving.
 func (r *request) giveBack(l *sessioncache.Lineage) {
 	if l == nil || r.o.Planner.GiveBack != nil && !*r.o.Planner.GiveBack || !r.View.OffersTools() {
 		return

@@ -22,10 +22,10 @@ func (s *script) call(name, input, result string) *Exchange {
 	return s.send(wire.Turn{Text: "unrelated", Done: true})
 }
 
-// returned counts the texts in a body that were given back.
+// returned counts the restored texts in a body.
 func returned(x *Exchange) int { return bytes.Count(x.Prompt.Body, []byte(ReturnedFrame)) }
 
-// What an agent is about to work on comes back where the prompt is new, and stays there.
+// Text that the agent is about to need is restored in the new part of the prompt, and stays there.
 func TestFoldsComeBack(t *testing.T) {
 	const line = "f5 line 7 of the file with some text"
 	edit := fmt.Sprintf(`{"file_path":"/src/other.go","old_string":%q,"new_string":"b"}`, line)
@@ -80,7 +80,7 @@ func TestFoldsComeBack(t *testing.T) {
 	}
 }
 
-// unmarked is a body without markers.
+// unmarked returns a body without markers.
 func unmarked(body []byte) []byte {
 	return bytes.ReplaceAll(body, []byte(`,"cache_control":{"type":"ephemeral"}`), nil)
 }

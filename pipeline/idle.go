@@ -14,34 +14,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Idle is a conversation that has fallen idle and whose cache is worth keeping,
-// as far as the conversation itself tells.
+// Idle describes an idle conversation with a cache that may be worth keeping.
 type Idle struct {
 	// Lineage is the number of the conversation in its session.
 	Lineage int
-	// Rules are those of its model.
+	// Rules are the cache rules of its model.
 	Rules pricing.Rules
-	// Lifetime is that of its cached prefix.
+	// Lifetime is the lifetime of its cached prefix.
 	Lifetime time.Duration
 	// Prompt is the length of the prompt, in tokens.
 	Prompt int64
-	// Tool reports whether the answer asks for tools, Question that it ends in a
+	// Tool reports whether the response asks for tool calls, Question whether it ends in a
 	// question.
 	Tool, Question bool
-	// Prompts is the number of prompts of a person, Pauses that of the pauses
-	// longer than the lifetime so far.
+	// Prompts is the number of human prompts, Pauses the number of pauses longer than the lifetime.
 	Prompts, Pauses int
-	// Cold is what the planner expects to gain more if it finds the cache cold:
-	// history is then folded for nothing. In uncached input tokens.
+	// Cold is the planner's extra gain from a cold cache, which makes folds free, in uncached input
+	// tokens.
 	Cold float64
-	// Spent is what the conversation has cost, Saved what it has cost less than the
-	// client's own bytes would have, and Kept what pings have saved in it, less what
-	// they cost.
+	// Spent is the cost of the conversation. Saved is its saving over the client's own bytes. Kept
+	// is the net saving of its pings.
 	Spent, Saved, Kept float64
 }
 
-// Committed returns the number of the conversation that Commit made the request
-// part of; false before, or if it was not committed.
+// Committed returns the number of the conversation that Commit extended, or false without a Commit.
 func (x *Exchange) Committed() (int, bool) {
 	if x.standing.lineage == nil {
 		return 0, false
@@ -49,9 +45,8 @@ func (x *Exchange) Committed() (int, bool) {
 	return x.standing.lineage.ID(), true
 }
 
-// Replaced returns the conversations of the session in whose place one has
-// begun with this request: the client has summed up its history, or begun
-// anew. Sub-agents do not count; they have tools of their own.
+// Replaced returns the conversations of the session that this new one replaces, because the client
+// summarized its history or started over. Sub-agents replace none: they have tools of their own.
 func (x *Exchange) Replaced() (lineages []int) {
 	if x.standing.lineage == nil || x.standing.match.Lineage != nil || !x.req.View.OffersTools() {
 		return nil
@@ -61,12 +56,12 @@ func (x *Exchange) Replaced() (lineages []int) {
 	return x.req.session.SameTools(x.standing.lineage)
 }
 
-// cold is what the planner would gain more by finding the cache cold. The
-// session is locked.
+// cold returns the planner's extra gain from a cold cache. The session is locked.
 func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	if x.Policy == Observe || x.Policy == Eager || x.refusal.off.Has(wire.EditText) || x.req.orders.given.Cuts() {
 		return 0
 	}
+	// The valuation works on a copy: the exchange stays as it was sent.
 	r := *x.req
 	r.run.loop = tool
 	q := newPlanning()
@@ -83,18 +78,19 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	return max(0, cold-planner.Gain(&q.in, &q.scratch))
 }
 
-// Idle describes the conversation once Commit was called. It reports false
-// where keeping the cache gains nothing for certain: side requests and
-// sub-agents, requests for a summary, conversations that never read from the
-// cache, and providers whose caches a request does not keep alive. A request that the
-// provider has answered with a summary would have it sum up once more.
+// Idle describes the conversation after Commit. It returns false if keeping the cache certainly
+// gains nothing.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
+	// Side requests and summaries have no next request. Only caches with markers are refreshed by a
+	// request that reads them.
 	if x.standing.lineage == nil || x.req.rules.Regime != pricing.Markers || !x.req.View.OffersTools() || content.Compacts(x.req.View) {
 		return Idle{}, false
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	l := x.standing.lineage
+	// Sub-agents and conversations that never read from the cache gain nothing. A ping of a request
+	// that the provider answered with a summary would cause another summary.
 	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || t.Compacted || !x.req.session.Main(l) {
 		return Idle{}, false
 	}
@@ -122,8 +118,7 @@ func asks(text string) bool {
 	return strings.Contains(text[max(0, len(text)-end):], "?")
 }
 
-// Kept notes what the pings in the pause before this request have saved, less
-// what they cost.
+// Kept adds the net saving of the pings before this request.
 func (x *Exchange) Kept(net float64) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()

@@ -15,31 +15,29 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Interceptor answers the calls that a model makes on the way to the client's
-// message, and keeps them from the client.
+// Interceptor answers calls that a model makes within a turn, and hides them from the client.
 type Interceptor struct {
-	// Expansions are the calls that were answered so far.
+	// Expansions are the calls answered so far.
 	Expansions []Expansion
-	// Lost reports that what was hidden from the client in its last message
-	// could not be put back, because the client has changed that message.
+	// Lost reports that intercepted calls of the last message could not be put back, because the
+	// client changed that message.
 	Lost bool
 
 	req    *request
 	prompt *Prompt
-	said   []hidden.Iteration // what the client's message is made of
-	first  wire.Usage         // of the first of them
-	calls  []wire.Usage       // of each call of the model, where there were several
-	asked  []int              // the blocks that were asked for again
+	said   []hidden.Iteration // the responses that make up the client's message
+	first  wire.Usage         // usage of the first of them
+	calls  []wire.Usage       // usage of each call of the model, if there were several
+	asked  []int              // the blocks requested by the model
 	whole  bool
 	copied bool
 }
 
-// LastUsage reports whether the client is told the usage of the last answer alone, of
-// several that make one message.
+// LastUsage reports whether the client receives only the usage of the last of several responses in
+// one message.
 func (c *Interceptor) LastUsage() bool { return c.req.o.Expand.Usage == Last }
 
-// CallsExpand reports whether calls of a tool are answered on the way, in this
-// conversation.
+// CallsExpand reports whether calls of a tool are intercepted in this conversation.
 func (c *Interceptor) CallsExpand(name string) bool {
 	switch {
 	case !c.prompt.Edited || c.req.offer.expand == expandNone:
@@ -50,15 +48,13 @@ func (c *Interceptor) CallsExpand(name string) bool {
 	return slices.Contains(c.req.o.Expand.Known(), name)
 }
 
-// Intercepts reports whether the answer may hold calls that are answered on the
-// way.
+// Intercepts reports whether the response may contain calls to intercept.
 func (c *Interceptor) Intercepts() bool {
 	return c.prompt.Edited && (c.req.offer.expand != expandNone || c.prompt.marked && hidden.Possible(c.req.View))
 }
 
-// Continue returns the body that asks the upstream to go on after an answer and
-// the answers before it to the same request: what was sent, with all of them
-// and the results of their hidden calls at its end.
+// Continue returns the body of the next request within the turn: the sent request, with all
+// responses and the results of their intercepted calls at its end.
 func (c *Interceptor) Continue(its []hidden.Iteration) ([]byte, error) {
 	edits := slices.Clone(c.prompt.edits)
 	var more []byte
@@ -72,9 +68,7 @@ func (c *Interceptor) Continue(its []hidden.Iteration) ([]byte, error) {
 	return c.req.View.Splice(edits)
 }
 
-// Correct takes the usage of all answers so far for that of a turn that is made of
-// several. The client may have seen the usage of the last only, and the list of
-// iterations in its message is ours, not the provider's.
+// Correct replaces the turn's usage by the sum of its responses.
 func (c *Interceptor) Correct(t *wire.Turn, its []hidden.Iteration) {
 	if t == nil || len(its) < 2 {
 		return
@@ -83,7 +77,7 @@ func (c *Interceptor) Correct(t *wire.Turn, its []hidden.Iteration) {
 	for i := range its {
 		it := &its[i]
 		if i > 0 && it.Usage == (wire.Usage{}) && len(it.Parts) == 0 && it.StopReason == "" {
-			continue // the upstream has refused to go on
+			continue // the upstream refused the continuation
 		}
 		calls = append(calls, it.Usage)
 	}
@@ -91,50 +85,51 @@ func (c *Interceptor) Correct(t *wire.Turn, its []hidden.Iteration) {
 	if all.Prompt() == 0 {
 		return
 	}
+	// The client may have seen the usage of the last response only. The iterations in its message
+	// come from the pipeline, not from the provider.
 	all.Reported = true
 	c.calls, t.Usage, t.Final, t.Iterations = calls, all, wire.Usage{}, nil
 }
 
-// Say notes what the upstream has said, where the client's message is made of
-// several answers or holds less than was said. It must be called before
-// [Exchange.Commit].
+// Say stores the responses of the upstream if the client's message differs from them. It must be
+// called before [Exchange.Commit].
 func (c *Interceptor) Say(its []hidden.Iteration) {
 	c.first = its[0].Usage
 	last := &its[len(its)-1]
-	// What was cut before it was complete was never called.
+	// A call that was cut off was never made.
 	last.Parts = slices.DeleteFunc(last.Parts, func(p hidden.Part) bool { return p.Hidden && p.Result == "" })
 	if len(its) > 1 || len(last.Hidden()) > 0 {
 		c.said = its
 	}
 }
 
-// Marked reports whether the request that was sent may hold marks, see [Interceptor.Marks].
+// Marked reports whether the sent request may contain marks, see [Interceptor.Marks].
 func (c *Interceptor) Marked() bool { return c.prompt.Edited && c.prompt.marked }
 
-// Whole reports whether calls are to be kept back until they are complete: the last answer
-// was ended because a call held a mark, and this time the model can be told.
+// Whole reports whether calls must be buffered until they are complete. The last response was ended
+// because a call contained a mark, and this time the model can be told.
 func (c *Interceptor) Whole() bool { return c.whole }
 
-// Copied notes that the answer ends in an error because a call held a mark, of which the
-// client had the beginning already.
+// Copied reports that the response ends in an error: a call contained a mark after the client had
+// received its beginning.
 func (c *Interceptor) Copied() {
 	c.copied = true
 	c.Expansions = append(c.Expansions, Expansion{Refused: true})
 }
 
-// Writes reports whether calls of a tool may write what their arguments hold. All
-// may but those that read or search, as the first word of their name tells: a part
-// of a name tells less.
+// Writes reports whether calls of a tool may write their arguments to a file: all except tools for
+// reading and searching.
 func (c *Interceptor) Writes(name string) bool {
 	switch content.ClassOf(name) {
 	case sessioncache.ClassRead, sessioncache.ClassSearch:
+		// Only the first word of a name tells; a later part is less reliable.
 		return !slices.Contains(lookers, verb(name))
 	}
 	return true
 }
 
-// Marks are the stubs and notes of ours that the request was sent with. What the client
-// has written itself is none of them.
+// Marks returns the stubs and notes in the sent request, without those that the client's own text
+// contains.
 func (c *Interceptor) Marks() *hidden.Marks {
 	var texts []string
 	for i := range c.req.States {
@@ -145,8 +140,8 @@ func (c *Interceptor) Marks() *hidden.Marks {
 	return hidden.NewMarks(c.req.foreign(texts))
 }
 
-// Misled reports whether the arguments of a call hold a mark: the model took it for the
-// text that it stands for.
+// Misled reports whether the arguments of a call contain a mark: the model took the mark for the
+// text behind it.
 func (c *Interceptor) Misled(arguments string) bool { return c.Marks().In(arguments) != "" }
 
 func (c *Interceptor) misled(arguments string) (known []string) {
@@ -162,7 +157,7 @@ func (c *Interceptor) misled(arguments string) (known []string) {
 	return known
 }
 
-// refuse answers a call that must not be run.
+// refuse answers a call that must not run.
 func (c *Interceptor) refuse(p *hidden.Part) {
 	p.Failed = true
 	c.Expansions = append(c.Expansions, Expansion{Refused: true})
@@ -182,8 +177,7 @@ func (c *Interceptor) refuse(p *hidden.Part) {
 		strings.Join(names, " and "), c.req.tool(), names)
 }
 
-// Folded returns the texts that were folded in this request, for a store that
-// keeps them beyond the client's own history.
+// Folded returns the texts folded in this request, for a store that outlives the client's history.
 func (c *Interceptor) Folded() (out []Block) {
 	r := c.req
 	if !c.prompt.Edited || r == nil || r.offer.expand == expandNone {
@@ -198,8 +192,8 @@ func (c *Interceptor) Folded() (out []Block) {
 	return out
 }
 
-// learnExpansions makes what was asked for again count: the block is in use,
-// stays whole from here on, and its like are more likely to be needed.
+// learnExpansions counts the requested blocks: each counts as used, stays whole from now on, and
+// raises the need of its class.
 func (c *Interceptor) learnExpansions(l *sessioncache.Lineage) {
 	for _, i := range c.asked {
 		s := &c.req.States[i]
@@ -212,8 +206,7 @@ func (c *Interceptor) learnExpansions(l *sessioncache.Lineage) {
 
 var lookers = []string{"read", "view", "cat", "grep", "rg", "glob", "search", "find", "list", "ls"}
 
-// verb is the first word of a name such as read_file or ReadFile, in lower
-// case.
+// verb returns the first word of a name such as read_file or ReadFile, in lower case.
 func verb(name string) string {
 	for i, r := range name {
 		if i > 0 && !unicode.IsLower(r) {

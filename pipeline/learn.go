@@ -3,8 +3,8 @@
 
 package pipeline
 
-// Learn notes what is to be remembered of the blocks of a conversation: turns, tasks, calls and the
-// traits by which a later answer is seen to refer to them.
+// Learn stores facts about the blocks of a conversation: turns, tasks, calls and the traits by
+// which a later response is seen to refer to them.
 
 import (
 	"math"
@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// learnBlocks notes what is to be remembered of the blocks that are new, and anew of those
-// that a process has seen which has ended.
+// learnBlocks stores facts about the new blocks, and about all blocks of a conversation restored
+// from an ended process.
 func learnBlocks(h *content.History) {
 	var turn, task uint16
 	if h.Learned > 0 {
@@ -24,7 +24,7 @@ func learnBlocks(h *content.History) {
 	k := content.NewReferenceMaker()
 	defer k.Release()
 	front := newSeeker(h)
-	var calls map[string]int // by id, where a search among few would not do
+	var calls map[string]int // by id, if there are too many for a search
 	var arguments []string   // of these calls
 	if len(h.Blocks)-h.Learned > content.FewBlocks {
 		calls, arguments = make(map[string]int), make([]string, len(h.Blocks)-h.Learned)
@@ -32,6 +32,7 @@ func learnBlocks(h *content.History) {
 	}
 	for i := h.Learned; i < len(h.Blocks); i++ {
 		b, s := &h.Blocks[i], &h.States[i]
+		// A turn begins with an assistant message, a task with a human prompt.
 		if i == 0 || b.Message != h.Blocks[i-1].Message {
 			switch m := &h.View.Messages[b.Message]; {
 			case m.Role == wire.RoleAssistant:
@@ -83,8 +84,8 @@ func learnBlocks(h *content.History) {
 	}
 }
 
-// newCall finds the call that a new result answers, among the new blocks if it
-// is there: its index, or -1.
+// newCall returns the call that a new result answers, -1 if there is none. It searches the new
+// blocks first.
 func newCall(h *content.History, i int, calls map[string]int) int {
 	id := h.View.Bytes(h.Blocks[i].ID)
 	if len(id) == 0 {
@@ -101,8 +102,8 @@ func newCall(h *content.History, i int, calls map[string]int) int {
 	return content.CallOf(h.View, i)
 }
 
-// argument returns what the call was about that a result answers. Those of the new calls were
-// noted where there are many.
+// argument returns the argument of the call that a result answers. noted holds the arguments of the
+// new calls, if there are many.
 func argument(h *content.History, i int, noted []string) string {
 	switch j := h.Call(i); {
 	case j < 0:
@@ -114,13 +115,13 @@ func argument(h *content.History, i int, noted []string) string {
 	}
 }
 
-// seeker finds the lines of new blocks in those in front of them.
+// seeker finds the lines of new blocks in earlier blocks.
 type seeker struct {
 	h     *content.History
-	index *content.ReferenceIndex // of those in front, nil where few are new
+	index *content.ReferenceIndex // of the earlier blocks, nil for few new blocks
 }
 
-// newSeeker returns one for the new blocks of a conversation.
+// newSeeker returns a seeker for the new blocks of a conversation.
 func newSeeker(h *content.History) seeker {
 	s := seeker{h: h}
 	if len(h.Blocks)-h.Learned <= content.FewBlocks {
@@ -133,15 +134,15 @@ func newSeeker(h *content.History) seeker {
 	return s
 }
 
-// add puts a block among those in front.
+// add adds a block to the earlier ones.
 func (s *seeker) add(j int) {
 	if b := &s.h.States[j]; s.index != nil && b.Sampled > 0 && b.Trait != "" {
 		s.index.Add(b.Trait, j)
 	}
 }
 
-// again samples the lines of a new block and notes in the blocks in front of it those that
-// they hold as well: nobody needs these from there any more.
+// again samples the lines of a new block. It counts them in the earlier blocks with the same lines,
+// which are then less needed there.
 func (s *seeker) again(k *content.ReferenceMaker, i int) {
 	h, lines := s.h, k.Sampled()
 	h.States[i].Sampled = uint8(len(lines))
@@ -164,9 +165,9 @@ func (s *seeker) again(k *content.ReferenceMaker, i int) {
 	}
 }
 
-// note counts lines of a block that were found again.
+// note counts lines of a block that a later block repeats.
 func note(b *sessioncache.BlockState, n int) { b.Again += uint8(min(n, math.MaxUint8-int(b.Again))) }
 
-// mostProbed bounds how often the lines of new blocks are looked for in those in front of
-// them in one request, some milliseconds.
+// mostProbed limits the searches for lines in earlier blocks, per request. They take some
+// milliseconds.
 const mostProbed = 1 << 20

@@ -9,22 +9,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// ledger is what a request adds to the edits that its conversation has committed to.
+// ledger holds the edits that a request adds to its conversation's.
 type ledger struct {
-	// fresh are the edits made in this request, by block: what the state was
-	// before. Deep edits can be taken back as long as nothing was sent.
+	// fresh holds the edits made in this request, by block: the value is the edit before. An edit
+	// can be undone until the request is sent.
 	fresh map[int]*sessioncache.Edit
-	// broken is the first message that differs from what the upstream has
-	// cached, because of a fresh edit in it or in the results of its calls.
+	// broken is the first message that differs from the upstream's cache, because of a fresh edit
+	// in it or in the results of its calls.
 	broken int32
-	// turned reports that the edits of the conversation were only computed so far and
-	// will be sent from now on, or the other way round.
+	// turned reports that the conversation's edits were only computed so far and are sent from now
+	// on, or the reverse.
 	turned bool
 }
 
-// smallGain is the saving in bytes below which an edit that throws away cached
-// bytes is not made for its own sake: what stands behind it, at least the hot
-// zone, would be written anew for less than it is read for.
+// smallGain is the minimum saving, in bytes, of an edit that invalidates cached bytes. A smaller
+// saving does not pay for writing the blocks after it again, at least the hot zone.
 const smallGain = 320
 
 // may reports whether the policy allows a new edit of a block now.
@@ -32,20 +31,19 @@ func (r *request) may(i int) bool {
 	return r.o.Policy == Eager || r.anew(i)
 }
 
-// anew reports whether the upstream reads a block anew, whatever is done to it.
+// anew reports whether the upstream reads a block without its cache in any case.
 func (r *request) anew(i int) bool {
 	return i >= r.cached.forwarded || r.cached.cold || r.Blocks[i].Message >= r.ledger.broken
 }
 
-// pays reports whether an edit that saves some bytes should be made now. Under
-// On it should whenever the policy allows it. Under Auto a small one waits
-// until it throws nothing away: the block was never forwarded, the cache is
-// cold, or another edit in front of it has broken the prefix already.
+// pays reports whether an edit with this saving is worth making now. With mode on, every edit is.
+// With auto, a small edit waits until it is free.
 func (r *request) pays(m stage.Mode, i, saving int) bool {
 	return m == stage.On || saving >= smallGain || r.free(i)
 }
 
-// free reports whether an edit of a block throws nothing away that is cached.
+// free reports whether an edit of a block invalidates no cached bytes: the block was never
+// forwarded, the cache is cold, or an earlier edit broke the prefix.
 func (r *request) free(i int) bool {
 	return i >= r.Known || r.cached.cold || r.Blocks[i].Message >= r.ledger.broken
 }
@@ -55,32 +53,34 @@ func (r *request) set(i int, name string, op wire.Op, value []byte) {
 	if r.ledger.fresh == nil {
 		r.ledger.fresh = make(map[int]*sessioncache.Edit)
 	}
+	// undo restores the edit from before the request, not one made since.
 	if _, again := r.ledger.fresh[i]; !again {
 		r.ledger.fresh[i] = r.States[i].Edit
 	}
 	r.States[i].Edit = &sessioncache.Edit{Stage: name, Op: op, Value: value}
 	message := r.Blocks[i].Message
 	if r.Blocks[i].Kind == wire.KindToolResult && message > 0 {
-		message-- // the calls are all that stands between
+		message-- // only calls stand between a result's message and this one
 	}
 	r.ledger.broken = min(r.ledger.broken, message)
 }
 
-// undo takes a fresh edit back.
+// undo reverts a fresh edit.
 func (r *request) undo(i int) {
 	r.States[i].Edit = r.ledger.fresh[i]
 	delete(r.ledger.fresh, i)
 }
 
-// keep takes every edit back but those that thinking has seen: where it is bound
-// to its past, the original would be refused as well. It goes by what the request began
-// with: its conversation may have gone on since, here or in another process.
+// keep reverts every edit, except those that bound thinking has seen: the original would be refused
+// as well.
 func (r *request) keep(m sessioncache.Match) {
 	seen := r.bound(m)
 	for i := range r.States {
 		if _, made := r.ledger.fresh[i]; made {
 			r.undo(i)
 		}
+		// Known counts the blocks of the last request when this one began. The conversation may
+		// have continued since, here or in another process.
 		if e := r.States[i].Edit; !seen || i >= r.Known && (e == nil || e.Stage != stage.Expand) {
 			r.States[i].Edit = nil
 		}
@@ -88,7 +88,7 @@ func (r *request) keep(m sessioncache.Match) {
 	r.ledger.fresh = nil
 }
 
-// edited reports whether any block is to go out other than it came.
+// edited reports whether any block has an edit.
 func (r *request) edited() bool {
 	for i := range r.States {
 		if r.States[i].Edit != nil {
@@ -98,8 +98,7 @@ func (r *request) edited() bool {
 	return false
 }
 
-// edits lists what to do with the bytes: the ledger of this request and the
-// markers.
+// edits returns all edits of the body: the ledger's and the markers.
 func (r *request) edits(markers []wire.Edit) []wire.Edit {
 	n := 0
 	for i := range r.States {

@@ -11,23 +11,23 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// lengthens reports whether the client's markers go out with the long lifetime:
-// where it is wanted and the client has left the choice open. A conversation
-// changes only where nothing is cached, because the long lifetime is paid when
-// it is written, and then stays with it.
+// lengthens reports whether the client's markers are sent with the long lifetime: if the session
+// wants it and the client names none.
 func (r *request) lengthens(l *sessioncache.Lineage) bool {
 	wanted := r.session.Lifetime
 	if wanted == sessioncache.LifetimeAsked || r.rules.Regime != pricing.Markers || r.rules.LongTTL == 0 ||
 		!r.View.Traits().Markers || !r.View.OffersTools() || !r.View.Conversation.Thread.Empty() || chosen(r.View) {
 		return false
 	}
+	// The long lifetime is paid with the write. So a conversation changes only without a live
+	// cache, and then keeps its lifetime.
 	if l != nil && l.TTL == r.rules.LongTTL && !r.cached.cold {
 		return true
 	}
 	return wanted == sessioncache.LifetimeLong && (r.cached.cold || l == nil && r.cached.forwarded == 0)
 }
 
-// chosen reports whether the client names a lifetime, or caches nothing.
+// chosen reports whether the client names a lifetime, or sets no marker.
 func chosen(v *wire.View) bool {
 	open := false
 	names := func(marker []byte) bool {
@@ -44,8 +44,7 @@ func chosen(v *wire.View) bool {
 
 var longTTL = wire.Member{Name: "ttl", Value: []byte(`"1h"`)}
 
-// lengthened adds the edits that give the client's own markers the long
-// lifetime.
+// lengthened appends the edits that give the client's own markers the long lifetime.
 func (r *request) lengthened(edits []wire.Edit) []wire.Edit {
 	if !r.marking.long {
 		return edits

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// The long lifetime is asked for where nothing is cached and the client leaves
-// the choice open; a conversation that has it keeps it.
+// The long lifetime begins only without a live cache, if the client names none. A conversation with
+// the long lifetime keeps it.
 func TestLongLifetime(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
 	n := 0
@@ -35,7 +35,7 @@ func TestLongLifetime(t *testing.T) {
 	s.prompt("Fix the bug.")
 	step(0, "5m")
 	s.s.SetLifetime(sessioncache.LifetimeLong)
-	step(time.Minute, "5m") // it is warm
+	step(time.Minute, "5m") // the cache is alive
 	step(10*time.Minute, "1h")
 	step(time.Minute, "1h")
 	s.s.SetLifetime(sessioncache.LifetimeKept)
@@ -46,16 +46,16 @@ func TestLongLifetime(t *testing.T) {
 	s.s.SetLifetime(sessioncache.LifetimeAsked)
 	step(time.Minute, "5m")
 	s.s.SetLifetime(sessioncache.LifetimeLong)
-	s.marker = `,"cache_control":{"type":"ephemeral","ttl":"5m"}` // chosen
+	s.marker = `,"cache_control":{"type":"ephemeral","ttl":"5m"}` // the client names a lifetime
 	step(10*time.Hour, "5m")
-	s.marker = "" // caches nothing
+	s.marker = "" // the client caches nothing
 	step(10*time.Hour, "5m")
 }
 
 var long200 = strings.Repeat("a line of text to fill the prompt with\n", 200)
 
-// A conversation that begins has the long lifetime from its first request on,
-// and a marker of the whole request too.
+// A new conversation has the long lifetime from its first request on, including the marker of the
+// whole request.
 func TestLongLifetimeFromTheStart(t *testing.T) {
 	const body = `{"model":"m","cache_control":{"type":"ephemeral"},"tools":[{"name":"Read"}],"messages":[{"role":"user","content":"Fix the bug."}]}`
 	s := newScript(t, Options{}, keeping)

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// marks reports whether an edit may leave marks in a block.
+// marks reports whether an edit may leave marks in a block: stubs or notes.
 func marks(e *sessioncache.Edit) bool {
 	if e == nil || e.Op == wire.OpRemove {
 		return false
@@ -27,8 +27,8 @@ func marks(e *sessioncache.Edit) bool {
 	return content.Folded(e)
 }
 
-// marksIn appends the marks in the plain text of an edit: of a stub up to its name, of a note
-// up to the first bracket that may end it.
+// marksIn appends the marks in the plain text of an edit: stubs up to their name, notes up to the
+// first closing bracket.
 func marksIn(texts []string, e *sessioncache.Edit, text string) []string {
 	named := func(frame string) {
 		for rest := text; ; {
@@ -68,8 +68,7 @@ func marksIn(texts []string, e *sessioncache.Edit, text string) []string {
 	return texts
 }
 
-// foreign leaves out the texts that stand in what the client sends of its own: it may work
-// on files that hold such texts. What the model has said before is not the client's own.
+// foreign removes the texts that the client's own content contains.
 func (r *request) foreign(texts []string) []string {
 	front := r.View.System // tools and system prompt
 	for i := range r.View.Blocks {
@@ -80,6 +79,8 @@ func (r *request) foreign(texts []string) []string {
 		if i >= front && !r.States[i-front].Quotes || i < front && !content.QuotesMarks(r.View.Bytes(b.Span)) {
 			continue
 		}
+		// The client may work on files with such texts. The model's earlier output does not count
+		// as the client's own.
 		text := hidden.Plain(string(r.View.Bytes(b.Span)))
 		texts = slices.DeleteFunc(texts, func(t string) bool { return strings.Contains(text, t) })
 	}

@@ -17,8 +17,8 @@ import (
 
 const repeats = "[llm_cache: the line above 59 more times]"
 
-// TestMarks: the marks of a prompt are what stages have put into it, before the first fold,
-// without the expand tool and under every policy; the client's own text is none.
+// TestMarks: the marks of a prompt are the texts added by stages: before the first fold, without
+// the expand tool and under every policy. The client's own text is no mark.
 func TestMarks(t *testing.T) {
 	same := `"` + strings.Repeat(`status=ok\n`, 60) + `done"`
 	quiet := func(o Options) Options {
@@ -30,7 +30,7 @@ func TestMarks(t *testing.T) {
 		options Options
 		make    func(s *script)
 		stands  string // in the prompt
-		misled  string // what a call must not hold: stands, unless it says otherwise
+		misled  string // in no call: stands, unless given
 	}{
 		{"a note", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
 		{"a note, eager", quiet(admitting(Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
@@ -77,7 +77,7 @@ func TestMarks(t *testing.T) {
 			t.Errorf("%s: answers are intercepted", c.name)
 		}
 		mark := c.misled
-		if mark == c.stands && mark != "" && !strings.HasSuffix(mark, "]") { // all of it
+		if mark == c.stands && mark != "" && !strings.HasSuffix(mark, "]") { // the whole mark
 			mark = regexp.MustCompile(regexp.QuoteMeta(mark) + `[^\]]*\]+`).FindString(hidden.Plain(body))
 		}
 		if mark == "" {
@@ -90,7 +90,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// numbered are some lines that no rule shortens.
+// numbered returns lines that no rule shortens.
 func numbered(lines int) string {
 	var s strings.Builder
 	for i := range lines {
@@ -99,8 +99,8 @@ func numbered(lines int) string {
 	return s.String()
 }
 
-// TestRefusedWithoutTheTool: where the model cannot ask for the text of a stub that it has
-// copied, it is shown the text.
+// TestRefusedWithoutTheTool: a model without the tool receives the text of a stub that it has
+// copied.
 func TestRefusedWithoutTheTool(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager, Expand: Expand{Mode: stage.Off}, CompactToolResults: CompactToolResults{Mode: stage.Off}}, unbound)
 	s.prompt("Fix the bug.")
@@ -114,8 +114,8 @@ func TestRefusedWithoutTheTool(t *testing.T) {
 	}
 }
 
-// TestCopiedIsRemembered: an answer that was ended because a call held a mark has the next
-// one keep calls until they are complete, and the one behind it no more.
+// TestCopiedIsRemembered: after a response that ended because a call contained a mark, the next
+// response buffers its calls. The response after that does not.
 func TestCopiedIsRemembered(t *testing.T) {
 	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
@@ -134,7 +134,7 @@ func TestCopiedIsRemembered(t *testing.T) {
 	sent := string(x.Prompt.Body)
 	x.Interceptor.Copied()
 	x.Abandon()
-	for range 2 { // the second is cut, too
+	for range 2 { // the second is cut off, too
 		x = begin()
 		if !x.Interceptor.Whole() || string(x.Prompt.Body) != sent {
 			t.Errorf("kept back %t, sent\n%s\nwant\n%s", x.Interceptor.Whole(), x.Prompt.Body, sent)

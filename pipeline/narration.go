@@ -12,18 +12,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// openers are how filler sentences of coding agents begin.
+// openers are the beginnings of filler sentences of coding agents.
 var openers = []string{
 	"Let me ", "Let's ", "Now let me ", "Now let's ", "Now I'll ", "Now I will ", "Now I need to ", "I'll ", "I will ",
 	"I need to ", "I'm going to ", "Next, I'll ", "Next, let me ", "First, let me ", "First, I'll ", "Sure", "Great", "Good",
 	"Perfect", "Excellent", "OK, ", "Okay, ", "Alright", "Certainly", "Of course",
 }
 
-// maxOpener is longer than any opener, so that few bytes need to be looked at.
+// maxOpener exceeds the length of every opener. It limits the bytes to compare.
 const maxOpener = 32
 
-// stripNarration removes short texts of the assistant in the middle zone that
-// only announce what the tool call beside them does.
+// stripNarration removes short assistant texts in the middle zone that only announce the tool call
+// beside them.
 func (r *request) stripNarration() {
 	o := &r.o.StripNarration
 	if o.Mode == stage.Off {
@@ -36,8 +36,7 @@ func (r *request) stripNarration() {
 	}
 }
 
-// announces reports whether a block is a text that can go because it only announces
-// the call beside it.
+// announces reports whether a block is a removable text that only announces the call beside it.
 func (r *request) announces(i int) bool {
 	b, under := &r.Blocks[i], *r.o.StripNarration.Under
 	if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
@@ -48,10 +47,11 @@ func (r *request) announces(i int) bool {
 	return opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(r.Text(i), under)
 }
 
-// besideCall reports whether the block's message also holds a tool call, which
-// is what makes an announcement superfluous and the message not empty without.
+// besideCall reports whether the block's message also contains a tool call.
 func besideCall(h *content.History, i int) bool {
 	first, end := h.Message(i)
+	// The call makes the announcement superfluous, and keeps the message from being empty without
+	// it.
 	for j := first; j < end; j++ {
 		if h.Blocks[j].Kind == wire.KindToolUse {
 			return true

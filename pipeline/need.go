@@ -3,8 +3,8 @@
 
 package pipeline
 
-// Need tells how likely the agent is to need a block again: that it will
-// edit a file by quoting what the block shows.
+// Need estimates how likely the agent is to need a block again: to edit a file by quoting the
+// block's text.
 
 import (
 	"math"
@@ -15,88 +15,87 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// NeedGroup is a kind of blocks whose need has a model of its own.
+// NeedGroup is a group of blocks with a model of its own.
 type NeedGroup uint8
 
 // The groups, and their number.
 const (
-	GroupResults NeedGroup = iota // of commands, searches and all else
-	GroupReads                    // results that show a file
-	GroupInputs                   // what calls have written into files
+	GroupResults NeedGroup = iota // of commands, searches and other tools
+	GroupReads                    // results of file reads
+	GroupInputs                   // texts that calls wrote into files
 	Groups
 )
 
-// The terms of the model, each in one of some bins. Numbers of turns and of calls are
-// binned by [NeedBin].
+// The terms of the model, each divided into bins. Numbers of turns and calls use the bins of
+// [NeedBin].
 const (
 	TermAge     = iota // turns since the block, or since a read that relies on it
 	TermIdle           // turns since the last call about its file
-	TermUnused         // answers in a row that did not refer to it
-	TermUses           // answers that did
+	TermUnused         // responses in a row without a reference to it
+	TermUses           // responses with a reference to it
 	TermSize           // its size in units of 256 bytes
 	TermForm           // 1 whole file, 2 by shell, 4 a file of tests, 8 found by a search
 	TermEdits          // edits of its file so far
-	TermEditAge        // turns since the last of them
+	TermEditAge        // turns since the last edit of its file
 	TermEdited         // edits of its file since the block
 	TermReads          // reads of its file since the block
-	TermWhole          // those of them that show, or have written, all of it
+	TermWhole          // reads and writes of its whole file since the block
 	TermTouches        // calls about its file so far
-	TermTasks          // prompts of a person since the block
+	TermTasks          // human prompts since the block
 	TermNow            // turns of the conversation so far
-	TermPrompts        // prompts of a person so far
-	TermLate           // the share of all edits that were of files at rest, in sixteenths
+	TermPrompts        // human prompts so far
+	TermLate           // the share of all edits in files at rest, in sixteenths
 	TermSource         // the share of its lines that look like source code, in sixteenths
-	TermAgain          // the share of its lines that later blocks hold, in eighths
-	TermRate           // edits so far, of a hundred turns
+	TermAgain          // the share of its lines repeated by later blocks, in eighths
+	TermRate           // edits so far, per hundred turns
 	Terms
 )
 
-// NeedFeatures are the bins of the terms of one block.
+// NeedFeatures holds the bins of the terms of one block.
 type NeedFeatures [Terms]uint8
 
-// Appraisal is what is known of a block's need.
+// Appraisal is the input of the model for one block.
 type Appraisal struct {
-	// NeedGroup is the model that counts, X what goes into it.
+	// NeedGroup selects the model, X holds its features.
 	Group NeedGroup
 	X     NeedFeatures
 }
 
-// file is what is known of a file: all calls about it so far, and, on the way from
-// the end of the conversation to its beginning, those behind a block.
+// file holds the facts about a file: all calls about it so far. During the walk from the end of the
+// conversation to its beginning, it also holds the calls after the current block.
 type file struct {
 	calls, edits int    // so far
 	edit         uint16 // the turn of the last edit, if any
 	last         uint16 // the turn of the last call
 
-	read, edited, whole int    // behind the block
-	touched             uint16 // the turn of the last call behind the block
-	relied              uint16 // the turn of the last read that relies on what stands before it
+	read, edited, whole int    // after the block
+	touched             uint16 // the turn of the last call after the block
+	relied              uint16 // the turn of the last read that relies on earlier blocks
 }
 
-// NeedScratch is memory for appraisals, to be used again.
+// NeedScratch is reusable memory for appraisals.
 type NeedScratch struct {
 	known []Appraisal
-	files map[uint64]int32 // where in store
+	files map[uint64]int32 // index in store
 	store []file
-	about []int32 // where in store the file of each block is, plus one; 0 for none
+	about []int32 // index in store of each block's file, plus one; 0 for none
 	habit habit
 }
 
-// habit is how the agent edits: all edits so far, and those of files that no call had
-// been about for a while.
+// habit counts all edits of the agent, and the edits of files at rest.
 type habit struct{ edits, late int }
 
-// rest is the number of turns without a call about it after which a file is at rest.
+// rest is the number of turns without a call about a file after which it is at rest.
 const rest = 6
 
-// NewNeedScratch returns one that is ready to be used.
+// NewNeedScratch returns an empty scratch.
 func NewNeedScratch() NeedScratch { return NeedScratch{files: make(map[uint64]int32)} }
 
-// mostFiles bounds the memory of maps that are kept for the next request.
+// mostFiles limits the size of maps kept for the next request.
 const mostFiles = 1024
 
-// Clear makes the scratch memory ready for another conversation, and reports whether it
-// is worth keeping.
+// Clear prepares the scratch for another conversation. It returns false if the scratch is too large
+// to keep.
 func (r *NeedScratch) Clear() bool {
 	if len(r.files) > mostFiles {
 		return false
@@ -106,7 +105,7 @@ func (r *NeedScratch) Clear() bool {
 	return true
 }
 
-// of finds a file in the store.
+// of returns the index of a file in the store.
 func (r *NeedScratch) of(path uint64) int32 {
 	i, ok := r.files[path]
 	if !ok {
@@ -117,8 +116,8 @@ func (r *NeedScratch) of(path uint64) int32 {
 	return i
 }
 
-// Appraise looks at each block that is wanted, all if wanted is nil. What it
-// returns is good until the scratch is used again.
+// Appraise characterizes each wanted block, all if wanted is nil. The result is valid until the
+// next use of the scratch.
 func (r *NeedScratch) Appraise(h *content.History, wanted func(i int) bool) []Appraisal {
 	out := content.Zeroed(r.known, len(h.Blocks))
 	r.known = out
@@ -156,10 +155,10 @@ func shows(s *sessioncache.BlockState, b *wire.Block) bool {
 	return b.Kind == wire.KindToolResult && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError)
 }
 
-// survey goes through the conversation from its beginning.
+// survey walks the conversation from its beginning.
 func (r *NeedScratch) survey(h *content.History) {
 	r.habit, r.about = habit{}, content.Zeroed(r.about, len(h.States))
-	var last uint64 // a result is about the file of its call, right in front of it
+	var last uint64 // a result directly follows its call, about the same file
 	var at int32
 	for i := range h.States {
 		s, b := &h.States[i], &h.Blocks[i]
@@ -185,7 +184,7 @@ func (r *NeedScratch) survey(h *content.History) {
 	}
 }
 
-// pass leaves a block behind on the way to the beginning.
+// pass counts a block in its file, on the walk to the beginning.
 func (f *file) pass(s *sessioncache.BlockState, b *wire.Block) {
 	f.touched = max(f.touched, s.Turn)
 	switch {
@@ -194,6 +193,7 @@ func (f *file) pass(s *sessioncache.BlockState, b *wire.Block) {
 		if s.Class == sessioncache.ClassWrite {
 			f.whole++
 		}
+	// This read shows some of its lines only by a note that refers to earlier blocks.
 	case shows(s, b) && s.Relies:
 		if f.relied == 0 {
 			f.relied = s.Turn
@@ -230,6 +230,7 @@ func (a *Appraisal) characterise(s *sessioncache.BlockState, b *wire.Block, f *f
 	if f == nil {
 		return
 	}
+	// A later read that relies on earlier blocks makes them as recent as itself.
 	x[TermAge] = NeedBin(int(now - max(s.Turn, f.relied)))
 	x[TermIdle] = NeedBin(int(now - max(s.Turn, f.touched)))
 	if f.edits > 0 {
@@ -239,8 +240,8 @@ func (a *Appraisal) characterise(s *sessioncache.BlockState, b *wire.Block, f *f
 	x[TermTouches] = NeedBin(f.calls)
 }
 
-// again is the share of a block's lines that later blocks hold, in eighths; the last bin
-// is for blocks without lines that were looked for.
+// again returns the share of a block's lines that later blocks repeat, in eighths. The last bin is
+// for blocks without sampled lines.
 func again(s *sessioncache.BlockState) uint8 {
 	if s.Sampled == 0 {
 		return NeedBins - 1
@@ -251,7 +252,7 @@ func again(s *sessioncache.BlockState) uint8 {
 // NeedBins is the number of bins of a term.
 const NeedBins = 16
 
-// starts are the numbers at which the bins begin.
+// starts are the lower ends of the bins.
 var starts = [NeedBins]int{0, 1, 2, 3, 4, 6, 9, 13, 19, 28, 40, 60, 90, 140, 220, 350}
 
 var bins = func() (table [512]uint8) {
@@ -283,13 +284,13 @@ func flag(b bool, bit uint8) uint8 {
 	return 0
 }
 
-// NeedModel is an additive logistic model for each group: each term adds what its table says
-// of its bin.
+// NeedModel is an additive logistic model for each group: the score is the sum of one table entry
+// per term.
 type NeedModel [Groups]Additive
 
 // Additive is the model of one group.
 type Additive struct {
-	// Base is what all blocks have in common, in logits.
+	// Base is the constant of all blocks, in logits.
 	Base float32 `json:"base"`
 	// Terms are the tables of the terms.
 	Terms [Terms][NeedBins]float32 `json:"terms"`

@@ -3,7 +3,7 @@
 
 package pipeline
 
-// Settings holds what an operator may set of the pipeline.
+// Settings are the operator's options of the pipeline.
 
 import (
 	"cmp"
@@ -19,14 +19,14 @@ type Policy string
 
 // The policies.
 const (
-	// CostAware edits only where it is free or pays: blocks never forwarded
-	// before, and history when its cache is cold or the expected gain is positive.
+	// CostAware edits only for free or with a gain: blocks never forwarded before, and history with
+	// a cold cache or a positive expected gain.
 	CostAware Policy = "cost_aware"
-	// Eager runs every stage on every request, exactly as the zones say.
+	// Eager runs every stage on every request, limited by the zones only.
 	Eager Policy = "eager"
-	// Observe computes what CostAware would do and sends the original.
+	// Observe computes the edits of CostAware and sends the original.
 	Observe Policy = "observe"
-	// Off forwards every request untouched and unread.
+	// Off forwards every request unmodified and unread.
 	Off Policy = "off"
 )
 
@@ -35,105 +35,101 @@ type Options struct {
 	// Policy decides when edits are made: cost_aware, eager, observe or off.
 	// Default: cost_aware.
 	Policy Policy `json:"policy,omitempty"`
-	// Zones split a conversation into a frozen head, a middle and a hot tail.
+	// Zones divide a conversation into a frozen head, a middle and a hot tail.
 	Zones Zones `json:"zones,omitzero"`
-	// Admission takes out of tool results what says nothing, when they are seen
-	// for the first time.
+	// Admission shortens tool results before they are first sent.
 	Admission admission.Options `json:"admission,omitzero"`
 	// StripThinking removes the thinking of finished turns.
 	StripThinking StripThinking `json:"strip_thinking,omitzero"`
-	// CompactToolResults shortens long tool results of the middle zone, under
-	// the policy eager.
+	// CompactToolResults shortens long tool results of the middle zone, under the policy eager.
 	CompactToolResults CompactToolResults `json:"compact_tool_results,omitzero"`
 	// StripNarration removes filler sentences of the assistant in the middle zone.
 	StripNarration StripNarration `json:"strip_narration,omitzero"`
-	// Prune replaces tool results that are no longer needed by stubs.
+	// Prune replaces unneeded tool results by stubs.
 	Prune Prune `json:"prune,omitzero"`
-	// Breakpoints closes the stable parts of the prompt by cache markers.
+	// Breakpoints sets cache markers at the ends of the stable parts of the prompt.
 	Breakpoints Breakpoints `json:"breakpoints,omitzero"`
-	// Expand lets the model get folded text back.
+	// Expand lets the model restore folded text.
 	Expand Expand `json:"expand,omitzero"`
-	// Planner weighs what the policies cost_aware and observe do.
+	// Planner tunes the policies cost_aware and observe.
 	Planner Planner `json:"planner,omitzero"`
 }
 
-// Zones split a conversation by turns. A turn is one assistant message and the
-// messages that answer it; what stands before the first assistant message
-// belongs to the first turn.
+// Zones divide a conversation by turns. A turn is one assistant message with the messages that
+// answer it. The messages before the first assistant message belong to the first turn.
 type Zones struct {
-	// Frozen is the number of turns at the start that are never edited.
-	// Default: 2 under eager, else 0.
+	// Frozen is the number of turns at the start that are never edited. Range: 0 to 10000. Default:
+	// 2 under eager, else 0.
 	Frozen *int `json:"frozen,omitempty"`
-	// Hot is the number of turns at the end that are never edited.
-	// Default: 4 under eager, else 1.
+	// Hot is the number of turns at the end that are never edited. Range: 1 to 10000. Default: 4
+	// under eager, else 1.
 	Hot *int `json:"hot,omitempty"`
-	// MinMessages is the number of messages below which nothing is edited. Default: 6.
+	// MinMessages is the minimum number of messages for any edit. Range: 0 to 10000. Default: 6.
 	MinMessages *int `json:"min_messages,omitempty"`
 }
 
-// StripThinking configures the stage of that name.
+// StripThinking configures the stage strip_thinking.
 type StripThinking struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode stage.Mode `json:"mode,omitempty"`
 }
 
-// CompactToolResults configures the stage of that name.
+// CompactToolResults configures the stage compact_tool_results.
 type CompactToolResults struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode stage.Mode `json:"mode,omitempty"`
-	// Over is the length in characters above which a tool result is compacted. Default: 500.
+	// Over is the length in characters above which a tool result is compacted. Range: 100 to
+	// 1048576. Default: 500.
 	Over *int `json:"over,omitempty"`
 }
 
-// StripNarration configures the stage of that name.
+// StripNarration configures the stage strip_narration.
 type StripNarration struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode stage.Mode `json:"mode,omitempty"`
-	// Under is the length in characters up to which a text that begins like
-	// filler counts as filler. Default: 160.
+	// Under is the maximum length in characters of a filler text. Range: 1 to 2000. Default: 160.
 	Under *int `json:"under,omitempty"`
 }
 
-// Prune configures the stage of that name.
+// Prune configures the stage prune.
 type Prune struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode stage.Mode `json:"mode,omitempty"`
-	// After is K: the number of turns in a row that must not refer to a block
-	// before it is pruned. Default: 3 under eager, else 1.
+	// After is K: a block is pruned after this number of turns in a row without a reference to it.
+	// Range: 1 to 1000. Default: 3 under eager, else 1.
 	After *int `json:"after,omitempty"`
-	// Preview is the number of first lines that a stub keeps. The planner keeps
-	// none of files: their names say what they are. Default: 2 under eager, else 1.
+	// Preview is the number of first lines that a stub keeps. The planner keeps none of files,
+	// which their names identify. Range: 0 to 20. Default: 2 under eager, else 1.
 	Preview *int `json:"preview,omitempty"`
 }
 
 // Planner configures the policies that count costs.
 type Planner struct {
-	// Risk says how much of a chance is taken that the agent needs a folded
-	// text again, 0 to 100: lower values fold less, higher values save more and
-	// harm more. Default: 1.
+	// Risk is the tolerance for folding text that the agent needs again. Lower values fold less,
+	// higher values save more and harm more. Range: 0 to 100. Default: 1.
 	Risk *float64 `json:"risk,omitempty"`
-	// FoldInputs lets the planner fold what old calls have written into files,
-	// too. Default: true.
+	// FoldInputs lets the planner also fold the texts that old calls wrote into files. Default:
+	// true.
 	FoldInputs *bool `json:"fold_inputs,omitempty"`
-	// GiveBack puts a folded text behind the newest tool result, where the conversation
-	// shows that the model is about to need it. Default: true.
+	// GiveBack appends a folded text to the newest tool result if the conversation shows that the
+	// model is about to need it. Default: true.
 	GiveBack *bool `json:"give_back,omitempty"`
-	// Need tells how likely a text is needed again. It is for those who test other
-	// models than the one that comes with the module, which is the default.
+	// Need estimates how likely a text is needed again, for tests of other models. Default:
+	// [DefaultNeed].
 	Need *NeedModel `json:"-"`
-	// Harm is the price of a folded text that is needed. It is for those who measure
-	// other prices than [planner.DefaultHarm], which is the default.
+	// Harm is the price of a needed text that is folded, for measurements of other prices. Default:
+	// [planner.DefaultHarm].
 	Harm *planner.Harm `json:"-"`
 }
 
-// Breakpoints configures the stage of that name.
+// Breakpoints configures the stage breakpoints.
 type Breakpoints struct {
-	// Mode is auto, on or off. Auto places markers only for upstreams whose
-	// cache asks for them. Default: auto.
+	// Mode is auto, on or off. Auto sets markers only for upstreams with caches that need them.
+	// Default: auto.
 	Mode stage.Mode `json:"mode,omitempty"`
 }
 
-// WithDefaults returns the options with every default filled in.
+// WithDefaults returns the options with all defaults filled in.
 func (o Options) WithDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, CostAware)
 	o.Admission.Defaults()
@@ -161,16 +157,16 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// eager is the default of an option that the planner does not need: it looks
-// at each block.
+// eager returns the default of an option that differs under eager.
 func (o *Options) eager(eager, planned int) int {
 	if o.Policy == Eager {
 		return eager
 	}
+	// The planner values each block by itself, and needs less caution.
 	return planned
 }
 
-// Care is how many times its cost the need of a folded text counts.
+// Care is the factor for the cost of a needed fold.
 func (p *Planner) Care() float64 {
 	if p.Risk == nil {
 		return 1
@@ -178,7 +174,7 @@ func (p *Planner) Care() float64 {
 	return 1 / max(*p.Risk, 1e-6)
 }
 
-// Validate returns an error that names the first option out of its range.
+// Validate returns an error for the first option out of range.
 func (o *Options) Validate() error {
 	switch o.Policy {
 	case "", CostAware, Eager, Observe, Off:

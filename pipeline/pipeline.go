@@ -12,25 +12,23 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Pipeline runs the stages over requests. It holds no state of its own and may
-// be used from several goroutines.
+// Pipeline runs the stages over requests. It is stateless and safe for concurrent use.
 type Pipeline struct {
-	// Target says in which format the upstream gets what comes in another. Default:
-	// as it comes.
+	// Target returns the upstream's format for requests in a client's format. Default: the same
+	// format.
 	Target func(client wire.Format) wire.Format
 
-	// Marks reports whether a request gets a cache marker by its translation, whatever is
-	// edited. Nil: none does.
+	// Marks reports whether the translation of a request adds a cache marker. Nil: never.
 	Marks func(v *wire.View) bool
-	// Manages reports whether the upstream does what clients of a format ask to be done
-	// about a history that has grown long, see [wire.View.Management]. Default: it does.
+	// Manages reports whether the upstream carries out context management for a client's format,
+	// see [wire.View.Management]. Default: always.
 	Manages func(client wire.Format) bool
 
-	// ToolBounds returns what the upstream takes of the tools of a request in a client's
-	// format. Default: any.
+	// ToolBounds returns the upstream's limits for the tools of a request in a client's format.
+	// Default: none.
 	ToolBounds func(client wire.Format) wire.ToolBounds
 
-	// Compress leaves words out of prose. Default: nil, all words stay.
+	// Compress configures the removal of words from prose. Default: nil, all words stay.
 	Compress *Compress
 
 	options Options
@@ -38,15 +36,15 @@ type Pipeline struct {
 	stages  []func(*request)
 }
 
-// New makes a pipeline. The rules say, for the model of a request, what its
-// upstream's prefix cache does and costs.
+// New returns a pipeline. rules returns the rules and prices of the upstream's prefix cache for a
+// model.
 func New(o Options, rules func(model string, at time.Time) pricing.Rules) *Pipeline {
 	p := &Pipeline{options: o.WithDefaults(), rules: rules}
 	if p.options.Policy == Eager {
 		p.stages = []func(*request){
 			(*request).prune,
 			(*request).compactToolResults,
-			(*request).prune, // again, for what rides along with the edits made since
+			(*request).prune, // again, for results that became free through the edits since
 			(*request).stripNarration,
 			(*request).stripThinking,
 			(*request).compress,
@@ -65,15 +63,14 @@ func New(o Options, rules func(model string, at time.Time) pricing.Rules) *Pipel
 // Policy is the policy in force.
 func (p *Pipeline) Policy() Policy { return p.options.Policy }
 
-// Begin decides about a request. It never fails: where nothing can or should be
-// edited, the exchange's body is the client's own. Exactly one of
-// [Exchange.Commit] and [Exchange.Abandon] must follow.
+// Begin decides about the edits of a request. It never fails: without edits, the body is the
+// client's own. Exactly one of [Exchange.Commit] and [Exchange.Abandon] must follow.
 func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *Exchange {
 	return p.BeginWithout(v, s, now, 0)
 }
 
-// BeginWithout is Begin that makes no new edits of some kinds. What the conversation has
-// committed to stays.
+// BeginWithout is Begin without new edits of some kinds. Edits that the conversation has committed
+// to stay.
 func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.Time, off wire.EditKinds) *Exchange {
 	s.Lock()
 	defer s.Unlock()
@@ -82,8 +79,9 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	if p.Target != nil {
 		upstream = p.Target(v.Format)
 	}
+	// Thinking of other formats becomes reasoning items of the Responses API.
 	sealed := !v.Traits().KeepsAnswers && upstream.Traits().KeepsAnswers
-	both := new(struct { // in one piece of memory
+	both := new(struct { // one allocation
 		exchange Exchange
 		request  request
 	})
@@ -106,6 +104,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	}
 	x.refusal.off = off | refused
 	if !v.Conversation.Partial {
+		// The tool and the intercepted calls come first: the stages below count on them.
 		r.declare(m)
 		r.reinsert(m)
 		if refused.Has(wire.EditTools) || off.Has(wire.EditTools) && m.Lineage == nil {
@@ -114,6 +113,8 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	}
 	if v.Conversation.Partial || x.refusal.off.Has(wire.EditText) {
 		learnBlocks(&r.History)
+		// The provider retains the history, or the upstream refused edits of it: only edits that
+		// the request cannot go without stay.
 		if v.Conversation.Partial || refused.Has(wire.EditText) {
 			r.keep(m)
 		}
@@ -130,6 +131,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 		r.redefine(m, upstream)
 	}
 	learnBlocks(&r.History)
+	// Under observe no fold was sent, so the model cannot miss any.
 	if l := m.Lineage; l != nil && !l.Observed && p.options.Policy != Observe {
 		r.regretted = findMisses(&r.History, l)
 	}
@@ -153,7 +155,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	return x
 }
 
-// markers proposes the cache markers of an exchange that may have some.
+// markers returns the cache markers of an exchange, unless they are off.
 func (x *Exchange) markers() []wire.Edit {
 	if x.refusal.off.Has(wire.EditMarkers) {
 		return nil

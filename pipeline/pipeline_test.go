@@ -18,16 +18,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// script plays a conversation of a coding agent through a pipeline: each turn
-// is an answer with an optional thought, a sentence and one call, and the
-// call's result.
+// script plays a conversation of a coding agent through a pipeline: each turn is a response with
+// optional thinking, a sentence and one call, and the call's result.
 type script struct {
 	t        testing.TB
 	p        *Pipeline
 	s        *sessioncache.Session
 	format   wire.Format
-	marker   string // what the client puts on its last block
-	head     string // further members of its requests
+	marker   string // the marker on the client's last block
+	head     string // further members of the client's requests
 	now      time.Time
 	messages []string
 	answer   wire.Turn
@@ -41,8 +40,8 @@ var binding, keeping = pricing.Rules{
 	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour, MinTokens: 1024,
 }
 
-// hardly needs anything again: what is tested is when folds are made and how, not what
-// was fitted on recorded conversations.
+// hardly is a model with a low need of every block: these tests are about the time and the form of
+// folds, not about fitted weights.
 var hardly = &NeedModel{{Base: -12}, {Base: -12}, {Base: -12}}
 
 func newScript(t testing.TB, o Options, rules pricing.Rules) *script {
@@ -65,12 +64,12 @@ func newScript(t testing.TB, o Options, rules pricing.Rules) *script {
 
 func (s *script) add(message string) { s.messages = append(s.messages, message) }
 
-// prompt adds a person's prompt.
+// prompt adds a human prompt.
 func (s *script) prompt(text string) {
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":%q}]}`, text))
 }
 
-// turn adds an answer that calls a tool on a path, and the result.
+// turn adds a response that calls a tool on a path, and the result.
 func (s *script) turn(n int, path, result string, more ...string) {
 	thought := ""
 	if len(more) > 0 {
@@ -82,7 +81,7 @@ func (s *script) turn(n int, path, result string, more ...string) {
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n, content.Quote(result)))
 }
 
-// final adds an answer without a call.
+// final adds a response without a call.
 func (s *script) final(text string) {
 	s.answer = wire.Turn{Text: text, Done: true}
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":%q}]}`, text))
@@ -94,8 +93,7 @@ func (s *script) body() string {
 	return `{"model":"m",` + s.head + `"messages":[` + strings.Join(append(s.messages[:n:n], last), ",") + `],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}],"tools":[{"name":"Read"}]}`
 }
 
-// send sends what has been added as one request and commits it; the answer is
-// the turn that is added next.
+// send sends the added messages as one request and commits it; the response is the turn added next.
 func (s *script) send(answer wire.Turn) *Exchange {
 	s.t.Helper()
 	v, err := wire.Parse(s.format, []byte(s.body()), nil)
@@ -150,8 +148,8 @@ func count(x *Exchange, stage string) int {
 	return 0
 }
 
-// prefix returns what two bodies share in prompt order: the number of message
-// blocks with equal canonical hashes.
+// prefix returns the common prefix of two bodies: the number of message blocks with equal canonical
+// hashes.
 func prefix(t testing.TB, a, b []byte) (shared, of int) {
 	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, a, nil)
@@ -194,8 +192,7 @@ func TestEagerFiresInTheMiddleOnly(t *testing.T) {
 	}
 }
 
-// Once sent, stays sent: what goes out grows at its end, except where the hot
-// edge passes.
+// The sent prompt only grows at its end, except at the hot edge.
 func TestEagerIsStableBehindTheFrontier(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
@@ -214,7 +211,7 @@ func TestRetryGivesTheSameBytes(t *testing.T) {
 		s.prompt("Fix the bug.")
 		s.run(0, 12, true)
 		s.now = s.now.Add(time.Hour) // cold
-		a := s.send(wire.Turn{})     // fails
+		a := s.send(wire.Turn{})     // the response fails
 		b := s.send(wire.Turn{Done: true})
 		if !a.Prompt.Edited || string(a.Prompt.Body) != string(b.Prompt.Body) {
 			t.Errorf("%s: the retry differs (edited %t)", policy, a.Prompt.Edited)
@@ -239,7 +236,7 @@ func TestCostAware(t *testing.T) {
 	if count(x, stage.Prune) < 8 || count(x, stage.Narration) < 8 || x.Decision.Epoch != planner.Cold || x.Decision.Folded != count(x, stage.Prune) {
 		t.Fatalf("cold: %v, %+v", x.Prompt.Fired, x.Decision)
 	}
-	// In an open run of calls thinking has to stay.
+	// In an open run of calls, thinking must stay.
 	if count(x, stage.Thinking) != 0 {
 		t.Errorf("thinking of the open run was removed: %v", x.Prompt.Fired)
 	}
@@ -250,7 +247,7 @@ func TestCostAware(t *testing.T) {
 	}
 }
 
-// A rewind goes out as its conversation did, although a side request has begun alike since.
+// A rewind is sent as its conversation was, although a side request has begun alike since.
 func TestRewindBehindASideRequest(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
 	s.prompt("Fix the bug.")
@@ -282,7 +279,7 @@ func TestRewindBehindASideRequest(t *testing.T) {
 	}
 }
 
-// A history that this process never saw may be warm upstream.
+// A history unknown to this process may be cached upstream.
 func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		unseen time.Duration
@@ -313,15 +310,15 @@ func TestObserveSendsTheOriginal(t *testing.T) {
 	if len(x.Prompt.Fired) == 0 || x.Prompt.SentTokens >= x.Prompt.OriginalTokens {
 		t.Errorf("nothing was observed: %v, %d of %d tokens", x.Prompt.Fired, x.Prompt.SentTokens, x.Prompt.OriginalTokens)
 	}
-	// Under another policy, what was only observed has not been sent.
+	// Edits that were only observed have not been sent.
 	s.p = New(Options{}, s.p.rules)
 	if x := s.send(wire.Turn{Done: true}); x.Prompt.Edited {
 		t.Errorf("observed edits were replayed: %v", x.Prompt.Fired)
 	}
 }
 
-// On models that bind thinking to its past, no thinking goes out behind a
-// change that it has not seen.
+// On models that bind thinking to its past, no thinking is sent after a change that it has not
+// seen.
 func TestThinkingBoundToItsPast(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, binding)
 	s.prompt("Fix the bug.")
@@ -348,7 +345,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 			t.Fatal("thinking stands behind an edit that it has not seen")
 		}
 	}
-	// New thinking has seen the edits; it stays, and they stay.
+	// New thinking has seen the edits; both stay.
 	s.turn(60, "/src/new.go", long("new"), "new thought")
 	y := s.send(wire.Turn{Done: true})
 	if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of || !strings.Contains(string(y.Prompt.Body), "new thought") {
@@ -364,9 +361,9 @@ func TestPruneCountsReferences(t *testing.T) {
 		answer := wire.Turn{Text: "unrelated", Done: true}
 		switch {
 		case i == 7 || i == 10:
-			answer.Text = "In file3.go there is a mistake." // by the name of its file
+			answer.Text = "In file3.go there is a mistake." // names its file
 		case i == 8 || i == 11:
-			answer.Calls = []wire.Call{{Name: "Edit", Arguments: `{"old_string":"x\nf4 line 7 of the file with some text"}`}} // by a quoted line
+			answer.Calls = []wire.Call{{Name: "Edit", Arguments: `{"old_string":"x\nf4 line 7 of the file with some text"}`}} // quotes a line
 		}
 		x = s.send(answer)
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
@@ -397,8 +394,8 @@ func TestResultsThatStay(t *testing.T) {
 	}
 }
 
-// BenchmarkBegin measures the decision about the next request of a known
-// conversation, with a history of so many turns.
+// BenchmarkBegin measures the decision about the next request of a known conversation, with a
+// history of so many turns.
 func BenchmarkBegin(b *testing.B) {
 	for _, turns := range []int{10, 100, 500} {
 		s := newScript(b, Options{}, keeping)

@@ -14,10 +14,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// planning is what one plan is made of: what the planner is told, and memory to
-// be used again. Planning looks at every block of a conversation, and in long
-// ones it would otherwise make up half of all that a request allocates.
+// planning holds the input of one plan, and reusable memory.
 type planning struct {
+	// Planning looks at every block. In long conversations, new memory would be half of a request's
+	// allocations.
 	in      planner.Input
 	scratch planner.Scratch
 	need    NeedScratch
@@ -34,7 +34,7 @@ func (p *planning) release() {
 	}
 }
 
-// plan folds what is worth it, under the policies that count costs.
+// plan folds the blocks worth folding, under the policies that count costs.
 func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision {
 	further := furtherRequests(r.session, r.View, l)
 	if !r.View.OffersTools() || content.Compacts(r.View) {
@@ -58,7 +58,7 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 	return p.Decision
 }
 
-// moment says where in its conversation the request stands.
+// moment returns the state of the conversation at the request.
 func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 	m := planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: l != nil, Regretted: r.regretted.TooMuch()}
 	switch {
@@ -72,14 +72,14 @@ func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 	return m
 }
 
-// cut finds the blocks that are worth folding if that saves so many bytes, and reports
-// whether there are any.
+// cut computes the savings of all blocks, ignoring savings below least, and reports whether there
+// are any.
 func (p *planning) cut(r *request, least int) (some bool) {
 	p.cuts, some = r.cuts(p.cuts, least)
 	return some
 }
 
-// gather says what there is to know of the conversation, after cut.
+// gather collects the planner's input, after cut.
 func (p *planning) gather(r *request, l *sessioncache.Lineage, now time.Time) {
 	in := &p.in
 	in.Care = r.o.Planner.Care() * r.regretted.Care()
@@ -91,6 +91,7 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, now time.Time) {
 		in.Warm = 0
 	}
 	in.Anywhere = r.rules.Regime == pricing.KV || r.rules.Regime == pricing.Automatic
+	// When observed edits begin to be sent, or the reverse, the old entries match no longer.
 	if in.Entries = in.Entries[:0]; !r.ledger.turned {
 		in.Entries = liveEntries(in.Entries, l, r.rules.TTL, now)
 	}
@@ -98,7 +99,7 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, now time.Time) {
 	p.blocks(r, l, newEstimator(&r.session.Calibration, l))
 }
 
-// blocks lists the message blocks, and sums up the prompt.
+// blocks collects the message blocks, and the size of the prompt.
 func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator) {
 	in := &p.in
 	in.Base, in.Total = 0, 0
@@ -116,6 +117,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator) {
 		b, kind := &in.Blocks[i], r.Blocks[i].Kind
 		b.Tokens = e.Tokens(kind, r.Sent(i))
 		if kind == wire.KindToolResult && gone > 0 {
+			// The upstream clears the first results by itself: folding them saves nothing.
 			gone--
 			continue
 		}
@@ -125,6 +127,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator) {
 		b.Whole, b.Part = e.Tokens(kind, c.all), e.Tokens(kind, c.part)
 		if !content.IsThinking(&r.Blocks[i]) {
 			b.Need = r.need(l, i, &known[i])
+			// The result also carries restored texts. It is needed if any of them is.
 			for _, j := range returned[i] {
 				b.Need = 1 - (1-b.Need)*(1-r.need(l, j, &known[j]))
 			}
@@ -132,7 +135,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator) {
 	}
 }
 
-// need is the chance that the agent will need a block again.
+// need returns the probability that the agent will need a block again.
 func (r *request) need(l *sessioncache.Lineage, i int, a *Appraisal) float64 {
 	return calibratedNeed(l, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// called adds a call of a tool by a program, and its result; it returns the message with
-// the result.
+// called adds a call of a tool by a program with its result, and returns the message with the
+// result.
 func (s *script) called(n int, name, input, result string) string {
 	s.answer = wire.Turn{Calls: []wire.Call{{ID: fmt.Sprint("p", n), Name: name, Arguments: input}}, Done: true}
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"p%d","name":%q,"input":%s,"caller":{"type":"code_execution_20250825","tool_id":"srv"}}]}`, n, name, input))
@@ -23,8 +23,7 @@ func (s *script) called(n int, name, input, result string) string {
 	return s.messages[len(s.messages)-2] + "," + s.messages[len(s.messages)-1]
 }
 
-// What a program reads goes out as it came, whatever is done to the same text where the
-// model reads it.
+// A text read by a program is sent unmodified, whatever happens to the same text read by the model.
 func TestProgramResultsStay(t *testing.T) {
 	noise := strings.Repeat("status=ok\n", 400) + "done"
 	for _, policy := range []Policy{CostAware, Eager} {
@@ -57,7 +56,7 @@ func TestProgramResultsStay(t *testing.T) {
 		}
 		for n := 1; n < 14; n++ {
 			s.result(n, "Bash", fmt.Sprintf(`{"command":"check %d"}`, n), string(content.Quote(noise)))
-			s.now = s.now.Add(3e11) // five minutes: the cache is cold
+			s.now = s.now.Add(3e11) // five minutes later, the cache is cold
 			x = s.send(s.answer)
 		}
 		for _, want := range stays {
@@ -71,8 +70,7 @@ func TestProgramResultsStay(t *testing.T) {
 	}
 }
 
-// A client that orders results to be cleared does not mean those of programs: nothing would
-// be saved.
+// A client's order to clear results does not apply to results of programs: it would save nothing.
 func TestProgramResultsAreNotCleared(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
 	s.marker, s.head, s.p.Manages = "", ordering(clears), nobody

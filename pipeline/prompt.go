@@ -10,36 +10,34 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Prompt is what goes upstream in the place of a client's request.
+// Prompt is the request to send upstream in place of the client's.
 type Prompt struct {
-	// Body is what to send upstream: the client's own bytes where nothing was
-	// edited, or where the policy only observes.
+	// Body is the body to send: the client's own bytes without edits, or under observe.
 	Body []byte
 	// Edited reports whether Body differs from the client's bytes.
 	Edited bool
-	// OriginalTokens and SentTokens are estimates of the prompt as the client
-	// sent it and as the policy would have it. Where the policy only observes,
-	// SentTokens is what would have been sent.
+	// OriginalTokens and SentTokens are the estimated sizes of the client's prompt and of the
+	// edited prompt. Under observe, SentTokens includes the edits that were only computed.
 	OriginalTokens, SentTokens int
-	// Fired are the stages that did something, markers included.
+	// Fired lists the stages with edits, markers included.
 	Fired []stage.Fired
-	// Compressed is what words that were left out come to.
+	// Compressed sums up the compressed texts.
 	Compressed Compressed
-	// Applied is what is cleared in Body because the client has ordered it, nil where
-	// it has not, or where that is the upstream's to do.
+	// Applied sums up the blocks cleared in Body on the client's order. It is nil without an order,
+	// or if the upstream carries it out.
 	Applied *wire.Cleared
 	// Markers is the number of cache markers added.
 	Markers int
-	// Err is set when the edits could not be applied, and so none were but those
-	// that the conversation is bound to.
+	// Err is the error of edits that could not be applied. Then Body contains only the edits that
+	// the conversation is bound to.
 	Err error
 
-	edits  []wire.Edit // that Body was made by
+	edits  []wire.Edit // the edits of Body
 	marked bool        // Body may hold stubs and notes
 }
 
-// make applies the edits of a request. Where they contradict each other, it applies
-// as much as can be of what the conversation is bound to, and reports that.
+// make applies the edits of a request. If they contradict each other, it applies the committed ones
+// as far as possible, and returns true.
 func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 	p.Markers, p.Fired = len(markers), fired(r, len(markers))
 	edits := r.edits(markers)
@@ -66,7 +64,7 @@ func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 	return impossible
 }
 
-// mark notes whether the edits may leave marks.
+// mark determines whether the edits may leave marks.
 func (p *Prompt) mark(r *request) {
 	p.marked = false
 	for i := range r.States {
@@ -74,14 +72,14 @@ func (p *Prompt) mark(r *request) {
 	}
 }
 
-// reset takes every edit out: the original is sent.
+// reset removes every edit: the original is sent.
 func (p *Prompt) reset(r *request) {
 	p.Body, p.Edited, p.Fired, p.Markers, p.Compressed = r.View.Raw, false, nil, 0, Compressed{}
 	p.Applied = nil
 	p.SentTokens = p.OriginalTokens
 }
 
-// again makes what is sent after a rejection: the original, or what the
+// again makes the request to send after a rejection: the original, or the edits that the
 // conversation is bound to.
 func (p *Prompt) again(r *request) {
 	p.reset(r)
@@ -93,15 +91,15 @@ func (p *Prompt) again(r *request) {
 	}
 }
 
-// committed applies as much as can be of what the conversation is bound to, where
-// the edits of a request contradict each other: its ledger, or, if the fault is in
-// that, no more than the tool that its prompts begin with. The original alone would
-// break the prefix.
+// committed applies the edits that the conversation is bound to, after edits of a request
+// contradicted each other. If the conversation's ledger is at fault, it applies only the
+// declaration of the tool at the start of the prompt.
 func (r *request) committed() ([]wire.Edit, []byte) {
 	r.marking.long, r.offer.tools = false, nil
 	for i := range r.ledger.fresh {
 		r.undo(i)
 	}
+	// The original alone would break the cached prefix.
 	for range 2 {
 		edits := r.edits(nil)
 		if len(edits) == 0 {
@@ -118,7 +116,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 	return nil, nil
 }
 
-// fired counts edits by stage.
+// fired counts the edits by stage.
 func fired(r *request, markers int) []stage.Fired {
 	var t stage.Tally
 	t.Add(stage.Breakpoints, markers, 0)

@@ -9,12 +9,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// minStub is shorter than any stub.
+// minStub is a lower limit for the length of a stub.
 const minStub = 80
 
-// prune replaces tool results of the middle zone that the model has not
-// referred to for K answers by stubs. A result compacted before is pruned only
-// if that still saves something.
+// prune replaces tool results of the middle zone by stubs after K responses without a reference. A
+// compacted result is pruned only if that saves more.
 func (r *request) prune() {
 	o := &r.o.Prune
 	if o.Mode == stage.Off {

@@ -3,7 +3,7 @@
 
 package pipeline
 
-// Regret finds the signs in a conversation that its model has missed folded text.
+// Regret finds signs in a conversation that its model has missed folded text.
 
 import (
 	"strings"
@@ -16,50 +16,49 @@ import (
 
 // missSigns counts the signs in a turn.
 type missSigns struct {
-	// Expanded counts the blocks that the model has asked for again.
+	// Expanded counts the blocks requested by the model.
 	Expanded int
-	// Reread counts the reads that show a folded text of their file once more. Agents
-	// read files again for other reasons, too.
+	// Reread counts reads that show a folded text again. Agents reread files for other reasons,
+	// too.
 	Reread int
-	// Failed counts the edits that did not find their place in a file of which a text
-	// is folded.
+	// Failed counts edits that did not find their text in a file with a folded text.
 	Failed int
 }
 
-// Sum is how many there are in all.
+// Sum returns the number of all signs.
 func (g *missSigns) Sum() int { return g.Expanded + g.Reread + g.Failed }
 
-// Misses is what a conversation shows of texts that were folded and missed.
+// Misses holds the folds of a conversation and the signs that they were missed.
 type Misses struct {
-	// Fresh are the signs in the new blocks.
+	// Fresh counts the signs in the new blocks.
 	Fresh missSigns
 
-	missed int      // in all of them
-	folded int      // blocks that are folded
-	files  []uint64 // that missed texts are of, once for each time
+	missed int      // in all blocks
+	folded int      // folded blocks
+	files  []uint64 // files of missed texts, one entry per miss
 }
 
-// share is what part of the folds was missed. Of the first few it says little.
+// share returns the share of missed folds.
 func (g *Misses) share() float64 { return float64(g.missed) / float64(g.folded+fewFolds) }
 
-// TooMuch reports whether so many folds were missed that nothing more is to be folded.
+// TooMuch reports whether too many folds were missed for any further fold.
 func (g *Misses) TooMuch() bool { return g.share() > mostRegret }
 
-// Care is how many times the need of all blocks counts.
+// Care is the factor for the need of all blocks.
 func (g *Misses) Care() float64 { return 1 + caredFor*g.share() }
 
 const (
-	// fewFolds are counted besides those that were made.
+	// fewFolds is added to the number of folds, because the first few say little.
 	fewFolds = 10
-	// mostRegret is the share of missed folds above which nothing more is folded: three
-	// at first, eleven where fifty blocks are folded.
+	// mostRegret is the share of missed folds above which folding stops: three misses at first,
+	// eleven with fifty folded blocks.
 	mostRegret = 0.2
-	// caredFor is how many times the care grows for all folds missed.
+	// caredFor is the increase of the care if all folds are missed.
 	caredFor = 10
 )
 
-// findMisses looks through the new blocks for signs that folded text was missed, notes them
-// there, and sums up those of the conversation.
+// findMisses searches the new blocks for signs of missed folds, stores them there, and sums up
+// those of the conversation.
 func findMisses(h *content.History, l *sessioncache.Lineage) (g Misses) {
 	for i := range h.States {
 		s := &h.States[i]
@@ -87,7 +86,7 @@ func findMisses(h *content.History, l *sessioncache.Lineage) (g Misses) {
 	return g
 }
 
-// rereads reports whether a result shows a folded text of its file once more.
+// rereads reports whether a result shows a folded text of its file again.
 func rereads(h *content.History, i int) bool {
 	s := &h.States[i]
 	if s.Class != sessioncache.ClassRead || h.Blocks[i].Has(wire.FlagError) || s.Trait == "" {
@@ -97,8 +96,8 @@ func rereads(h *content.History, i int) bool {
 	return j >= 0 && content.Shows(h.States[j].Trait, h.Text(i))
 }
 
-// fails reports whether a result says that an edit did not find its place, in a file of
-// which a text is folded.
+// fails reports whether a result says that an edit did not find its text, in a file with a folded
+// text.
 func fails(h *content.History, i int) bool {
 	if h.States[i].Class != sessioncache.ClassEdit || foldedAs(h, i) < 0 {
 		return false
@@ -113,21 +112,21 @@ func fails(h *content.History, i int) bool {
 	return false
 }
 
-// misplaced is how tools say that they did not find what an edit replaces.
+// misplaced are the messages of tools that did not find the text to replace.
 var misplaced = [...]string{
 	"String to replace not found in file",  // Claude Code
 	"apply_patch verification failed",      // Codex
 	"Could not find the exact text in",     // pi
-	"Could not find edits[",                // pi, of several edits
+	"Could not find edits[",                // pi, for several edits
 	"Could not find oldString in",          // opencode
-	"oldString not found in content",       // opencode before
+	"oldString not found in content",       // opencode, older versions
 	"0 occurrences found for old_string",   // Gemini CLI
-	"could not find the string to replace", // Gemini CLI, to people
+	"could not find the string to replace", // Gemini CLI, in the terminal
 	"did not appear verbatim in",           // SWE-agent, Anthropic's text editor
 }
 
-// foldedAs finds the block in front of another that is folded and was the last to show
-// its file: none behind it shows all of it. It is -1 if there is none.
+// foldedAs returns the folded block that was the last to show the file of block i, -1 if there is
+// none or a later block shows the whole file.
 func foldedAs(h *content.History, i int) int {
 	file := h.States[i].File
 	if file == 0 {
@@ -141,6 +140,7 @@ func foldedAs(h *content.History, i int) int {
 			if content.Folded(s.Edit) {
 				return j
 			}
+			// The prompt shows the whole file since.
 			if s.Whole || s.Class == sessioncache.ClassWrite {
 				return -1
 			}
@@ -151,7 +151,7 @@ func foldedAs(h *content.History, i int) int {
 	return -1
 }
 
-// Need raises the need of a block by the texts of its file that were missed.
+// Need raises the need of a block by the missed texts of its file.
 func (g *Misses) Need(h *content.History, i int, need float64) float64 {
 	for _, file := range g.files {
 		if file != 0 && file == h.States[i].File && !content.IsThinking(&h.Blocks[i]) {

@@ -13,8 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 )
 
-// behind is a conversation in which file0.go to file39.go were read and folded: the
-// cache had expired.
+// behind is a conversation in which file0.go to file39.go were read, and folded after expiry.
 func behind(t *testing.T, o Options) *script {
 	s := newScript(t, o, keeping)
 	s.prompt("Fix the bug.")
@@ -28,7 +27,7 @@ func behind(t *testing.T, o Options) *script {
 	return s
 }
 
-// regret adds a call and its result, and returns what is regretted because of it.
+// regret adds a call and its result, and returns the new signs of a miss.
 func (s *script) regret(name, input, result string, failed bool) missSigns {
 	n := len(s.messages)
 	flag := ""
@@ -44,7 +43,7 @@ func patch(file string) string {
 	return "*** Begin Patch\n*** Update File: " + file + "\n@@\n-f5 line 7 of the file with some text\n+g\n*** End Patch"
 }
 
-// Each agent has words of its own for an edit that did not find its place.
+// Each agent words an edit that did not find its text differently.
 func TestRegretsEditsThatFail(t *testing.T) {
 	const file = "/src/file5.go"
 	edit := func(format string) string { return fmt.Sprintf(format, file) }
@@ -77,7 +76,7 @@ func TestRegretsEditsThatFail(t *testing.T) {
 	}
 }
 
-// A read of what is folded is regretted once: what it shows is there from then on.
+// A reread of a folded text counts once: its text is in the prompt from then on.
 func TestRegretsReads(t *testing.T) {
 	const input = `{"file_path":"/src/file5.go"}`
 	s := behind(t, Options{})
@@ -101,7 +100,7 @@ func TestRegretsReads(t *testing.T) {
 	}
 }
 
-// Where nothing was folded upstream there is nothing to regret.
+// Without folds sent upstream, there are no misses.
 func TestObserveRegretsNothing(t *testing.T) {
 	s := behind(t, Options{Policy: Observe})
 	if got := s.regret("Read", `{"file_path":"/src/file5.go"}`, long("f5"), false); got.Sum() != 0 {
@@ -109,8 +108,8 @@ func TestObserveRegretsNothing(t *testing.T) {
 	}
 }
 
-// What was missed makes folds of the same file, and of all others, less likely, and
-// above a bound there are no more.
+// Misses make folds of the same file, and of all others, less likely. Above a limit there are no
+// more folds.
 func TestRegretRaisesCare(t *testing.T) {
 	s := behind(t, Options{})
 	need := func(file int) float64 {

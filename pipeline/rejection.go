@@ -10,26 +10,24 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// refusal is what upstreams have refused of an exchange and of its conversation before.
+// refusal holds the edits that the upstream has refused in an exchange and in its conversation.
 type refusal struct {
 	// off are the kinds of edits that the exchange goes without.
 	off wire.EditKinds
-	// sent are the kinds that were taken out of the request when it was rejected.
+	// sent are the kinds that were removed after a rejection.
 	sent wire.EditKinds
-	// refused are the kinds that the conversation goes without from here on.
+	// refused are the kinds that the conversation goes without from now on.
 	refused wire.EditKinds
-	// accepted reports that the upstream took the request without its edits.
+	// accepted reports that the upstream accepted the request without its edits.
 	accepted bool
 }
 
-// Without returns the kinds of edits that the exchange goes without because the upstream
-// has refused them.
+// Without returns the kinds of edits that the exchange goes without after refusals.
 func (x *Exchange) Without() wire.EditKinds { return x.refusal.off }
 
-// Rejected notes that the upstream refused the request. Body is then what to send in its
-// place: the client's original, or, where earlier thinking has seen edits and is bound to
-// them, the request with those alone. [Exchange.Accepted] or [Exchange.Cleared] is to
-// follow once the upstream's answer to that is known.
+// Rejected reports that the upstream refused the request, and sets Body to the next request: the
+// client's original, or the edits that bound thinking has seen. [Exchange.Accepted] or
+// [Exchange.Cleared] must follow after the upstream's response to it.
 func (x *Exchange) Rejected() {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
@@ -37,30 +35,30 @@ func (x *Exchange) Rejected() {
 	x.req.keep(x.standing.match)
 	x.req.withdraw(x.standing.match)
 	x.req.marking.long, x.req.offer.tools = false, nil
-	x.change.deep = true // what was estimated is not what was sent
+	x.change.deep = true // the estimate does not match the sent prompt
 	x.Prompt.again(x.req)
 	x.refusal.sent = 0
 	for kind, n := range x.Prompt.held(x.req) {
-		if n < before[kind] { // else it goes out once more
+		if n < before[kind] { // otherwise the edit is sent again, bound to thinking
 			x.refusal.sent |= 1 << kind
 		}
 	}
 }
 
-// Accepted notes, after Rejected, that the upstream took the request without its edits: the
-// conversation goes without their kinds from here on. Also are the kinds of edits that were
-// made outside of the pipeline. It returns all of them.
+// Accepted reports, after Rejected, that the upstream accepted the request without its edits. The
+// conversation goes without these kinds from now on. also are kinds of edits made outside the
+// pipeline. It returns all of them.
 func (x *Exchange) Accepted(also wire.EditKinds) wire.EditKinds {
 	x.refusal.accepted = true
 	x.refusal.refused |= x.refusal.sent | also
 	return x.refusal.sent | also
 }
 
-// Cleared notes, after Rejected, that the upstream refused the request without its edits,
-// too, or that nothing is known: the conversation is edited as before.
+// Cleared reports, after Rejected, that the upstream also refused the request without edits, or
+// that its response is unknown. The conversation is edited as before.
 func (x *Exchange) Cleared() { x.refusal.sent = 0 }
 
-// held counts the edits that a prompt goes out with, by kind.
+// held counts the edits of a sent prompt, by kind.
 func (p *Prompt) held(r *request) (n [3]int) {
 	if !p.Edited {
 		return n
@@ -81,8 +79,8 @@ func (p *Prompt) held(r *request) (n [3]int) {
 	return n
 }
 
-// bound reports whether thinking in the request is bound to what earlier requests were
-// sent with: without those edits it would be refused as well.
+// bound reports whether thinking in the request is bound to the edits of earlier requests. Without
+// them, the provider would refuse it as well.
 func (r *request) bound(m sessioncache.Match) bool {
 	if !r.rules.BindsThinking || m.Lineage == nil || m.Lineage.Observed {
 		return false
@@ -95,8 +93,7 @@ func (r *request) bound(m sessioncache.Match) bool {
 	return false
 }
 
-// freeze has the conversation go without the edits that the upstream has refused. The
-// session is locked.
+// freeze removes the refused kinds of edits from the conversation. The session is locked.
 func (x *Exchange) freeze() {
 	l := x.standing.match.Lineage
 	if l == nil || !x.refusal.accepted {
@@ -120,8 +117,8 @@ func (x *Exchange) freeze() {
 	l.Expand = l.Expand && !tools
 }
 
-// Abandon notes that the answer failed or was cut off. Nothing is remembered, except that
-// a conversation in which edits were refused goes without them, and that a call held a mark.
+// Abandon reports that the response failed or was cut off. It stores nothing, except refused kinds
+// of edits and calls with a mark.
 func (x *Exchange) Abandon() {
 	if !x.refusal.accepted && !x.Interceptor.copied {
 		return

@@ -41,8 +41,8 @@ func TestRefusedEditsFreezeTheLineage(t *testing.T) {
 	}
 }
 
-// What is refused without the edits, too, was not refused for them: the
-// conversation is edited as before.
+// If the request without edits is refused, too, the edits were not the reason: the conversation is
+// edited as before.
 func TestAcquittedEdits(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
@@ -69,8 +69,8 @@ func TestAcquittedEdits(t *testing.T) {
 	}
 }
 
-// A refused edit in the very first request is remembered even if the answer to the
-// original is cut off.
+// A refused edit in the very first request is remembered even if the response to the original is
+// cut off.
 func TestRefusedFirstRequest(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
@@ -100,7 +100,7 @@ func readsOf(files int) []byte {
 	return append(body, "]}"...)
 }
 
-// begun sends a conversation as far as so many files, and begins the request after that.
+// begun sends a conversation with so many files, and begins the next request.
 func begun(p *process, files int) (*Exchange, *sessioncache.Session) {
 	for i := range files {
 		p.send(readsOf(i), wire.Turn{Done: true}, time.Unix(1e9+int64(i), 0), nil)
@@ -118,8 +118,8 @@ func next(p *process, files int) (*Exchange, *sessioncache.Session) {
 	return p.p.Begin(v, s, time.Unix(1e9+int64(files), 0)), s
 }
 
-// What thinking has seen goes out as it did when the request began, although another
-// process has gone on with the conversation meanwhile.
+// Edits that thinking has seen are sent as they were at the start of the request, although another
+// process has continued the conversation meanwhile.
 func TestRefusedWhileOthersGoOn(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := node(t, binding, shelf), node(t, binding, shelf)
@@ -132,7 +132,7 @@ func TestRefusedWhileOthersGoOn(t *testing.T) {
 	for i := range 2 {
 		other.send(readsOf(files+i), wire.Turn{Done: true}, time.Unix(2e9, 0), nil)
 	}
-	one.store.Release(one.store.Acquire(restoreKey)) // which takes that in
+	one.store.Release(one.store.Acquire(restoreKey)) // adopts the other process's state
 	x.Rejected()
 	if !json.Valid(x.Prompt.Body) || !bytes.Contains(x.Prompt.Body, edit.Value) {
 		t.Errorf("sent in its place: %s", x.Prompt.Body)
@@ -140,8 +140,8 @@ func TestRefusedWhileOthersGoOn(t *testing.T) {
 	one.store.Release(s)
 }
 
-// A conversation in which an edit was refused is left alone by the next process, too,
-// although the refused request was never answered.
+// Another process also leaves a conversation alone after a refused edit, although the refused
+// request never got a response.
 func TestRefusedEditsDoNotOutlive(t *testing.T) {
 	p := newProcess(t, keeping, new(storetest.Shelf))
 	x, s := begun(p, 4)
@@ -158,8 +158,8 @@ func TestRefusedEditsDoNotOutlive(t *testing.T) {
 	}
 }
 
-// tooled is a request of an agent with so many turns behind it: tools, long instructions, and
-// thinking where it is asked for.
+// tooled is a request of an agent after so many turns, with tools, long instructions, and optional
+// thinking.
 func tooled(turns int, thinks bool) []byte {
 	body := fmt.Appendf(nil, `{"model":"m","tools":[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object"}},{"name":"Bash","input_schema":{"type":"object"}}],"system":%q,"messages":[{"role":"user","content":"Fix the build."}`,
 		strings.Repeat("Follow the rules of the house. ", 600))
@@ -173,18 +173,18 @@ func tooled(turns int, thinks bool) []byte {
 	return append(body, "]}"...)
 }
 
-// Only the kinds of edits that were taken out of an accepted request are left out from then
-// on, in this conversation and after a restart.
+// Only the kinds of edits removed from an accepted request stay off from then on, in this
+// conversation and after a restart.
 func TestRefusedKinds(t *testing.T) {
 	const tools, markers = wire.EditTools, wire.EditMarkers
 	for _, c := range []struct {
 		name     string
 		rules    pricing.Rules
 		thinks   bool
-		turns    int // answered before the refusal
+		turns    int // turns before the refusal
 		off      wire.EditKinds
-		want     wire.EditKinds // what the refusal is blamed on
-		declares bool           // the request in place of the refused one still has the tool
+		want     wire.EditKinds // the kinds that count as refused
+		declares bool           // the second request still has the tool
 	}{
 		{"first request", keeping, false, 0, 0, tools | markers, false},
 		{"later, without thinking", binding, false, 2, 0, tools | markers, false},

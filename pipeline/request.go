@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// request is the state of one request on its way through the stages.
+// request is the state of one request in the stages.
 type request struct {
 	content.History
 	o       *Options
@@ -25,62 +25,61 @@ type request struct {
 	orders  orders
 	ledger  ledger
 	marking marking
-	// translated reports that the request goes upstream in another format.
+	// translated reports that the request is sent in another format.
 	translated bool
 	zones      content.Zones
 	thoughts   thoughts
-	// lost reports that what was said on the way to the client's last message could
-	// not be put back. It lies where it takes no room.
+	// lost reports that intercepted calls of the client's last message could not be put back. The
+	// field is here to fill padding.
 	lost     bool
 	omission omission
 	offer    offer
 
-	// regretted is what was folded and missed.
+	// regretted holds the missed folds.
 	regretted Misses
 }
 
-// thoughts is what has to be known of the model's thinking.
+// thoughts describes the model's thinking.
 type thoughts struct {
-	// bound reports whether what the model has thought is bound to what stood
-	// before it: by the provider's checks, or because it is left out otherwise.
+	// bound reports whether thinking is bound to the blocks before it: the provider checks it, or
+	// drops it after a change.
 	bound bool
-	// sealed reports whether thinking goes upstream as reasoning items of the
-	// Responses API, and is treated as they are: what was sent is sent again.
+	// sealed reports whether thinking is sent as reasoning items of the Responses API. Like these,
+	// it is always sent again.
 	sealed bool
 }
 
-// omission is which words are left out, and of what.
+// omission is the state of the stage compress.
 type omission struct {
-	// words says which texts words are left out of, nil for none; wanted are those
-	// of which it is not known yet which words, and took is how long it took for
-	// those that are shortened now.
+	// words configures the stage, nil for none. wanted are the texts without a known short form.
+	// took is the compression time of the texts shortened now.
 	words  *Compress
 	wanted []int
 	took   time.Duration
 }
 
-// offer is which tools the request goes out with besides its own.
+// offer holds the tools added to the request.
 type offer struct {
-	// tools are those that a request for a summary left out, nil for none.
+	// tools are the conversation's tools for a request for a summary, nil for none.
 	tools []byte
-	// expand says what is done about the expand tool, without that the conversation
-	// goes on without it.
+	// expand says how the request handles the expand tool. without says that the conversation goes
+	// on without the tool.
 	expand  expandTool
 	without bool
-	// bounds are the upstream's for tools; flat reports that the tools of a namespace
-	// count there, because the request is translated.
+	// bounds are the upstream's limits for tools. flat reports that the tools of a namespace count
+	// separately, because the request is translated.
 	bounds wire.ToolBounds
 	flat   bool
 }
 
-// marking is where cache markers go.
+// marking holds the positions of cache markers.
 type marking struct {
-	// at is the end of the cache entry that a fold in this request builds on,
-	// and stake the place from which the next fold is expected to begin.
+	// at is the end of the cache entry that this request's fold builds on. stake is the expected
+	// start of the next fold.
 	at, stake int
-	// long reports that the client's markers go out with the long lifetime.
+	// long reports that the client's markers are sent with the long lifetime.
 	long bool
-	// translated reports that the request's translation marks its end, whatever is edited.
+	// translated reports that the translation marks the end of the request.
 	translated bool
 }
 
@@ -101,13 +100,14 @@ func newRequest(r *request, o *Options, rules pricing.Rules, v *wire.View, s *se
 	if l == nil {
 		return r
 	}
+	// A snapshot does not contain all facts about the blocks: learn them again.
 	if l.Restored() {
 		r.Learned = 0
 	}
 	only := o.Policy == Observe
 	if l.Observed != only || only && !l.Departed {
-		// What was only observed was never sent, and the other way round. Nor is it
-		// known in the next process what the upstream would hold of it.
+		// Edits that were only observed were never sent, and the reverse. A restarted process does
+		// not know the upstream's cache for them either.
 		for i := range known {
 			r.States[i].Edit = nil
 		}

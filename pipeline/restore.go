@@ -3,8 +3,8 @@
 
 package pipeline
 
-// Giveback finds folded texts that the agent is about to need again, and puts
-// them behind the newest tool result: nothing that was sent is written anew.
+// Giveback appends folded texts that the agent is about to need to the newest tool result. No sent
+// block changes.
 
 import (
 	"fmt"
@@ -21,32 +21,32 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// ReturnedFrame is what a text that is given back begins with, followed by the name that its
-// stub has.
+// ReturnedFrame is the beginning of a restored text, followed by the name in its stub.
 const ReturnedFrame = "[[llm_cache:returned "
 
-// most bounds what one request gives back, in bytes, and mostTexts how many texts: what
-// stands between them is ours, and a recipe holds little of that.
+// most limits the restored text of one request, in bytes, and mostTexts the number of texts. The
+// titles between the texts are the pipeline's own, and the stored edit has little room for such
+// text.
 const (
 	most      = 96 << 10
 	mostTexts = 12
 )
 
-// restoreSearch looks for folded texts to give back.
+// restoreSearch finds folded texts to restore.
 type restoreSearch struct {
 	*content.History
-	// Name is the name of a block in its stub.
+	// Name returns the name of a block in its stub.
 	Name func(i int) string
-	// Worth reports whether a text of so many bytes is worth being given back where it
-	// is needed with some chance.
+	// Worth reports whether a text of so many bytes is worth restoring, given the probability of
+	// its need.
 	Worth func(bytes int, chance float64) bool
 
-	given []string         // names of what was given back before
-	lines map[int][]uint64 // hashes of the lines of blocks, sorted
+	given []string         // names of the texts restored before
+	lines map[int][]uint64 // sorted hashes of the lines of blocks
 }
 
-// Edit finds the result behind which texts are given back, of those from a block on, and
-// what it goes out with then; -1 if nothing is given back.
+// Edit returns the result that carries the restored texts, from a block on, and its new value; -1
+// without any text.
 func (s *restoreSearch) Edit(from int) (carrier int, value []byte) {
 	if !s.folded() {
 		return -1, nil
@@ -94,7 +94,7 @@ func folded(s *sessioncache.BlockState) bool {
 	return s.Trait != "" && s.Edit != nil && (s.Edit.Stage == stage.Prune || s.Edit.Stage == stage.Inputs)
 }
 
-// carries reports whether something can be put behind a result.
+// carries reports whether a text can be appended to a result.
 func (s *restoreSearch) carries(i int) bool {
 	b, e := &s.Blocks[i], s.States[i].Edit
 	if b.Kind != wire.KindToolResult || b.Has(wire.FlagMedia) || b.Body.Empty() || e != nil && (e.Stage != stage.Admission || admission.Points(e)) {
@@ -110,7 +110,7 @@ func (s *restoreSearch) carries(i int) bool {
 	return false
 }
 
-// textBehind puts the inside of a JSON string behind the content of a result.
+// textBehind appends the inside of a JSON string to the content of a result.
 func textBehind(value, text []byte) []byte {
 	if value[0] == '"' {
 		return append(append(slices.Clone(value[:len(value)-1]), text...), '"')
@@ -121,7 +121,7 @@ func textBehind(value, text []byte) []byte {
 	return append(append(out, text...), `"}]`...)
 }
 
-// names are those of the texts that were given back behind a result.
+// names returns the names of the texts restored in a result.
 func names(x *sessioncache.BlockState) (names []string) {
 	if x.Edit == nil || x.Edit.Stage != stage.GiveBack {
 		return nil
@@ -135,7 +135,7 @@ func names(x *sessioncache.BlockState) (names []string) {
 	}
 }
 
-// returnedBlocks tells which folded blocks were given back behind which results.
+// returnedBlocks returns the restored blocks for each result that carries any.
 func returnedBlocks(h *content.History, name func(i int) string) (blocks map[int][]int) {
 	var known map[string]int
 	for i := range h.States {
@@ -156,7 +156,6 @@ func returnedBlocks(h *content.History, name func(i int) string) (blocks map[int
 	return blocks
 }
 
-// what says what a text is.
 func (s *restoreSearch) what(i int) string {
 	j := i
 	if s.Blocks[i].Kind == wire.KindToolResult {
@@ -165,10 +164,11 @@ func (s *restoreSearch) what(i int) string {
 	if j < 0 {
 		return "tool result"
 	}
+	// A description must not end the frame of the title.
 	return strings.ReplaceAll(content.DescribeCall(s.View, &s.Blocks[j]), "]]", "] ]")
 }
 
-// written is the text of a block: of a call what it wrote.
+// written returns the text of a block. For a call this is the text that it wrote.
 func written(v *wire.View, b *wire.Block) string {
 	if b.Kind == wire.KindToolResult {
 		return content.Of(v, b)
@@ -182,9 +182,10 @@ func written(v *wire.View, b *wire.Block) string {
 	return strings.Join(out, "\n")
 }
 
-// verbatim is what written is, as the client has it in JSON, so that a recipe can say where
-// it stands; none of a call whose input is JSON within a string.
+// verbatim returns the text of written in the client's own JSON bytes. It returns nothing for a
+// call with JSON within a string.
 func verbatim(v *wire.View, b *wire.Block) (out []byte) {
+	// A stored edit refers to the client's bytes, so it must contain them unchanged.
 	add := func(x gjson.Result) {
 		if x.Type != gjson.String || !utf8.ValidString(x.Raw) {
 			return
@@ -215,5 +216,5 @@ func verbatim(v *wire.View, b *wire.Block) (out []byte) {
 	return out
 }
 
-// inner is a JSON string without its quotes.
+// inner returns a JSON string without its quotes.
 func inner(quoted []byte) []byte { return quoted[1 : len(quoted)-1] }

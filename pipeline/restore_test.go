@@ -22,15 +22,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-// process is a pipeline and its store, which may end and begin again.
+// process is a pipeline with its store, which can stop and start again.
 type process struct {
 	t     *testing.T
 	p     *Pipeline
-	shelf *storetest.Shelf // nil for one that never stops
+	shelf *storetest.Shelf // nil for a process that never stops
 	store sessioncache.Store
 
 	last   int64 // length of the last prompt
-	blocks int   // of the last request
+	blocks int   // number of blocks in the last request
 }
 
 func newProcess(t *testing.T, rules pricing.Rules, shelf *storetest.Shelf) *process {
@@ -61,8 +61,7 @@ func (p *process) restart() {
 	p.start()
 }
 
-// size is what the snapshot of the conversation takes for each of its blocks, 0 for
-// a short one.
+// size returns the snapshot's bytes per block, 0 for a short conversation.
 func (p *process) size() float64 {
 	const long = 50
 	if p.blocks < long {
@@ -73,8 +72,8 @@ func (p *process) size() float64 {
 
 var restoreKey = sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}
 
-// send sends one request. Before is called when what is to be forwarded is known; if it
-// reports false the process is gone before the answer.
+// send sends one request. It calls before with the edits decided; if before returns false, the
+// process ends before the response.
 func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func() bool) []byte {
 	v, err := wire.Parse(wire.Anthropic, bytes.Clone(body), func(first wire.Hash) *wire.Known {
 		return p.store.Recall(restoreKey.Tenant, first)
@@ -99,7 +98,7 @@ func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func(
 	x.Commit(&answer, at.Add(5*time.Second))
 	p.store.Release(s)
 	if shared, ok := p.store.(*sessioncache.Durable); ok && p.shelf == nil {
-		shared.Flush() // between two turns there is time for it
+		shared.Flush() // there is time for it between two turns
 	}
 	return x.Prompt.Body
 }
@@ -168,11 +167,11 @@ func answerOf(message json.RawMessage) wire.Turn {
 	return t
 }
 
-// Over recorded conversations: what a process sends that was restarted at any time is
-// what one sends that never was, to the byte.
+// With recorded conversations, a process with restarts at any time sends the same bytes as one
+// without.
 func TestRestartedProcessGoesOnTheSame(t *testing.T) {
 	goOnTheSame(t, func(t *testing.T, goOn func(outlives bool, happens func(*process))) {
-		var sizes []float64 // bytes of a snapshot, for each block
+		var sizes []float64 // bytes of a snapshot per block
 		goOn(true, func(p *process) {
 			p.restart()
 			if size := p.size(); size > 0 {
@@ -187,7 +186,7 @@ func TestRestartedProcessGoesOnTheSame(t *testing.T) {
 	})
 }
 
-// What sessions send that were packed while nobody used them is what others send, too.
+// Sessions packed while idle send the same bytes as others.
 func TestUnusedSessionsGoOnTheSame(t *testing.T) {
 	goOnTheSame(t, func(t *testing.T, goOn func(outlives bool, happens func(*process))) {
 		synctest.Test(t, func(t *testing.T) {
@@ -208,8 +207,8 @@ func TestUnusedSessionsGoOnTheSame(t *testing.T) {
 	})
 }
 
-// goOnTheSame sends recorded conversations through a process to which something happens
-// now and then, and through one to which nothing does.
+// goOnTheSame sends recorded conversations through a process with random events and through one
+// without, and compares the bytes.
 func goOnTheSame(t *testing.T, test func(t *testing.T, goOn func(outlives bool, happens func(*process)))) {
 	conversations := readRecorded(t)
 	most := 250

@@ -8,18 +8,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// run is a run of tool calls that the model is in the middle of.
+// run is the open run of tool calls in a request.
 type run struct {
-	// answer is the first block of the last answer.
+	// answer is the first block of the last response.
 	answer int
-	// loop reports whether it is in one.
+	// loop reports whether the request continues a run.
 	loop bool
-	// task is the first block of it, or the number of blocks.
+	// task is the first block of the run, or the number of blocks.
 	task int
 }
 
-// findRun finds out whether the request continues a run of tool calls, and
-// where that run began: behind the last prompt of a person.
+// findRun determines whether the request continues a run of tool calls. The run begins after the
+// last human prompt.
 func findRun(v *wire.View) run {
 	n := len(v.MessageBlocks())
 	r := run{task: n}

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// reply sends what has been added and commits it with an answer.
+// reply sends the added messages and commits the request with a response.
 func (s *script) reply(t wire.Turn) *Exchange {
 	s.t.Helper()
 	v, err := wire.Parse(s.format, []byte(s.body()), nil)
@@ -25,8 +25,7 @@ func (s *script) reply(t wire.Turn) *Exchange {
 	return x
 }
 
-// TestServerEdits: what the provider cuts of the history is the cause of what is not
-// found behind it, once.
+// TestServerEdits: a cut of the history by the provider explains a miss after it, once.
 func TestServerEdits(t *testing.T) {
 	eight, nine := wire.Cleared{ToolUses: 8, Tokens: 50000}, wire.Cleared{ToolUses: 9, Tokens: 56000}
 	for _, c := range []struct {
@@ -72,8 +71,8 @@ func TestServerEdits(t *testing.T) {
 	}
 }
 
-// TestServerEditIsNobodysFault: a miss behind a cut of the provider's is on both sides of
-// the bill, and teaches the planner nothing about its folds.
+// TestServerEditIsNobodysFault: a miss after a cut by the provider is on both sides of the bill,
+// and teaches the planner nothing about its folds.
 func TestServerEditIsNobodysFault(t *testing.T) {
 	for _, cleared := range []wire.Cleared{{}, {ToolUses: 8, Tokens: 50000}} {
 		s := newScript(t, Options{Policy: Eager}, keeping)
@@ -97,8 +96,8 @@ func TestServerEditIsNobodysFault(t *testing.T) {
 	}
 }
 
-// TestCompactionByServer: all calls of the model are billed, and the conversation goes on
-// from the prompt of the last.
+// TestCompactionByServer: all calls of the model are billed, and the conversation continues from
+// the prompt of the last one.
 func TestCompactionByServer(t *testing.T) {
 	sum := wire.Usage{Uncached: 20000, Read: 160000, Write5m: 23000, Output: 4500, Reported: true}
 	final := wire.Usage{Write5m: 23000, Output: 1000, Reported: true}
@@ -124,7 +123,7 @@ func TestCompactionByServer(t *testing.T) {
 	}
 }
 
-// TestClearedIsNotFolded: folding what the provider leaves out itself gains nothing.
+// TestClearedIsNotFolded: a fold of a block that the provider clears gains nothing.
 func TestClearedIsNotFolded(t *testing.T) {
 	folds := func(cleared wire.Cleared) (folded []int) {
 		s := newScript(t, Options{}, keeping)
@@ -134,7 +133,7 @@ func TestClearedIsNotFolded(t *testing.T) {
 		}
 		s.reply(wire.Turn{Usage: wire.Usage{Write5m: 40000, Reported: true}, Cleared: cleared})
 		s.turn(20, "/src/file20.go", long("f20"))
-		s.now = s.now.Add(time.Hour) // cold: folding is free
+		s.now = s.now.Add(time.Hour) // cold, so folds are free
 		x := s.reply(wire.Turn{Usage: wire.Usage{Write5m: 20000, Reported: true}, Cleared: cleared})
 		result := 0
 		for i := range x.req.Blocks {

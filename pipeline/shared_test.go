@@ -32,8 +32,8 @@ func node(t *testing.T, rules pricing.Rules, shelf *storetest.SharedShelf) *proc
 	return p
 }
 
-// Over recorded conversations: what several processes send, any of which may get the
-// next request, and be gone after any, is what one sends that gets all, to the byte.
+// With recorded conversations, several processes send the same bytes as a single one. Any of them
+// may get the next request, and any may end after it.
 func TestSharedProcessesSendTheSame(t *testing.T) {
 	conversations := readRecorded(t)
 	most := 250
@@ -60,7 +60,7 @@ func TestSharedProcessesSendTheSame(t *testing.T) {
 						at = to
 						moves++
 					}
-					if random.IntN(10) == 0 { // killed: nothing more is written
+					if random.IntN(10) == 0 { // killed: it writes nothing more
 						nodes[at] = node(t, rules, shelf)
 						nodes[at].last = last
 						gone++
@@ -86,8 +86,8 @@ func TestSharedProcessesSendTheSame(t *testing.T) {
 	}
 }
 
-// Of two processes that have the same request at once, the first to claim it decides in
-// which form both send it.
+// Of two processes with the same request at once, the first to claim it decides the form in which
+// both send it.
 func TestFirstClaimWins(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := node(t, keeping, shelf), node(t, keeping, shelf)
@@ -112,7 +112,7 @@ func TestFirstClaimWins(t *testing.T) {
 		return p.p.Begin(v, s, time.Unix(1e9, 0)), s
 	}
 	x, _ := begin(one)
-	y, s := begin(other) // before the first has claimed anything
+	y, s := begin(other) // before the first has claimed
 	if bytes.Equal(x.Prompt.Body, y.Prompt.Body) || !x.Prompt.Edited || !y.Prompt.Edited {
 		t.Fatal("both decide alike: nothing is tested")
 	}
@@ -143,8 +143,8 @@ func TestFirstClaimWins(t *testing.T) {
 	}
 }
 
-// Over recorded conversations: a request that was answered, and comes again because the
-// answer was lost on its way, changes nothing of what is sent from then on.
+// With recorded conversations, a repeat after a lost response changes nothing in the bytes sent
+// from then on.
 func TestAskedAgain(t *testing.T) {
 	conversations, again := readRecorded(t)[:6], 0
 	for n, c := range conversations {

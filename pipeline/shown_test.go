@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// shown is a conversation of commands and what they have shown.
+// shown is a conversation of commands with their output.
 func shown(t *testing.T, outputs ...string) *wire.View {
 	t.Helper()
 	messages := []string{`{"role":"user","content":"go on"}`}
@@ -46,8 +46,7 @@ func source(from, to int) string {
 	return s.String()
 }
 
-// What later blocks show again is found in those in front of them, whatever commands
-// have shown it.
+// Lines repeated by later blocks are found in the earlier ones, whatever command has shown them.
 func TestShownAgain(t *testing.T) {
 	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 24})
 	if err != nil {

@@ -17,62 +17,53 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// billedRequest is what the client's side of a bill depends on, besides the usage that
-// the upstream reported.
+// billedRequest is the input of a simulated bill, besides the reported usage.
 type billedRequest struct {
 	// View is the client's request.
 	View *wire.View
-	// States is what is remembered of its message blocks: the edits of them.
+	// States holds the edits of its message blocks.
 	States []sessioncache.BlockState
-	// Start is when it began, by the client's own clock.
+	// Start is the start of the request, by the client's own clock.
 	Start time.Time
-	// Rules are those of the upstream's cache.
+	// Rules are the rules of the upstream's cache.
 	Rules *pricing.Rules
 	// Calibration estimates tokens.
 	Calibration *sessioncache.Calibration
-	// Cache is what the upstream would hold of the client's own bytes.
+	// Cache is the upstream's simulated cache for the client's own bytes.
 	Cache *sessioncache.CounterfactualCache
-	// previousTurn is the request that it continues.
+	// Previous is the request that it continues.
 	Previous previousTurn
-	// Removed is the number of tokens that edits have taken out of the prompt.
+	// Removed is the number of tokens that edits removed from the prompt.
 	Removed int64
-	// Markers is the number of cache markers put in.
+	// Markers is the number of cache markers added.
 	Markers int
-	// Marked reports whether a translation has the provider mark the last block, whatever
-	// else is done to the request.
+	// Marked reports whether a translation marks the last block in any case.
 	Marked bool
-	// Diverged reports whether what went upstream before was other than the
-	// client's own bytes at the client's own times.
+	// Diverged reports whether earlier requests differed from the client's own bytes at the
+	// client's own times.
 	Diverged bool
-	// Sent asks for the prompt as the edits would make it, in place of the
-	// client's own.
+	// Sent selects the edited prompt instead of the client's own.
 	Sent bool
-	// Marks are the markers that would be put in then, and Long reports whether the
-	// client's own would get the long lifetime.
+	// Marks are the markers of the edited prompt.
 	Marks []wire.Edit
-	// Long: see Marks.
+	// Long reports whether the client's own markers would get the long lifetime.
 	Long bool
 }
 
-// previousTurn is the request before in the same conversation.
+// previousTurn is the previous request of the same conversation.
 type previousTurn struct {
-	// Front is a hash of its prompt up to its first message block.
+	// Front is a hash of its prompt before its first message block.
 	Front uint64
-	// Ago is how long before this one it began.
+	// Ago is the time since its start.
 	Ago time.Duration
-	// Common is the number of message blocks that stood in it too, 0 if there was
-	// none.
+	// Common is the number of message blocks that both requests share, 0 without a previous
+	// request.
 	Common int
 }
 
-// counterfactual returns the usage that the upstream would have reported for the
-// client's own bytes in place of u, and notes what they would have left in its
-// cache. Front is a hash of the prompt up to its first message block, 0 if there
-// is none.
-//
-// The client's side is simulated: by the blocks of the client's requests, at its
-// own markers, on its own clock. Tokens are those that the upstream reported, to
-// which what was removed is added as estimated.
+// counterfactual returns the simulated usage of the client's own bytes in place of u, and stores
+// their cache entries. The simulation uses the client's blocks, markers and clock. front is a hash
+// of the prompt before the first message block, 0 if there is none.
 func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, front uint64) {
 	s := newSimulation(r)
 	defer s.release()
@@ -83,13 +74,13 @@ func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, front uin
 	return client, front
 }
 
-// simulation is one request of a client as the upstream's cache would see it.
+// simulation is one client request as the upstream's cache would see it.
 type simulation struct {
 	request billedRequest
-	points  []point // one for each block that is in the prompt
-	marks   []ask   // where the client asks for an entry, in order
+	points  []point // one for each block in the prompt
+	marks   []ask   // the entries that the client asks for, in order
 	front   int     // positions of tools and system prompt
-	edited  int     // positions in front of the first edit of ours
+	edited  int     // positions before the first edit
 	total   int64
 }
 
@@ -122,6 +113,7 @@ func newSimulation(r billedRequest) *simulation {
 		weights[k] = r.Calibration.PerByte(wire.Kind(k))
 	}
 	stripped := int32(0)
+	// Such providers drop the thinking before the last human prompt.
 	if !r.Rules.KeepsThinking && r.Rules.Regime != pricing.KV {
 		stripped = lastPrompt(v)
 	}
@@ -173,7 +165,7 @@ func newSimulation(r billedRequest) *simulation {
 	return s
 }
 
-// salt hashes what else the upstream's cache of messages depends on.
+// salt hashes other parameters that the upstream's cache of messages depends on.
 func salt(v *wire.View, r *pricing.Rules) uint64 {
 	if r.Regime == pricing.KV {
 		return 0
@@ -187,6 +179,7 @@ func salt(v *wire.View, r *pricing.Rules) uint64 {
 		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {
+		// The presence of media is part of the key.
 		if b := &v.Blocks[i]; b.Kind == wire.KindImage || b.Has(wire.FlagMedia) {
 			return h + 1
 		}
@@ -194,14 +187,15 @@ func salt(v *wire.View, r *pricing.Rules) uint64 {
 	return h
 }
 
-// mix chains hashes. Whoever finds a collision deceives nobody but himself.
+// mix chains hashes.
 func mix(chain, next uint64) uint64 {
+	// A weak hash suffices: a client that provokes a collision only falsifies its own report.
 	chain = (chain ^ next) * 0x9e3779b97f4a7c15
 	return chain ^ chain>>29
 }
 
-// lastPrompt returns the index of the last message by a person, before which
-// some providers leave thinking out.
+// lastPrompt returns the index of the last human message. Some providers drop the thinking before
+// it.
 func lastPrompt(v *wire.View) int32 {
 next:
 	for m := len(v.Messages) - 1; m > 0; m-- {

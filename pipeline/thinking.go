@@ -9,15 +9,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// stripThinking removes the thinking of all assistant messages but the last.
-// What it removes is always a run from the first thinking on, never one in the
-// middle, and never in an open run of tool calls where the provider wants the
-// thinking of that run back (Messages API, "Preserving thinking blocks").
+// stripThinking removes the thinking of all assistant messages except the last.
 func (r *request) stripThinking() {
 	if !r.strips() || r.zones == (content.Zones{}) {
 		return
 	}
 	end := r.LastAnswer()
+	// Some providers want the thinking of an open run of tool calls back (Messages API, "Preserving
+	// thinking blocks").
 	if !r.View.Traits().ServersVary && r.run.loop {
 		end = min(end, r.run.task)
 	}
@@ -25,6 +24,7 @@ func (r *request) stripThinking() {
 		if !content.IsThinking(&r.Blocks[i]) || r.Removed(i) {
 			continue
 		}
+		// Removed thinking is always a run from the first thinking on, never one in the middle.
 		if !r.may(i) || !r.removable(i) || (r.o.StripThinking.Mode != stage.On && !r.free(i)) {
 			return
 		}
@@ -37,30 +37,31 @@ func (r *request) strips() bool {
 	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.thoughts.sealed
 }
 
-// removable reports whether a block can go without leaving an empty message.
+// removable reports whether a block can be removed without leaving an empty message.
 func (r *request) removable(i int) bool {
 	b := &r.Blocks[i]
 	return b.Marker.Empty() && !b.Has(wire.FlagSigned) && !r.Alone(i)
 }
 
-// bindThinking keeps the promise that models which check it make of thinking:
-// nothing in front of a thinking block has changed since the model wrote it.
-// Every fresh edit in front of thinking that stays either takes all thinking
-// behind it along, which providers allow between two tasks, or is taken back.
+// bindThinking upholds the guarantee of models with checked thinking: no block before a thinking
+// block has changed since the model wrote it.
 func (r *request) bindThinking() {
 	r.bindReasoning()
 	if !r.rules.BindsThinking || len(r.ledger.fresh) == 0 {
 		return
 	}
 	for {
+		// For each fresh edit before remaining thinking, either all later thinking is removed or
+		// the edit is undone.
 		first, last := r.firstFresh(), r.lastKept()
 		if first > last {
 			return
 		}
+		// Providers allow the removal of thinking between two tasks.
 		if !r.run.loop && r.stripBehind(first) {
 			return
 		}
-		// The edits before the last thinking that has to stay cannot be made.
+		// Edits before thinking that must stay are not possible.
 		for i := range r.ledger.fresh {
 			if i <= last && !content.IsThinking(&r.Blocks[i]) {
 				r.undo(i)
@@ -72,15 +73,14 @@ func (r *request) bindThinking() {
 	}
 }
 
-// bindReasoning keeps edits from what the model has reasoned in the running task.
-// OpenAI's newer models leave reasoning items out, without a word, when what
-// stood before them has changed (guide "Keep the prefix unchanged", autumn
-// 2026). Between two tasks that is what other providers' clients do themselves;
-// in a run of tool calls the edits are taken back.
+// bindReasoning reverts edits before the model's reasoning in the running task.
 func (r *request) bindReasoning() {
 	if !r.rules.BindsReasoning || !r.run.loop || len(r.ledger.fresh) == 0 {
 		return
 	}
+	// OpenAI's newer models silently drop reasoning items after a change of earlier blocks (guide
+	// "Keep the prefix unchanged", autumn 2026). Between two tasks, this is no loss: clients of
+	// other providers drop reasoning there, too.
 	last := r.lastReasoning()
 	for i := range r.ledger.fresh {
 		if i < last {
@@ -89,8 +89,8 @@ func (r *request) bindReasoning() {
 	}
 }
 
-// lastReasoning returns the last reasoning item, -1 if there is none. Thinking that
-// becomes one is one.
+// lastReasoning returns the last reasoning item, -1 if there is none. Thinking that is sent as a
+// reasoning item counts.
 func (r *request) lastReasoning() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
 		if r.Blocks[i].Kind == wire.KindReasoning || r.thoughts.sealed && content.IsThinking(&r.Blocks[i]) {
@@ -100,11 +100,11 @@ func (r *request) lastReasoning() int {
 	return -1
 }
 
-// firstFresh returns the first block with a fresh edit. Removed thinking does
-// not count: it is not part of what later thinking is bound to.
+// firstFresh returns the first block with a fresh edit.
 func (r *request) firstFresh() int {
 	first := len(r.Blocks)
 	for i := range r.ledger.fresh {
+		// Later thinking is not bound to earlier thinking, so a removal of thinking does not count.
 		if i < first && !content.IsThinking(&r.Blocks[i]) {
 			first = i
 		}
@@ -112,7 +112,7 @@ func (r *request) firstFresh() int {
 	return first
 }
 
-// lastKept returns the last thinking block that would go out, -1 if none.
+// lastKept returns the last thinking block that is sent, -1 if none.
 func (r *request) lastKept() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
 		if content.IsThinking(&r.Blocks[i]) && !r.Removed(i) {
@@ -122,8 +122,7 @@ func (r *request) lastKept() int {
 	return -1
 }
 
-// stripBehind removes all thinking behind a block, or nothing if some of it
-// has to stay.
+// stripBehind removes all thinking after a block, or none if some of it must stay.
 func (r *request) stripBehind(first int) bool {
 	var done []int
 	for i := first; i < len(r.Blocks); i++ {

@@ -13,9 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// compactToolResults replaces long tool results of the middle zone by their
-// size and a preview of their first line. Errors stay, because the model needs
-// to know what went wrong; parts that are not text stay too.
+// compactToolResults replaces long tool results of the middle zone by their size and a preview of
+// their first line.
 func (r *request) compactToolResults() {
 	o := &r.o.CompactToolResults
 	if o.Mode == stage.Off {
@@ -24,6 +23,7 @@ func (r *request) compactToolResults() {
 	over := *o.Over
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
+		// Errors stay: the model must know the cause of a failure. Non-text parts stay too.
 		if b.Kind != wire.KindToolResult || !r.open(i) || r.Size(i) <= over ||
 			b.Has(wire.FlagError) || !r.zones.Middle(b) || !r.may(i) || r.Unread(i) {
 			continue
@@ -40,7 +40,7 @@ func (r *request) compactToolResults() {
 	}
 }
 
-// open reports whether nothing has been done to a block but to admit it.
+// open reports whether a block has no edit other than by admission.
 func (r *request) open(i int) bool {
 	e := r.States[i].Edit
 	return e == nil || e.Stage == stage.Admission

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Results behind more text than is looked into go out as they are, and those in front
-// edited as ever: in a session that is known, and in one that has been forgotten.
+// Results after more text than is read are sent unmodified, and earlier ones are edited as usual,
+// in a known and in a forgotten session.
 func TestResultsBehindMuchText(t *testing.T) {
 	s, forgotten := newScript(t, admitting(Eager), unbound), newScript(t, admitting(Eager), unbound)
 	s.prompt("Look around.")

@@ -12,21 +12,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// complete returns the usage of each call behind a turn, with estimates in place of what
-// the upstream did not report, and whether there are any. The session is locked.
+// complete returns the usage of each call in a turn, with estimates for unreported usage, and
+// whether there are any estimates. The session is locked.
 func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 	calls = slices.Clone(x.calls(t))
 	output, last := x.outputOf(t), len(calls)-1
 	if t.Usage.Prompt() == 0 {
 		if t.Failed() && output == 0 {
-			return calls, false // the upstream refused the request in the words of an answer
+			return calls, false // the upstream refused the request in the form of a response
 		}
 		u := x.expected()
 		u.Output, u.Reported = t.Usage.Output, t.Usage.Reported
 		calls, last, estimated = []wire.Usage{u}, 0, true
 	}
-	// The last call of several may have been cut before its usage came, while those
-	// before it reported theirs.
+	// The last call may have been cut off before its usage arrived, after earlier calls reported
+	// theirs.
 	for i := range calls {
 		if calls[i].Prompt() == 0 && len(x.Interceptor.calls) > 0 {
 			u := x.expected()
@@ -34,8 +34,8 @@ func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 			calls[i], estimated = u, true
 		}
 	}
-	// A stream that was cut has told at most the count with which it began: Anthropic's
-	// message_start says 1 or so, and only message_delta the whole.
+	// A stream that was cut off has reported at most its first count: Anthropic's message_start
+	// says about 1, and only message_delta the whole.
 	if told := sum(calls).Output; (!t.Done || told == 0) && output > told {
 		calls[last].Output += output - told
 		estimated = true
@@ -43,7 +43,7 @@ func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 	return calls, estimated
 }
 
-// outputOf estimates the tokens of what the client got of an answer.
+// outputOf estimates the output tokens that the client received.
 func (x *Exchange) outputOf(t *wire.Turn) int64 {
 	var sizes sessioncache.Sizes
 	sizes.Add(wire.KindText, len(t.Text)+len(t.Thinking))
@@ -53,9 +53,7 @@ func (x *Exchange) outputOf(t *wire.Turn) int64 {
 	return int64(x.req.session.Calibration.Tokens(&sizes))
 }
 
-// expected is the usage to expect of the prompt that was sent. What the last request
-// left in the cache counts as read where nothing speaks against it; the rest is written
-// if the provider writes this prompt to its cache. The session is locked.
+// expected returns the expected usage of the sent prompt. The session is locked.
 func (x *Exchange) expected() wire.Usage {
 	prompt := int64(x.Prompt.SentTokens)
 	if x.Policy == Observe {
@@ -66,6 +64,8 @@ func (x *Exchange) expected() wire.Usage {
 		left, cause = x.left(prev)
 	}
 	var u wire.Usage
+	// The last request's cache entry counts as read, unless a reason speaks against it. The rest
+	// counts as written if the provider writes this prompt to its cache.
 	if cause == BreakUnknown && left >= int64(x.req.rules.MinTokens) {
 		u.Read = min(left, prompt)
 	}
@@ -80,15 +80,15 @@ func (x *Exchange) expected() wire.Usage {
 	return u
 }
 
-// How the provider charges for what it writes of a prompt to its cache.
+// The price of the part of a prompt that is written to the cache.
 const (
 	writesNothing = iota
 	writesShort   // for the short lifetime
-	writesLong    // for the long one
+	writesLong    // for the long lifetime
 )
 
-// writes returns how the provider charges for the part of the prompt that its cache does
-// not hold: by its rules, and by the markers in the request.
+// writes returns the price class of the uncached part of the prompt, by the provider's rules and
+// the request's markers.
 func (x *Exchange) writes() int {
 	v := x.req.View
 	switch x.req.rules.Regime {

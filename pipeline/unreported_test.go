@@ -11,10 +11,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// TestBillWithoutUsage: an answer that reports no usage, or was cut before it told all of
-// it, is charged by what was sent and by what came.
+// TestBillWithoutUsage: a response without complete usage is charged by the sent prompt and the
+// received output.
 func TestBillWithoutUsage(t *testing.T) {
-	const text = 4000 // bytes of the answer, at 0.27 tokens each
+	const text = 4000 // bytes of the response, at 0.27 tokens each
 	said := strings.Repeat("word ", text/5)
 	tests := []struct {
 		name   string
@@ -64,8 +64,8 @@ func TestBillWithoutUsage(t *testing.T) {
 	}
 }
 
-// TestExpectedUsage: what the last answer left in the cache counts as read where the
-// prompt goes on from it, the rest as the provider charges it.
+// TestExpectedUsage: the cache entry of the last response counts as read if the prompt continues
+// it. The rest counts by the provider's price.
 func TestExpectedUsage(t *testing.T) {
 	automatic := pricing.Rules{Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: keeping.TTL, MinTokens: 1024}
 	breakpoints := automatic

@@ -14,17 +14,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// cleared is what a client clears of a result.
+// cleared matches the content of a tool result.
 var cleared = regexp.MustCompile(`("tool_use_id":"\w*","content":)("[^"\\]*(\\.[^"\\]*)*"|\[.*?\]),"is_error"`)
 
-// wanderer is a client that makes conversations up as it goes.
+// wanderer is a client with random conversations.
 type wanderer struct {
 	*rand.Rand
 	talks []*talk
 	now   time.Time
-	calls int // so far
-	// asides has it begin as a conversation of its has begun: with side requests, and with
-	// prompts that are sent once more. Of several processes not each sends these as one would.
+	calls int // number of calls
+	// asides enables side requests and repeated prompts, which begin like another conversation.
+	// Several processes do not send these as one would.
 	asides bool
 }
 
@@ -57,21 +57,21 @@ func (w *wanderer) begin() *talk {
 	return w.talks[len(w.talks)-1]
 }
 
-// next chooses what to go on with, and in which way.
+// next chooses a conversation, and a way to continue it.
 func (w *wanderer) next() *talk {
 	if len(w.talks) == 0 {
 		return w.begin()
 	}
 	w.now = w.now.Add(time.Duration(w.IntN(30)) * time.Second)
 	if w.IntN(12) == 0 {
-		w.now = w.now.Add(7 * time.Minute) // nothing is cached any more
+		w.now = w.now.Add(7 * time.Minute) // the cache has expired
 	}
 	t := w.talks[w.IntN(len(w.talks))]
 	last := len(t.messages) - 1
 	switch w.IntN(30) {
 	case 0:
 		return w.begin()
-	case 1: // both ways are gone on with
+	case 1: // a branch: both conversations continue
 		fork := &talk{t.model, slices.Clone(t.messages)}
 		w.talks = append(w.talks, fork)
 		return fork
@@ -108,7 +108,7 @@ func (w *wanderer) next() *talk {
 		if i := 2 * w.IntN(last/2+1); strings.Contains(t.messages[i], `"tool_result"`) {
 			t.messages[i] = cleared.ReplaceAllString(t.messages[i], `$1"[Old tool result content cleared]","is_error"`)
 		}
-	case 10: // the last answer is interrupted before its calls
+	case 10: // the last response is interrupted before its calls
 		if last > 0 {
 			if from := strings.Index(t.messages[last-1], `,{"type":"tool_use"`); from > 0 {
 				t.messages[last-1] = t.messages[last-1][:from] + "]}"
@@ -119,7 +119,7 @@ func (w *wanderer) next() *talk {
 	return t
 }
 
-// body is the next request of a conversation.
+// body returns the next request of a conversation.
 func (w *wanderer) body(t *talk) []byte {
 	const marker = `,"cache_control":{"type":"ephemeral"}`
 	n := len(t.messages) - 1
@@ -128,7 +128,7 @@ func (w *wanderer) body(t *talk) []byte {
 		t.model, strings.Repeat("Be helpful. ", 900), marker, strings.Join(append(t.messages[:n:n], last), ","))
 }
 
-// answer makes up an answer, and what the client has of it and says to it.
+// answer returns a random response, the client's copy of it, and the client's next message.
 func (w *wanderer) answer() (turn wire.Turn, messages []string) {
 	w.calls++
 	turn.Done = true

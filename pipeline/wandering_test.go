@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-// used gives an answer a usage.
+// used sets the usage of a response.
 func used(turn wire.Turn, x *Exchange) *wire.Turn {
 	prompt := int64(len(x.Prompt.Body) / 4)
 	turn.Usage = wire.Usage{Read: prompt / 2, Write5m: prompt - prompt/2, Output: 50, Reported: true}
@@ -40,7 +40,7 @@ func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Exchang
 	return p.p.Begin(v, s, at), s
 }
 
-// intact returns what was not to be done to a request.
+// intact returns an error for a request with forbidden changes.
 func intact(client []byte, x *Exchange) error {
 	if x.Prompt.Err != nil {
 		return x.Prompt.Err
@@ -73,7 +73,7 @@ func intact(client []byte, x *Exchange) error {
 	return nil
 }
 
-// forms are the forms in which the blocks of a request go out.
+// forms returns the sent forms of a request's blocks.
 func forms(x *Exchange) (out []string) {
 	for i := range x.req.States {
 		s, form := &x.req.States[i], ""
@@ -90,10 +90,9 @@ var wanderings = map[string]pricing.Rules{
 	"automatic": {Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024, KeepsThinking: true},
 }
 
-// Over conversations that branch, go back, are summed up, and have several requests on
-// their way at once, with answers that are lost and edits that are refused: what was
-// sent of a conversation is sent again, but from where the request folds deeper, and a
-// request that comes again is sent in the same bytes; also once the options are others.
+// Conversations branch, rewind, are summarized, and have concurrent requests, lost responses and
+// refused edits. Blocks are always sent again in the same form, except after a deeper fold. A
+// repeated request is sent in the same bytes, also under other options.
 func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 	t.Parallel()
 	type sent struct {
@@ -111,7 +110,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 				w.asides = true
 				o := Options{Planner: Planner{Need: hardly}}
 				p.p = New(o, p.p.rules)
-				last := map[int]sent{} // by lineage
+				last := map[int]sent{} // by conversation
 				var flying []func()
 				for step := range 150 {
 					c := w.next()
@@ -187,8 +186,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 	}
 }
 
-// What a process sends that was restarted at any time in such conversations is what one
-// sends that never was.
+// In such conversations, a process with restarts at any time sends the same bytes as one without.
 func TestRestartedWanderings(t *testing.T) {
 	t.Parallel()
 	for name, rules := range wanderings {
@@ -221,7 +219,7 @@ func TestRestartedWanderings(t *testing.T) {
 	}
 }
 
-// ask begins a request as a handler does: what another process has claimed first counts.
+// ask begins a request as a handler does: an earlier claim of another process counts.
 func (p *process) ask(body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
 	x, s := p.begin(restoreKey, body, at)
 	if c, ok := p.store.(sessioncache.Claimer); ok && !x.Claim(c) {
@@ -232,14 +230,14 @@ func (p *process) ask(body []byte, at time.Time) (*Exchange, *sessioncache.Sessi
 	return x, s
 }
 
-// Several processes of which now and then one is killed send what one process would, however
-// conversations begin, branch and are refused.
+// Several processes, killed now and then, send the same bytes as a single one, with any beginnings,
+// branches and refusals.
 func TestWanderingFleets(t *testing.T) {
 	t.Parallel()
 	for name, rules := range wanderings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, seed := range []uint64{0, 1, 2, 3, 4, 28} { // the last has a prompt that is asked again elsewhere
+			for _, seed := range []uint64{0, 1, 2, 3, 4, 28} { // the last has a prompt that is repeated elsewhere
 				w, shelf := newWanderer(seed), new(storetest.SharedShelf)
 				begin := func(p *process) *process {
 					p.p = New(Options{Policy: Eager}, p.p.rules)
@@ -277,8 +275,8 @@ func TestWanderingFleets(t *testing.T) {
 	}
 }
 
-// Requests of the same conversations at once, in two processes, while they are pinged,
-// published, looked at and deleted. It is for the race detector.
+// Concurrent requests of the same conversations, in two processes, with pings, publication, reports
+// and deletion. It is for the race detector.
 func TestWanderingsAtOnce(t *testing.T) {
 	rules := keeping
 	shelf := new(storetest.SharedShelf)
@@ -293,7 +291,7 @@ func TestWanderingsAtOnce(t *testing.T) {
 		all.Go(func() {
 			own := rand.New(rand.NewPCG(g, 3))
 			for time.Now().Before(end) {
-				branch := own.Uint64N(3) // which others have, too
+				branch := own.Uint64N(3) // which others share
 				w := newWanderer(branch)
 				w.calls = 1000 * int(branch)
 				c := w.begin()

@@ -3,8 +3,8 @@
 
 package sessioncache
 
-// Account keeps, for a conversation, what its provider holds of it, when that was
-// used, what it has cost, and what has come of editing it.
+// The account of a conversation: the part that the provider retains, cache warmth, usage, cost, and
+// the results of editing it.
 
 import (
 	"time"
@@ -12,48 +12,46 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Held is what the provider holds of a conversation, so that a request need not
-// carry it.
+// Held is the part of a conversation that the provider retains, so that a request need not carry
+// it.
 type Held struct {
-	// Partial reports whether the requests hold the end of the conversation only:
-	// the provider has the rest.
+	// Partial reports whether the requests carry only the end of the conversation, because the
+	// provider has the rest.
 	Partial bool
-	// Beyond reports whether the provider has been told more than the last whole
-	// request, to which the ledger belongs: further requests held the end only.
+	// Beyond reports whether the provider has received turns after the last whole request. Those
+	// turns carried only the end of the conversation; the edit ledger belongs to the whole request.
 	Beyond bool
-	// Less is by how many tokens what the provider holds of the conversation is
-	// shorter than what the client wrote.
+	// Less is the number of tokens by which the history at the provider is shorter than the
+	// client's own.
 	Less int
-	// Reply is a hash of the id of the last answer where a request may go on from
-	// it, see [wire.Conversation.Continues]; First is that of [wire.View.FirstAnswer]. Zero
-	// for none.
+	// Reply is a hash of the id of the last response where a request may continue from it, see
+	// [wire.Conversation.Continues]. First is the hash of [wire.View.FirstAnswer]. Zero for none.
 	Reply, First wire.Hash
 }
 
-// Warmth is when the prefix of a conversation was last read or written upstream,
-// and where entries of it end.
+// Warmth tells when the prefix of a conversation was last read or written upstream, and where its
+// cache entries end.
 type Warmth struct {
-	// Created and Started are the starts of the first and the last of the requests.
-	// Cache lifetimes count from the start of a request.
+	// Created and Started are the starts of the first and the last request. Cache lifetimes count
+	// from the start of a request.
 	Created, Started time.Time
-	// Warmed is the start of the last ping that found the prefix cached, zero
-	// if there was none. It prolongs the lifetime as a request does.
+	// Warmed is the start of the last ping that found the prefix cached, zero if there was none.
+	// Such a ping prolongs the lifetime as a request does.
 	Warmed time.Time
-	// Pauses counts the pauses longer than the lifetime that the conversation
-	// has come back from.
+	// Pauses counts the pauses longer than the cache lifetime after which the conversation went on.
 	Pauses int
-	// Kept is what pings in them have saved, less what all pings have cost, in
-	// units of one uncached input token.
+	// Kept is the saving from pings in those pauses, less the cost of all pings, in units of one
+	// uncached input token.
 	Kept float64
 	// TTL is the lifetime that the upstream gave the prefix, 0 if unknown.
 	TTL time.Duration
-	// Ends are the block counts at which the upstream is expected to hold a
-	// cache entry, with the time at which it was last written or read.
+	// Ends are the block counts at which the upstream is expected to have a cache entry, with the
+	// time at which the entry was last written or read.
 	Ends Ends
 }
 
-// Warm reports whether the prefix is expected to be cached upstream at a time.
-// Unknown lifetimes count as ttl.
+// Warm reports whether the prefix is expected to be cached upstream at a time. An unknown lifetime
+// counts as ttl.
 func (w *Warmth) Warm(at time.Time, ttl time.Duration) bool {
 	if w.TTL > 0 {
 		ttl = w.TTL
@@ -61,8 +59,8 @@ func (w *Warmth) Warm(at time.Time, ttl time.Duration) bool {
 	return ttl == 0 || at.Sub(w.LastUse()) <= ttl
 }
 
-// LastUse is when the lifetime of the cached prefix last began anew: at the
-// start of the last request, or of a ping since.
+// LastUse returns when the lifetime of the cached prefix last restarted: the start of the last
+// request, or of a later ping.
 func (w *Warmth) LastUse() time.Time {
 	if w.Warmed.After(w.Started) {
 		return w.Warmed
@@ -70,54 +68,52 @@ func (w *Warmth) LastUse() time.Time {
 	return w.Started
 }
 
-// Spending is what the requests of a conversation have taken and cost.
+// Spending is the usage and the cost of a conversation's requests.
 type Spending struct {
 	// Last is the usage of the last request, Total that of all of them.
 	Last, Total wire.Usage
-	// Cleared is what was left out of the last prompt because the client has ordered it,
-	// by the provider as a rule.
+	// Cleared is the part of the last prompt that was left out on the client's order, usually by
+	// the provider.
 	Cleared wire.Cleared
-	// Estimate is what the last request was estimated at before its usage
-	// was known; with Last it corrects the next estimate.
+	// Estimate is the estimated size of the last request, made before its usage was known. Together
+	// with Last it corrects the next estimate.
 	Estimate int
 	// OriginalTokens and SentTokens sum up the estimates of all requests.
 	OriginalTokens, SentTokens int64
-	// Cost is what all requests have cost.
+	// Cost is the cost of all requests.
 	Cost CostSummary
-	// Spent is what all prompts have cost by the usage reported, in units of one
-	// uncached input token.
+	// Spent is the cost of all prompts by reported usage, in units of one uncached input token.
 	Spent float64
 	// Front is a hash of the client's last prompt up to its first message block.
 	Front uint64
 }
 
-// Folding is what has come of the planner's decisions.
+// Folding is the outcome of the planner's decisions.
 type Folding struct {
-	// Decision says, in a form for people, why the last request was edited or
-	// left alone.
+	// Decision is a readable reason why the last request was edited or left alone.
 	Decision string
-	// Settled is the number of blocks that the last fold looked at: what it
-	// left of them is expected to stay.
+	// Settled is the number of blocks that the last fold examined. Blocks that it left are expected
+	// to stay.
 	Settled int
-	// Staked is what folds of cached history were expected to cost at first, less
-	// what they have saved since, in units of one uncached input token.
+	// Staked is the expected initial cost of folds of cached history, less their savings so far, in
+	// units of one uncached input token.
 	Staked float64
-	// Removed is the number of tokens that folds have taken out.
+	// Removed is the number of tokens that folds have removed.
 	Removed float64
-	// Caution is how many times dearer than planned folds have turned out lately,
-	// 0 or 1 where they cost what was planned.
+	// Caution is the factor by which recent folds cost more than planned, 0 or 1 where they cost no
+	// more.
 	Caution float64
 }
 
-// Misses are the requests for which the upstream's cache held less than expected.
+// Misses are the requests for which the upstream's cache had less than expected.
 type Misses struct {
-	// Break is the reason of the last of them.
+	// Break is the reason of the last miss.
 	Break string
-	// Breaks counts them by reason.
+	// Breaks counts misses by reason.
 	Breaks map[string]int
 }
 
-// Broke notes that the upstream's cache held less than expected.
+// Broke records a request for which the upstream's cache had less than expected.
 func (m *Misses) Broke(reason string) {
 	if m.Breaks == nil {
 		m.Breaks = make(map[string]int)

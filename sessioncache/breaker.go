@@ -3,10 +3,10 @@
 
 package sessioncache
 
-// Breaker bounds how long requests wait for a store that may be slow, or down: each
-// request no longer than a budget, all of its waits together, and none for a while after a
-// shard of the store was slow. An error that comes at once keeps nobody waiting: it belongs
-// to one record, which is then tried less and less often.
+// A breaker bounds the time that requests wait for a store that may be slow or down. One budget
+// covers all waits of a request. After a shard was slow, no request waits for that shard for a
+// while. An immediate error delays no request: it belongs to one record, and the breaker tries that
+// record less and less often.
 
 import (
 	"context"
@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-// Breaker stands before something that may fail.
+// Breaker guards a store that may be slow or fail.
 type Breaker struct {
 	budget, rest time.Duration
 	failed       func(what string, err error)
 	shards       [MaxShards]shard
 
-	// Operations run in goroutines that have run others before: the stacks of those have
-	// grown, which costs more than a short operation itself.
+	// Operations reuse goroutines that have run operations before: their stacks have already grown,
+	// and growing a stack costs more than a short operation itself.
 	work chan work
-	idle atomic.Int64 // how many of them have nothing to do, about
+	idle atomic.Int64 // approximate number of idle goroutines
 	once sync.Once
 	end  chan struct{}
 }
@@ -36,49 +36,49 @@ type work struct {
 	f func(context.Context) error
 }
 
-// mostIdle bounds the goroutines that have nothing to do.
+// mostIdle bounds the number of idle goroutines.
 const mostIdle = 32
 
-// ErrPanicked is what an operation that panics is taken to have failed with.
+// ErrPanicked is the error of an operation that panicked.
 var ErrPanicked = errors.New("recovered from a panic")
 
-// ErrUnavailable is for a backend to wrap in errors of all its records: there is no
-// connection, or the disk is full. No request waits for it, or for its shard, for a second
-// then, as after a deadline that has passed. Any other error belongs to the one record.
+// ErrUnavailable is wrapped by a backend in errors that affect all its records, such as a lost
+// connection or a full disk. As after a missed deadline, no request then waits for that shard for a
+// second. Any other error belongs to one record.
 var ErrUnavailable = errors.New("unavailable")
 
-// NewBreaker makes a breaker: an operation that takes longer than the budget has failed, and for
-// the time of rest after it nobody waits for its shard. Failed is told of each failure.
+// NewBreaker makes a breaker. An operation longer than the budget has failed, and no request waits
+// for its shard during the rest time after it. Failed receives each failure.
 func NewBreaker(budget, rest time.Duration, failed func(what string, err error)) *Breaker {
 	return &Breaker{budget: budget, rest: rest, failed: failed, work: make(chan work), end: make(chan struct{})}
 }
 
-// Close lets go of what the breaker holds. It may be used afterwards.
+// Close ends the breaker's idle goroutines. The breaker may still be used afterwards.
 func (b *Breaker) Close() { b.once.Do(func() { close(b.end) }) }
 
-// Patience is how long somebody may still wait.
+// Patience is the remaining time that a request may wait.
 type Patience struct{ left atomic.Int64 }
 
-// Patience returns that of somebody who has not waited yet.
+// Patience returns the full budget of a new request.
 func (b *Breaker) Patience() *Patience {
 	p := new(Patience)
 	p.left.Store(int64(b.budget))
 	return p
 }
 
-// Rest is what is left of it, never less than nothing.
+// Rest returns the remaining time, never negative.
 func (p *Patience) Rest() time.Duration { return time.Duration(max(p.left.Load(), 0)) }
 
-// Waited notes that it was waited since a moment.
+// Waited charges the time since a moment.
 func (p *Patience) Waited(since time.Time) { p.left.Add(-int64(time.Since(since))) }
 
-// Pause waits for a time, if there is so much patience left.
+// Pause sleeps for a duration, or for the remaining time if that is shorter.
 func (p *Patience) Pause(d time.Duration) {
 	time.Sleep(min(d, p.Rest()))
 	p.left.Add(-int64(d))
 }
 
-// wait waits until an operation is over, or there is no patience left.
+// wait waits until an operation has ended or the patience is used up.
 func (p *Patience) wait(o *operation) {
 	left := p.Rest()
 	if left == 0 {
@@ -86,7 +86,7 @@ func (p *Patience) wait(o *operation) {
 	}
 	begun := time.Now()
 	defer p.Waited(begun)
-	if !begun.Add(left).Before(o.deadline) { // it ends by itself before that
+	if !begun.Add(left).Before(o.deadline) { // the operation ends first
 		<-o.over
 		return
 	}
@@ -98,14 +98,15 @@ func (p *Patience) wait(o *operation) {
 	}
 }
 
-// Within does something. Who runs out of patience does not wait for the end of it; what
-// takes longer than the budget has failed.
+// Within runs an operation. It returns early once the patience is used up, while the operation goes
+// on. An operation longer than the budget has failed.
 func (b *Breaker) Within(p *Patience, at BreakerAt, what string, f func(context.Context) error) {
 	if b.Rests(at) {
 		return
 	}
 	w := work{b.begin(at, what), f}
 	select {
+	// an idle goroutine takes the operation
 	case b.work <- w:
 	default:
 		go b.serve(w)
@@ -113,10 +114,11 @@ func (b *Breaker) Within(p *Patience, at BreakerAt, what string, f func(context.
 	p.wait(w.operation)
 }
 
-// serve does something, and then what else there is to do.
+// serve runs an operation, and then further ones as they come.
 func (b *Breaker) serve(w work) {
 	for {
 		w.run(w.f)
+		// Enough goroutines wait for work already.
 		if b.idle.Add(1) > mostIdle {
 			b.idle.Add(-1)
 			return
@@ -131,9 +133,9 @@ func (b *Breaker) serve(w work) {
 	}
 }
 
-// operation is something that is done, and the context in which it is: that ends when the
-// operation does, or with the budget. Requests make two of them or more, which is why it
-// is no context of the library's with a timer and two further functions around it.
+// operation is one guarded call, and its own context: that context ends with the call or with the
+// budget. Requests make at least two operations each, so the type avoids the timer and the two
+// extra functions of a context from the standard library.
 type operation struct {
 	of       *Breaker
 	at       BreakerAt
@@ -144,7 +146,7 @@ type operation struct {
 	state    atomic.Int32
 }
 
-// The states of an operation. It leaves the first once.
+// The states of an operation. Each leaves running once.
 const (
 	running = iota
 	ended
@@ -166,6 +168,7 @@ func (o *operation) run(f func(context.Context) error) {
 			err = fmt.Errorf("%w: %T", ErrPanicked, p)
 		}
 		o.timer.Stop()
+		// expire has reported the operation as late already.
 		if !o.state.CompareAndSwap(running, ended) {
 			return
 		}

@@ -18,7 +18,7 @@ const (
 	restTime = time.Second
 )
 
-// told is what a breaker was told of failures.
+// told are the failures that a breaker has reported.
 type told []error
 
 func use(t *testing.T, f func(b *Breaker, told *told)) {
@@ -30,8 +30,8 @@ func use(t *testing.T, f func(b *Breaker, told *told)) {
 	})
 }
 
-// An operation that takes too long, or finds nobody there, has nobody wait for a while, and
-// counts once, however late it ends. One that fails at once keeps nobody from asking.
+// An operation that is slow or finds the store unavailable makes its shard rest, and counts once,
+// however late it ends. An operation that fails at once does not.
 func TestFailures(t *testing.T) {
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {

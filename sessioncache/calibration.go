@@ -3,7 +3,7 @@
 
 package sessioncache
 
-// Calibration estimates tokens from bytes.
+// The estimate of tokens from bytes.
 
 import (
 	"math"
@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Calibration estimates tokens from bytes, by kind of block. It begins with
-// what was measured on recorded conversations and learns from each usage that
-// an upstream reports. The zero value is ready to use.
+// Calibration estimates tokens from bytes, by kind of block. It starts from measurements on
+// recorded conversations and learns from each usage that an upstream reports. The zero value is
+// ready to use.
 type Calibration struct {
 	learned bool
 	weights [wire.Kinds]float32
@@ -22,13 +22,12 @@ type Calibration struct {
 // Sizes are bytes of JSON by kind of block.
 type Sizes [wire.Kinds]int
 
-// Add counts a block of some bytes.
+// Add counts the bytes of one block.
 func (s *Sizes) Add(k wire.Kind, bytes int) { s[k] += bytes }
 
-// prior is tokens per byte of a block's JSON, by the growth of recorded
-// prompts of Claude models with the size of what was added. Thinking counts
-// with its signature. Media are not proportional to their bytes and weigh
-// little. A KindProgram is no part of the prompt.
+// prior is the number of tokens per byte of a block's JSON, measured by the growth of recorded
+// prompts of Claude models. Thinking counts with its signature. Media are not proportional to their
+// bytes and weigh little. A KindProgram is not part of the prompt.
 var prior = [wire.Kinds]float32{
 	wire.KindOther: 0.25, wire.KindToolDef: 0.25, wire.KindText: 0.27, wire.KindThinking: 0.17,
 	wire.KindRedactedThinking: 0.17, wire.KindToolUse: 0.28, wire.KindToolResult: 0.31,
@@ -36,7 +35,7 @@ var prior = [wire.Kinds]float32{
 	wire.KindReasoning: 0.17,
 }
 
-// Tokens estimates a prompt, or a part of one.
+// Tokens estimates the tokens of a prompt, or of a part of one.
 func (c *Calibration) Tokens(s *Sizes) int {
 	w := &prior
 	if c.learned {
@@ -49,7 +48,7 @@ func (c *Calibration) Tokens(s *Sizes) int {
 	return int(sum)
 }
 
-// PerByte returns the tokens that a byte of a kind of block is estimated at.
+// PerByte returns the estimated tokens per byte of a kind of block.
 func (c *Calibration) PerByte(k wire.Kind) float64 {
 	if c.learned {
 		return float64(c.weights[k])
@@ -57,21 +56,22 @@ func (c *Calibration) PerByte(k wire.Kind) float64 {
 	return float64(prior[k])
 }
 
-// Learn corrects the weights by what a growth of the prompt really took: one
-// step of normalised least mean squares. Steps that look like something else
-// than growth (a changed history, another tokenizer) are left out.
+// Learn corrects the weights by the measured tokens of a prompt's growth, with one step of
+// normalised least mean squares.
 func (c *Calibration) Learn(grown *Sizes, tokens int64) {
 	if !c.learned {
 		c.weights = prior
 	}
 	var estimate, norm float32
 	for k, n := range grown {
+		// This kind is not part of the prompt.
 		if prior[k] == 0 {
 			continue
 		}
 		estimate += c.weights[k] * float32(n)
 		norm += float32(n) * float32(n)
 	}
+	// Skip steps that do not look like growth, such as a changed history or another tokenizer.
 	if tokens <= 0 || estimate < 200 || float32(tokens) > 4*estimate || 4*float32(tokens) < estimate {
 		return
 	}
@@ -83,11 +83,12 @@ func (c *Calibration) Learn(grown *Sizes, tokens int64) {
 			continue
 		}
 		w := c.weights[k] + step*float32(n)
+		// A single odd measurement must not move a weight beyond a factor of four.
 		c.weights[k] = min(max(w, prior[k]/4), prior[k]*4)
 	}
 }
 
-// Snapshot writes what was learned.
+// Snapshot writes the learned weights.
 func (c *Calibration) Snapshot(w *PackedWriter) {
 	w.Bool(c.learned)
 	if !c.learned {
@@ -99,7 +100,8 @@ func (c *Calibration) Snapshot(w *PackedWriter) {
 	}
 }
 
-// Restore reads what [Calibration.Snapshot] wrote, be it for fewer kinds of blocks, or more.
+// Restore reads the weights that [Calibration.Snapshot] wrote, for fewer or more kinds of blocks,
+// too.
 func (c *Calibration) Restore(r *PackedReader) {
 	if c.learned = r.Bool(); !c.learned {
 		return

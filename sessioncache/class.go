@@ -3,10 +3,10 @@
 
 package sessioncache
 
-// Class is what a tool call does, as far as its name and arguments tell.
+// Class is the kind of a tool call, as far as its name and arguments tell.
 type Class uint8
 
-// The classes. ClassNone is a block that neither is a call nor answers one.
+// The classes. ClassNone is a block that is neither a call nor the result of one.
 const (
 	ClassNone Class = iota
 	ClassOther
@@ -25,5 +25,5 @@ var classNames = [Classes]string{"none", "other", "read", "edit", "write", "sear
 // ClassNames returns the names of all classes.
 func ClassNames() []string { return classNames[:] }
 
-// String returns the name of the class as it stands in metrics and reports.
+// String returns the name of the class as in metrics and reports.
 func (c Class) String() string { return classNames[c] }

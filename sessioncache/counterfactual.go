@@ -3,8 +3,7 @@
 
 package sessioncache
 
-// Counterfactual is the account of a cache that there is not: the one that the
-// client's own bytes would have left.
+// The counterfactual cache: the upstream's cache as the client's own bytes would have left it.
 
 import (
 	"slices"
@@ -12,23 +11,22 @@ import (
 	"unsafe"
 )
 
-// CounterfactualCache is what an upstream's cache would hold for a session had it been sent
-// the client's own bytes all along.
+// CounterfactualCache models the upstream's cache for a session, had all requests gone out
+// unmodified.
 type CounterfactualCache struct {
 	entries []CounterfactualEntry
 }
 
-// CounterfactualEntry is one such prefix.
+// CounterfactualEntry is one cached prefix.
 type CounterfactualEntry struct {
-	// Prefix is a hash of the prefix, of the model, and of what else the
-	// upstream's cache depends on.
+	// Prefix is a hash of the prefix, of the model, and of everything else that the upstream's
+	// cache depends on.
 	Prefix uint64
 	// Blocks is the number of blocks in it, tools and system prompt included.
 	Blocks int
 	// Tokens is its length.
 	Tokens int64
-	// At is when it was last written or read, TTL how long it lives from then
-	// on, 0 for ever.
+	// At is when the entry was last written or read, and TTL its lifetime from then on, 0 for ever.
 	At time.Time
 	// TTL: see At.
 	TTL time.Duration
@@ -37,7 +35,7 @@ type CounterfactualEntry struct {
 // maxEntries bounds the prefixes of a session: four for each of its conversations.
 const maxEntries = 64
 
-// Clone copies what has been noted.
+// Clone copies the cache.
 func (c *CounterfactualCache) Clone() *CounterfactualCache {
 	return &CounterfactualCache{slices.Clone(c.entries)}
 }
@@ -45,11 +43,10 @@ func (c *CounterfactualCache) Clone() *CounterfactualCache {
 // Live reports whether the entry can be found at a time.
 func (e *CounterfactualEntry) Live(at time.Time) bool { return e.TTL == 0 || at.Sub(e.At) < e.TTL }
 
-// Entries are the prefixes that have been noted, live or not.
+// Entries returns all prefixes, live or not.
 func (c *CounterfactualCache) Entries() []CounterfactualEntry { return c.entries }
 
-// Put notes a prefix that was written or read. One that lives longer keeps its
-// lifetime.
+// Put records a prefix that was written or read.
 func (c *CounterfactualCache) Put(e CounterfactualEntry) {
 	oldest := 0
 	for i := range c.entries {
@@ -65,14 +62,16 @@ func (c *CounterfactualCache) Put(e CounterfactualEntry) {
 			oldest = i
 		}
 	}
+	// The least recently used entry makes room.
 	if len(c.entries) == maxEntries {
 		c.entries[oldest] = e
 		return
 	}
 	c.entries = append(c.entries, e)
+	// A live entry keeps the longer lifetime.
 }
 
-// Merge takes in what another process has noted.
+// Merge adds the entries of another process, the newer of two counting.
 func (c *CounterfactualCache) Merge(other *CounterfactualCache) {
 	for _, e := range other.entries {
 		i := slices.IndexFunc(c.entries, func(o CounterfactualEntry) bool { return o.Prefix == e.Prefix && o.Blocks == e.Blocks })
@@ -82,7 +81,7 @@ func (c *CounterfactualCache) Merge(other *CounterfactualCache) {
 	}
 }
 
-// Size is the memory that the entries take, in bytes.
+// Size is the memory of the entries, in bytes.
 func (c *CounterfactualCache) Size() int64 {
 	if c == nil {
 		return 0
@@ -90,7 +89,7 @@ func (c *CounterfactualCache) Size() int64 {
 	return int64(cap(c.entries)) * int64(unsafe.Sizeof(CounterfactualEntry{}))
 }
 
-// Snapshot writes the entries, of a session that began at some time.
+// Snapshot writes the entries of a session that began at a time.
 func (c *CounterfactualCache) Snapshot(w *PackedWriter, began time.Time) {
 	w.Uint(uint64(len(c.entries)))
 	for i := range c.entries {
@@ -103,7 +102,7 @@ func (c *CounterfactualCache) Snapshot(w *PackedWriter, began time.Time) {
 	}
 }
 
-// Restore reads what [CounterfactualCache.Snapshot] wrote.
+// Restore reads the entries that [CounterfactualCache.Snapshot] wrote.
 func (c *CounterfactualCache) Restore(r *PackedReader, began time.Time) {
 	for range r.Count(8) {
 		c.entries = append(c.entries, CounterfactualEntry{

@@ -18,53 +18,51 @@ import (
 
 // DurableOptions configure a durable store.
 type DurableOptions struct {
-	// Memory bounds the sessions that are held in memory. Those that are pushed out
-	// or have been idle for too long are only kept by the backend from then on.
+	// Memory bounds the sessions in memory. Evicted and idle sessions are then only in the backend.
 	Memory MemoryOptions
-	// Over is a memory that holds sessions already, which another store may be over, too;
-	// it stays the caller's to close. Nothing is written of its own before [Durable.Take].
-	// Default: nil, for a new one.
+	// Over is an existing memory store with sessions, perhaps shared with another durable store. It
+	// stays the caller's to close. Before [Durable.Take] the store writes no record of its own.
+	// Default: nil, for a new memory store.
 	Over *Memory
-	// Key seals what the backend gets. Without it nothing is read.
+	// Key seals the records of the backend. Without it the store can read none.
 	Key secret.Key
-	// Interval is how long what has changed waits to be written, but for edits, which
-	// are written before they are forwarded, and for what others are to see at once. What
-	// could not be written is tried again as often. Default: 1s.
+	// Interval is the delay until changed sessions are written, and between retries of a failed
+	// write. Edits are written before they are forwarded, and published sessions at once. Default:
+	// 1s.
 	Interval time.Duration
-	// Budget is how long a request waits for the backend at most. Default: 50ms.
+	// Budget bounds the time that a request waits for the backend. Default: 50ms.
 	Budget time.Duration
-	// Failed gets what the backend failed to do: load, save, claim, delete, or restore
-	// for a snapshot that it gave back damaged. Optional.
+	// Failed receives each failed operation of the backend: load, save, claim, delete, or restore
+	// for a damaged snapshot. Optional.
 	Failed func(what string, err error)
 }
 
 const (
 	defaultInterval = time.Second
 	defaultBudget   = 50 * time.Millisecond
-	// rest is how long no request waits for a backend, or a shard of it, that was slow.
+	// rest is the time during which no request waits for a backend, or a shard, that was slow.
 	rest = time.Second
-	// batch is the number of sessions that are written together, while those who
-	// claim something wait.
+	// batch is the number of sessions that are written together. Claims wait meanwhile.
 	batch = 32
-	// gather is how long what is to be written soon waits for more to go with it.
+	// gather is the time that urgent writes wait for further ones to join their batch.
 	gather = time.Millisecond
-	// mostUnsaved bounds the sessions that wait to be written while that fails.
+	// mostUnsaved bounds the sessions that wait to be written while writes fail.
 	mostUnsaved = 1 << 14
 	// mostClaims bounds the claims that wait to be written.
 	mostClaims = 256
 )
 
-// Durable is a [Store] whose sessions outlive the process. In front is a [Memory];
-// behind it a [Backend] gets snapshots of what has changed. A backend that fails or is
-// slow costs what it would have remembered, and no request.
+// Durable is a [Store] with sessions that survive the process. A [Memory] in front keeps the
+// sessions in use; the [Backend] behind it gets snapshots of changed ones. A failing or slow
+// backend loses memories, but never a request.
 type Durable struct {
 	*Memory
 	open   func() (Backend, error)
 	once   sync.Once
-	err    error   // of opening
+	err    error   // of opening the backend
 	back   Backend // nil if there is none
-	shared Shared  // the same, if other processes use it, too
-	parts  Sharded // the same, if it lies at several servers
+	shared Shared  // the same backend, if other processes use it, too
+	parts  Sharded // the same backend, if it spans several servers
 
 	o     DurableOptions
 	seals secret.Seals
@@ -72,27 +70,27 @@ type Durable struct {
 	mu      sync.Mutex
 	unsaved map[string]*Session // changed since they were last written
 	saving  map[string]*Session // being written
-	doomed  map[Digest]struct{} // yet to be deleted
+	doomed  map[Digest]struct{} // to be deleted
 	names   secret.Key          // see Names
 	ended   bool
 
 	breaker *Breaker
 	lanes   [numLanes]lane
-	writing sync.WaitGroup // what is written in lanes
+	writing sync.WaitGroup // writes under way in lanes
 	jobs    chan job
-	soon    chan struct{} // holds one where something is to be written soon
+	soon    chan struct{} // has an element when a write is due soon
 	flushes chan chan struct{}
-	begun   chan struct{} // closed once there is a backend
+	begun   chan struct{} // closed once the backend is open
 	stop    chan struct{} // closed to end the writing
-	done    chan struct{} // closed when it has ended
+	done    chan struct{} // closed when the writing has ended
 
 	own own
 }
 
-// job is something to write at once.
+// job is one immediate write.
 type job struct {
 	record Record
-	of     *Session // nil to delete what is doomed
+	of     *Session // nil to delete the doomed sessions
 	done   chan error
 }
 
@@ -101,8 +99,8 @@ var (
 	_ Claimer = (*Durable)(nil)
 )
 
-// NewDurable makes a store of a backend, which it opens with [Durable.Begin] or its
-// first request, and closes with itself.
+// NewDurable makes a store over a backend. The backend is opened by [Durable.Begin] or by the first
+// request, and closed by [Durable.Close].
 func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error) {
 	if o.Interval == 0 {
 		o.Interval = defaultInterval
@@ -130,10 +128,10 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	}, nil
 }
 
-// OnEvict does nothing: a session that memory has no room for is still kept elsewhere.
+// OnEvict does nothing: the backend still holds a session that leaves memory.
 func (*Durable) OnEvict(func(*Session)) {}
 
-// Begin opens the backend, once. Without one the store does what a [Memory] does.
+// Begin opens the backend, once. After a failure the store works like a [Memory].
 func (d *Durable) Begin() error {
 	d.once.Do(func() {
 		if d.back, d.err = d.open(); d.err != nil {
@@ -143,7 +141,7 @@ func (d *Durable) Begin() error {
 		}
 		d.shared, _ = d.back.(Shared)
 		d.parts, _ = d.back.(Sharded)
-		if d.Memory.Stats().Sessions == 0 { // else it is the memory that counts
+		if d.Memory.Stats().Sessions == 0 { // else the existing memory counts, not the record
 			d.remember()
 		}
 		close(d.begun)
@@ -152,15 +150,15 @@ func (d *Durable) Begin() error {
 	return d.err
 }
 
-// errClosed says that the store was closed before it was used.
+// errClosed reports a store closed before its first use.
 var errClosed = errors.New("the store is closed")
 
-// at is where a session lies.
+// at returns the shard and the record of a session.
 func (d *Durable) at(s *Session) BreakerAt {
 	return BreakerAt{Shard: d.shard(Digest([]byte(s.digest))), Record: &s.health}
 }
 
-// shard is where a name lies; 0 where all lies together.
+// shard returns the shard of a digest, 0 for a backend with a single place.
 func (d *Durable) shard(digest Digest) uint8 {
 	if d.parts == nil {
 		return 0
@@ -168,7 +166,7 @@ func (d *Durable) shard(digest Digest) uint8 {
 	return d.parts.Shard(digest)
 }
 
-// rests reports whether nobody is to wait for the backend to tell of a session.
+// rests reports whether requests must not wait for the session's record.
 func (d *Durable) rests(s *Session) bool { return d.Begin() != nil || d.breaker.Rests(d.at(s)) }
 
 // Acquire implements Store.
@@ -187,12 +185,13 @@ func (d *Durable) acquireIn(p *Patience, k Key) *Session {
 	return d.Memory.Acquire(k)
 }
 
-// fetch has a session in memory that only the backend has, if it is there in time.
+// fetch loads a session from the backend into memory, if the backend answers in time.
 func (d *Durable) fetch(p *Patience, k Key, digest Digest) {
 	if s := d.waiting(string(digest[:])); s != nil {
 		d.adopt(s)
 		return
 	}
+	// The channel has room, since the operation may end after the wait.
 	found := make(chan *Session, 1)
 	d.breaker.Within(p, BreakerAt{}, "load", func(ctx context.Context) error {
 		s, err := d.load(ctx, k, digest)
@@ -204,12 +203,11 @@ func (d *Durable) fetch(p *Patience, k Key, digest Digest) {
 		if s != nil {
 			d.adopt(s)
 		}
-	default: // nobody waits for it any more
+	default: // the session came too late, and is dropped
 	}
 }
 
-// waiting makes a session again that is yet to be written, and is not in memory any
-// more.
+// waiting restores a session that is no longer in memory but still waits to be written.
 func (d *Durable) waiting(digest string) *Session {
 	d.mu.Lock()
 	s := d.unsaved[digest]
@@ -229,7 +227,7 @@ func (d *Durable) waiting(digest string) *Session {
 	return again
 }
 
-// load reads a session: the one in which an answer was given, or the one of the key.
+// load reads the session in which a response was given, or else the session of the digest.
 func (d *Durable) load(ctx context.Context, k Key, digest Digest) (*Session, error) {
 	if !k.Answer.IsZero() {
 		of, ok, err := d.back.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
@@ -237,6 +235,7 @@ func (d *Durable) load(ctx context.Context, k Key, digest Digest) (*Session, err
 			return nil, err
 		}
 		if ok {
+			// The session of the response takes precedence over the client's id.
 			digest = of
 		}
 	}
@@ -249,7 +248,7 @@ func (d *Durable) read(ctx context.Context, digest Digest) (*Session, error) {
 		return nil, err
 	}
 	s, err := d.unseal(digest, sealed)
-	if err != nil { // it is gone once the conversation is written anew
+	if err != nil { // damaged, and replaced once the conversation is written again
 		d.o.Failed("restore", err)
 		return nil, nil
 	}
@@ -257,7 +256,7 @@ func (d *Durable) read(ctx context.Context, digest Digest) (*Session, error) {
 	return s, nil
 }
 
-// sought is a session that somebody asks for who is no request.
+// sought reads a session outside any request, for the admin API.
 func (d *Durable) sought(ctx context.Context, digest Digest) *Session {
 	s, err := d.read(ctx, digest)
 	if err != nil {
@@ -279,14 +278,14 @@ func (d *Durable) Release(s *Session) {
 	d.letGo(s)
 	select {
 	case <-d.begun: // else the session came from another store
-		if d.shared != nil && s.Number() == 0 && s.claimed.Load() { // a stranger's request was refused
+		if d.shared != nil && s.Number() == 0 && s.claimed.Load() { // refused: remove the claim soon
 			d.poke()
 		}
 	default:
 	}
 }
 
-// note has a session written soon.
+// note marks a session as changed, to be written soon.
 func (d *Durable) note(s *Session) {
 	if s.Gone() || s.Number() == 0 && !s.claimed.Load() {
 		return
@@ -308,6 +307,7 @@ func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []BlockState, 
 }
 
 func (d *Durable) claimIn(p *Patience, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
+	// Without the backend the request goes out without a durable claim.
 	if d.rests(s) || !s.health.Due() {
 		return true
 	}
@@ -325,7 +325,7 @@ func (d *Durable) claimIn(p *Patience, s *Session, m Match, v *wire.View, states
 	return true
 }
 
-// do has something written at once, and waits for it as long as there is patience.
+// do submits an immediate write and waits for it while the patience lasts.
 func (d *Durable) do(p *Patience, at BreakerAt, what string, j job) {
 	begun := time.Now()
 	timer := time.NewTimer(p.Rest())
@@ -350,7 +350,7 @@ func (d *Durable) do(p *Patience, at BreakerAt, what string, j job) {
 	}
 }
 
-// record seals a snapshot, which is recycled.
+// record seals a snapshot and recycles its memory.
 func (d *Durable) record(s *Session, snapshot []byte) Record {
 	digest := Digest([]byte(s.digest))
 	sealed := d.seals.Seal(reuse.Buffer(len(snapshot)+d.seals.Overhead()), snapshot, digest[:])
@@ -363,6 +363,7 @@ func (d *Durable) record(s *Session, snapshot []byte) Record {
 			if h.IsZero() {
 				continue
 			}
+			// The digests are kept, since hashing them for every record would be waste.
 			if l.named[i].answer != h {
 				l.named[i] = named{h, answered(s.tenant, s.upstream, h)}
 			}
@@ -398,6 +399,7 @@ func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool)
 		d.breaker.Failed(BreakerAt{Shard: d.shard(begins)}, "load", err)
 		return digest, false
 	}
+	// The zero digest is the store's own record.
 	return digest, ok && digest != Digest{}
 }
 
@@ -405,6 +407,7 @@ func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool)
 func (d *Durable) Delete(id string) *Session {
 	s := d.Memory.Delete(id)
 	d.mu.Lock()
+	// A later write would bring the session back.
 	for digest, waits := range d.unsaved {
 		if waits.id == id {
 			waits.deleted.Store(true)
@@ -419,13 +422,14 @@ func (d *Durable) Delete(id string) *Session {
 	defer cancel()
 	digest, ok := d.named(ctx, id)
 	if s == nil && ok {
-		if s = d.sought(ctx, digest); s == nil { // it cannot be read, and goes all the same
+		if s = d.sought(ctx, digest); s == nil { // an unreadable session is deleted all the same
 			s = &Session{digest: string(digest[:]), id: id, turn: newTurn(), runs: &d.runs}
 		}
 		s.gone.Store(true)
 	}
 	if s != nil && d.Begin() == nil {
 		d.mu.Lock()
+		// The digest stays until the backend has deleted the session, so that a failure is retried.
 		d.doomed[Digest([]byte(s.digest))] = struct{}{}
 		d.mu.Unlock()
 		at := BreakerAt{Shard: d.shard(Digest([]byte(s.digest)))}
@@ -454,7 +458,7 @@ func (d *Durable) Stats() StoreStats {
 	return st
 }
 
-// Flush has everything written that has changed, and waits for it.
+// Flush writes all changed sessions and waits for the end of the writes.
 func (d *Durable) Flush() {
 	if d.Begin() != nil {
 		return
@@ -467,7 +471,7 @@ func (d *Durable) Flush() {
 	}
 }
 
-// Backend is what the store keeps its sessions in, nil if there is none.
+// Backend returns the opened backend, nil if there is none.
 func (d *Durable) Backend() Backend {
 	if d.Begin() != nil {
 		return nil
@@ -475,7 +479,7 @@ func (d *Durable) Backend() Backend {
 	return d.back
 }
 
-// Close writes what is yet to be written, and ends the use of the backend.
+// Close writes all changed sessions and closes the backend.
 func (d *Durable) Close() (err error) {
 	d.mu.Lock()
 	ended := d.ended
@@ -493,6 +497,7 @@ func (d *Durable) Close() (err error) {
 	if d.back != nil {
 		if d.owns() {
 			d.mu.Lock()
+			// Pings have changed sessions without a write.
 			for _, s := range d.every((*Session).touched) {
 				d.unsaved[s.digest] = s
 			}

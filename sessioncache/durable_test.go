@@ -28,7 +28,7 @@ func (o *ordered) Save(ctx context.Context, records []sessioncache.Record) error
 	return o.Shelf.Save(ctx, records)
 }
 
-// What has changed is written in the order in which it began.
+// Changed sessions are written in the order of their creation.
 func TestWritesInOrder(t *testing.T) {
 	o := &ordered{Shelf: new(storetest.Shelf)}
 	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return o, nil }, sessioncache.DurableOptions{Interval: time.Hour})

@@ -15,12 +15,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// write writes what is to be written, until the store is closed.
+// write runs all writes until the store is closed.
 func (d *Durable) write() {
 	defer close(d.done)
 	tick := time.NewTicker(d.o.Interval)
 	defer tick.Stop()
-	var gathered <-chan time.Time // nil while nothing is to be written soon
+	var gathered <-chan time.Time // nil while no write is due soon
 	for {
 		select {
 		case j := <-d.jobs:
@@ -38,6 +38,7 @@ func (d *Durable) write() {
 			d.flush(everything)
 			close(done)
 		case <-d.stop:
+			// Requests may still wait for these.
 			for len(d.jobs) > 0 {
 				d.writeNow(<-d.jobs)
 			}
@@ -47,13 +48,13 @@ func (d *Durable) write() {
 	}
 }
 
-// writeNow writes at once what requests wait for: all of it together.
+// writeNow writes the job of a waiting request, together with all others that wait.
 func (d *Durable) writeNow(j job) {
 	waiting := []job{j}
 	for len(d.jobs) > 0 && len(waiting) < batch {
 		waiting = append(waiting, <-d.jobs)
 	}
-	erased := d.erase(0) // before anything is written under the same keys
+	erased := d.erase(0) // before records are written under the same keys
 	for len(waiting) > 0 {
 		if waiting[0].of == nil {
 			waiting[0].done <- erased
@@ -63,6 +64,7 @@ func (d *Durable) writeNow(j job) {
 		n := 0
 		var records []Record
 		for ; n < len(waiting) && waiting[n].of != nil; n++ {
+			// A deleted session must not come back.
 			if !waiting[n].of.deleted.Load() {
 				records = append(records, waiting[n].record)
 			}
@@ -82,7 +84,7 @@ func (d *Durable) writeNow(j job) {
 	}
 }
 
-// erase deletes what is doomed at a shard. What cannot be deleted now is tried again.
+// erase deletes the doomed sessions of a shard. A failed deletion is tried again later.
 func (d *Durable) erase(shard uint8) error {
 	d.mu.Lock()
 	doomed := slices.Collect(maps.Keys(d.doomed))
@@ -101,13 +103,13 @@ func (d *Durable) erase(shard uint8) error {
 	return nil
 }
 
-// longest bounds what one operation may take: nobody waits for it, but for the end.
+// longest bounds one operation of the backend. No request waits for it, only [Durable.Close].
 const longest = 30 * time.Second
 
-// guarded runs an operation of the backend that may panic.
+// guarded runs an operation of the backend, with a time limit, and turns a panic into an error.
 func (d *Durable) guarded(f func(context.Context) error) error {
 	limit := longest
-	if d.shared != nil { // another try is better than to wait
+	if d.shared != nil { // another try is better than a long wait
 		limit = rest
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -131,8 +133,7 @@ func (d *Durable) save(records []Record) error {
 	return d.guarded(func(ctx context.Context) error { return d.back.Save(ctx, records) })
 }
 
-// saveEach saves records, all of them together if that goes well, else each by itself, and
-// returns what has come of each.
+// saveEach saves records together, or one by one if that fails, and returns an error for each.
 func (d *Durable) saveEach(records []Record) []error {
 	errs := make([]error, len(records))
 	err := d.save(records)
@@ -140,6 +141,7 @@ func (d *Durable) saveEach(records []Record) []error {
 		return errs
 	}
 	for i := range records {
+		// An error of the whole backend would only repeat for each record.
 		if errs[i] = err; len(records) > 1 && !IsSlow(err) {
 			errs[i] = d.save(records[i : i+1])
 		}
@@ -147,33 +149,34 @@ func (d *Durable) saveEach(records []Record) []error {
 	return errs
 }
 
-// urgency is how a flush goes about it.
+// urgency tells how thorough a flush is.
 type urgency int
 
 const (
-	asDue      urgency = iota // it leaves out records that failed a moment ago, and waits for no shard
-	everything                // it tries everything, and waits until that is over
-	atLast                    // the same, for the last time
+	asDue      urgency = iota // skips records that failed a moment ago and busy shards
+	everything                // tries all records, and waits until the writes have ended
+	atLast                    // as everything, for the last time
 )
 
-// lane is where the sessions of one shard are written: shards do not wait for one another,
-// nor for a session that has failed by itself.
+// lane serialises the writes of one shard. Shards do not wait for one another, nor for a session
+// that fails by itself.
 type lane struct {
-	mu    sync.Mutex // held while something is written
+	mu    sync.Mutex // held during a write
 	again atomic.Bool
 }
 
-// The lanes behind those of the shards.
+// The lanes after those of the shards.
 const (
-	failingLane = MaxShards + iota // of sessions that have failed by themselves
+	failingLane = MaxShards + iota // of sessions that fail by themselves
 	ownLane                        // of the store's own record
 	numLanes
 )
 
-// inLane has something written in a lane. If that is busy, a flush that waits for no shard
-// leaves it out, and there is another one afterwards.
+// inLane runs a write in a lane. A flush as due skips a busy lane and has the lane's user start
+// another flush afterwards.
 func (d *Durable) inLane(l *lane, how urgency, f func()) {
 	if how == asDue {
+		// Set before the attempt to lock, so that the lane's user cannot miss it.
 		l.again.Store(true)
 		if !l.mu.TryLock() {
 			return
@@ -196,8 +199,8 @@ func (d *Durable) leave(l *lane) {
 	}
 }
 
-// flush writes what has changed, and what conversations have come to. Those who claim
-// something need not wait for all of it.
+// flush writes the changed sessions and the store's own record. Pending claims need not wait for
+// all of it.
 func (d *Durable) flush(how urgency) {
 	if d.shared == nil {
 		d.flushLane(0, d.changed(how)[0], how)
@@ -217,8 +220,8 @@ func (d *Durable) flush(how urgency) {
 	}
 }
 
-// flushLane writes sessions of one lane. Where a whole part of them fails the others wait
-// for better times.
+// flushLane writes the sessions of one lane. Once a whole batch fails, the rest wait for a later
+// flush.
 func (d *Durable) flushLane(lane int, sessions []*Session, how urgency) {
 	if lane < MaxShards {
 		shard := uint8(lane)
@@ -239,32 +242,32 @@ func (d *Durable) flushLane(lane int, sessions []*Session, how urgency) {
 				wrote = append(wrote, s)
 			}
 		})
-		for _, s := range wrote { // after those that failed, which are to blame if they fail again
+		for _, s := range wrote { // after the failures, so that a record that fails again is blamed
 			d.breaker.Took(d.at(s))
 		}
 		if failed > 0 && len(wrote) == 0 {
 			d.thin()
 			return
 		}
+		// Requests wait for these claims; the rest of the lane does not matter as much.
 		for d.shared == nil && len(d.jobs) > 0 {
 			d.writeNow(<-d.jobs)
 		}
 	}
 }
 
-// saved notes what has come of writing a session.
+// saved records the result of writing a session.
 func (d *Durable) saved(s *Session, err error, how urgency) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.saving, s.digest)
-	if err != nil && how != atLast && d.unsaved[s.digest] == nil { // it waits for better times
+	if err != nil && how != atLast && d.unsaved[s.digest] == nil { // try again later
 		d.unsaved[s.digest] = s
 	}
 }
 
-// changed are the sessions that have changed, by lane: those that have failed least first,
-// and then in the order in which they began: so those that lie side by side in a file are
-// written together. The lane of a shard at which something is doomed is there, too.
+// changed returns the changed sessions by lane, including lanes with doomed sessions only. Sessions
+// with the fewest failures come first.
 func (d *Durable) changed(how urgency) map[int][]*Session {
 	all := map[int][]*Session{}
 	d.mu.Lock()
@@ -284,20 +287,22 @@ func (d *Durable) changed(how urgency) map[int][]*Session {
 	d.mu.Unlock()
 	for _, sessions := range all {
 		slices.SortFunc(sessions, func(a, b *Session) int {
+			// The order of creation keeps neighbours in a file in one batch.
 			return cmp.Or(cmp.Compare(a.health.Failures(), b.health.Failures()), cmp.Compare(a.Number(), b.Number()))
 		})
 	}
 	return all
 }
 
-// take has sessions written now, but for those that it has turned out meanwhile are not to be.
+// take marks sessions as being written and returns them, except for those deleted or written
+// meanwhile.
 func (d *Durable) take(changed []*Session) []*Session {
 	sessions := make([]*Session, 0, len(changed))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range changed {
 		s := d.unsaved[c.digest]
-		if _, doomed := d.doomed[Digest([]byte(c.digest))]; s == nil || doomed { // it would be deleted later
+		if _, doomed := d.doomed[Digest([]byte(c.digest))]; s == nil || doomed { // a doomed session would be deleted after the write
 			continue
 		}
 		delete(d.unsaved, s.digest)
@@ -307,12 +312,12 @@ func (d *Durable) take(changed []*Session) []*Session {
 	return sessions
 }
 
-// thin forgets what waits for better times and is in memory no more, but for as much as a
-// part of the room there is.
+// thin drops evicted sessions that wait to be written, beyond a quarter of the memory bound.
 func (d *Durable) thin() {
 	var gone []*Session
 	d.mu.Lock()
 	for _, s := range d.unsaved {
+		// Sessions that are still in memory need no extra room.
 		if s.Gone() {
 			gone = append(gone, s)
 		}
@@ -333,7 +338,7 @@ func (d *Durable) thin() {
 	}
 }
 
-// saveAll saves sessions, each if there is anything new in it, and tells what has come of each.
+// saveAll saves the sessions that have changed and reports the result of each to done.
 func (d *Durable) saveAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
 	if d.shared != nil {
 		d.publishAll(sessions, done)
@@ -350,7 +355,7 @@ func (d *Durable) saveAll(sessions []*Session, done func(s *Session, wrote bool,
 			done(s, false, nil)
 			continue
 		}
-		if snapshot == nil { // what was claimed was refused
+		if snapshot == nil { // the claim was refused
 			err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, Digest([]byte(s.digest))) })
 			done(s, err == nil, err)
 			continue

@@ -11,23 +11,23 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Edit is one entry of the ledger. It is immutable and replayed byte for byte.
+// Edit is one entry of the edit ledger. It is immutable and replayed byte for byte.
 type Edit struct {
-	// Stage is the name of the stage that made it.
+	// Stage is the name of the stage that made the edit.
 	Stage string
-	// Op and Value are as in [wire.Edit]. Value is nil where it is yet to be made.
+	// Op and Value are as in [wire.Edit]. Value is nil until [ResolveEdits] has made it.
 	Op    wire.Op
 	Value []byte
-	// Recipe is how to make Value of the block's body, see [DescribeBlocks].
+	// Recipe makes Value from the block's body, see [DescribeBlocks].
 	Recipe []byte
 }
 
-// Size is the memory that the edit takes, in bytes.
+// Size is the memory of the edit, in bytes.
 func (e *Edit) Size() int64 {
 	return int64(unsafe.Sizeof(*e)) + int64(cap(e.Value)+cap(e.Recipe))
 }
 
-// Same reports whether two edits send the same bytes. Nil is none.
+// Same reports whether two edits send the same bytes. Nil is no edit.
 func (e *Edit) Same(o *Edit) bool {
 	if e == nil || o == nil || e == o {
 		return e == o
@@ -38,8 +38,8 @@ func (e *Edit) Same(o *Edit) bool {
 // Outlives reports whether the edit can be made again by another process.
 func (e *Edit) Outlives() bool { return e != nil && (len(e.Value) == 0 || len(e.Recipe) > 0) }
 
-// Inserted is what stands upstream beside what the client holds. It is immutable
-// and replayed byte for byte.
+// Inserted are insertions that exist upstream and not at the client. They are immutable and
+// replayed byte for byte.
 type Inserted struct {
 	// Inserts are the insertions, in order.
 	Inserts []Insert
@@ -47,14 +47,14 @@ type Inserted struct {
 
 // Insert is one insertion at a block.
 type Insert struct {
-	// Op and Value are as in [wire.Edit]. Value is nil where it is yet to be made.
+	// Op and Value are as in [wire.Edit]. Value is nil until [ResolveEdits] has made it.
 	Op    wire.Op
 	Value []byte
-	// Recipe is how to make Value of the bodies up to its block, see [DescribeBlocks].
+	// Recipe makes Value from the bodies up to its block, see [DescribeBlocks].
 	Recipe []byte
 }
 
-// Size is the number of bytes that are put in.
+// Size is the number of inserted bytes.
 func (w *Inserted) Size() (n int) {
 	if w == nil {
 		return 0
@@ -65,7 +65,7 @@ func (w *Inserted) Size() (n int) {
 	return n
 }
 
-// Same reports whether the same bytes are put in. Nil is none.
+// Same reports whether both insert the same bytes. Nil is no insertion.
 func (w *Inserted) Same(o *Inserted) bool {
 	if w == nil || o == nil || w == o {
 		return w == o
@@ -73,14 +73,14 @@ func (w *Inserted) Same(o *Inserted) bool {
 	return slices.EqualFunc(w.Inserts, o.Inserts, func(a, b Insert) bool { return a.Op == b.Op && sameValue(a.Value, b.Value, a.Recipe, b.Recipe) })
 }
 
-// Outlives reports whether all that is put in can be made again by another process.
+// Outlives reports whether another process can make all insertions again.
 func (w *Inserted) Outlives() bool {
 	return w != nil && len(w.Inserts) > 0 && !slices.ContainsFunc(w.Inserts, func(in Insert) bool { return len(in.Recipe) == 0 })
 }
 
-// sameValue compares two values, or the recipes of them where they are yet to be made:
-// those begin with a hash of the value.
+// sameValue compares two values, or their recipes.
 func sameValue(a, b, recipeA, recipeB []byte) bool {
+	// A recipe begins with a hash of its value.
 	if len(recipeA) > 4 && len(recipeB) > 4 {
 		return bytes.Equal(recipeA[:4], recipeB[:4])
 	}

@@ -3,7 +3,7 @@
 
 package sessioncache
 
-// Ends keeps at which places of a conversation the upstream holds cache entries.
+// The places in a conversation at which the upstream has cache entries.
 
 import (
 	"slices"
@@ -13,21 +13,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// End is a place in a conversation at which the upstream holds a cache entry.
+// End is a place in a conversation at which the upstream has a cache entry.
 type End struct {
-	// Blocks is the number of message blocks in front of it.
+	// Blocks is the number of message blocks before it.
 	Blocks int
 	// At is when the entry was last written or read.
 	At time.Time
 }
 
-// most bounds the entries that are remembered.
+// most bounds the remembered entries.
 const most = 512
 
-// Ends are the places of one conversation.
+// Ends are the cache entries of one conversation.
 type Ends []End
 
-// Mark notes that an entry was written or read at some place.
+// Mark records that an entry was written or read at a block count.
 func (e *Ends) Mark(blocks int, at time.Time) {
 	oldest := 0
 	for i := range *e {
@@ -40,6 +40,7 @@ func (e *Ends) Mark(blocks int, at time.Time) {
 			oldest = i
 		}
 	}
+	// The least recently used entry makes room.
 	if len(*e) == most {
 		(*e)[oldest] = End{blocks, at}
 		return
@@ -57,15 +58,15 @@ func (e Ends) Marked(blocks int) (at time.Time, known bool) {
 	return time.Time{}, false
 }
 
-// Cut forgets the entries behind some place, whose prefix has changed.
+// Cut drops the entries beyond a block count, because their prefix has changed.
 func (e *Ends) Cut(blocks int) {
 	*e = slices.DeleteFunc(*e, func(e End) bool { return e.Blocks > blocks })
 }
 
-// Size is the memory that they take, in bytes.
+// Size is the memory of the entries, in bytes.
 func (e Ends) Size() int64 { return int64(cap(e)) * int64(unsafe.Sizeof(End{})) }
 
-// Snapshot writes them, of a conversation that began at some time.
+// Snapshot writes the entries of a conversation that began at a time.
 func (e Ends) Snapshot(w *PackedWriter, began time.Time) {
 	w.Uint(uint64(len(e)))
 	for i := range e {
@@ -74,7 +75,7 @@ func (e Ends) Snapshot(w *PackedWriter, began time.Time) {
 	}
 }
 
-// Restore reads what [Ends.Snapshot] wrote.
+// Restore reads the entries that [Ends.Snapshot] wrote.
 func (e *Ends) Restore(r *PackedReader, began time.Time) {
 	n := r.Count(2)
 	*e = slices.Grow(*e, n)

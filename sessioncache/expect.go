@@ -3,13 +3,11 @@
 
 package sessioncache
 
-// minRun is the number of requests from which on a conversation says something
-// about how long such conversations get.
+// minRun is the number of requests from which on a conversation counts for the usual length.
 const minRun = 8
 
-// Usual returns how many requests the other conversations of that kind in the
-// session have run on average, such as those that a compaction has ended. It
-// returns 0 if there is none. The session must be locked.
+// Usual returns the average number of requests in the session's other conversations of a kind, such
+// as those ended by a compaction. It returns 0 if there are none. The session must be locked.
 func (s *Session) Usual(kind uint32, but *Lineage) float64 {
 	n, sum := 0, 0
 	for _, l := range s.lineages {
@@ -24,9 +22,9 @@ func (s *Session) Usual(kind uint32, but *Lineage) float64 {
 	return float64(sum) / float64(n)
 }
 
-// ExpectedRemaining estimates how many more requests a conversation will run, nil for one
-// that begins, by what others of that kind of the same tenant did. It tells
-// whether there were enough of them. The session must be locked.
+// ExpectedRemaining estimates how many more requests a conversation will run, from conversations of
+// the same kind and tenant; nil stands for a new conversation. It returns false if there were too
+// few of them. The session must be locked.
 func (s *Session) ExpectedRemaining(kind uint32, l *Lineage) (float64, bool) {
 	n := 0
 	if l != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFurtherOfAStore looks at what conversations of one store learn of each other.
+// TestFurtherOfAStore: conversations of one store share their statistics.
 func TestFurtherOfAStore(t *testing.T) {
 	m, err := NewMemory(MemoryOptions{})
 	if err != nil {

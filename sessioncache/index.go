@@ -3,11 +3,11 @@
 
 package sessioncache
 
-// Index finds what belongs to an owner by hashes.
+// The index of values by owner and hash.
 
 import "slices"
 
-// ownerIndex finds what belongs to an owner by hashes. What came last under one is found.
+// ownerIndex finds values by owner and hash. Under each hash it has the latest value.
 type ownerIndex[Owner, Hash, T comparable] map[key[Owner, Hash]]T
 
 type key[Owner, Hash comparable] struct {
@@ -15,11 +15,11 @@ type key[Owner, Hash comparable] struct {
 	hash  Hash
 }
 
-// Find returns what an owner has under a hash, zero if that is nothing.
+// Find returns an owner's value under a hash, zero if there is none.
 func (x ownerIndex[Owner, Hash, T]) Find(o Owner, h Hash) T { return x[key[Owner, Hash]{o, h}] }
 
-// Move has something found by other hashes than before. It returns those, in the memory of
-// the ones before if they fit.
+// Move indexes a value under new hashes instead of the ones before. It returns the new hashes, in
+// the memory of the old ones if they fit.
 func (x ownerIndex[Owner, Hash, T]) Move(o Owner, it T, before, now []Hash) []Hash {
 	if !slices.Equal(before, now) {
 		for _, h := range before {

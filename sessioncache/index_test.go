@@ -30,7 +30,7 @@ func TestIndex(t *testing.T) {
 	found("ben", 2, "")
 	move("anna", "later", 2)
 	found("anna", 2, "later")
-	move("anna", "a", 3) // what another has taken meanwhile stays with it
+	move("anna", "a", 3) // the other owner of the hash keeps it
 	found("anna", 1, "")
 	found("anna", 2, "later")
 	found("anna", 3, "a")

@@ -11,18 +11,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 )
 
-// Lineage is one growing conversation inside a session. Its fields are read
-// and changed only while the session is locked.
+// Lineage is one growing conversation in a session. Its fields are read and changed only while the
+// session is locked.
 type Lineage struct {
 	id    int
 	known *wire.Known
 	left  bool // see [Session.Leave]
-	// restored reports whether of its blocks only what a snapshot holds is known: the last
-	// request was one of another process, or nobody has used the session for a while.
+	// restored reports whether the lineage knows its blocks only from a snapshot. That is so if the
+	// last request went to another process, or the session has been idle for a while.
 	restored bool
 	here     bool     // the last request came to this process
-	claimed  bool     // no answer to the last request is known of
-	named    [2]named // its Reply and its First
+	claimed  bool     // no answer to the last request is known
+	named    [2]named // digests of Reply and First
 
 	Ledger
 	Held
@@ -31,54 +31,52 @@ type Lineage struct {
 	Folding
 	Misses
 	Hidden
-	// Tools are the definitions of its tools as the last request that had some had
-	// them, a JSON array: for requests that leave them out. Nil where none are kept.
-	// They do not change and are gone with the process.
+	// Tools are the tool definitions of the last request that had any, a JSON array, for requests
+	// that leave them out. Nil where none are kept. The array is immutable and not in snapshots.
 	Tools []byte
 	// Model is the model of the last request.
 	Model string
 	// Kind is the kind of conversation, see [RequestKind].
 	Kind uint32
-	// Requests counts requests that ended well.
+	// Requests counts successful requests.
 	Requests int
 }
 
-// Ledger is what a conversation has committed to doing with its blocks.
+// Ledger is the edit ledger of a conversation: the edits that it has committed to.
 type Ledger struct {
 	// States has one entry for each message block of the last request.
 	States []BlockState
-	// Observed reports whether the edits in States were computed, but never sent.
+	// Observed reports whether the edits in States were only computed, never sent.
 	Observed bool
-	// Departed reports whether what would have been sent has not always been the
-	// client's own bytes, while edits are only computed.
+	// Departed reports whether computed edits would ever have changed the client's bytes, while
+	// edits are only computed.
 	Departed bool
-	// Refused are the kinds of edits that the upstream has refused: this conversation
-	// is not edited so any more.
+	// Refused are the kinds of edits that the upstream has refused. Those kinds are no longer used
+	// in this conversation.
 	Refused wire.EditKinds
-	// Diverged reports whether what was sent has not always been the client's own
-	// bytes.
+	// Diverged reports whether sent bytes have ever differed from the client's own.
 	Diverged bool
 }
 
-// Hidden is what passes between the model and the proxy without the client.
+// Hidden is traffic between the model and the proxy that the client does not see.
 type Hidden struct {
-	// Expand reports whether a tool by which the model gets folded text back is
-	// declared to it, from the first request on.
+	// Expand reports whether the request declares the tool that returns folded text to the model,
+	// from the first request on.
 	Expand bool
-	// Said are the answers behind the client's last message where it is made of
-	// several, or holds less than the upstream said; nil as a rule.
+	// Said are the upstream's answers behind the client's last message, where that message merges
+	// several answers or holds less than the upstream said. Usually nil.
 	Said []hidden.Iteration
-	// Unsaid reports whether there were such answers that are not known any more.
+	// Unsaid reports whether such answers existed but are no longer known.
 	Unsaid bool
-	// Copied reports whether the last answer was ended because a call held a stub or a
-	// note of ours.
+	// Copied reports whether the last answer was ended early because a call contained one of our
+	// stubs or notes.
 	Copied bool
 	// Expanded counts the blocks that the model has asked for again, by class.
 	Expanded [Classes]uint16
 }
 
-// Observe says whether edits are only computed from now on. What was to come of those
-// that were never sent counts for nothing once it is otherwise, and the other way round.
+// Observe sets whether edits are only computed from now on. A change resets the account of the
+// edits computed or sent before.
 func (l *Lineage) Observe(only bool) {
 	if l.Observed == only {
 		return
@@ -90,7 +88,7 @@ func (l *Lineage) Observe(only bool) {
 // Len returns the number of message blocks of the last request.
 func (l *Lineage) Len() int { return len(l.States) }
 
-// ID numbers the lineage within its session, -1 for none.
+// ID is the number of the lineage in its session, -1 for nil.
 func (l *Lineage) ID() int {
 	if l == nil {
 		return -1
@@ -98,15 +96,15 @@ func (l *Lineage) ID() int {
 	return l.id
 }
 
-// Restored reports whether, but for edits and counters, what [BlockState] says of the
-// blocks of the last request is to be found out anew.
+// Restored reports whether the [BlockState] of each block must be derived again, except for its
+// edits and counters.
 func (l *Lineage) Restored() bool { return l.restored }
 
-// Claimed reports whether the last request was one of another process, or of one that has
-// ended, and no answer to it is known of.
+// Claimed reports whether no answer to the last request is known. That request belongs to another
+// process, or to one that has ended.
 func (l *Lineage) Claimed() bool { return l.claimed }
 
-// Known returns what was parsed of the last request.
+// Known returns the parsed form of the last request.
 func (l *Lineage) Known() *wire.Known { return l.known }
 
 func (l *Lineage) chain() []wire.Block {
@@ -116,23 +114,22 @@ func (l *Lineage) chain() []wire.Block {
 	return l.known.Chain()
 }
 
-// supersededBy reports whether a request that shares n blocks with the lineage
-// takes its place: it continues it, or differs from it only behind the last
-// answer (a reminder was dropped, the last message was written anew). A
-// request that leaves out an answer went another way, and both ways stay.
+// supersededBy reports whether a request with n common blocks takes the lineage's place: it
+// continues the lineage, or differs only after the last answer. Examples of the latter are a
+// dropped reminder and a rewritten last message.
 func (l *Lineage) supersededBy(v *wire.View, n int) bool {
 	chain := l.chain()
 	for _, b := range chain[min(n, len(chain)):] {
 		if b.Role == wire.RoleAssistant {
+			// A request without this answer branches off; both branches stay.
 			return false
 		}
 	}
 	return true
 }
 
-// spoken is what a request has in common with the lineage, but for the end of a message that
-// would say nothing without what was taken out of it: there the lineage goes on with more, such
-// as the call that a text had announced.
+// spoken returns n less the common end of a message that would be empty without its removed blocks.
+// There the lineage continues differently, for example with the call that a text had announced.
 func (l *Lineage) spoken(v *wire.View, n int) int {
 	if n == 0 || n > len(l.States) {
 		return n
@@ -150,9 +147,10 @@ func (l *Lineage) spoken(v *wire.View, n int) int {
 	return out
 }
 
-// inherit takes over what holds for the whole conversation from the lineage
-// that this one branches off. What is known of another chain in its place goes.
+// inherit takes over the properties of the whole conversation from the parent lineage. Knowledge of
+// another chain in its place is dropped.
 func (l *Lineage) inherit(parent *Lineage) {
+	// The new branch has no cache entries of its own yet.
 	l.Ends, l.Warmed, l.Folding = nil, time.Time{}, Folding{}
 	l.Observed, l.Departed, l.Refused, l.TTL = parent.Observed, parent.Departed, parent.Refused, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front

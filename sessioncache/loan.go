@@ -5,14 +5,13 @@ package sessioncache
 
 import "sync"
 
-// Loan is of something that is there for as long as somebody waits: what nobody waits for
-// any more cannot use it.
+// Loan is temporary access to memory that is valid only while its owner waits.
 type Loan struct {
 	mu   sync.Mutex
 	over bool
 }
 
-// Use does something with it. It reports false if it is too late.
+// Use runs f while the loan is valid. It returns false, without running f, after the end.
 func (l *Loan) Use(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -23,7 +22,7 @@ func (l *Loan) Use(f func()) bool {
 	return true
 }
 
-// End waits for who uses it, and has nobody use it from then on.
+// End waits for a running Use and prevents further ones.
 func (l *Loan) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,15 +27,13 @@ const (
 
 // MemoryOptions configure a memory store.
 type MemoryOptions struct {
-	// MaxBytes bounds the memory of all sessions together. Beyond it sessions go that
-	// were never answered, then those of conversations that never went on, as long as they
-	// hold more than an eighth, and then the tenant that holds most loses those that it
-	// has not used for longest. Default: 640
-	// MiB: ten thousand conversations of a hundred turns in use at once, or six times as
-	// many that nobody has used for a minute.
+	// MaxBytes bounds the memory of all sessions together. Beyond it sessions without an answer are
+	// evicted first, then those of conversations that never continued, as long as these take more
+	// than an eighth. After them the tenant with the most memory loses its least recently used
+	// sessions. Default: 640 MiB, enough for ten thousand conversations of a hundred turns in use
+	// at once, or six times as many that have been idle for a minute.
 	MaxBytes int64
-	// IdleTTL is how long a session is remembered after its last request.
-	// Default: 3 hours.
+	// IdleTTL is the time that a session is remembered after its last request. Default: 3 hours.
 	IdleTTL time.Duration
 }
 
@@ -51,46 +49,45 @@ func (o *MemoryOptions) defaults() error {
 	return nil
 }
 
-// Memory keeps sessions in the memory of this process. What became a conversation,
-// because an upstream has accepted a request of it, is held; a session whose first
-// requests are refused is gone with the last of them.
+// Memory keeps sessions in the memory of this process. A session is stored once an upstream has
+// accepted a request of it. A session with only refused requests is gone with the last of them.
 //
-// There is one index of sessions, by their keys; what is not in there is not held. A
-// session whose time is over goes when it is asked for, or when all are looked through.
+// One index has all sessions, by their keys. An expired session is removed when its key is
+// requested, or by the regular check of all sessions.
 type Memory struct {
 	runs Runs
 
 	mu       sync.Mutex
 	opts     MemoryOptions
-	sessions map[string]*Session // by digest: those held, and those in use
-	held     ranks               // those held
-	newest   list.List           // of *Session held, the newest first
-	firsts   turns               // by the conversation's first turn
-	said     turns               // by the conversation's answers, see Key.Answer
+	sessions map[string]*Session // by digest: those stored, and those in use
+	held     ranks               // those stored
+	newest   list.List           // of the stored *Session, the newest first
+	firsts   turns               // by the conversations' first turns
+	said     turns               // by the conversations' responses, see Key.Answer
 	stats    StoreStats
-	settling *time.Timer // when all are looked through
-	outlives bool        // snapshots are taken of the sessions
+	settling *time.Timer // the regular check of all sessions
+	outlives bool        // snapshots of the sessions are taken
 	closed   bool
 
 	onEvict func(*Session)
 	evicted []*Session // those to be told to onEvict without the lock
 }
 
-// node is a session's place in the store. All of it but gone is guarded by
+// node is the part of a session that belongs to the store. All fields except gone are guarded by
 // Memory.mu.
 type node struct {
-	number atomic.Uint64 // 0 as long as it is not held
+	number atomic.Uint64 // 0 until the session is stored
 	made   *list.Element // in Memory.newest
 	entry  *lru.Entry[uint64, Tenant, *Session]
 	rank   rank
-	last   time.Time // when it was last released
+	last   time.Time // when the session was last released
 	pins   int
 	firsts []wire.Hash
 	said   []wire.Hash
 	gone   atomic.Bool
 }
 
-// numbers counts the sessions held by any store since the process began.
+// numbers counts the sessions stored by any store since the process began.
 var numbers atomic.Uint64
 
 var _ Store = (*Memory)(nil)
@@ -165,6 +162,7 @@ func (m *Memory) acquire(k Key, digest string) *Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.answered(k); s != nil {
+		// The session of the response takes precedence over the client's id.
 		digest = s.digest
 	}
 	s := m.sessions[digest]
@@ -180,14 +178,14 @@ func (m *Memory) acquire(k Key, digest string) *Session {
 	return s
 }
 
-// outlast has sessions be such as snapshots can be taken of, with their next requests.
+// outlast marks sessions for snapshots, from their next requests on.
 func (m *Memory) outlast() {
 	m.mu.Lock()
 	m.outlives = true
 	m.mu.Unlock()
 }
 
-// adopt takes in a session that was restored, unless there is one under its key.
+// adopt stores a restored session, unless its key has a session already.
 func (m *Memory) adopt(s *Session) {
 	var by indexed
 	bytes, is, firsts, said := s.held(&by)
@@ -204,7 +202,8 @@ func (m *Memory) adopt(s *Session) {
 	m.index(s, firsts, said)
 }
 
-// takeUp accounts for a session that has become another's, while it is pinned or held.
+// takeUp accounts for a session that was merged with another process's, while it is pinned or
+// stored.
 func (m *Memory) takeUp(s *Session) {
 	var by indexed
 	bytes, is, firsts, said := s.held(&by)
@@ -220,21 +219,21 @@ func (m *Memory) takeUp(s *Session) {
 	m.index(s, firsts, said)
 }
 
-// strike forgets a session.
+// strike drops a session.
 func (m *Memory) strike(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drop(s)
 }
 
-// has reports whether the session of a key is there.
+// has reports whether the session of a key is in memory.
 func (m *Memory) has(k Key, digest string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.answered(k) != nil || m.sessions[digest] != nil
 }
 
-// answered returns the session in which the answer was given that a key names.
+// answered returns the session in which the response of a key was given.
 func (m *Memory) answered(k Key) *Session {
 	if k.Answer.IsZero() {
 		return nil
@@ -249,11 +248,12 @@ func (m *Memory) answered(k Key) *Session {
 func (m *Memory) Hold(s *Session) {
 	var by indexed
 	bytes, is, firsts, said := s.held(&by)
-	if len(firsts) == 0 { // nothing was accepted
+	if len(firsts) == 0 { // no request was accepted
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// The session was deleted while the request was running.
 	if m.closed || s.gone.Load() {
 		return
 	}
@@ -267,7 +267,7 @@ func (m *Memory) Release(s *Session) {
 	m.letGo(s)
 }
 
-// letGo takes back a pin.
+// letGo unpins a session.
 func (m *Memory) letGo(s *Session) {
 	m.mu.Lock()
 	defer m.unlock()
@@ -275,8 +275,7 @@ func (m *Memory) letGo(s *Session) {
 	m.evict()
 }
 
-// hold accounts for what a session has become, and makes it the one that was used
-// last.
+// hold updates the size and rank of a session and makes it the most recently used one.
 func (m *Memory) hold(s *Session, bytes int64, is rank, now time.Time) {
 	s.last = now
 	if s.Number() > 0 {
@@ -289,15 +288,14 @@ func (m *Memory) hold(s *Session, bytes int64, is rank, now time.Time) {
 	m.stats.Created++
 }
 
-// unpin ends one use of a session. With the last, one that never was accepted is
-// gone.
+// unpin ends one use of a session. Without an accepted request, the last unpin drops the session.
 func (m *Memory) unpin(s *Session) {
 	if s.pins--; s.pins == 0 && s.Number() == 0 {
 		m.drop(s)
 	}
 }
 
-// every returns the sessions that are held, the newest first, of which something is true.
+// every returns the stored sessions that match, the newest first.
 func (m *Memory) every(is func(*Session) bool) (out []*Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -309,10 +307,10 @@ func (m *Memory) every(is func(*Session) bool) (out []*Session) {
 	return out
 }
 
-// touched reports whether a session was kept warm since it was last released.
+// touched reports whether a session was pinged since it was last released.
 func (s *Session) touched() bool { return s.warmed.Load() }
 
-// evict takes sessions out until the rest fits.
+// evict drops sessions until the rest fits.
 func (m *Memory) evict() {
 	for m.held.bytes() > m.opts.MaxBytes {
 		s := m.held.spare(m.opts.MaxBytes)
@@ -326,7 +324,7 @@ func (m *Memory) evict() {
 	}
 }
 
-// expire takes a session out that nobody uses and whose time is over.
+// expire drops an unpinned session that has been idle for too long.
 func (m *Memory) expire(s *Session, now time.Time) bool {
 	if s.pins > 0 || now.Sub(s.last) <= m.opts.IdleTTL {
 		return false
@@ -336,11 +334,12 @@ func (m *Memory) expire(s *Session, now time.Time) bool {
 	return true
 }
 
-// drop takes a session out of every index.
+// drop removes a session from every index.
 func (m *Memory) drop(s *Session) {
 	if s.gone.Swap(true) {
 		return
 	}
+	// A newer session may have the same key.
 	if m.sessions[s.digest] == s {
 		delete(m.sessions, s.digest)
 	}
@@ -361,8 +360,7 @@ func (m *Memory) Stats() StoreStats {
 	return st
 }
 
-// Close implements Store. A stream that began before may still release its
-// session, which then goes nowhere.
+// Close implements Store. A stream that began before may still release its session, without effect.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 // turns are a tenant's sessions by turns of their conversations.
 type turns = ownerIndex[Tenant, wire.Hash, *Session]
 
-// indexed is room for what few sessions have more of.
+// indexed has room for the hashes of most sessions, so that held need not allocate.
 type indexed struct{ firsts, said [4]wire.Hash }
 
-// held is what a store that holds the session has to know of it: the memory that it
-// takes, its rank, how its conversations begin, and their answers.
+// held returns the facts that a store indexes: the session's memory and rank, the first turns of
+// its conversations, and their responses.
 func (s *Session) held(by *indexed) (bytes int64, is rank, firsts, said []wire.Hash) {
 	s.Lock()
 	defer s.Unlock()
@@ -31,8 +31,7 @@ func (s *Session) held(by *indexed) (bytes int64, is rank, firsts, said []wire.H
 	return s.size(), is, firsts, said
 }
 
-// index makes the session findable by the first turns of its conversations, and by
-// their answers.
+// index makes the session findable by the first turns of its conversations, and by their responses.
 func (m *Memory) index(s *Session, firsts, said []wire.Hash) {
 	s.firsts = m.firsts.Move(s.tenant, s, s.firsts, firsts)
 	s.said = m.said.Move(s.tenant, s, s.said, said)

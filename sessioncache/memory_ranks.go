@@ -5,18 +5,18 @@ package sessioncache
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 
-// rank is how soon a session goes where there is no more room: names of tenants and of
-// conversations are the clients' to choose, and answers are not.
+// rank orders sessions for eviction. Clients choose the names of tenants and conversations, but
+// they cannot choose answers, so an answered session ranks higher.
 type rank uint8
 
 const (
-	unanswered   rank = iota // goes first
-	answeredOnce             // no conversation has gone on
+	unanswered   rank = iota // evicted first
+	answeredOnce             // no conversation has continued
 	goesOn
 	numRanks
 )
 
-// ranks are the sessions that are held, by rank and by number.
+// ranks are the stored sessions, by rank and by number.
 type ranks [numRanks]*lru.Cache[uint64, Tenant, *Session]
 
 func newRanks() (r ranks) {
@@ -44,7 +44,7 @@ func (r *ranks) put(s *Session, bytes int64, is rank) {
 	s.rank, s.entry = is, r[is].Put(s.Number(), s.tenant, s, bytes)
 }
 
-// use makes a session the one of its rank that was used last.
+// use makes a session the most recently used one of its rank.
 func (r *ranks) use(s *Session, bytes int64, is rank) {
 	if s.rank != is {
 		r[s.rank].Drop(s.entry)
@@ -55,10 +55,10 @@ func (r *ranks) use(s *Session, bytes int64, is rank) {
 	r[is].Resize(s.entry, bytes)
 }
 
-// spare is the session that goes next, nil if all are in use.
+// spare returns the session to evict next, nil if all are in use.
 func (r *ranks) spare(maxBytes int64) *Session {
 	for is, c := range r {
-		if rank(is) == answeredOnce && c.Bytes() <= maxBytes/8 { // every conversation begins like this
+		if rank(is) == answeredOnce && c.Bytes() <= maxBytes/8 { // every conversation begins in this rank
 			continue
 		}
 		if s := spareOf(c); s != nil {
@@ -68,10 +68,9 @@ func (r *ranks) spare(maxBytes int64) *Session {
 	return spareOf(r[answeredOnce])
 }
 
-// spareOf is the session that goes next of one rank: of the tenant that holds most, the
-// one not used for longest. So a tenant, however many sessions it makes, pushes out its
-// own once it holds as much as any other.
+// spareOf returns the session of one rank to evict next, nil if all are in use.
 func spareOf(c *lru.Cache[uint64, Tenant, *Session]) *Session {
+	// The tenant with the most memory pays: many sessions of one tenant push out its own.
 	heaviest, ok := c.Heaviest()
 	if !ok {
 		return nil
@@ -80,6 +79,7 @@ func spareOf(c *lru.Cache[uint64, Tenant, *Session]) *Session {
 	if s != nil {
 		return s
 	}
+	// All sessions of the heaviest tenant are in use; the next heaviest one pays.
 	for t := range c.Owners() {
 		if bytes := c.BytesOf(t); bytes > most {
 			if x := idle(c, t); x != nil {
@@ -90,8 +90,7 @@ func spareOf(c *lru.Cache[uint64, Tenant, *Session]) *Session {
 	return s
 }
 
-// idle is the session of a tenant not used for longest of those that nobody uses,
-// nil if all are in use.
+// idle returns the least recently used unpinned session of a tenant, nil if all are in use.
 func idle(c *lru.Cache[uint64, Tenant, *Session], t Tenant) *Session {
 	for e := range c.OldestOf(t) {
 		if e.Value.pins == 0 {

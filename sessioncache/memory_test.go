@@ -75,8 +75,8 @@ func made(t testing.TB, m *Memory, tenant byte, id string) *Session {
 	return s
 }
 
-// What no upstream has accepted is not held: neither the session nor anything that
-// leads to it. Requests of one session at a time are of one session nevertheless.
+// A session without an accepted request is not stored, nor are index entries for it. Concurrent
+// requests still share one session.
 func TestOnlyTheAcceptedAreHeld(t *testing.T) {
 	m := open(t, MemoryOptions{})
 	k := Key{ID: "s"}
@@ -169,8 +169,7 @@ func TestRoomWhileInUse(t *testing.T) {
 	}
 }
 
-// A session whose time is over makes place for the next under its key, and takes nothing
-// of it along.
+// An expired session makes room for the next one under its key, and takes nothing of it along.
 func TestExpiredBeforeTheSweep(t *testing.T) {
 	m := open(t, MemoryOptions{IdleTTL: 10 * time.Millisecond})
 	old := made(t, m, 1, "s")
@@ -191,7 +190,7 @@ func TestExpiredBeforeTheSweep(t *testing.T) {
 	}
 }
 
-// Pages hold every session once, the newest first, whatever is used in between.
+// Pages contain every session once, the newest first, also if sessions are used meanwhile.
 func TestPages(t *testing.T) {
 	m := open(t, MemoryOptions{})
 	const n = 25

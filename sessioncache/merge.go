@@ -9,31 +9,31 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// merge takes in what another process has made of the session: of each conversation
-// the longer one counts, and where both have forwarded a block in different forms, the
-// other's form: it was written first. Of what is the session's as a whole the other's
-// counts, but for entries of the cache, of which both know. The session must be locked;
-// other is used up.
+// merge merges another process's copy of the session. The session must be locked; other must not be
+// used afterwards.
 func (s *Session) merge(other *Session) {
 	s.merges++
 	fresh := len(s.lineages) == 0
 	s.next = max(s.next, other.next)
+	// Values of the session as a whole come from the other copy, which was written first.
 	s.Calibration = other.Calibration
 	if fresh {
 		s.created, s.Unseen, s.Lifetime = other.created, other.Unseen, other.Lifetime
 		s.Counterfactual = other.Counterfactual
 	} else {
+		// Both processes know cache entries.
 		s.Counterfactual.Merge(&other.Counterfactual)
 	}
 	merged := make([]*Lineage, 0, len(s.lineages))
 	for _, o := range other.lineages {
+		// The session's own claim comes back from the backend.
 		if s.claims(o) {
 			continue
 		}
 		s.answeredElsewhere(o)
 		l := s.sameAs(o)
 		if l == nil {
-			if x := s.Lineage(o.id); x != nil { // the number is the other's, who wrote it first
+			if x := s.Lineage(o.id); x != nil { // the number belongs to the other lineage, which was written first
 				x.id = s.next
 				s.next++
 			}
@@ -43,7 +43,7 @@ func (s *Session) merge(other *Session) {
 		l.merge(o)
 		merged = append(merged, l)
 	}
-	for _, l := range s.lineages { // those that the other does not know
+	for _, l := range s.lineages { // lineages that the other copy does not know
 		if !slices.Contains(merged, l) {
 			merged = append(merged, l)
 		}
@@ -52,13 +52,14 @@ func (s *Session) merge(other *Session) {
 	s.lineages = merged[:min(len(merged), maxLineages)]
 }
 
-// sameAs is the lineage that another process goes on with under some number, nil if
-// there is none: they begin alike, and none has left out an answer of the other.
+// sameAs returns the lineage that another process continues under the same number, nil if there is
+// none. The two begin alike, and neither omits an answer of the other.
 func (s *Session) sameAs(o *Lineage) *Lineage {
 	l := s.Lineage(o.id)
 	if l == nil || l.Partial != o.Partial {
 		return nil
 	}
+	// Partial requests need not have a common block.
 	if l.Partial {
 		return l
 	}
@@ -69,10 +70,12 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 	return nil
 }
 
-// merge takes in what another process has made of the conversation.
+// merge merges another process's copy of the conversation. The longer copy wins. Where both have
+// forwarded a block in different forms, the other's form wins, because it was written first.
 func (l *Lineage) merge(o *Lineage) {
 	a, b := l.chain(), o.chain()
 	n := CommonBlocks(a, b)
+	// The other copy is longer or newer, or all requests went to the other process.
 	if !l.here || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
 		if l.here || len(b) >= len(a) || o.Started.After(l.Started) {
 			id, refused := l.id, l.Refused|o.Refused
@@ -86,20 +89,21 @@ func (l *Lineage) merge(o *Lineage) {
 		if mine.Edit.Same(theirs.Edit) && mine.Inserted.Same(theirs.Inserted) {
 			continue
 		}
-		if !l.restored { // requests on their way have the others
+		if !l.restored { // copy, since requests under way use the slice
 			l.States, l.restored = slices.Clone(l.States), true
 		}
 		l.States[i].Edit, l.States[i].Inserted = theirs.Edit, theirs.Inserted
 	}
+	// A refusal of either process counts.
 	l.Refused, l.Diverged = l.Refused|o.Refused, l.Diverged || o.Diverged
 	if o.Warmed.After(l.Warmed) {
 		l.Warmed = o.Warmed
 	}
 }
 
-// disagrees reports whether another process has committed to sending blocks of a
-// request in another form than these states: base are the edits that both began from,
-// of so many blocks in common. The session must be locked.
+// disagrees reports whether another process has committed to a different form of the request's
+// blocks than states. base are the edits that both processes began from, for inCommon blocks. The
+// session must be locked.
 func (s *Session) disagrees(v *wire.View, base []BlockState, inCommon int, states []BlockState) bool {
 	m := s.Match(v)
 	if m.Lineage == nil {
@@ -110,6 +114,7 @@ func (s *Session) disagrees(v *wire.View, base []BlockState, inCommon int, state
 		if theirs[i].Edit.Same(states[i].Edit) && theirs[i].Inserted.Same(states[i].Inserted) {
 			continue
 		}
+		// A block that the other process has left as in base is no conflict.
 		if i >= min(inCommon, len(base)) || !theirs[i].Edit.Same(base[i].Edit) || !theirs[i].Inserted.Same(base[i].Inserted) {
 			return true
 		}

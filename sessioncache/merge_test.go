@@ -24,7 +24,7 @@ func TestMergesAfterFailure(t *testing.T) {
 	converse(t, one, moreMessages)
 	converse(t, other, sideMessage+`,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`)
 	shelf.Fail = nil
-	for _, d := range []*sessioncache.Durable{one, other} { // what was not written is at the end
+	for _, d := range []*sessioncache.Durable{one, other} { // the end writes all pending changes
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
@@ -50,7 +50,7 @@ func TestBeginsApart(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	nodes := []*sessioncache.Durable{sharing(t, shelf), sharing(t, shelf)}
 	converse(t, nodes[0], firstMessage)
-	converse(t, nodes[1], sideMessage) // nobody is asked of what begins
+	converse(t, nodes[1], sideMessage) // the start of a conversation asks no other process
 	said, answer := []string{firstMessage, sideMessage, other}, `,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`
 	converse(t, nodes[0], said[2])
 	for round := range 4 {
@@ -96,8 +96,7 @@ func TestBeginsTwice(t *testing.T) {
 	}
 }
 
-// What was claimed for a request that came to nothing does not stand in the way of what
-// another process has made of the conversation since.
+// The claim of a lost request does not affect the later progress of the conversation elsewhere.
 func TestClaimsEndElsewhere(t *testing.T) {
 	const answer = `,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`
 	for name, further := range map[string][]string{"answered": nil, "gone on": {moreMessages + answer}} {
@@ -123,7 +122,7 @@ func TestClaimsEndElsewhere(t *testing.T) {
 	}
 }
 
-// A conversation that is not edited any more stays so, whatever others write meanwhile.
+// A conversation without further edits stays so, whichever process writes it.
 func TestFrozenStaysFrozen(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := sharing(t, shelf), sharing(t, shelf)

@@ -11,31 +11,32 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 )
 
-// exchangeEvery is the number of intervals after which processes that share a backend
-// tell one another how many requests conversations have run.
+// exchangeEvery is the number of intervals between exchanges of run counts among processes that
+// share a backend.
 const exchangeEvery = 10
 
-// own is what a durable store knows of the record that is its own, in which it keeps how
-// many requests conversations have run. Once the store writes, its lane has it.
+// own is the state of the store's own record, with the lengths of conversations. Once the store
+// writes, only the holder of the record's lane may use it.
 type own struct {
 	health    RecordHealth
-	stale     atomic.Bool // it is to be written although nothing was counted
-	changes   uint64      // of what is remembered, when it was last written
-	version   Version     // of what was last read from a backend that is shared
-	tried     Version     // of what was last written there, as far as can be told
-	exchanged time.Time   // when that was; the goroutine that writes has it
+	stale     atomic.Bool // the record must be written even without new counts
+	changes   uint64      // number of changes when it was last written
+	version   Version     // last read from a shared backend
+	tried     Version     // last written there, perhaps in vain
+	exchanged time.Time   // time of the last exchange, for the writing goroutine only
 }
 
-// ownRecord makes the record. Only at the end of the process nothing is missing that
-// the store has been told.
+// ownRecord makes the record.
 func (d *Durable) ownRecord(last bool) (r Record, changes uint64) {
 	since := time.Time{}
+	// Only the last record of a process can claim that no session was forgotten since then.
 	if last {
 		since = d.Memory.Stats().Since
 	}
 	w := PackedWriter{Out: append([]byte{}, snapshotForm)}
 	w.Time(since, time.Time{})
 	w.Out, changes = d.runs.Snapshot(w.Out)
+	// A shared backend stores no key.
 	if d.shared == nil {
 		d.mu.Lock()
 		w.Out = append(w.Out, d.names[:]...)
@@ -69,7 +70,7 @@ func (d *Durable) saveOwn(last bool) {
 	d.runs.Kept()
 }
 
-// exchange takes in what others have counted, and adds to that what was counted here.
+// exchange merges the counts of other processes, and adds the counts of this one to theirs.
 func (d *Durable) exchange(last bool) {
 	err := d.guarded(func(ctx context.Context) error {
 		there, now, err := d.shared.Fetch(ctx, Digest{}, d.own.version)
@@ -77,7 +78,7 @@ func (d *Durable) exchange(last bool) {
 			if err != nil {
 				return err
 			}
-			if now == d.own.tried && now != 0 { // it had come to that
+			if now == d.own.tried && now != 0 { // an earlier write had succeeded after all
 				d.runs.Kept()
 			}
 			if now != d.own.version && now != 0 {
@@ -98,14 +99,14 @@ func (d *Durable) exchange(last bool) {
 				return nil
 			}
 		}
-		return nil // others are faster, and will be slower once
+		return nil // other processes were faster; a later exchange will succeed
 	})
 	if err != nil {
 		d.breaker.Failed(d.ownPlace(), "save", err)
 	}
 }
 
-// ownPlace is where the record lies.
+// ownPlace returns the shard and the health of the record.
 func (d *Durable) ownPlace() BreakerAt {
 	return BreakerAt{Shard: d.shard(Digest{}), Record: &d.own.health}
 }
@@ -131,8 +132,8 @@ func (d *Durable) remember() {
 	}
 }
 
-// recall reads what the record tells, and returns since when the process that wrote it
-// at its end had been told everything.
+// recall restores the counts from the record. It returns the time since which the process that
+// wrote the record had forgotten no session.
 func (d *Durable) recall(sealed []byte) (since time.Time) {
 	if len(sealed) == 0 {
 		return since

@@ -10,13 +10,12 @@ import (
 	"unsafe"
 )
 
-// quiet is how long nobody uses a session before it is packed. Who comes back later has
-// waited for longer than it takes to read the request anew.
+// quiet is the idle time after which a session is packed.
 const quiet = time.Minute
 
-// pack is what a session that nobody uses keeps of its blocks: what a snapshot would, in
-// a sixth of the memory. Edits and insertions stay as they are; all else is found out anew from
-// the next request, as it is after a restart.
+// pack is the compact form of an idle session's blocks: the content of a snapshot, in a sixth of
+// the memory. Edits and insertions stay as they are. All other states are derived again from the
+// next request, as after a restart.
 type pack struct {
 	bytes    []byte
 	edits    []*Edit
@@ -31,7 +30,7 @@ func (s *Session) Lock() {
 	}
 }
 
-// Unlock unlocks it.
+// Unlock unlocks the session.
 func (s *Session) Unlock() { s.mu.Unlock() }
 
 // pack packs the session, which must be locked.
@@ -44,7 +43,7 @@ func (s *Session) pack() {
 		w.chain(l, s.lineages[:i])
 		w.states(l)
 	}
-	for _, l := range s.lineages { // once no other is written by its blocks
+	for _, l := range s.lineages { // only now, since later lineages refer to the blocks of earlier ones
 		if l.left {
 			RecycleStates(l.States)
 			l.known.Recycle()
@@ -56,7 +55,7 @@ func (s *Session) pack() {
 	s.packed.Store(p)
 }
 
-// unpack makes of a packed session what it was, but for what the next request tells.
+// unpack restores the lineages of a packed session, except for states that the next request yields.
 func (s *Session) unpack() {
 	p := s.packed.Swap(nil)
 	r := snapshotReader{PackedReader: PackedReader{In: p.bytes}, pack: p}
@@ -66,12 +65,12 @@ func (s *Session) unpack() {
 		r.chain(l, s.lineages[:i])
 		r.states(l)
 	}
-	if r.Bad { // no session is like that; this one begins anew
+	if r.Bad { // cannot happen; the session begins anew
 		s.lineages = nil
 	}
 }
 
-// size is the memory that the pack takes, in bytes.
+// size is the memory of the pack, in bytes.
 func (p *pack) size() (n int64) {
 	if p == nil {
 		return 0
@@ -85,8 +84,7 @@ func (p *pack) size() (n int64) {
 	return n + int64(unsafe.Sizeof(*p)) + int64(cap(p.bytes)) + 8*int64(cap(p.edits)+cap(p.inserted))
 }
 
-// settle drops the sessions whose time is over, packs those that nobody has used for a
-// while, and comes again.
+// settle drops expired sessions, packs idle ones, and schedules itself again.
 func (m *Memory) settle() {
 	now := time.Now()
 	var settled []*Session
@@ -109,16 +107,16 @@ func (m *Memory) settle() {
 	}
 }
 
-// unused reports whether nobody uses the session, nor has for a while. The store must be
+// unused reports whether the session is unpinned and has been idle for a while. The store must be
 // locked.
 func (s *Session) unused(now time.Time) bool {
 	return s.pins == 0 && !s.gone.Load() && now.Sub(s.last) >= quiet
 }
 
-// pack packs a session unless somebody has begun to use it. Who begins to now unpacks it.
-// One that cannot be packed is forgotten: a panic would take the process with it.
+// pack packs a session unless it is in use again. A later use unpacks it.
 func (m *Memory) pack(s *Session, now time.Time) {
 	defer func() {
+		// A panic here would end the process; a forgotten session does no harm.
 		if recover() != nil {
 			m.strike(s)
 		}
@@ -126,6 +124,7 @@ func (m *Memory) pack(s *Session, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.mu.Lock()
+	// A request may have acquired the session since settle looked.
 	unused := s.unused(now)
 	m.mu.Unlock()
 	if !unused || s.packed.Load() != nil {

@@ -50,8 +50,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// Sessions are packed when nobody has used them for a while, and never while somebody
-// does. They take less memory, and go on.
+// Idle sessions are packed, and sessions in use never are. Packed sessions take less memory, and
+// still work.
 func TestUnusedSessionsArePacked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, MemoryOptions{})
@@ -96,7 +96,7 @@ func TestUnusedSessionsArePacked(t *testing.T) {
 	})
 }
 
-// recall recalls what is known of a tenant's conversations.
+// recall returns the Recall of one tenant.
 func (m *Memory) recall(tenant byte) func(wire.Hash) *wire.Known {
 	return func(h wire.Hash) *wire.Known { return m.Recall(Tenant{tenant}, h) }
 }
@@ -124,7 +124,7 @@ func TestLookLeavesSessionsPacked(t *testing.T) {
 	}
 }
 
-// What goes wrong with one session while nobody asks costs that session.
+// A panic while packing costs only the session itself.
 func TestPackPanics(t *testing.T) {
 	m := open(t, MemoryOptions{})
 	defer m.Close()
@@ -201,8 +201,7 @@ func hundredTurns() string {
 	return messages
 }
 
-// What a session takes while nobody uses it: the bar is 32 KiB for a hundred turns, all
-// that a process needs besides included.
+// An idle session of a hundred turns takes at most 32 KiB, all index entries included.
 func TestPackedSize(t *testing.T) {
 	m := open(t, MemoryOptions{})
 	defer m.Close()

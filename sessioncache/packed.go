@@ -3,8 +3,7 @@
 
 package sessioncache
 
-// Packed writes and reads numbers, words and moments in few bytes: the parts of
-// what sessions are kept as.
+// The compact encoding of numbers, words and times in snapshots.
 
 import (
 	"encoding/binary"
@@ -17,14 +16,14 @@ import (
 
 // PackedWriter appends values to Out.
 type PackedWriter struct {
-	// Out is what was written.
+	// Out is the encoded data.
 	Out []byte
 
-	names []string // words that were written, a handful
+	names []string // words written so far, a handful
 	few   [8]string
 }
 
-// Uint writes a number, the smaller the shorter.
+// Uint writes a number, smaller ones in fewer bytes.
 func (w *PackedWriter) Uint(n uint64) { w.Out = binary.AppendUvarint(w.Out, n) }
 
 // Int writes a number of either sign.
@@ -33,7 +32,7 @@ func (w *PackedWriter) Int(n int64) { w.Out = binary.AppendVarint(w.Out, n) }
 // Fixed writes a number in eight bytes.
 func (w *PackedWriter) Fixed(n uint64) { w.Out = binary.LittleEndian.AppendUint64(w.Out, n) }
 
-// Bool writes what is true or not.
+// Bool writes a boolean in one byte.
 func (w *PackedWriter) Bool(b bool) {
 	n := byte(0)
 	if b {
@@ -42,14 +41,14 @@ func (w *PackedWriter) Bool(b bool) {
 	w.Out = append(w.Out, n)
 }
 
-// Float writes a zero, which most are, in one byte.
+// Float writes a number, in one byte if it is zero.
 func (w *PackedWriter) Float(x float64) {
 	if w.Bool(x != 0); x != 0 {
 		w.Fixed(math.Float64bits(x))
 	}
 }
 
-// Bytes writes bytes behind their number.
+// Bytes writes a length and the bytes.
 func (w *PackedWriter) Bytes(b []byte) {
 	w.Uint(uint64(len(b)))
 	w.Out = append(w.Out, b...)
@@ -61,7 +60,7 @@ func (w *PackedWriter) Text(s string) {
 	w.Out = append(w.Out, s...)
 }
 
-// Name writes a word that may come again: its number, or zero and the word.
+// Name writes a word that may repeat: its number, or zero and the word.
 func (w *PackedWriter) Name(s string) {
 	n := slices.Index(w.names, s) + 1
 	w.Uint(uint64(n))
@@ -75,14 +74,14 @@ func (w *PackedWriter) Name(s string) {
 	w.Text(s)
 }
 
-// Hash writes a hash; a zero takes one byte.
+// Hash writes a hash, in one byte if it is zero.
 func (w *PackedWriter) Hash(h wire.Hash) {
 	if w.Bool(!h.IsZero()); !h.IsZero() {
 		w.Out = append(w.Out, h[:]...)
 	}
 }
 
-// Time writes a moment as the time since another; one that is not set is told apart.
+// Time writes a time as the difference from another. An unset time takes one byte.
 func (w *PackedWriter) Time(t, since time.Time) {
 	if w.Bool(!t.IsZero()); t.IsZero() {
 		return
@@ -94,12 +93,12 @@ func (w *PackedWriter) Time(t, since time.Time) {
 	w.Int(n)
 }
 
-// PackedReader reads what a [PackedWriter] has written. Once it has met what cannot be, it is bad,
-// and all that it reads is zero.
+// PackedReader reads the output of a [PackedWriter]. After invalid input the reader is bad, and all
+// further reads return zero.
 type PackedReader struct {
-	// In is what is left to read.
+	// In is the remaining input.
 	In []byte
-	// Bad reports whether what was read cannot be.
+	// Bad reports whether the input was invalid.
 	Bad bool
 
 	names []string
@@ -108,7 +107,7 @@ type PackedReader struct {
 // Fail makes the reader bad.
 func (r *PackedReader) Fail() { r.Bad, r.In = true, nil }
 
-// Uint reads what [PackedWriter.Uint] wrote.
+// Uint is the inverse of [PackedWriter.Uint].
 func (r *PackedReader) Uint() uint64 {
 	n, k := binary.Uvarint(r.In)
 	if k <= 0 {
@@ -119,7 +118,7 @@ func (r *PackedReader) Uint() uint64 {
 	return n
 }
 
-// Int reads what [PackedWriter.Int] wrote.
+// Int is the inverse of [PackedWriter.Int].
 func (r *PackedReader) Int() int64 {
 	n, k := binary.Varint(r.In)
 	if k <= 0 {
@@ -130,7 +129,7 @@ func (r *PackedReader) Int() int64 {
 	return n
 }
 
-// Small reads a number that must be at most so much.
+// Small reads a number that must not exceed most.
 func (r *PackedReader) Small(most uint64) int {
 	n := r.Uint()
 	if n > most {
@@ -140,9 +139,10 @@ func (r *PackedReader) Small(most uint64) int {
 	return int(n)
 }
 
-// Count reads a number of things each of which takes so many bytes or more.
+// Count reads a number of elements, each of which takes at least so many bytes.
 func (r *PackedReader) Count(bytes int) int {
 	n := r.Uint()
+	// Reject a number that would make the caller allocate more than the input can fill.
 	if n > uint64(len(r.In)/bytes) {
 		r.Fail()
 		return 0
@@ -150,7 +150,7 @@ func (r *PackedReader) Count(bytes int) int {
 	return int(n)
 }
 
-// Take reads so many bytes.
+// Take reads n bytes.
 func (r *PackedReader) Take(n int) []byte {
 	if n > len(r.In) {
 		r.Fail()
@@ -161,7 +161,7 @@ func (r *PackedReader) Take(n int) []byte {
 	return b
 }
 
-// Fixed reads what [PackedWriter.Fixed] wrote.
+// Fixed is the inverse of [PackedWriter.Fixed].
 func (r *PackedReader) Fixed() uint64 {
 	b := r.Take(8)
 	if b == nil {
@@ -170,7 +170,7 @@ func (r *PackedReader) Fixed() uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// Bool reads what [PackedWriter.Bool] wrote.
+// Bool is the inverse of [PackedWriter.Bool].
 func (r *PackedReader) Bool() bool {
 	b := r.Take(1)
 	if b == nil || b[0] > 1 {
@@ -180,7 +180,7 @@ func (r *PackedReader) Bool() bool {
 	return b[0] == 1
 }
 
-// Float reads what [PackedWriter.Float] wrote.
+// Float is the inverse of [PackedWriter.Float]. It rejects NaN and infinities.
 func (r *PackedReader) Float() float64 {
 	if !r.Bool() {
 		return 0
@@ -193,13 +193,13 @@ func (r *PackedReader) Float() float64 {
 	return x
 }
 
-// Bytes reads what [PackedWriter.Bytes] wrote. It is a part of the input.
+// Bytes is the inverse of [PackedWriter.Bytes]. The result is a part of the input.
 func (r *PackedReader) Bytes() []byte { return r.Take(r.Count(1)) }
 
-// Text reads what [PackedWriter.Text] wrote.
+// Text is the inverse of [PackedWriter.Text].
 func (r *PackedReader) Text() string { return string(r.Bytes()) }
 
-// Name reads what [PackedWriter.Name] wrote.
+// Name is the inverse of [PackedWriter.Name].
 func (r *PackedReader) Name() string {
 	n := r.Small(uint64(len(r.names)))
 	if n > 0 {
@@ -210,7 +210,7 @@ func (r *PackedReader) Name() string {
 	return s
 }
 
-// Hash reads what [PackedWriter.Hash] wrote.
+// Hash is the inverse of [PackedWriter.Hash].
 func (r *PackedReader) Hash() (h wire.Hash) {
 	if r.Bool() {
 		copy(h[:], r.Take(len(h)))
@@ -218,7 +218,7 @@ func (r *PackedReader) Hash() (h wire.Hash) {
 	return h
 }
 
-// Time reads what [PackedWriter.Time] wrote.
+// Time is the inverse of [PackedWriter.Time].
 func (r *PackedReader) Time(since time.Time) time.Time {
 	if !r.Bool() {
 		return time.Time{}

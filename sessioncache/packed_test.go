@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// What is written is read, and of what was cut off nothing but zeros.
+// The reader reads all written values. A cut-off input yields zeros.
 func TestRoundTrip(t *testing.T) {
 	began, hash := time.Unix(1_790_000_000, 7), wire.AnswerID("msg_1")
 	var w PackedWriter

@@ -59,10 +59,9 @@ func (s *sluggish) Swap(ctx context.Context, swaps []*sessioncache.Swap) {
 	s.SharedShelf.Swap(ctx, swaps)
 }
 
-// However often a request asks the backend, it waits no longer than the budget, all
-// waits together, and for what it publishes not at all. What nobody waits for is done all the
-// same; what takes longer than the budget by itself has the next requests not wait at all, for
-// a second.
+// All waits of a request together stay within the budget, however many operations it needs, and
+// publishing does not wait. Operations go on after the end of the wait. After an operation longer
+// than the budget, requests do not wait for a second.
 func TestOneBudgetForARequest(t *testing.T) {
 	const budget = 5 * time.Millisecond
 	for _, c := range []struct {
@@ -103,7 +102,7 @@ func TestOneBudgetForARequest(t *testing.T) {
 				}
 				if c.failed {
 					expect("the next one", "two", 0, 0)
-					time.Sleep(3 * time.Second) // what is written twice is a second late each time, then one more
+					time.Sleep(3 * time.Second) // each of two writes is a second late, plus one more
 				}
 				expect("one more", "three", c.waits, c.asked)
 			})
@@ -111,7 +110,7 @@ func TestOneBudgetForARequest(t *testing.T) {
 	}
 }
 
-// visit is what a request does to a store. It returns how long it waits.
+// visit runs the store operations of one request. It returns the time waited.
 func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Duration) {
 	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
@@ -122,7 +121,7 @@ func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Durat
 		begun := time.Now()
 		f()
 		waited += time.Since(begun)
-		time.Sleep(100 * time.Millisecond) // what a request does besides
+		time.Sleep(100 * time.Millisecond) // the rest of the request
 	}
 	k := sharedKey
 	k.ID, k.Answer = id, wire.AnswerID("the answer before "+id)
@@ -145,8 +144,7 @@ func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Durat
 	return waited
 }
 
-// What memory had no room for waits for a backend that is down, but not all of it: that
-// would be memory without a bound.
+// Evicted sessions wait for a backend that is down, but within a bound on memory.
 func TestWaitsWithinBounds(t *testing.T) {
 	const sessions = 300
 	shelf := &storetest.Shelf{Fail: func() error { return errors.New("down") }}

@@ -24,24 +24,24 @@ func (d *Durable) Publish(s *Session) {
 	d.poke()
 }
 
-// poke has what has changed written soon.
+// poke schedules a flush soon.
 func (d *Durable) poke() {
 	select {
 	case d.soon <- struct{}{}:
-	default: // it is to be written already
+	default: // one is scheduled already
 	}
 }
 
-// publishAll writes sessions together, each if there is anything new in it, and tells what
-// has come of each.
+// publishAll writes the changed sessions together and reports the result of each to done.
 func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
 	var all []*exchange
-	var alone []*Session // what is with the backend at the moment, or others were faster to write
+	var alone []*Session // sessions in another exchange, or with a newer version at the backend
 	for _, s := range sessions {
 		if s.deleted.Load() {
 			done(s, false, nil)
 			continue
 		}
+		// Another exchange is under way; publish waits for it later.
 		if !s.turn.tryLock() {
 			alone = append(alone, s)
 			continue
@@ -55,7 +55,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 		all = append(all, x)
 	}
 	d.swapAll(all)
-	var lost error // as one of them says, the shard answers nobody
+	var lost error // an error of the whole shard
 	for _, x := range all {
 		reuse.Recycle(x.Snapshot)
 		x.of.turn.unlock()
@@ -76,7 +76,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 		if err == nil {
 			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
 		}
-		if errors.Is(err, errContended) { // the backend is well, and the others will be slower once
+		if errors.Is(err, errContended) { // the backend works, and a later flush will succeed
 			err = nil
 		}
 		if IsSlow(err) {
@@ -86,8 +86,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 	}
 }
 
-// publish writes a session, if there is anything new in it. What others have written
-// since it was read is merged with it.
+// publish writes a session that has changed, merging newer versions of other processes.
 func (d *Durable) publish(ctx context.Context, s *Session) error {
 	if err := s.turn.lock(ctx); err != nil {
 		return err
@@ -107,16 +106,16 @@ func (d *Durable) publish(ctx context.Context, s *Session) error {
 	return errContended
 }
 
-// exchange is a session on its way to a shared backend. Whoever sends it has its turn.
+// exchange is a session on its way to a shared backend. The caller holds the session's turn.
 type exchange struct {
 	Swap
 	of  *Session
-	sum uint64 // of the snapshot; 0 of one of which nobody is to be reminded
+	sum uint64 // of the snapshot; 0 if it must not be remembered
 	won bool
 }
 
-// news is what is to be written of a session, nil if that is nothing. Whoever calls has its
-// turn.
+// news returns the exchange for a changed session, nil if there is no change. The caller holds the
+// session's turn.
 func (d *Durable) news(s *Session) *exchange {
 	snapshot, sum, same := d.draft(s)
 	if same || s.deleted.Load() || snapshot == nil && s.version.Load() == 0 {
@@ -126,15 +125,14 @@ func (d *Durable) news(s *Session) *exchange {
 	if snapshot != nil {
 		return newExchange(s, d.record(s, snapshot), sum)
 	}
-	// The request whose edits were claimed was refused, and nothing else is known of the session.
+	// The claimed request was refused, and nothing else is known of the session.
 	x := newExchange(s, Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}, sum)
 	x.Forget = true
 	return x
 }
 
-// draft makes a snapshot, nil if nothing was accepted yet, and reports whether it is the
-// same as what was published last. One that cannot be made counts as the same, so that it
-// keeps no other from being written.
+// draft makes a snapshot, nil if no request was accepted yet, and reports whether it equals the
+// last published one.
 func (d *Durable) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
 	err := recovered(func() error {
 		s.Lock()
@@ -146,6 +144,7 @@ func (d *Durable) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
 		same = sum == s.saved
 		return nil
 	})
+	// Counting a failure as no change lets other sessions be written.
 	if err != nil {
 		d.o.Failed("save", err)
 	}
@@ -157,15 +156,15 @@ func newExchange(s *Session, r Record, sum uint64) *exchange {
 	return &exchange{Swap: Swap{Record: r, Have: Version(s.version.Load()), Next: NewVersion()}, of: s, sum: sum}
 }
 
-// swap writes a record of a session, or takes in what others have written.
+// swap writes the record of a session, or merges the version of another process.
 func (d *Durable) swap(ctx context.Context, x *exchange) error {
 	d.shared.Swap(ctx, []*Swap{&x.Swap})
 	return d.came(x)
 }
 
-// swapAll does so with several sessions. Connections break one by one: exchanges that were
-// lost with them are sent again, unless they have taken long.
+// swapAll does so with several sessions.
 func (d *Durable) swapAll(all []*exchange) {
+	// Connections break one by one: resend the exchanges lost with them, unless time is up.
 	begun, left := time.Now(), slices.Clone(all)
 	for try := 0; len(left) > 0 && try < attempts && time.Since(begun) < rest; try++ {
 		d.swapOnce(left)
@@ -191,10 +190,11 @@ func (d *Durable) swapOnce(all []*exchange) {
 	}
 }
 
-// came has a session be what has come of an exchange.
+// came applies the result of an exchange to its session.
 func (d *Durable) came(x *exchange) error {
 	s := x.of
 	if x.Err != nil {
+		// The write may have happened or not, so the next one repeats all answers.
 		s.told = nil
 		return x.Err
 	}
@@ -210,6 +210,7 @@ func (d *Durable) came(x *exchange) error {
 	if x.Forget {
 		s.version.Store(0)
 	}
+	// Claims have no sum.
 	if x.sum != 0 {
 		s.Lock()
 		s.saved = x.sum

@@ -7,12 +7,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// DescribeBlocks makes the recipes of the edits and insertions that have none, while their
-// blocks can be read in a request.
+// DescribeBlocks makes the missing recipes of edits and insertions from the blocks of a request.
 func DescribeBlocks(v *wire.View, states []BlockState) {
 	from := RecipeFrom(v)
 	for i := range states[:min(len(states), from.Len())] {
 		if e := states[i].Edit; e != nil && e.Recipe == nil && len(e.Value) > 0 {
+			// A value longer than its block repeats earlier blocks.
 			if len(e.Value) > len(from.Body(i)) {
 				e.Recipe = MakeRecipe(e.Value, from.All(i))
 			} else {
@@ -29,8 +29,8 @@ func DescribeBlocks(v *wire.View, states []BlockState) {
 	}
 }
 
-// ResolveEdits makes the values of edits and insertions that were restored, as far as a
-// request holds their blocks. What cannot be made is forgotten.
+// ResolveEdits makes the values of restored edits and insertions from the blocks of a request.
+// Values that cannot be made are dropped with their edits.
 func ResolveEdits(v *wire.View, states []BlockState) {
 	from := RecipeFrom(v)
 	for i := range states {

@@ -3,13 +3,13 @@
 
 package sessioncache
 
-// Recipe says how the value of an edit is made of the body of its block: pieces of
-// the body, and what we have put between them. So a snapshot holds none of what the
-// client has written: it comes back with the client's next request.
+// A recipe tells how to make the value of an edit from the body of its block: pieces of the body,
+// and our own bytes between them. So a snapshot contains no text of the client; that text returns
+// with the client's next request.
 //
-// It is the hash of the value and its pieces in order: twice the length, and one more
-// for a piece of the body, with how far behind the last such piece it begins; or the
-// bytes themselves.
+// A recipe is the hash of the value, a byte for the kind of body, and the pieces in order. A piece
+// begins with twice its length. Our own bytes follow as they are. A piece of the body has one more
+// added to the number, and then its distance from the end of the last such piece.
 
 import (
 	"bytes"
@@ -19,37 +19,36 @@ import (
 )
 
 const (
-	// minPiece is the shortest piece of a body that is looked for anywhere, and
-	// pieceStep how far apart the places of a value are at which it is.
+	// minPiece is the shortest piece that is searched in the whole body, and pieceStep the distance
+	// between the places of a value at which the search is tried.
 	minPiece, pieceStep = 24, 8
-	// minNear is the shortest piece that is looked for right behind the last one,
-	// within near bytes: most edits leave something out.
+	// minNear is the shortest piece that is searched within near bytes after the last one. Most
+	// edits only leave something out.
 	minNear, near = 4, 256
-	// MaxOwnBytes is how many bytes of a value may be our own: as long as a stub, for each
-	// of the texts that a call may hold. What is less like its block than that may hold
-	// text that the client has sent elsewhere, and is not kept.
+	// MaxOwnBytes bounds our own bytes in a value: a stub for each text that a call may contain. A
+	// value with more may contain text that the client sent elsewhere, and is not kept.
 	MaxOwnBytes = 4 << 10
 )
 
-// none is that of a value which cannot be made so.
+// none is the recipe of a value that cannot be made from its block.
 var none = []byte{}
 
-// A recipe is made from the body as it stands, or without the blanks in front of line
-// numbers, whichever is shorter. It says so in the byte behind the hash.
+// A recipe refers to the body itself, or to the body without padding before line numbers, whichever
+// is shorter. The byte after the hash tells which.
 const (
 	fromBody = iota
 	fromUnpadded
 )
 
-// shortRecipe is so short that none is looked for that is shorter.
+// shortRecipe is the length up to which no shorter recipe is searched.
 const shortRecipe = 64
 
-// longestStep is how long a value may be that a body makes, lest a recipe that is damaged, or
-// somebody else's, takes any amount of memory.
+// longestStep bounds the value made from a body, so that a damaged or foreign recipe cannot take
+// any amount of memory.
 func longestStep(body []byte) int { return 2*len(body) + MaxOwnBytes }
 
-// MakeRecipe makes the recipe of a value from the body of its block. It is empty, but not nil,
-// where the value holds too much that is not of the body, or the body too many times.
+// MakeRecipe makes the recipe of a value from the body of its block. The recipe is empty, but not
+// nil, where the value has too many foreign bytes or repeats the body too often.
 func MakeRecipe(value, body []byte) []byte {
 	if len(value) > longestStep(body) {
 		return none
@@ -58,6 +57,7 @@ func MakeRecipe(value, body []byte) []byte {
 	if len(recipe) > 0 && len(recipe) <= shortRecipe {
 		return recipe
 	}
+	// Admission removes padding, so that the value may match the unpadded body better.
 	if bare := unpadded(body); len(bare) < len(body) && len(value) <= longestStep(bare) {
 		other := appendRecipe(append(binary.LittleEndian.AppendUint32(nil, sumOf(value)), fromUnpadded), value, bare)
 		if len(other) > 0 && (len(recipe) == 0 || len(other) < len(recipe)) {
@@ -67,8 +67,8 @@ func MakeRecipe(value, body []byte) []byte {
 	return recipe
 }
 
-// unpadded is a JSON string without the blanks in front of the numbers of its lines, by
-// which tools show files and admission does not.
+// unpadded removes the blanks before line numbers from a JSON string: tools show files with them,
+// and admission removes them.
 func unpadded(body []byte) []byte {
 	out := make([]byte, 0, len(body))
 	for len(body) > 0 {
@@ -89,11 +89,12 @@ func unpadded(body []byte) []byte {
 // lineBreak ends a line in a JSON string.
 var lineBreak = []byte(`\n`)
 
-// appendRecipe appends the pieces of a recipe. It returns none where they would
-// hold too much that is not of the body.
+// appendRecipe appends the pieces of a recipe. It returns none where more than [MaxOwnBytes] are
+// not from the body.
 func appendRecipe(out, value, body []byte) []byte {
-	own, copied, at, far := 0, 0, 0, 0 // copied: so much of the value is in the recipe
+	own, copied, at, far := 0, 0, 0, 0 // copied: length of the value that is in the recipe
 	for i := 0; i+minNear <= len(value); {
+		// Search near the end of the last piece first: the distance is short, and so is the search.
 		n := bytes.Index(body[at:min(at+near, len(body))], value[i:i+minNear])
 		if n >= 0 {
 			n += at
@@ -105,6 +106,7 @@ func appendRecipe(out, value, body []byte) []byte {
 			i++
 			continue
 		}
+		// Extend the match in both directions.
 		from, to, end := i, n, i
 		for from > copied && to > 0 && value[from-1] == body[to-1] {
 			from, to = from-1, to-1
@@ -133,8 +135,7 @@ func appendOwn(out, own []byte) []byte {
 
 func sumOf(value []byte) uint32 { return uint32(xxh3.Hash(value)) }
 
-// CookRecipe makes the value of a recipe. It reports false if the body is another one than
-// the recipe is for.
+// CookRecipe makes the value of a recipe. It returns false if the recipe belongs to another body.
 func CookRecipe(recipe, body []byte) ([]byte, bool) {
 	if len(recipe) < 5 || recipe[4] > fromUnpadded {
 		return nil, false
@@ -160,6 +161,7 @@ func CookRecipe(recipe, body []byte) ([]byte, bool) {
 			rest, from = rest[k:], body[at:]
 			end = at + int64(length)
 		}
+		// Both lengths come from input that may be damaged.
 		if length > uint64(len(from)) || uint64(len(value))+length > uint64(longestStep(body)) {
 			return nil, false
 		}

@@ -11,43 +11,43 @@ import (
 	"time"
 )
 
-// MaxShards is the number of shards that a breaker tells apart.
+// MaxShards bounds the shards that a breaker distinguishes.
 const MaxShards = 256
 
-// BreakerAt is where an operation goes: a shard of the store, and a record in it.
+// BreakerAt is the target of an operation: a shard of the store, and a record in it.
 type BreakerAt struct {
 	Shard uint8
-	// RecordHealth is nil where the operation is about none in particular.
+	// Record is nil where the operation concerns no single record.
 	Record *RecordHealth
 }
 
-// shard is a part of a store that can be lost without the others.
+// shard is a part of a store that can fail independently.
 type shard struct {
-	tired atomic.Int64 // until when nobody waits for it, in Unix nanoseconds
-	well  atomic.Int64 // when it last took a record
+	tired atomic.Int64 // end of the rest, in Unix nanoseconds
+	well  atomic.Int64 // when the shard last took a record
 }
 
-// RecordHealth is how one record has fared. The zero value is one that is well.
+// RecordHealth is the recent history of one record. The zero value is a healthy record.
 type RecordHealth struct {
-	tired atomic.Int64 // until when no request waits for it, in Unix nanoseconds
+	tired atomic.Int64 // requests do not wait until then, in Unix nanoseconds
 
 	mu       sync.Mutex
-	failed   int64 // when it last failed; 0 if it is well
+	failed   int64 // when it last failed; 0 if it is healthy
 	failures int   // in a row
-	due      int64 // until when it is not tried again
-	blamed   bool  // the shard took others meanwhile
+	due      int64 // not tried again until then
+	blamed   bool  // the shard took other records between failures
 }
 
-// maxWait is how many times the rest a record waits at most until it is tried again.
+// maxWait bounds the delay until a record is tried again, in multiples of the rest.
 const maxWait = 64
 
-// IsSlow reports whether an error is one of the whole shard: it is down, or took too long.
+// IsSlow reports whether an error affects the whole shard: it is down, or took too long.
 func IsSlow(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnavailable)
 }
 
-// Failed notes a failure. The shard rests after one that kept somebody waiting, unless the
-// record is to blame: it has failed before, and the shard took others since.
+// Failed records a failure. A slow failure makes the shard rest, unless the record is to blame: it
+// has failed before, and the shard took other records since.
 func (b *Breaker) Failed(at BreakerAt, what string, err error) {
 	b.failed(what, err)
 	s, now, slow := &b.shards[at.Shard], time.Now().UnixNano(), IsSlow(err)
@@ -60,12 +60,14 @@ func (b *Breaker) Failed(at BreakerAt, what string, err error) {
 func (r *RecordHealth) fail(now, well, rest int64, slow bool) (blamed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The shard took other records since this one failed, so the record is to blame.
 	r.blamed = r.blamed || r.failed != 0 && well >= r.failed
 	r.failed = now
-	if slow && !r.blamed { // as the others of the shard, it is tried as soon as that rests no more
+	if slow && !r.blamed { // the shard rests, and the record is tried again with the others
 		return false
 	}
 	r.failures++
+	// Exponential backoff, from one rest up to maxWait.
 	wait := min(rest<<min(r.failures-1, 32), maxWait*rest)
 	r.due = now + wait
 	if slow {
@@ -74,7 +76,7 @@ func (r *RecordHealth) fail(now, well, rest int64, slow bool) (blamed bool) {
 	return r.blamed
 }
 
-// Took notes that a shard has taken a record.
+// Took records that a shard has taken a record.
 func (b *Breaker) Took(at BreakerAt) {
 	b.shards[at.Shard].well.Store(time.Now().UnixNano())
 	r := at.Record
@@ -87,14 +89,14 @@ func (b *Breaker) Took(at BreakerAt) {
 	r.tired.Store(0)
 }
 
-// Rests reports whether nobody is to wait.
+// Rests reports whether requests must not wait for the target.
 func (b *Breaker) Rests(at BreakerAt) bool {
 	now := time.Now().UnixNano()
 	return now < b.shards[at.Shard].tired.Load() || at.Record != nil && now < at.Record.tired.Load()
 }
 
-// Changed has a record tried again at once: it may be another one now. One that is to blame
-// for its failures waits all the same.
+// Changed allows an immediate retry of a record with new content. A record that is to blame for its
+// failures waits all the same.
 func (r *RecordHealth) Changed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +112,7 @@ func (r *RecordHealth) Due() bool {
 	return r.due <= time.Now().UnixNano()
 }
 
-// Failures is how often a record has failed in a row by itself.
+// Failures returns the number of failures in a row that the record itself caused.
 func (r *RecordHealth) Failures() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

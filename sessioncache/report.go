@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Report returns the operator's view of the session at a moment. To look at one that is
-// packed leaves it so.
+// Report returns the operator's view of the session at a moment. A packed session stays packed.
 func (s *Session) Report(now time.Time) SessionSummary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,8 +24,7 @@ func (s *Session) Report(now time.Time) SessionSummary {
 	return r
 }
 
-// Used is when its last request began, or the last ping that kept it warm. It asks for
-// nothing that is packed.
+// Used returns when the last request began, or a later ping. The session stays packed.
 func (s *Session) Used() (last time.Time, warm func(now time.Time) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +36,7 @@ func (s *Session) Used() (last time.Time, warm func(now time.Time) bool) {
 	return used, func(now time.Time) bool { return now.Sub(used) <= ttl }
 }
 
-// usualTTL is taken for the lifetime of a prefix that is not known.
+// usualTTL replaces the unknown lifetime of a prefix.
 const usualTTL = 5 * time.Minute
 
 func (l *Lineage) report(now time.Time) LineageSummary {

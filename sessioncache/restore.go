@@ -9,9 +9,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Restore makes a session of a snapshot, under the digest that its key has, see
-// [Key.Digest]. What damage there is shows in an error, of which [ErrSnapshot] or
-// [ErrNewer] is a part.
+// Restore makes a session from a snapshot, under the digest of its key, see [Key.Digest]. It
+// returns an error that wraps [ErrSnapshot] or [ErrNewer] if the snapshot cannot be read.
 func Restore(d Digest, snapshot []byte) (*Session, error) {
 	switch {
 	case len(snapshot) == 0 || snapshot[0] < snapshotForm:
@@ -40,6 +39,7 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 			break
 		}
 	}
+	// Bytes after the end are damage, too.
 	if r.Bad || len(r.In) > 0 || snapshot[0] == 0 {
 		return nil, ErrSnapshot
 	}
@@ -103,6 +103,7 @@ func (r *snapshotReader) chain(l *Lineage, before []*Lineage) {
 	n, tools, system := r.Small(wire.MaxElements), r.Small(wire.MaxElements), r.Small(wire.MaxElements)
 	first := r.Hash()
 	shared := r.Small(uint64(n))
+	// Check the length before allocating.
 	if tools+system > n || (n-shared)*len(wire.Hash{}) > len(r.In) {
 		r.Fail()
 		return
@@ -114,6 +115,7 @@ func (r *snapshotReader) chain(l *Lineage, before []*Lineage) {
 			r.Fail()
 			return
 		}
+		// An earlier lineage has the first blocks, see snapshotWriter.chain.
 		there, _, _ := before[which].known.Blocks()
 		if shared > len(there) {
 			r.Fail()

@@ -3,8 +3,7 @@
 
 package sessioncache
 
-// Runs remembers how many requests conversations have run, so that it can be
-// told how long one like them will go on.
+// The lengths of conversations, from which the store estimates the remaining length of others.
 
 import (
 	"sync"
@@ -14,28 +13,27 @@ import (
 var milestones = [...]int{1, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512}
 
 const (
-	// minLike is the number of conversations that tell something about one more.
+	// minLike is the number of conversations from which an estimate can be made.
 	minLike = 10
-	// beyond is how many requests conversations run on average after the last
-	// milestone.
+	// beyond is the assumed average number of requests after the last milestone.
 	beyond = 256
-	// maxKinds bounds the kinds of conversations that are remembered.
+	// maxKinds bounds the remembered kinds of conversations.
 	maxKinds = 1024
 )
 
-// Runs remembers how many requests conversations have run, by tenant and kind.
-// Those that are still running count as far as they have come.
+// Runs counts the lengths of conversations in requests, by tenant and kind. Running conversations
+// count with their present length.
 type Runs struct {
 	mu      sync.Mutex
 	kinds   map[LikeRuns]*reached
 	changes uint64
 }
 
-// reached are the numbers of conversations that have come to the milestones.
+// reached counts the conversations that have reached each milestone.
 type reached struct {
-	all  counts // that are known of
-	own  counts // those of them that were noted here since the last snapshot
-	told counts // those of them that a snapshot tells of which is not kept yet
+	all  counts // of all processes
+	own  counts // counted here since the last snapshot
+	told counts // in a snapshot that is not yet saved
 }
 
 type counts [len(milestones)]int
@@ -46,11 +44,11 @@ func (c *counts) add(o *counts) {
 	}
 }
 
-// LikeRuns are conversations that may be judged by each other.
+// LikeRuns identifies conversations of similar length.
 type LikeRuns struct {
-	// Tenant is whose they are.
+	// Tenant is the conversations' tenant.
 	Tenant [16]byte
-	// Kind is of what kind.
+	// Kind is the kind of conversation, see [RequestKind].
 	Kind uint32
 }
 
@@ -69,6 +67,7 @@ func (r *Runs) Note(k LikeRuns, n int) {
 			if r.kinds == nil {
 				r.kinds = make(map[LikeRuns]*reached)
 			}
+			// The order of a map is random, so a random kind makes room.
 			for old := range r.kinds {
 				if len(r.kinds) < maxKinds {
 					break
@@ -84,8 +83,8 @@ func (r *Runs) Note(k LikeRuns, n int) {
 	}
 }
 
-// Snapshot appends what is remembered, and returns how often it has changed. Once the
-// snapshot is kept, [Runs.Kept] is to be called.
+// Snapshot appends the counts, and returns the number of changes so far. Call [Runs.Kept] once the
+// snapshot is saved.
 func (r *Runs) Snapshot(dst []byte) (out []byte, changes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,13 +97,14 @@ func (r *Runs) Snapshot(dst []byte) (out []byte, changes uint64) {
 		for _, n := range at.all {
 			w.Uint(uint64(n))
 		}
+		// The save may fail: until Kept, a restore must add these counts again.
 		at.told.add(&at.own)
 		at.own = counts{}
 	}
 	return w.Out, r.changes
 }
 
-// Kept says that what the last snapshot tells is where others find it.
+// Kept records that the last snapshot is saved.
 func (r *Runs) Kept() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,8 +113,8 @@ func (r *Runs) Kept() {
 	}
 }
 
-// Restore reads what was remembered, here or elsewhere. What was noted here and is not
-// kept yet counts besides.
+// Restore replaces the counts by saved ones, of this process or of others. Counts that are not yet
+// saved are added.
 func (r *Runs) Restore(from *PackedReader) {
 	n := from.Count(len(LikeRuns{}.Tenant))
 	kinds := make(map[LikeRuns]*reached, min(n, maxKinds))
@@ -154,8 +154,8 @@ func (r *Runs) Restore(from *PackedReader) {
 	r.kinds = kinds
 }
 
-// Further returns how many more requests such conversations have run on average
-// that had run n, and whether there were enough of them to tell.
+// Further returns the average number of further requests of such conversations after n requests. It
+// returns false if there were too few of them.
 func (r *Runs) Further(k LikeRuns, n int) (float64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,6 +171,7 @@ func (r *Runs) Further(k LikeRuns, n int) (float64, bool) {
 	if reached[at] < minLike {
 		return 0, false
 	}
+	// The area under the survival curve, with straight lines between milestones.
 	all, left, from := float64(reached[at]), 1.0, max(n, 1)
 	sum := 0.0
 	for i := at + 1; i < len(milestones); i++ {

@@ -16,12 +16,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// maxLineages bounds the conversations in one session. Beyond it the one not
-// used for longest is forgotten.
+// maxLineages bounds the conversations in one session. Beyond it the least recently used one is
+// dropped.
 const maxLineages = 16
 
-// Session is all traffic of one client conversation. Its lineages are read and
-// changed only while it is locked, and packed while nobody uses it.
+// Session is all traffic of one client conversation. Its lineages are read and changed only while
+// the session is locked. Idle sessions are packed.
 type Session struct {
 	mu sync.Mutex // see [Session.Lock]
 
@@ -30,45 +30,45 @@ type Session struct {
 	upstream string
 	tenant   Tenant
 	runs     *Runs                // of the store
-	outlives atomic.Bool          // snapshots are taken of it
+	outlives atomic.Bool          // snapshots of it are taken
 	claimed  atomic.Bool          // there is a snapshot from before its first commit
-	deleted  atomic.Bool          // none is to be written any more
+	deleted  atomic.Bool          // no further snapshot may be written
 	warmed   atomic.Bool          // it was pinged since the process began
-	pending  []*Lineage           // what was claimed, and nothing has come of yet
-	merges   uint64               // how often it was merged with another process's
+	pending  []*Lineage           // claims without an outcome
+	merges   uint64               // number of merges with other processes' copies
 	saved    uint64               // a hash of the snapshot that was published last
 	length   int                  // of the last snapshot
-	packed   atomic.Pointer[pack] // nil while somebody uses it
-	// turn is held by who exchanges the session with a shared backend, before the
-	// session's own lock. It guards told, and who writes version has it.
+	packed   atomic.Pointer[pack] // nil while the session is in use
+	// turn serialises exchanges with a shared backend; take it before the session's own lock. It
+	// guards told, and writes of version.
 	turn     turn
-	version  atomic.Uint64 // what the backend held at the last exchange, a Version
-	health   RecordHealth  // how the backend takes it
-	told     []Digest      // the answers that it was last given
+	version  atomic.Uint64 // the backend's Version at the last exchange
+	health   RecordHealth  // of the session's record at the backend
+	told     []Digest      // the responses in the last saved record
 	created  time.Time
 	lineages []*Lineage // most recently used first
 	next     int
 
-	// Lifetime is the cache lifetime to ask for where the client leaves it open,
-	// see [Session.SetLifetime].
+	// Lifetime is the cache lifetime to request where the client leaves it open, see
+	// [Session.SetLifetime].
 	Lifetime Lifetime
 	// Calibration turns bytes into tokens for this conversation.
 	Calibration Calibration
-	// Counterfactual is what the upstream would hold of the client's own bytes.
+	// Counterfactual models the upstream's cache had it received the client's own bytes.
 	Counterfactual CounterfactualCache
-	// Hypothetical is what it would hold of what edits that are only computed
-	// would have made of them; nil where none are.
+	// Hypothetical models the upstream's cache had it received the edits that are only computed;
+	// nil where there are none.
 	Hypothetical *CounterfactualCache
-	// Unseen is how long, when the session was made, the store had been
-	// remembering everything. A conversation that begins here with a long
-	// history has been idle at least that long, or came from elsewhere.
+	// Unseen is the time for which the store, when the session was made, had forgotten nothing. A
+	// conversation that begins here with a long history has been idle at least that long, or came
+	// from elsewhere.
 	Unseen time.Duration
 
 	// Owned by the store, under its lock.
 	node
 }
 
-// turn is a lock that is waited for as long as a context lasts.
+// turn is a lock with a context.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
@@ -99,44 +99,41 @@ type Lifetime uint8
 const (
 	// LifetimeAsked leaves the client's markers as they are.
 	LifetimeAsked Lifetime = iota
-	// LifetimeKept keeps the long lifetime in conversations that were given it.
+	// LifetimeKept keeps the long lifetime in conversations that already have it.
 	LifetimeKept
-	// LifetimeLong gives it to conversations of which nothing is cached.
+	// LifetimeLong gives the long lifetime to conversations without cache entries.
 	LifetimeLong
 )
 
 // ID is the session's public id: a one-way hash.
 func (s *Session) ID() string { return s.id }
 
-// Digest stands for the session's key, which holds the client's own id.
+// Digest identifies the session. It hides the session's key, which contains the client's own id.
 func (s *Session) Digest() string { return s.digest }
 
-// Tenant is whose session it is.
+// Tenant returns the session's tenant.
 func (s *Session) Tenant() Tenant { return s.tenant }
 
-// IsNamed reports whether the session is what a client calls by an id of its own, see
-// [Key.ID].
+// IsNamed reports whether id is the client's own id of the session, see [Key.ID].
 func (s *Session) IsNamed(id string) bool {
 	return Key{Tenant: s.tenant, Upstream: s.upstream, ID: id}.digest() == s.digest
 }
 
-// Number orders sessions by when their first request was committed. It is given
-// once, by whichever store; 0 before.
+// Number orders sessions by the commit of their first request. A store assigns it once; 0 before.
 func (s *Session) Number() uint64 { return s.number.Load() }
 
-// Gone reports whether the session was forgotten: nothing more is to be kept of it.
+// Gone reports whether the session was dropped and must not be stored any more.
 func (s *Session) Gone() bool { return s.gone.Load() }
 
-// SetLifetime says which cache lifetime to ask for from now on, where the client leaves
-// it open.
+// SetLifetime sets the cache lifetime to request from now on, where the client leaves it open.
 func (s *Session) SetLifetime(l Lifetime) {
 	s.Lock()
 	defer s.Unlock()
 	s.Lifetime = l
 }
 
-// MAC returns a keyed hash of some values. The key is the session's own and
-// never leaves the process: nobody else can make one.
+// MAC returns a keyed hash of some values. The key belongs to the session and never leaves the
+// process, so no other party can make such a hash.
 func (s *Session) MAC(values ...[]byte) (out [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, []byte(s.digest))
 	for _, v := range values {
@@ -150,25 +147,24 @@ func (s *Session) MAC(values ...[]byte) (out [sha256.Size]byte) {
 type Match struct {
 	// Lineage is nil for a conversation that begins with this request.
 	Lineage *Lineage
-	// Common is the number of the request's message blocks that stand in the
-	// lineage too, from the first on.
+	// Common is the number of blocks in the common prefix of the request and the lineage.
 	Common int
 
-	// place is the lineage whose place the request takes, nil if it begins one of its own:
-	// another than Lineage where a rewind takes that of a side request.
+	// place is the lineage that the request replaces, nil if it begins a new one. It differs from
+	// Lineage where a rewind replaces a side request.
 	place  *Lineage
-	merges uint64      // how often the session had been merged with another's
-	last   *wire.Known // the lineage's last request then
+	merges uint64      // Session.merges at the time of the match
+	last   *wire.Known // the lineage's last request at that time
 }
 
-// Match finds the lineage that a request continues: the one with the longest common
-// chain of blocks, which the upstream has in its cache as that has sent them. A request that
-// does not take its place branches off from it, and takes that of the one with which, among
-// those that would give way, it has most in common. The session must be locked. Requests
-// whose history the provider holds continue one another without a common block.
+// Match finds the lineage that a request continues: the one with the longest common chain of
+// blocks, since that lineage's bytes are in the upstream's cache. A request that cannot replace
+// this lineage branches off. It then replaces the lineage with the most common blocks among those
+// that it supersedes. The session must be locked.
 func (s *Session) Match(v *wire.View) Match {
 	var best Match
 	blocks := v.MessageBlocks()
+	// The provider retains the history, so that there may be no common block.
 	if v.Conversation.Partial {
 		best = s.continued(v)
 		best.merges = s.merges
@@ -187,16 +183,18 @@ func (s *Session) Match(v *wire.View) Match {
 			best.Lineage, best.Common = l, n
 		}
 	}
-	// Answers that only begin alike are two: the model has given this one to the request whose
-	// place is taken, and what it has thought is bound to the edits of that.
+	// Two answers that only begin alike are different answers. The model gave this one to the
+	// replaced request, and its thinking is bound to the edits of that request.
 	if p := best.place; p != nil && p != best.Lineage && !answeredSince(blocks, best.Lineage.chain(), taken, best.Common) {
 		best.Lineage, best.Common = p, taken
 	}
 	if l := best.Lineage; l != nil {
 		if best.Common = l.spoken(v, best.Common); best.Common == 0 {
+			// Nothing is left in common: the request begins a conversation.
 			return Match{merges: s.merges}
 		}
 		if l.restored {
+			// The request has the blocks from which the restored edits are made.
 			ResolveEdits(v, l.States[:min(best.Common, len(l.States))])
 		}
 		best.last = l.known
@@ -205,8 +203,8 @@ func (s *Session) Match(v *wire.View) Match {
 	return best
 }
 
-// common is what a request has in common with its lineage by now: another request may have
-// taken the place of the last since they were matched.
+// common returns the number of blocks in common with the lineage now. Another request may have
+// replaced the lineage's last one since the match.
 func (m *Match) common(l *Lineage, v *wire.View) int {
 	if l == m.Lineage && l.known == m.last {
 		return m.Common
@@ -214,7 +212,7 @@ func (m *Match) common(l *Lineage, v *wire.View) int {
 	return CommonBlocks(v.MessageBlocks(), l.chain())
 }
 
-// takes is the lineage whose place a request takes by now, nil if there is none.
+// takes returns the lineage that a request replaces now, nil if there is none.
 func (s *Session) takes(m *Match, v *wire.View) *Lineage {
 	l := m.place
 	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.common(l, v)) {
@@ -223,8 +221,8 @@ func (s *Session) takes(m *Match, v *wire.View) *Lineage {
 	return l
 }
 
-// continued finds the lineage that a request goes on with by what it refers to: an
-// answer, or else whatever the session is about.
+// continued finds the lineage that a request continues by reference: by the id of a response, or
+// else the session's partial lineage.
 func (s *Session) continued(v *wire.View) Match {
 	reply := wire.AnswerID(v.Conversation.Continues)
 	for _, l := range s.lineages {
@@ -235,8 +233,8 @@ func (s *Session) continued(v *wire.View) Match {
 	return Match{}
 }
 
-// awaits reports whether a request is the one that follows the last request of one of the
-// conversations, which came to this process: between the two there is one answer.
+// awaits reports whether a request directly follows, with one answer between, the last request of a
+// conversation, and that request came to this process.
 func (s *Session) awaits(v *wire.View) bool {
 	s.Lock()
 	defer s.Unlock()
@@ -257,8 +255,8 @@ func (s *Session) awaits(v *wire.View) bool {
 	return false
 }
 
-// misses reports whether a request holds one answer more than the next to what the session
-// knows of the conversation: it was given elsewhere, or never in full.
+// misses reports whether a request contains one answer more than the session should know of. That
+// answer was given by another process, or never in full.
 func (s *Session) misses(v *wire.View) bool {
 	if v == nil {
 		return false
@@ -270,10 +268,11 @@ func (s *Session) misses(v *wire.View) bool {
 		return v.Conversation.Continues != "" && (l == nil || l.claimed)
 	}
 	blocks := v.MessageBlocks()
-	n, next := 0, 0 // of a conversation that nobody knows
+	n, next := 0, 0 // for an unknown conversation
 	for _, l := range s.lineages {
 		if c := CommonBlocks(blocks, l.chain()); !l.Partial && c > n {
 			n, next = c, 1
+			// The answer to a claimed request is unknown here.
 			if l.claimed && c == len(l.chain()) {
 				next = 0
 			}
@@ -282,15 +281,14 @@ func (s *Session) misses(v *wire.View) bool {
 	return AnswersIn(blocks[n:]) == next+1
 }
 
-// Commit makes a request part of the session: it grows the lineage that it
-// continues, or branches off where the client went another way, into a new one or the
-// place of one that gives way. The session must be locked. States are kept, not copied;
-// those of a request whose history the provider holds are dropped where a whole request of
-// the lineage is known.
+// Commit makes a request part of the session. It grows the lineage that the request continues, or
+// branches off into a new or a replaced lineage. The session must be locked. Commit keeps states
+// without copying them.
 func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	l := s.takes(&m, v)
 	switch {
 	case m.Lineage == nil:
+		// Another process may have sent the same request before.
 		l = s.begunElsewhere(v)
 	case l != nil && l != m.Lineage:
 		l.inherit(m.Lineage)
@@ -299,6 +297,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 		l = s.begin(m.Lineage, v)
 	}
 	l.here = true
+	// The provider retains the history. The states of the last whole request stay.
 	if l.Beyond = v.Conversation.Partial && !l.Partial && l.known != nil; l.Beyond {
 		s.touch(l)
 		return l
@@ -310,6 +309,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
 	l.Partial = v.Conversation.Partial
 	l.States = states
+	// Recipes need the bytes of the blocks, which are gone after the request.
 	if s.outlives.Load() {
 		DescribeBlocks(v, states)
 	}
@@ -318,13 +318,11 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	return l
 }
 
-// Leave notes that whoever committed a request to a lineage uses its view and its
-// states no longer: they may be recycled once another request has taken its
-// place. The session must be locked.
+// Leave releases the request's view and states on behalf of its committer. They may be recycled
+// once another request has replaced the lineage's last one. The session must be locked.
 func (s *Session) Leave(l *Lineage, v *wire.View) { l.left = l.left || l.known == v.Known() }
 
-// Lineage returns the conversation of a number, nil if there is none. The
-// session must be locked.
+// Lineage returns the conversation with a number, nil if there is none. The session must be locked.
 func (s *Session) Lineage(id int) *Lineage {
 	for _, l := range s.lineages {
 		if l.id == id {
@@ -334,13 +332,13 @@ func (s *Session) Lineage(id int) *Lineage {
 	return nil
 }
 
-// KeepWarm notes that a ping which began at a time has found a conversation's
-// prefix cached: its lifetime began anew. Unlike most methods it locks the
-// session itself.
+// KeepWarm records that a ping, begun at a time, found a conversation's prefix cached, so that the
+// lifetime restarted. It locks the session.
 func (s *Session) KeepWarm(id int, at time.Time) {
 	s.Lock()
 	defer s.Unlock()
 	l := s.Lineage(id)
+	// A later request has restarted the lifetime already.
 	if l == nil || l.Started.After(at) {
 		return
 	}
@@ -349,8 +347,8 @@ func (s *Session) KeepWarm(id int, at time.Time) {
 	l.Ends.Mark(l.Len(), at)
 }
 
-// SameTools returns the numbers of the other conversations of the session that
-// had the same tools. The session must be locked.
+// SameTools returns the numbers of the session's other conversations with the same tools. The
+// session must be locked.
 func (s *Session) SameTools(l *Lineage) (lineages []int) {
 	for _, o := range s.lineages {
 		if o != l && o.known.Tools() == l.known.Tools() {
@@ -360,9 +358,8 @@ func (s *Session) SameTools(l *Lineage) (lineages []int) {
 	return lineages
 }
 
-// Main reports whether no other conversation of the session has a longer prompt:
-// sub-agents and side requests are shorter than the conversation that they
-// serve. The session must be locked.
+// Main reports whether no other conversation of the session has a longer prompt. The session must
+// be locked.
 func (s *Session) Main(l *Lineage) bool {
 	for _, o := range s.lineages {
 		if o != l && o.Last.Prompt() > l.Last.Prompt() {
@@ -383,6 +380,7 @@ func (s *Session) begin(parent *Lineage, v *wire.View) *Lineage {
 		l.inherit(parent)
 	}
 	if len(s.lineages) == maxLineages {
+		// The last one is the least recently used.
 		s.lineages = s.lineages[:maxLineages-1]
 	}
 	s.lineages = append(s.lineages, l)
@@ -400,8 +398,8 @@ func (s *Session) touch(l *Lineage) {
 	}
 }
 
-// recall returns what is known of the most recent lineage that has
-// this first turn, held.
+// recall returns the parsed request of the most recent lineage with this first turn, pinned by
+// [wire.Known.Hold].
 func (s *Session) recall(first wire.Hash) *wire.Known {
 	s.Lock()
 	defer s.Unlock()
@@ -414,7 +412,7 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 	return nil
 }
 
-// size is the memory that the session holds, in bytes.
+// size is the memory of the session, in bytes.
 func (s *Session) size() int64 {
 	n := int64(unsafe.Sizeof(*s)) + 200 + // the store's own index entries
 		s.Counterfactual.Size() + s.Hypothetical.Size() + s.packed.Load().size()

@@ -46,8 +46,8 @@ func commit(s *Session, v *wire.View) *Lineage {
 	return l
 }
 
-// What is remembered of a request is recycled once another has taken its place, but
-// not as long as whoever committed it has not left.
+// The states of a request are recycled once another request has replaced them, but not before its
+// committer has left.
 func TestOnlyWhatWasLeftIsRecycled(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		m := open(t, MemoryOptions{})
@@ -149,7 +149,7 @@ func TestRewindBehindASideRequest(t *testing.T) {
 	}
 }
 
-// What is claimed for a request has the number that the request gets once it is committed.
+// A claim has the number that the request gets at its commit.
 func TestClaimsTakeTheSamePlace(t *testing.T) {
 	s, main, side := rewound(t)
 	main.Expand = true
@@ -172,8 +172,8 @@ func TestClaimsTakeTheSamePlace(t *testing.T) {
 	}
 }
 
-// A request that leaves out the call beside an announcement has nothing of that message in
-// common with the conversation in which the announcement was taken out: it would be left empty.
+// A request without the call after an announcement shares nothing of that message with the
+// conversation in which the announcement was removed: the message would be empty.
 func TestNoMessageIsLeftEmpty(t *testing.T) {
 	const (
 		thought = `{"type":"thinking","thinking":"Hm.","signature":"s"},`
@@ -371,7 +371,7 @@ func TestIdleSessionsExpire(t *testing.T) {
 	}
 }
 
-// Sessions that nobody asks for again go, too, but for those in use.
+// Sessions that are not used again expire, except for those in use.
 func TestForgottenSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, MemoryOptions{IdleTTL: time.Hour})

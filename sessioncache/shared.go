@@ -12,95 +12,90 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Shared is a [Backend] that several processes use at once. What one of them has saved
-// is in the next answer that another one gets. Its Save keeps each record by itself,
-// whatever is there, and its Usage may be zero where to count would be too much.
+// Shared is a [Backend] that several processes use at once. A record saved by one process is in the
+// next result of another. Save keeps each record by itself, unconditionally. Usage may return zero
+// where counting is too expensive.
 type Shared interface {
 	Backend
-	// Fetch returns a session's snapshot and its version; no snapshot if the version
-	// is still the one that the caller has. A session that was deleted has a
-	// version, and an empty snapshot; one that is not there has version 0.
+	// Fetch returns a session's snapshot and its version, without the snapshot if the version
+	// equals have. A deleted session has a version and an empty snapshot; a missing one has version
+	// 0.
 	Fetch(ctx context.Context, d Digest, have Version) (snapshot []byte, now Version, err error)
-	// Seek returns in which session an answer was given, as Answered does, and nothing
-	// else if that is not d; if it was given in none, d, and what Fetch does.
+	// Seek returns the session in which a response was given, as Answered does. If that is d, or
+	// there is none, Seek returns d and the results of Fetch; else nothing but the session.
 	Seek(ctx context.Context, answer, d Digest, have Version) (of Digest, snapshot []byte, now Version, err error)
-	// Swap keeps records of several sessions, each by itself: in the place of the version
-	// that it says, or where there is nothing. Otherwise it changes nothing of that
-	// session, and tells what is there, as Fetch does. A session that was deleted is
-	// nothing to those who have none. An empty snapshot deletes it. The memory of the
-	// snapshots is used for others once it has returned.
+	// Swap replaces the records of several sessions, each by itself, if the present version is the
+	// expected one. Otherwise it leaves the session and returns the present version, as Fetch does.
+	// To callers without a version a deleted session is missing. An empty snapshot deletes. The
+	// store reuses the memory of the snapshots afterwards.
 	Swap(ctx context.Context, swaps []*Swap)
 }
 
-// Swap is a record for the place of what a [Shared] backend keeps, and what has come of it.
+// Swap is a conditional write to a [Shared] backend, and its result.
 type Swap struct {
 	Record
-	// Have is the version whose place is taken, Next that of the record.
+	// Have is the expected version, Next the version of the new record.
 	Have, Next Version
-	// Now is the version that is there afterwards, and Other its snapshot unless it is
-	// Next. Err is why neither is known.
+	// Now is the version after the call, and Other its snapshot unless Now is Next. Err is the
+	// reason why neither is known.
 	Now   Version
 	Other []byte
 	Err   error
-	// Forget has nothing left of the session, as if it had never been there. Its record
-	// has no snapshot then.
+	// Forget removes all traces of the session, as if it had never been there. The record then has
+	// no snapshot.
 	Forget bool
-	// Unfound are those of the answers by which the session cannot be found yet: they lie
-	// at a server that is lost.
+	// Unfound are the responses by which the session cannot be found yet, because a server is lost.
 	Unfound []Digest
 }
 
-// Watcher is a [Shared] backend that is told what other processes change.
+// Watcher is a [Shared] backend that is notified of other processes' changes.
 type Watcher interface {
 	Shared
-	// Unchanged reports whether a session still has a version, as far as the backend
-	// was told: of a change it may hear a moment after it was made. It asks nobody.
-	// False if the backend cannot tell.
+	// Unchanged reports whether a session still has a version, by the notifications so far, which
+	// may lag by a moment. It makes no call to a server. False if the backend cannot tell.
 	Unchanged(d Digest, have Version) bool
 }
 
-// Sharded is a [Shared] backend that lies at several servers: any of them may be lost, and
-// sessions at the others are shared as before.
+// Sharded is a [Shared] backend on several servers. The loss of one does not affect sessions on the
+// others.
 type Sharded interface {
 	Shared
-	// Shard returns a number for the server that keeps a session now. It asks no server.
+	// Shard returns the number of the server that has a session now, without a call to a server.
 	Shard(d Digest) uint8
 }
 
-// Version names what a [Shared] backend keeps of a session at some time. Versions are
-// random: one that is not ours is never taken for it, not even once the server has lost
-// what it had. 0 is that of nothing.
+// Version identifies one state of a session at a [Shared] backend. Versions are random, so that an
+// old one never matches by chance, not even after the server has lost its data. 0 is a missing
+// session.
 type Version uint64
 
-// NewVersion makes a version.
+// NewVersion makes a random version.
 func NewVersion() Version { return Version(rand.Uint64() | 1) } //nolint:gosec // no secret
 
 // Publisher is a [Store] that other processes share.
 type Publisher interface {
-	// Publish has others see what a session has become, once a request was committed
-	// in it: its next request may come to another process. It does not wait for that:
-	// who gets a request that holds an answer which he does not know of waits for it.
+	// Publish makes a session visible to other processes after a commit, since its next request may
+	// go to another process. It does not wait. A process that lacks an answer in a request waits
+	// for it.
 	Publish(s *Session)
-	// Owns reports whether a conversation's last request came to this process, as
-	// far as can be told: who had it keeps it warm.
+	// Owns reports whether a conversation's last request came to this process, as far as known.
+	// That process sends the pings.
 	Owns(s *Session, lineage int) bool
 }
 
 var _ Publisher = (*Durable)(nil)
 
-// attempts is how often a snapshot is merged with what others have written meanwhile.
+// attempts bounds the merges of a session with newer versions of other processes.
 const attempts = 4
 
-// errContended says that others were always faster.
+// errContended reports that other processes were faster at every attempt.
 var errContended = errors.New("others write the session all the time")
 
-// mostLag bounds how long a request waits for what another process is about to write.
+// mostLag bounds the time that a request waits for a session that another process is about to
+// write.
 const mostLag = 100 * time.Millisecond
 
-// acquireShared pins the session of a key as the last of all processes has left it. That one
-// may be about to write it: whoever misses an answer that the request holds asks again, for
-// as long as there is something left to wait for a claim with. Where a conversation begins
-// nothing of it is anywhere; what there is besides is taken in when it is published.
+// acquireShared pins the session of a key, as the last process has left it.
 func (d *Durable) acquireShared(p *Patience, k Key) *Session {
 	digest := k.Digest()
 	s := d.acquire(k, string(digest[:]))
@@ -109,8 +104,10 @@ func (d *Durable) acquireShared(p *Patience, k Key) *Session {
 	}
 	var answer Digest
 	if !k.Answer.IsZero() && !d.has(k, "") {
+		// Another session may have the response.
 		answer = answered(k.Tenant, k.Upstream, k.Answer)
 	}
+	// Half the budget stays for the claim.
 	least := p.Rest() - min(d.o.Budget/2, mostLag)
 	for {
 		if of := d.refreshIn(p, s, answer); of != s.digest {
@@ -119,6 +116,7 @@ func (d *Durable) acquireShared(p *Patience, k Key) *Session {
 			answer = Digest{}
 			d.refreshIn(p, s, answer)
 		}
+		// Another process has deleted the session: begin a new one.
 		if s.deleted.Load() {
 			d.letGo(s)
 			return d.acquire(k, s.digest)
@@ -126,26 +124,28 @@ func (d *Durable) acquireShared(p *Patience, k Key) *Session {
 		if !s.misses(k.Request) || p.Rest() <= least || d.rests(s) {
 			return s
 		}
+		// The process that has the missing answer may be about to write it.
 		p.Pause(gather)
 	}
 }
 
-// current reports whether nobody need be asked what others have made of a session: the
-// last answer in the request is the next to what this process has seen of the
-// conversation, so that no other one has answered in between; and of requests that were
-// made elsewhere and came to nothing the backend would have been told long ago.
+// current reports whether the session is up to date without a call to the backend. That is so if
+// the backend reports no change, and this process has seen all but the last answer of the request.
 func (d *Durable) current(s *Session, v *wire.View) bool {
 	w, ok := d.shared.(Watcher)
+	// No other process has answered in between. Of failed requests elsewhere the backend would have
+	// been notified long ago.
 	return ok && w.Unchanged(Digest([]byte(s.digest)), Version(s.version.Load())) && s.awaits(v)
 }
 
-// refreshIn has a session take in what others have made of it, unless an answer is looked
-// for that was given in another one, which it returns. What comes too late for who has
-// asked is taken in all the same.
+// refreshIn merges the backend's version into a session. If another session has the answer, it
+// returns that session's digest instead. A result after the end of the patience is merged all the
+// same.
 func (d *Durable) refreshIn(p *Patience, s *Session, answer Digest) (of string) {
 	if p.Rest() == 0 {
 		return s.digest
 	}
+	// The channel has room, since the operation may end after the wait.
 	elsewhere := make(chan Digest, 1)
 	d.breaker.Within(p, d.at(s), "load", func(ctx context.Context) error {
 		of, err := d.refresh(ctx, s, answer)
@@ -168,7 +168,7 @@ func (d *Durable) refresh(ctx context.Context, s *Session, answer Digest) (of Di
 		return of, err
 	}
 	defer s.turn.unlock()
-	if d.rests(s) { // others have waited in vain meanwhile
+	if d.rests(s) { // other requests have waited in vain meanwhile
 		return of, nil
 	}
 	var sealed []byte
@@ -185,40 +185,40 @@ func (d *Durable) refresh(ctx context.Context, s *Session, answer Digest) (of Di
 	return of, err
 }
 
-// takeIn merges what others have written into a session, or forgets it if they have
-// deleted it. Whoever calls has the session's turn.
+// takeIn merges another process's version into a session, or drops the session if it was deleted.
+// The caller holds the session's turn.
 func (d *Durable) takeIn(s *Session, sealed []byte, now Version) {
 	had := s.version.Swap(uint64(now))
 	if len(sealed) == 0 {
-		if had != 0 { // else it was deleted before there was this one
+		if had != 0 { // else the deletion is older than this session
 			s.deleted.Store(true)
 			d.Memory.strike(s)
 		}
 		return
 	}
 	other, err := d.unseal(Digest([]byte(s.digest)), sealed)
-	if err != nil { // it is gone once the conversation is written anew
+	if err != nil { // damaged, and replaced once the conversation is written again
 		d.o.Failed("restore", err)
 		return
 	}
 	s.Lock()
 	s.merge(other)
+	// The merged session differs from both copies, and must be written.
 	s.saved = 0
 	s.Unlock()
 	d.Memory.takeUp(s)
 }
 
-// claimShared has what a request is about to be sent with known to others. It reports
-// false if another process has forwarded some of its blocks in another form, or has
-// them forwarded now: that form is in the session then.
+// claimShared makes the edits of a request known to other processes. It returns false if another
+// process has claimed a different form of the same blocks; that form is then in the session.
 func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
-	if p.Rest() == 0 { // nobody could be told who was first
+	if p.Rest() == 0 { // no time is left to settle a conflict
 		return true
 	}
 	var base []BlockState
 	s.Lock()
 	stale := false
-	if m.merges != s.merges { // since it was decided what to send
+	if m.merges != s.merges { // merged after the edits were decided
 		stale = s.disagrees(v, nil, 0, states)
 	} else if m.Lineage != nil {
 		base = m.Lineage.States
@@ -229,7 +229,7 @@ func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, st
 	}
 	inCommon := m.Common
 	lost := make(chan bool, 1)
-	var request Loan // the request's memory goes to others once it is over
+	var request Loan // the request's memory is recycled after its end
 	d.breaker.Within(p, d.at(s), "claim", func(ctx context.Context) error {
 		if err := s.turn.lock(ctx); err != nil {
 			return err
@@ -246,6 +246,7 @@ func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, st
 			}) || s.deleted.Load() {
 				return nil
 			}
+			// Without a sum, publish will still write the session after the commit.
 			x := newExchange(s, d.record(s, snapshot), 0)
 			if err := d.swap(ctx, x); err != nil {
 				return err
@@ -262,6 +263,7 @@ func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, st
 			if !request.Use(func() {
 				s.Lock()
 				defer s.Unlock()
+				// The merge may have replaced lineages.
 				m = s.Match(v)
 				disagree = s.disagrees(v, base, inCommon, states)
 			}) {
@@ -298,7 +300,7 @@ func (d *Durable) Owns(s *Session, lineage int) bool {
 	return l != nil && l.here
 }
 
-// unseal makes a session of what a backend has kept.
+// unseal restores a session from a sealed record.
 func (d *Durable) unseal(digest Digest, sealed []byte) (*Session, error) {
 	snapshot, err := d.seals.Open(sealed, digest[:])
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-// BenchmarkSharedTurn is what a turn of a conversation costs in this process where the
-// store is shared: to ask whether others have changed the session, and to publish it.
+// BenchmarkSharedTurn measures a turn with a shared store in this process: the check for foreign
+// changes, and the publishing of the session.
 func BenchmarkSharedTurn(b *testing.B) {
 	for _, blocks := range []int{4, 100, 1000} {
 		b.Run(fmt.Sprintf("%d blocks", blocks), func(b *testing.B) {

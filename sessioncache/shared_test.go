@@ -91,7 +91,7 @@ const (
 	sideMessage  = `{"role":"user","content":"a side request"}`
 )
 
-// What is claimed takes memory as long as nothing comes of it, and counts.
+// Pending claims take memory, and count.
 func TestClaimsCount(t *testing.T) {
 	d := sharing(t, new(storetest.SharedShelf))
 	_, l := commit(t, d, firstMessage)
@@ -109,8 +109,8 @@ func TestClaimsCount(t *testing.T) {
 	}
 }
 
-// Who had the last request of a conversation owns it, be it that another process has
-// the others of the session.
+// The process with the last request of a conversation owns it, even if another one has the
+// session's other conversations.
 func TestOwnsWhatCameLast(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := sharing(t, shelf), sharing(t, shelf)
@@ -130,8 +130,8 @@ func TestOwnsWhatCameLast(t *testing.T) {
 	}
 }
 
-// It owns it still when nobody has used it for so long that it was packed: a conversation
-// is kept warm after minutes.
+// The process still owns the conversation after the session was packed, since pings are due minutes
+// later.
 func TestOwnsWhatIsPacked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shelf := new(storetest.SharedShelf)
@@ -156,7 +156,7 @@ func TestOwnsWhatIsPacked(t *testing.T) {
 	})
 }
 
-// What one process deletes the other forgets.
+// A session deleted by one process is gone for the others.
 func TestDeletedForAll(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := sharing(t, shelf), sharing(t, shelf)
@@ -175,7 +175,7 @@ func TestDeletedForAll(t *testing.T) {
 	}
 }
 
-// What is deleted while the backend is down does not come back with it.
+// A session deleted while the backend is down does not return with it.
 func TestDeletedWhileDown(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := sharing(t, shelf), sharing(t, shelf)
@@ -209,7 +209,7 @@ type undeletable struct{ *storetest.Shelf }
 
 func (undeletable) Delete(context.Context, sessioncache.Digest) error { return errors.New("read-only") }
 
-// What cannot be deleted does not keep anything else from being written.
+// A failing deletion does not prevent other writes.
 func TestUndeletableKeepsNobody(t *testing.T) {
 	shelf := new(storetest.Shelf)
 	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return undeletable{shelf}, nil }, sessioncache.DurableOptions{Interval: time.Hour})
@@ -293,15 +293,15 @@ func TestCountsTogether(t *testing.T) {
 	knows("who comes later", open().Acquire(sharedKey))
 }
 
-// Nobody is asked about a session where only this process can have answered last.
+// The backend is not asked about a session if only this process can have answered last.
 func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
 	const (
 		said  = `,{"role":"assistant","content":"two"},{"role":"user","content":"three"}`
 		again = `,{"role":"assistant","content":"four"},{"role":"user","content":"five"}`
 	)
 	for name, c := range map[string]struct {
-		before    string // what this process was asked; the first message if empty
-		elsewhere string // what another process was asked meanwhile
+		before    string // earlier request to this process; the first message if empty
+		elsewhere string // later request to another process
 		request   string
 		asks      bool
 	}{
@@ -339,8 +339,8 @@ func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
 	}
 }
 
-// A request that holds one answer more than others have told of waits until they do, for as
-// long as some patience is left to claim with; nobody else waits.
+// A request with one answer more than known waits for its publication, while there is patience left
+// for a claim. Other requests do not wait.
 func TestWaitsForTheLastAnswer(t *testing.T) {
 	const (
 		budget = 10 * time.Millisecond
@@ -349,8 +349,8 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 		more   = `,{"role":"assistant","content":"six"},{"role":"user","content":"seven"}`
 	)
 	for name, c := range map[string]struct {
-		told, published string // what was asked elsewhere: long ago, and just now
-		claimed         bool   // what was asked just now had a new edit
+		told, published string // requests elsewhere: long ago, and just now
+		claimed         bool   // the latest request elsewhere had a new edit
 		request         string
 		knows           bool
 		waits           time.Duration
@@ -401,7 +401,7 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 	}
 }
 
-// What requests publish at the same time is written in one message.
+// Concurrent publications are written in one message.
 func TestPublishesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		back := new(sluggish)

@@ -13,41 +13,39 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// A snapshot is a session as it outlives the process. It begins with the number of its
-// form; what a newer program has written is not read by an older one.
+// A snapshot is the form of a session that survives the process. It begins with the number of the
+// format. A program does not read a newer format than its own.
 //
-// Of blocks it holds the hash, the role, and what cannot be found out anew from the
-// client's next request, which holds them all: edits and insertions as recipes, without
-// a word of the client's, how often a block went unused, and that the model has asked
-// for it. Of what was hidden from the client behind its last message it only tells that
-// there was something. Traits, paths, classes, and whatever is pinged, laid over or
-// folded elsewhere are left out. No credential is in it, nor a text but that of our
-// stubs and notes, with the name of the call that they stand for.
+// Of each block a snapshot has the hash, the role, and the states that the client's next request
+// does not yield: edits and insertions as recipes, how often the block went unused, and whether the
+// model has asked for it. Of hidden answers it only records that there were some. It leaves out
+// traits, paths, classes, and the states of pings, overlays and background folds. It contains no
+// credential and no text of the client, only our stubs and notes with the names of their calls.
 
-// snapshotForm is the number of the form. What changes the form takes the next one.
+// snapshotForm is the number of the format. Every change of the format takes the next number.
 const snapshotForm = 1
 
-// snapshotHead is about what a snapshot takes for all but blocks.
+// snapshotHead is the approximate size of a snapshot without blocks.
 const snapshotHead = 512
 
-// The reasons why a snapshot is not read.
+// The reasons why a snapshot cannot be read.
 var (
-	// ErrSnapshot says that it is damaged.
+	// ErrSnapshot reports a damaged snapshot.
 	ErrSnapshot = errors.New("damaged snapshot")
-	// ErrNewer says that a newer program has written it.
+	// ErrNewer reports a snapshot of a newer program.
 	ErrNewer = errors.New("snapshot of a newer program")
 )
 
 type snapshotWriter struct {
 	PackedWriter
-	edits map[*Edit]uint64 // those that were written, by their numbers
-	pack  *pack            // takes edits and insertions as they are; nil to have them written
+	edits map[*Edit]uint64 // edits written so far, by number
+	pack  *pack            // takes edits and insertions as they are; nil to write them
 }
 
 type snapshotReader struct {
 	PackedReader
 	edits []*Edit
-	pack  *pack // has the edits and insertions; nil to have them read
+	pack  *pack // has the edits and insertions; nil to read them
 }
 
 // Properties of a lineage, by bits.
@@ -77,12 +75,10 @@ const (
 	stateRegret
 )
 
-// Snapshot appends what of the session outlives the process. The session must be
-// locked.
+// Snapshot appends the snapshot of the session. The session must be locked.
 func (s *Session) Snapshot(dst []byte) []byte { return s.snapshot(dst, s.lineages) }
 
-// snapshot does, of some lineages. Without a slice to append to it takes one that may be
-// recycled.
+// snapshot does so for some lineages. Without dst it takes a buffer that may be recycled.
 func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
 	before := len(dst)
 	if dst == nil {
@@ -158,8 +154,7 @@ func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
 	w.states(l)
 }
 
-// chain writes the blocks. What stands in another lineage too is not written again:
-// sub-agents have the tools of the main thread, and branches its beginning.
+// chain writes the blocks of a lineage.
 func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 	if w.Bool(l.known != nil); l.known == nil {
 		return
@@ -169,6 +164,8 @@ func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 	w.Uint(uint64(tools))
 	w.Uint(uint64(system))
 	w.Hash(l.known.First())
+	// Blocks of another lineage are not repeated: sub-agents have the tools of the main thread, and
+	// branches its beginning.
 	which, shared := 0, 0
 	for i, o := range before {
 		if o.known == nil {
@@ -186,7 +183,7 @@ func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 	for i := shared; i < len(blocks); i++ {
 		w.Out = append(w.Out, blocks[i].Hash[:]...)
 	}
-	// Roles come in runs.
+	// Roles repeat, so that a run of blocks takes one number.
 	for i := shared; i < len(blocks); {
 		n := i + 1
 		for n < len(blocks) && blocks[n].Role == blocks[i].Role {
@@ -201,6 +198,7 @@ func (w *snapshotWriter) states(l *Lineage) {
 	w.Uint(uint64(len(l.States)))
 	for i := range l.States {
 		s := &l.States[i]
+		// Edits and insertions without a recipe cannot be made again by another process.
 		edit := s.Edit != nil && (w.pack != nil || s.Edit.Outlives())
 		inserted := s.Inserted != nil && (w.pack != nil || s.Inserted.Outlives())
 		w.Out = append(w.Out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
@@ -229,8 +227,7 @@ func (w *snapshotWriter) states(l *Lineage) {
 	}
 }
 
-// bit is b if it is set, else 0.
-// refusedBits writes the kinds of edits that were refused.
+// refusedBits encodes the kinds of edits that were refused.
 func refusedBits(k wire.EditKinds) uint64 {
 	if k == wire.AllEdits {
 		return lineageFrozen

@@ -130,7 +130,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// What is written is what lies at users: another form has to have another number.
+// Users have snapshots in the present format: another format needs another number.
 func TestSnapshotForm(t *testing.T) {
 	path := filepath.Join("testdata", "snapshot")
 	s, _ := rich(t)
@@ -170,8 +170,8 @@ func TestSnapshotsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever is kept, it is read or refused, and what is read can be used
-// and written again.
+// FuzzRestore: any snapshot is read or rejected, and a restored session can be used and written
+// again.
 func FuzzRestore(f *testing.F) {
 	s, v := rich(f)
 	f.Add(snapshotOf(s))

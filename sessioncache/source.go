@@ -5,25 +5,25 @@ package sessioncache
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 
-// RecipeSource is what the values of edits and insertions are made of, in one request.
+// RecipeSource has the bodies in one request from which edits and insertions are made.
 type RecipeSource struct {
 	v      *wire.View
 	blocks []wire.Block
-	bodies []byte // of all blocks up to and with one
+	bodies []byte // of all blocks up to upTo
 	upTo   int
 }
 
-// RecipeFrom makes a source of a request.
+// RecipeFrom makes a source from a request.
 func RecipeFrom(v *wire.View) *RecipeSource { return &RecipeSource{v: v, blocks: v.MessageBlocks()} }
 
-// Len is the number of its message blocks.
+// Len is the number of message blocks.
 func (s *RecipeSource) Len() int { return len(s.blocks) }
 
-// Body is what an edit of a block is made of, but one that makes it longer, by what stood
-// in front: all bodies are needed for that.
+// Body returns the body of block i, the source of edits that shorten it.
 func (s *RecipeSource) Body(i int) []byte { return s.v.Bytes(s.blocks[i].Body) }
 
-// All is what an insertion at a block is made of: it brings back what stood in front.
+// All returns the bodies of the blocks up to i: insertions, and edits that lengthen a block, bring
+// back earlier text.
 func (s *RecipeSource) All(i int) []byte {
 	for ; s.upTo <= i; s.upTo++ {
 		s.bodies = append(s.bodies, s.Body(s.upTo)...)

@@ -5,7 +5,7 @@ package sessioncache
 
 import "testing"
 
-// TestNewStates: memory that is used again holds nothing of those who had it before.
+// TestNewStates: recycled states contain nothing of their earlier user.
 func TestNewStates(t *testing.T) {
 	for range 100 { // the pool may have lost it
 		old := NewBlockStates(30)

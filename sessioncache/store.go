@@ -11,80 +11,78 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Tenant is a keyed hash of a credential. Every key contains one, so that
-// nothing is ever shared between credentials.
+// Tenant is a keyed hash of a credential. Every key contains one, so that credentials share
+// nothing.
 type Tenant [16]byte
 
 // Key names a session.
 type Key struct {
-	// Tenant is whose session it is.
+	// Tenant is the session's tenant.
 	Tenant Tenant
-	// Upstream keeps apart the same conversation at two upstreams.
+	// Upstream distinguishes the same conversation at two upstreams.
 	Upstream string
-	// ID is the conversation id, as the client gives it or as derived from
-	// the first messages.
+	// ID is the conversation id, from the client or derived from the first messages.
 	ID string
-	// Answer is what an answer in the conversation is recognised by, see
-	// [Held.Reply] and [Held.First]. If a session of the tenant at the
-	// upstream has it, that is the session, whatever the ID. Zero for none.
+	// Answer is a response in the conversation, see [Held.Reply] and [Held.First]. A session of the
+	// tenant at the upstream with that response takes precedence over ID. Zero for none.
 	Answer wire.Hash
-	// Request is what the session is wanted for. A store that other processes share
-	// tells by it whether one of them can have changed the session. Optional.
+	// Request is the request that needs the session. A shared store uses it to tell whether another
+	// process can have changed the session. Optional.
 	Request *wire.View
 }
 
-// Digest names a session in a store, and in what outlives the process. It is one way,
-// and nobody makes the same without the key that tenants are hashed with.
+// Digest names a session in a store and in a backend. It is one-way, and only a holder of the key
+// for tenant hashes can compute it.
 type Digest [16]byte
 
-// Digest is the name of the session that a key is for.
+// Digest returns the name of the key's session.
 func (k Key) Digest() (d Digest) {
 	copy(d[:], k.digest())
 	return d
 }
 
-// digest is the key in the store. It is one way: ids do not leave it.
+// digest is the key in the store. It is one-way: ids do not leave it.
 func (k Key) digest() string {
 	var few [256]byte
 	all := append(few[:0], k.Tenant[:]...)
+	// The NUL separates the upstream from the id.
 	all = append(append(all, k.Upstream...), 0)
 	all = append(all, k.ID...)
 	sum := sha256.Sum256(all)
 	return string(sum[:16])
 }
 
-// publicID is how a session is named in headers, logs and the admin API.
+// publicID returns the session's name in headers, logs and the admin API.
 func publicID(digest string) string { return hex.EncodeToString([]byte(digest[:8])) }
 
-// Newest is the number below which all sessions are, see [Store.Page].
+// Newest is above the numbers of all sessions, see [Store.Page].
 const Newest = math.MaxUint64
 
 // Store keeps sessions. All methods may be called from several goroutines.
 type Store interface {
-	// Recall finds what was last parsed of the conversation whose first
-	// turn has this hash, see [wire.Known.First]; nil if there is none. It is held, see
-	// [wire.Known.Hold]: the caller releases it.
+	// Recall returns the last parsed request of the conversation with this first turn, see
+	// [wire.Known.First]; nil if there is none. It is pinned by [wire.Known.Hold]: the caller
+	// releases it.
 	Recall(t Tenant, first wire.Hash) *wire.Known
-	// Acquire returns the session of a key, made if need be, and pins it: it
-	// is not evicted before Release was called as often as Acquire.
+	// Acquire returns the session of a key, new if need be, and pins it. A pinned session is not
+	// evicted. Each Acquire needs one Release.
 	Acquire(k Key) *Session
-	// Hold makes a session part of the store while it is pinned, once a request was
-	// committed in it.
+	// Hold stores a pinned session once a request was committed in it.
 	Hold(s *Session)
-	// Release takes back a pin and accounts for what the session has become. One
-	// in which no request was committed is gone with its last pin.
+	// Release unpins a session and accounts for its changes. A session without a committed request
+	// is gone with its last pin.
 	Release(s *Session)
 	// Find returns a session by its public id, nil if there is none.
 	Find(id string) *Session
-	// Delete forgets a session by its public id and returns it, nil if there was
-	// none. Requests that use it go on, and nothing of them is remembered.
+	// Delete drops a session by its public id and returns it, nil if there was none. Requests in
+	// flight go on, but leave no trace.
 	Delete(id string) *Session
-	// Page returns sessions in which a request was committed, the newest first, by
-	// their numbers: at most so many, of those with a number below before.
+	// Page returns up to most sessions with a committed request and a number below before, the
+	// newest first.
 	Page(before uint64, most int) []*Session
 	// Stats returns counters.
 	Stats() StoreStats
-	// Close releases what the store holds. Sessions acquired before may still
-	// be used and released.
+	// Close releases the store's resources. Sessions acquired before may still be used and
+	// released.
 	Close() error
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-// madeUp is the key of a tenant that nobody else is.
+// madeUp returns the key of a new tenant.
 func madeUp(i int) sessioncache.Key {
 	k := sharedKey
 	binary.BigEndian.PutUint32(k.Tenant[4:], uint32(i)+1)
@@ -85,7 +85,7 @@ func TestMadeUpTenants(t *testing.T) {
 	}
 }
 
-// Refused requests whose edits were claimed leave nothing at the backend.
+// Refused requests with claimed edits leave nothing at the backend.
 func TestRefusedClaimsLeaveNothing(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	d := sharing(t, shelf)

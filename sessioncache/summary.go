@@ -3,7 +3,7 @@
 
 package sessioncache
 
-// Summary says what an operator may see of sessions.
+// The operator's view of sessions.
 
 import (
 	"time"
@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// SessionSummary is what an operator may see of a session: ids, counters, sizes
-// and warmth, no content.
+// SessionSummary is the operator's view of a session: ids, counters, sizes and warmth, no content.
 type SessionSummary struct {
 	// ID is the public id, as in the X-Llm-Cache header.
 	ID string `json:"id"`
@@ -20,19 +19,19 @@ type SessionSummary struct {
 	Upstream string `json:"upstream"`
 	// Created is when the session was first seen.
 	Created time.Time `json:"created"`
-	// Bytes is the memory that it holds.
+	// Bytes is the memory of the session.
 	Bytes int64 `json:"bytes"`
 	// Lineages are its conversations, most recently used first.
 	Lineages []LineageSummary `json:"lineages"`
 }
 
-// LineageSummary is what an operator may see of one conversation.
+// LineageSummary is the operator's view of one conversation.
 type LineageSummary struct {
 	// ID numbers the conversations of a session.
 	ID int `json:"id"`
 	// Model is the model of the last request.
 	Model string `json:"model"`
-	// Requests counts requests that ended well.
+	// Requests counts successful requests.
 	Requests int `json:"requests"`
 	// Blocks is the number of message blocks of the last request.
 	Blocks int `json:"blocks"`
@@ -42,54 +41,53 @@ type LineageSummary struct {
 	Started time.Time `json:"started"`
 	// Warmed is the start of the last ping that found the prefix cached.
 	Warmed *time.Time `json:"warmed,omitempty"`
-	// Pauses and Kept: see the lineage in package sessioncache.
+	// Pauses and Kept: see [Warmth].
 	Pauses int     `json:"pauses"`
 	Kept   float64 `json:"kept"`
 	// TTLSeconds is the lifetime that the upstream gave the prefix, 0 if unknown.
 	TTLSeconds float64 `json:"ttl_seconds"`
 	// Warm reports whether the prefix is expected to be cached upstream now.
 	Warm bool `json:"warm"`
-	// Observed and Frozen: see the lineage in package sessioncache.
+	// Observed: see [Ledger.Observed]. Frozen reports whether the upstream has refused some edits.
 	Observed bool `json:"observed"`
 	Frozen   bool `json:"frozen"`
-	// Less is by how many tokens the last prompt was shorter than the client wrote
-	// it, estimated.
+	// Less is the estimated number of tokens by which the last prompt was shorter than the client's
+	// own.
 	Less int `json:"less,omitempty"`
-	// Decision says why the history in the last request was folded or left alone.
+	// Decision is the reason why the history in the last request was folded or left alone.
 	Decision string `json:"decision,omitempty"`
-	// Breaks counts the requests for which the upstream's cache held less than
-	// expected, by reason: expired, model, tools, system, messages, edit, unknown.
+	// Breaks counts the requests for which the upstream's cache had less than expected, by reason:
+	// expired, model, tools, system, messages, edit, unknown.
 	Breaks map[string]int `json:"cache_breaks,omitempty"`
-	// LastBreak is the reason of the last of them.
+	// LastBreak is the reason of the last miss.
 	LastBreak string `json:"last_cache_break,omitempty"`
-	// Caution is how many times dearer than planned folds have turned out lately.
+	// Caution is the factor by which recent folds cost more than planned.
 	Caution float64 `json:"caution,omitempty"`
-	// Expanded counts the folded blocks that the model has asked for again, by
-	// the class of the tool whose text it was.
+	// Expanded counts the folded blocks that the model has asked for again, by the class of their
+	// tool.
 	Expanded map[string]int `json:"expanded,omitempty"`
-	// Regret counts the signs that the model has missed folded text: what it asked for
-	// again, read again, or did not find the place of in an edit.
+	// Regret counts the signs of missed folded text: blocks requested again, files read again,
+	// edits with an old text that was not found.
 	Regret int `json:"regret,omitempty"`
-	// OriginalTokens and SentTokens sum up the prompts as the client sent
-	// them and as they went upstream, estimated.
+	// OriginalTokens and SentTokens sum up the estimated prompts as the client sent them and as
+	// they went upstream.
 	OriginalTokens int64 `json:"original_tokens"`
 	SentTokens     int64 `json:"sent_tokens"`
 	// Last is the usage of the last request, Total that of all of them.
 	Last  wire.Usage `json:"last_usage"`
 	Total wire.Usage `json:"total_usage"`
-	// CostSummary is what all requests have cost, against the client's own bytes.
+	// Cost is the cost of all requests, against the client's own bytes.
 	Cost CostSummary `json:"cost"`
-	// Ledger counts the edits in force by stage, and the bytes that stand in
-	// for what was edited.
+	// Ledger counts the edits in force by stage. LedgerBytes is the size of their replacements.
 	Ledger      map[string]int `json:"ledger"`
 	LedgerBytes int            `json:"ledger_bytes"`
-	// Unused counts prunable blocks by the number of answers in a row that
-	// did not refer to them; the last entry holds all above.
+	// Unused counts prunable blocks by the number of answers in a row that did not refer to them.
+	// The last entry counts all higher numbers.
 	Unused []int `json:"unused"`
 }
 
-// Count counts what is remembered of the blocks, and how often the model has asked for those
-// of each class.
+// Count counts the states of the blocks, and the blocks of each class that the model has asked for
+// again.
 func (l *LineageSummary) Count(states []BlockState, expanded []uint16) {
 	l.Ledger, l.Unused = map[string]int{}, make([]int, 8)
 	for class, n := range expanded {
@@ -110,14 +108,14 @@ func (l *LineageSummary) Count(states []BlockState, expanded []uint16) {
 			l.Ledger[st.Edit.Stage]++
 			l.LedgerBytes += len(st.Edit.Value)
 		}
-		if st.Trait != "" || st.Unused > 0 { // which it has is not kept of those that nobody uses
+		if st.Trait != "" || st.Unused > 0 { // blocks that are never referred to have no trait
 			l.Unused[min(int(st.Unused), len(l.Unused)-1)]++
 		}
 	}
 }
 
-// CostSummary is what requests have cost, and what the client's own bytes would have
-// cost in their place, answers included.
+// CostSummary is the cost of requests and the cost of the client's own bytes in their place,
+// answers included.
 type CostSummary struct {
 	// Units and ClientUnits are in units of one uncached input token.
 	Units       float64 `json:"units"`
@@ -125,8 +123,8 @@ type CostSummary struct {
 	// USD and ClientUSD are in US dollars, 0 where prices are not known.
 	USD       float64 `json:"usd"`
 	ClientUSD float64 `json:"client_usd"`
-	// WouldSave and WouldSaveUSD are what edits that were only computed would
-	// have saved, net, since the process began.
+	// WouldSave and WouldSaveUSD are the net savings that merely computed edits would have brought,
+	// since the process began.
 	WouldSave float64 `json:"would_save,omitempty"`
 	// WouldSaveUSD: see WouldSave.
 	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
@@ -142,21 +140,20 @@ func (c *CostSummary) Add(units, clientUnits, usd, clientUSD float64) {
 
 // StoreStats are the counters of a store.
 type StoreStats struct {
-	// Sessions and Bytes are what is held now.
+	// Sessions and Bytes are the present contents.
 	Sessions int   `json:"sessions"`
 	Bytes    int64 `json:"bytes"`
 	// MaxBytes is the bound.
 	MaxBytes int64 `json:"max_bytes"`
-	// Kept and KeptBytes are the sessions that outlive the process, and what they take
-	// where they are kept; 0 in a store that keeps none.
+	// Kept and KeptBytes are the number and the size of the sessions in the backend; 0 without one.
 	Kept      int   `json:"kept,omitempty"`
 	KeptBytes int64 `json:"kept_bytes,omitempty"`
-	// Created, Evicted and Expired count sessions that were accepted, pushed out
-	// for want of room, and forgotten for idleness.
+	// Created, Evicted and Expired count sessions that were accepted, evicted for want of room, and
+	// dropped after their idle time.
 	Created uint64 `json:"created"`
 	Evicted uint64 `json:"evicted"`
 	Expired uint64 `json:"expired"`
-	// Since is the moment from which on nothing was forgotten but for
-	// idleness: the start, or the last eviction.
+	// Since is the time from which on sessions were dropped only for idleness: the start, or the
+	// last eviction.
 	Since time.Time `json:"since"`
 }

@@ -5,9 +5,9 @@ package sessioncache
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 
-// Names returns the key that tenants are told apart by, so that their sessions are found
-// again: the one that the backend was first used with, or else one that it is given. A
-// backend that several processes share keeps none.
+// Names returns the key that tenants are hashed with, so that a restarted process finds their
+// sessions: the key first used with the backend, else the given one. A shared backend stores no
+// key.
 func (d *Durable) Names(first secret.Key) secret.Key {
 	_ = d.Begin()
 	d.mu.Lock()
@@ -19,8 +19,8 @@ func (d *Durable) Names(first secret.Key) secret.Key {
 	return d.names
 }
 
-// owns reports whether what is in memory is the store's to write: not as long as it only
-// may take over the memory of another one.
+// owns reports whether the store may write the sessions in memory. A store over another one's
+// memory may not before [Durable.Take].
 func (d *Durable) owns() bool {
 	if d.o.Over == nil {
 		return true
@@ -30,8 +30,8 @@ func (d *Durable) owns() bool {
 	return d.names != (secret.Key{})
 }
 
-// Take has all sessions in memory written to the backend, whose tenants are told apart by
-// a key. It is called once nobody uses the store any more that was over them before.
+// Take writes all sessions in memory to the backend, with tenants hashed by the given key. Call it
+// once no other store over the same memory is in use.
 func (d *Durable) Take(names secret.Key) {
 	d.mu.Lock()
 	d.names = names
@@ -39,8 +39,8 @@ func (d *Durable) Take(names secret.Key) {
 	d.noteAll()
 }
 
-// SetKey has what is in memory written anew, and all that follows, sealed under a key. What
-// is there under another one can be read for as long as the process remembers that.
+// SetKey seals all sessions in memory and all later records under a new key, and writes them again.
+// Records under the old key stay readable while the process remembers that key.
 func (d *Durable) SetKey(key secret.Key) error {
 	other, err := d.seals.Use(key)
 	if other {
@@ -49,7 +49,7 @@ func (d *Durable) SetKey(key secret.Key) error {
 	return err
 }
 
-// noteAll has all that is in memory written at once.
+// noteAll schedules an immediate write of all sessions in memory.
 func (d *Durable) noteAll() {
 	for _, s := range d.every(func(*Session) bool { return true }) {
 		d.note(s)
@@ -57,6 +57,6 @@ func (d *Durable) noteAll() {
 	d.own.stale.Store(true)
 	select {
 	case d.soon <- struct{}{}:
-	default: // it is to be written already
+	default: // one is scheduled already
 	}
 }

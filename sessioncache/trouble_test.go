@@ -271,7 +271,7 @@ func TestBatchWithoutTheOne(t *testing.T) {
 	})
 }
 
-// choosy is a backend that does not take one record, nor what comes with it.
+// choosy is a backend that fails to write one record, and all records in the same call.
 type choosy struct {
 	storetest.Shelf
 	mu      sync.Mutex

@@ -7,15 +7,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Budgeted is a [Store] that may have to be waited for.
+// Budgeted is a [Store] that requests may have to wait for.
 type Budgeted interface {
 	Store
-	// ForRequest returns the store as one request uses it: all that the request waits
-	// for it is within one budget.
+	// ForRequest returns the store for one request, with one budget for all waits of the request.
 	ForRequest() Store
 }
 
-// ForRequest returns a store as one request uses it.
+// ForRequest returns the store for one request, see [Budgeted].
 func ForRequest(s Store) Store {
 	if b, ok := s.(Budgeted); ok {
 		return b.ForRequest()
@@ -23,7 +22,7 @@ func ForRequest(s Store) Store {
 	return s
 }
 
-// visit is a durable store as one request uses it.
+// visit is a durable store in the use of one request.
 type visit struct {
 	*Durable
 	patience *Patience

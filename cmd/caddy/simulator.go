@@ -26,43 +26,42 @@ const maxPace = time.Minute
 func init() {
 	caddy.RegisterModule(Simulator{})
 	httpcaddyfile.RegisterDirective("llm_cache_simulator", parseSimulator)
-	// Registered after llm_cache, so between that and reverse_proxy.
+	// This directive is registered after llm_cache, so its order is between llm_cache and
+	// reverse_proxy.
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_simulator", httpcaddyfile.Before, "reverse_proxy")
 }
 
-// Simulator answers requests to language models without one: Messages, chat
-// completions, Responses and Gemini, streamed or not, token counts and model
-// lists. It says a short fixed text or what a script tells it to, and reports
-// what a provider's prompt cache would have read and written. What the
-// provider's API refuses, it refuses too.
+// Simulator responds like a language model's API without a model: Messages, chat completions,
+// Responses and Gemini, streamed or not, token counts and model lists. It sends a short fixed text,
+// or the answers of a script, and reports the tokens that a provider's prompt cache would have read
+// and written. It rejects the requests that the provider's API rejects.
 type Simulator struct {
-	// Profile names the provider to simulate: anthropic-5m, anthropic-1h,
-	// opus-5.5, fable-5.2, openai, gemini or kv. Default: the one whose model the
-	// request names; a model that no table knows counts as one on a box whose
-	// cached prefix is free.
+	// Profile names the provider to simulate: anthropic-5m, anthropic-1h, opus-5.5, fable-5.2,
+	// openai, gemini or kv. Default: the provider of the requested model; an unknown model counts
+	// as one on a local server with free cache reads.
 	Profile string `json:"profile,omitempty"`
-	// Script is the path of a JSON file that holds an array of answers. A
-	// request that offers tools gets the answer whose index is the number of
-	// answers in it already. Default: a short text for every request.
+	// Script is the path of a JSON file with an array of answers. A request that offers tools gets
+	// the answer with the number of answers in the request as its index. Default: a short text for
+	// every request.
 	Script string `json:"script,omitempty"`
-	// InOrder goes through the script request by request, whatever they hold.
-	// A step that fails or is cut comes again until it is answered properly. It
-	// is for one client at a time. Default: off.
+	// InOrder sends the script's answers one request after another, regardless of their contents. A
+	// step that fails or is cut off repeats until it is answered completely. Use it with one client
+	// at a time. Default: off.
 	InOrder bool `json:"in_order,omitempty"`
-	// Pace passes before each event of a stream. At most 1m. Default: 0.
+	// Pace is the delay before each event of a stream. At most 1m. Default: 0.
 	Pace caddy.Duration `json:"pace,omitempty"`
 
 	handler *simulator.Handler
 	pooled  bool
 }
 
-// caches hold the state of the simulated providers, by profile. It survives
-// reloads, as that of a real provider would.
+// caches have the state of the simulated providers, by profile. The state survives reloads, like a
+// real provider's.
 var caches = caddy.NewUsagePool()
 
 type cache struct{ *pricing.Simulator }
 
-// Destruct has nothing to release but memory.
+// Destruct implements caddy.Destructor. There is nothing to release.
 func (cache) Destruct() error { return nil }
 
 // CaddyModule returns the Caddy module information.
@@ -73,7 +72,7 @@ func (Simulator) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision reads the script and takes a share of the profile's state.
+// Provision reads the script and acquires the profile's state.
 func (s *Simulator) Provision(caddy.Context) error {
 	config := pricing.SimulatorConfig{
 		Rules: func(model string, at time.Time) pricing.Rules { return pricing.Lookup("", model, at) },
@@ -108,7 +107,7 @@ func (s *Simulator) Provision(caddy.Context) error {
 	return nil
 }
 
-// Validate reports a pace out of range.
+// Validate rejects a pace out of range.
 func (s *Simulator) Validate() error {
 	if pace := time.Duration(s.Pace); pace < 0 || pace > maxPace {
 		return fmt.Errorf("pace: %s is not between 0 and %s", pace, maxPace)
@@ -116,9 +115,9 @@ func (s *Simulator) Validate() error {
 	return nil
 }
 
-// Cleanup gives the share of the profile's state back.
+// Cleanup releases the profile's state.
 func (s *Simulator) Cleanup() error {
-	if !s.pooled { // Provision failed before it took one
+	if !s.pooled { // Provision failed before acquiring it
 		return nil
 	}
 	s.pooled = false
@@ -132,11 +131,10 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhtt
 	return nil
 }
 
-// parseSimulator looks at what would become a path matcher before it becomes
-// one: a handler behind the path of a script is never reached, and every request
-// would get an empty 200.
+// parseSimulator rejects a script path that would be taken for a path matcher.
 func parseSimulator(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // the directive
+	// A handler after such a matcher is never reached, and every request would get an empty 200.
 	if h.NextArg() && strings.HasPrefix(h.Val(), "/") && namesFile(h.Val()) {
 		return nil, h.Errf("%s would be taken for a path matcher: an absolute path has to stand inside the block, as script %[1]s", h.Val())
 	}
@@ -153,8 +151,8 @@ func parseSimulator(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	return h.NewRoute(matchers, s), nil
 }
 
-// namesFile reports whether a path is that of a script, there already or by its
-// name: no endpoint of an API ends so.
+// namesFile reports whether a path is a script, by its name or because the file exists. No API
+// endpoint ends in .json.
 func namesFile(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".json") {
 		return true
@@ -172,8 +170,8 @@ func namesFile(path string) bool {
 //		pace     <duration>
 //	}
 //
-// An absolute path has to stand inside the block: behind the directive it is
-// refused, as it would be taken for a path matcher.
+// An absolute path must be inside the block. After the directive it is rejected,
+// because Caddy would take it for a path matcher.
 func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive
 	if d.NextArg() {

@@ -103,8 +103,7 @@ func cachedTokens(t *testing.T, s *Simulator) int {
 	return answer.Usage.Read
 }
 
-// What the simulated provider has cached outlives a reload, a failed one
-// included, and nothing else.
+// The cache of the simulated provider survives a reload, a failed one included, but nothing else.
 func TestReload(t *testing.T) {
 	first, second, failing := &Simulator{Profile: "opus-5.5"}, &Simulator{Profile: "opus-5.5"}, &Simulator{Profile: "opus-5.5", Script: "missing"}
 	if err := provision(t, first); err != nil {

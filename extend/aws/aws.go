@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aws signs requests for Amazon Bedrock with the operator's credentials. It is
-// built in by whoever imports it, for the AWS SDK adds 3.4 MB to a binary:
+// Package aws signs requests for Amazon Bedrock with the operator's credentials. Import it
+// explicitly, because the AWS SDK adds 3.4 MB to a binary:
 //
 //	xcaddy build --with github.com/caddy-llm-cache/caddy-llm-cache --with github.com/caddy-llm-cache/caddy-llm-cache/extend/aws
 package aws
@@ -30,21 +30,17 @@ import (
 
 func init() { caddy.RegisterModule(Signer{}) }
 
-// Signer signs requests for Amazon Bedrock (Signature Version 4), with the credentials
-// that the AWS SDK finds: in the environment, in the shared files, by a web identity, in
-// a container or on an instance. Whoever reaches the site uses them: what stands before
-// `llm_cache` says who may.
+// Signer signs requests for Amazon Bedrock (Signature Version 4) with the credentials of the AWS
+// SDK: from the environment, the shared files, a web identity, a container or an instance. Every
+// client of the site uses these credentials, so authenticate clients before `llm_cache`.
 //
-// The signature is for the host below, to which the request's Host is set, and for the
-// path as it leaves `llm_cache`: a `reverse_proxy` behind it must rewrite neither. One
-// that goes to `http://…` keeps the host; one that goes to `https://…` needs
-// `header_up Host bedrock-runtime.<region>.amazonaws.com`.
+// The signature covers the host below, to which the request's Host is set, and the path as it
+// leaves `llm_cache`. A `reverse_proxy` after it must rewrite neither. An upstream `http://…` keeps
+// the host; an upstream `https://…` needs `header_up Host bedrock-runtime.<region>.amazonaws.com`.
 type Signer struct {
-	// Region is the region whose Bedrock is called. Default: the SDK's, by AWS_REGION
-	// or the profile.
+	// Region is the region of Bedrock. Default: the SDK's, by AWS_REGION or the profile.
 	Region string `json:"region,omitempty"`
-	// Host is the host that is called.
-	// Default: bedrock-runtime.<region>.amazonaws.com.
+	// Host is the host of the requests. Default: bedrock-runtime.<region>.amazonaws.com.
 	Host string `json:"host,omitempty"`
 
 	credentials sdk.CredentialsProvider
@@ -58,7 +54,7 @@ func (Signer) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.signers.aws", New: func() caddy.Module { return new(Signer) }}
 }
 
-// Provision looks up where credentials are. They are fetched with the first request.
+// Provision sets up the credential providers. Credentials are fetched with the first request.
 func (s *Signer) Provision(ctx caddy.Context) error {
 	var options []func(*config.LoadOptions) error
 	if s.Region != "" {
@@ -82,9 +78,9 @@ func (s *Signer) Provision(ctx caddy.Context) error {
 }
 
 const (
-	// patience is how long a request waits for credentials, pause how long after a
-	// failure none are asked for: on a machine that is no instance of AWS the last
-	// place to look for them answers late, or never.
+	// patience is the time that a request waits for credentials, pause the time without further
+	// attempts after a failure. On a machine that is no AWS instance, the last credential provider
+	// answers late or never.
 	patience = 5 * time.Second
 	pause    = time.Minute
 )
@@ -102,7 +98,7 @@ func (s *Signer) Ready(ctx context.Context) error {
 	return err
 }
 
-// retrieve returns the credentials, from memory as long as they are good.
+// retrieve returns the credentials, from memory while they are valid.
 func (s *Signer) retrieve(ctx context.Context) (sdk.Credentials, error) {
 	f := s.failures
 	f.mu.Lock()
@@ -123,8 +119,7 @@ func (s *Signer) retrieve(ctx context.Context) (sdk.Credentials, error) {
 	return c, f.last
 }
 
-// Sign implements [upstream.Signer]. Nothing is signed that handlers behind write anew,
-// such as the lengths and the addresses of clients.
+// Sign implements [upstream.Signer].
 func (s *Signer) Sign(r *http.Request, body []byte) error {
 	c, err := s.retrieve(r.Context())
 	if err != nil {
@@ -136,6 +131,7 @@ func (s *Signer) Sign(r *http.Request, body []byte) error {
 	}
 	to := http.Request{Method: r.Method, Host: s.Host, Header: http.Header{}}
 	to.URL = &url.URL{Scheme: "https", Host: s.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	// Sign no headers that later handlers rewrite, such as lengths and the addresses of clients.
 	for name, values := range h {
 		if name == "Content-Type" || strings.HasPrefix(name, "X-Amz") {
 			to.Header[name] = values

@@ -31,18 +31,17 @@ import (
 //	GET    /llm_cache/agents          the agents of Letta that conversations have
 //	GET    /llm_cache/                the live page
 //
-// A page holds `limit` sessions, 100 by default and 1000 at most, in the order in
-// which they began. `total` is the number of all. `next` is absent on the last page;
-// elsewhere `?after=` with it gives the next. Sessions that begin or end between two
-// pages move none of the others. `?client=` with the id that a client gives its
-// conversations (X-Claude-Code-Session-Id and the like) leaves only those of that id.
+// A page holds `limit` sessions, 100 by default and 1000 at most, in the order of their creation.
+// `total` is the number of all sessions. `next` is absent on the last page; elsewhere `?after=`
+// with its value returns the next page. Sessions that begin or end in between move none of the
+// others. `?client=` selects the sessions of the id that a client gives its conversations
+// (X-Claude-Code-Session-Id and the like).
 //
-// A session that is deleted is forgotten with all that belongs to it: it is not
-// pinged any more, and the credential for that and its folded texts are gone. What
-// the audit store has on record stays.
+// Deleting a session deletes its conversations, pings, folded texts and the credential for pings.
+// The records of the audit store stay.
 //
-// Ids are hashes; answers hold counters, sizes, warmth and a summary of the
-// ledger, never content, keys or credentials.
+// Ids are hashes. Responses hold counters, sizes, warmth and a summary of the edit ledger, never
+// content, keys or credentials.
 type Admin struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -67,11 +66,11 @@ func showPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sessionReport is what an operator may see of a session.
+// sessionReport is the operator's view of a session.
 type sessionReport struct {
 	sessioncache.SessionSummary
-	// Overlay is what is known of its prompts to a box, one entry for each
-	// conversation that was overlaid, most recently used first.
+	// Overlay describes its prompts to a local server, one entry for each conversation with an
+	// overlay, the most recently used first.
 	Overlay []overlay.Report `json:"overlay,omitempty"`
 }
 
@@ -111,14 +110,14 @@ func (*Admin) list(w http.ResponseWriter, r *http.Request) error {
 	return writePage(w, page, fmt.Sprintf(`"total":%d%s`, total, next))
 }
 
-// listed is a session and where it is held.
+// listed is a session and the state that holds it.
 type listed struct {
 	state   *State
 	session *sessioncache.Session
 }
 
-// named finds the newest sessions of a client's own id: one for each credential and
-// upstream that it was used with.
+// named returns the newest sessions with a client's own id: one for each credential and upstream
+// that the id was used with.
 func (s *State) named(client string, after uint64, limit int) (found []listed) {
 	for {
 		sessions := s.Page(after, largestPage)
@@ -135,7 +134,7 @@ func (s *State) named(client string, after uint64, limit int) (found []listed) {
 	}
 }
 
-// pageOf reads which page is asked for.
+// pageOf parses the requested page.
 func pageOf(q url.Values) (limit int, after uint64, err error) {
 	limit, after = defaultPage, sessioncache.Newest
 	if v := q.Get("limit"); v != "" {
@@ -151,10 +150,11 @@ func pageOf(q url.Values) (limit int, after uint64, err error) {
 	return limit, after, nil
 }
 
-// writePage writes a page session by session: only one report is in memory.
+// writePage writes a page session by session.
 func writePage(w io.Writer, page []listed, rest string) error {
 	now := time.Now()
 	sep := `{"sessions":[`
+	// Only one report at a time is in memory.
 	for _, l := range page {
 		text, err := json.Marshal(l.state.report(l.session, now))
 		if err != nil {

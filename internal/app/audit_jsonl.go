@@ -16,11 +16,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// AuditJSONL writes a record of every turn as a line of JSON to any of Caddy's
-// log writers, which also says what becomes of old lines.
+// AuditJSONL writes a record of every turn as a line of JSON to any of Caddy's log writers. The
+// writer also rotates and deletes.
 type AuditJSONL struct {
-	// WriterRaw is the log writer. Default: the file llm_cache/audit.jsonl in
-	// Caddy's data directory, rolled as log files are.
+	// WriterRaw is the log writer. Default: the file llm_cache/audit.jsonl in Caddy's data
+	// directory, rolled like log files.
 	WriterRaw json.RawMessage `json:"writer,omitempty" caddy:"namespace=caddy.logging.writers inline_key=output"`
 	AuditOptions
 
@@ -32,7 +32,7 @@ func (AuditJSONL) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.audit.jsonl", New: func() caddy.Module { return new(AuditJSONL) }}
 }
 
-// Provision loads the writer. It opens no file.
+// Provision loads the writer. It does not open a file.
 func (j *AuditJSONL) Provision(ctx caddy.Context) error {
 	if j.WriterRaw == nil {
 		j.WriterRaw = caddyconfig.JSON(map[string]string{"output": "file", "filename": filepath.Join(DataDir(), "audit.jsonl")}, nil)

@@ -10,10 +10,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
 
-// auditCounters are those of all sinks since the process began.
+// auditCounters are the counters of all sinks since the process began.
 var auditCounters audit.Counters
 
-// auditErrors counts attempts to open and to write stores that have failed.
+// auditErrors counts failed attempts to open or write a store.
 var auditErrors = metric.CounterOf("audit_errors_total", "Attempts to open an audit store or to write to it that failed, by reason.", "reason", audit.Reasons...)
 
 func auditGauge(name, help string, value func(audit.Stats) float64) {
@@ -25,8 +25,9 @@ func auditGauge(name, help string, value func(audit.Stats) float64) {
 	})
 }
 
-// openSinks collects the open sinks, so that no work is done under the pool's lock.
+// openSinks returns the open sinks.
 func openSinks() (all []*Sink) {
+	// The work on sinks must not run under the pool's lock.
 	sinks.Range(func(_, v any) bool {
 		all = append(all, v.(*Sink))
 		return true
@@ -55,15 +56,15 @@ func init() {
 	auditGauge("audit_lag_seconds", "Age of the oldest record that waits for the audit store.", func(s audit.Stats) float64 { return s.Lag.Seconds() })
 }
 
-// costs count what turns have cost, and what the client's own bytes would have.
+// costs count the actual costs of turns, and the costs that the client's own bytes would have had.
 var costs = metric.CounterOf("cost_usd_total", "Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", "kind",
 	"actual", "client", "would")
 
-// Each of them, found once.
+// The counters of each kind, looked up once.
 var costActual, costClient, costWould = costs.WithLabelValues("actual"), costs.WithLabelValues("client"), costs.WithLabelValues("would")
 
-// countCost counts what a turn has cost in US dollars, what the client's own bytes would
-// have, and what edits that were only computed would have saved.
+// countCost counts a turn's costs in US dollars: the actual cost, that of the client's own bytes,
+// and the saving of edits that were only computed.
 func countCost(actual, client, wouldSave float64) {
 	if would := actual - wouldSave; would > 0 {
 		costWould.Add(would)

@@ -16,43 +16,40 @@ import (
 )
 
 const (
-	// forever is the retention of those who keep everything.
+	// forever is the retention without deletion.
 	forever          = -1
 	defaultRetention = 90 * 24 * time.Hour
-	// shortestInterval keeps a store from being asked for every record.
+	// shortestInterval keeps a store from being written for every record.
 	shortestInterval, longestInterval = 10 * time.Millisecond, time.Minute
 	largestBatch                      = 10_000
 )
 
-// AuditStore is what modules in the namespace `llm_cache.audit` implement: a
-// place to keep one record of every turn.
+// AuditStore is the interface of modules in the namespace `llm_cache.audit`: a store for one record
+// of every turn.
 type AuditStore interface {
-	// Identity names what this configuration of the module opens.
-	// Configurations of one module with equal identities share one open store,
-	// within a configuration and across reloads.
+	// Identity identifies the store that this configuration opens. Configurations of one module
+	// with equal identities share one open store, within a configuration and across reloads.
 	Identity() string
-	// Open opens the store. It is called when the configuration starts, and again where
-	// it fails. It must not wait for a server: a store of one is an audit.Prober.
+	// Open opens the store. It is called at the start of the configuration, and again after a
+	// failure. It must not wait for a server: the store of a server is an audit.Prober.
 	Open() (audit.Store, error)
-	// Settings are the options that all stores share.
+	// Settings returns the options that all stores share.
 	Settings() *AuditOptions
 }
 
 // AuditOptions are the options that all audit stores share.
 type AuditOptions struct {
-	// Content decides whether prompts and answers are kept as well, as the client
-	// sent and got them. Default: false.
+	// Content keeps prompts and responses as well, as the client sent and received them. Default:
+	// false.
 	Content bool `json:"content,omitempty"`
-	// Batch is the number of records from which a batch is written at once. At
-	// most 10000. Default: 500.
+	// Batch is the number of records that are written at once. At most 10000. Default: 500.
 	Batch int `json:"batch,omitempty"`
-	// Interval is how long a record waits for others to be written with: at most
-	// this much is lost when the process is killed. From 10ms to 1m. Default: 1s.
+	// Interval is the time that a record waits for others of its batch. A killed process loses at
+	// most the records of this time. From 10ms to 1m. Default: 1s.
 	Interval caddy.Duration `json:"interval,omitempty"`
-	// OnError says what a store that fails does to requests: `memory`, records wait in
-	// memory and the store is tried again; or `refuse`, Caddy does not start, a damaged
-	// file is left alone, and requests are answered by 503 until the store works.
-	// Default: memory.
+	// OnError is the effect of a failing store on requests. With `memory`, records wait in memory
+	// and the store is tried again. With `refuse`, Caddy does not start, a damaged file is left
+	// alone, and requests get a 503 until the store works. Default: memory.
 	OnError string `json:"on_error,omitempty"`
 }
 
@@ -75,10 +72,10 @@ func (o *AuditOptions) Validate() error {
 	return nil
 }
 
-// Retention is for how long records are kept.
+// Retention is the option for the lifetime of records.
 type Retention struct {
-	// Retention is how long records, and content with them, are kept: at least
-	// 1h, or -1 for ever. Default: 90d.
+	// Retention is how long records, and content with them, are kept: at least 1h, or -1 for ever.
+	// Default: 90d.
 	Retention caddy.Duration `json:"retention,omitempty"`
 }
 
@@ -90,7 +87,7 @@ func (r *Retention) Validate() error {
 	return nil
 }
 
-// keeps returns the retention as the queue takes it, 0 for ever.
+// keeps returns the retention for the queue, 0 for ever.
 func (r *Retention) keeps() time.Duration {
 	switch r.Retention {
 	case 0:
@@ -101,9 +98,9 @@ func (r *Retention) keeps() time.Duration {
 	return time.Duration(r.Retention)
 }
 
-// unmarshalAudit parses the block of a store: its own options and those that
-// all share. The name of the store has not been consumed. argument, if not nil,
-// takes the one argument that may follow it.
+// unmarshalAudit parses the block of a store, with its own and the shared options. The name of the
+// store must not be consumed yet. If argument is not nil, it takes the one argument that may follow
+// the name.
 func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, own option.Options) error {
 	d.Next() // the name of the store
 	name := d.Val()
@@ -122,7 +119,7 @@ func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, 
 	return option.Alone(d, "audit "+name, own)
 }
 
-// retention parses the option of that name.
+// retention parses the option retention.
 func (r *Retention) retention() option.Option {
 	return option.Checked(option.Parsed(func(s string) error {
 		if s == "forever" {
@@ -138,7 +135,7 @@ func (r *Retention) retention() option.Option {
 	}, "a duration above zero or forever"), r.Validate)
 }
 
-// once parses a text, unless the argument has given it already.
+// once parses a text, and refuses a second one.
 func once(to *string) option.Option {
 	return option.Once(func() bool { return *to != "" }, option.Word(to))
 }

@@ -15,12 +15,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// AuditPostgres keeps a record of every turn in a PostgreSQL database, in a
-// schema llm_cache that it makes. Several Caddys may share one. A database that
-// is down when Caddy starts, or goes down, delays no request.
+// AuditPostgres keeps a record of every turn in a PostgreSQL database, in the schema llm_cache,
+// which it creates. Several Caddys may share a database. A database that is down delays no request.
 type AuditPostgres struct {
-	// DSN is the connection string or URL, as libpq takes it. Placeholders such
-	// as {env.AUDIT_DSN} keep passwords out of the configuration.
+	// DSN is the connection string or URL of libpq. Placeholders such as {env.AUDIT_DSN} keep
+	// passwords out of the configuration.
 	DSN string `json:"dsn,omitempty"`
 	Retention
 	AuditOptions
@@ -33,7 +32,7 @@ func (AuditPostgres) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.audit.postgres", New: func() caddy.Module { return new(AuditPostgres) }}
 }
 
-// Provision fills in placeholders. It does not connect.
+// Provision replaces placeholders. It does not connect.
 func (p *AuditPostgres) Provision(caddy.Context) error {
 	p.dsn = caddy.NewReplacer().ReplaceAll(p.DSN, "")
 	if p.dsn == "" {
@@ -59,7 +58,7 @@ func (p *AuditPostgres) Identity() string { return p.dsn }
 // Open implements AuditStore.
 func (p *AuditPostgres) Open() (audit.Store, error) { return audit.OpenPostgres(p.dsn) }
 
-// KeepsFor is the optional interface of audit stores that forget.
+// KeepsFor is the optional interface of audit stores with a retention.
 func (p *AuditPostgres) KeepsFor() time.Duration { return p.keeps() }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

@@ -22,22 +22,20 @@ import (
 )
 
 const (
-	// flushTime bounds what the end of a sink waits for its store.
+	// flushTime bounds the wait for the store at the end of a sink.
 	flushTime = 5 * time.Second
-	// startTime bounds what the start of a configuration waits for it.
+	// startTime bounds the wait for the store at the start of a configuration.
 	startTime = 5 * time.Second
-	// A store that cannot be read is looked at again after a pause that doubles.
+	// The pauses between attempts to read a store double from firstLook to longestLook.
 	firstLook, longestLook = time.Second, 15 * time.Second
 )
 
-// sinks holds every open audit sink, so that it outlives the configurations
-// that use it.
+// sinks holds every open audit sink. Sinks outlive the configurations that use them.
 var sinks = caddy.NewUsagePool()
 
-// Sink is a queue of records and the store behind it. It closes when the last
-// configuration has let go of it and the last turn that began on it has ended;
-// at the end of the process it closes at once, and turns that have not ended go
-// on record as interrupted.
+// Sink is a queue of records and the store behind it. It closes after the last configuration has
+// released it and the last turn on it has ended. When the process exits it closes at once, and open
+// turns are recorded as interrupted.
 type Sink struct {
 	queue   *audit.Queue
 	store   *lateStore
@@ -45,13 +43,13 @@ type Sink struct {
 	pins    atomic.Int64 // one for the configurations, one for each open turn
 	logger  *zap.Logger
 	key     func() *tenant.Key
-	// Spending is what people have spent, for their budgets.
+	// Spending is the spending of users, for their budgets.
 	Spending *spending
-	budgets  atomic.Pointer[[]allowance.Budget] // those in force
+	budgets  atomic.Pointer[[]allowance.Budget] // the budgets in force
 }
 
-// NewSink returns a queue of records and the store behind it, which is opened when the
-// first batch is due.
+// NewSink returns a queue of records and its store. The store is opened when the first batch is
+// due.
 func NewSink(open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *Sink {
 	s := &Sink{store: &lateStore{open: open, logger: logger}, logger: logger, Spending: newSpending()}
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
@@ -67,7 +65,7 @@ func NewSink(open func() (audit.Store, error), o audit.Options, content bool, lo
 	return s
 }
 
-// pin keeps the sink open for one turn. It returns false when it is closed.
+// pin keeps the sink open for one turn. It returns false if the sink is closed.
 func (s *Sink) pin() bool {
 	for {
 		n := s.pins.Load()
@@ -80,13 +78,13 @@ func (s *Sink) pin() bool {
 	}
 }
 
-// Pinned pins the sink. For a request that has come late, its configuration
-// being gone and the sink closed, it is one that the present configuration has
-// opened. It returns nil where no record is to be kept.
+// Pinned pins the sink and returns it, or a sink of the current configuration if this one is
+// closed. It returns nil if no record is to be kept.
 func (s *Sink) Pinned() *Sink {
 	if s == nil || s.pin() {
 		return s
 	}
+	// The request outlived its configuration, and the sink is closed.
 	for _, other := range openSinks() {
 		if other.pin() {
 			return other
@@ -96,37 +94,35 @@ func (s *Sink) Pinned() *Sink {
 	return nil
 }
 
-// Unpin ends a turn's hold. The one that holds a sink without a configuration
-// does not wait for it to close.
+// Unpin releases a turn's pin.
 func (s *Sink) Unpin() {
 	if s.pins.Add(-1) == 0 {
+		// The last turn of an old configuration must not wait for the store to close.
 		go httpx.Background("closing the audit store", s.close)
 	}
 }
 
-// Content reports whether prompts and answers are kept as well.
+// Content reports whether prompts and responses are recorded as well.
 func (s *Sink) Content() bool { return s.content.Load() }
 
-// Refuses reports whether no request is to be answered, because the store fails and the
-// operator wants none that is not on record.
+// Refuses reports whether requests are refused because the store fails and the operator wants no
+// request without a record.
 func (s *Sink) Refuses() bool { return s != nil && s.store.strict.Load() && s.store.trouble() != "" }
 
-// Key hashes whoever is behind requests, as they stand on record: it outlives the
-// process.
+// Key returns the key that hashes tenants on record. It outlives the process.
 func (s *Sink) Key() *tenant.Key { return s.key() }
 
-// Begin begins a record: what is known now stands in it should the process end before
-// the turn does.
+// Begin registers a turn. Should the process end first, the turn is recorded with the fields known
+// now.
 func (s *Sink) Begin(rec *audit.Record) *audit.Turn { return s.queue.Begin(rec) }
 
-// End ends it.
+// End records a finished turn.
 func (s *Sink) End(t *audit.Turn, rec *audit.Record) { s.queue.End(t, rec) }
 
-// Put puts a record that is complete.
+// Put records a turn without an earlier Begin.
 func (s *Sink) Put(rec *audit.Record) { s.queue.End(s.queue.Begin(rec), rec) }
 
-// detached are sinks that no configuration uses any more and that are not
-// closed yet.
+// detached holds the sinks that no configuration uses and that are still open.
 var detached = struct {
 	sync.Mutex
 	sinks map[*Sink]struct{}
@@ -145,7 +141,7 @@ func (s *Sink) Destruct() error {
 	return nil
 }
 
-// closeDetached closes, at the end of the process, what turns still hold open.
+// closeDetached closes the sinks that turns still pin, when the process exits.
 func closeDetached(context.Context) {
 	detached.Lock()
 	all := make([]*Sink, 0, len(detached.sinks))
@@ -158,7 +154,7 @@ func closeDetached(context.Context) {
 	}
 }
 
-// close flushes the queue. Closing again waits for the first to be done.
+// close flushes the queue. A second call waits until the first is done.
 func (s *Sink) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
@@ -172,13 +168,13 @@ func (s *Sink) close() {
 
 // AuditLease is one configuration's share of a sink.
 type AuditLease struct {
-	// Sink is what it is a share of.
+	// Sink is the shared sink.
 	Sink *Sink
 
 	key string
 }
 
-// Release gives the share back.
+// Release releases the share.
 func (l *AuditLease) Release() error {
 	if l == nil {
 		return nil
@@ -187,8 +183,7 @@ func (l *AuditLease) Release() error {
 	return err
 }
 
-// provisionAudit loads the audit store and takes a share of it, if the
-// configuration names one.
+// provisionAudit loads the configured audit store, if any, and acquires a share of its sink.
 func (a *App) provisionAudit(ctx caddy.Context) error {
 	if a.AuditRaw == nil {
 		return nil
@@ -206,7 +201,7 @@ func (a *App) provisionAudit(ctx caddy.Context) error {
 	return err
 }
 
-// ShareAudit takes one more share of the audit sink, nil if there is none.
+// ShareAudit acquires one more share of the audit sink, nil if there is none.
 func (a *App) ShareAudit() (*AuditLease, error) {
 	if a.audit == nil {
 		return nil, nil
@@ -242,8 +237,8 @@ func (a *App) auditOptions() audit.Options {
 	return o
 }
 
-// openAudit opens the audit store. Where that fails records wait in memory, unless the
-// operator wants Caddy not to start.
+// openAudit opens the audit store. After a failure records wait in memory, unless the operator
+// configured Caddy not to start.
 func (a *App) openAudit() error {
 	if a.audit == nil {
 		return nil
@@ -263,11 +258,11 @@ func (a *App) openAudit() error {
 	return nil
 }
 
-// refuses reports whether nothing is to go on without the audit store.
+// refuses reports whether requests need a working audit store.
 func (a *App) refuses() bool { return a.audit != nil && a.audit.Settings().OnError == refuseOnError }
 
-// adjustAudit applies this configuration's options and budgets to an audit sink that an
-// earlier one may have opened.
+// adjustAudit applies this configuration's options and budgets to the audit sink, which an earlier
+// configuration may have opened.
 func (a *App) adjustAudit() {
 	if a.audit == nil {
 		return
@@ -279,8 +274,8 @@ func (a *App) adjustAudit() {
 	a.adjustBudgets()
 }
 
-// readRecord reads from the record what this process does not know yet, in the
-// background, as soon as the store can be read.
+// readRecord reads the data that this process lacks from the records: spending, today's turns,
+// habits. It works in the background, as soon as the store is readable.
 func (a *App) readRecord() {
 	if a.ledger == nil {
 		return
@@ -298,7 +293,7 @@ func (a *App) readRecord() {
 	})
 }
 
-// readNow reports whether the store could be read.
+// readNow makes one attempt, and reports whether the store could be read.
 func (a *App) readNow(ctx context.Context) bool {
 	late, cancel := context.WithTimeout(ctx, learnTime)
 	defer cancel()

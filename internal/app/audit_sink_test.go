@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// Files are named by placeholders wherever files are named.
+// All file options take placeholders.
 func TestFilesByPlaceholders(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("XDG_DATA_HOME", folder)
@@ -42,7 +42,7 @@ func TestFilesByPlaceholders(t *testing.T) {
 	}
 }
 
-// One file has the keys of everything, and no two purposes the same.
+// One file yields all keys, and each purpose has its own.
 func TestOneKeyForAll(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	originals, err := FindKey("", "", "originals")
@@ -65,7 +65,7 @@ func TestOneKeyForAll(t *testing.T) {
 	}
 }
 
-// A key for which there is no place is one of this process, and the error says so.
+// Without a place for a key file the key is random, and the error says so.
 func TestKeyWithoutAPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -78,7 +78,7 @@ func TestKeyWithoutAPlace(t *testing.T) {
 	}
 }
 
-// void is an audit store that keeps nothing.
+// void is an audit store that drops all records.
 type void struct{}
 
 func (void) Write(context.Context, []*audit.Record) error    { return nil }
@@ -93,7 +93,7 @@ func testSink(tb testing.TB) *Sink {
 	return s
 }
 
-// A request that comes when its sink is closed is counted, not forgotten.
+// A request that arrives after its sink was closed is counted.
 func TestLateRecord(t *testing.T) {
 	s := testSink(t)
 	s.Unpin()
@@ -106,7 +106,7 @@ func TestLateRecord(t *testing.T) {
 	}
 }
 
-// cutSource is a store that breaks off in the middle of what is read, once.
+// cutSource is a store that fails once in the middle of reading.
 type cutSource struct {
 	audit.Store
 	records []audit.Record
@@ -128,7 +128,7 @@ func (s *cutSource) Each(_ context.Context, _ time.Time, f func(*audit.Record) e
 
 func (*cutSource) Close() error { return nil }
 
-// What was spent counts once, however often it has to be read.
+// Spending counts once, even if the records are read twice.
 func TestBudgetsReadAgain(t *testing.T) {
 	at := time.Now()
 	source := &cutSource{records: []audit.Record{{At: at, Tenant: "a", User: "a", USD: 1}, {At: at, Tenant: "a", User: "anna", USD: 2}}}

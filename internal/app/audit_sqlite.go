@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// AuditSQLite keeps a record of every turn in a SQLite file. `caddy llm-cache
-// report` reads it.
+// AuditSQLite keeps a record of every turn in a SQLite file, for `caddy llm-cache report`.
 type AuditSQLite struct {
 	// Path is the file. Default: llm_cache/audit.db in Caddy's data directory.
 	Path string `json:"path,omitempty"`
@@ -29,10 +28,10 @@ func (AuditSQLite) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.audit.sqlite", New: func() caddy.Module { return new(AuditSQLite) }}
 }
 
-// DefaultAuditPath is the file that is used where none is named.
+// DefaultAuditPath returns the file of the audit store if none is configured.
 func DefaultAuditPath() string { return filepath.Join(DataDir(), "audit.db") }
 
-// Provision fills in the default. It touches no file.
+// Provision fills in the default. It does not touch files.
 func (s *AuditSQLite) Provision(caddy.Context) error {
 	if s.Path == "" {
 		s.Path = DefaultAuditPath()
@@ -59,7 +58,7 @@ func (s *AuditSQLite) Identity() string { return s.Path }
 // Open implements AuditStore.
 func (s *AuditSQLite) Open() (audit.Store, error) { return audit.OpenSQLite(s.Path) }
 
-// KeepsFor is the optional interface of audit stores that forget.
+// KeepsFor is the optional interface of audit stores with a retention.
 func (s *AuditSQLite) KeepsFor() time.Duration { return s.keeps() }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

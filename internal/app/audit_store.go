@@ -15,17 +15,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// mendAgain is how long after a damaged file was set aside the next one is: where a
-// medium damages one file after another, more of them help nobody.
+// mendAgain is the minimum time between two damaged files that are set aside. More files are of no
+// use if a medium damages one after another.
 const mendAgain = time.Hour
 
-// lateStore opens a store when the configuration starts, or when the first
-// batch is due: a configuration that is only looked at touches no file. A store that
-// cannot be opened is opened by a later call. A damaged file is set aside.
+// lateStore opens a store when the configuration starts, or when the first batch is due. A
+// configuration that is only validated must not touch files. After a failure the next call tries
+// again. A damaged file is set aside.
 type lateStore struct {
 	open   func() (audit.Store, error)
 	logger *zap.Logger
-	strict atomic.Bool // the operator decides about damaged files
+	strict atomic.Bool // damaged files are left to the operator
 
 	opening, writing fault
 
@@ -35,10 +35,10 @@ type lateStore struct {
 	closed bool
 }
 
-// fault is the reason why the last attempt failed, nil where it did not.
+// fault is the reason for the last failure, nil after a success.
 type fault struct{ atomic.Pointer[string] }
 
-// note takes account of an attempt.
+// note records the result of an attempt.
 func (f *fault) note(err error) {
 	if err == nil {
 		f.Store(nil)
@@ -49,7 +49,7 @@ func (f *fault) note(err error) {
 	f.Store(&reason)
 }
 
-// trouble returns the reason why the store fails, "" where it works.
+// trouble returns the reason for the store's failure, "" if it works.
 func (l *lateStore) trouble() string {
 	for _, f := range [...]*fault{&l.opening, &l.writing} {
 		if reason := f.Load(); reason != nil {
@@ -80,7 +80,7 @@ func (l *lateStore) opened(strict bool) (audit.Store, error) {
 	return store, nil
 }
 
-// errClosed is the error of a store that is closed.
+// errClosed returns the error of a closed store, nil for an open one.
 func errClosed(s audit.Store) error {
 	if s == nil {
 		return errors.New("the audit store is closed")
@@ -88,7 +88,7 @@ func errClosed(s audit.Store) error {
 	return nil
 }
 
-// ready opens the store and reaches it. A strict one leaves damaged files alone.
+// ready opens the store and connects to it. With strict set, damaged files are left alone.
 func (l *lateStore) ready(ctx context.Context, strict bool) error {
 	s, err := l.opened(strict)
 	if p, ok := s.(audit.Prober); ok && err == nil {
@@ -98,15 +98,15 @@ func (l *lateStore) ready(ctx context.Context, strict bool) error {
 	return err
 }
 
-// mend sets a file aside that an error says is damaged, and reports whether a new one
-// can be made. l is locked.
+// mend sets the damaged file of an error aside, and reports whether a new one can be made. l must
+// be locked.
 func (l *lateStore) mend(err error) bool {
 	d, ok := errors.AsType[*audit.DamagedError](err)
 	if !ok || time.Since(l.mended) < mendAgain {
 		return false
 	}
 	if l.store != nil {
-		_ = l.store.Close() // which fails, as all of it does
+		_ = l.store.Close() // fails like every call on a damaged file
 		l.store = nil
 	}
 	aside, failed := d.SetAside()
@@ -119,7 +119,7 @@ func (l *lateStore) mend(err error) bool {
 	return true
 }
 
-// check looks for damage in what a store has failed with.
+// check looks for damage in a store's error, and returns the error.
 func (l *lateStore) check(s audit.Store, err error) error {
 	if _, ok := errors.AsType[*audit.DamagedError](err); ok && !l.strict.Load() {
 		l.mu.Lock()

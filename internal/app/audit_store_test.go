@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
-// shakyStore fails to open, to be written and to be read as often as it is told.
+// shakyStore fails to open, write and read for given numbers of times.
 type shakyStore struct {
 	mu                sync.Mutex
 	open, write, read int
@@ -77,8 +77,8 @@ func (s *shakyStore) Each(_ context.Context, _ time.Time, f func(*audit.Record) 
 func (*shakyStore) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
 func (*shakyStore) Close() error                                    { return nil }
 
-// A store that fails keeps nothing down: records wait in memory and are written in
-// order, budgets begin with what this process knows and learn the rest, once.
+// A failing store blocks nothing: records wait in memory and are written in order. Budgets begin
+// with the spending that this process knows, and learn the rest once.
 func TestStoreThatFails(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -152,7 +152,7 @@ func TestStoreThatFails(t *testing.T) {
 	}
 }
 
-// Under on_error refuse nothing starts on a store that fails, and a damaged file stays.
+// With on_error refuse nothing starts on a failing store, and a damaged file stays.
 func TestStoreThatMayNotFail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	if err := os.WriteFile(path, []byte("no database, and long enough to be read as one"), 0o600); err != nil {
@@ -212,7 +212,7 @@ func TestDamagedIsSetAside(t *testing.T) {
 	if err := l.Each(t.Context(), time.Time{}, func(*audit.Record) error { n++; return nil }); err != nil || n != 1 || l.trouble() != "" {
 		t.Errorf("%d records, %v, trouble %q", n, err, l.trouble())
 	}
-	// A medium that damages file after file fills no folder with them.
+	// A medium that damages one file after another does not fill the folder.
 	if err := errors.Join(l.store.Close(), os.WriteFile(path, make([]byte, 8192), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestDamagedIsSetAside(t *testing.T) {
 	}
 }
 
-// A configuration may go while its record is still to be read.
+// A configuration may end while its records are still being read.
 func TestRecordReadWhileCleanedUp(t *testing.T) {
 	panics := func() float64 {
 		return testkit.MetricValue(t, httpx.BackgroundPanics)
@@ -248,7 +248,7 @@ func TestRecordReadWhileCleanedUp(t *testing.T) {
 		seeded.Store(true)
 		a.readRecord()
 		synctest.Wait()
-		_ = a.Cleanup() // there is nothing to release in these pools
+		_ = a.Cleanup() // these pools hold nothing to release
 		time.Sleep(time.Minute)
 		a.unlearn()
 		sink.close()

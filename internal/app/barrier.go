@@ -3,9 +3,9 @@
 
 package app
 
-// Barrier has one of several requests with the same new prefix go first, so that
-// one pays for writing it to the provider's cache and the others read it: an entry can be
-// read only once the answer to the request that writes it has begun.
+// Barrier makes one of several requests with the same new prefix go first (singleflight). The first
+// request pays for the cache write, and the others read. A cache entry is readable only after the
+// response to its writer has begun.
 
 import (
 	"context"
@@ -13,54 +13,54 @@ import (
 	"time"
 )
 
-// BarrierKey is a prefix at a place where it may be cached.
+// BarrierKey identifies a prefix in a provider's cache.
 type BarrierKey struct {
-	// Tenant is whose it is: caches are never shared.
+	// Tenant is the owner: caches are never shared.
 	Tenant [16]byte
-	// Upstream and Model are where it is cached.
+	// Upstream and Model locate the cache.
 	Upstream, Model string
-	// Prefix is the hash of what it holds.
+	// Prefix is the hash of the prefix.
 	Prefix [16]byte
 }
 
-// BarrierOutcome is what became of a request that came to a barrier.
+// BarrierOutcome is the result of a request's visit to a barrier.
 type BarrierOutcome string
 
-// The outcomes.
+// The outcomes of a visit.
 const (
-	// Free: there was nothing to wait for.
+	// BarrierFree says that the request did not wait.
 	BarrierFree BarrierOutcome = ""
-	// Written: the first has begun to be answered, so that the prefix can be read.
+	// Written says that the first response has begun, so that the prefix is readable.
 	Written BarrierOutcome = "written"
-	// Expired: the first took too long.
+	// Expired says that the first request took too long.
 	Expired BarrierOutcome = "expired"
-	// Gone: the client left.
+	// Gone says that the client left.
 	Gone BarrierOutcome = "gone"
-	// Crowded: too many wait already.
+	// Crowded says that too many requests wait already.
 	Crowded BarrierOutcome = "crowded"
 )
 
-// BarrierOutcomes are those of requests that had something to wait for.
+// BarrierOutcomes are the outcomes of requests that met a flight.
 var BarrierOutcomes = []string{string(Written), string(Expired), string(Gone), string(Crowded)}
 
 const (
-	// mostFlights bounds the prefixes that are on their way, mostKnown those that are
-	// remembered, mostWaiting the requests that wait.
+	// mostFlights bounds the prefixes being written, mostKnown the written prefixes in memory,
+	// mostWaiting the waiting requests.
 	mostFlights = 1024
 	mostKnown   = 4096
 	mostWaiting = 256
 )
 
-// Barrier knows which prefixes are on their way and which have been written. Its zero
-// value is ready. It may be used from several goroutines.
+// Barrier tracks the prefixes that are being written and those that have been. The zero value is
+// ready to use, and safe for concurrent use.
 type Barrier struct {
 	mu      sync.Mutex
 	flights map[BarrierKey]*BarrierFlight
-	known   map[BarrierKey]time.Time // until when
+	known   map[BarrierKey]time.Time // expiry of the cache entry
 	waiting int
 }
 
-// BarrierFlight is the first request with a prefix.
+// BarrierFlight is the first request with a prefix, until its response begins.
 type BarrierFlight struct {
 	b        *Barrier
 	key      BarrierKey
@@ -69,17 +69,17 @@ type BarrierFlight struct {
 	answered bool // set before over is closed
 }
 
-// Enter lets a request go, which lives for lifetime in the cache from now on: at once, as
-// the first, where nobody has written its prefix and nobody is about to; or else when the
-// first begins to be answered, or fails, or has taken so long. Who goes first, if it leads
-// at all, is given its flight, and has to end it.
+// Enter waits until a request with a prefix of the given lifetime may go on. The request goes at
+// once if its prefix is written or no flight writes it. Else it waits for the flight's response,
+// its failure, or the end of wait. If the request leads and is first, Enter returns its flight,
+// which the caller must end.
 func (b *Barrier) Enter(ctx context.Context, k BarrierKey, leads bool, now time.Time, lifetime, wait time.Duration) (*BarrierFlight, BarrierOutcome) {
 	var timer *time.Timer
 	for {
 		f, first, out := b.look(k, leads, now, lifetime)
 		if f == nil || first {
 			if f == nil && timer != nil && out == BarrierFree {
-				out = Written // by another that went first meanwhile
+				out = Written // by a later flight that ended meanwhile
 			}
 			return f, out
 		}
@@ -104,13 +104,13 @@ func (b *Barrier) Enter(ctx context.Context, k BarrierKey, leads bool, now time.
 	}
 }
 
-// look returns the flight to wait for, or the one that begins.
+// look returns the flight to wait for, or a new one.
 func (b *Barrier) look(k BarrierKey, leads bool, now time.Time, lifetime time.Duration) (f *BarrierFlight, first bool, out BarrierOutcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if until, ok := b.known[k]; ok {
 		if now.Before(until) {
-			b.known[k] = now.Add(lifetime) // reading it refreshes it
+			b.known[k] = now.Add(lifetime) // a read refreshes the entry
 			return nil, false, BarrierFree
 		}
 		delete(b.known, k)
@@ -133,17 +133,18 @@ func (b *Barrier) look(k BarrierKey, leads bool, now time.Time, lifetime time.Du
 	return f, true, BarrierFree
 }
 
-// Waiting is the number of requests that wait.
+// Waiting returns the number of waiting requests.
 func (b *Barrier) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting
 }
 
-// Answered tells that the answer has begun, and the prefix is written.
+// Answered ends the flight: the response has begun, so the prefix is written.
 func (f *BarrierFlight) Answered() { f.end(true) }
 
-// End ends the flight. Where there was no answer, the next one goes first.
+// End ends the flight without a response, so that another request goes first. After Answered it
+// does nothing.
 func (f *BarrierFlight) End() { f.end(false) }
 
 func (f *BarrierFlight) end(answered bool) {
@@ -163,7 +164,7 @@ func (f *BarrierFlight) end(answered bool) {
 	close(f.over)
 }
 
-// forget drops what is known of some prefix: at worst it is waited for once more.
+// forget drops one known prefix. At worst the next request with it leads once more.
 func (b *Barrier) forget() {
 	for k := range b.known {
 		delete(b.known, k)

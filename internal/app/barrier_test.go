@@ -18,7 +18,7 @@ const (
 
 var key = BarrierKey{Upstream: "u", Model: "m", Prefix: [16]byte{1}}
 
-// party is requests that came at once.
+// party is a set of concurrent requests.
 type party struct {
 	b    Barrier
 	wg   sync.WaitGroup
@@ -59,8 +59,8 @@ func (p *party) expect(t *testing.T, what string, leaders, waiting int, out map[
 	}
 }
 
-// TestBarrier: one goes first, its twins wait until it is answered; who comes later finds
-// the prefix for as long as it lives.
+// TestBarrier: one request goes first, and its twins wait for its response. Later requests find the
+// prefix during its lifetime.
 func TestBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &party{out: map[BarrierOutcome]int{}}
@@ -79,8 +79,8 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
-// TestBarrierFails: where the first is not answered the next goes first, and nobody waits
-// for longer than is allowed, or than its client.
+// TestBarrierFails: if the first gets no response, the next goes first. No request waits longer
+// than allowed, or after its client has left.
 func TestBarrierFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &party{out: map[BarrierOutcome]int{}}
@@ -100,7 +100,7 @@ func TestBarrierFails(t *testing.T) {
 	})
 }
 
-// TestBarrierBounds: so many wait, and others are let go.
+// TestBarrierBounds: the waiting requests are bounded. Others go on at once.
 func TestBarrierBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &party{out: map[BarrierOutcome]int{}}

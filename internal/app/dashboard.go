@@ -12,13 +12,13 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// DashboardHandler serves the live page: what was saved today and for whom, whose
-// conversations are warm, how boxes, pings and stores are. It shows names, counters and
-// times, and never content, keys or credentials; it can only be looked at. Whoever gets
-// through the handlers before it may see it: put authentication there.
+// DashboardHandler serves the live page: today's savings by user, warm conversations, the state of
+// local servers, pings and stores. It shows names, counters and times, and never content, keys or
+// credentials. The page is read-only, and has no authentication of its own: put an authentication
+// handler before it.
 //
-// It takes the last element of the path for what is asked for, so that it may be put
-// under any folder. All sites show the same: the turns of the whole process.
+// It serves by the last element of the path, so it works under any folder. All sites show the same
+// page, with the turns of the whole process.
 type DashboardHandler struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -26,7 +26,7 @@ func (DashboardHandler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.llm_cache_dashboard", New: func() caddy.Module { return new(DashboardHandler) }}
 }
 
-// Provision makes sure that there is something to show.
+// Provision loads the llm_cache app, the source of the page.
 func (*DashboardHandler) Provision(ctx caddy.Context) error {
 	if _, err := ctx.App("llm_cache"); err != nil {
 		return fmt.Errorf("loading the llm_cache app: %w", err)

@@ -17,9 +17,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
 
-// dimension is one thing by which metrics tell turns apart. Whoever sends another key,
-// another name of a model or another Host makes up another name, so that only the first are
-// told apart; what comes later is counted together.
+// dimension is a label by which metrics tell turns apart. Clients choose keys, names of models and
+// Host headers, so only the first names get their own counters. Later ones are counted together.
 type dimension struct {
 	most                int
 	cost, tokens, turns *prometheus.CounterVec
@@ -28,20 +27,20 @@ type dimension struct {
 	met map[string]*dimensionCounters
 }
 
-// dimensionCounters are what belongs to one name. Finding a counter by its labels costs more
-// than counting.
+// dimensionCounters are the counters of one name. They are stored because a lookup by labels costs
+// more than counting.
 type dimensionCounters struct {
 	name                        string
 	turns, prompt, read, output prometheus.Counter
 
-	// The cost in dollars is nil until a turn has one: what has no price is not free.
+	// The cost in dollars is nil until a turn has one: unknown prices are not zero.
 	cost atomic.Pointer[costCounters]
 }
 
-// costCounters are those of a name whose turns have prices.
+// costCounters are the cost counters of a name with known prices.
 type costCounters struct{ actual, client, would prometheus.Counter }
 
-// longestName bounds what clients make up.
+// longestName bounds names that clients choose, in bytes.
 const longestName = 128
 
 var (
@@ -60,7 +59,7 @@ func newDimension(name string, most int) *dimension {
 	}
 }
 
-// countersOf returns the counters of a name, or of all others where so many are told apart.
+// countersOf returns the counters of a name, or those of page.Others beyond the maximum.
 func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 	d.mu.RLock()
 	c := d.met[name]
@@ -72,7 +71,7 @@ func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 	defer d.mu.Unlock()
 	name = label(name)
 	if len(d.met) >= most && d.met[name] == nil {
-		name = page.Others // it is one more than the most
+		name = page.Others // Others comes on top of the maximum
 	}
 	if c = d.met[name]; c == nil {
 		c = &dimensionCounters{
@@ -87,18 +86,18 @@ func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 	return c
 }
 
-// label makes a name that a client has chosen fit for a metric: what would steer a
-// terminal, or is no text, is a question mark in a diamond.
+// label makes a client's name fit for a metric: unprintable characters become U+FFFD, for they
+// could steer a terminal.
 func label(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, strings.Clone(name)) // it may be a part of something long
+	}, strings.Clone(name)) // the name may be a part of a long text
 }
 
-// siteOf returns the name of the site that a Host header asks for.
+// siteOf returns the host name of a Host header, without port.
 func siteOf(host string) string {
 	if port := strings.LastIndexByte(host, ':'); port > strings.LastIndexByte(host, ']') {
 		host = host[:port]
@@ -106,14 +105,14 @@ func siteOf(host string) string {
 	return strings.ToLower(host)
 }
 
-// count counts a turn. All that belongs to a name is there from its first turn on.
+// count counts a turn.
 func (d *dimension) count(name string, r *audit.Record) {
 	if len(name) > longestName {
 		name = name[:longestName]
 	}
 	most := d.most
 	if !r.Spent() {
-		most /= 2 // strangers leave room for those who are answered
+		most /= 2 // requests without usage leave room for real users
 	}
 	c := d.countersOf(name, most)
 	if r.IsTurn() {
@@ -127,10 +126,10 @@ func (d *dimension) count(name string, r *audit.Record) {
 	c.output.Add(float64(max(0, r.Billed.Output)))
 }
 
-// countCost counts what a turn cost in dollars.
+// countCost counts the costs of a turn in dollars.
 func (d *dimension) countCost(c *dimensionCounters, r *audit.Record) {
 	cost := c.cost.Load()
-	if cost == nil { // another turn may do so at once, and finds the same ones
+	if cost == nil { // a concurrent turn may store the same counters, too
 		of := func(kind string) prometheus.Counter { return d.cost.WithLabelValues(c.name, kind) }
 		cost = &costCounters{of("actual"), of("client"), of("would")}
 		c.cost.Store(cost)

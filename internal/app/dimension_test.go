@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 )
 
-// TestDimensionIsBounded: clients make up names, and only so many are told apart; no name
-// breaks the metrics.
+// TestDimensionIsBounded: clients invent names, and their counters are bounded. No name breaks the
+// metrics.
 func TestDimensionIsBounded(t *testing.T) {
 	d := newDimension("test_dimension", 3)
 	long := strings.Repeat("x", 1<<20)
@@ -33,7 +33,7 @@ func TestDimensionIsBounded(t *testing.T) {
 		t.Errorf("met %v", d.met)
 	}
 	d = newDimension("test_strangers", 10)
-	for i := range 1000 { // who are refused
+	for i := range 1000 { // refused requests
 		d.count("stranger "+strconv.Itoa(i), &audit.Record{Turns: 1})
 	}
 	d.count("anna", &audit.Record{Turns: 1, Billed: audit.Tokens{Output: 1}})
@@ -47,7 +47,7 @@ func TestDimensionIsBounded(t *testing.T) {
 	}
 }
 
-// A name that a client has chosen does not steer the terminal that shows metrics.
+// A client's name must not steer the terminal that shows metrics.
 func TestLabels(t *testing.T) {
 	for name, want := range map[string]string{
 		"gpt-6.1": "gpt-6.1", "a\x1b[31mb": "a\uFFFD[31mb", "a\nb\x00": "a\uFFFDb\uFFFD", "\xff\xfe": "\uFFFD\uFFFD", "x\u202ey": "x\uFFFDy", "größe": "größe",

@@ -29,34 +29,32 @@ const (
 	defaultDiskTTL  = 7 * 24 * time.Hour
 )
 
-// DiskStore keeps sessions in the memory of the process and, sealed, in a file, so that
-// they survive a restart, an upgrade and the sudden end of the process: what was folded
-// stays folded, in the same bytes. Neither a word of what clients send nor a credential
-// is in the file. One process may use it at a time. Where the file cannot be used,
-// sessions are kept in memory only.
+// DiskStore keeps sessions in the memory of the process and in an encrypted file. So they survive a
+// restart, an upgrade and a crash, and folds stay the same bytes. The file holds neither texts of
+// clients nor credentials. One process may use it at a time. While the file is unusable, sessions
+// are kept in memory only.
 type DiskStore struct {
-	// Path is the file. It may hold placeholders. Default: llm_cache/sessions.db in
-	// Caddy's data directory.
+	// Path is the file, and may hold placeholders. Default: llm_cache/sessions.db in Caddy's data
+	// directory.
 	Path string `json:"path,omitempty"`
-	// MaxSize is how many bytes the file may take, about. Beyond it the tenant that
-	// holds most loses the sessions that it has not used for longest. At least 1 MiB.
-	// Default: 1073741824 (1 GiB), some hundred thousand conversations.
+	// MaxSize is the approximate maximum of the file, in bytes. Beyond it the tenant with the most
+	// data loses its least recently used sessions. At least 1 MiB. Default: 1073741824 (1 GiB),
+	// some hundred thousand conversations.
 	MaxSize int64 `json:"max_size,omitempty"`
-	// TTL is how long a session is kept in the file after its last request. At
-	// least 1m. Default: 168h.
+	// TTL is the lifetime of a session in the file after its last request. At least 1m. Default:
+	// 168h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
-	// Key seals what is in the file, and tells tenants apart: 32 bytes in hexadecimal
-	// or base64. It may be a placeholder, such as {env.LLM_CACHE_KEY}. A process
-	// that is started with another key begins all sessions anew; one that runs when it
-	// changes goes on with those that it has. Default: that in KeyFile.
+	// Key encrypts the file and tells tenants apart: 32 bytes in hexadecimal or base64. It may be a
+	// placeholder, such as {env.LLM_CACHE_KEY}. After a restart with another key all sessions begin
+	// anew. A running process keeps its sessions when the key changes. Default: the key in KeyFile.
 	Key string `json:"key,omitempty"`
-	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
-	// is no such file it is made, with a new key, for its owner only. Default:
-	// llm_cache/key in Caddy's data directory.
+	// KeyFile is the file of the key, in the same form, and may hold placeholders. A missing file
+	// is created with a new key, readable by its owner only. Default: llm_cache/key in Caddy's data
+	// directory.
 	KeyFile string `json:"key_file,omitempty"`
 
-	key    secret.Key            // what Provision has found
-	next   *sessioncache.Durable // the file, while it waits to take the place of another
+	key    secret.Key            // set by Provision
+	next   *sessioncache.Durable // the new file, until Adjust moves the store to it
 	logger *zap.Logger
 }
 
@@ -65,9 +63,9 @@ func (DiskStore) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.stores.disk", New: func() caddy.Module { return new(DiskStore) }}
 }
 
-// Provision fills in defaults, refuses limits out of range, and finds the key. It does
-// not touch the file of sessions: a configuration may only be looked at.
+// Provision fills in defaults, checks limits, and finds the key.
 func (s *DiskStore) Provision(ctx caddy.Context) error {
+	// The file of sessions stays closed: the configuration may only be validated.
 	if err := s.Validate(); err != nil {
 		return err
 	}
@@ -106,17 +104,17 @@ func (s *DiskStore) Validate() error {
 // Identity implements Store.
 func (s *DiskStore) Identity() string { return s.Path }
 
-// Secret is what tenants are told apart by where the file does not say otherwise.
+// Secret returns the key for tenants, if the file has none yet.
 func (s *DiskStore) Secret() secret.Key {
 	return s.key.Derive("tenants")
 }
 
-// Open implements Store. The file is opened when the configuration starts, or by its first
+// Open implements Store. The file is opened at the start of the configuration, or by its first
 // request.
 func (s *DiskStore) Open() (sessioncache.Store, error) {
 	store, err := sessionstore.Open(s.memory())
 	if err != nil {
-		return nil, err // not a nil store in an interface
+		return nil, err // a nil *Store in the interface would not equal nil
 	}
 	d, err := s.durable(store)
 	if err != nil {
@@ -125,7 +123,7 @@ func (s *DiskStore) Open() (sessioncache.Store, error) {
 	return store, store.Move(sessionstore.Place{Name: s.Path, Durable: d})
 }
 
-// durable makes what keeps the sessions of a store in the file.
+// durable returns the durable layer that writes a store's sessions to the file.
 func (s *DiskStore) durable(store *sessionstore.Store) (*sessioncache.Durable, error) {
 	return newDurable(store, s.logger, s.Path, func() (sessioncache.Backend, error) {
 		d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL), Log: func(message string, err error) {
@@ -133,15 +131,14 @@ func (s *DiskStore) durable(store *sessionstore.Store) (*sessioncache.Durable, e
 			s.logger.Error(message, zap.Error(err))
 		}})
 		if err != nil {
-			return nil, err // not a nil file in an interface
+			return nil, err // a nil *Disk in the interface would not equal nil
 		}
 		return d, nil
 	}, sessioncache.DurableOptions{Over: store.Memory, Key: s.key})
 }
 
-// Begin opens the file, unless a configuration before has it open. It fails where to do
-// without would be a mistake: the file is in use, or of a newer version. Otherwise
-// sessions are kept in memory.
+// Begin opens the file, unless an earlier configuration has opened it. It returns an error if the
+// file is in use or of a newer version. After any other failure sessions are kept in memory.
 func (s *DiskStore) Begin(store sessioncache.Store) error {
 	l, ok := store.(*sessionstore.Store)
 	if !ok {
@@ -152,7 +149,7 @@ func (s *DiskStore) Begin(store sessioncache.Store) error {
 	if sameFile(at.Name, s.Path) {
 		err = d.Begin()
 	}
-	if err != nil && !refusing(err) { // it may work now
+	if err != nil && !refusing(err) { // the reason may be gone by now
 		if d, err = s.durable(l); err != nil {
 			return err
 		}
@@ -168,10 +165,10 @@ func (s *DiskStore) Begin(store sessioncache.Store) error {
 	return nil
 }
 
-// errElsewhere says that sessions are kept in another file, or in none.
+// errElsewhere says that the sessions are in another file, or in none.
 var errElsewhere = errors.New("sessions are kept elsewhere")
 
-// refusing reports whether to do without the file would be a mistake.
+// refusing reports errors that must stop the configuration: memory alone would be a mistake.
 func refusing(err error) bool { return errors.Is(err, disk.ErrInUse) || errors.Is(err, disk.ErrNewer) }
 
 // sameFile reports whether two paths name one file.
@@ -187,7 +184,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// Adjust implements Store. What was opened by Begin takes the place of what was before.
+// Adjust implements Store. It moves the store to the file that Begin has opened.
 func (s *DiskStore) Adjust(store sessioncache.Store) error {
 	l, ok := store.(*sessionstore.Store)
 	if !ok {
@@ -208,7 +205,7 @@ func (s *DiskStore) Adjust(store sessioncache.Store) error {
 	return errors.Join(err, d.SetKey(s.key), l.SetLimits(s.memory()))
 }
 
-// Cleanup closes the file that a configuration has opened which did not come into force.
+// Cleanup closes the file of a configuration that did not come into force.
 func (s *DiskStore) Cleanup() error {
 	if s.next == nil {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// NewDurable returns a store with its failures counted and logged. The server's name in the
-// log is where.
+// NewDurable returns a durable store that counts and logs its failures. where names the server in
+// the log.
 func NewDurable(logger *zap.Logger, where string, open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (*sessioncache.Durable, error) {
 	return newDurable(nil, logger, where, open, o)
 }
 
-// newDurable is [NewDurable] for failures that are those of another store, unless it is nil.
+// newDurable is [NewDurable] with the failures counted for the store of, unless that is nil.
 func newDurable(of sessioncache.Store, logger *zap.Logger, where string, open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (*sessioncache.Durable, error) {
 	t := &trouble{logger: logger, where: where, store: of}
 	o.Failed = t.failed
@@ -29,12 +29,12 @@ func newDurable(of sessioncache.Store, logger *zap.Logger, where string, open fu
 	return d, err
 }
 
-// trouble counts each failure of a store, and logs one in tellAgain.
+// trouble counts each failure of a store, and logs one per tellAgain.
 type trouble struct {
 	logger *zap.Logger
-	where  string // the file, or the server
+	where  string // the file or server
 	store  sessioncache.Store
-	told   atomic.Int64 // when, in Unix nanoseconds
+	told   atomic.Int64 // the last log, in Unix nanoseconds
 }
 
 const tellAgain = 10 * time.Minute

@@ -21,17 +21,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
-// DataDir returns the folder of the files that outlive the process.
+// DataDir returns the folder of files that outlive the process.
 func DataDir() string { return filepath.Join(caddy.AppDataDir(), "llm_cache") }
 
-// keyName is the file in Caddy's data directory from which all keys are derived that
-// have to outlive the process: the ones that tenants are told apart by, that snapshots
-// and folded texts are sealed with, and that tenants are hashed with on record. What is
-// only compared within a process, such as the seeds of hash tables, is made anew by each.
+// keyName is the file in Caddy's data directory from which all lasting keys are derived: those for
+// tenants, snapshots, folded texts, and the hashes of tenants on record. Keys for comparisons
+// within the process, such as hash seeds, are random.
 const keyName = "key"
 
-// LastingKey returns a key for a purpose that outlives the process. Where none is to be
-// had it is one that does not, and the error says why.
+// LastingKey returns a key for a purpose that outlives the process. On an error it returns a random
+// key as well.
 func LastingKey(purpose string) (*tenant.Key, error) {
 	key, err := FindKey("", "", purpose)
 	if err != nil {
@@ -40,9 +39,8 @@ func LastingKey(purpose string) (*tenant.Key, error) {
 	return &tenant.Key{Secret: key}, err
 }
 
-// FindKey finds the key for a purpose: one that the configuration gives, or that in a
-// file, which is made if need be; by default one derived from the one in Caddy's data
-// directory.
+// FindKey returns the key for a purpose: from the configuration, or from a file, which it creates
+// if it is missing. By default it derives the key from the one in Caddy's data directory.
 func FindKey(text, file, purpose string) (key secret.Key, err error) {
 	if text != "" {
 		text, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
@@ -65,11 +63,10 @@ func FindKey(text, file, purpose string) (key secret.Key, err error) {
 	return key, nil
 }
 
-// Expand returns the path of a file or folder that a configuration names, with the
-// placeholders replaced.
+// Expand returns a configured path with its placeholders replaced.
 func Expand(path string) string { return caddy.NewReplacer().ReplaceAll(path, "") }
 
-// obtainKey reads a file with a key, or makes it.
+// obtainKey reads a file with a key, or creates it.
 func obtainKey(file string) (key secret.Key, err error) {
 	if key, err = ReadKey(file); errors.Is(err, fs.ErrNotExist) {
 		key, err = makeKey(file)
@@ -86,13 +83,13 @@ func parseKey(text string) (key secret.Key, err error) {
 		raw, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 	}
 	if err != nil || len(raw) != len(key) {
-		return key, errKeyForm // not what was wrong: it might show a part of it
+		return key, errKeyForm // the cause might quote a part of the key
 	}
 	copy(key[:], raw)
 	return key, nil
 }
 
-// ReadKey reads a file with a key, which others must not be able to read.
+// ReadKey reads a file with a key. The file must be readable by its owner only.
 func ReadKey(path string) (key secret.Key, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -111,8 +108,8 @@ func ReadKey(path string) (key secret.Key, err error) {
 	return key, err
 }
 
-// makeKey makes a file with a new key. Should another process be faster, its key
-// counts.
+// makeKey creates a file with a new key. If another process was faster, it returns the key of that
+// process.
 func makeKey(path string) (key secret.Key, err error) {
 	_, _ = rand.Read(key[:]) // never fails
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

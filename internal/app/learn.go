@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// learnFrom is how far back the record is read for habits.
+	// learnFrom is the time span of records that habits are learned from.
 	learnFrom = 28 * 24 * time.Hour
-	// learnTime bounds how long that may take.
+	// learnTime bounds the duration of reading.
 	learnTime = time.Minute
 )
 
-// errEnough ends the reading of the record.
+// errEnough ends reading early.
 var errEnough = errors.New("enough was read")
 
-// learn has the keeper learn from the record how long people pause, in the
-// background and once, where the record can be read again.
+// learn teaches the keeper the pauses of users from the records, in the background and once. It
+// needs a store that can be read again.
 func (a *App) learn(ctx context.Context) {
 	s := a.lease.State
 	source, err := a.ledger.Sink.store.source()
@@ -50,7 +50,7 @@ func (a *App) learn(ctx context.Context) {
 	})
 }
 
-// pausesOf reads the record from some time on.
+// pausesOf reads the pauses since a time.
 func pausesOf(ctx context.Context, source audit.Source, since time.Time) (*keepalive.History, error) {
 	h := new(keepalive.History)
 	err := source.Each(ctx, since, func(r *audit.Record) error {

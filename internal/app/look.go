@@ -23,7 +23,7 @@ const shownSessions = 60
 // Dashboard is the live page of the process.
 var Dashboard = page.New(look)
 
-// look tells what the page shows.
+// look returns the view for the page.
 func look() page.View {
 	now := time.Now()
 	v := page.View{Now: now, Today: today.Today(), Queues: []page.Queue{}, Sessions: page.Sessions{List: []page.Session{}}}
@@ -71,7 +71,7 @@ func look() page.View {
 	return v
 }
 
-// Health says how the stores of the process are.
+// Health returns the state of the stores.
 func Health() []page.Health {
 	var all []page.Health
 	now := time.Now()
@@ -89,7 +89,7 @@ func Health() []page.Health {
 	return all
 }
 
-// sessionOf sums a session up.
+// sessionOf converts a session's summary for the page.
 func sessionOf(r sessioncache.SessionSummary) page.Session {
 	s := page.Session{ID: r.ID, Whose: today.Whose(r.ID), Used: r.Created, Lineages: len(r.Lineages)}
 	var read, prompt int64
@@ -137,14 +137,14 @@ func sessionOf(r sessioncache.SessionSummary) page.Session {
 	return s
 }
 
-// healthOf says how a store of sessions is. That it lets go of what was used longest ago is
-// what its bound is for, and no trouble.
+// healthOf returns the state of a session store.
 func healthOf(store sessioncache.Store, now time.Time) page.Health {
 	s := store.Stats()
 	h := page.Health{Name: "Sessions", State: page.OK, Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
 	if s.Kept > 0 {
 		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
 	}
+	// LRU eviction is normal, so the state stays OK.
 	if s.Evicted > 0 {
 		h.Note += fmt.Sprintf(", %d let go for want of room since the start", s.Evicted)
 	}
@@ -155,17 +155,17 @@ func healthOf(store sessioncache.Store, now time.Time) page.Health {
 	return h
 }
 
-// slowRecord is from when a record that waits means that its store is slow.
+// slowRecord is the lag from which a store counts as slow.
 const slowRecord = 30 * time.Second
 
-// troubles say why an audit store fails.
+// troubles are the texts for the reasons of failing audit stores.
 var troubles = map[string]string{
 	audit.ReasonFull: "the disk is full", audit.ReasonDamaged: "the file is damaged", audit.ReasonForeign: "the file belongs to another program",
 	audit.ReasonNewer: "a later version of this program made it", audit.ReasonLocked: "another process has locked it",
 	audit.ReasonDenied: "it may not be opened", audit.ReasonUnreachable: "it cannot be reached", audit.ReasonOther: "see the log",
 }
 
-// healthOfRecord says how an audit store is, trouble being the reason why it fails.
+// healthOfRecord returns the state of an audit store. trouble is the reason for its failure.
 func healthOfRecord(s audit.Stats, trouble string, c *audit.Counters, now time.Time) page.Health {
 	h := page.Health{Name: "Record", State: page.OK, Note: fmt.Sprintf("%d turns wait to be written", s.Waiting)}
 	if trouble != "" {

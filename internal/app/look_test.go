@@ -17,15 +17,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// full is a store that has let go of sessions.
+// full is a store that has evicted sessions.
 type full struct{ sessioncache.Store }
 
 func (full) Stats() sessioncache.StoreStats {
 	return sessioncache.StoreStats{Sessions: 9, Bytes: 1 << 20, MaxBytes: 1 << 20, Evicted: 5}
 }
 
-// TestHealthOfStores: that a store lets go of what was used longest ago is no trouble; that
-// it fails, or that turns are lost, is for as long as it is news.
+// TestHealthOfStores: eviction is no trouble. A failure or lost turns are, as long as they are
+// recent.
 func TestHealthOfStores(t *testing.T) {
 	store, now := &full{}, time.Now()
 	if h := healthOf(store, now); h.State != page.OK || h.Note != "1.0 MiB of 1.0 MiB in memory, 5 let go for want of room since the start" {
@@ -61,8 +61,8 @@ func TestHealthOfStores(t *testing.T) {
 	}
 }
 
-// TestUpstreams: each server that sites have asked is shown once, as the last request found
-// it; before the first request, that there was none.
+// TestUpstreams: each server of the sites is shown once, with the result of its last request, and
+// before any request as untried.
 func TestUpstreams(t *testing.T) {
 	var u Upstreams
 	now := time.Now()
@@ -82,7 +82,7 @@ func TestUpstreams(t *testing.T) {
 	for range unreachedFor {
 		third.Note(false, none)
 	}
-	third.missed.Add(1) // clocks may stand still
+	third.missed.Add(1) // the clock may not have advanced
 	all := u.health(time.Now())
 	if len(all) != 2 || all[0].Of != "api.example.com:443" || all[0].State != page.OK || all[1].Of != "box:8080" || all[1].State != page.Failing {
 		t.Errorf("%+v", all)
@@ -96,7 +96,7 @@ func TestUpstreams(t *testing.T) {
 	}
 }
 
-// The page shows the beginning of what a client gives for the name of a model.
+// The page cuts the model names of clients.
 func TestLongModelOnPage(t *testing.T) {
 	s := sessionOf(sessioncache.SessionSummary{Lineages: []sessioncache.LineageSummary{{Model: strings.Repeat("x", 1<<20)}}})
 	if n := len(s.Model); n == 0 || n > 256 {

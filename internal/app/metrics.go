@@ -12,21 +12,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// storeErrors counts what the session store failed to do beyond the process.
+// storeErrors counts failed operations of session stores beyond the process.
 var storeErrors = metric.CounterOf("store_errors_total", "What the store of sessions failed to do: open, load, save, claim, delete, restore, or damaged for a file that was set aside.", "operation",
 	"open", "load", "save", "claim", "delete", "restore", "damaged")
 
-// troubleTime is for how long a store is said to fail after it did. One that could not be
+// troubleTime is how long a store counts as failing after a failure. A store that could not be
 // opened fails until a configuration opens it.
 const troubleTime = time.Minute
 
-// failed is what a store failed to do last.
+// failed is a failed operation.
 type failed struct {
 	operation string
 	at        time.Time
 }
 
-// lastFailed are the open stores that have failed to do something.
+// lastFailed holds the last failure of each open store.
 var lastFailed sync.Map // of *failed, by sessioncache.Store
 
 func storeFailed(store sessioncache.Store, operation string) {
@@ -36,14 +36,14 @@ func storeFailed(store sessioncache.Store, operation string) {
 	}
 }
 
-// worksAgain forgets that a store could not be opened: it is open now, or not needed.
+// worksAgain clears a failure to open a store: it is open now, or not needed.
 func worksAgain(store sessioncache.Store) {
 	if last, ok := lastFailed.Load(store); ok && last.(*failed).operation == "open" {
 		lastFailed.CompareAndDelete(store, last)
 	}
 }
 
-// storeTrouble says in words what a store failed to do, "" where all is well.
+// storeTrouble returns a text for the last failure of a store, "" without one.
 func storeTrouble(store sessioncache.Store, now time.Time) string {
 	last, ok := lastFailed.Load(store)
 	if !ok {
@@ -58,7 +58,7 @@ func storeTrouble(store sessioncache.Store, now time.Time) string {
 	return ""
 }
 
-func init() { // which keeps these out of the order in which variables begin
+func init() { // a variable would put these into the initialization order
 	states := func(name, help string, value func(*State) float64) {
 		metric.GaugeFunc(name, help, func() (sum float64) {
 			for _, s := range Open() {

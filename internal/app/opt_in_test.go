@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 )
 
-// A store that is not in this build of Caddy is refused with the import that adds it, and
-// any other unknown one without.
+// A store that is missing in this build of Caddy is refused with the import that adds it, any other
+// unknown store without.
 func TestStoreOutsideTheBuild(t *testing.T) {
 	const add = "--with github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/valkey"
 	for name, named := range map[string]bool{"valkey": true, "redis": false} {

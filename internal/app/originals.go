@@ -18,33 +18,31 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 )
 
-// Originals keep the texts that were folded on disk, besides in memory, so that
-// what a client has dropped from its history comes back after a restart, too. The
-// files are encrypted; nothing in them or in their names can be read without the
-// key. Sessions keep their names over a restart then. A process that is started with
-// another folder or key does not find what was kept before; one that runs when they
-// change has what is in memory lie there, too. One process may use a folder at a time.
+// Originals keeps folded texts on disk besides in memory. So texts that a client has dropped from
+// its history can be restored after a restart, and sessions keep their names. The files are
+// encrypted: neither they nor their names can be read without the key. A process that starts with
+// another folder or key does not find the earlier texts. When a running process gets another folder
+// or key, it writes the texts in memory there. One process may use a folder at a time.
 type Originals struct {
-	// Folder is where the files lie. It may hold placeholders. Default:
-	// llm_cache/originals in Caddy's data directory.
+	// Folder is the folder of the files, and may hold placeholders. Default: llm_cache/originals in
+	// Caddy's data directory.
 	Folder string `json:"folder,omitempty"`
-	// Key encrypts them: 32 bytes in hexadecimal or base64. It may be a
-	// placeholder, such as {env.LLM_CACHE_KEY}. Default: that in KeyFile.
+	// Key encrypts the files: 32 bytes in hexadecimal or base64. It may be a placeholder, such as
+	// {env.LLM_CACHE_KEY}. Default: the key in KeyFile.
 	Key string `json:"key,omitempty"`
-	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
-	// is no such file it is made, with a new key, for its owner only. Default:
-	// llm_cache/key in Caddy's data directory, which everything has a key of its own
-	// from.
+	// KeyFile is the file of the key, in the same form, and may hold placeholders. A missing file
+	// is created with a new key, readable by its owner only. Default: a key derived from
+	// llm_cache/key in Caddy's data directory.
 	KeyFile string `json:"key_file,omitempty"`
-	// MaxSize is how many bytes all files may take. Those of the credential that holds most
-	// go first, if that is more than a quarter, and of these the ones not used for longest.
-	// At least 1 MiB. Default: 268435456 (256 MiB).
+	// MaxSize is the maximum of all files, in bytes. Beyond it the least recently used files go first,
+	// of the credential that holds most if that is more than a quarter. At least 1 MiB.
+	// Default: 268435456 (256 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
-	// TTL is how long a text is kept after it was last folded or asked for. At
-	// least 1m. Default: 24h.
+	// TTL is the lifetime of a text after it was last folded or restored. At least 1m. Default:
+	// 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 
-	key secret.Key // what prepare has found
+	key secret.Key // set by prepare
 }
 
 const (
@@ -92,7 +90,7 @@ func (o *Originals) prepare() error {
 	return err
 }
 
-// folder is where the files lie, "" for nowhere.
+// folder returns the folder of the files, "" for none.
 func (o *Originals) folder() string {
 	if o == nil {
 		return ""
@@ -116,7 +114,7 @@ func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 	})
 }
 
-// openOriginals opens the files, unless a configuration before has them open.
+// openOriginals opens the files, unless an earlier configuration has opened them.
 func (a *App) openOriginals() (err error) {
 	running.Lock()
 	defer running.Unlock()
@@ -128,8 +126,7 @@ func (a *App) openOriginals() (err error) {
 	return nil
 }
 
-// adjustOriginals has texts kept as this configuration says. Those in memory come to lie
-// in its files.
+// adjustOriginals applies this configuration. The texts in memory move to its files.
 func (a *App) adjustOriginals() error {
 	s, o := a.lease.State, a.Originals
 	var err error

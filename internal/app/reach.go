@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// unreachedFor is how many requests in a row must have had no answer before the upstream
-	// is said to fail.
+	// unreachedFor is the number of consecutive requests without a response after which the
+	// upstream counts as failing.
 	unreachedFor = 3
-	// unreachedTime is how long it is said so after the last of them: whoever sends no
-	// more requests then would never learn that it is up again.
+	// unreachedTime is how long that state lasts after the last of them. It must end by itself:
+	// without further requests nothing would end it.
 	unreachedTime = 30 * time.Second
 )
 
-// Reach is what the requests of a site have found out about whether its upstream answers.
-// The zero value has found out nothing.
+// Reach tracks whether a site's upstream responds, from the site's requests. The zero value is
+// ready to use.
 type Reach struct {
-	row      atomic.Int64 // requests since the last answer
-	answered atomic.Int64 // when, in Unix nanoseconds
+	row      atomic.Int64 // requests since the last response
+	answered atomic.Int64 // the last time, in Unix nanoseconds
 	missed   atomic.Int64
 	host     atomic.Pointer[string]
 }
 
-// Note takes account of a request that has ended. Any answer counts, an error as well; that
-// the client has left says nothing.
+// Note records the end of a request. Any response counts, an error too. A client's departure does
+// not count.
 func (h *Reach) Note(answered bool, err error) {
 	now := time.Now().UnixNano()
 	if answered {
@@ -51,18 +51,18 @@ func (h *Reach) Note(answered bool, err error) {
 	}
 }
 
-// At notes which server a request went to, "" for one that is not known.
+// At records the server of a request, "" if unknown.
 func (h *Reach) At(host string) {
 	if before := h.host.Load(); host != "" && (before == nil || *before != host) {
-		now := host // only then is it kept
+		now := host // the copy escapes to the heap only here
 		h.host.Store(&now)
 	}
 }
 
-// last is when it found anything out, in Unix nanoseconds, 0 for never.
+// last returns the time of the last finding in Unix nanoseconds, 0 for none.
 func (h *Reach) last() int64 { return max(h.answered.Load(), h.missed.Load()) }
 
-// Health says how the upstream is.
+// Health returns the state of the upstream.
 func (h *Reach) Health(now time.Time) page.Health {
 	out := page.Health{Name: page.Upstream, State: page.OK, Note: "no request has been answered yet"}
 	if host := h.host.Load(); host != nil {
@@ -83,28 +83,27 @@ func (h *Reach) Health(now time.Time) page.Health {
 	return out
 }
 
-// Upstreams are those of the sites that share a state.
+// Upstreams are the upstreams of all sites that share a state.
 type Upstreams struct {
 	mu  sync.Mutex
 	all []*Reach
 }
 
-// Add has the upstream of a site shown, Remove no more.
+// Add shows the upstream of a site on the page.
 func (u *Upstreams) Add(h *Reach) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.all = append(u.all, h)
 }
 
-// Remove undoes Add, if that was called.
+// Remove undoes Add. Without an Add it does nothing.
 func (u *Upstreams) Remove(h *Reach) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.all = slices.DeleteFunc(u.all, func(o *Reach) bool { return o == h })
 }
 
-// health says how each server is that sites have asked: what the last of them has found
-// out.
+// health returns the state of each server, by the site with the latest request to it.
 func (u *Upstreams) health(now time.Time) []page.Health {
 	u.mu.Lock()
 	all := slices.Clone(u.all)

@@ -17,44 +17,45 @@ import (
 )
 
 const (
-	// refusalWindow is the time in which several refusals count together.
+	// refusalWindow is the time within which refusals count together.
 	refusalWindow = 10 * time.Minute
-	// refusalPause is how long refused kinds of edits are left out.
+	// refusalPause is the time for which refused kinds of edits are left out.
 	refusalPause = time.Hour
-	// ownRefusals is how many conversations of one tenant have its other ones go without
-	// the refused kinds, too.
+	// ownRefusals is the number of a tenant's conversations with refusals after which all its
+	// requests go without the refused kinds.
 	ownRefusals = 3
-	// maxRefusals bounds the routes and the tenants that are remembered.
+	// maxRefusals bounds the routes and tenants in memory.
 	maxRefusals = 4096
-	// shownPauses bounds the routes that are listed on the page.
+	// shownPauses bounds the routes on the page.
 	shownPauses = 10
 
-	// resendBurst is how many requests of a tenant may be sent twice in vain before the
-	// share counts, and resendShare the share of its edited requests that may be.
+	// resendBurst is the number of a tenant's requests that may be sent twice in vain before
+	// resendShare applies. resendShare is the permitted share of its edited requests.
 	resendBurst = 5
 	resendShare = 0.1
 )
 
-// Route is what decides whether an upstream takes an edit: the same upstream may take it of
-// another model, or with another kind of credential.
+// Route identifies the acceptance of edits: an upstream may accept an edit for another model, or
+// with another kind of credential.
 type Route struct {
-	// Upstream names the upstream as sessions do.
+	// Upstream is the upstream's name, as in sessions.
 	Upstream string
-	// Model is the model, as clients call it.
+	// Model is the model's name as clients use it.
 	Model string
-	// Credential is the kind of credential, which tells nothing about it.
+	// Credential is the kind of credential, without any part of it.
 	Credential string
 }
 
-// Refusals remembers which edits upstreams have refused while they took the requests
-// without them, and how many requests were sent twice in vain. The zero value is ready.
+// Refusals tracks the kinds of edits that upstreams refused while they accepted the requests
+// without them, and limits the requests that are sent twice in vain. The zero value is ready to
+// use.
 type Refusals struct {
 	mu     sync.Mutex
 	routes *lru.Cache[Route, struct{}, *refusedRoute]
 	own    *lru.Cache[ownRoute, struct{}, *refusedKinds]
 	shares *lru.Cache[share, struct{}, *float64]
 
-	accepted, refused int // requests that were sent twice, by what came of the second
+	accepted, refused int // requests that were sent twice, by the result of the second attempt
 }
 
 // ownRoute is a route of one tenant.
@@ -63,32 +64,32 @@ type ownRoute struct {
 	tenant sessioncache.Tenant
 }
 
-// share is what a tenant sends to one upstream.
+// share identifies a tenant's requests to one upstream.
 type share struct {
 	tenant   sessioncache.Tenant
 	upstream string
 }
 
-// refusedRoute is what is known of a route.
+// refusedRoute is the state of a route.
 type refusedRoute struct {
 	seen   []refusedOnce
 	paused refusedKinds
 }
 
-// refusedOnce is one conversation in which kinds of edits were refused.
+// refusedOnce is one conversation with refused kinds of edits.
 type refusedOnce struct {
 	tenant sessioncache.Tenant
 	kinds  wire.EditKinds
 	at     time.Time
 }
 
-// refusedKinds are kinds of edits that are left out for a while.
+// refusedKinds are kinds of edits that are paused.
 type refusedKinds struct {
 	kinds wire.EditKinds
 	until time.Time
 }
 
-// at returns the kinds that are left out at a time.
+// at returns the kinds that are paused at a time.
 func (k *refusedKinds) at(now time.Time) wire.EditKinds {
 	if k == nil || !now.Before(k.until) {
 		return 0
@@ -96,12 +97,12 @@ func (k *refusedKinds) at(now time.Time) wire.EditKinds {
 	return k.kinds
 }
 
-// pause leaves kinds out for a while.
+// pause pauses kinds for refusalPause.
 func (k *refusedKinds) pause(kinds wire.EditKinds, now time.Time) {
 	*k = refusedKinds{k.at(now) | kinds, now.Add(refusalPause)}
 }
 
-// Without returns the kinds of edits that a request of a tenant is to go without.
+// Without returns the kinds of edits that a tenant's request must go without.
 func (f *Refusals) Without(r Route, t sessioncache.Tenant, now time.Time) wire.EditKinds {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,16 +119,17 @@ func (f *Refusals) Without(r Route, t sessioncache.Tenant, now time.Time) wire.E
 	return k
 }
 
-// Accepted notes that an upstream took a request only without some kinds of edits. Two
-// conversations of different tenants have everybody's go without these kinds, several of one
-// tenant have only its own. It returns the kinds that everybody goes without from now on.
+// Accepted records that an upstream accepted a request only without some kinds of edits. It returns
+// the kinds that are paused for all tenants from now on.
 func (f *Refusals) Accepted(r Route, t sessioncache.Tenant, kinds wire.EditKinds, now time.Time) (paused wire.EditKinds) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pay(t, r.Upstream, 1) // it was worth sending
+	f.pay(t, r.Upstream, 1) // the second attempt was worth it
 	f.accepted++
 	e := f.route(r)
 	e.seen = slices.DeleteFunc(e.seen, func(o refusedOnce) bool { return now.Sub(o.at) > refusalWindow })
+	// Two tenants are evidence enough to pause a kind for all. One tenant's conversations pause it
+	// for that tenant only.
 	own := 0
 	for _, o := range e.seen {
 		switch {
@@ -137,7 +139,7 @@ func (f *Refusals) Accepted(r Route, t sessioncache.Tenant, kinds wire.EditKinds
 			paused |= o.kinds & kinds
 		}
 	}
-	if own < ownRefusals { // else there is nothing more to learn from this tenant
+	if own < ownRefusals { // more refusals of this tenant are no further evidence
 		e.seen = append(e.seen, refusedOnce{t, kinds, now})
 	}
 	if paused != 0 {
@@ -149,26 +151,26 @@ func (f *Refusals) Accepted(r Route, t sessioncache.Tenant, kinds wire.EditKinds
 	return paused
 }
 
-// Refused notes that an upstream refused a request without its edits, too. Nothing is kept of
-// whose it was: requests like that cost nothing.
+// Refused records that an upstream refused a request without its edits, too. No tenant is recorded:
+// such requests cost nothing.
 func (f *Refusals) Refused() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refused++
 }
 
-// Sent notes that a tenant has sent an edited request, which earns a part of another try.
+// Sent records an edited request of a tenant, which earns a part of another attempt.
 func (f *Refusals) Sent(t sessioncache.Tenant, upstream string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.shares == nil || f.shares.Get(share{t, upstream}) == nil {
-		return // as much as can be is left already
+		return // the tenant's share is full
 	}
 	f.pay(t, upstream, resendShare)
 }
 
-// MayResend reports whether a request of a tenant may be sent once more, and takes that
-// from the tenant's share. A try that was worth it is given back.
+// MayResend reports whether a tenant's request may be sent once more, and takes the attempt from
+// the tenant's share. Accepted gives a useful attempt back.
 func (f *Refusals) MayResend(t sessioncache.Tenant, upstream string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -211,7 +213,7 @@ func remembered[K comparable, V any]() *lru.Cache[K, struct{}, V] {
 	return lru.New(lru.Options[K, struct{}, V]{Pool: lru.NewPool[struct{}](maxRefusals)})
 }
 
-// found returns what stands under a key, made anew where nothing does.
+// found returns the value of a key, and creates it if it is missing.
 func found[K comparable, V any](c *lru.Cache[K, struct{}, V], k K, make func() V) V {
 	if e := c.Get(k); e != nil {
 		c.Use(e)
@@ -220,7 +222,7 @@ func found[K comparable, V any](c *lru.Cache[K, struct{}, V], k K, make func() V
 	return c.Put(k, struct{}{}, make(), 1).Value
 }
 
-// health says what became of requests that were sent twice, nothing where none were.
+// health returns the results of requests that were sent twice, nil without any.
 func (f *Refusals) health(now time.Time) []page.Health {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// TestRefusals: two tenants within ten minutes have everybody go without the kinds that both
-// show, for an hour and on that route alone. One tenant changes none but its own requests.
+// TestRefusals: refusals of two tenants within ten minutes pause the kinds of edits that both show
+// for all tenants, for an hour and on that route alone. One tenant changes only its own requests.
 func TestRefusals(t *testing.T) {
 	route := Route{"api.example", "m", "plan token"}
 	other := Route{"api.example", "m", "API key"}
@@ -27,7 +27,7 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		refused       []refused
-		at            time.Duration // when the kinds are asked for
+		at            time.Duration // of the query
 		own, stranger wire.EditKinds
 	}{
 		{"one conversation", []refused{{1, tools, 0}}, time.Minute, 0, 0},
@@ -61,8 +61,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestResendShare: a client whose own requests are refused does not double the load, and one
-// whose requests are refused for our edits always gets its second try.
+// TestResendShare: a client that sends invalid requests does not double the load. A client whose
+// requests are refused for our edits always gets its second attempt.
 func TestResendShare(t *testing.T) {
 	tenant := sessioncache.Tenant{1}
 	for _, accepts := range []bool{false, true} {
@@ -92,7 +92,7 @@ func TestResendShare(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreBounded: made-up tenants leave no more than a bounded number of entries.
+// TestRefusalsAreBounded: invented tenants leave a bounded number of entries.
 func TestRefusalsAreBounded(t *testing.T) {
 	var f Refusals
 	for i := range 2 * maxRefusals {

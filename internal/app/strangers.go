@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// MostStrangers bounds the warnings of a process, and the memory for them: names of
-// clients are the clients' to choose.
+// MostStrangers bounds the warnings of a process and their memory, because clients choose their
+// names.
 const MostStrangers = 256
 
-// Strangers are the clients and reasons that were warned of.
+// Strangers are the pairs of client and reason that were warned of.
 type Strangers struct {
 	mu  sync.Mutex
 	met map[[2]string]struct{}
 }
 
-// Meet reports whether a client is met with a reason for the first time.
+// Meet reports whether a pair of client and reason is new.
 func (s *Strangers) Meet(client, reason string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *Strangers) Meet(client, reason string) bool {
 	if s.met == nil {
 		s.met = make(map[[2]string]struct{})
 	}
-	k[0] = strings.Clone(client) // a part of a header, which may be long
+	k[0] = strings.Clone(client) // the name is a part of a header, which may be long
 	s.met[k] = struct{}{}
 	return true
 }

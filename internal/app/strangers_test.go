@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// Names of clients are the clients' to choose: no more than so many are remembered.
+// Clients choose their names, so the remembered names are bounded.
 func TestStrangersAreBounded(t *testing.T) {
 	var s Strangers
 	if !s.Meet("a", "parse") || s.Meet("a", "parse") || !s.Meet("a", "decode") {

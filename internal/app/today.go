@@ -16,13 +16,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 )
 
-// today counts the turns of the process, whether they are put on record or not.
+// today counts the turns of the process, recorded or not.
 var today = page.NewTally(time.Now)
 
-// seeded reports whether what was on record before the process began is counted.
+// seeded reports whether the turns on record before the process began are counted.
 var seeded atomic.Bool
 
-// Count counts a turn, or a request of ours, that is over, by the host that it was for.
+// Count counts a finished turn or internal request, by the host that it was sent to.
 func Count(r *audit.Record, host string) {
 	if r.Outcome == audit.Refused { // requests_total counts it
 		today.Add(r)
@@ -30,7 +30,7 @@ func Count(r *audit.Record, host string) {
 	}
 	client := r.ClientUSD
 	if !r.IsTurn() {
-		client = 0 // no client has asked
+		client = 0 // no client has sent this request
 	}
 	countCost(r.USD, client, r.WouldSaveUSD)
 	byPerson.count(r.User, r)
@@ -39,8 +39,8 @@ func Count(r *audit.Record, host string) {
 	today.Add(r)
 }
 
-// seed has what was on record before the process began counted, in the background and
-// once, where the record can be read again.
+// seed counts the turns on record before the process began, in the background and once. It needs a
+// store that can be read again.
 func (a *App) seed() {
 	source, err := a.ledger.Sink.store.source()
 	if err != nil || source == nil || !seeded.CompareAndSwap(false, true) {

@@ -15,33 +15,33 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// StatusClient is what Claude Code passes to the command of its status line, as far as it is
-// needed here. Versions before 2.1.251 pass no prompt_cache, and none do before a
-// first request.
+// StatusClient is the used part of the input that Claude Code passes to the command of its status
+// line. Versions before 2.1.251 pass no prompt_cache, nor does any version before the first
+// request.
 type StatusClient struct {
-	// SessionID names the conversation, as the client's requests do.
+	// SessionID is the conversation's id, as in the client's requests.
 	SessionID string `json:"session_id"`
-	// PromptCache is what the client has seen of its cache.
+	// PromptCache is the client's knowledge of its cache.
 	PromptCache *PromptCache `json:"prompt_cache"`
 }
 
-// PromptCache is how a client's cache fares.
+// PromptCache is the state of a client's cache.
 type PromptCache struct {
-	// Warm reports whether the cache held when the line was asked for.
+	// Warm reports whether the cache was warm when the line was requested.
 	Warm bool `json:"warm"`
-	// ExpiresAt is when it ends, in Unix seconds; nil where that is not known.
+	// ExpiresAt is the expiry in Unix seconds, nil if unknown.
 	ExpiresAt *float64 `json:"expires_at"`
-	// HitRatio is the share of the prompts that was read from it, 0 to 1; nil before an
-	// answer has told.
+	// HitRatio is the share of the prompts that was read from the cache, 0 to 1, nil before the
+	// first response.
 	HitRatio *float64 `json:"hit_ratio"`
-	// LastMissCause is why it last held less than expected.
+	// LastMissCause is the cause of the last cache miss.
 	LastMissCause StatusCauses `json:"last_miss_cause"`
 }
 
-// StatusCauses are why a cache held less than expected, in words.
+// StatusCauses are the causes of a cache miss, in words.
 type StatusCauses string
 
-// UnmarshalJSON takes a name, or an object with a list of them.
+// UnmarshalJSON accepts a name, or an object with a list of names.
 func (c *StatusCauses) UnmarshalJSON(raw []byte) error {
 	said := gjson.ParseBytes(raw)
 	if said.IsObject() {
@@ -58,14 +58,14 @@ func (c *StatusCauses) UnmarshalJSON(raw []byte) error {
 }
 
 const (
-	// longestInput bounds what is read of a client's input.
+	// longestInput bounds a client's input, in bytes.
 	longestInput = 1 << 20
-	// inputPatience is how long it may take to come.
+	// inputPatience bounds the wait for the input.
 	inputPatience = 200 * time.Millisecond
 )
 
-// passed reads what a client passes, nil if nothing is: from a terminal, from a pipe that
-// stays open, or of another client.
+// passed reads a client's input. It returns nil without a usable one: from a terminal, from a pipe
+// that stays open, or from another client.
 func passed(in io.Reader) *StatusClient {
 	if f, ok := in.(*os.File); ok {
 		if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice != 0 {
@@ -76,7 +76,7 @@ func passed(in io.Reader) *StatusClient {
 	go func() {
 		c := new(StatusClient)
 		err := json.NewDecoder(io.LimitReader(in, longestInput)).Decode(c)
-		// What another version says in another way is passed over, and all else read.
+		// Another version may use other types for some members. The rest is still usable.
 		if _, odd := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !(odd && c.SessionID != "") {
 			c = nil
 		}
@@ -90,7 +90,7 @@ func passed(in io.Reader) *StatusClient {
 	}
 }
 
-// tell says how the cache fares by what the client knows, which is nothing of savings.
+// tell formats the state of the cache from the client's knowledge, which has no savings.
 func (c *PromptCache) tell(now time.Time) string {
 	cache := "cold"
 	switch {

@@ -22,7 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// clients examines the settings of those clients that have any.
+// clients examines the settings of the clients that have any.
 func (e *exam) clients(ctx context.Context) {
 	e.claudeCode(ctx)
 	e.codex(ctx)
@@ -36,7 +36,7 @@ func (e *exam) clients(ctx context.Context) {
 	}
 }
 
-// away notes a base URL at this machine where no site of the configuration listens.
+// away notes a base URL on this machine without a listening site of the configuration.
 func (e *exam) away(about, name, value string, u *url.URL) {
 	port, err := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]), 10, 16)
 	ip := net.ParseIP(u.Hostname())
@@ -48,8 +48,8 @@ func (e *exam) away(about, name, value string, u *url.URL) {
 	}
 }
 
-// baseURL examines a base URL and reports whether it is worth asking. The client
-// itself adds a path to it; versioned tells that the URL has to bring the version.
+// baseURL examines a base URL and reports whether to try it. The client appends a path to it.
+// versioned says that the URL must include the version.
 func (e *exam) baseURL(about, name, value, version string, versioned bool) bool {
 	e.told = true
 	u, err := url.Parse(value)
@@ -80,7 +80,7 @@ func (e *exam) baseURL(about, name, value, version string, versioned bool) bool 
 	return true
 }
 
-// proxied finds out whether a forward proxy takes requests away.
+// proxied examines whether a forward proxy diverts requests.
 func (e *exam) proxied(about string, u *url.URL) {
 	name := strings.ToUpper(u.Scheme) + "_PROXY"
 	proxy := e.Getenv(name)
@@ -111,7 +111,7 @@ func (e *exam) claudeCode(ctx context.Context) {
 			e.find(about, "%s is no valid JSON, and is not used.", path)
 		} else {
 			own := gjson.GetBytes(raw, "env")
-			// The settings go before the environment.
+			// Claude Code's settings override the environment.
 			env = func(name string) string {
 				if v := own.Get(name); v.Exists() {
 					return v.String()
@@ -151,8 +151,8 @@ func (e *exam) claudeCode(ctx context.Context) {
 	e.base(ctx, about, base, "/v1/models", credential)
 }
 
-// tomlString finds settings in Codex's configuration. What matters of it are lines
-// of a name and a string.
+// tomlString matches the relevant settings in Codex's configuration: tables, and lines of a name
+// and a string.
 var tomlString = regexp.MustCompile(`(?m)^\s*(\[[^\]]*\]|[a-z_]+\s*=\s*["'][^"'\n]*["'])`)
 
 func (e *exam) codex(ctx context.Context) {

@@ -30,7 +30,7 @@ func Root() caddycmd.Command {
 	}
 }
 
-// whichCommand refuses what is no subcommand; without one the help is shown.
+// whichCommand refuses unknown subcommands, and shows the help without one.
 func whichCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()

@@ -24,7 +24,7 @@ const (
 	boats  = traces + "/ferry-22222222-p1.jsonl"
 )
 
-// command runs a subcommand and returns what it prints, and its progress.
+// command runs a subcommand and returns its output and its progress.
 func command(args ...string) (string, string, error) {
 	var out, progress bytes.Buffer
 	c := Root()
@@ -101,8 +101,8 @@ func TestExplainCommand(t *testing.T) {
 	}
 }
 
-// TestPricesFlag: simulated providers and the handler go by the prices of a file, and one
-// that cannot be read is refused with the line.
+// TestPricesFlag: simulated providers and the handler use the prices of a file. An unreadable file
+// is refused with the line.
 func TestPricesFlag(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices")
 	write := func(row string) {
@@ -120,7 +120,7 @@ func TestPricesFlag(t *testing.T) {
 		}
 		return r.Runs[0].Total
 	}
-	// Where reading costs what processing does, folding old results pays at once.
+	// If cache reads cost as much as processing, folding old results pays at once.
 	write("anthropic claude-sonnet-4-6 - 3 15 - - - 1024 - 1000000 keeps")
 	list, own := total(), total("--prices", file)
 	if own.BaseCost <= list.BaseCost {

@@ -45,7 +45,7 @@ func (e *exam) config(ctx context.Context) {
 	}
 }
 
-// duration reads one in JSON, in words or in nanoseconds.
+// duration reads a duration in JSON, as a text or in nanoseconds.
 func duration(v gjson.Result) time.Duration {
 	if v.Type == gjson.String {
 		d, _ := time.ParseDuration(v.String())
@@ -54,7 +54,7 @@ func duration(v gjson.Result) time.Duration {
 	return time.Duration(v.Int())
 }
 
-// routes examines where llm_cache stands, and the handlers around it.
+// routes examines the place of llm_cache, and the handlers around it.
 func (e *exam) routes(ctx context.Context, raw string) {
 	var servers map[string]*caddyhttp.Server
 	if err := json.Unmarshal([]byte(raw), &servers); raw != "" && err != nil {
@@ -104,7 +104,7 @@ func (e *exam) routes(ctx context.Context, raw string) {
 	}
 }
 
-// headers examines what is written into requests on their way to the upstream.
+// headers examines the headers that are set on requests to the upstream.
 func (e *exam) headers(proxy gjson.Result) {
 	proxy.Get("headers.request.set").ForEach(func(name, values gjson.Result) bool {
 		value := values.Get("0").String()
@@ -125,7 +125,7 @@ func (e *exam) headers(proxy gjson.Result) {
 	})
 }
 
-// public are the names of sites of a server that the Internet may know.
+// public returns the public site names of a server.
 func public(server gjson.Result) []string {
 	var out []string
 	server.Get("routes.#.match.#.host|@flatten|@flatten").ForEach(func(_, host gjson.Result) bool {
@@ -137,7 +137,7 @@ func public(server gjson.Result) []string {
 	return out
 }
 
-// exposed examines what strangers may see of a server with llm_cache.
+// exposed examines the sites with llm_cache for names served without TLS.
 func (e *exam) exposed(server gjson.Result) {
 	if !strings.Contains(server.Raw, `"handler":"llm_cache"`) {
 		return
@@ -190,7 +190,7 @@ func (e *exam) proxy(ctx context.Context, cache, proxy gjson.Result) {
 	})
 }
 
-// audit examines where records go.
+// audit examines the path of the audit store.
 func (e *exam) audit(a gjson.Result) {
 	path := a.Get("path").String()
 	if path == "" {
@@ -203,7 +203,7 @@ func (e *exam) audit(a gjson.Result) {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
 	if err != nil && os.IsNotExist(err) {
-		// It is made, if the folder above can be written.
+		// Missing folders are created if an existing parent is writable.
 		for os.IsNotExist(err) && dir != filepath.Dir(dir) {
 			dir = filepath.Dir(dir)
 			info, err = os.Stat(dir)

@@ -3,8 +3,8 @@
 
 package cli
 
-// Dashboard opens the live page of a running Caddy, whose admin endpoint lets no
-// browser in that comes from nowhere.
+// Dashboard serves the live page of a running Caddy to a browser. Caddy's admin endpoint rejects
+// browsers that send no Origin.
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 )
 
-// folder is where the page lies on the admin endpoint.
+// folder is the path of the page on the admin endpoint.
 const folder = "/llm_cache/"
 
 // DashboardCommand returns the subcommand `dashboard` of `caddy llm-cache`.
@@ -76,8 +76,7 @@ func serve(cmd *cobra.Command, admin, listen string) error {
 	return nil
 }
 
-// Handler serves the page that lies on an admin endpoint, to those who ask for this
-// machine by a name of its own: no other site can.
+// Handler proxies the page of an admin endpoint, for loopback hosts only.
 func Handler(admin string) (http.Handler, error) {
 	to, err := url.Parse("http://" + strings.TrimPrefix(admin, "http://"))
 	if err != nil || to.Host == "" {
@@ -102,11 +101,14 @@ func Handler(admin string) (http.Handler, error) {
 		}
 		_, name := path.Split(r.URL.Path)
 		switch {
+		// The check of the Host header blocks other web sites that rebind their names to this
+		// machine.
 		case !loopback(host):
 			http.Error(w, "asked for by a foreign name", http.StatusForbidden)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			http.Error(w, "it can only be looked at", http.StatusMethodNotAllowed)
-		case name != "" && name != "data" && name != "events" && !strings.HasPrefix(name, "page-"): // of the endpoint, and no part of the page
+		// Other paths belong to the endpoint, not to the page.
+		case name != "" && name != "data" && name != "events" && !strings.HasPrefix(name, "page-"):
 			http.NotFound(w, r)
 		default:
 			proxy.ServeHTTP(w, r)

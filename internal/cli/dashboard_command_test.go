@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestOnlyThePage: nothing but the page is let through from the admin endpoint, to nobody who
-// asks for it by a foreign name, with nothing of what a browser sends.
+// TestOnlyThePage: only the page is let through from the admin endpoint, only to requests for a
+// loopback name, and without the browser's headers.
 func TestOnlyThePage(t *testing.T) {
 	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Cookie") != "" || r.Header.Get("Origin") != "" {

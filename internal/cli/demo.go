@@ -3,8 +3,8 @@
 
 package cli
 
-// Demo shows what llm_cache does: a conversation made by a script goes through
-// a real Caddy to a simulated provider, and once more straight to another one.
+// Demo shows the effect of llm_cache: a scripted conversation goes through a real Caddy to a
+// simulated provider, and once more directly to another one.
 
 import (
 	"bytes"
@@ -51,19 +51,19 @@ would save is told by estimate.
 	}
 }
 
-// model is whose rules and prices the simulated providers go by.
+// model gives the rules and prices of the simulated providers.
 const model = "claude-sonnet-4-6"
 
-// DemoSum is what the conversation came to.
+// DemoSum is the result of the conversation.
 type DemoSum struct {
-	// Requests counts them.
+	// Requests counts the requests.
 	Requests int
-	// Client and Actual are the dollars of the client's own bytes, and of what was
-	// sent in their place.
+	// Client and Actual are the costs in dollars of the client's own bytes and of the requests as
+	// sent.
 	Client, Actual float64
 }
 
-// provider is a simulated one that adds up what it bills.
+// provider is a simulated provider that sums up its bills.
 type provider struct {
 	simulator.Handler
 	rules pricing.Rules
@@ -80,7 +80,7 @@ func newProvider() *provider {
 	p.Hooks.Done = func(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		u.Output = 0 // the same on both ways
+		u.Output = 0 // equal on both sides
 		p.last, p.spent = u, p.spent+p.rules.Dollars(u)
 	}
 	p.Hooks.Answer = func(context.Context, *wire.View) *simulator.Answer {
@@ -95,7 +95,7 @@ func (p *provider) told() (wire.Usage, float64) {
 	return p.last, p.spent
 }
 
-// RunDemo holds the conversation and prints what it costs.
+// RunDemo runs the conversation and prints its costs.
 func RunDemo(ctx context.Context, w io.Writer) (DemoSum, error) {
 	straight, behind := newProvider(), newProvider()
 	one, err := serveDemo(straight)
@@ -115,7 +115,7 @@ func RunDemo(ctx context.Context, w io.Writer) (DemoSum, error) {
 	defer func() { _ = caddy.Stop() }()
 
 	fmt.Fprintf(w, "Caddy with llm_cache listens on %s, a simulated provider behind it. Costs are of prompts to %s.\n\n", site, model)
-	// Rows are printed as they happen, so that their widths are fixed beforehand.
+	// Rows are printed as they happen, so their widths are fixed.
 	fmt.Fprintln(w, "   request    prompt      sent  read from cache  client's own  with llm_cache     saved")
 	sum := DemoSum{}
 	for _, body := range conversation() {
@@ -146,7 +146,7 @@ func serveDemo(h http.Handler) (net.Listener, error) {
 	return l, nil
 }
 
-// site starts Caddy on a port of its own and returns its address.
+// site starts Caddy on a free port and returns its address.
 func site(upstream string) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -186,11 +186,11 @@ func post(ctx context.Context, url string, body []byte) error {
 	return nil
 }
 
-// text is a block of text.
+// text returns a text block.
 func text(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
 
-// conversation makes the bodies of all requests: three tasks, in each of which the
-// agent looks into logs, reads four files, edits one, and runs the tests.
+// conversation returns the bodies of all requests: three tasks, in each of which the agent reads
+// logs and four files, edits one file, and runs the tests.
 func conversation() [][]byte {
 	var bodies [][]byte
 	var messages []map[string]any
@@ -226,7 +226,7 @@ func conversation() [][]byte {
 	return bodies
 }
 
-// line is one line of a file, source all of them.
+// line returns one line of a file, source the whole file.
 func line(name string, i int) string {
 	return fmt.Sprintf("\tvalue%d := compute(%q, %d) + offset[%d]", i, name, i*7919%1000, i)
 }
@@ -241,7 +241,7 @@ func source(name string, lines int) string {
 	return b.String()
 }
 
-// log is what a program has written.
+// log returns a log file.
 func log(part string, lines int) string {
 	var b bytes.Buffer
 	for i := range lines {
@@ -259,7 +259,7 @@ func tests(n int) string {
 	return b.String()
 }
 
-// body is a request as agents send it, with markers on the system prompt and on the
+// body returns a request like those of agents, with cache markers on the system prompt and on the
 // last block.
 func body(messages []map[string]any) []byte {
 	marker := map[string]any{"type": "ephemeral"}
@@ -278,7 +278,7 @@ func body(messages []map[string]any) []byte {
 	system["cache_control"] = marker
 	raw, err := json.Marshal(map[string]any{"model": model, "max_tokens": 1024, "system": []any{system}, "tools": tools, "messages": all})
 	if err != nil {
-		panic(err) // all of it stands above
+		panic(err) // all values are literals
 	}
 	return raw
 }

@@ -42,7 +42,7 @@ func TestDemo(t *testing.T) {
 	if head == "" {
 		t.Error("the table has no head")
 	}
-	// The rows in docs/start/first-hour.md are some of these.
+	// docs/start/first-hour.md shows some of these rows.
 	page, err := os.ReadFile("../../docs/start/first-hour.md")
 	if err != nil {
 		t.Fatal(err)

@@ -3,8 +3,8 @@
 
 package cli
 
-// Doctor looks for what keeps llm_cache from working: in a configuration,
-// in what stands behind it, and in the settings of the clients.
+// Doctor looks for faults that keep llm_cache from working: in a configuration, at its upstreams,
+// and in the settings of clients.
 
 import (
 	"context"
@@ -17,51 +17,51 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Patient is what is examined.
+// Patient is the subject of an examination.
 type Patient struct {
-	// Config is the configuration in JSON, empty where there is none to examine.
+	// Config is the configuration in JSON, empty for none.
 	Config []byte
-	// Getenv reads the environment in which the clients are started.
+	// Getenv reads the clients' environment.
 	Getenv func(name string) string
-	// Home is the folder in which the clients keep their settings.
+	// Home is the folder with the clients' settings.
 	Home string
-	// Offline leaves out what takes connections.
+	// Offline skips all checks that need connections.
 	Offline bool
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
 
-// Finding is something that does not work, or will not.
+// Finding is a fault, present or to come.
 type Finding struct {
-	// About names what was examined, such as "site" or "Claude Code".
+	// About names the subject, such as "site" or "Claude Code".
 	About string `json:"about"`
-	// What is wrong, and what to do.
+	// The fault, and its remedy.
 	What string `json:"what"`
-	// Note tells of a finding that may be meant so. The command does not fail for it.
+	// Note marks a finding that may be intended. The command does not fail for it.
 	Note bool `json:"note,omitempty"`
 }
 
-// exam collects what is found.
+// exam collects the findings.
 type exam struct {
 	Patient
 	client   *http.Client
 	findings []Finding
 	looked   []string
-	told     bool                   // a client has been told a base URL
+	told     bool                   // a client has a base URL
 	listen   []caddy.NetworkAddress // of the sites
 }
 
 // patience bounds each connection.
 const patience = 5 * time.Second
 
-// Examine looks at everything and returns what was examined and what is wrong.
+// Examine examines everything. It returns the subjects and the findings.
 func Examine(ctx context.Context, p Patient) (looked []string, findings []Finding) {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
 	e := &exam{Patient: p, client: &http.Client{
 		Timeout: patience,
-		// A redirect is something to tell: clients send no body after it.
+		// A redirect is a finding: clients send no body after it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	if len(p.Config) > 0 {
@@ -71,28 +71,28 @@ func Examine(ctx context.Context, p Patient) (looked []string, findings []Findin
 	return e.looked, e.findings
 }
 
-// userinfo is what stands before the host in a URL. What is found is shown to others who may
-// help, and base URLs and proxies have passwords in them.
+// userinfo matches the user and password in URLs.
 var userinfo = regexp.MustCompile(`(//)[^/@\s"]+@|[^/@\s"]+:[^/@\s"]+@`)
 
 func say(what string, args ...any) string {
+	// Findings are shown to others for help, and base URLs and proxies may hold passwords.
 	return userinfo.ReplaceAllString(fmt.Sprintf(what, args...), "${1}xxxxx@")
 }
 
-// look notes that something has been examined.
+// look records an examined subject.
 func (e *exam) look(what string, args ...any) { e.looked = append(e.looked, say(what, args...)) }
 
-// find notes that something is wrong.
+// find records a fault.
 func (e *exam) find(about, what string, args ...any) {
 	e.findings = append(e.findings, Finding{About: about, What: say(what, args...)})
 }
 
-// note notes something that may be meant so.
+// note records a finding that may be intended.
 func (e *exam) note(about, what string, args ...any) {
 	e.findings = append(e.findings, Finding{About: about, What: say(what, args...), Note: true})
 }
 
-// faults counts the findings that are no notes.
+// faults counts the findings other than notes.
 func faults(findings []Finding) int {
 	n := 0
 	for _, f := range findings {
@@ -103,7 +103,7 @@ func faults(findings []Finding) int {
 	return n
 }
 
-// WriteFindings writes the result for people.
+// WriteFindings writes the result as text.
 func WriteFindings(w io.Writer, looked []string, findings []Finding) error {
 	for _, l := range looked {
 		fmt.Fprintf(w, "looked at %s\n", l)

@@ -79,7 +79,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	return err
 }
 
-// LoadConfig reads a configuration and brings it to JSON.
+// LoadConfig reads a configuration and converts it to JSON.
 func LoadConfig(path string) ([]byte, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -23,22 +23,22 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli"
 )
 
-// patient is a set-up; the zero value is sound.
+// patient is a set-up. The zero value is healthy.
 type patient struct {
-	caddyfile string // the site's block. Default: llm_cache and reverse_proxy
+	caddyfile string // the site's directives. Default: llm_cache and reverse_proxy
 	global    string
 	json      string
 	env       map[string]string
 	files     map[string]string // below the home folder
-	later     time.Duration     // by which the clock is wrong
+	later     time.Duration     // error of the clock
 	answers   http.HandlerFunc  // of the site. Default: an empty list of models
 	tls       bool
-	down      bool // the upstream
-	offline   bool // it names hosts that no test asks
+	down      bool // of the upstream
+	offline   bool // for hosts that tests must not contact
 	want      string
 }
 
-// UP, SITE, HOME, HOST and LISTEN stand for addresses and a folder.
+// UP, SITE, HOME, HOST and LISTEN are placeholders for addresses and a folder.
 func (c *patient) examine(t *testing.T) (faults, notes []cli.Finding) {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
@@ -100,7 +100,7 @@ func (c *patient) examine(t *testing.T) (faults, notes []cli.Finding) {
 	return faults, notes
 }
 
-// routes is a site in JSON, whose handlers Caddy does not put in order.
+// routes returns a site in JSON, whose handlers keep their order.
 func routes(handlers ...string) string {
 	return `{"apps":{"http":{"servers":{"s":{"listen":[":8080"],"routes":[{"handle":[` + strings.Join(handlers, ",") + `]}]}}}}}`
 }
@@ -110,7 +110,7 @@ const (
 	proxyHandler = `{"handler":"reverse_proxy","upstreams":[{"dial":"UP"}]}`
 )
 
-// Each of the faults is found, and nothing but it.
+// Each of the faults is found, and no other.
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]patient{
 		"no llm_cache":             {caddyfile: "reverse_proxy UP", want: "no site has llm_cache"},
@@ -178,7 +178,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// On a sound set-up nothing is found, however much of it there is.
+// A healthy set-up has no findings, however large it is.
 func TestSound(t *testing.T) {
 	for name, c := range map[string]patient{
 		"bare": {},
@@ -208,7 +208,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// Notes tell of what may be meant so: that no client goes through, for one.
+// Notes report states that may be intended: for example that no client goes through llm_cache.
 func TestNotes(t *testing.T) {
 	const none = "no client on this machine goes through llm_cache"
 	for name, c := range map[string]patient{
@@ -246,7 +246,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestRefusedEdits: a Caddy that runs says whether upstreams have refused our edits.
+// TestRefusedEdits: a running Caddy reports edits that upstreams refused.
 func TestRefusedEdits(t *testing.T) {
 	for _, c := range []struct {
 		name, metrics string

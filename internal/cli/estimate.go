@@ -19,8 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// drawnRequests is how many requests are simulated unless asked otherwise: about
-// what two cores do in nine seconds.
+// drawnRequests is the default of simulated requests: about nine seconds on two cores.
 const drawnRequests = 5000
 
 func estimateCommand() *cobra.Command {
@@ -53,8 +52,7 @@ The command fails if there is no conversation.
 	return cmd
 }
 
-// sources finds what the arguments name, or what the agents have in the home
-// folder.
+// sources returns the transcripts of the arguments, or else those of the agents in the home folder.
 func sources(paths []string) ([]transcript.Source, error) {
 	if len(paths) > 0 {
 		found, err := transcript.Scan(paths...)

@@ -19,10 +19,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// agentsFolder holds what agents have left on disk.
+// agentsFolder holds transcripts of agents.
 const agentsFolder = "transcript/testdata"
 
-// runCommand runs a subcommand as Caddy does.
+// runCommand runs a subcommand like Caddy.
 func runCommand(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := &cobra.Command{Use: "llm-cache", SilenceUsage: true}
@@ -61,7 +61,7 @@ func TestEstimateCommand(t *testing.T) {
 			t.Errorf("%v passed:\n%s", args, out)
 		}
 	}
-	// Without a path it looks where the agents keep them.
+	// Without a path the command searches the agents' folders.
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("CLAUDE_CONFIG_DIR", "")
@@ -77,8 +77,7 @@ func TestEstimateCommand(t *testing.T) {
 	}
 }
 
-// What is imported is what replay takes, and what it takes from the transcripts
-// themselves.
+// Replay reads imported recordings, with the same result as the transcripts themselves.
 func TestImport(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "recordings")
 	if said, _, err := runCommand(t, "import", agentsFolder, "--out", out); err != nil || !strings.Contains(said, "4 conversations in 4 files") {

@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// skew is by how much clocks may differ.
+// skew is the tolerated difference of clocks.
 const skew = 5 * time.Minute
 
-// upstream asks what stands behind a site, without a credential.
+// upstream tries a site's upstream, without a credential.
 func (e *exam) upstream(ctx context.Context, dial string, secure bool) {
 	if e.Offline {
 		return
@@ -39,7 +39,7 @@ func (e *exam) upstream(ctx context.Context, dial string, secure bool) {
 	e.clock(dial, answer.Header)
 }
 
-// base asks a client's base URL, with its credential, for the list of models.
+// base requests the list of models at a client's base URL, with the client's credential.
 func (e *exam) base(ctx context.Context, about, url, models string, credential http.Header) {
 	if e.Offline {
 		return
@@ -72,7 +72,7 @@ func (e *exam) base(ctx context.Context, about, url, models string, credential h
 	e.clock(url, answer.Header)
 }
 
-// resends asks a Caddy that runs, if one does, whether upstreams have refused our edits.
+// resends asks a running Caddy, if any, for edits that upstreams refused.
 func (e *exam) resends(ctx context.Context, admin string) {
 	if e.Offline || strings.Contains(admin, "/") { // a socket
 		return
@@ -84,7 +84,7 @@ func (e *exam) resends(ctx context.Context, admin string) {
 	}
 	answer, err := e.client.Do(r)
 	if err != nil {
-		return // none runs
+		return // no Caddy runs
 	}
 	defer answer.Body.Close()
 	counts := map[string]float64{}
@@ -117,7 +117,7 @@ func (e *exam) get(ctx context.Context, url string, credential http.Header) (*ht
 	return answer, nil
 }
 
-// clock compares with that of a server: certificates and cache lifetimes go by it.
+// clock compares the clock with that of a server: certificates and cache lifetimes depend on it.
 func (e *exam) clock(who string, h http.Header) {
 	theirs, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -128,7 +128,7 @@ func (e *exam) clock(who string, h http.Header) {
 	}
 }
 
-// reason is the innermost of what went wrong.
+// reason returns the innermost cause of an error.
 func reason(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err.Error()

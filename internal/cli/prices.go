@@ -17,7 +17,7 @@ func pricesFlag(cmd *cobra.Command) {
 	cmd.Flags().String("prices", "", "File with prices and cache rules of models, as for the option prices of Caddyfiles")
 }
 
-// prices reads the file of the flag, or returns the built-in table.
+// prices reads the flag's file, or returns the built-in table.
 func prices(f caddycmd.Flags) (*pricing.Table, error) {
 	t, err := pricing.ReadPrices(f.String("prices"))
 	if err != nil {

@@ -86,7 +86,7 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) error {
 	return nil
 }
 
-// options reads the flags that all commands share.
+// options parses the flags that replay and explain share.
 func options(f caddycmd.Flags) (trial.Options, error) {
 	o := trial.Options{Profiles: list(f.String("profile"), pricing.Profiles())}
 	names := make([]string, len(trial.Policies))
@@ -110,7 +110,7 @@ func options(f caddycmd.Flags) (trial.Options, error) {
 	return o, err
 }
 
-// list splits names at commas; "all" stands for all.
+// list splits names at commas; "all" selects all.
 func list(s string, all []string) []string {
 	if s == "all" {
 		return all
@@ -124,10 +124,10 @@ func list(s string, all []string) []string {
 	return out
 }
 
-// progressLine writes one line over and over.
+// progressLine rewrites one line of a terminal.
 type progressLine struct {
 	w     io.Writer
-	what  string // of two numbers
+	what  string // format of two numbers
 	mu    sync.Mutex
 	shown time.Time
 }
@@ -141,7 +141,7 @@ func (p *progressLine) show(done, total int) {
 	}
 }
 
-// clear ends the line, so that what follows does not overwrite it.
+// clear ends the line, so that later output does not overwrite it.
 func (p *progressLine) clear() {
 	if !p.shown.IsZero() {
 		fmt.Fprintln(p.w)

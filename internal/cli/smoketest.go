@@ -3,8 +3,8 @@
 
 package cli
 
-// Smoketest asks a model a few short questions through a site and checks that what
-// has to work does: system prompts, conversations, streams, sessions, deltas.
+// Smoketest sends a model a few short questions through a site and checks the essentials: system
+// prompts, conversations, streams, sessions, deltas.
 
 import (
 	"bytes"
@@ -24,40 +24,41 @@ import (
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // all of them
 )
 
-// SmoketestOptions say whom to ask, and how.
+// SmoketestOptions are the target of a smoke test.
 type SmoketestOptions struct {
 	// URL is the base URL of the site.
 	URL string
-	// Model, Format and Key are what a client would use.
+	// Model, Format and Key are those that a client would use.
 	Model  string
 	Format wire.Format
 	Key    string
-	// Client sends the requests. Default: one that waits five minutes.
+	// Client sends the requests. Default: a client with a timeout of five minutes.
 	Client *http.Client
 }
 
-// smoketestPatience is how long an answer may take: a box reads its first prompt slowly.
+// smoketestPatience bounds a response: a local server reads its first prompt slowly.
 const smoketestPatience = 5 * time.Minute
 
-// SmoketestLine is what came of one question.
+// SmoketestLine is the result of one question.
 type SmoketestLine struct {
-	// Name says what was tested.
+	// Name describes the test.
 	Name string `json:"name"`
-	// Status is the answer's status, 0 if there was none, MS how long it took.
+	// Status is the status of the response, 0 without one. MS is its duration in milliseconds.
 	Status int   `json:"status"`
 	MS     int64 `json:"ms"`
-	// Cached are the tokens that were read from the provider's cache, -1 if it does not say.
+	// Cached is the number of tokens read from the provider's cache, -1 if it is not reported.
 	Cached int64 `json:"cached"`
-	// Bytes are those of the request, Sent those of it that went upstream where the
-	// site says that it holds conversations there, else 0.
+	// Bytes is the size of the request. Sent is the size sent upstream, if the site says that the
+	// upstream retains conversations, else 0.
 	Bytes int `json:"bytes"`
 	Sent  int `json:"sent,omitempty"`
-	// SmoketestFaults are what is wrong, none if nothing is.
+	// Faults are the faults found.
 	Faults []string `json:"faults,omitempty"`
 }
 
-// fault notes what is wrong, without what could steer a terminal: it may quote an answer.
+// fault records a fault.
 func (l *SmoketestLine) fault(format string, args ...any) {
+	// The text may quote a response, which must not steer a terminal.
 	l.Faults = append(l.Faults, strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return -1
@@ -66,10 +67,10 @@ func (l *SmoketestLine) fault(format string, args ...any) {
 	}, fmt.Sprintf(format, args...)))
 }
 
-// answer is what a model said.
+// answer is a model's response.
 type answer struct {
 	text          string
-	session, held string // as the site says
+	session, held string // from the headers of the site
 }
 
 // Run asks all questions, one after the other.
@@ -83,7 +84,7 @@ func (o *SmoketestOptions) Run(ctx context.Context) ([]*SmoketestLine, error) {
 	if o.URL == "" || o.Model == "" {
 		return nil, fmt.Errorf("the base URL and the model are needed")
 	}
-	nonce := rand.Text()[:8] // so that no other run's conversation is gone on with
+	nonce := rand.Text()[:8] // keeps runs from continuing each other's conversations
 	system := func(word string) string {
 		return "You are taking part in a test of the line, number " + nonce + ". Whatever you are asked, your whole answer is the one word " + word +
 			", in capitals." + strings.Repeat(" Nothing else matters; do not explain yourself.", 20)
@@ -128,7 +129,7 @@ func (o *SmoketestOptions) Run(ctx context.Context) ([]*SmoketestLine, error) {
 	return lines, nil
 }
 
-// continues checks that an answer is of the conversation of the first.
+// continues checks that a response belongs to the conversation of the first.
 func (*SmoketestOptions) continues(l *SmoketestLine, a, first *answer) {
 	if a.session != first.session {
 		l.fault("session %s, the first was of %s", a.session, first.session)
@@ -138,7 +139,7 @@ func (*SmoketestOptions) continues(l *SmoketestLine, a, first *answer) {
 	}
 }
 
-// ask asks one question. It returns nil where nothing further can be checked.
+// ask asks one question. It returns nil if no further check is possible.
 func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt) *answer {
 	url, body, err := o.request(p)
 	if err != nil {
@@ -171,7 +172,7 @@ func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt)
 		l.fault("the answer broke off: %v", err)
 		return nil
 	}
-	d.Feed(append(raw, "\n\n"...)) // a blank line may be missing, the terminal event may not
+	d.Feed(append(raw, "\n\n"...)) // the blank line may be missing, unlike the terminal event
 	turn := d.Turn()
 	switch {
 	case res.StatusCode != http.StatusOK:
@@ -198,7 +199,7 @@ func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt)
 	return a
 }
 
-// last reports whether nothing stands behind the terminal event of a stream.
+// last reports whether the terminal event is the last of a stream.
 func (o *SmoketestOptions) last(raw []byte) bool {
 	end := bytes.LastIndex(bytes.TrimSpace(raw), []byte("\n\n"))
 	if end < 0 {
@@ -209,7 +210,7 @@ func (o *SmoketestOptions) last(raw []byte) bool {
 	return !before.Ended()
 }
 
-// cut makes a text one that fits into a line.
+// cut shortens a text to fit into a line.
 func cut(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 160 {
@@ -218,7 +219,7 @@ func cut(s string) string {
 	return s
 }
 
-// SmoketestFaults counts the lines that something is wrong with.
+// SmoketestFaults counts the lines with faults.
 func SmoketestFaults(lines []*SmoketestLine) (n int) {
 	for _, l := range lines {
 		if len(l.Faults) > 0 {

@@ -18,12 +18,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// obedient is a simulated model, which says the word that its system prompt names.
+// obedient returns a simulated model that answers with the word of its system prompt.
 func obedient() *simulator.Handler {
 	return &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{})}
 }
 
-// deaf is one that says the same to everything.
+// deaf returns a model that answers the same to everything.
 func deaf() *simulator.Handler {
 	h := obedient()
 	h.Hooks.Answer = func(context.Context, *wire.View) *simulator.Answer {
@@ -57,7 +57,7 @@ func run(t *testing.T, h http.Handler, f wire.Format) (faults map[string]string,
 	return faults, b.String()
 }
 
-// TestFine: nothing is found where nothing is wrong, in every format.
+// TestFine: a healthy site has no faults, in every format.
 func TestFine(t *testing.T) {
 	if len(cli.SmoketestFormats()) != 4 {
 		t.Errorf("formats are %v", cli.SmoketestFormats())
@@ -75,7 +75,7 @@ func TestFine(t *testing.T) {
 	}
 }
 
-// TestFaults: what is wrong is found, and nothing else.
+// TestSmoketestFaults: the faults are found, and no others.
 func TestSmoketestFaults(t *testing.T) {
 	change := func(f func(w http.ResponseWriter, body string) io.Writer) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,7 +143,7 @@ func TestSmoketestFaults(t *testing.T) {
 	}
 }
 
-// replacer changes what is written through it.
+// replacer changes the text written through it.
 type replacer struct {
 	io.Writer
 	old, with string
@@ -154,7 +154,7 @@ func (r replacer) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// What a server says does not steer the terminal.
+// A server's text does not steer the terminal.
 func TestEscapes(t *testing.T) {
 	_, table := run(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)

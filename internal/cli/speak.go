@@ -13,20 +13,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// said is a message.
+// said is one message.
 type said struct {
-	model bool // or the user
+	model bool // false for the user
 	text  string
 }
 
-// prompt is what the model is asked.
+// prompt is a question to the model.
 type prompt struct {
 	system string
 	said   []said
 	stream bool
 }
 
-// speech is how a format puts it.
+// speech writes prompts in one format.
 type speech struct {
 	path func(model string, stream bool) string
 	body func(model string, p *prompt) any
@@ -39,7 +39,7 @@ func at(path string) func(string, bool) string { return func(string, bool) strin
 
 func bearer(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) }
 
-// mostTokens bounds each answer, thinking included.
+// mostTokens bounds each response, thinking included.
 const mostTokens = 2048
 
 var speeches = map[wire.Format]speech{
@@ -117,7 +117,7 @@ func messages(all []said, model, content string, put func(string) any) []object 
 	return out
 }
 
-// SmoketestFormats are those that can be tested, sorted.
+// SmoketestFormats returns the testable formats, sorted.
 func SmoketestFormats() []string {
 	names := make([]string, 0, len(speeches))
 	for f := range speeches {
@@ -127,7 +127,7 @@ func SmoketestFormats() []string {
 	return names
 }
 
-// request is a prompt as the format puts it.
+// request returns a prompt in the format of o.
 func (o *SmoketestOptions) request(p *prompt) (url string, body []byte, err error) {
 	s, ok := speeches[o.Format]
 	if !ok {
@@ -137,7 +137,7 @@ func (o *SmoketestOptions) request(p *prompt) (url string, body []byte, err erro
 	return o.base() + s.path(o.Model, p.stream), body, err
 }
 
-// base is the base URL, with or without the version that some clients have in it.
+// base returns the base URL without the version that some clients include.
 func (o *SmoketestOptions) base() string {
 	base := strings.TrimRight(o.URL, "/")
 	for _, version := range []string{"/v1", "/v1beta"} {

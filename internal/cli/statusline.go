@@ -3,7 +3,7 @@
 
 package cli
 
-// Statusline says in one line how a conversation fares.
+// Statusline describes the state of a conversation in one line.
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// statuslinePatience is how long a status line may take.
+// statuslinePatience bounds the duration of a status line.
 const statuslinePatience = 800 * time.Millisecond
 
 // StatuslineCommand returns the subcommand `statusline` of `caddy llm-cache`.
@@ -57,8 +57,7 @@ is nothing to tell, it says so.
 	return cmd
 }
 
-// StatusLine asks for a session, for that of a client, or for the one used last, and says how it
-// fares.
+// StatusLine describes the state of a session, of a client's session, or of the session used last.
 func StatusLine(ctx context.Context, admin, session string, of *StatusClient, now time.Time) string {
 	ctx, cancel := context.WithTimeout(ctx, statuslinePatience)
 	defer cancel()
@@ -82,7 +81,7 @@ func StatusLine(ctx context.Context, admin, session string, of *StatusClient, no
 	return "llm_cache: no conversation yet"
 }
 
-// latest is the conversation used last.
+// latest returns the conversation used last.
 func latest(sessions []sessioncache.SessionSummary) (last *sessioncache.LineageSummary) {
 	for i := range sessions {
 		for j := range sessions[i].Lineages {
@@ -94,7 +93,7 @@ func latest(sessions []sessioncache.SessionSummary) (last *sessioncache.LineageS
 	return last
 }
 
-// ask gets a page of sessions, or one.
+// ask requests a page of sessions, or one session.
 func ask(ctx context.Context, admin, path string, query url.Values) ([]sessioncache.SessionSummary, error) {
 	u := url.URL{Scheme: "http", Host: strings.TrimPrefix(admin, "http://"), Path: path, RawQuery: query.Encode()}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -126,7 +125,7 @@ func decodeStatus(from io.Reader, into any) error {
 	return json.NewDecoder(io.LimitReader(from, 16<<20)).Decode(into)
 }
 
-// tell says how a conversation fares.
+// tell formats the state of a conversation.
 func tell(l *sessioncache.LineageSummary, now time.Time) string {
 	out := []string{"cache " + countdown(l, now)}
 	if n := l.Total.Prompt(); n > 0 {
@@ -149,7 +148,7 @@ func tell(l *sessioncache.LineageSummary, now time.Time) string {
 	return strings.Join(out, " · ")
 }
 
-// countdown is how long the cache holds.
+// countdown returns the remaining lifetime of the cached prefix.
 func countdown(l *sessioncache.LineageSummary, now time.Time) string {
 	if l.TTLSeconds <= 0 {
 		if l.Warm {

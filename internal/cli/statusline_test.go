@@ -59,7 +59,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// What Claude Code passes says whose line it is, and does where the admin API knows nothing.
+// Claude Code's input selects the conversation, and is the source if the admin API has none.
 func TestLineOfAClient(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	asked := ""
@@ -81,7 +81,8 @@ func TestLineOfAClient(t *testing.T) {
 		{`,"prompt_cache":{"warm":true,"last_miss_cause":{"causes":"unknown"}}`, "cache warm · last miss: unknown"},
 		{`,"prompt_cache":{"warm":true,"last_miss_cause":{"causes":[]}}`, "cache warm"},
 		{`,"prompt_cache":{"warm":true,"last_miss_cause":7,"expires_at":1767269021.5}`, "cache 3:41"},
-		{`,"prompt_cache":{"warm":true,"expires_at":"2026-01-01T12:03:41Z","hit_ratio":0.5}`, "cache warm · read 50 %"}, // of a kind that is not known
+		// Of an unknown type.
+		{`,"prompt_cache":{"warm":true,"expires_at":"2026-01-01T12:03:41Z","hit_ratio":0.5}`, "cache warm · read 50 %"},
 		{``, "llm_cache: no conversation yet"},
 	} {
 		if got := StatusLine(t.Context(), admin, "", in(c.cache), now); got != c.want {

@@ -3,7 +3,7 @@
 
 package cli
 
-// Wrap starts a client so that its requests go through llm_cache.
+// Wrap starts a client with its requests routed through llm_cache.
 
 import (
 	"cmp"
@@ -90,7 +90,7 @@ func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 	child := exec.CommandContext(cmd.Context(), path, l.args...)
 	child.Env = l.env
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	// An interrupt is the client's, which has the terminal.
+	// The client has the terminal, so it handles interrupts.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
@@ -104,7 +104,7 @@ func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 	return caddy.ExitCodeSuccess, nil
 }
 
-// aim returns the target of a client: the site, or a private instance that it starts.
+// aim returns the target of a client: the site, or a private instance, which it starts.
 func aim(c client, l *launch, site string) (target, error) {
 	if name := c.elsewhere(l); name != "" {
 		return target{}, fmt.Errorf("wrap: %s is set, so that %s uses no base URL: unset it", name, c.name)
@@ -124,7 +124,7 @@ func aim(c client, l *launch, site string) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	// The path stays, as does a password, which the client sends.
+	// The path and a password stay. The client sends both.
 	base := *u
 	base.Scheme, base.Host = "http", address
 	own, _ := url.Parse(c.api)
@@ -139,7 +139,7 @@ func parse(base string) (*url.URL, error) {
 	return u, nil
 }
 
-// private starts Caddy with llm_cache in front of an upstream and returns its address.
+// private starts Caddy with llm_cache before an upstream and returns its address.
 func private(upstream *url.URL) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -153,14 +153,14 @@ func private(upstream *url.URL) (string, error) {
 	return address, nil
 }
 
-// presets are those of the providers' own APIs, by host. What another address stands
-// for is inferred from its requests.
+// presets are the presets of the providers' own APIs, by host. For another host the handler infers
+// the upstream from requests.
 var presets = map[string]string{
 	"api.anthropic.com": `"upstream":{"preset":"anthropic"},`, "api.openai.com": `"upstream":{"preset":"openai"},`,
 	"generativelanguage.googleapis.com": `"upstream":{"preset":"gemini"},`,
 }
 
-// config is the configuration of a private instance.
+// config returns the configuration of a private instance.
 func config(upstream *url.URL, address string) []byte {
 	transport, port := `{"protocol":"http"}`, "80"
 	if upstream.Scheme == "https" {

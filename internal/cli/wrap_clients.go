@@ -16,30 +16,30 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// launch is a client's start: its arguments, its environment, and where its settings are.
+// launch is the start of a client: its arguments, its environment, and the folders of its settings.
 type launch struct {
 	args, env []string
 	home, dir string
 }
 
-// target is where a client is to send its requests.
+// target is the destination of a client's requests.
 type target struct {
 	base     string // the base URL as this client writes it
 	site     string // the address of the running site, empty for a private instance
-	official bool   // a private instance that stands before the provider's own API
+	official bool   // a private instance before the provider's own API
 }
 
-// client describes how a client is told where to send its requests.
+// client describes the settings for the destination of a client's requests.
 type client struct {
 	name, program string
-	// api is the base URL that the client uses if it is told none. version is the end
-	// of it that has to stand behind the address of a site, too.
+	// api is the client's default base URL. version is the end of it that a site's address needs,
+	// too.
 	api, version string
-	// elsewhere returns the setting by which the client uses no base URL, if it has one.
+	// elsewhere returns a setting that disables base URLs, or "".
 	elsewhere func(l *launch) string
-	// base returns the base URL that the client has been told to use, or "".
+	// base returns the configured base URL, or "".
 	base func(l *launch) string
-	// set changes the launch so that requests go to the target.
+	// set changes the launch to send requests to the target.
 	set func(l *launch, to target)
 }
 
@@ -52,7 +52,7 @@ var clients = []client{
 
 func nowhere(*launch) string { return "" }
 
-// getenv returns a variable of the environment.
+// getenv returns a variable of the client's environment.
 func (l *launch) getenv(name string) string {
 	for _, pair := range slices.Backward(l.env) {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok {
@@ -68,8 +68,8 @@ func hasOption(value string) bool { return value != "" && value != "0" && value 
 
 const anthropicBase = "ANTHROPIC_BASE_URL"
 
-// claudeFlag finds the settings on the command line of Claude Code: the place of the
-// argument that holds them, or -1, and the settings, which may be a file or JSON.
+// claudeFlag returns the settings on the command line of Claude Code, read from a file or given as
+// JSON, and the index of their argument, or -1.
 func claudeFlag(l *launch) (at int, settings string) {
 	for i, arg := range l.args {
 		switch value, joined := strings.CutPrefix(arg, "--settings="); {
@@ -91,8 +91,8 @@ func claudeFlag(l *launch) (at int, settings string) {
 	return -1, ""
 }
 
-// claudeEnv returns a variable as Claude Code sees it, and whether it stands in the
-// settings, which go before the environment.
+// claudeEnv returns a variable as Claude Code sees it, and whether it comes from the settings,
+// which override the environment.
 func claudeEnv(l *launch, name string) (value string, inSettings bool) {
 	_, flag := claudeFlag(l)
 	sources := append(make([]string, 0, 4), flag)
@@ -125,9 +125,9 @@ func claudeBase(l *launch) string {
 	return base
 }
 
-// firstParty are what a base URL switches off in Claude Code: the window of a million
-// tokens and the meters of a plan by the first, the search for tools by both. A gateway
-// may do without them, but in front of Anthropic's own API all of them work.
+// firstParty are the variables that restore features of Claude Code under a base URL: the window of
+// a million tokens and the meters of a plan by the first, the search for tools by both. Anthropic's
+// own API supports all of them, unlike some gateways.
 var firstParty = map[string]string{"_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL": "1", "ENABLE_TOOL_SEARCH": "true"}
 
 func setClaude(l *launch, to target) {
@@ -143,7 +143,7 @@ func setClaude(l *launch, to target) {
 	if !inSettings {
 		return
 	}
-	// The settings go before the environment, and those of the command line before files.
+	// The settings override the environment, and those of the command line override files.
 	at, flag := claudeFlag(l)
 	settings := map[string]any{}
 	_ = json.Unmarshal([]byte(flag), &settings)
@@ -153,7 +153,7 @@ func setClaude(l *launch, to target) {
 	}
 	env[anthropicBase] = to.base
 	settings["env"] = env
-	raw, _ := json.Marshal(settings) // out of JSON
+	raw, _ := json.Marshal(settings) // made of JSON
 	switch {
 	case at < 0:
 		l.args = append([]string{"--settings", string(raw)}, l.args...)
@@ -167,8 +167,7 @@ func setClaude(l *launch, to target) {
 // quoteTOML matches a table, or a line of a name and a string, in Codex's configuration.
 var quoteTOML = regexp.MustCompile(`(?m)^\s*(?:\[([^\]]*)\]|([a-z_]+)\s*=\s*["']([^"'\n]*)["'])`)
 
-// codexSettings returns the strings in Codex's configuration and on its command line,
-// by their full names.
+// codexSettings returns the strings in Codex's configuration and on its command line, by full name.
 func codexSettings(l *launch) map[string]string {
 	found := map[string]string{}
 	raw, _ := os.ReadFile(filepath.Join(cmp.Or(l.getenv("CODEX_HOME"), filepath.Join(l.home, ".codex")), "config.toml"))
@@ -188,7 +187,7 @@ func codexSettings(l *launch) map[string]string {
 	return found
 }
 
-// codexOverride reads the setting `-c name=value` that begins at an argument.
+// codexOverride parses the setting `-c name=value` at an index of the arguments.
 func codexOverride(args []string, i int) (name, value string, ok bool) {
 	if (args[i] != "-c" && args[i] != "--config") || i+1 >= len(args) {
 		return "", "", false
@@ -196,7 +195,7 @@ func codexOverride(args []string, i int) (name, value string, ok bool) {
 	return strings.Cut(args[i+1], "=")
 }
 
-// codexProvider returns the provider of its own that Codex has been told to use, or "".
+// codexProvider returns the custom provider that Codex is configured to use, or "".
 func codexProvider(settings map[string]string) string {
 	if p := settings["model_provider"]; p != "openai" && settings["model_providers."+p+".base_url"] != "" {
 		return p
@@ -220,11 +219,11 @@ func setCodex(l *launch, to target) {
 	}
 	replaced := []string{"model_provider", "openai_base_url"}
 	if p := codexProvider(codexSettings(l)); p != "" {
-		// It keeps its key and its headers; only the address is another.
+		// The provider keeps its key and headers. Only the address changes.
 		address := "model_providers." + p + ".base_url"
 		add, replaced = []string{"-c", fmt.Sprintf("%s=%q", address, to.base)}, []string{address}
 	}
-	// The last one on the command line holds.
+	// The last setting on the command line wins.
 	args := add
 	for i := 0; i < len(l.args); i++ {
 		if name, _, ok := codexOverride(l.args, i); ok && slices.Contains(replaced, name) {
@@ -266,20 +265,20 @@ func setOpencode(l *launch, to target) {
 		return inner
 	}
 	bases := map[string]string{"anthropic": to.base}
-	if to.site != "" { // a private instance stands before one provider alone
+	if to.site != "" { // a private instance serves one provider only
 		bases["openai"], bases["google"] = to.site+"/v1", to.site+"/v1beta"
 	}
 	for name, base := range bases {
 		within(within(within(config, "provider"), name), "options")["baseURL"] = base
 	}
-	raw, _ := json.Marshal(config) // out of JSON
+	raw, _ := json.Marshal(config) // made of JSON
 	l.setenv(opencodeContent, string(raw))
 }
 
 const geminiVariable = "GOOGLE_GEMINI_BASE_URL"
 
-// geminiEnv returns a variable as Gemini CLI sees it: what the environment lacks is
-// read from the nearest .env, above the working folder or at home.
+// geminiEnv returns a variable as Gemini CLI sees it. A variable that the environment lacks is read
+// from the nearest .env, above the working folder or in the home folder.
 func geminiEnv(l *launch, name string) string {
 	if value := l.getenv(name); value != "" {
 		return value

@@ -18,7 +18,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 )
 
-// Each client is a program that says what it was given.
+// Each client is a program that prints its arguments and environment.
 func TestWrap(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a script stands in for the clients")
@@ -49,7 +49,7 @@ func TestWrap(t *testing.T) {
 		"opencode": `"google":{"options":{"baseURL":"http://box:8080/v1beta"}}`,
 		"gemini":   "||http://box:8080\narg -p\narg --url\narg --help\n",
 	} {
-		// The client's own flags may be called as those of wrap.
+		// The client's own flags may have the names of wrap's.
 		for _, args := range [][]string{{name, "-p", "--url", "--help"}, {name, "--", "-p", "--url", "--help"}, {"--", name, "-p", "--url", "--help"}} {
 			said, err := start(append([]string{"--url", "http://box:8080/"}, args...)...)
 			if err != nil || !strings.Contains(said, want) || !strings.HasSuffix(said, "arg -p\narg --url\narg --help\n") {
@@ -70,8 +70,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// The table says, for each place in which a client may have been told a base URL, which
-// one wrap finds, and how the client is told to use http://to in its place.
+// The table lists the places for a client's base URL, the one that wrap finds, and the client's
+// configuration for http://to instead.
 func TestBaseURL(t *testing.T) {
 	const custom = "model_provider = \"gw\"\nopenai_base_url = \"http://no/v1\"\n[model_providers.gw]\nbase_url = \"http://gw/v1\"\nenv_key = \"GW\"\n[profiles.x]\nmodel_provider = \"other\"\n"
 	own := []string{
@@ -195,8 +195,8 @@ func TestBaseURL(t *testing.T) {
 	}
 }
 
-// Only in front of Anthropic's own API is Claude Code told that it speaks to it, and
-// never against what has been set.
+// Claude Code is configured for Anthropic's own API only if it is the upstream, and never against
+// existing settings.
 func TestFirstParty(t *testing.T) {
 	const assume, search = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", "ENABLE_TOOL_SEARCH"
 	for name, c := range map[string]struct {
@@ -218,7 +218,7 @@ func TestFirstParty(t *testing.T) {
 	}
 }
 
-// A private instance's configuration is one that Caddy takes, and goes to the address.
+// Caddy accepts a private instance's configuration, which leads to the address.
 func TestPrivate(t *testing.T) {
 	for base, wants := range map[string][]string{
 		"https://api.anthropic.com":                 {`"preset":"anthropic"`, `"dial":"api.anthropic.com:443"`, `"tls":{}`},

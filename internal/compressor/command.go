@@ -51,7 +51,7 @@ a token classifier such as Microsoft's LLMLingua-2 ones, or that of a server
 	return cmd
 }
 
-// longest is the longest text that the command reads.
+// longest bounds the text that the command reads.
 const longest = 16 << 20
 
 func run(cmd *cobra.Command, f caddycmd.Flags) error {
@@ -59,6 +59,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	if err != nil {
 		return err
 	}
+	// This form of the condition rejects NaN, too.
 	if r := f.Float64("rate"); !(r > 0 && r <= 1) {
 		return fmt.Errorf("rate: %v lies not over 0 and up to 1", r)
 	}
@@ -75,7 +76,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	health := c.Health(ctx) // also reads the model
+	health := c.Health(ctx) // this also loads the model
 	if health.Error != "" {
 		return errors.New(health.Error)
 	}
@@ -92,7 +93,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	return err
 }
 
-// chosen is the compressor that the flags name.
+// chosen returns the compressor of the flags.
 func chosen(f caddycmd.Flags) (Compressor, func(), error) {
 	model, server := f.String("model"), f.String("server")
 	switch {
@@ -118,6 +119,7 @@ func read(in io.Reader, path string) (string, error) {
 		defer f.Close()
 		in = f
 	}
+	// One byte more shows that the text is too long.
 	b, err := io.ReadAll(io.LimitReader(in, longest+1))
 	switch {
 	case err != nil:
@@ -145,7 +147,7 @@ func colorful(when string, out io.Writer) (bool, error) {
 	return false, fmt.Errorf("color: %q is not auto, always or never", when)
 }
 
-// shown are the words, those that are dropped marked, in runs.
+// shown formats the words, with runs of dropped words marked.
 func shown(words []lingua.Word, colored bool) string {
 	drop, keep := "[-", "-]"
 	if colored {
@@ -169,7 +171,7 @@ func shown(words []lingua.Word, colored bool) string {
 	return b.String()
 }
 
-// harmless takes from a word what a terminal would obey.
+// harmless replaces control characters, which a terminal would obey.
 func harmless(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' {
@@ -179,7 +181,7 @@ func harmless(s string) string {
 	}, s)
 }
 
-// told is what was saved.
+// told formats the savings.
 func told(r lingua.Result, took time.Duration, device string) string {
 	dropped := 0
 	for _, w := range r.Words {

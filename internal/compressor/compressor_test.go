@@ -91,7 +91,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestBadServer says that what is no answer is an error.
+// TestBadServer: an invalid response is an error.
 func TestBadServer(t *testing.T) {
 	for want, reply := range map[string]http.HandlerFunc{
 		"answers 500": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
@@ -144,8 +144,7 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// TestShared says that a model is shared as long as anybody uses it, and that
-// nobody runs a closed one.
+// TestShared: a model is shared while it is in use, and a closed model does not run.
 func TestShared(t *testing.T) {
 	a, b := &Embedded{Model: model}, &Embedded{Model: model + "/."}
 	for _, e := range []*Embedded{a, b} {
@@ -206,7 +205,7 @@ func TestCaddyfile(t *testing.T) {
 	}
 }
 
-// TestCommand says that the command shows every word, and what goes.
+// TestCommand: the command shows every word, and marks the dropped ones.
 func TestCommand(t *testing.T) {
 	run := func(args ...string) (string, error) {
 		cmd := Command()

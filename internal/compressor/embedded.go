@@ -17,29 +17,28 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// Embedded runs an LLMLingua-2 model in the process, on the CPU. It reads
-// model folders as Hugging Face lays them out, and downloads nothing.
+// Embedded runs an LLMLingua-2 model in the process, on the CPU. It reads model folders in Hugging
+// Face's layout, and downloads nothing.
 type Embedded struct {
-	// Model is the folder with config.json, tokenizer.json and
-	// model.safetensors: a token classifier of BERT or XLM-RoBERTa.
+	// Model is the folder with config.json, tokenizer.json and model.safetensors: a token
+	// classifier of BERT or XLM-RoBERTa.
 	Model string `json:"model"`
-	// Int8 keeps the weights in 8 bits: a quarter of the memory and, where the
-	// CPU has AVX-512 VNNI, a fraction of the time. What is kept differs a
-	// little. Default: false.
+	// Int8 keeps the weights in 8 bits. That takes a quarter of the memory and, on CPUs with
+	// AVX-512 VNNI, a fraction of the time. The kept words differ slightly. Default: false.
 	Int8 bool `json:"int8,omitempty"`
-	// Threads is the number of cores that one text may occupy. Default: 1.
+	// Threads is the number of cores for one text. Default: 1.
 	Threads int `json:"threads,omitempty"`
 
 	key   string
 	model *loadedModel
 }
 
-// models are the models in use. A reload goes on with those it finds.
+// models are the loaded models, shared across reloads.
 var models = caddy.NewUsagePool()
 
-// loadedModel is read when it is first needed.
+// loadedModel is a model that is read on first use.
 type loadedModel struct {
-	mu     sync.RWMutex // held for reading by whoever runs the model
+	mu     sync.RWMutex // held for reading while the model runs
 	open   func() (*lingua.Model, error)
 	closed bool
 }
@@ -60,7 +59,7 @@ func (l *loadedModel) use(f func(*lingua.Model) error) error {
 	return f(m)
 }
 
-// Destruct implements caddy.Destructor. It waits for whoever runs the model.
+// Destruct implements caddy.Destructor. It waits for runs in progress.
 func (l *loadedModel) Destruct() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +78,7 @@ func (Embedded) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.compressors.embedded", New: func() caddy.Module { return new(Embedded) }}
 }
 
-// Provision checks the model's folder. The weights are read when they are
-// first needed.
+// Provision checks the model's folder. The weights are read on first use.
 func (e *Embedded) Provision(caddy.Context) error {
 	if e.Model == "" {
 		return errors.New("model: the folder is missing")
@@ -96,6 +94,7 @@ func (e *Embedded) Provision(caddy.Context) error {
 		return err
 	}
 	o := lingua.Options{Int8: e.Int8, Threads: e.Threads}
+	// Configurations with the same model and options share the loaded model.
 	e.key = fmt.Sprintf("%s %+v", folder, o)
 	v, _, err := models.LoadOrNew(e.key, func() (caddy.Destructor, error) {
 		return &loadedModel{open: sync.OnceValues(func() (*lingua.Model, error) { return lingua.Open(folder, o) })}, nil
@@ -107,7 +106,7 @@ func (e *Embedded) Provision(caddy.Context) error {
 	return nil
 }
 
-// Cleanup lets go of the model.
+// Cleanup releases the model.
 func (e *Embedded) Cleanup() error {
 	if e.model == nil {
 		return nil
@@ -126,7 +125,7 @@ func (e *Embedded) Compress(ctx context.Context, text string, rate float64) (lin
 	return r, err
 }
 
-// Health implements Compressor. It reads the model if nobody has.
+// Health implements Compressor. It reads the model if need be.
 func (e *Embedded) Health(context.Context) Health {
 	h := Health{Model: e.Model}
 	err := e.model.use(func(m *lingua.Model) error {
@@ -154,7 +153,7 @@ func (e *Embedded) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return option.Block(d, "embedded", e.options())
 }
 
-// options are those of the block.
+// options are the options of the block.
 func (e *Embedded) options() option.Options {
 	return option.Options{
 		"model": option.Once(func() bool { return e.Model != "" }, option.Word(&e.Model)),

@@ -23,10 +23,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// HTTP asks a server, which may run any model on any device. The server reads
-// the texts. See docs/guides/lingua.md for the protocol.
+// HTTP sends texts to a server, which may run any model on any device. The server can read the
+// texts. See docs/guides/lingua.md for the protocol.
 type HTTP struct {
-	// URL is where the server is: POST <url>/compress, GET <url>/health.
+	// URL is the base URL of the server: POST <url>/compress, GET <url>/health.
 	URL string `json:"url"`
 	// Timeout bounds a request. Default: 1m.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
@@ -39,7 +39,7 @@ func (HTTP) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.compressors.http", New: func() caddy.Module { return new(HTTP) }}
 }
 
-// Provision checks the URL. The server need not be there yet.
+// Provision checks the URL. The server need not run yet.
 func (h *HTTP) Provision(caddy.Context) error {
 	u, err := url.Parse(h.URL)
 	switch {
@@ -57,20 +57,20 @@ func (h *HTTP) Provision(caddy.Context) error {
 	h.URL = strings.TrimSuffix(h.URL, "/")
 	h.client = &http.Client{
 		Timeout: timeout,
-		// Texts go to the server that is named, and to no other.
+		// Texts must go to no other server than the configured one.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("the server redirects") },
 	}
 	return nil
 }
 
-// question is what the server is asked.
+// question is the body of a request.
 type question struct {
 	Text string  `json:"text"`
 	Rate float64 `json:"rate"`
 }
 
-// answer is what the server says. Words are pairs of a word and 1 or 0, kept or
-// dropped, and may be missing.
+// answer is the body of a response. Words are pairs of a word and 1 or 0, for kept or dropped, and
+// may be missing.
 type answer struct {
 	Text   *string `json:"text"`
 	Words  []label `json:"words"`
@@ -90,8 +90,7 @@ func (l *label) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Compress implements Compressor. An answer that is longer than the text is an
-// error.
+// Compress implements Compressor. A response longer than the text is an error.
 func (h *HTTP) Compress(ctx context.Context, text string, rate float64) (lingua.Result, error) {
 	body, err := json.Marshal(question{text, rate})
 	if err != nil {
@@ -103,6 +102,7 @@ func (h *HTTP) Compress(ctx context.Context, text string, rate float64) (lingua.
 	}
 	req.Header.Set("Content-Type", "application/json")
 	var a answer
+	// The list of words is several times as long as the text.
 	if err := h.ask(req, &a, 1<<16+64*int64(len(text))); err != nil {
 		return lingua.Result{}, err
 	}
@@ -134,7 +134,7 @@ func (h *HTTP) Health(ctx context.Context) Health {
 	return a
 }
 
-// ask sends a request and reads an answer of at most so many bytes.
+// ask sends a request and decodes a response of at most limit bytes.
 func (h *HTTP) ask(req *http.Request, into any, limit int64) error {
 	resp, err := h.client.Do(req)
 	if err != nil {

@@ -19,33 +19,32 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Options have words left out of old prose, by LLMLingua-2. Which words is found out
-// behind answers, one text at a time, in a share of a core: no request waits for it. A
-// result is used where the upstream reads a text anew in any case, because its cache has
-// expired or something before it was folded, and stays for as long as the conversation
-// lasts. The last four turns, errors, calls, and what persons have written keep all their
-// words; of other texts, code, lists of results, diffs and JSON do, and names, numbers
-// and negations. Where the expand tool is declared it returns the original. Results are
-// kept with the folded texts: in memory, and on disk where the app has `originals`.
+// Options have words dropped from old prose, by LLMLingua-2. A worker chooses the words after
+// responses, one text at a time, in a share of a core, so that no request waits. A result is used
+// where the upstream reads a text again in any case, because its cache entry has expired or an
+// earlier block was folded. The result then stays for the rest of the conversation.
+//
+// The last four turns, errors, calls, and the user's own texts keep all their words. Other texts
+// keep code, lists of results, diffs and JSON, and names, numbers and negations. The expand tool,
+// where declared, returns the original. Results are stored with the folded texts: in memory, and on
+// disk where the app has `originals`.
 type Options struct {
-	// CompressorRaw is what finds out which words to leave out.
+	// CompressorRaw is the module that chooses the words to drop.
 	CompressorRaw json.RawMessage `json:"compressor,omitempty" caddy:"namespace=llm_cache.compressors inline_key=module"`
-	// Rate is the part of the tokens of prose to keep, over 0 and below 1. Names,
-	// numbers and negations come on top. Default: 0.5.
+	// Rate is the part of the tokens of prose to keep, over 0 and below 1. Names, numbers and
+	// negations are kept in addition. Default: 0.5.
 	Rate float64 `json:"rate,omitempty"`
-	// MinChars is the number of characters of prose below which a text is left alone.
-	// Default: 200.
+	// MinChars is the minimum number of characters of prose in a text to shorten. Default: 200.
 	MinChars int `json:"min_chars,omitempty"`
-	// Kinds are the kinds of texts to look for prose in: results, of tools other than
-	// the following; files that were read; output of commands and searches; answers of
-	// the model itself, where the expand tool is declared. Default: results.
+	// Kinds are the kinds of texts to shorten: `results` of tools other than the following; `files`
+	// that were read; `output` of commands and searches; `answers` of the model itself, where the
+	// expand tool is declared. Default: results.
 	Kinds []pipeline.Prose `json:"kinds,omitempty"`
-	// Share is the part of a core that the worker may take, over 0 and up to 1. It takes
-	// less while requests come. Default: 0.25.
+	// Share is the part of a core for the worker, over 0 and up to 1. It takes less while requests
+	// come. Default: 0.25.
 	Share float64 `json:"share,omitempty"`
-	// Queue is the size in bytes that all texts that wait may have; one credential may
-	// fill a quarter. What finds no room is left as it is. At least 65536. Default:
-	// 4194304 (4 MiB).
+	// Queue bounds all waiting texts together, in bytes; one credential may fill a quarter. Texts
+	// beyond it are not shortened. At least 65536. Default: 4194304 (4 MiB).
 	Queue int64 `json:"queue,omitempty"`
 
 	key        string
@@ -62,7 +61,7 @@ const (
 	smallestQueue   = 64 << 10
 )
 
-// Validate reports the first option that makes no sense. Nil is valid.
+// Validate reports the first invalid option. Nil is valid.
 func (o *Options) Validate() error {
 	switch {
 	case o == nil:
@@ -73,7 +72,7 @@ func (o *Options) Validate() error {
 	return o.check()
 }
 
-// check looks at each option alone.
+// check validates each option by itself.
 func (o *Options) check() error {
 	switch {
 	case o.Rate != 0 && !(o.Rate > 0 && o.Rate < 1):
@@ -88,8 +87,7 @@ func (o *Options) check() error {
 	return pipeline.CheckProse(o.Kinds)
 }
 
-// Provision loads the compressor and finds the worker at work, or makes one. Nil needs
-// neither.
+// Provision loads the compressor and its worker, shared across reloads. Nil needs neither.
 func (o *Options) Provision(ctx caddy.Context) error {
 	if o == nil {
 		return nil
@@ -127,20 +125,21 @@ func (o *Options) Load(ctx caddy.Context) error {
 	return nil
 }
 
-// Compressor is what was loaded.
+// Compressor returns the loaded compressor.
 func (o *Options) Compressor() Compressor { return o.compressor }
 
-// Use has texts shortened by a worker of the caller's, in the place of Provision. Its
-// compressor is known by name.
+// Use makes the caller's worker shorten texts, instead of Provision. The name stands for its
+// compressor.
 func (o *Options) Use(w *Worker, name string) { o.worker, o.key = w, name }
 
-// Cleanup lets go of the worker.
+// Cleanup releases the worker.
 func (o *Options) Cleanup() error {
 	if o == nil || o.worker == nil {
 		return nil
 	}
 	w := o.worker
 	w.mu.Lock()
+	// The worker must not use the compressor of a configuration that has ended.
 	if i := slices.Index(w.serving, o.compressor); i >= 0 {
 		w.serving = slices.Delete(w.serving, i, i+1)
 	}
@@ -150,7 +149,7 @@ func (o *Options) Cleanup() error {
 	return err
 }
 
-// Worker is the one at work, nil if there is none.
+// Worker returns the worker, nil if there is none.
 func (o *Options) Worker() *Worker {
 	if o == nil {
 		return nil
@@ -158,10 +157,10 @@ func (o *Options) Worker() *Worker {
 	return o.worker
 }
 
-// Name is how results are known: by what made them and at which rate.
+// Name identifies results by compressor and rate.
 func (o *Options) Name() string { return fmt.Sprintf("words %v %s", o.rate(), o.key) }
 
-// kinds are the kinds of texts to look at.
+// kinds returns the kinds of texts to shorten.
 func (o *Options) kinds() []pipeline.Prose {
 	if len(o.Kinds) == 0 {
 		return []pipeline.Prose{pipeline.ProseResults}
@@ -171,12 +170,12 @@ func (o *Options) kinds() []pipeline.Prose {
 
 func (o *Options) rate() float64 { return cmp.Or(o.Rate, defaultRate) }
 
-// Stage is what the pipeline is told, but for what is known.
+// Stage returns the options of the pipeline stage, without known results.
 func (o *Options) Stage() *pipeline.Compress {
 	return &pipeline.Compress{MinBytes: cmp.Or(o.MinChars, defaultMinChars), Kinds: o.kinds()}
 }
 
-// Fill puts the options into a job.
+// Fill copies the options into a job.
 func (o *Options) Fill(j *Job) { j.Rate, j.Least = o.rate(), cmp.Or(o.MinChars, defaultMinChars) }
 
 // UnmarshalCaddyfile sets the stage up from Caddyfile tokens. Syntax:
@@ -193,7 +192,7 @@ func (o *Options) Fill(j *Job) { j.Rate, j.Least = o.rate(), cmp.Or(o.MinChars, 
 //		queue     <size>
 //	}
 //
-// A model is run by the compressor embedded; by names another one, with its options.
+// The compressor embedded runs the model; by names another compressor, with its options.
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	var method string
@@ -204,6 +203,7 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("compress: %q is not lingua2", method)
 	}
 	var e Embedded
+	// The block may have the options of the embedded compressor, too.
 	known := e.options()
 	maps.Copy(known, option.Options{
 		"by":        func(d *caddyfile.Dispenser) error { return o.by(d) },
@@ -233,7 +233,7 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// by reads a compressor of another kind.
+// by reads another compressor.
 func (o *Options) by(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()

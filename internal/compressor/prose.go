@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// What is not prose is not shortened: of a page with prose and code the code stays, to
-// the byte, and of errors, diffs and JSON everything does.
+// Only prose is shortened. A page with prose and code keeps its code byte for byte, and errors,
+// diffs and JSON stay whole.
 
 // line is a line of a text, with its end.
 type line struct {
@@ -21,8 +21,8 @@ type line struct {
 	prose bool
 }
 
-// lines splits a text that is prose for the greater part, and so much of it that it is
-// worth looking at. Of any other text there are none.
+// lines splits a text that is mostly prose, with no fewer than least characters of prose. For any
+// other text it returns nil.
 func lines(text string, least int) []line {
 	if trimmed := strings.TrimSpace(text); isJSON(trimmed) || isDiff(trimmed) || isError(trimmed) || !utf8.ValidString(text) {
 		return nil
@@ -58,10 +58,11 @@ func isDiff(s string) bool {
 		strings.Contains(s, "\n@@ -") || strings.Contains(s, "\n+++ ")
 }
 
-// complaints begin the lines in which programs say what went wrong, in lower case.
+// complaints are the first words of error messages, in lower case.
 var complaints = []string{"error", "fatal", "panic", "traceback", "exception", "failed", "failure", "exit code", "undefined"}
 
-// isError reports whether a text begins with a complaint, or holds the trace of one.
+// isError reports whether one of a text's first lines begins with a complaint, or the text has a
+// stack trace.
 func isError(s string) bool {
 	n := 0
 	for l := range strings.Lines(s) {
@@ -71,6 +72,7 @@ func isError(s string) bool {
 		if slices.ContainsFunc(complaints, func(c string) bool { return strings.HasPrefix(l, c) }) {
 			return true
 		}
+		// Later lines do not make the whole text an error.
 		if n++; n == 3 {
 			break
 		}
@@ -80,21 +82,22 @@ func isError(s string) bool {
 }
 
 const (
-	// fewestWords is the number of words from which a line may be prose.
+	// fewestWords is the minimum number of words of a line of prose.
 	fewestWords = 6
-	// indented is the number of spaces from which a line is taken for code.
+	// indented is the number of leading spaces from which a line counts as code.
 	indented = 4
 )
 
-// isProse reports whether a line is prose: a paragraph, or a part of one, most of whose
-// words are plain ones. Headings, tables, quotes and short lines are not.
+// isProse reports whether a line is prose: at least three quarters of its words are plain ones.
+// Headings, tables, quotes and short lines are not prose.
 func isProse(s string) bool {
 	t := strings.TrimLeft(s, " ")
+	// Indented lines are code. The signs begin headings, tables, quotes and markup.
 	if len(s)-len(t) >= indented || t == "" || strings.ContainsRune("\t#|<{[$+@", rune(t[0])) {
 		return false
 	}
 	words, plain := 0, 0
-	if first, _, _ := strings.Cut(t, " "); strings.ContainsAny(first, `/\_=`) { // a place in a file
+	if first, _, _ := strings.Cut(t, " "); strings.ContainsAny(first, `/\_=`) { // a position in a file
 		return false
 	}
 	for w := range strings.FieldsSeq(t) {
@@ -103,18 +106,20 @@ func isProse(s string) bool {
 			plain++
 		}
 	}
+	// The sentence may report an error.
 	if l := strings.ToLower(t); slices.ContainsFunc(complaints[:6], func(c string) bool { return strings.Contains(l, c) }) {
 		return false
 	}
 	return words >= fewestWords && 4*plain >= 3*words
 }
 
-// isPlain reports whether a word is one of a language: letters, with signs around.
+// isPlain reports whether a word is one of a natural language: letters, with punctuation around.
 func isPlain(w string) bool {
 	w = strings.TrimFunc(w, around)
 	if w == "" {
 		return false
 	}
+	// A capital letter inside a word marks a name.
 	for i, r := range w {
 		switch {
 		case unicode.IsUpper(r) && i > 0, i == 0 && r == '-', !unicode.IsLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune("'’-", r):
@@ -124,17 +129,17 @@ func isPlain(w string) bool {
 	return true
 }
 
-// around reports whether a rune may stand around a word in prose.
+// around reports whether a rune is punctuation around words.
 func around(r rune) bool { return strings.ContainsRune(".,;:!?\"'“”‘’„«»()…–—*", r) }
 
-// turning are words that turn the meaning of a sentence, in lower case.
+// turning are words that change the meaning of a sentence, in lower case.
 var turning = []string{
 	"not", "no", "never", "none", "nor", "neither", "without", "cannot", "except", "unless", "only", "must", "should", "if",
 	"nicht", "kein", "keine", "keinen", "nie", "ohne", "außer", "nur", "ne", "pas", "jamais", "sans", "sauf", "sin", "nunca",
 }
 
-// stays reports whether a word is kept whatever the model thinks of it: names, numbers,
-// paths and all that is no plain word, and what turns the meaning.
+// stays reports whether a word is always kept: names, numbers, paths and all other words that are
+// not plain, and words that change the meaning.
 func stays(w string) bool {
 	if !isPlain(w) {
 		return true

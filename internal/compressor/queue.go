@@ -9,40 +9,40 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Job is a text to shorten while nobody waits.
+// Job is a text to shorten in the background.
 type Job struct {
-	// ID names the text.
+	// ID identifies the text.
 	ID ID
-	// Tenant is whose text it is.
+	// Tenant is the text's tenant.
 	Tenant sessioncache.Tenant
-	// Text is the text, of which the part Rate of the tokens of its prose is to be
-	// kept, if it has Least characters of that.
+	// Text is the text. Rate is the part of the tokens of its prose to keep. A text with less than
+	// Least characters of prose is left alone.
 	Text  string
 	Rate  float64
 	Least int
-	// Done is told what was found out.
+	// Done receives the result.
 	Done func(pipeline.Shortened)
 }
 
-// ID names a text: its session by the public id, and its block. It waits once.
+// ID identifies a text: the public id of its session, and its block. Each id is queued once.
 type ID struct {
 	Session string
 	Block   wire.Hash
 }
 
-// tenantShare is the part of the queue that one tenant may fill: one in so many.
+// tenantShare divides the queue: each tenant may fill one such share.
 const tenantShare = 4
 
-// queue holds what waits, up to a number of bytes. Tenants take turns. It is used by one
+// queue has the waiting jobs, up to a number of bytes. Tenants take turns. It is used by one
 // goroutine at a time.
 type queue struct {
 	limit, bytes int64
-	known        map[ID]bool // what waits, and what is being worked on
+	known        map[ID]bool // jobs waiting or in progress
 	tenants      map[sessioncache.Tenant]*waiting
-	order        []sessioncache.Tenant // of whom something waits, who is next first
+	order        []sessioncache.Tenant // tenants with waiting jobs, the next one first
 }
 
-// waiting is what waits of one tenant.
+// waiting are the waiting jobs of one tenant.
 type waiting struct {
 	jobs  []Job
 	bytes int64
@@ -52,9 +52,9 @@ func newQueue() *queue {
 	return &queue{known: make(map[ID]bool), tenants: make(map[sessioncache.Tenant]*waiting)}
 }
 
-// put takes a job in, if there is room and it does not wait already. It reports whether
-// there was room.
+// put queues a job, unless it waits already. It reports whether there was room.
 func (q *queue) put(j Job) bool {
+	// The job waits already, or is in progress.
 	if q.known[j.ID] {
 		return true
 	}
@@ -77,8 +77,7 @@ func (q *queue) put(j Job) bool {
 	return true
 }
 
-// next takes out the oldest job of the tenant whose turn it is. It is known until it is
-// done.
+// next removes the oldest job of the next tenant. The job stays known until done.
 func (q *queue) next() (j Job, ok bool) {
 	if len(q.order) == 0 {
 		return j, false
@@ -90,6 +89,7 @@ func (q *queue) next() (j Job, ok bool) {
 	w.bytes -= int64(len(j.Text))
 	q.bytes -= int64(len(j.Text))
 	if len(w.jobs) > 0 {
+		// The tenant's next job waits until the other tenants had their turn.
 		q.order = append(q.order, t)
 	} else {
 		delete(q.tenants, t)
@@ -97,10 +97,10 @@ func (q *queue) next() (j Job, ok bool) {
 	return j, true
 }
 
-// done forgets a job that next has given.
+// done forgets a job that next returned.
 func (q *queue) done(id ID) { delete(q.known, id) }
 
-// clear forgets everything.
+// clear forgets all jobs.
 func (q *queue) clear() {
 	limit := q.limit
 	*q = *newQueue()

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// longest is the length in bytes above which a text is left alone: it would occupy
+	// longestText is the length in bytes above which a text is left alone, since it would occupy
 	// the worker for minutes.
 	longestText = 64 << 10
-	// leastGain is the share of a text that must go.
+	// leastGain is the minimum part of a text that must go.
 	leastGain = 0.1
-	// sight is how far ahead, in bytes, a word of the compressor's is looked for.
+	// sight is the distance, in bytes, within which a word of the compressor is searched in the
+	// text.
 	sight = 48
 )
 
-// Shorten leaves words out of the prose in a text, by what a compressor thinks of them,
-// and returns "" where that is not worth it. What is left stands there in the text's own
-// bytes, line by line.
+// Shorten drops words from the prose in a text, by the compressor's choice. It returns "" where the
+// gain is too small. Kept words and all other lines are unmodified.
 func Shorten(ctx context.Context, c Compressor, text string, rate float64, least int) (string, error) {
 	if len(text) > longestText {
 		return "", nil
@@ -38,6 +38,7 @@ func Shorten(ctx context.Context, c Compressor, text string, rate float64, least
 			prose.WriteString(l.text)
 		}
 	}
+	// One call for all prose, so that the rate applies to the whole text.
 	r, err := c.Compress(ctx, prose.String(), rate)
 	if err != nil {
 		return "", err
@@ -59,19 +60,20 @@ func Shorten(ctx context.Context, c Compressor, text string, rate float64, least
 	return "", nil
 }
 
-// kept marks the bytes of a text that stand in words to keep, as far as the compressor
-// says so of any part of them, or does not know them at all.
+// kept marks the bytes of the words to keep: those of which the compressor keeps any part, or that
+// it does not mention.
 func kept(text string, words []lingua.Word) []bool {
 	low := strings.ToLower
 	lower := low(text)
-	if len(lower) != len(text) { // the places would not be the same
+	if len(lower) != len(text) { // else positions in the two would differ
 		lower, low = text, func(s string) string { return s }
 	}
-	const dropped = 1 // and not kept; what is 0 the compressor has not named
+	const dropped = 1 // dropped and not kept; 0: not mentioned
 	said := make([]byte, len(text))
 	at := 0
 	for _, w := range words {
 		s := low(strings.TrimSpace(w.Text))
+		// The compressor may have changed or dropped parts of words, so search a little ahead.
 		i := strings.Index(lower[at:min(len(lower), at+sight+len(s))], s)
 		if s == "" || i < 0 {
 			continue
@@ -94,6 +96,7 @@ func kept(text string, words []lingua.Word) []bool {
 		for ; end < len(text) && !isSpace(text[end]); end++ {
 			gone = gone && said[end] == dropped
 		}
+		// A word stays whole if any part of it stays.
 		if !gone || stays(text[from:end]) {
 			for i := from; i < end; i++ {
 				keep[i] = true
@@ -106,8 +109,7 @@ func kept(text string, words []lingua.Word) []bool {
 
 func isSpace(b byte) bool { return b < 0x80 && unicode.IsSpace(rune(b)) }
 
-// writeKept writes the words of a line that are kept, what stands in front of the first
-// word, and the line's end.
+// writeKept writes the kept words of a line, its indentation, and its end.
 func writeKept(out *strings.Builder, line string, keep []bool) {
 	head := len(line) - len(strings.TrimLeft(line, " "))
 	body := strings.TrimRight(line, "\r\n")

@@ -12,7 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 )
 
-// rule keeps each second word. It stands in for a model, where it matters what it says.
+// rule keeps every second word, or uses words. It replaces a model where the choice of words
+// matters.
 type rule struct {
 	err   error
 	words func(text string) []lingua.Word
@@ -39,7 +40,7 @@ func everySecond(text string) (words []lingua.Word) {
 	return words
 }
 
-// TestShorten says what is left of texts.
+// TestShorten compares shortened texts.
 func TestShorten(t *testing.T) {
 	pad := strings.Repeat(paragraph, 3)
 	short := func(c Compressor, text string) string {
@@ -106,8 +107,7 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-// FuzzShorten: what is left are the text's own words in their order, and its other lines.
-// Signs whose lower case is of another length are words like others.
+// TestKeptOfSignsThatShrink: runes with a lower case of another length are words like others.
 func TestKeptOfSignsThatShrink(t *testing.T) {
 	const kelvin = "\u212a" // three bytes, and one in lower case
 	for _, text := range []string{kelvin + " k", "the " + kelvin, kelvin + kelvin + " and kk"} {
@@ -118,6 +118,7 @@ func TestKeptOfSignsThatShrink(t *testing.T) {
 	}
 }
 
+// FuzzShorten: the output has words of the text in their order.
 func FuzzShorten(f *testing.F) {
 	f.Add(paragraph, uint8(1))
 	f.Add("é è "+paragraph+"```\ncode\n"+paragraph, uint8(3))

@@ -28,21 +28,20 @@ var (
 	_       = metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.", waitingBytes)
 )
 
-// What became of a text.
+// The outcomes of a job.
 const (
 	outcomeShortened = "shortened"
-	outcomeLeft      = "left"    // as it is: no prose, or nothing to gain
+	outcomeLeft      = "left"    // unmodified: no prose, or too little gain
 	outcomeDropped   = "dropped" // the queue was full
 	outcomeFailed    = "failed"
 )
 
-// Worker shortens texts while nobody waits, one at a time. It takes no more than its
-// share of a core, and less while requests come. There is one for each compressor,
-// across reloads.
+// Worker shortens texts in the background, one at a time. It takes at most its share of a core, and
+// less while requests come. Each compressor has one worker across reloads.
 type Worker struct {
 	mu       sync.Mutex
 	queue    *queue
-	serving  []Compressor // of all configurations that are loaded
+	serving  []Compressor // of all loaded configurations
 	share    float64      // of a core
 	runs     bool         // a goroutine is at work
 	failures int          // in a row
@@ -53,10 +52,10 @@ type Worker struct {
 	end     context.CancelFunc
 	last    atomic.Int64 // when a request came or ended, in ns since start
 	start   time.Time
-	patient bool // waits for pauses; replays do not
+	patient bool // waits for pauses between requests; replays do not
 }
 
-// workers are those in use, by the JSON of their compressors.
+// workers are the workers in use, by the JSON of their compressors.
 var workers = caddy.NewUsagePool()
 
 func waitingBytes() (sum float64) {
@@ -73,7 +72,7 @@ func waitingBytes() (sum float64) {
 // NewWorker returns a worker that computes when [Worker.Drain] is called.
 func NewWorker(c Compressor) *Worker {
 	w := newWorker()
-	w.serving, w.patient, w.runs = []Compressor{c}, false, true // nobody else begins
+	w.serving, w.patient, w.runs = []Compressor{c}, false, true // only Drain runs it
 	w.queue.limit = 1 << 40
 	return w
 }
@@ -84,7 +83,7 @@ func newWorker() *Worker {
 	return w
 }
 
-// Destruct implements caddy.Destructor: what waits is forgotten.
+// Destruct implements caddy.Destructor. Waiting jobs are dropped.
 func (w *Worker) Destruct() error {
 	w.end()
 	w.mu.Lock()
@@ -93,7 +92,7 @@ func (w *Worker) Destruct() error {
 	return nil
 }
 
-// Offer has a text shortened when there is time. It reports whether there was room.
+// Offer queues a job. It reports whether there was room.
 func (w *Worker) Offer(j Job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,21 +110,21 @@ func (w *Worker) Offer(j Job) bool {
 	return true
 }
 
-// Touch tells that a request comes or ends.
+// Touch records that a request comes or ends.
 func (w *Worker) Touch() {
 	if w != nil {
 		w.last.Store(int64(time.Since(w.start)))
 	}
 }
 
-// Health tells how the compressor fares, as far as it was needed.
+// Health returns the health of the compressor when it last ran.
 func (w *Worker) Health() Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.health
 }
 
-// Drain shortens all that waits.
+// Drain shortens all waiting texts.
 func (w *Worker) Drain() {
 	for w.one() {
 		if w.ctx.Err() != nil {
@@ -134,7 +133,7 @@ func (w *Worker) Drain() {
 	}
 }
 
-// work shortens what waits, and ends when nothing does.
+// work shortens waiting texts, and ends when the queue is empty.
 func (w *Worker) work() {
 	for {
 		more := true
@@ -143,6 +142,7 @@ func (w *Worker) work() {
 		}
 		w.mu.Lock()
 		if !more || w.ctx.Err() != nil {
+			// A job may have been queued since the queue was found empty.
 			if w.runs = w.ctx.Err() == nil && len(w.queue.order) > 0; !w.runs {
 				w.mu.Unlock()
 				return
@@ -156,10 +156,10 @@ func (w *Worker) work() {
 
 var errPanic = errors.New("recovered from a panic")
 
-// longestRest is how long the worker rests after errors, at most.
+// longestRest bounds the pause after errors.
 const longestRest = time.Minute
 
-// rest is how long to wait after errors. The lock is held.
+// rest returns the pause after errors. The lock is held.
 func (w *Worker) rest() time.Duration {
 	if w.failures == 0 {
 		return 0
@@ -179,10 +179,10 @@ func (w *Worker) sleep(d time.Duration) {
 	}
 }
 
-// longestRun bounds the work on one text, the waiting in it included.
+// longestRun bounds the work on one text, pauses included.
 const longestRun = 10 * time.Minute
 
-// one shortens a text. It reports false where none waits.
+// one shortens a text. It returns false if the queue is empty.
 func (w *Worker) one() bool {
 	w.mu.Lock()
 	j, ok := w.queue.next()
@@ -190,6 +190,7 @@ func (w *Worker) one() bool {
 		w.mu.Unlock()
 		return false
 	}
+	// All loaded configurations of this worker have equal compressors.
 	c := w.serving[0]
 	w.mu.Unlock()
 	defer func() {
@@ -214,28 +215,30 @@ func (w *Worker) one() bool {
 	}
 	texts.WithLabelValues(outcome).Inc()
 	w.well(ctx, c)
-	_ = p.pause(ctx) // texts with nothing to leave out are many, and have not paused
+	_ = p.pause(ctx) // texts with nothing to drop are frequent, and have not paused yet
 	return true
 }
 
-// fail notes an error. It is logged when errors begin.
+// fail records an error.
 func (w *Worker) fail(err error) {
 	texts.WithLabelValues(outcomeFailed).Inc()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failures++
 	w.health.Error = err.Error()
+	// Log the first of several failures only.
 	if w.failures == 1 && w.ctx.Err() == nil {
 		w.log.Warn("the compressor fails; texts stay as they are", zap.Error(err))
 	}
 }
 
-// well notes that the compressor works.
+// well records that the compressor works.
 func (w *Worker) well(ctx context.Context, c Compressor) {
 	w.mu.Lock()
 	known := w.failures == 0 && w.health.Device != ""
 	w.failures = 0
 	w.mu.Unlock()
+	// Without failures the health stays the same.
 	if known {
 		return
 	}
@@ -246,10 +249,10 @@ func (w *Worker) well(ctx context.Context, c Compressor) {
 }
 
 const (
-	// quiet is how long no request must have come or ended for the worker to go on.
+	// quiet is the time without requests after which the worker continues.
 	quiet = 20 * time.Millisecond
-	// patience is how long it waits for that, as a multiple of the time it works, and for
-	// quiet at least.
+	// patience bounds the wait for quiet, as a multiple of the working time. The wait is at least
+	// quiet.
 	patience = 50
 )
 
@@ -259,15 +262,15 @@ func (w *Worker) busy() bool {
 	return last != 0 && time.Since(w.start)-last < quiet
 }
 
-// pace keeps a run to the worker's share.
+// pace keeps a run within the worker's share.
 type pace struct {
 	worker *Worker
-	since  time.Time // it has been at work
+	since  time.Time // start of the present stretch of work
 	worked time.Duration
 }
 
-// pause waits as long as the worker's share demands, and until no requests come: but
-// not for ever.
+// pause sleeps as long as the worker's share demands, and then until requests pause, for a bounded
+// time.
 func (p *pace) pause(ctx context.Context) error {
 	d := time.Since(p.since)
 	p.worked += d
@@ -276,7 +279,9 @@ func (p *pace) pause(ctx context.Context) error {
 		w.mu.Lock()
 		share := w.share
 		w.mu.Unlock()
+		// Working for d of each d/share of time keeps to the share.
 		w.sleep(time.Duration(float64(d) * (1/share - 1)))
+		// Requests have priority, but only for a bounded time.
 		for waited := time.Duration(0); waited < max(patience*d, quiet) && w.busy() && ctx.Err() == nil; waited += quiet {
 			w.sleep(quiet)
 		}

@@ -46,8 +46,8 @@ func jobFor(n byte, done func(pipeline.Shortened)) Job {
 	return Job{ID: ID{Block: wire.Hash{n}}, Text: strings.Repeat(paragraph, 3), Rate: 0.5, Least: 200, Done: done}
 }
 
-// TestWorker says that texts are shortened behind the caller's back, that errors and
-// panics leave texts alone and have the worker rest, and that it goes on after them.
+// TestWorker: texts are shortened in the background. After errors and panics texts stay unmodified,
+// and the worker rests and then continues.
 func TestWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slow{fault: func(run int) error {
@@ -162,8 +162,7 @@ func TestShare(t *testing.T) {
 
 func init() { caddy.RegisterModule(Embedded{}) }
 
-// TestReload says that a worker outlives the configuration that began it, and that what
-// waits does.
+// TestReload: a worker and its waiting texts survive a reload.
 func TestReload(t *testing.T) {
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	defer cancel()

@@ -12,15 +12,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Answer is the base of the response writers by which layers see an answer. It has
-// what is the same for all of them: only the first final status counts, 200 if none
-// is said; informational ones pass; nothing gets round [Interceptor.Take], and
-// nothing that is held is flushed.
+// Answer is the base of the response writers through which layers see a response. Only the first
+// final status counts, 200 if there is none. Informational statuses pass. All bytes go through
+// [Interceptor.Take], and buffered bytes are not flushed.
 type Answer struct {
-	// ResponseWriter is the writer of whoever asked this layer.
+	// ResponseWriter is the writer of the layer's caller.
 	http.ResponseWriter
-	// Own is the header apart from that of ResponseWriter, as long as it is not
-	// settled whose answer the client will get. Nil: there is one only.
+	// Own is a separate header, used until it is known which response the client will get. Nil
+	// means that the response uses the header of ResponseWriter.
 	Own http.Header
 	// Status is the final status, 0 before there is one.
 	Status int
@@ -28,14 +27,14 @@ type Answer struct {
 	layer Interceptor
 }
 
-// Interceptor is what a layer does with an answer.
+// Interceptor is a layer's part in the handling of a response.
 type Interceptor interface {
-	// Begin is told of the final status, once. It calls [Answer.Send], or holds the
-	// header back.
+	// Begin receives the final status, once. It calls [Answer.Send] or keeps the header back.
 	Begin(status int)
-	// Take takes the next bytes of the body.
+	// Take receives the next bytes of the body.
 	Take(p []byte) (int, error)
-	// Holds reports whether the client is to get nothing of the answer yet.
+	// Holds reports whether the response is buffered, so that the client must not get any of it
+	// yet.
 	Holds() bool
 }
 
@@ -44,13 +43,13 @@ func NewAnswer(w http.ResponseWriter, layer Interceptor) Answer {
 	return Answer{ResponseWriter: w, layer: layer}
 }
 
-// Unwrap returns the writer behind, for [http.ResponseController].
+// Unwrap returns the next writer, for [http.ResponseController].
 func (a *Answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Apart gives the answer a header of its own, which begins as the other one is.
+// Apart gives the response a separate header, a copy of the present one.
 func (a *Answer) Apart() { a.Own = a.ResponseWriter.Header().Clone() }
 
-// Join ends that.
+// Join replaces the writer's header by the separate one.
 func (a *Answer) Join() {
 	if a.Own != nil {
 		ReplaceHeader(a.ResponseWriter.Header(), a.Own)
@@ -58,7 +57,7 @@ func (a *Answer) Join() {
 	}
 }
 
-// Send sends the header on, with the status that the answer has.
+// Send forwards the header, with the response's status.
 func (a *Answer) Send() {
 	a.Join()
 	a.ResponseWriter.WriteHeader(a.Status)
@@ -83,12 +82,13 @@ func (a *Answer) WriteHeader(status int) {
 	}
 }
 
-// Inform passes an informational status on, with the header as it stands.
+// Inform forwards an informational status, with the present header.
 func (a *Answer) Inform(status int) {
 	if a.Own == nil {
 		a.ResponseWriter.WriteHeader(status)
 		return
 	}
+	// The separate header applies to this status only.
 	h := a.ResponseWriter.Header()
 	before := maps.Clone(h)
 	ReplaceHeader(h, a.Own)
@@ -104,57 +104,57 @@ func (a *Answer) Write(p []byte) (int, error) {
 	return a.layer.Take(p)
 }
 
-// ReadFrom hides that of the writer behind, which would get round Write.
+// ReadFrom hides the next writer's ReadFrom, which would bypass Write.
 func (a *Answer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{a}, r)
 }
 
-// FlushError implements what [http.ResponseController] looks for.
+// FlushError implements the flushing of [http.ResponseController].
 func (a *Answer) FlushError() error {
 	if a.Status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
+	// A flush would send the header.
 	if a.layer.Holds() {
 		return nil
 	}
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Waited tells whoever asked for the answer how long the request has waited for a
-// slot: that is no time of the upstream's.
+// Waited reports the time that the request has waited for a slot to the layer's caller. It does not
+// count as the upstream's time.
 func (a *Answer) Waited(d time.Duration) { Waited(a.ResponseWriter, d) }
 
-// Waited tells the writer of an answer how long its request has waited for a slot.
+// Waited reports the time that a request has waited for a slot to the writer of its response.
 func Waited(w http.ResponseWriter, d time.Duration) {
 	if t, ok := w.(interface{ Waited(time.Duration) }); ok {
 		t.Waited(d)
 	}
 }
 
-// Served tells whoever asked for the answer how the upstream says that it serves the
-// request.
+// Served reports the upstream's service for the request to the layer's caller.
 func (a *Answer) Served(s wire.Service) { Served(a.ResponseWriter, s) }
 
-// Served tells the writer of an answer how the upstream says that it serves the request.
+// Served reports the upstream's service for a request to the writer of its response.
 func Served(w http.ResponseWriter, s wire.Service) {
 	if t, ok := w.(interface{ Served(wire.Service) }); ok {
 		t.Served(s)
 	}
 }
 
-// Common tells whoever asked for the answer which share of its prompt, 0 to 1, the
-// upstream has been sent before.
+// Common reports the share of the prompt, 0 to 1, that the upstream has received before to the
+// layer's caller.
 func (a *Answer) Common(share float64) { Common(a.ResponseWriter, share) }
 
-// Common tells the writer of an answer which share of its prompt the upstream has been
-// sent before.
+// Common reports the share of a prompt, 0 to 1, that the upstream has received before to the writer
+// of its response.
 func Common(w http.ResponseWriter, share float64) {
 	if t, ok := w.(interface{ Common(float64) }); ok {
 		t.Common(share)
 	}
 }
 
-// ReplaceHeader makes one header what another is.
+// ReplaceHeader replaces the contents of one header by another's.
 func ReplaceHeader(dst, src http.Header) {
 	clear(dst)
 	maps.Copy(dst, src)

@@ -15,28 +15,27 @@ import (
 )
 
 const (
-	// FirstBuffer bounds what a Content-Length makes us allocate before a byte
-	// has come.
+	// FirstBuffer bounds the memory allocated by Content-Length before the first byte.
 	FirstBuffer = 256 << 10
-	// secondBuffer bounds what it makes us allocate once that is full: most bodies of agents
-	// are read without being copied again.
+	// secondBuffer bounds the memory allocated once the first buffer is full. Most bodies of agents
+	// are then read without a further copy.
 	secondBuffer = 2 << 20
-	// Growth bounds what it makes us allocate for each byte that has come beyond.
+	// Growth bounds further allocations, as a multiple of the bytes received.
 	Growth = 4
-	// maxRatio and freeRatio bound what a request may decode to.
+	// maxRatio and freeRatio bound the decoded size of a request.
 	maxRatio  = 200
 	freeRatio = 4 << 20
-	// ZstdWindow bounds the memory that a decoder takes besides what it writes: RFC 8878
-	// asks for 8 MiB, and HTTP allows no more (RFC 9659).
+	// ZstdWindow bounds the memory of a decoder in addition to its output: RFC 8878 recommends 8
+	// MiB, and HTTP allows no more (RFC 9659).
 	ZstdWindow = 8 << 20
 )
 
 var (
-	// ErrTooLarge says that a body has more bytes than it may have.
+	// ErrTooLarge reports a body that exceeds its limit.
 	ErrTooLarge = errors.New("body too large")
-	// ErrBomb says that a body decodes to far more than any conversation does.
+	// ErrBomb reports a body that decodes to far more than any conversation does.
 	ErrBomb = errors.New("the body decodes to more than 200 times its size")
-	// ErrNoRoom says that the memory for bodies is taken, and stayed so.
+	// ErrNoRoom reports that the memory for bodies is in use, and stayed so.
 	ErrNoRoom = errors.New("no room for another body")
 )
 
@@ -44,12 +43,12 @@ func tooLarge(limit int64) error {
 	return caddyhttp.Error(http.StatusRequestEntityTooLarge, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit))
 }
 
-// Toll is asked before the memory of a body grows. came is how many bytes of it have
-// come, has what it takes so far, room what it is about to take. Nil asks nothing.
+// Toll is called before the memory of a body grows. came is the number of bytes received, has the
+// memory in use, and room the memory needed. Nil allows all growth.
 type Toll func(came, has, room int) error
 
-// Read reads the whole body as it was sent, up to limit bytes. Where the toll
-// cannot be paid, it returns what it has read, and the error.
+// Read reads the whole encoded body, up to limit bytes. If pay fails, Read returns the bytes read
+// so far and the error.
 func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
@@ -57,7 +56,7 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	if r.ContentLength <= 0 { // the server lets nothing through beyond a length
+	if r.ContentLength <= 0 { // the server itself enforces a Content-Length
 		r.Body = http.MaxBytesReader(w, r.Body, limit)
 	}
 	buf, err := readAll(r.Body, max(r.ContentLength, 511), limit, pay)
@@ -65,7 +64,7 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte
 		return buf, err
 	}
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge(e.Limit) // a request_body in front may have a lower one
+		return nil, tooLarge(e.Limit) // an earlier request_body may have a lower limit
 	}
 	if errors.Is(err, ErrTooLarge) {
 		return nil, tooLarge(limit)
@@ -73,11 +72,12 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte
 	return nil, caddyhttp.Error(http.StatusBadRequest, fmt.Errorf("reading request body: %w", err))
 }
 
-// readAll is io.ReadAll for what is expected to be of that size and may not be larger than
-// limit: a handler in front can have made the body another.
+// readAll is io.ReadAll for a body of the expected size, with a limit. Earlier handlers can have
+// changed the body, so that the size may be wrong.
 func readAll(r io.Reader, size, limit int64, pay Toll) ([]byte, error) {
-	size++ // to meet the end without growing
+	size++ // room to reach EOF without growing
 	var buf []byte
+	// A client can declare any length and then send nothing.
 	room := int(min(size, FirstBuffer))
 	for {
 		if len(buf) == cap(buf) && len(buf) > 0 {

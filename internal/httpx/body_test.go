@@ -80,8 +80,8 @@ func TestReadNamesTheBound(t *testing.T) {
 	}
 }
 
-// TestReadAllTrustsLittle: a declared length allocates in proportion to what
-// has come.
+// TestReadAllTrustsLittle: allocations are proportional to the bytes received, not to the declared
+// length.
 func TestReadAllTrustsLittle(t *testing.T) {
 	got, err := readAll(strings.NewReader("x"), 1<<30, 1<<30, nil)
 	if err != nil || len(got) != 1 || cap(got) > FirstBuffer {

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Coding returns the one content coding of a message, "" for none.
-// Several codings yield a name that nothing matches.
+// Coding returns the content coding of a message, "" for none. Several codings yield a name that
+// matches none.
 func Coding(h http.Header) string {
 	v := h["Content-Encoding"]
 	if len(v) == 0 {
@@ -32,9 +32,9 @@ func Coding(h http.Header) string {
 	return coding
 }
 
-// MediaType returns the media type of a Content-Type, "?" for one that is none.
+// MediaType returns the media type of a Content-Type, "?" for an invalid one.
 func MediaType(contentType string) string {
-	switch contentType { // as nearly all say it
+	switch contentType { // the usual spellings
 	case "application/json", "text/event-stream":
 		return contentType
 	case "application/json; charset=utf-8":
@@ -49,28 +49,27 @@ func MediaType(contentType string) string {
 	return t
 }
 
-// IsStream reports whether a media type says that what it names is a stream of events.
+// IsStream reports whether a media type is a stream of events.
 func IsStream(mediaType string) bool {
 	return mediaType == "text/event-stream" || mediaType == "application/vnd.amazon.eventstream"
 }
 
-// IsJSON reports whether a media type says that what it names is JSON.
+// IsJSON reports whether a media type is JSON.
 func IsJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
 }
 
-// Begins reports whether an answer that was only white space begins with these bytes.
+// Begins reports whether a response, only white space so far, begins with these bytes.
 func Begins(p []byte) bool { return len(bytes.TrimSpace(p)) > 0 }
 
-// IsDocument reports whether what an answer begins with is that of a JSON object, whatever
-// its Content-Type: no line of a stream of events begins so.
+// IsDocument reports whether a response begins like a JSON object, regardless of its Content-Type.
+// No line of an event stream begins so.
 func IsDocument(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []byte{'{'}) }
 
-// DecodeRequest undoes the content coding of a request. What decodes to more than limit
-// bytes is ErrTooLarge; what decodes to more than maxRatio times of what was sent and
-// to more than freeRatio is ErrBomb. Conversations shrink to a fifth, logs that say one
-// thing over and over to a hundredth.
+// DecodeRequest removes the content coding of a request. It returns ErrTooLarge beyond limit bytes,
+// and ErrBomb beyond both maxRatio times the encoded size and freeRatio.
 func DecodeRequest(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
+	// Conversations compress to a fifth, repetitive logs to a hundredth.
 	most := min(limit, max(freeRatio, maxRatio*int64(len(raw))))
 	body, err := Decode(coding, raw, most, pay)
 	if most < limit && errors.Is(err, ErrTooLarge) {
@@ -79,8 +78,7 @@ func DecodeRequest(coding string, raw []byte, limit int64, pay Toll) ([]byte, er
 	return body, err
 }
 
-// Decode undoes a content coding. What decodes to more than limit bytes is
-// ErrTooLarge; what does not decode is another error.
+// Decode removes a content coding. It returns ErrTooLarge beyond limit bytes.
 func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 	var r io.Reader
 	switch coding {
@@ -102,6 +100,7 @@ func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("decoding %q: unknown coding", coding)
 	}
+	// One byte beyond the limit shows that the body is too long.
 	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit), limit+1, pay)
 	if err != nil {
 		reuse.Recycle(buf)

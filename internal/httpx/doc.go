@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpx is what the steps between the handler and the upstream are made of:
-// bodies that can be replaced and put back, writers through which answers pass, errors
-// in the words of the client's API, and panics that cost a request nothing.
+// Package httpx has the building blocks of the layers between handler and upstream: bodies that can
+// be replaced and restored, response writers, errors in the format of the client's API, and
+// recovery from panics.
 package httpx

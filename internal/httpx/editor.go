@@ -15,31 +15,32 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
-// Editor is the writer of an answer that is edited on its way to the client: the events of a stream
-// as soon as each is complete, or a JSON answer once all of it is there. Errors, answers in a content
-// coding and answers longer than [wire.MaxAnswer] pass as they come.
+// Editor edits a response on its way to the client: each event of a stream once it is complete, or
+// a JSON response once all of it is there. Errors, encoded responses and responses longer than
+// [wire.MaxAnswer] pass unmodified.
 type Editor struct {
 	Answer
-	// event appends an event as the client is to get it, whole returns a JSON answer so. Where one
-	// of them is nil, such answers pass as they come.
+	// event appends the edited event, whole returns the edited JSON response. If one of them is
+	// nil, such responses pass unmodified.
 	event func(out []byte, e framing.Event) []byte
 	whole func(body []byte) []byte
 
-	events *framing.SSEFramer // nil for no stream
-	out    []byte             // made of the events that came last
+	events *framing.SSEFramer // nil if the response is no stream
+	out    []byte             // the edited events of the last write
 	body   []byte
-	holds  bool // body is not complete
+	holds  bool // body is incomplete
 }
 
-// NewEditor returns a writer that edits an answer by event and whole.
+// NewEditor returns a writer that edits a response by event and whole.
 func NewEditor(w http.ResponseWriter, event func(out []byte, e framing.Event) []byte, whole func(body []byte) []byte) *Editor {
 	e := &Editor{event: event, whole: whole}
 	e.Answer = NewAnswer(w, e)
 	return e
 }
 
-// Serve has a handler answer. Of an answer that is cut the client gets what there is.
+// Serve calls the next handler. If the response is cut off, the client gets the received part.
 func (e *Editor) Serve(next caddyhttp.Handler, r *http.Request) error {
+	// After a panic the client still gets the received part.
 	cut := true
 	defer func() {
 		if cut {
@@ -51,7 +52,7 @@ func (e *Editor) Serve(next caddyhttp.Handler, r *http.Request) error {
 	switch {
 	case err == nil:
 		return e.finish()
-	case !e.holds: // else nothing was sent, and nothing but the error will be
+	case !e.holds: // else only the error is sent
 		e.Spill()
 	}
 	return err
@@ -64,6 +65,7 @@ func (e *Editor) Begin(status int) {
 		switch kind := MediaType(h.Get("Content-Type")); {
 		case IsStream(kind) && e.event != nil:
 			e.events = new(framing.SSEFramer)
+			// Edits change the length.
 			delete(h, "Content-Length")
 		case IsJSON(kind) && e.whole != nil:
 			e.holds = true
@@ -89,7 +91,7 @@ func (e *Editor) Take(p []byte) (int, error) {
 	}
 	e.out = e.out[:0]
 	e.events.Feed(p, e.edit)
-	if e.events.Err() != nil { // no event ends: the rest passes as it comes
+	if e.events.Err() != nil { // an event is too long: the rest passes unmodified
 		e.out = append(e.out, e.events.Rest()...)
 		e.events = nil
 	}
@@ -104,8 +106,7 @@ func (e *Editor) Take(p []byte) (int, error) {
 
 func (e *Editor) edit(event framing.Event) { e.out = e.event(e.out, event) }
 
-// finish ends an answer that was not cut. Some servers leave out the blank line behind their last
-// event.
+// finish ends a complete response.
 func (e *Editor) finish() error {
 	switch {
 	case e.holds:
@@ -113,10 +114,12 @@ func (e *Editor) finish() error {
 		if h := e.Header(); len(h["Content-Length"]) > 0 {
 			h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		}
+		// Announced trailers must come after the body.
 		trailers := TakeTrailers(e.Header())
 		defer func() { maps.Copy(e.Header(), trailers) }()
 		return e.release(body)
 	case e.events != nil:
+		// Some servers omit the blank line after their last event.
 		e.out = e.out[:0]
 		e.events.End(e.edit)
 		e.events = nil
@@ -128,7 +131,7 @@ func (e *Editor) finish() error {
 	return nil
 }
 
-// release sends the header and a body that was held.
+// release sends the header and a buffered body.
 func (e *Editor) release(body []byte) error {
 	e.holds, e.body = false, nil
 	e.Send()
@@ -139,7 +142,7 @@ func (e *Editor) release(body []byte) error {
 	return err
 }
 
-// Spill passes on the rest of an answer that was cut, as it came.
+// Spill forwards the rest of a response that was cut off, unmodified.
 func (e *Editor) Spill() {
 	switch {
 	case e.holds:
@@ -152,7 +155,7 @@ func (e *Editor) Spill() {
 	}
 }
 
-// EditObject appends an event, of whose data, a JSON object, edit appends another one.
+// EditObject appends an event with edited data. edit appends the edited JSON object.
 func EditObject(out, event []byte, edit func(out, object []byte) []byte) []byte {
 	start, end := bytes.IndexByte(event, '{'), bytes.LastIndexByte(event, '}')+1
 	if start < 0 || end < start {

@@ -16,34 +16,34 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// MaxError bounds, in bytes, what is held of an answer that is an error.
+// MaxError bounds the buffered part of an error response, in bytes.
 const MaxError = 64 << 10
 
-// MaxAnswer bounds, in bytes, what is held of an answer in one piece.
+// MaxAnswer bounds the buffered part of a response in one piece, in bytes.
 const MaxAnswer = 8 << 20
 
-// Unreached says what an error of the handlers behind means to who waits
-// for an answer. They name no address.
+// Unreached has a message for the client for each status of the proxy. The messages contain no
+// address.
 var Unreached = map[int]string{
 	http.StatusBadGateway:         "the model's server cannot be reached, or broke off",
 	http.StatusServiceUnavailable: "no server of the model is available",
 	http.StatusGatewayTimeout:     "the model's server did not answer in time",
 }
 
-// Fail tells the client of a failure of ours in its own API's words. w has not been
+// Fail sends an error of our own to the client, in the format of its API. w must not have been
 // written to.
 func Fail(w http.ResponseWriter, format wire.Format, f *translate.Failure) error {
 	Ours(w)
 	return Relay(w, format, f)
 }
 
-// Relay tells the client of the upstream's failure in its own API's words. w has not been
+// Relay sends the upstream's error to the client, in the format of its API. w must not have been
 // written to.
 func Relay(w http.ResponseWriter, format wire.Format, f *translate.Failure) error {
 	status, body := f.Write(format)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
-	delete(h, "Content-Length") // the server knows it; who puts other words in the place of these need not
+	delete(h, "Content-Length") // the server sets it, and later writers may change the text
 	if f.RetryAfter > 0 && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", strconv.Itoa(f.RetryAfter))
 	}
@@ -52,12 +52,12 @@ func Relay(w http.ResponseWriter, format wire.Format, f *translate.Failure) erro
 	return err
 }
 
-// FailUnreached answers, as the client's own API would, that there was no answer: Caddy
-// itself says so by a status without a body, which clients show as it is. Error routes of
-// the site that take the request answer in its place. The error is returned in any case,
-// so that Caddy logs and counts it as without this module. w has not been written to.
+// FailUnreached responds, in the format of the client's API, that there was no response. Error
+// routes of the site that match the request take precedence. The error is returned in any case, so
+// that Caddy logs and counts it as without this module. w must not have been written to.
 func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, err error) error {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
+	// Other errors are not the proxy's, or the client has left.
 	if !ok || Unreached[e.StatusCode] == "" || r.Context().Err() != nil {
 		return err
 	}
@@ -65,16 +65,15 @@ func FailUnreached(w http.ResponseWriter, r *http.Request, format wire.Format, e
 	if !ok || srv == nil || routesError(srv, r, err) {
 		return err
 	}
-	// What Caddy writes behind this for want of an error route is a second header, which
-	// net/http drops.
+	// Caddy itself would send a status without a body, and clients show that as it is. It still
+	// writes a second header afterwards, without an error route, which net/http drops.
 	if failed := Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: Unreached[e.StatusCode]}); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// routesError reports whether an error route of the server takes a request that has ended
-// in an error. The routes of all sites of a server stand in one list.
+// routesError reports whether an error route of the server matches a failed request.
 func routesError(srv *caddyhttp.Server, r *http.Request, err error) bool {
 	if srv.Errors == nil {
 		return false
@@ -87,13 +86,14 @@ func routesError(srv *caddyhttp.Server, r *http.Request, err error) bool {
 	return takes(srv.Errors.Routes, r)
 }
 
-// takes reports whether a request meets any handler in some routes.
+// takes reports whether a request reaches any handler in some routes.
 func takes(routes caddyhttp.RouteList, r *http.Request) bool {
 	for i := range routes {
 		if match, err := routes[i].MatcherSets.AnyMatchWithError(r); err != nil || !match {
 			continue
 		}
 		for _, h := range routes[i].Handlers {
+			// A subroute counts only if one of its own routes matches.
 			if sub, ok := h.(*caddyhttp.Subroute); !ok || takes(sub.Routes, r) {
 				return true
 			}
@@ -102,7 +102,7 @@ func takes(routes caddyhttp.RouteList, r *http.Request) bool {
 	return false
 }
 
-// LogCut logs why an answer is cut short. It says no more than Caddy's own log does.
+// LogCut logs why a response is cut off, with no more detail than Caddy's own log.
 func LogCut(l *zap.Logger, err error) {
 	l.Error("cutting an answer short that failed on the way", zap.Error(err))
 }

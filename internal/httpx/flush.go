@@ -9,25 +9,22 @@ import (
 	"time"
 )
 
-// headerPatience is how long the header of a stream waits at most for the first bytes of
-// the body.
+// headerPatience is the time that a stream's header waits for the first bytes of the body.
 const headerPatience = 5 * time.Millisecond
 
-// Flushes tells which flushes of an answer to a client are worth a write of their own.
-// reverse_proxy flushes the header of a stream as soon as it is there, in a goroutine of
-// its own; the body mostly comes with it, and one write does for both.
+// Flushes decides which flushes of a response need a write of their own.
 type Flushes struct {
 	begun bool        // bytes of the body were written
 	dirty bool        // some of them since the last flush
 	alone *loneHeader // waits for the body, nil if no header does
 }
 
-// Due reports whether an answer whose header was written to w is to be flushed now. One
-// without a body yet, if it is a stream, is left to the others that wait, which flush it in
-// time.
+// Due reports whether a response must be flushed now, after its header was written to w. The header
+// of a stream without a body yet is added to waiting, and flushed later.
 func (f *Flushes) Due(w http.ResponseWriter, stream bool, waiting *Headers) bool {
 	switch {
 	case f.begun:
+		// A flush without new bytes is not worth a write.
 		due := f.dirty
 		f.dirty = false
 		return due
@@ -40,13 +37,13 @@ func (f *Flushes) Due(w http.ResponseWriter, stream bool, waiting *Headers) bool
 	return false
 }
 
-// Wrote notes that bytes of the body are about to be written.
+// Wrote records that bytes of the body are about to be written.
 func (f *Flushes) Wrote() {
 	f.Settle()
 	f.begun, f.dirty = true, true
 }
 
-// Settle makes sure that nobody else is at the client's writer, nor will be.
+// Settle makes sure that no other goroutine uses, or will use, the client's writer.
 func (f *Flushes) Settle() {
 	if f.alone != nil {
 		f.alone.end()
@@ -57,28 +54,28 @@ func (f *Flushes) Settle() {
 // loneHeader is the header of a stream that waits for the first bytes of the body.
 type loneHeader struct {
 	mu sync.Mutex
-	w  http.ResponseWriter // nil once it waits no more
+	w  http.ResponseWriter // nil once the wait is over
 }
 
-// flush sends the header, unless it waits no more.
+// flush sends the header if it still waits.
 func (l *loneHeader) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.w != nil {
-		_ = http.NewResponseController(l.w).Flush() // the next write meets the same error
+		_ = http.NewResponseController(l.w).Flush() // the next write fails with the same error
 		l.w = nil
 	}
 }
 
-// end has nobody flush the header any more. Whoever is about to is waited for.
+// end prevents a later flush of the header, and waits for one in progress.
 func (l *loneHeader) end() {
 	l.mu.Lock()
 	l.w = nil
 	l.mu.Unlock()
 }
 
-// Headers are those that wait. They share a timer: most are on their way long before it
-// fires, and many begin to wait while it runs. The zero value is ready.
+// Headers are the waiting headers. They share a timer, since most are sent long before it fires.
+// The zero value is ready.
 type Headers struct {
 	mu      sync.Mutex
 	waiting []*loneHeader
@@ -87,12 +84,13 @@ type Headers struct {
 func (h *Headers) add(l *loneHeader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// The first header starts the timer for all.
 	if h.waiting = append(h.waiting, l); len(h.waiting) == 1 {
 		time.AfterFunc(headerPatience, h.flush)
 	}
 }
 
-// flush sends all that still wait.
+// flush sends all headers that still wait.
 func (h *Headers) flush() {
 	h.mu.Lock()
 	late := h.waiting

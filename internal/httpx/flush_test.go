@@ -27,7 +27,7 @@ func TestFlushes(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		stream bool
-		does   string // what happens, in order; late: the timer fires
+		does   string // events, in order; late: the timer fires
 		now    int    // flushes at the time they are asked for
 		late   int    // flushes by the timer
 	}{
@@ -65,7 +65,7 @@ func TestFlushes(t *testing.T) {
 	}
 }
 
-// TestLoneHeaderIsFlushed: a header whose body does not come is sent without it.
+// TestLoneHeaderIsFlushed: a header without a body in time is sent alone.
 func TestLoneHeaderIsFlushed(t *testing.T) {
 	var (
 		f   [3]Flushes

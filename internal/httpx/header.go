@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// AskPlain asks for an answer that can be read. The value is the request's own:
-// handlers behind may write into it.
+// AskPlain requests an uncompressed response. The value is not shared, since later handlers may
+// modify it.
 func AskPlain(h http.Header) { h["Accept-Encoding"] = []string{"identity"} }
 
-// ClonePlain returns a copy of a header that asks for such an answer.
+// ClonePlain returns a copy of a header that requests an uncompressed response.
 func ClonePlain(h http.Header) http.Header {
 	n := 1
 	for _, v := range h {
@@ -27,27 +27,28 @@ func ClonePlain(h http.Header) http.Header {
 		}
 		from := len(values)
 		values = append(values, v...)
+		// The capacity is limited, so that an append cannot overwrite the next header.
 		out[name] = values[from:len(values):len(values)]
 	}
 	out["Accept-Encoding"] = values[:1:1]
 	return out
 }
 
-// AsksPlain reports whether such an answer was asked for.
+// AsksPlain reports whether a header requests an uncompressed response.
 func AsksPlain(h http.Header) bool {
 	v := h["Accept-Encoding"]
 	return len(v) == 1 && v[0] == "identity"
 }
 
-// DropCoded drops the headers that speak of an answer's own bytes.
+// DropCoded removes the headers that describe a response's exact bytes.
 func DropCoded(h http.Header) {
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Content-Md5", "Digest"} {
 		delete(h, name)
 	}
 }
 
-// TakeTrailers takes out of a header that has waited for the end of its answer what
-// was announced to come behind it.
+// TakeTrailers removes the announced trailers from the header of a buffered response, and returns
+// them.
 func TakeTrailers(h http.Header) http.Header {
 	taken := http.Header{}
 	for _, list := range h["Trailer"] {

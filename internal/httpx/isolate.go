@@ -12,9 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Isolate gives a request what a second pass through the same handlers needs
-// of its own: route groups, variables and placeholders, which begin as those
-// of the first pass. What the client asked for stays what it was.
+// Isolate prepares a request for a second pass through the same handlers. It gets its own route
+// groups, variables and placeholders, initially equal to those of the first pass. The original
+// request stays the same.
 func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 	ctx := r.Context()
 	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -29,13 +29,14 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 			}
 			return before.Get(name)
 		})
-		ForgetUpstreamStatus(ctx)  // of the answer before
-		defer repl.Map(before.Get) // behind what the request says now
+		ForgetUpstreamStatus(ctx)  // of the previous response
+		defer repl.Map(before.Get) // after the placeholders of the present request
 	}
 	r = caddyhttp.PrepareRequest(r, repl, w, srv)
 	before, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
 	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	for k, v := range before {
+		// PrepareRequest has set variables of its own, which are newer.
 		if _, ok := vars[k]; !ok {
 			vars[k] = v
 		}

@@ -12,8 +12,8 @@ import (
 	"strconv"
 )
 
-// Outgoing returns the body of a request on its way upstream, decoded, up to limit
-// bytes. It is not copied where it lies in memory already.
+// Outgoing returns the decoded body of a request to the upstream, up to limit bytes. It does not
+// copy a body that is in memory.
 func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 	var raw []byte
 	if p, ok := Whole(r); ok {
@@ -31,8 +31,8 @@ func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 	return DecodeRequest(Coding(r.Header), raw, limit, nil)
 }
 
-// ReadAhead returns the body of a request in the bytes in which it goes out, up to limit
-// bytes. Where there is an error, the body is as it was for whoever reads it next.
+// ReadAhead returns the encoded body of a request, up to limit bytes. After an error the next
+// reader still gets the whole body.
 func ReadAhead(r *http.Request, limit int64) ([]byte, error) {
 	if p, ok := Whole(r); ok {
 		return p.Data, nil
@@ -46,6 +46,7 @@ func ReadAhead(r *http.Request, limit int64) ([]byte, error) {
 		err = ErrTooLarge
 	}
 	if err != nil {
+		// Put the part that was read back in front of the rest.
 		r.Body = struct {
 			io.Reader
 			io.Closer
@@ -56,9 +57,8 @@ func ReadAhead(r *http.Request, limit int64) ([]byte, error) {
 	return raw, nil
 }
 
-// SwapBody puts a body in the place of the one that [Outgoing] returned, in a header map of its own.
-// The returned function puts back the request as it was, for the access log, error routes and a
-// second pass.
+// SwapBody replaces the body that [Outgoing] returned, and clones the header. The returned function
+// restores the request, for the access log, error routes and a second pass.
 func SwapBody(r *http.Request, old, body []byte) (restore func()) {
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
 	before, getBody := r.Body, r.GetBody
@@ -75,8 +75,8 @@ func SwapBody(r *http.Request, old, body []byte) (restore func()) {
 	}
 }
 
-// SetLength describes a body of n bytes without a content coding in a request, whose header map it
-// changes. The length is always told: some servers take no chunks.
+// SetLength describes a body of n bytes without content coding in a request, and modifies its
+// header.
 func SetLength(r *http.Request, n int) {
 	r.Header["Content-Length"] = []string{strconv.Itoa(n)}
 	delete(r.Header, "Content-Encoding")
@@ -84,7 +84,7 @@ func SetLength(r *http.Request, n int) {
 	r.ContentLength, r.TransferEncoding = int64(n), nil
 }
 
-// Same reports whether two bodies are one.
+// Same reports whether two bodies share their memory.
 func Same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -12,21 +12,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Payload is a body in memory that is taken back, and its memory used again,
-// once the request is over. A transport may still be sending it then, to an
-// upstream that answered before it had read everything; readers that come too
-// late find nothing.
+// Payload is a request body in memory. Recycle returns its memory for reuse once the request is
+// over. A transport may still be sending the body then, to an upstream that responded early; late
+// readers get an error.
 type Payload struct {
 	mu sync.Mutex
-	// Data is the body as it is sent.
+	// Data is the encoded body.
 	Data []byte
 
-	known *knowledge    // nil where nothing is
-	first payloadReader // spares most requests to make one; it has no payload as long as nobody has it
+	known *knowledge    // nil without properties
+	first payloadReader // saves most requests an allocation; its Payload is nil until it is in use
 	get   func() (io.ReadCloser, error)
 }
 
-// knowledge is what is known of a payload, of which most need nothing.
+// knowledge has the properties of a payload that most payloads do not need.
 type knowledge struct {
 	plain  []byte
 	undone error
@@ -40,12 +39,12 @@ func (p *Payload) know() *knowledge {
 	return p.known
 }
 
-// Decoded notes what Data is without its content coding, or why that could not be undone.
+// Decoded records the decoded form of Data, or the error of decoding.
 func (p *Payload) Decoded(plain []byte, undone error) {
 	p.know().plain, p.know().undone = plain, undone
 }
 
-// Plain returns Data without its content coding where that was undone already.
+// Plain returns the decoded form of Data, if it was decoded already.
 func (p *Payload) Plain() []byte {
 	if p.known == nil {
 		return nil
@@ -53,8 +52,7 @@ func (p *Payload) Plain() []byte {
 	return p.known.plain
 }
 
-// Undone returns why the content coding could not be undone, nil where it was, or there
-// is none.
+// Undone returns the error of decoding, nil without one.
 func (p *Payload) Undone() error {
 	if p.known == nil {
 		return nil
@@ -62,8 +60,7 @@ func (p *Payload) Undone() error {
 	return p.known.undone
 }
 
-// Attach makes the payload the request's body, to be read again as often as a
-// transport needs it for a safe retry.
+// Attach makes the payload the request's body. A transport may read it again for a safe retry.
 func (p *Payload) Attach(r *http.Request) {
 	if len(p.Data) == 0 {
 		r.Body, r.GetBody = http.NoBody, nil
@@ -75,6 +72,7 @@ func (p *Payload) Attach(r *http.Request) {
 		p.get = func() (io.ReadCloser, error) { return &payloadReader{Payload: p}, nil }
 	}
 	r.GetBody = p.get
+	// The first reader is in use: this is a retry.
 	if p.first.Payload != nil {
 		r.Body = &payloadReader{Payload: p}
 		return
@@ -83,15 +81,16 @@ func (p *Payload) Attach(r *http.Request) {
 	r.Body = &p.first
 }
 
-// Bytes returns the body, nil once it was taken back.
+// Bytes returns the body, nil once it was recycled.
 func (p *Payload) Bytes() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.Data
 }
 
-// Recycle takes the payload back, unless it is being sent right now.
+// Recycle releases the payload's memory, unless the body is being sent.
 func (p *Payload) Recycle() {
+	// A transport is sending the body.
 	if !p.mu.TryLock() {
 		return
 	}
@@ -123,7 +122,7 @@ func (r *payloadReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo spares the copy. The payload cannot be taken back in the meantime.
+// WriteTo avoids a copy. The payload cannot be recycled meanwhile.
 func (r *payloadReader) WriteTo(w io.Writer) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,8 +149,7 @@ func (r *payloadReader) Close() error {
 	return nil
 }
 
-// Whole returns the body of a request that lies in memory and of which nothing has
-// been read yet.
+// Whole returns the body of a request if it is in memory and still unread.
 func Whole(r *http.Request) (*Payload, bool) {
 	p, ok := r.Body.(*payloadReader)
 	if !ok || p.at != 0 {
@@ -160,26 +158,25 @@ func Whole(r *http.Request) (*Payload, bool) {
 	return p.Payload, true
 }
 
-// View is what was read of the body that a request has now, in some format; nil if nobody
-// has.
+// View returns the parsed form of a request's present body in a format; nil if it was not parsed.
 func View(r *http.Request, format wire.Format) *wire.View {
 	p, ok := Whole(r)
 	if !ok || p.known == nil {
 		return nil
 	}
+	// The view may belong to another format, or to earlier contents.
 	if v := p.known.view; v != nil && v.Format == format && Same(v.Raw, p.Data) {
 		return v
 	}
 	return nil
 }
 
-// SetView tells those behind what was read of the body that a request has now.
+// SetView sets the parsed form of a request's present body, for later handlers.
 func SetView(r *http.Request, v *wire.View) {
 	if p, ok := Whole(r); ok {
 		p.know().view = v
 	}
 }
 
-// SetBody makes body the request's, to be read again as often as a transport
-// needs it for a safe retry.
+// SetBody sets the request's body. A transport may read it again for a safe retry.
 func SetBody(r *http.Request, body []byte) { (&Payload{Data: body}).Attach(r) }

@@ -66,7 +66,7 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// What was read of a body is known as long as the request has that body, and of no other.
+// The parsed form is known while the request has that body, and for no other body.
 func TestView(t *testing.T) {
 	body := []byte(`{"model":"m"}`)
 	v := &wire.View{Format: wire.OpenAIChat, Raw: body}

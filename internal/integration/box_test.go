@@ -245,3 +245,38 @@ func TestRefusedRequestsLeaveNoFront(t *testing.T) {
 		t.Errorf("the second has the front %s", got)
 	}
 }
+
+// TestCutPrompts: a local server that counts far less than it was sent, and no more than before, has
+// left messages out, which a metric tells.
+func TestCutPrompts(t *testing.T) {
+	var prompt atomic.Int64
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"c","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":5,"total_tokens":0}}`, prompt.Load())
+	})
+	p := start(t, behind(u, "ollama"))
+	count := func() float64 { return p.metric("caddy_llm_cache_cut_prompts_total") }
+	before, messages := count(), ""
+	for i, c := range []struct {
+		words  int // that are new, of about two tokens
+		prompt int64
+		want   float64
+	}{
+		{2000, 4000, 0},
+		{1000, 4000, 0}, // within the error of the estimate
+		{4000, 4001, 0}, // more than before
+		{1000, 4001, 1},
+		{1000, 3990, 2},
+		{10, 15000, 2}, // with another context length
+	} {
+		prompt.Store(c.prompt)
+		if i > 0 {
+			messages += `,{"role":"assistant","content":"Done."},`
+		}
+		messages += `{"role":"user","content":"` + strings.Repeat("several ", c.words) + strconv.Itoa(i) + `"}`
+		read(t, p.post("/v1/chat/completions", `{"model":"m","messages":[`+messages+`]}`))
+		if got := count() - before; got != c.want {
+			t.Errorf("request %d: counted %v, want %v", i, got, c.want)
+		}
+	}
+}

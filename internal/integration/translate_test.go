@@ -214,6 +214,29 @@ func TestAnswersHaveIDsOfTheirOwn(t *testing.T) {
 	if len(ids) != 3 || ids[""] {
 		t.Errorf("three answers have the ids %v", ids)
 	}
+
+	// Native answers, too. The rest stays as the server wrote it.
+	const body = `{"model":"m","messages":[{"role":"user","content":"x"}]}`
+	for range 3 {
+		got := read(t, p.post("/v1/chat/completions", body))
+		id := gjson.Get(got, "id").Str
+		ids[id] = true
+		if want := strings.Replace(strings.Replace(chatMessage, `"reasoning"`, `"reasoning_content"`, 1), "chatcmpl-1", id, 1); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	events := newUpstream(t, stream(chatEvents...))
+	p.reload(behind(events, "ollama"))
+	got := read(t, p.post("/v1/chat/completions", strings.Replace(body, `{"model"`, `{"stream":true,"model"`, 1)))
+	id := turnOf(wire.OpenAIChat, true, got).ID
+	ids[id] = true
+	if len(ids) != 7 || ids["chatcmpl-1"] || strings.Count(got, id) != len(chatEvents)-3 { // but for the comment, the usage that was not asked for, and [DONE]
+		t.Errorf("seven answers have the ids %v; the last is\n%s", ids, got)
+	}
+	p.reload(behind(u, "lm_studio"))
+	if id := gjson.Get(read(t, p.post("/v1/chat/completions", body)), "id").Str; id != "chatcmpl-1" {
+		t.Errorf("a server with ids of its own: got %s, want chatcmpl-1", id)
+	}
 }
 
 // TestTranslatedErrors: statuses, types and the words that clients act on.

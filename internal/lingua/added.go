@@ -10,12 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// addedToken is a token that is found in the text as it stands, before it is
-// normalized, and never split.
+// addedToken is a token that is matched in the text before normalization, and never split.
 type addedToken struct {
 	ID      int32  `json:"id"`
 	Content string `json:"content"`
-	// LeftStrip and RightStrip take the white space on that side in.
+	// LeftStrip and RightStrip include the white space on that side.
 	LeftStrip  bool `json:"lstrip"`
 	RightStrip bool `json:"rstrip"`
 	SingleWord bool `json:"single_word"`
@@ -23,11 +22,10 @@ type addedToken struct {
 	Special    bool `json:"special"`
 }
 
-// addedTokens are sorted with longer ones first, so that of those which begin
-// at one place the longest is found.
+// addedTokens are sorted by length, longest first, so that the longest match at a place is found.
 type addedTokens struct {
 	tokens []addedToken
-	// firsts are the first bytes of all.
+	// firsts are the first bytes of all tokens.
 	firsts string
 }
 
@@ -42,8 +40,8 @@ func newAddedTokens(tokens []addedToken) addedTokens {
 	return addedTokens{tokens, firsts.String()}
 }
 
-// split hands on the text between added tokens, and those with their text,
-// which includes the white space that they take in.
+// split calls text with the text between added tokens, and token with each added token and its
+// text, white space on its sides included.
 func (a addedTokens) split(s string, text func(string), token func(Token)) {
 	start := 0
 	for i := 0; i < len(s); {
@@ -83,8 +81,7 @@ func (a addedTokens) at(s string) (addedToken, bool) {
 	return addedToken{}, false
 }
 
-// each calls f with every rune of s as a string, also with bytes that are no
-// UTF-8, one by one.
+// each calls f with every rune of s as a string. It passes invalid UTF-8 byte by byte.
 func each(s string, f func(r rune, text string)) {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])

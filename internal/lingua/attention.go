@@ -5,19 +5,19 @@ package lingua
 
 import "math"
 
-// attention is the first half of an encoder's block.
+// attention is the first half of an encoder block.
 type attention struct {
 	query, key, value, output layer
 	norm                      norm32
 }
 
-// head is what one head of the attention needs besides the rows of its turn.
+// head is the memory of one attention head, in addition to its rows of scratch.
 type head struct {
 	queries, scores, context matrix
 	keys, values             panels
 }
 
-// apply replaces x by what the block's first half makes of it.
+// apply replaces x by the output of the block's first half.
 func (a *attention) apply(p *pool, s *scratch, x *matrix, heads int) {
 	a.query.apply(p, &s.query, x)
 	a.key.apply(p, &s.key, x)
@@ -35,7 +35,7 @@ func (a *attention) apply(p *pool, s *scratch, x *matrix, heads int) {
 	a.norm.addAndApply(x, &s.query)
 }
 
-// attend computes the columns of s.context from one on.
+// attend computes the columns of s.context from col on.
 func (h *head) attend(s *scratch, col, size int) {
 	n := s.query.rows
 	h.queries.reshape(n, size)
@@ -61,6 +61,7 @@ func (h *head) attend(s *scratch, col, size int) {
 	sums := make([]float32, n)
 	for i := range n {
 		row := h.scores.data[i*h.scores.stride:][:whole]
+		// The kernel takes whole multiples of 8; the padding must not count.
 		for j := n; j < whole; j++ {
 			row[j] = -math.MaxFloat32 / 2
 		}

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// BenchmarkEncode runs 512 tokens through the model in the folder that
-// LLM_CACHE_LINGUA names, see docs/numbers/benchmarks.md. It tells the core-seconds of
-// the quickest run, and what of memory the process holds then.
+// BenchmarkEncode runs 512 tokens through the model in the folder LLM_CACHE_LINGUA, see
+// docs/numbers/benchmarks.md. It reports the core-seconds of the fastest run, and the resident
+// memory after it.
 func BenchmarkEncode(b *testing.B) {
 	path := os.Getenv("LLM_CACHE_LINGUA")
 	if path == "" {
@@ -66,7 +66,7 @@ func coreTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// resident is what of the process is in memory, where the system tells.
+// resident returns the resident memory of the process, where available.
 func resident() int {
 	stat, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// charsmap is the compiled map of characters that SentencePiece puts into its
-// models: a double-array trie of what is replaced, and the replacements, each
-// ended by a zero byte.
+// charsmap is the compiled character map in SentencePiece models: a double-array trie of the
+// replaced strings, and the replacements, each ended by a zero byte.
 type charsmap struct {
 	units        []uint32
 	replacements []byte
@@ -34,9 +33,8 @@ func newCharsmap(b []byte) (charsmap, error) {
 	return charsmap{units, b[n:]}, nil
 }
 
-// replacement returns what stands for s: what is said for the shortest prefix
-// of it that anything is said for. That is what the reference does, to the
-// rest of a cluster, too.
+// replacement returns the replacement of the shortest prefix of s that has one. Like the reference,
+// it also drops the rest of a cluster.
 func (c charsmap) replacement(s string) (string, bool) {
 	if len(c.units) == 0 {
 		return "", false
@@ -52,6 +50,7 @@ func (c charsmap) replacement(s string) (string, bool) {
 			return "", false
 		}
 		u := c.units[at]
+		// The trie has no such child.
 		if u&(1<<31|0xff) != b {
 			return "", false
 		}
@@ -59,6 +58,7 @@ func (c charsmap) replacement(s string) (string, bool) {
 		if at >= uint32(len(c.units)) {
 			return "", false
 		}
+		// No string of the map ends here.
 		if u>>8&1 == 0 {
 			continue
 		}
@@ -77,8 +77,7 @@ func (c charsmap) replacement(s string) (string, bool) {
 
 func offset(u uint32) uint32 { return u >> 10 << (u >> 9 & 1 << 3) }
 
-// normalize replaces clusters that are short enough to be characters, and
-// otherwise runes.
+// normalize replaces short clusters that are characters of the map, and otherwise single runes.
 func (c charsmap) normalize(dst []byte, s string) []byte {
 	for len(s) > 0 {
 		n := 1

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// maxForced is how many tokens can be forced: as many as the reference adds
-// to the vocabulary.
+// maxForced bounds the forced tokens: the reference adds as many to the vocabulary.
 const maxForced = 100
 
-// padding is what the reference fills windows up with, for either family.
+// padding is the padding token of the reference, for either family.
 const padding = "[PAD]"
 
-// forced are the tokens that are kept whatever the model says, and what
-// stands for those in the text that are not one token.
+// forced are the tokens that are always kept. Those that are not single tokens of the vocabulary
+// have placeholder names in the text.
 type forced struct {
 	tokens []string
-	// names holds, for each of tokens, the name that stands for it, or "".
+	// names has the placeholder name of each of tokens, or "".
 	names []string
 }
 
 func (m *Model) forced(tokens []string) forced {
 	f := forced{tokens, make([]string, len(tokens))}
 	for i, s := range tokens {
+		// The model scores single tokens only.
 		if len(m.tokens(s)) != 1 {
 			f.names[i] = fmt.Sprintf("[NEW%d]", i)
 		}
@@ -38,7 +38,7 @@ func (f forced) has(s string) bool {
 	return slices.Contains(f.tokens, s) || s != "" && slices.Contains(f.names, s)
 }
 
-// hide puts names in a text for what they stand for.
+// hide replaces forced tokens in a text by their placeholder names.
 func (f forced) hide(s string) string {
 	for i, name := range f.names {
 		if name != "" {
@@ -48,7 +48,7 @@ func (f forced) hide(s string) string {
 	return s
 }
 
-// show puts back what names stand for.
+// show is the inverse of hide.
 func (f forced) show(s string) string {
 	if !strings.Contains(s, "[NEW") {
 		return s
@@ -61,11 +61,11 @@ func (f forced) show(s string) string {
 	return s
 }
 
-// tokens are those of a text with the names of forced tokens among them.
+// tokens splits a text, with the names of forced tokens as added tokens.
 func (m *Model) tokens(s string) []Token { return m.tokenizer.tokens(s, m.added) }
 
-// chunks cuts a text into parts of at most a window, behind the last of ends
-// in it, and makes texts of them again.
+// chunks cuts a text into parts that fit a window, and decodes them. It cuts after the last of ends
+// in each window.
 func (m *Model) chunks(text string, ends []string) []string {
 	const long = window - 2
 	tokens := m.tokens(text)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// joint is how a rune joins its neighbours in a grapheme cluster (UAX #29).
+// joint is the grapheme cluster class of a rune (UAX #29).
 type joint uint8
 
 const (
@@ -29,11 +29,11 @@ const (
 	jointPicture
 )
 
-// cluster returns the length of the grapheme cluster that s begins with.
+// cluster returns the length of the grapheme cluster at the beginning of s.
 func cluster(s string) int {
 	r, n := utf8.DecodeRuneInString(s)
 	before := jointOf(r)
-	picture := before == jointPicture // a picture and what extends it, so far
+	picture := before == jointPicture // a picture and its extenders so far
 	flags := 0
 	if before == jointFlag {
 		flags = 1
@@ -115,7 +115,7 @@ func jointOf(r rune) joint {
 	return jointOther
 }
 
-// prepends are letters that belong to what follows.
+// prepends are letters that belong to the next rune.
 var prepends = &unicode.RangeTable{
 	R16: []unicode.Range16{{Lo: 0xd4e, Hi: 0xd4e, Stride: 1}},
 	R32: []unicode.Range32{
@@ -129,7 +129,7 @@ var prepends = &unicode.RangeTable{
 	},
 }
 
-// standing are spacing marks that join nothing.
+// standing are spacing marks that join no cluster.
 var standing = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x102b, Hi: 0x102c, Stride: 1},

@@ -13,22 +13,22 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua/cl100k"
 )
 
-// Compression says what of a text is to be kept.
+// Compression sets the strength of a compression, and the exceptions from it.
 type Compression struct {
 	// Rate is the part of the tokens to keep, over 0 and up to 1. Default: 0.5.
 	Rate float64
-	// Tokens, if set, is the number of tokens to keep, instead of a rate.
+	// Tokens, if set, is the number of tokens to keep, and takes precedence over Rate.
 	Tokens int
-	// Force are strings to keep wherever they stand, up to 100.
+	// Force are strings to keep everywhere, up to 100.
 	Force []string
-	// KeepDigits favours words with digits.
+	// KeepDigits gives tokens with digits the probability 1.
 	KeepDigits bool
-	// DropConsecutive keeps one of several forced strings in a row.
+	// DropConsecutive keeps one of several equal forced strings in a row.
 	DropConsecutive bool
-	// FirstToken goes by the first token of a word, not by the mean of all.
+	// FirstToken takes the probability of a word's first token, not the mean of all.
 	FirstToken bool
-	// Ends are the tokens behind which a text that is too long for the model
-	// is cut. Default: "." and "\n".
+	// Ends are the tokens after which a text longer than the model's window may be cut. Default:
+	// "." and "\n".
 	Ends []string
 }
 
@@ -36,21 +36,20 @@ type Compression struct {
 type Word struct {
 	Text string
 	Keep bool
-	// Probability is how likely it is to matter, by the model.
+	// Probability is the model's probability that the word matters, 0 to 1.
 	Probability float64
 }
 
-// Result is what became of a text.
+// Result is a compressed text.
 type Result struct {
 	Text  string
 	Words []Word
-	// Before and After are numbers of tokens, by cl100k_base.
+	// Before and After are the numbers of tokens, by cl100k_base.
 	Before, After int
 }
 
-// Compress drops from a text the words that matter least, word for word as
-// LLMLingua-2's reference does. White space is not among what it keeps,
-// unless it is forced.
+// Compress drops the least important words of a text, word for word as the reference implementation
+// of LLMLingua-2 does. The result does not keep the text's white space, unless it is forced.
 func (m *Model) Compress(ctx context.Context, text string, o Compression) (Result, error) {
 	if o.Rate == 0 {
 		o.Rate = 0.5
@@ -72,6 +71,7 @@ func (m *Model) Compress(ctx context.Context, text string, o Compression) (Resul
 	for i, name := range f.names {
 		for _, end := range o.Ends {
 			if name != "" && end == o.Force[i] {
+				// Copy the slice, which may be the caller's.
 				ends = append(ends[:len(ends):len(ends)], name)
 			}
 		}
@@ -111,15 +111,14 @@ func (m *Model) Compress(ctx context.Context, text string, o Compression) (Resul
 	return result, nil
 }
 
-// score returns the words of a chunk with what the model thinks of them.
+// score returns the words of a chunk with their probabilities.
 func (m *Model) score(ctx context.Context, chunk string, f forced, o Compression) ([]word, error) {
 	t := m.tokenizer
-	// The reference names both ends as BERT does. To XLM-RoBERTa they are
-	// unknown.
+	// The reference uses BERT's names for both ends. XLM-RoBERTa does not know them.
 	first, last := Token{t.id("[CLS]"), "[CLS]"}, Token{t.id("[SEP]"), "[SEP]"}
 	tokens := append(append([]Token{first}, m.tokens(chunk)...), last)
-	// It looks ids up by what stands in the text, so that an added token is
-	// unknown that took white space in.
+	// The reference looks ids up by text, so that an added token with white space around it is
+	// unknown.
 	for i, t := range tokens {
 		if m.name(t.ID) != t.Text {
 			tokens[i].ID = m.tokenizer.unknown
@@ -132,7 +131,7 @@ func (m *Model) score(ctx context.Context, chunk string, f forced, o Compression
 	return m.words(tokens, keep, f, o), nil
 }
 
-// drop says of each word of a chunk whether it stays.
+// drop decides for each word of a chunk whether it is kept.
 func drop(words []word, reduce float64, f forced, o Compression) []bool {
 	kept := make([]bool, len(words))
 	if len(words) == 0 {
@@ -147,6 +146,7 @@ func drop(words []word, reduce float64, f forced, o Compression) []bool {
 			probabilities = append(probabilities, w.keep)
 		}
 	}
+	// The reference rounds the percentage like this.
 	percent := int(float64(100*reduce) + 1)
 	if percent > 100 {
 		return kept
@@ -165,8 +165,8 @@ func drop(words []word, reduce float64, f forced, o Compression) []bool {
 	return kept
 }
 
-// dropRepeated takes the worth from forced words that follow one like them
-// with nothing in between that is likely to stay.
+// dropRepeated sets the probability of a repeated forced word to zero, unless a word that is likely
+// to stay is between the two.
 func dropRepeated(words []word, reduce float64, f forced) {
 	all := make([]float64, len(words))
 	for i, w := range words {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestCompress holds words, labels and texts to those of the reference.
+// TestCompress compares words, labels and texts with those of the reference.
 func TestCompress(t *testing.T) {
 	cases := golden[[]struct {
 		Family  string

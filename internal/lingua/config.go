@@ -60,8 +60,8 @@ func (c config) check() error {
 	return nil
 }
 
-// firstPosition is the position of the first token: XLM-RoBERTa counts from
-// behind the id of its padding.
+// firstPosition is the position of the first token. XLM-RoBERTa counts from the id of its padding
+// plus one.
 func (c config) firstPosition() int {
 	if c.Family != XLMRoberta {
 		return 0
@@ -69,7 +69,7 @@ func (c config) firstPosition() int {
 	return int(c.pad()) + 1
 }
 
-// prefix stands before the names of the encoder's tensors.
+// prefix is the prefix of the encoder's tensor names.
 func (c config) prefix() string {
 	if c.Family == XLMRoberta {
 		return "roberta."

@@ -5,11 +5,12 @@ package lingua
 
 import "strings"
 
-// decode makes a text of tokens, or of words, as the tokenizer's decoder does.
+// decode joins tokens, or words, to a text as the tokenizer's decoder does.
 func (t *Tokenizer) decode(tokens []string) string {
 	var b strings.Builder
 	for i, s := range tokens {
 		if t.family == XLMRoberta {
+			// A text does not begin with a space.
 			if i == 0 {
 				s = strings.ReplaceAll(s, metaspace, "")
 			}
@@ -31,8 +32,8 @@ func (t *Tokenizer) decode(tokens []string) string {
 	return b.String()
 }
 
-// tidy takes out, of a single piece, the space before punctuation and behind
-// it before contractions. The order is part of it.
+// tidy removes spaces around punctuation and contractions from a single piece. The order of the
+// replacements matters.
 func tidy(s string) string {
 	if !strings.Contains(s, " ") {
 		return s

@@ -10,15 +10,14 @@ import (
 	"os"
 )
 
-// encoder is a BERT, or XLM-RoBERTa, which computes the same, with a
-// classifier behind it.
+// encoder is a BERT or XLM-RoBERTa encoder, which compute the same, with a classifier.
 type encoder struct {
 	config config
 	file   *os.File
 	w      *weights
 	pool   pool
 
-	words     tensor // rows are read as they are needed
+	words     tensor // rows are read on demand
 	positions []float32
 	types     []float32
 	norm      norm32
@@ -28,14 +27,14 @@ type encoder struct {
 	idle      chan *scratch
 }
 
-// block is one of the encoder's layers.
+// block is one layer of the encoder.
 type block struct {
 	attention     attention
 	inner, output layer
 	norm          norm32
 }
 
-// scratch is the memory that a run needs.
+// scratch is the memory of one run.
 type scratch struct {
 	x, query, key, value, context, inner matrix
 	heads                                []head
@@ -55,7 +54,7 @@ func newEncoder(c config, path string, o Options) (*encoder, error) {
 	return e, nil
 }
 
-// loader reads tensors until one fails.
+// loader reads tensors until the first error.
 type loader struct {
 	err error
 }
@@ -105,10 +104,10 @@ func (e *encoder) load(int8s bool) error {
 	return l.err
 }
 
-// labels are what the classifier tells apart: drop and keep.
+// labels is the number of the classifier's labels: drop and keep.
 const labels = 2
 
-// matrix reads a whole tensor of two dimensions.
+// matrix reads a whole two-dimensional tensor.
 func (w *weights) matrix(name string, n, m int) ([]float32, error) {
 	t, err := w.tensor(name, n, m)
 	if err != nil {
@@ -121,18 +120,19 @@ func (w *weights) matrix(name string, n, m int) ([]float32, error) {
 	return v, nil
 }
 
-// position is a token at its place.
+// position is a token and its position.
 type position struct {
 	id    int32
 	place int
 }
 
-// logits runs tokens through the encoder and returns what its classifier says
-// of each, drop before keep.
+// logits runs tokens through the encoder and returns the classifier's two logits for each, drop
+// before keep.
 func (e *encoder) logits(ctx context.Context, tokens []position) ([]float32, error) {
 	if len(tokens) == 0 {
 		return nil, nil
 	}
+	// Reuse the memory of an earlier run, unless it is in use.
 	var s *scratch
 	select {
 	case s = <-e.idle:
@@ -148,6 +148,7 @@ func (e *encoder) logits(ctx context.Context, tokens []position) ([]float32, err
 	if err := e.embed(s, tokens); err != nil {
 		return nil, err
 	}
+	// Between layers the caller may let requests run first.
 	for i := range e.blocks {
 		if err := pause(ctx); err != nil {
 			return nil, err
@@ -185,6 +186,7 @@ func (e *encoder) embed(s *scratch, tokens []position) error {
 			return fmt.Errorf("embedding of token %d: %w", t.id, err)
 		}
 		for j, v := range e.positions[t.place*h:][:h] {
+			// All tokens have type 0.
 			row[j] += v + e.types[j]
 		}
 		e.norm.apply(row)
@@ -204,11 +206,12 @@ func (b *block) apply(p *pool, s *scratch, heads int) {
 	b.norm.addAndApply(&s.x, &s.query)
 }
 
-// keeping turns pairs of logits into the probability of the second.
+// keeping turns pairs of logits into the probability of the second label.
 func keeping(logits []float32) []float32 {
 	p := make([]float32, len(logits)/labels)
 	for i := range p {
 		drop, keep := logits[labels*i], logits[labels*i+1]
+		// Subtracting the maximum avoids an overflow.
 		top := max(drop, keep)
 		d, k := float32(math.Exp(float64(drop-top))), float32(math.Exp(float64(keep-top)))
 		p[i] = k / (d + k)

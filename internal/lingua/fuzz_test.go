@@ -15,9 +15,8 @@ import (
 	"testing"
 )
 
-// TestTokenizersLike compares both tokenizers with what Hugging Face's made of
-// the texts in the file that LLM_CACHE_LINGUA_TOKENS names, which
-// testdata/oracle/fuzz.cjs writes.
+// TestTokenizersLike compares both tokenizers with Hugging Face's tokens in the file
+// LLM_CACHE_LINGUA_TOKENS, written by testdata/oracle/fuzz.cjs.
 func TestTokenizersLike(t *testing.T) {
 	path := os.Getenv("LLM_CACHE_LINGUA_TOKENS")
 	if path == "" {
@@ -89,8 +88,7 @@ func FuzzTokenizer(f *testing.F) {
 	})
 }
 
-// FuzzWeights says that a header which lies about its file is refused, and
-// that what is read of others stays in the file.
+// FuzzWeights: a header with wrong offsets is rejected, and reads stay in the file.
 func FuzzWeights(f *testing.F) {
 	pack := func(header, data string) []byte {
 		return append(append([]byte{byte(len(header)), byte(len(header) >> 8), 0, 0, 0, 0, 0, 0}, header...), data...)
@@ -123,8 +121,7 @@ func FuzzWeights(f *testing.F) {
 	})
 }
 
-// TestBadFolders says that a folder that is no model, or none that is
-// understood, is told so.
+// TestBadFolders: a folder without a supported model yields an error.
 func TestBadFolders(t *testing.T) {
 	edit := func(name, from, to string) func(t *testing.T, folder string) {
 		return func(t *testing.T, folder string) {
@@ -199,7 +196,7 @@ func TestBadFolders(t *testing.T) {
 	}
 }
 
-// TestCanceled says that a run ends when nobody waits for it.
+// TestCanceled: a run ends with its context.
 func TestCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

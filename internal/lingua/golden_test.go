@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// golden reads what the reference said, see testdata/README.md.
+// golden reads recorded output of the reference, see testdata/README.md.
 func golden[T any](t testing.TB, name string) T {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name))

@@ -5,32 +5,32 @@ package lingua
 
 import "math"
 
-// kernels are the loops in which the time goes.
+// kernels are the inner loops, which take nearly all of the time.
 type kernels struct {
-	// Name tells what they are made of.
+	// Name is the name of the instruction set.
 	Name string
-	// multiply adds a tile of a·b to a tile of c: tileRows rows of a, depth
-	// long, with depth rows of a panel.
+	// multiply adds a tile of a·b to a tile of c: tileRows rows of a, depth columns each, times
+	// depth rows of a panel.
 	multiply func(c []float32, cStride int, a []float32, aStride int, b []float32, depth int)
-	// exp replaces x by exp(scale·(x − max x)) and returns the sum. Its
-	// length is a multiple of 8.
+	// exp replaces x by exp(scale·(x − max x)) and returns the sum. The length of x is a multiple
+	// of 8.
 	exp func(x []float32, scale float32) float32
-	// gelu replaces x by what GELU makes of it. Its length is a multiple of 8.
+	// gelu replaces x by GELU(x). The length of x is a multiple of 8.
 	gelu func(x []float32)
 
-	// multiplyBytes adds a tile of a·b to a tile of c whose rows lie behind one
-	// another: tileRows rows of a with depth times four rows of a panel.
+	// multiplyBytes adds a tile of a·b to a contiguous tile of c: tileRows rows of a times four
+	// times depth rows of a panel.
 	multiplyBytes func(c []int32, a []uint8, aStride int, b []int8, depth int)
-	// widen makes floats of a row of sums, by the row's scale and zero and the
-	// columns' scales, sums of weights and biases.
+	// widen converts a row of sums to floats, by the row's scale and zero and the columns' scales,
+	// sums of weights and biases.
 	widen func(dst *[tileCols]float32, c *[tileCols]int32, scale float32, zero int32, scales *[tileCols]float32, sums *[tileCols]int32, bias *[tileCols]float32)
-	// extremes are the least and the greatest of x.
+	// extremes returns the minimum and the maximum of x.
 	extremes func(x []float32) (low, high float32)
-	// bytes sets dst to x·inverse + zero, rounded, for as long as x is.
+	// bytes sets dst to x·inverse + zero, rounded, for the length of x.
 	bytes func(dst []uint8, x []float32, inverse float32, zero int32)
 }
 
-// kernel is the best there is for this CPU.
+// kernel is the fastest set of kernels for this CPU.
 var kernel = portable
 
 var portable = kernels{
@@ -57,6 +57,7 @@ func expPortable(x []float32, scale float32) float32 {
 	}
 	var sum float32
 	for i, v := range x {
+		// Subtracting the maximum avoids an overflow.
 		e := float32(math.Exp(float64(scale * (v - top))))
 		x[i] = e
 		sum += e

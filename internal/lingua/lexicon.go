@@ -5,11 +5,11 @@ package lingua
 
 import "sort"
 
-// lexicon finds the pieces that a text begins with.
+// lexicon finds the vocabulary pieces at the beginning of a text.
 type lexicon struct {
 	pieces []string // sorted
 	ids    []int32
-	// first holds, for each first byte, where its pieces begin.
+	// first has the index of the first piece for each first byte.
 	first [257]int32
 }
 
@@ -36,8 +36,7 @@ func newLexicon(vocabulary []string) *lexicon {
 	return l
 }
 
-// prefixes calls f with the length and the id of each piece that s begins
-// with, shortest first.
+// prefixes calls f with the length and the id of each piece at the beginning of s, shortest first.
 func (l *lexicon) prefixes(s string, f func(length int, id int32)) {
 	lo, hi := int(l.first[s[0]]), int(l.first[int(s[0])+1])
 	for n := 1; lo < hi; n++ {

@@ -24,8 +24,7 @@ func (l *linear) apply(p *pool, out, in *matrix) {
 	})
 }
 
-// dense reads a layer that makes n columns of m. The weights are read a panel
-// at a time, so that no more memory is needed than for the result.
+// dense reads a layer from m to n columns.
 func (w *weights) dense(name string, n, m int, int8s bool) (layer, error) {
 	t, err := w.tensor(name+".weight", n, m)
 	if err != nil {
@@ -35,6 +34,7 @@ func (w *weights) dense(name string, n, m int, int8s bool) (layer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Reading a panel at a time needs no more memory than the result.
 	rows := make([]float32, tileCols*m)
 	buf := make([]byte, len(rows)*int(t.width()))
 	read := func(i int) ([]float32, error) {
@@ -59,7 +59,7 @@ func (w *weights) dense(name string, n, m int, int8s bool) (layer, error) {
 	return l, nil
 }
 
-// pack lays rows, which become columns, into a panel.
+// pack stores rows as the columns of a panel.
 func (p *panels) pack(i int, rows []float32) {
 	panel := p.panel(i)
 	for j := 0; j*p.rows < len(rows); j++ {

@@ -3,9 +3,8 @@
 
 package lingua
 
-// matrix holds float32 in rows. Rows and columns are padded to whole tiles,
-// so that kernels need no edges, and rows lie a little further apart, so that
-// not all of them fall into the same lines of the CPU's cache.
+// matrix has float32 rows. Rows and columns are padded to whole tiles, so that kernels need no edge
+// cases. The stride has extra room, so that the rows do not all map to the same CPU cache lines.
 type matrix struct {
 	rows, cols, stride int
 	data               []float32
@@ -18,8 +17,7 @@ const (
 
 func tiles(n, size int) int { return (n + size - 1) / size }
 
-// reshape makes room for rows and columns, and keeps the memory if it can.
-// What is in it is undefined.
+// reshape sets the dimensions, and reuses the memory if it suffices. The contents are undefined.
 func (m *matrix) reshape(rows, cols int) {
 	m.rows, m.cols = rows, cols
 	m.stride = tiles(cols, tileCols)*tileCols + 16
@@ -34,8 +32,7 @@ func (m *matrix) row(i int) []float32 {
 	return m.data[i*m.stride:][:m.cols]
 }
 
-// fill sets every row, padding included, to what v holds, and to zeros behind
-// it.
+// fill sets every row, padding included, to v followed by zeros.
 func (m *matrix) fill(v []float32) {
 	for at := 0; at < len(m.data); at += m.stride {
 		row := m.data[at : at+m.stride]
@@ -43,8 +40,8 @@ func (m *matrix) fill(v []float32) {
 	}
 }
 
-// panels are the right side of a product: tileCols columns side by side, row
-// by row, so that a kernel reads them in the order in which they lie.
+// panels are the right side of a product: tileCols columns side by side, row by row, so that a
+// kernel reads memory in order.
 type panels struct {
 	rows, cols int
 	data       []float32
@@ -63,10 +60,10 @@ func (p *panels) panel(i int) []float32 {
 	return p.data[i*p.rows*tileCols:][:p.rows*tileCols]
 }
 
-// blockRows are as many rows of a panel as stay in the CPU's first cache.
+// blockRows is the number of panel rows that fit into the CPU's L1 cache.
 const blockRows = 128
 
-// addProduct adds a·b to c, all of it between the panels from and to.
+// addProduct adds the columns of a·b between two panels to c.
 func addProduct(c, a *matrix, b *panels, from, to int) {
 	for i := from; i < to; i++ {
 		panel := b.panel(i)

@@ -12,35 +12,31 @@ import (
 	"slices"
 )
 
-// window is the number of tokens that a model sees at once, with the two that
-// stand around a chunk.
+// window is the number of tokens that a model processes at once, the two around a chunk included.
 const window = 512
 
-// Options say how a model is run.
+// Options configure the running of a model.
 type Options struct {
-	// Int8 keeps the weights in 8 bits: a quarter of the memory and, where the
-	// CPU has instructions for it, a fraction of the time, for results that
-	// differ a little.
+	// Int8 keeps the weights in 8 bits. That takes a quarter of the memory and, on CPUs with
+	// suitable instructions, a fraction of the time. Results differ slightly.
 	Int8 bool
-	// Threads is the number of cores that a run may use. Default: 1.
+	// Threads is the number of cores for one run. Default: 1.
 	Threads int
 }
 
-// Model is a token classifier with its tokenizer. It is safe for concurrent
-// use.
+// Model is a token classifier with its tokenizer. It is safe for concurrent use.
 type Model struct {
 	tokenizer *Tokenizer
 	encoder   *encoder
-	// added are the tokenizer's, and those that stand for forced tokens.
+	// added are the tokenizer's added tokens, and the names of forced tokens.
 	added addedTokens
-	// forcedNames are the names of those, by ids from behind the vocabulary on.
+	// forcedNames are the names of forced tokens with ids after the vocabulary.
 	forcedNames []string
 	int8        bool
 }
 
-// Open reads a model from a folder with config.json, tokenizer.json and
-// model.safetensors. The last stays open until the model is closed, and must
-// not be changed.
+// Open reads a model from a folder with config.json, tokenizer.json and model.safetensors.
+// model.safetensors stays open until the model is closed, and must not be changed.
 func Open(folder string, o Options) (*Model, error) {
 	c, t, err := describe(folder)
 	if err != nil {
@@ -58,8 +54,8 @@ func Open(folder string, o Options) (*Model, error) {
 	return &Model{t, e, added, names, o.Int8}, nil
 }
 
-// withForced are the added tokens with the names for forced ones, and those of
-// them that lie behind the vocabulary.
+// withForced returns the added tokens plus the names for forced tokens, and those names that are
+// not in the vocabulary.
 func (t *Tokenizer) withForced() (addedTokens, []string) {
 	tokens := slices.Clone(t.added.tokens)
 	var names []string
@@ -74,8 +70,7 @@ func (t *Tokenizer) withForced() (addedTokens, []string) {
 	return newAddedTokens(tokens), names
 }
 
-// Check tells what is wrong with a folder, as far as that shows without
-// reading the weights.
+// Check validates a model folder without reading the weights.
 func Check(folder string) error {
 	c, _, err := describe(folder)
 	if err != nil {
@@ -133,13 +128,13 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Close frees what the model holds. Nothing may run on it any more.
+// Close closes the model's files. No run may be in progress.
 func (m *Model) Close() error { return m.encoder.file.Close() }
 
-// Family is what the model descends from.
+// Family is the family of the model.
 func (m *Model) Family() Family { return m.encoder.config.Family }
 
-// Device tells what computes: instructions and width of the weights.
+// Device names the instruction set and the width of the weights.
 func (m *Model) Device() string {
 	if m.int8 {
 		return "CPU, " + kernel.Name + ", int8"
@@ -147,17 +142,16 @@ func (m *Model) Device() string {
 	return "CPU, " + kernel.Name + ", float32"
 }
 
-// keep returns of each token how likely it is to matter, and nothing of
-// padding. As the reference does it, a token named [PAD] is padding wherever
-// it stands, and counts as a place.
+// keep returns, for each token except padding, the probability that it matters.
 func (m *Model) keep(ctx context.Context, tokens []Token) ([]Token, []float32, error) {
 	c, rows := m.encoder.config, m.encoder.words.Shape[0]
 	seen, places := make([]Token, 0, len(tokens)), make([]position, 0, len(tokens))
 	next := c.firstPosition()
+	// As in the reference, a token named [PAD] is padding everywhere, and takes a position.
 	for _, t := range tokens {
 		p := position{t.ID, next}
 		if int(t.ID) >= rows {
-			p.id = m.tokenizer.unknown // a forced token that the model was not made for
+			p.id = m.tokenizer.unknown // a forced token without an embedding
 		}
 		if m.Family() == XLMRoberta && t.ID == c.pad() {
 			p.place = int(t.ID)

@@ -19,8 +19,8 @@ func open(t testing.TB, family string, o Options) *Model {
 	return m
 }
 
-// TestLogits holds the encoder, with all kernels that this CPU can run, to
-// what ONNX Runtime computes from the same weights.
+// TestLogits compares the encoder, with all kernels that this CPU can run, with ONNX Runtime's
+// results for the same weights.
 func TestLogits(t *testing.T) {
 	cases := golden[[]struct {
 		Family string
@@ -60,7 +60,7 @@ func distance(a, b []float32) float64 {
 	}
 	d := 0.0
 	for i := range a {
-		// What is not a number is at no distance.
+		// A NaN counts as different.
 		if e := math.Abs(float64(a[i] - b[i])); !(e <= d) {
 			d = e
 		}

@@ -32,6 +32,7 @@ func (n norm32) addAndApply(x, y *matrix) {
 }
 
 func (n norm32) apply(row []float32) {
+	// Four sums shorten the chain of dependent additions.
 	var s0, s1, s2, s3 float32
 	j := 0
 	for ; j+4 <= len(row); j += 4 {

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// bertNormalizer is what BERT's tokenizers make of a text before they look
-// for words.
+// bertNormalizer is the normalization of BERT's tokenizers before they split words.
 type bertNormalizer struct {
 	Clean        bool  `json:"clean_text"`
 	Chinese      bool  `json:"handle_chinese_chars"`
@@ -50,8 +49,7 @@ func (n bertNormalizer) normalize(s string) string {
 	return string(b)
 }
 
-// plain reports whether s holds nothing but ASCII that stays as it is, or is
-// white space in any case.
+// plain reports whether s consists of ASCII that normalization keeps, or of white space.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c >= 0x7f || c < ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -86,7 +84,7 @@ func lower(b []byte) []byte {
 	return out
 }
 
-// dropped are the runes that BERT's normalizer takes out.
+// dropped reports whether BERT's normalizer removes a rune.
 func dropped(r rune) bool {
 	switch {
 	case r == '\t' || r == '\n' || r == '\r':
@@ -99,15 +97,15 @@ func dropped(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co) && !unicode.Is(younger, r)
 }
 
-// ideograph are the runes that are words of their own: those that BERT's
-// original tokenizer lists, with its slip in the fourth extension.
+// ideograph reports whether a rune is a word of its own. The ranges are those of BERT's original
+// tokenizer, with its mistake in the fourth extension.
 func ideograph(r rune) bool {
 	return r >= 0x3400 && (r <= 0x4dbf || r >= 0x4e00 && r <= 0x9fff || r >= 0xf900 && r <= 0xfaff ||
 		r >= 0x20000 && r <= 0x2a6df || r >= 0x2a700 && r <= 0x2b73f || r >= 0x2b740 && r <= 0x2b81f ||
 		r >= 0x2b920 && r <= 0x2ceaf || r >= 0x2f800 && r <= 0x2fa1f)
 }
 
-// punctuation are the runes that BERT's tokenizers make tokens of their own.
+// punctuation reports whether BERT's tokenizers make a token of the rune.
 func punctuation(r rune) bool {
 	if r < 0x80 {
 		return r > ' ' && r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z' && r < 0x7f
@@ -115,9 +113,8 @@ func punctuation(r rune) bool {
 	return unicode.Is(unicode.P, r) && !unicode.Is(younger, r) || r == 0x166d || r == 0x111c9
 }
 
-// younger are punctuation and format characters that came into Unicode behind
-// the edition by which Hugging Face's tokenizers go. U+166D and U+111C9 were
-// punctuation in that.
+// younger are punctuation and format characters newer than the Unicode version of Hugging Face's
+// tokenizers. U+166D and U+111C9 were punctuation in that version.
 var younger = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x61d, Hi: 0x61d, Stride: 1},

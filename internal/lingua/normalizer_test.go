@@ -10,9 +10,8 @@ import (
 	"unicode"
 )
 
-// TestRunes holds what is dropped, a space or a word of its own to what
-// Hugging Face's normalizer and splitter do, for all of Unicode: theirs go by
-// an edition of their own.
+// TestRunes compares the dropped runes, spaces and single-rune words with Hugging Face's normalizer
+// and splitter, for all of Unicode. Theirs use another version of Unicode.
 func TestRunes(t *testing.T) {
 	b, err := os.ReadFile("testdata/classes.json")
 	if err != nil {
@@ -50,8 +49,7 @@ func TestRunes(t *testing.T) {
 	}
 }
 
-// TestUncased holds the normalizer of uncased models to examples from Hugging
-// Face's.
+// TestUncased compares the normalizer of uncased models with examples from Hugging Face's.
 func TestUncased(t *testing.T) {
 	n := bertNormalizer{Clean: true, Chinese: true, Lowercase: true}
 	for s, want := range map[string]string{

@@ -8,15 +8,14 @@ import (
 	"slices"
 )
 
-// percentile is numpy's, with the default of interpolation. It sorts v, which
-// is not empty.
+// percentile is numpy.percentile with linear interpolation. It sorts v, which must not be empty.
 func percentile(v []float64, percent int) float64 {
 	slices.Sort(v)
 	x := float64(len(v)-1) * (float64(percent) / 100)
 	low := math.Floor(x)
 	t := x - low
 	a, b := v[int(low)], v[min(int(low)+1, len(v)-1)]
-	// Each product is rounded by itself, also where the CPU could fuse it.
+	// Round each product, since the CPU could fuse multiplication and addition.
 	if t < 0.5 {
 		return a + float64((b-a)*t)
 	}

@@ -5,12 +5,12 @@ package lingua
 
 import "math"
 
-// quantized is a layer with weights of 8 bits and a scale for each column. Of
-// the 8 bits 7 are used, so that no kernel's sum of two products overflows 16
-// bits, and all CPUs come to the same numbers.
+// quantized is a layer with 8-bit weights and a scale for each column. Only 7 of the 8 bits are
+// used, so that no kernel's sum of two products overflows 16 bits and all CPUs compute the same
+// numbers.
 type quantized struct {
-	rows, cols int // of the weights as they are multiplied: in, out
-	// data are panels: of four rows at a time the four weights of each column.
+	rows, cols int // of the weights in the product: in, out
+	// data are panels: for each group of four rows the four weights of each column.
 	data []int8
 	// scale and sum of each column, bias of each column.
 	scale, bias []float32
@@ -19,7 +19,7 @@ type quantized struct {
 	idle chan *bytesScratch
 }
 
-// bytesScratch holds the rows of a turn in 8 bits.
+// bytesScratch has the rows of one run in 8 bits.
 type bytesScratch struct {
 	stride int
 	data   []uint8
@@ -31,7 +31,7 @@ type bytesScratch struct {
 // largest is the largest weight of 7 bits.
 const largest = 63
 
-// blockQuads are as many quads of rows of a panel as stay in the first cache.
+// blockQuads is the number of groups of four panel rows that fit into the L1 cache.
 const blockQuads = 128
 
 func newQuantized(n, m int, bias []float32, read func(i int) ([]float32, error)) (layer, error) {
@@ -55,7 +55,7 @@ func newQuantized(n, m int, bias []float32, read func(i int) ([]float32, error))
 	return q, nil
 }
 
-// pack lays a row of weights, which becomes column j of a panel.
+// pack stores a row of weights as column j of a panel.
 func (q *quantized) pack(panel []int8, col, j int, row []float32) {
 	var top float32
 	for _, v := range row {
@@ -108,7 +108,7 @@ func (q *quantized) apply(p *pool, out, in *matrix) {
 	}
 }
 
-// quantize turns rows into bytes, each with a scale and a zero of its own.
+// quantize turns rows into bytes, each row with its own scale and zero.
 func (s *bytesScratch) quantize(p *pool, in *matrix, quads int) {
 	s.stride = quads*4 + 64
 	rows := tiles(in.rows, tileRows) * tileRows
@@ -124,6 +124,7 @@ func (s *bytesScratch) quantize(p *pool, in *matrix, quads int) {
 		for i := from; i < to; i++ {
 			row := in.row(i)
 			low, high := kernel.extremes(row)
+			// Zero must have an exact representation.
 			low, high = min(low, 0), max(high, 0)
 			scale := (high - low) / 255
 			if scale == 0 {

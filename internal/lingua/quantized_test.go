@@ -77,8 +77,7 @@ func TestInt8(t *testing.T) {
 	}
 }
 
-// TestBytesFit says that no kernel overflows at the ends of what bytes and
-// weights can be.
+// TestBytesFit: no kernel overflows with extreme bytes and weights.
 func TestBytesFit(t *testing.T) {
 	const depth = 5
 	a, b := make([]uint8, tileRows*depth*4), make([]int8, depth*4*tileCols)

@@ -15,8 +15,7 @@ import (
 	"slices"
 )
 
-// maxHeader bounds the header of a safetensors file, which for the models in
-// question has tens of kilobytes.
+// maxHeader bounds the header of a safetensors file. Supported models have tens of kilobytes.
 const maxHeader = 16 << 20
 
 // tensor is an entry of a safetensors header.
@@ -26,12 +25,11 @@ type tensor struct {
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// weights are the tensors of a safetensors file. They are read as they are
-// needed, and the file stays open for those that are needed in part.
+// weights are the tensors of a safetensors file. They are read on demand, so the file stays open.
 type weights struct {
 	file    io.ReaderAt
 	tensors map[string]tensor
-	// data is where the tensors begin in the file.
+	// data is the offset of the tensors in the file.
 	data int64
 }
 
@@ -53,8 +51,8 @@ func openWeights(path string) (*weights, *os.File, error) {
 	return w, f, nil
 }
 
-// readWeights reads the header of a file of a size, and checks that every
-// tensor lies in the file and is as long as its shape says.
+// readWeights reads the header of a file of a size, and checks that every tensor is in the file and
+// as long as its shape says.
 func readWeights(f io.ReaderAt, size int64) (*weights, error) {
 	var length [8]byte
 	if _, err := f.ReadAt(length[:], 0); err != nil {
@@ -73,7 +71,7 @@ func readWeights(f io.ReaderAt, size int64) (*weights, error) {
 		return nil, fmt.Errorf("header: %w", err)
 	}
 	w := &weights{f, make(map[string]tensor, len(entries)), 8 + int64(n)}
-	for _, name := range slices.Sorted(maps.Keys(entries)) { // a spoiled file is told alike each time
+	for _, name := range slices.Sorted(maps.Keys(entries)) { // sorted, so that a damaged file always yields the same error
 		if name == "__metadata__" {
 			continue
 		}
@@ -92,13 +90,14 @@ func readWeights(f io.ReaderAt, size int64) (*weights, error) {
 func (t tensor) check(size int64) error {
 	n := t.width()
 	if n == 0 {
-		n = 1 // tensors of other types may be there, and are not read
+		n = 1 // tensors of other types may exist, and are not read
 	}
 	from, to := t.Offsets[0], t.Offsets[1]
 	if from < 0 || to < from || to > size {
 		return fmt.Errorf("offsets %v lie outside of the file's %d bytes", t.Offsets, size)
 	}
 	for _, d := range t.Shape {
+		// Divide rather than multiply, so that the product cannot overflow.
 		if d < 0 || d > 0 && n > size/int64(d) {
 			return fmt.Errorf("shape %v does not fit into the file", t.Shape)
 		}
@@ -110,7 +109,7 @@ func (t tensor) check(size int64) error {
 	return nil
 }
 
-// width is the number of bytes of an element, 0 for types that are not read.
+// width is the number of bytes of an element, 0 for unsupported types.
 func (t tensor) width() int64 {
 	switch t.Type {
 	case "F32":
@@ -121,8 +120,7 @@ func (t tensor) width() int64 {
 	return 0
 }
 
-// tensor returns an entry by name, which must have the shape; a dimension of
-// 0 may have any length.
+// tensor returns an entry by name and checks its shape; 0 matches any length.
 func (w *weights) tensor(name string, shape ...int) (tensor, error) {
 	t, ok := w.tensors[name]
 	if !ok {
@@ -138,7 +136,7 @@ func (w *weights) tensor(name string, shape ...int) (tensor, error) {
 	return t, nil
 }
 
-// vector reads a whole tensor of one dimension.
+// vector reads a whole one-dimensional tensor.
 func (w *weights) vector(name string, n int) ([]float32, error) {
 	t, err := w.tensor(name, n)
 	if err != nil {
@@ -151,8 +149,8 @@ func (w *weights) vector(name string, n int) ([]float32, error) {
 	return v, nil
 }
 
-// read fills dst with elements of a tensor from an index on, through a buffer
-// that is made when it is too short.
+// read fills dst with elements of a tensor from an index on. It allocates a buffer if buf is too
+// short.
 func (w *weights) read(dst []float32, t tensor, from int, buf []byte) error {
 	width := int(t.width())
 	if need := len(dst) * width; len(buf) < need {
@@ -180,11 +178,12 @@ func (w *weights) read(dst []float32, t tensor, from int, buf []byte) error {
 	return nil
 }
 
-// half widens a float16.
+// half converts a float16.
 func half(h uint16) float32 {
 	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10&0x1f), uint32(h&0x3ff)
 	switch exponent {
 	case 0:
+		// A subnormal number or zero.
 		v := float32(fraction) / (1 << 24)
 		return math.Float32frombits(math.Float32bits(v) | sign)
 	case 0x1f:

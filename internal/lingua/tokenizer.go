@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// Family is what a model descends from. It decides how tokens make words.
+// Family is the kind of base model. It decides how tokens form words.
 type Family string
 
-// The families that there are readers for.
+// The supported families.
 const (
 	BERT       Family = "bert"
 	XLMRoberta Family = "xlm-roberta"
@@ -23,13 +23,12 @@ const (
 // Token is a piece of a text with its id.
 type Token struct {
 	ID int32
-	// Text is the piece as the tokenizer names it; for what is unknown to a
-	// Unigram model, as it stands in the text.
+	// Text is the piece as the tokenizer names it. For unknown pieces of a Unigram model it is the
+	// original text.
 	Text string
 }
 
-// Tokenizer splits texts as a model's tokenizer.json says. It is safe for
-// concurrent use.
+// Tokenizer splits texts as configured by a model's tokenizer.json. It is safe for concurrent use.
 type Tokenizer struct {
 	family     Family
 	vocabulary []string
@@ -43,8 +42,8 @@ type Tokenizer struct {
 	split func(dst []Token, s string) []Token
 }
 
-// Tokens returns the tokens of a text. Added tokens are found in it, no
-// special ones are put around it.
+// Tokens returns the tokens of a text, including added tokens in it. It adds no special tokens
+// around the text.
 func (t *Tokenizer) Tokens(s string) []Token {
 	return t.tokens(s, t.added)
 }
@@ -60,7 +59,7 @@ func (t *Tokenizer) tokens(s string, added addedTokens) []Token {
 	return dst
 }
 
-// id returns the id of a token by name, that of the unknown for other names.
+// id returns the id of a token by name, the unknown token's id for other names.
 func (t *Tokenizer) id(name string) int32 {
 	if id, ok := t.ids[name]; ok {
 		return id
@@ -76,8 +75,8 @@ type tokenizerFile struct {
 	Model        json.RawMessage `json:"model"`
 }
 
-// ParseTokenizer reads a tokenizer.json: WordPiece behind a BertNormalizer, or
-// Unigram behind a precompiled map of characters.
+// ParseTokenizer reads a tokenizer.json: WordPiece after a BertNormalizer, or Unigram after a
+// precompiled character map.
 func ParseTokenizer(b []byte) (*Tokenizer, error) {
 	var f tokenizerFile
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -120,6 +119,7 @@ func (t *Tokenizer) add(tokens []addedToken) error {
 		case a.ID < 0 || int(a.ID) > len(t.vocabulary)+maxAdded:
 			return fmt.Errorf("added token %q: id %d is out of range", a.Content, a.ID)
 		}
+		// Added tokens may have ids after the vocabulary.
 		for int(a.ID) >= len(t.vocabulary) {
 			t.vocabulary = append(t.vocabulary, "")
 		}
@@ -130,7 +130,7 @@ func (t *Tokenizer) add(tokens []addedToken) error {
 	return nil
 }
 
-// maxAdded bounds how far ids of added tokens may lie behind the vocabulary.
+// maxAdded bounds the distance of added tokens' ids from the end of the vocabulary.
 const maxAdded = 1024
 
 func (f *tokenizerFile) wordPiece() (*Tokenizer, error) {
@@ -299,6 +299,7 @@ func (u *unigram) readPreTokenizer(raw json.RawMessage) error {
 	if p.Type != "Sequence" {
 		parts = []part{p.part}
 	}
+	// Without WhitespaceSplit, only spaces separate words.
 	u.whole = len(parts) == 1
 	for i, one := range parts {
 		space := one.Type == "WhitespaceSplit" && i == 0 && len(parts) == 2
@@ -316,7 +317,7 @@ func (u *unigram) readPreTokenizer(raw json.RawMessage) error {
 
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// typed reads a part of the file that must be of a type.
+// typed reads a part of the file and checks its type.
 func typed(raw json.RawMessage, name, want string, into any) error {
 	var kind struct {
 		Type string `json:"type"`

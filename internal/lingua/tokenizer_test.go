@@ -25,8 +25,8 @@ func tokenizer(t testing.TB, family string) *Tokenizer {
 	return tok
 }
 
-// TestTokens holds both tokenizers, and the count of cl100k tokens, to what
-// Hugging Face's and OpenAI's make of the same texts.
+// TestTokens compares both tokenizers, and the count of cl100k tokens, with Hugging Face's and
+// OpenAI's for the same texts.
 func TestTokens(t *testing.T) {
 	want := golden[struct {
 		Texts []string

@@ -13,12 +13,12 @@ import (
 // metaspace stands for the space before a word.
 const metaspace = "▁"
 
-// unigram splits words into the pieces that together are likeliest.
+// unigram splits words into the most likely sequence of pieces.
 type unigram struct {
 	charsmap charsmap
-	// squeeze makes one space of several, after the map.
+	// squeeze replaces several spaces by one, after the character map.
 	squeeze bool
-	// whole leaves the text together at white space other than spaces.
+	// whole does not split the text at white space other than spaces.
 	whole    bool
 	lexicon  *lexicon
 	ids      map[string]int32
@@ -29,7 +29,7 @@ type unigram struct {
 	backward []string
 }
 
-// arrival is the best way to a place in a word.
+// arrival is the best path to a position in a word.
 type arrival struct {
 	score float64
 	from  int
@@ -56,7 +56,7 @@ func (u *unigram) tokens(dst []Token, s string) []Token {
 	return dst
 }
 
-// words begins a word at each metaspace, and puts one in front.
+// words splits before each metaspace, and adds one at the beginning.
 func (u *unigram) words(dst []Token, s string) []Token {
 	if !strings.HasPrefix(s, metaspace) {
 		s = metaspace + s
@@ -80,6 +80,7 @@ func (u *unigram) word(dst []Token, s string) []Token {
 	for i := range best {
 		best[i] = arrival{from: -1}
 	}
+	// Viterbi search: the best score for each end position.
 	for at := 0; at < len(s); {
 		_, size := utf8.DecodeRuneInString(s[at:])
 		here, single := best[at].score, false
@@ -92,6 +93,7 @@ func (u *unigram) word(dst []Token, s string) []Token {
 			reach(n, id, u.scores[id]+here)
 			single = single || n == size
 		})
+		// An unknown rune scores 10 below the least likely piece.
 		if !single {
 			reach(size, u.unknown, u.least-10+here)
 		}
@@ -101,7 +103,7 @@ func (u *unigram) word(dst []Token, s string) []Token {
 	for at := len(s); at > 0; {
 		a := best[at]
 		end := at
-		// What is unknown is one token with its unknown neighbours.
+		// Adjacent unknown pieces form one token.
 		for a.id == u.unknown && a.from > 0 && best[a.from].id == u.unknown {
 			a = best[a.from]
 		}

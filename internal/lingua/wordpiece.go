@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// wordPiece splits words into the longest pieces there are, from the front.
+// wordPiece splits words greedily into the longest pieces, from the front.
 type wordPiece struct {
 	normalizer bertNormalizer
 	ids        map[string]int32
 	unknown    Token
 	prefix     string
-	// longest is the number of runes from which on a word is unknown.
+	// longest is the number of runes above which a word is unknown.
 	longest int
 }
 
@@ -67,6 +67,7 @@ func (w *wordPiece) word(dst []Token, s string) []Token {
 				break
 			}
 		}
+		// No piece matches, so the whole word is unknown.
 		if to == from {
 			return append(dst[:first], w.unknown)
 		}

@@ -11,18 +11,17 @@ import (
 // word is a run of tokens that are kept or dropped together.
 type word struct {
 	text string
-	// keep is how likely it is to matter.
+	// keep is the probability that the word matters, 0 to 1.
 	keep float64
-	// parts are the same of its tokens.
+	// parts are the probabilities of its tokens.
 	parts []float64
 }
 
-// signs are those that begin a word wherever they stand, for XLM-RoBERTa. The
-// reference asks whether a token is part of this string, so that "()" and "./"
-// begin a word and "==" does not.
+// signs begin a word everywhere, for XLM-RoBERTa. The reference tests whether a token is a
+// substring of this string, so that "()" and "./" begin a word and "==" does not.
 const signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
-// words puts tokens together to words.
+// words joins tokens to words.
 func (m *Model) words(tokens []Token, keep []float32, f forced, o Compression) []word {
 	var words []word
 	for i, t := range tokens {
@@ -33,6 +32,7 @@ func (m *Model) words(tokens []Token, keep []float32, f forced, o Compression) [
 		p, pure := float64(keep[i]), m.pure(name)
 		begins := len(words) == 0 || m.begins(name, pure, f)
 		if begins {
+			// Forced tokens are always kept.
 			if f.has(pure) {
 				p = 1
 			}
@@ -67,7 +67,7 @@ func (w *word) weigh(first bool) {
 	w.keep = sum / float64(len(w.parts))
 }
 
-// name is what the vocabulary calls an id.
+// name returns the name of an id in the vocabulary.
 func (m *Model) name(id int32) string {
 	if int(id) < len(m.tokenizer.vocabulary) {
 		return m.tokenizer.vocabulary[id]
@@ -89,7 +89,7 @@ func (m *Model) begins(name, pure string, f forced) bool {
 	return !strings.HasPrefix(name, "##") || f.has(pure)
 }
 
-// special tells the tokens that are never part of a text.
+// special reports whether a token is never part of a text.
 func (m *Model) special(name string) bool {
 	if m.Family() == XLMRoberta {
 		switch name {
@@ -105,7 +105,7 @@ func (m *Model) special(name string) bool {
 	return false
 }
 
-// plainWords are the words of a text that is kept whole.
+// plainWords returns the words of a text that is kept whole.
 func plainWords(dst []Word, s string) []Word {
 	start := -1
 	for i, r := range s {

@@ -1,9 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metric makes the collectors caddy_llm_cache_*. Every room declares its own
-// beside what it counts; they live as long as the process, so that a reload resets
-// none of them.
+// Package metric makes the collectors caddy_llm_cache_*. Each package declares its own. They live
+// as long as the process, so that a reload does not reset them.
 package metric
 
 import (
@@ -32,19 +31,18 @@ func Counter(name, help string) prometheus.Counter {
 	return declare(prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
 }
 
-// CounterVec declares counters that labels tell apart.
+// CounterVec declares counters with labels.
 func CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	return declare(prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels))
 }
 
-// CounterOf declares counters that a label tells apart, whose values are known: they are
-// there, at zero, before there is anything to count. Otherwise rates would not see the first of
-// what is rare.
+// CounterOf declares counters with one label and known values. They exist from the start at zero.
 func CounterOf(name, help, label string, values ...string) *prometheus.CounterVec {
+	// Otherwise rates would miss the first event of a rare kind.
 	return Known(CounterVec(name, help, label), values)
 }
 
-// Known does so for counters of several labels, with all that each may say.
+// Known creates the counters of all combinations of label values.
 func Known(c *prometheus.CounterVec, values ...[]string) *prometheus.CounterVec {
 	rows := [][]string{nil}
 	for _, of := range values {
@@ -62,7 +60,7 @@ func Known(c *prometheus.CounterVec, values ...[]string) *prometheus.CounterVec 
 	return c
 }
 
-// CounterFunc declares a counter whose value is kept elsewhere.
+// CounterFunc declares a counter with a value from a function.
 func CounterFunc(name, help string, value func() float64) prometheus.Collector {
 	return declare(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))
 }
@@ -72,25 +70,25 @@ func Gauge(name, help string) prometheus.Gauge {
 	return declare(prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
 }
 
-// GaugeFunc declares a gauge whose value is kept elsewhere.
+// GaugeFunc declares a gauge with a value from a function.
 func GaugeFunc(name, help string, value func() float64) prometheus.Collector {
 	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))
 }
 
-// GaugeFuncOf declares one of several gauges that a label tells apart, see [GaugeFunc].
+// GaugeFuncOf declares one of several gauges of a name, with a label and its value, see [GaugeFunc].
 func GaugeFuncOf(name, help, label, is string, value func() float64) prometheus.Collector {
 	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: prometheus.Labels{label: is},
 	}, value))
 }
 
-// Histogram declares a histogram of values up to each of the bounds.
+// Histogram declares a histogram with the given upper bounds.
 func Histogram(name, help string, bounds ...float64) prometheus.Histogram {
 	return declare(prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: bounds}))
 }
 
-// Register makes the collectors known to a configuration's registry. Any number of
-// modules of one configuration may ask for it.
+// Register adds the collectors to a configuration's registry. Several modules of one configuration
+// may call it.
 func Register(reg *prometheus.Registry) error {
 	for _, c := range declared {
 		err := reg.Register(c)

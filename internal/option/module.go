@@ -13,8 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Module parses the options of the module named by the current token, and returns them
-// with the name under key.
+// Module parses the options of the module named by the current token. It returns them as JSON, with
+// the name under key.
 func Module(d *caddyfile.Dispenser, namespace, key string) (json.RawMessage, error) {
 	name := d.Val()
 	m, err := caddyfile.UnmarshalModule(d, namespace+"."+name)
@@ -24,15 +24,15 @@ func Module(d *caddyfile.Dispenser, namespace, key string) (json.RawMessage, err
 	return caddyconfig.JSONModuleObject(m, key, name, nil), nil
 }
 
-// apart are modules that are linked only where their packages are imported: their
-// dependencies weigh several megabytes.
+// apart are modules that must be imported separately, because their dependencies have several
+// megabytes.
 var apart = map[string]string{
 	"llm_cache.stores.valkey": "sessioncache/valkey",
 	"llm_cache.signers.aws":   "extend/aws",
 }
 
-// Missing returns the error of loading a module. Where the module is one that has to be
-// built in by an import of its own, the error names the import.
+// Missing wraps the error of loading a module. For a module that must be imported separately, the
+// error names the import.
 func Missing(err error) error {
 	for id, folder := range apart {
 		if _, absent := caddy.GetModule(id); absent != nil && strings.Contains(err.Error(), id) {

@@ -1,21 +1,21 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package option parses options of a Caddyfile. Unknown options and those that are
-// given twice are refused, and every mistake is told with its file and line.
+// Package option parses options of a Caddyfile. It rejects unknown and duplicate options, and
+// reports every mistake with its file and line.
 package option
 
 import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Option parses the rest of an option whose name has been read.
+// Option parses the rest of an option after its name.
 type Option func(*caddyfile.Dispenser) error
 
 // Options are the options of a block, by name.
 type Options map[string]Option
 
-// repeatable are the options that may stand in a block more than once.
+// repeatable are the options that may occur several times in a block.
 var repeatable = map[string]bool{"model": true, "body": true, "user": true, "budget": true}
 
 // Block parses a block, if there is one.
@@ -46,7 +46,7 @@ func Alone(d *caddyfile.Dispenser, of string, known Options) error {
 	return Block(d, of, known)
 }
 
-// Guest parses an option that is a struct of its own, which is made anew.
+// Guest parses an option into a new struct of its own.
 func Guest[T any, P interface {
 	*T
 	caddyfile.Unmarshaler
@@ -57,7 +57,7 @@ func Guest[T any, P interface {
 	}
 }
 
-// Once refuses a second one where the first may have stood in another block.
+// Once rejects an option that is set already, perhaps in another block.
 func Once(is func() bool, parse Option) Option {
 	return func(d *caddyfile.Dispenser) error {
 		if is() {
@@ -67,8 +67,8 @@ func Once(is func() bool, parse Option) Option {
 	}
 }
 
-// Checked parses an option and has the result judged while the line is known. The
-// judge must not look at what other options say: they may stand behind it.
+// Checked parses an option and then validates it, so that errors have the right line. validate must
+// not depend on other options, because these may follow.
 func Checked(parse Option, validate func() error) Option {
 	return func(d *caddyfile.Dispenser) error {
 		if err := parse(d); err != nil {
@@ -81,7 +81,7 @@ func Checked(parse Option, validate func() error) Option {
 	}
 }
 
-// AtLeastOne refuses an option without a value.
+// AtLeastOne rejects an option without a value.
 func AtLeastOne(parse Option) Option {
 	return func(d *caddyfile.Dispenser) error {
 		if d.CountRemainingArgs() == 0 {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxListed is how many options are listed where none is near.
+// maxListed bounds the options that are listed if none is similar.
 const maxListed = 16
 
-// suggestion names the known option that is nearest to what was written, if any is
-// near enough to have been meant, and all of them otherwise, if they are few.
+// suggestion names the most similar known option, if there is one. Otherwise it lists all options,
+// if they are few.
 func suggestion(written string, known Options) string {
 	names := slices.Sorted(maps.Keys(known))
 	if near := Nearest(written, names); near != "" {
@@ -26,9 +26,9 @@ func suggestion(written string, known Options) string {
 	return ", which has " + strings.Join(names, ", ")
 }
 
-// Nearest returns the name that is nearest to what was written, if one is near enough
-// to have been meant, or else "".
+// Nearest returns the most similar name, "" if none is similar enough.
 func Nearest(written string, names []string) string {
+	// Tolerate one mistake, and another one for every three letters.
 	best, nearest := "", 1+len(written)/3
 	for _, name := range names {
 		if d := distance(written, name); d <= nearest && (best == "" || d < distance(written, best)) {
@@ -38,9 +38,9 @@ func Nearest(written string, names []string) string {
 	return best
 }
 
-// distance is how many letters have to be put in, taken out or replaced to make one
-// word of another.
+// distance is the Levenshtein distance of two words, in bytes.
 func distance(a, b string) int {
+	// One row of the distance matrix at a time.
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

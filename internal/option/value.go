@@ -39,10 +39,11 @@ func Number(to **int) Option {
 	}, "a whole number")
 }
 
-// Fraction parses a number, which JSON has to be able to say.
+// Fraction parses a finite number.
 func Fraction(to **float64) Option {
 	return Parsed(func(s string) (err error) {
 		var f float64
+		// JSON has no infinity.
 		if f, err = strconv.ParseFloat(s, 64); math.IsInf(f, 0) {
 			err = strconv.ErrRange
 		}
@@ -51,7 +52,7 @@ func Fraction(to **float64) Option {
 	}, "a number")
 }
 
-// Duration parses a duration above zero, which means absent in JSON.
+// Duration parses a duration above zero. Zero means absent in JSON.
 func Duration(to *caddy.Duration) Option {
 	return Parsed(func(s string) error {
 		t, err := caddy.ParseDuration(s)
@@ -63,17 +64,18 @@ func Duration(to *caddy.Duration) Option {
 	}, "a duration above zero, such as 90s, 10m or 3h")
 }
 
-// bareSize is the number above which a size without a unit is taken for bytes; below
-// it somebody has forgotten the unit.
+// bareSize is the smallest size without a unit that counts as bytes. Below it the unit was probably
+// forgotten.
 const bareSize = 1024
 
-// Size parses a size in bytes, as in 10MiB, that is above zero.
+// Size parses a size in bytes above zero, as in 10MiB.
 func Size(to *int64) Option {
 	parse := Parsed(func(s string) error {
 		n, err := humanize.ParseBytes(s)
 		if err == nil && n == 0 {
 			err = strconv.ErrRange
 		}
+		// ParseBytes returns an unsigned number.
 		*to = int64(min(n, math.MaxInt64))
 		return err
 	}, "a size above zero, such as 640MiB")
@@ -101,7 +103,7 @@ func OnOff(to **bool) Option {
 	}, "on or off")
 }
 
-// Flag is set by being there.
+// Flag parses an option without a value.
 func Flag(to *bool) Option {
 	return func(d *caddyfile.Dispenser) error {
 		if d.NextArg() {
@@ -112,7 +114,7 @@ func Flag(to *bool) Option {
 	}
 }
 
-// Parsed reads the one value of an option.
+// Parsed parses the single value of an option.
 func Parsed(parse func(string) error, what string) Option {
 	return func(d *caddyfile.Dispenser) error {
 		name := d.Val()
@@ -120,7 +122,8 @@ func Parsed(parse func(string) error, what string) Option {
 		if len(args) == 0 {
 			return d.ArgErr()
 		}
-		// Several words are a mistake in the value, such as 640 MB, more often than in their number.
+		// Several words are more often a mistake in the value, such as 640 MB, than too many
+		// values.
 		s := strings.Join(args, " ")
 		if len(args) > 1 || parse(s) != nil {
 			return d.Errf("%s: %q is not %s", name, s, what)
@@ -129,7 +132,7 @@ func Parsed(parse func(string) error, what string) Option {
 	}
 }
 
-// Above parses a number that must be above zero, which means absent in JSON.
+// Above parses a number above zero. Zero means absent in JSON.
 func Above[T int | float64](parse func(**T) Option, to *T) Option {
 	return func(d *caddyfile.Dispenser) error {
 		name := d.Val()
@@ -145,7 +148,7 @@ func Above[T int | float64](parse func(**T) Option, to *T) Option {
 	}
 }
 
-// Count parses a number of things of which there is at least one.
+// Count parses a number of at least one.
 func Count(to *int) Option {
 	return func(d *caddyfile.Dispenser) error {
 		var n *int

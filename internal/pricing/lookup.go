@@ -44,8 +44,12 @@ var slots = map[string]int{
 	"vllm_mlx":          4, // snapshots of the system prompt
 	"llama_cpp":         4, // and a cache of displaced slots in main memory
 	"ollama":            1, // OLLAMA_NUM_PARALLEL
-	"swift_lm":          1,
-	"letta":             1,
+	// Both are paged, and their start tells how many prompts fit: 15 of 40,960 tokens in the
+	// example of vLLM's documentation (parallelism_scaling.md).
+	"vllm":     15,
+	"sglang":   15,
+	"swift_lm": 1,
+	"letta":    1,
 }
 
 // Lookup returns the rules of a model at a provider at a time by the built-in table.

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routes looks at where a handler stands among the routes of a Caddy
-// configuration: whether requests reach it, and what they meet behind it.
+// Package routes examines the position of a handler among the routes of a Caddy configuration:
+// whether requests reach it, and which handlers follow it.
 package routes
 
 import (
@@ -15,10 +15,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Place is where a handler stands among the routes. Caddy tells a handler
-// nothing of its neighbours, and the routes are complete only once all of them have
-// been provisioned: at the start, or, where a configuration is merely validated, when
-// it is given up.
+// Place is the position of a handler among the routes. Caddy does not tell a handler its
+// neighbours. The routes are complete only once all of them have been provisioned: at the start,
+// or, in a validation, when the configuration is released.
 type Place struct {
 	http   *caddyhttp.App
 	self   caddyhttp.MiddlewareHandler
@@ -39,8 +38,8 @@ func Of(ctx caddy.Context, self caddyhttp.MiddlewareHandler) *Place {
 	return p
 }
 
-// Warn logs what is wrong with the places of all llm_cache of the configuration. The
-// first of them does so, once. Handlers that other modules hold are not looked for.
+// Warn logs the findings for all llm_cache handlers of the configuration, once, from the first of
+// them. Handlers inside other modules are not examined.
 func (p *Place) Warn() {
 	if p == nil || p.http == nil || p.told {
 		return
@@ -67,19 +66,20 @@ func (p *Place) Warn() {
 	}
 }
 
-// Refuses reports whether `respond`, `error` or `abort` behind the handler, in the same
-// block and with a matcher, refuses a request. Caddy sorts these behind `handle`, and so
-// behind llm_cache, but a stranger whom they keep out must not be waited for, or counted.
+// Refuses reports whether a later `respond`, `error` or `abort` in the same block, with a matcher,
+// refuses a request.
 func (p *Place) Refuses(r *http.Request) bool {
 	if p == nil || p.http == nil {
 		return false
 	}
+	// Caddy orders these directives after `handle`, and so after llm_cache. A refused stranger must
+	// not wait or be counted.
 	list, some := p.behind()
 	return some && refused(list, r, false) == refuses
 }
 
-// refusals returns the routes behind the handler, in its block, and whether one of them
-// may refuse a request.
+// refusals returns the routes after the handler in its block, and whether one of them may refuse a
+// request.
 func (p *Place) refusals() (caddyhttp.RouteList, bool) {
 	var lists []caddyhttp.RouteList
 	for _, s := range p.http.Servers {
@@ -101,6 +101,7 @@ func (p *Place) refusals() (caddyhttp.RouteList, bool) {
 				}
 				behind := caddyhttp.RouteList{{Handlers: route.Handlers[j+1:]}}
 				for _, next := range list[i+1:] {
+					// Of a group, Caddy takes the first matching route only.
 					if !route.Terminal && (route.Group == "" || next.Group != route.Group) {
 						behind = append(behind, next)
 					}
@@ -123,7 +124,7 @@ func mayRefuse(list caddyhttp.RouteList) bool {
 	return false
 }
 
-// fate is what becomes of a request in some routes.
+// fate is the end of a request in some routes.
 type fate int
 
 const (
@@ -132,7 +133,7 @@ const (
 	other        // another handler may answer it
 )
 
-// refused takes a request through routes as Caddy does.
+// refused walks a request through routes as Caddy does.
 func refused(list caddyhttp.RouteList, r *http.Request, matched bool) fate {
 	groups := map[string]bool{}
 	for _, route := range list {
@@ -158,6 +159,7 @@ func refused(list caddyhttp.RouteList, r *http.Request, matched bool) fate {
 			if isRefusal(h) && within {
 				return refuses
 			}
+			// An unknown handler may answer, and a rewrite changes the outcome of later matchers.
 			if name := caddy.GetModuleName(h); !(&Handler{Name: name}).passesOn() || name == "rewrite" {
 				return other
 			}

@@ -32,10 +32,10 @@ const (
 	responses = "handle_response behind llm_cache changes refusals of the upstream, which llm_cache reads and clients act on"
 )
 
-// The table holds layouts of a site, and what is found in each; `· ` begins a note.
+// The table has layouts of a site, and the findings in each; `· ` begins a note.
 func TestExamine(t *testing.T) {
 	for name, c := range map[string]struct {
-		front string // what stands in front of the site
+		front string // the configuration before the site
 		site  string
 		want  []string
 	}{

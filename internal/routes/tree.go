@@ -21,27 +21,27 @@ import (
 
 // Handler is one handler among the routes of a server.
 type Handler struct {
-	// Name is that of its module, such as reverse_proxy.
+	// Name is the name of its module, such as reverse_proxy.
 	Name string
 	// Config is its configuration in JSON, nil once it has been provisioned.
 	Config json.RawMessage
 
-	module    any // the handler itself, or what was read of Config; nil if Name is not known here
+	module    any // the handler itself, or the decoded Config; nil for other modules
 	place     int // in the order of the configuration
-	site      int // that of the site in whose routes it stands
+	site      int // number of the site with its route
 	named     *named
-	fallback  bool       // it gets requests that another handler has failed, or answered
+	fallback  bool       // it gets requests after another handler has failed or answered
 	routes    []*route   // of a subroute
 	errors    []*route   // of a subroute, for errors
 	responses []response // of reverse_proxy and intercept
 }
 
-// ours reports whether the handler is one of this module that requests have to pass.
+// ours reports whether the handler is one of this module that requests must reach.
 func (h *Handler) ours() bool {
 	return h.Name == "llm_cache" || h.Name == "llm_cache_origin" || h.Name == "llm_cache_dashboard"
 }
 
-// answers reports whether the handler answers whatever it gets.
+// answers reports whether the handler answers every request.
 func (h *Handler) answers() bool {
 	switch h.Name {
 	case "static_response", "error", "file_server", "metrics", "llm_cache_simulator", "llm_cache_dashboard", "copy_response":
@@ -50,7 +50,7 @@ func (h *Handler) answers() bool {
 	return false
 }
 
-// passesOn reports whether the handler is known to leave the answer to those behind it.
+// passesOn reports whether the handler is known to leave the answer to later handlers.
 func (h *Handler) passesOn() bool {
 	switch h.Name {
 	case "authentication", "copy_response_headers", "encode", "headers", "intercept", "llm_cache", "llm_cache_origin", "log_append", "log_level",
@@ -60,20 +60,20 @@ func (h *Handler) passesOn() bool {
 	return false
 }
 
-// model reports whether a model may stand behind the handler. None does behind a proxy
-// that has successful answers handled here, as forward_auth is one.
+// model reports whether the handler may lead to a model.
 func (h *Handler) model() bool {
 	if h.Name == "reverse_proxy" {
+		// A proxy with routes for successful responses, such as forward_auth, leads to no model.
 		return !slices.ContainsFunc(h.responses, func(r response) bool { return r.status == "" && r.success })
 	}
 	return h.Name == "llm_cache_simulator"
 }
 
-// response is what handle_response, replace_status or intercept makes of an answer.
+// response is one handle_response, replace_status or intercept.
 type response struct {
-	all      bool // of each answer
-	success  bool // of those by 200
-	refusals bool // of those by 400 and more
+	all      bool // of each response
+	success  bool // of responses with status 200
+	refusals bool // of responses with status 400 and more
 	status   string
 	routes   []*route
 }
@@ -82,30 +82,30 @@ type response struct {
 type named struct {
 	name  string
 	route *route
-	alone bool // it holds one handler
+	alone bool // it has a single handler
 }
 
-// route is a route of a server, of a subroute, or one that is named.
+// route is a route of a server or of a subroute, or a named route.
 type route struct {
 	group    string
 	terminal bool
-	site     int // not 0: it takes the requests of some hosts, and no route behind it gets them
+	site     int // not 0: it takes all requests of some hosts, and later routes get none of them
 	sets     [][]any
 	handlers []*Handler
 }
 
-// tree is the routes of a server.
+// tree has the routes of a server.
 type tree struct {
 	routes, errors []*route
 	named          map[string]*named
-	handlers       []*Handler // all of them
-	prefixes       []string   // paths that matchers name
-	public         []bool     // of each site, and of no site: it has a name that the Internet may know
-	site           int        // the one that is being read
-	fallback       bool       // routes for errors or for answers are being read
+	handlers       []*Handler // all handlers
+	prefixes       []string   // paths in matchers
+	public         []bool     // by site, 0 for none: its name may be known on the Internet
+	site           int        // the site being read
+	fallback       bool       // routes for errors or responses are being read
 }
 
-// read builds the tree of a server, which may have been provisioned or not.
+// read builds the tree of a server, provisioned or not.
 func read(s *caddyhttp.Server) *tree {
 	t := &tree{named: map[string]*named{}, public: []bool{false}}
 	for name, r := range s.NamedRoutes {
@@ -136,6 +136,7 @@ func (t *tree) list(list caddyhttp.RouteList) []*route {
 		r.sets = t.sets(from.MatcherSets, from.MatcherSetsRaw)
 		for _, set := range r.sets {
 			for _, m := range set {
+				// The Caddyfile adapter makes each site a terminal route with hosts.
 				hosts, is := m.(*caddyhttp.MatchHost)
 				if !is || !r.terminal {
 					continue
@@ -151,7 +152,7 @@ func (t *tree) list(list caddyhttp.RouteList) []*route {
 		if r.site != 0 {
 			t.site = r.site
 		}
-		// Provisioning takes the raw handlers away.
+		// Provisioning removes the raw handlers.
 		for _, h := range from.Handlers {
 			r.handlers = append(r.handlers, t.handler(&Handler{Name: caddy.GetModuleName(h), module: h}))
 		}
@@ -166,10 +167,10 @@ func (t *tree) list(list caddyhttp.RouteList) []*route {
 	return out
 }
 
-// private are the ends of names that only their own network knows.
+// private are the top-level names of sites in private networks.
 var private = []string{"localhost", "local", "internal", "lan", "home", "arpa", "test", "corp", "intranet"}
 
-// Public reports whether the name of a site may be one that the Internet knows.
+// Public reports whether the name of a site may be known on the Internet.
 func Public(name string) bool {
 	end := name[strings.LastIndex(name, ".")+1:]
 	return end != name && !strings.Contains(name, "{") && net.ParseIP(name) == nil && !slices.Contains(private, end)
@@ -181,7 +182,7 @@ func parse(raw json.RawMessage) *Handler {
 	var head struct {
 		Handler string `json:"handler"`
 	}
-	_ = json.Unmarshal(raw, &head) // of a configuration that Caddy refuses, too
+	_ = json.Unmarshal(raw, &head) // even of a configuration that Caddy rejects
 	h.Name = head.Handler
 	switch h.Name {
 	case "subroute":
@@ -201,7 +202,7 @@ func parse(raw json.RawMessage) *Handler {
 	return h
 }
 
-// handler adds a handler to the tree, with the routes that it is made of.
+// handler adds a handler to the tree, with its routes.
 func (t *tree) handler(h *Handler) *Handler {
 	h.place, h.site, h.fallback = len(t.handlers), t.site, t.fallback
 	t.handlers = append(t.handlers, h)
@@ -231,7 +232,8 @@ func (t *tree) responses(list []caddyhttp.ResponseHandler) []response {
 	return out
 }
 
-// matches reports whether a status of a range may match. A matcher's 4 is all of 4xx.
+// matches reports whether a status of a range may match. The status 4 in a matcher means all of
+// 4xx.
 func matches(m *caddyhttp.ResponseMatcher, from, to int) bool {
 	if m == nil || len(m.StatusCode) == 0 {
 		return true
@@ -239,7 +241,7 @@ func matches(m *caddyhttp.ResponseMatcher, from, to int) bool {
 	return slices.ContainsFunc(m.StatusCode, func(code int) bool { return from <= code && code <= to || from/100 <= code && code <= to/100 })
 }
 
-// fallbacks reads routes for errors or for answers.
+// fallbacks reads routes for errors or responses.
 func (t *tree) fallbacks(list caddyhttp.RouteList) []*route {
 	outer := t.fallback
 	t.fallback = true
@@ -247,7 +249,7 @@ func (t *tree) fallbacks(list caddyhttp.RouteList) []*route {
 	return t.list(list)
 }
 
-// sets returns the matchers of a route. Those that are not known here are nil.
+// sets returns the matchers of a route, nil for matchers of other modules.
 func (t *tree) sets(loaded caddyhttp.MatcherSets, raw []caddy.ModuleMap) [][]any {
 	out := make([][]any, 0, len(loaded)+len(raw))
 	for _, set := range loaded {
@@ -288,6 +290,7 @@ type excluded [][]any
 func (t *tree) matcher(m any) any {
 	switch m := m.(type) {
 	case *caddyhttp.MatchPath:
+		// Provision changes the paths to lower case in place.
 		lower := append(caddyhttp.MatchPath(nil), *m...)
 		_ = lower.Provision(caddy.Context{})
 		t.prefixes = append(t.prefixes, lower...)
@@ -302,7 +305,7 @@ func (t *tree) matcher(m any) any {
 	return nil
 }
 
-// verdict is whether a matcher takes a request of which only the path is known.
+// verdict is a matcher's decision on a request with only the path known.
 type verdict int
 
 const (
@@ -328,10 +331,11 @@ func anyOf(sets [][]any, path string) verdict {
 	return found
 }
 
-// one asks a matcher. An empty path is one that is not known.
+// one evaluates a matcher. An empty path is an unknown one.
 func one(m any, path string) verdict {
 	switch m := m.(type) {
 	case excluded:
+		// Negation swaps yes and no, and leaves maybe.
 		return yes - anyOf(m, path)
 	case caddyhttp.MatchPath:
 		if path == "" || strings.Contains(strings.Join(m, ""), "{") {

@@ -20,43 +20,41 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
-// Finding is something about the place of llm_cache that an operator should know.
+// Finding is a problem with the position of llm_cache.
 type Finding struct {
-	// Server is the server in whose routes it stands.
+	// Server is the name of the server.
 	Server string
-	// Message says what is wrong, in the same words for all configurations.
+	// Message describes the problem, in the same words for all configurations.
 	Message string
-	// Handler is the other handler that is concerned, if one is, and Paths are the
-	// requests that are.
+	// Handler is the other handler involved, if any, and Paths are the affected requests.
 	Handler string
 	Paths   []string
-	// Remedy says what to do.
+	// Remedy is an instruction for the operator.
 	Remedy string
-	// Note tells of a finding that may be meant so.
+	// Note marks a finding that may be intended.
 	Note bool
 }
 
-// Cache is an llm_cache, with the handlers that requests may meet before and behind it.
+// Cache is an llm_cache, with the handlers that requests may meet before and after it.
 type Cache struct {
 	*Handler
 	Front, Behind []*Handler
 }
 
-// Report is what is known of a configuration's routes.
+// Report is the result of examining a configuration's routes.
 type Report struct {
 	Findings []Finding
 	Caches   []Cache
 }
 
-// apis are paths to which clients send their prompts.
+// apis are paths of requests with prompts.
 var apis = []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1beta/models/m:generateContent"}
 
-// maxSteps bounds the walk through one server: routes that a request may or may not take
-// double the ways behind them.
+// maxSteps bounds the walk through one server: each route that may or may not match doubles the
+// number of paths.
 const maxSteps = 50_000
 
-// Examine walks requests for models through the routes of all servers, whether these
-// have been provisioned or not.
+// Examine walks requests for models through the routes of all servers, provisioned or not.
 func Examine(servers map[string]*caddyhttp.Server) Report {
 	var report Report
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
@@ -91,7 +89,7 @@ func inOrder(list []*Handler) []*Handler {
 	return slices.Compact(list)
 }
 
-// walk takes requests through the routes of one server.
+// walk walks requests through the routes of one server.
 type walk struct {
 	tree   *tree
 	steps  int
@@ -107,27 +105,27 @@ type prompt struct {
 	path string
 }
 
-// facts are what the ways that meet one of our handlers have in common.
+// facts are the properties of all ways through one of our handlers.
 type facts struct {
 	reached     bool
 	plain       bool           // by a request for an API without a prefix
 	behind      map[int]ending // by site
-	times       int            // how often llm_cache stands in one way that begins here
-	credential  string         // the header of one that all requests come with
+	times       int            // number of llm_cache handlers in one way that begins here
+	credential  string         // the header of a credential that is the same for all requests
 	front, back []*Handler
 }
 
-// ending is how requests of a site end behind a handler.
+// ending is the end of a site's requests after a handler.
 type ending struct {
 	model bool // one of them may reach a model
 	by    *Handler
 }
 
-// way is a request's way through the routes, as far as it has come.
+// way is a request's way through the routes so far.
 type way struct {
-	path    string // "" once a handler has rewritten it beyond knowledge
+	path    string // "" after an unpredictable rewrite
 	site    int
-	assumed int // how many matchers may as well not have taken the request
+	assumed int // number of matchers that may also have rejected the request
 	groups  []string
 	met     []met
 	invoked int
@@ -138,13 +136,14 @@ type met struct {
 	assumed int
 }
 
-// all walks each path that the routes tell apart.
+// all walks each path that the routes distinguish.
 func (w *walk) all() {
 	probes := slices.Clone(apis)
 	for _, pattern := range w.tree.prefixes {
 		fixed, _, _ := strings.Cut(pattern, "*")
 		probes = append(probes, fixed)
 		for _, api := range apis {
+			// A site may serve the APIs under a prefix.
 			probes = append(probes, path.Join("/", fixed, api))
 		}
 	}
@@ -171,10 +170,10 @@ func (w *walk) routes(list []*route, at way, next func(way)) {
 	r, rest := list[0], func(at way) { w.routes(list[1:], at, next) }
 	taken := r.match(at.path)
 	if r.group != "" && slices.Contains(at.groups, r.group) {
-		taken = no // of a group, only one route is taken
+		taken = no // only one route of a group is taken
 	}
 	if taken == maybe && r.inert() {
-		taken = yes // to the request, it is the same
+		taken = yes // the request stays the same either way
 	}
 	if taken != yes {
 		rest(at)
@@ -196,7 +195,7 @@ func (w *walk) routes(list []*route, at way, next func(way)) {
 	w.handlers(r.handlers, at, rest)
 }
 
-// inert reports whether a request comes out of the route as it went in.
+// inert reports whether the route leaves a request unchanged.
 func (r *route) inert() bool {
 	return !r.terminal && r.group == "" && !slices.ContainsFunc(r.handlers, func(h *Handler) bool { return !h.passesOn() || h.ours() || h.Name == "rewrite" })
 }
@@ -237,10 +236,10 @@ func (w *walk) handlers(list []*Handler, at way, next func(way)) {
 	}
 }
 
-// proxy walks what handle_response does to a request: forward_auth has those that it
-// lets in go on to the handlers behind it.
+// proxy walks the handle_response routes of a proxy.
 func (w *walk) proxy(h *Handler, at way, rest func(way)) {
 	for _, r := range h.responses {
+		// forward_auth lets admitted requests continue to the next handlers.
 		if r.status == "" {
 			w.routes(r.routes, at, rest)
 			if r.all {
@@ -251,7 +250,7 @@ func (w *walk) proxy(h *Handler, at way, rest func(way)) {
 	w.end(at, h)
 }
 
-// rewritten is a path behind handle_path or uri strip_prefix, and unknown behind others.
+// rewritten returns a path after handle_path or uri strip_prefix, and "" after other rewrites.
 func rewritten(m *rewrite.Rewrite, path string) string {
 	if m.URI != "" || m.StripPathSuffix != "" || len(m.URISubstring) > 0 || len(m.PathRegexp) > 0 || strings.Contains(m.StripPathPrefix, "{") {
 		return ""
@@ -264,7 +263,7 @@ func rewritten(m *rewrite.Rewrite, path string) string {
 
 func (w *walk) nothing(at way) { w.end(at, nil) }
 
-// end notes what has been learned from a way that a handler ended, or none.
+// end records the facts of a way that a handler ended, or none.
 func (w *walk) end(at way, by *Handler) {
 	plain := slices.Contains(apis, w.probe)
 	var caches []met
@@ -294,6 +293,7 @@ func (w *walk) end(at way, by *Handler) {
 			f.credential = cmp.Or(f.credential, sharedCredential(at.met[:i], m.module))
 		}
 	}
+	// Uncertain matchers before one of the two may exclude the other.
 	if len(caches) > 1 && (caches[0].assumed == 0 || caches[len(caches)-1].assumed == caches[0].assumed) {
 		f := w.facts[caches[0].Handler]
 		f.times = max(f.times, len(caches))
@@ -309,7 +309,7 @@ func (w *walk) end(at way, by *Handler) {
 	}
 }
 
-// unknown reports whether the handler is one of another module, which may answer or not.
+// unknown reports whether the handler belongs to another module, and may answer or not.
 func (h *Handler) unknown() bool {
 	switch h.Name {
 	case "subroute", "invoke", "reverse_proxy":
@@ -318,7 +318,7 @@ func (h *Handler) unknown() bool {
 	return !h.answers() && !h.passesOn()
 }
 
-// findings are what the walk has shown.
+// findings returns the problems that the walk has found.
 func (w *walk) findings() []Finding {
 	var out []Finding
 	add := func(f Finding) { out = append(out, f) }
@@ -370,9 +370,9 @@ func (w *walk) findings() []Finding {
 	return out
 }
 
-// sharedCredential returns the name of the header in which handlers in front of an llm_cache that tells
-// tenants apart by credentials write the same one into every request, "" where none does, or one
-// has told people apart before. No request shows it: Caddy keeps no headers of how it came.
+// sharedCredential returns the header in which earlier handlers write the same credential into
+// every request. It returns "" if the llm_cache does not distinguish tenants by credentials, or
+// users are authenticated before.
 func sharedCredential(front []met, cache any) (name string) {
 	if c, ok := cache.(interface{ ByCredentials() bool }); !ok || !c.ByCredentials() {
 		return ""
@@ -393,8 +393,8 @@ func sharedCredential(front []met, cache any) (name string) {
 	return name
 }
 
-// guarded reports whether a handler in front, in the same site, may keep strangers out.
-// A site without a public name needs none.
+// guarded reports whether an earlier handler in the same site may refuse strangers. A site without
+// a public name needs none.
 func (w *walk) guarded(h *Handler) bool {
 	return !w.tree.public[h.site] || slices.ContainsFunc(w.tree.handlers[:h.place], func(o *Handler) bool {
 		return o.site == h.site && (o.Name == "authentication" || o.Name == "static_response" || o.Name == "error" || o.unknown() || o.Name == "reverse_proxy" && !o.model())
@@ -406,7 +406,7 @@ func (w *walk) unreached(h *Handler) Finding {
 	if h.named != nil {
 		return Finding{Message: h.Name + " is never reached: nothing invokes its named route", Remedy: "invoke " + h.named.name}
 	}
-	for _, model := range []bool{true, false} { // a proxy tells more than the rest
+	for _, model := range []bool{true, false} { // a proxy is more informative than other handlers
 		for _, by := range others {
 			if by.model() == model {
 				return Finding{
@@ -443,8 +443,8 @@ func unanswered(h *Handler, e ending) Finding {
 	}
 }
 
-// passed tells of requests that a route in front answers, though llm_cache would get
-// them otherwise.
+// passed reports requests that an earlier route answers, although llm_cache would get them
+// otherwise.
 func (w *walk) passed(h *Handler, f *facts) []Finding {
 	var paths []string
 	var by *Handler
@@ -459,12 +459,12 @@ func (w *walk) passed(h *Handler, f *facts) []Finding {
 	return []Finding{{
 		Message: "requests pass llm_cache by: a route in front of it answers them", Handler: by.Name, Paths: paths,
 		Remedy: "put llm_cache into that route, or in front of it",
-		// One API of several may be meant to.
+		// A single API may be excluded on purpose.
 		Note: len(paths) < len(apis)-1,
 	}}
 }
 
-// behind tells of handlers behind llm_cache that change the answers which it reads.
+// behind reports later handlers that change the responses that llm_cache reads.
 func behind(list []*Handler) []Finding {
 	var out []Finding
 	for _, h := range list {
@@ -494,7 +494,7 @@ func behind(list []*Handler) []Finding {
 	return out
 }
 
-// isRefusal reports whether a handler answers by a status of 400 or more, or not at all.
+// isRefusal reports whether a handler responds with a status of 400 or more, or aborts.
 func isRefusal(h caddyhttp.MiddlewareHandler) bool {
 	switch h := h.(type) {
 	case *caddyhttp.StaticError:

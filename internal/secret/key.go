@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secret has the keys that what lies on a disk or at a server is sealed with.
+// Package secret has the keys that seal data on disks and servers.
 package secret
 
 import (
@@ -12,21 +12,20 @@ import (
 	"fmt"
 )
 
-// Key is a key. The zero Key stands for none.
+// Key is a key. The zero Key is no key.
 type Key [32]byte
 
 // Derive makes a key for one purpose.
 func (k Key) Derive(purpose string) (out Key) {
 	derived, err := hkdf.Key(sha256.New, k[:], nil, "llm_cache "+purpose, len(out))
 	if err != nil {
-		panic(err) // only for lengths that this is not
+		panic(err) // impossible for this length
 	}
 	copy(out[:], derived)
 	return out
 }
 
-// Seal returns what seals with the key: AES in Galois/Counter Mode, which makes its own
-// nonces.
+// Seal returns AES in Galois/Counter Mode under the key. The cipher makes its own nonces.
 func (k Key) Seal() (cipher.AEAD, error) {
 	block, err := aes.NewCipher(k[:])
 	if err != nil {

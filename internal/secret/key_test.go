@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What is on disks was sealed with a nonce that stands in front.
+// Existing files have the nonce before the sealed text.
 func TestSealForm(t *testing.T) {
 	key := Key{1}.Derive("a test")
 	block, err := aes.NewCipher(key[:])

@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// mostFormer is how many keys are remembered besides the one in use.
+// mostFormer bounds the former keys that are remembered.
 const mostFormer = 4
 
-// Ring holds what is made of a key: of the one in use, and of those before it, so that what they
-// have sealed can still be read.
+// Ring has a value for the present key and for each former key, so that data under a former key
+// stays readable.
 type Ring[T any] struct {
 	of func(Key) (T, error)
 
 	mu  sync.Mutex
-	all []made[T] // the one in use first; it is never written to, but replaced
+	all []made[T] // the present one first; the slice is replaced, never modified
 }
 
 type made[T any] struct {
@@ -25,14 +25,14 @@ type made[T any] struct {
 	of  T
 }
 
-// NewRing makes a ring of what comes of keys, with the first of them.
+// NewRing makes a ring with its first key. of makes the value for a key.
 func NewRing[T any](of func(Key) (T, error), first Key) (*Ring[T], error) {
 	r := &Ring[T]{of: of}
 	_, err := r.Use(first)
 	return r, err
 }
 
-// Use has a key be the one in use. It reports whether it is another one.
+// Use makes key the present key. It reports whether the key has changed.
 func (r *Ring[T]) Use(key Key) (other bool, err error) {
 	now, err := r.of(key)
 	if err != nil {
@@ -48,10 +48,10 @@ func (r *Ring[T]) Use(key Key) (other bool, err error) {
 	return true, nil
 }
 
-// Now is what was made of the key in use.
+// Now returns the value for the present key.
 func (r *Ring[T]) Now() T { return r.known()[0].of }
 
-// All yields what was made of the key in use, and of those before it, the last first.
+// All yields the values for the present key and the former keys, the latest first.
 func (r *Ring[T]) All(yield func(i int, of T) bool) {
 	for i, m := range r.known() {
 		if !yield(i, m.of) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What was sealed under one of the last keys can be read, and only together with what it
-// belongs to.
+// Data sealed under one of the latest keys can be opened, and only together with its authenticated
+// data.
 func TestSeals(t *testing.T) {
 	key := func(n int) Key { return Key{byte(n + 1)} }
 	s, err := NewSeals("test", key(0))
@@ -40,7 +40,7 @@ func TestSeals(t *testing.T) {
 	if got := opens(); !slices.Equal(got, []byte{1, 2, 3, 4, 5}) {
 		t.Errorf("the texts of keys %d can be read", got)
 	}
-	use(1, true) // it is the one in use again, and stands in the ring once
+	use(1, true) // in use again, and only once in the ring
 	use(6, true)
 	if got := opens(); !slices.Equal(got, []byte{1, 3, 4, 5}) {
 		t.Errorf("the texts of keys %d can be read", got)

@@ -5,7 +5,7 @@ package secret
 
 import "crypto/cipher"
 
-// Seals seal under the key in use, and open what was sealed under it or one before.
+// Seals seal under the present key, and open data under the present or a former key.
 type Seals struct{ *Ring[cipher.AEAD] }
 
 // NewSeals makes the seals for a purpose, with their first key.
@@ -14,15 +14,16 @@ func NewSeals(purpose string, key Key) (Seals, error) {
 	return Seals{r}, err
 }
 
-// Overhead is how much longer what is sealed is.
+// Overhead is the number of bytes that sealing adds.
 func (s Seals) Overhead() int { return s.Now().Overhead() }
 
-// Seal appends a text, sealed together with what it belongs to.
+// Seal appends the sealed text to dst. to is authenticated with the text, but not part of the
+// output.
 func (s Seals) Seal(dst, text, to []byte) []byte {
 	return s.Now().Seal(dst, nil, text, to) //nolint:gosec // the cipher makes its own nonce
 }
 
-// Open opens what Seal has made.
+// Open opens the output of Seal with the same to.
 func (s Seals) Open(sealed, to []byte) (text []byte, err error) {
 	for _, with := range s.All {
 		if text, err = with.Open(nil, nil, sealed, to); err == nil {

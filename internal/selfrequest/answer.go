@@ -12,12 +12,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
-// longestAnswer bounds what is kept of an answer to be read.
+// longestAnswer bounds the kept part of a response's body, in bytes.
 const longestAnswer = 64 << 10
 
-// Answer is what came of an errand. It is the writer that takes it.
+// Answer is the response to an internal request. It is also the response writer of that request.
 type Answer struct {
-	// Status is the final status, 0 if there was no answer.
+	// Status is the final status, 0 if there was no response.
 	Status int
 
 	header http.Header
@@ -29,6 +29,7 @@ func (a *Answer) Header() http.Header { return a.header }
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *Answer) WriteHeader(status int) {
+	// Informational statuses do not count.
 	if status >= http.StatusOK && a.Status == 0 {
 		a.Status = status
 	}
@@ -37,6 +38,7 @@ func (a *Answer) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (a *Answer) Write(b []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
+	// Discard the rest, so that the handler can finish.
 	if room := longestAnswer - a.body.Len(); room > 0 {
 		a.body.Write(b[:min(len(b), room)])
 	}
@@ -46,7 +48,7 @@ func (a *Answer) Write(b []byte) (int, error) {
 // Flush implements [http.Flusher].
 func (a *Answer) Flush() {}
 
-// Turn reads the answer, in a format.
+// Turn decodes the response, in a format.
 func (a *Answer) Turn(f wire.Format) *wire.Turn {
 	d := decode.New(f, httpx.IsStream(httpx.MediaType(a.header.Get("Content-Type"))))
 	d.Feed(a.body.Bytes())

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selfrequest takes requests of our own through a site, the way that a client's
-// request took before: pings, warm-ups, idle folds.
+// Package selfrequest sends internal requests through a site, on the path of an earlier client
+// request: pings, warm-ups, background folds.
 package selfrequest
 
 import (
@@ -22,68 +22,70 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Kind is why an errand is sent. Values may be joined to a set.
+// Kind is the purpose of an internal request. Values may be combined to a set.
 type Kind uint8
 
-// The kinds of errands.
+// The kinds of internal requests.
 const (
-	Ping   Kind = 1 << iota // to keep a cache alive
-	WarmUp                  // for a box to read a base
-	Fold                    // for a box to read a folded history
+	Ping   Kind = 1 << iota // to keep a cache entry alive
+	WarmUp                  // for a local server to read a shared prefix
+	Fold                    // for a local server to read a folded history
 )
 
-// Errand is one request of ours.
+// Errand is one internal request.
 type Errand struct {
 	Kind
 	*Target
-	// Session is the public id of the session that it belongs to, Tenant whose that is;
-	// empty for none.
+	// Session is the public id of its session, and Tenant the session's tenant; empty for none.
 	Session string
 	// Tenant: see Session.
 	Tenant sessioncache.Tenant
-	// Adapt makes of the request what it is to be once it has come to a handler, and
-	// returns the body to send, nil for that of the target. Nil changes nothing.
+	// Adapt adapts the request to the handler that it has reached. It returns the body to send, nil
+	// for the target's body. Optional.
 	Adapt func(s *Site, r *http.Request) ([]byte, error)
-	// Bare sends it on past the layers.
+	// Bare skips the handler's layers.
 	Bare bool
 
 	way     passed
-	site    *Site // that it came to
+	site    *Site // the handler that it has reached
 	request *http.Request
 	status  int
 }
 
-// Site is what an errand needs to know of the handler that it comes to.
+// Site is a handler as an internal request sees it.
 type Site struct {
-	// Sends are the kinds that it sends on, Logged those that stand in the access log.
+	// Sends are the kinds that the handler forwards, Logged the kinds that appear in the access
+	// log.
 	Sends, Logged Kind
-	// Upstream is what stands behind.
+	// Upstream is the profile of the handler's upstream.
 	Upstream *upstream.Profile
-	// Layers returns the layers that an errand passes, with what is behind them.
+	// Layers returns the layers for an internal request, followed by Next.
 	Layers func(e *Errand) caddyhttp.Handler
-	// Next is what is behind them.
+	// Next is the handler after the layers.
 	Next caddyhttp.Handler
-	// Record puts an errand on record, of whoever r is, with what the upstream reported.
+	// Record records an internal request with its usage. r identifies the user.
 	Record func(r *http.Request, rec *audit.Record, u wire.Usage)
 }
 
-// key marks the context of an errand. A header could be forged.
+// key marks the context of an internal request. A header could be forged.
 type key struct{}
 
-// Of returns the errand that a request is, nil if it is none.
+// Of returns the internal request behind r, nil if r came from a client.
 func Of(r *http.Request) *Errand {
 	e, _ := r.Context().Value(key{}).(*Errand)
 	return e
 }
 
-// Arrive sends the errand on, which has come to a handler.
+// Arrive forwards an internal request that has reached a handler.
 func (e *Errand) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
 	if s.Logged&e.Kind == 0 {
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
+	// Handlers before the target's pass it on.
 	if !e.Arrived() && !e.leads(r, s) {
 		return s.Next.ServeHTTP(w, r)
 	}
+	// No handler on the path forwards this kind, or one has done so already.
 	if e.way.sends&e.Kind == 0 || e.Arrived() {
 		return caddyhttp.Error(http.StatusNotFound, ErrUnreached)
 	}
@@ -105,15 +107,16 @@ func (e *Errand) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
 	}
 	httpx.SetBody(r, body)
 	httpx.SetLength(r, len(body))
+	// Answer.Turn reads the response.
 	httpx.AskPlain(r.Header)
 	return next.ServeHTTP(w, r)
 }
 
-// Arrived reports whether the errand has come to a handler that sends it on.
+// Arrived reports whether the request has reached a handler that forwards it.
 func (e *Errand) Arrived() bool { return e.site != nil }
 
-// Record puts the errand on record, if it has arrived, with what the upstream reported.
-// When it was sent, what for and what it cost are the caller's to say.
+// Record records an internal request, if it has arrived, with its usage. The caller sets time,
+// purpose and cost.
 func (e *Errand) Record(rec *audit.Record, u wire.Usage, completed bool) {
 	if !e.Arrived() {
 		return
@@ -126,25 +129,26 @@ func (e *Errand) Record(rec *audit.Record, u wire.Usage, completed bool) {
 	e.site.Record(e.request, rec, u)
 }
 
-// Carrier takes errands through the configuration that is in force when they are due.
+// Carrier sends internal requests through the present configuration.
 type Carrier struct {
 	mu      sync.Mutex
-	servers func(name string) *caddyhttp.Server // nil while no configuration is in force
+	servers func(name string) *caddyhttp.Server // nil without a configuration
 	life    context.Context                     //nolint:containedctx // of errands: as long as there is a configuration
 	end     context.CancelFunc
 }
 
-// Use makes a configuration the one in force, by its HTTP servers.
+// Use sets the present configuration, by its HTTP servers.
 func (c *Carrier) Use(servers func(name string) *caddyhttp.Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers = servers
+	// Internal requests survive a reload.
 	if c.life == nil {
 		c.life, c.end = context.WithCancel(context.Background())
 	}
 }
 
-// Stop ends all errands: there is no configuration any more.
+// Stop cancels all internal requests, because the last configuration has ended.
 func (c *Carrier) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +158,8 @@ func (c *Carrier) Stop() {
 	}
 }
 
-// Running is the context of errands, which end with the last configuration; nil while
-// there is none through whose sites they could go.
+// Running returns the context of internal requests, which ends with the last configuration; nil
+// without a configuration.
 func (c *Carrier) Running() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,10 +176,10 @@ func (c *Carrier) server(name string) *caddyhttp.Server {
 	return servers(name)
 }
 
-// Carry takes an errand through the site to its handler, and returns the answer.
+// Carry sends an internal request through the site to its handler, and returns the response.
 func (c *Carrier) Carry(ctx context.Context, e *Errand) (a *Answer, err error) {
 	defer func() {
-		if p := recover(); p != nil { // an answer cut short, or a way that does not lead there
+		if p := recover(); p != nil { // an aborted response, or a failing handler on the path
 			a, err = nil, ErrUnreached
 			if e, ok := p.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
 				httpx.Panicked("sending a request of ours", p)
@@ -197,6 +201,7 @@ func (c *Carrier) Carry(ctx context.Context, e *Errand) (a *Answer, err error) {
 		srv.ServeHTTP(a, r)
 	}
 	e.status = a.Status
+	// Another handler of the site has answered.
 	if err == nil && !e.Arrived() {
 		err = ErrUnreached
 	}

@@ -23,11 +23,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 )
 
-// Target is what an errand needs to take the way that a client's request took, with a
-// body of its own.
+// Target has the parts of a client's request that an internal request repeats, and a body of its
+// own.
 type Target struct {
 	Open
-	// Person is whoever the request was of, empty for one that has lain on disk.
+	// Person is the user of the client's request, empty for a target restored from disk.
 	Person tenant.Person
 	remote string
 	tls    *tls.ConnectionState
@@ -35,28 +35,28 @@ type Target struct {
 	direct func(w http.ResponseWriter, r *http.Request) error // outside of a Caddy configuration
 }
 
-// Open is what of a target may lie on disk: neither credentials nor the address of
-// whoever sent the request.
+// Open is the part of a target that may be stored on disk. It has neither credentials nor the
+// client's address.
 type Open struct {
-	// Server is the name of the HTTP server that took the request.
+	// Server is the name of the HTTP server that received the request.
 	Server string `json:"server"`
-	// Method is that of the request.
+	// Method is the request's method.
 	Method string `json:"method"`
-	// URI is that of the request, without what may be a credential.
+	// URI is the request's URI, without possible credentials.
 	URI string `json:"uri"`
-	// Host is whom the client asked.
+	// Host is the request's host.
 	Host string `json:"host"`
-	// Header is that of the request, without credentials.
+	// Header is the request's header, without credentials.
 	Header http.Header `json:"header"`
-	// Body is what is to be sent, compressed.
+	// Body is the compressed body to send.
 	Body []byte `json:"body"`
-	// Length is that of the body, plain.
+	// Length is the length of the uncompressed body.
 	Length int `json:"length"`
 	// Client is the format of the client's request.
 	Client wire.Format `json:"client"`
-	// Model is the one that the client asked for.
+	// Model is the model that the client requested.
 	Model string `json:"model"`
-	// Way is how the request came to the handler.
+	// Way is the request's path through this module's handlers.
 	Way Way `json:"way,omitzero"`
 }
 
@@ -65,7 +65,7 @@ var packer = func() *zstd.Encoder {
 	return e
 }()
 
-// longestBody bounds a body, plain, in bytes.
+// longestBody bounds an uncompressed body, in bytes.
 const longestBody = 1 << 30
 
 // Pack compresses a body for [Open].
@@ -73,8 +73,7 @@ func Pack(body []byte) []byte {
 	return slices.Clip(packer.EncodeAll(body, make([]byte, 0, len(body)/4)))
 }
 
-// NewTarget copies what is needed to send a body the way that r took, for a model in a
-// format.
+// NewTarget makes a target that sends a body on the path of r, for a model in a format.
 func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *Target {
 	t := &Target{
 		Open: Open{
@@ -83,6 +82,7 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 		},
 		remote: r.RemoteAddr, secret: new(keepalive.Credential),
 	}
+	// The internal request starts from the original one, and goes through the same rewrites.
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		t.Method, t.URI, t.remote = original.Method, original.RequestURI, original.RemoteAddr
 	}
@@ -101,6 +101,7 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 		}
 	}
 	if r.TLS != nil {
+		// Handlers and matchers on the path may look at the connection.
 		t.tls = &tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true, CipherSuite: r.TLS.CipherSuite, ServerName: r.TLS.ServerName}
 	}
 	if srv, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && srv != nil {
@@ -109,7 +110,7 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 	return t
 }
 
-// Reopen returns a target that has lain on disk, without credentials.
+// Reopen makes a target from its stored part, without credentials.
 func Reopen(o Open) *Target {
 	if o.Header == nil {
 		o.Header = http.Header{}
@@ -117,7 +118,7 @@ func Reopen(o Open) *Target {
 	return &Target{Open: o, remote: "127.0.0.1:0", secret: new(keepalive.Credential)}
 }
 
-// Direct has the target lead to a handler outside of a Caddy configuration.
+// Direct makes the target lead to a handler outside of a Caddy configuration.
 func (t *Target) Direct(h caddyhttp.MiddlewareHandler, next caddyhttp.Handler) {
 	t.direct = func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) }
 }
@@ -141,11 +142,10 @@ func (t *Target) Wipe() {
 	t.Body, t.Header = nil, nil
 }
 
-// Plain returns the body.
+// Plain returns the uncompressed body.
 func (t *Target) Plain() ([]byte, error) { return httpx.Decode("zstd", t.Body, longestBody, nil) }
 
-// request makes the request. Its body comes only when it has reached a handler that
-// sends such errands on: no other way leads to an upstream.
+// request makes the request.
 func (t *Target) request(ctx context.Context) (*http.Request, error) {
 	uri, mark := t.URI, "?"
 	if strings.Contains(uri, "?") {
@@ -162,8 +162,10 @@ func (t *Target) request(ctx context.Context) (*http.Request, error) {
 	}
 	r := (&http.Request{
 		Method: t.Method, URL: u, RequestURI: uri, Host: t.Host, RemoteAddr: t.remote, TLS: t.tls,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: t.Header.Clone(), // handlers on the way may write into the values
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: t.Header.Clone(), // handlers on the path may modify the values
 
+		// The real body is set by the handler that forwards the request, so that no other handler
+		// on the path can send it to an upstream.
 		Body: io.NopCloser(unreached{}), ContentLength: int64(t.Length),
 	}).WithContext(ctx)
 	t.secret.Reveal(func(name, value string) {
@@ -174,20 +176,20 @@ func (t *Target) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// errURI tells that what was the URI of a request can be read no more.
+// errURI reports that the stored URI of a request cannot be parsed.
 var errURI = errors.New("the URI of a request of ours cannot be read")
 
-// queryField is the name of the sealed part of a query: no header's.
+// queryField is the name of a query's sealed part. No header has this name.
 const queryField = "?"
 
-// openParameters are those of a query that are known to be no secret.
+// openParameters are query parameters that are known not to be secret.
 var openParameters = [...]string{"alt", "api-version", "beta"}
 
-// openURI takes out of a URI what may be a credential, and returns it as a query.
-// A Gemini client has its key there.
+// openURI removes query parameters that may be credentials from a URI, and returns them as a query.
 func openURI(uri string) (open, secret string) {
 	open, query, _ := strings.Cut(uri, "?")
 	mark := "?"
+	// The Gemini API takes its key as a parameter.
 	for pair := range strings.SplitSeq(query, "&") {
 		name, _, _ := strings.Cut(pair, "=")
 		switch {
@@ -204,10 +206,10 @@ func openURI(uri string) (open, secret string) {
 	return open, secret
 }
 
-// unreached is the body of an errand that has not come to its handler.
+// unreached is the body of an internal request that has not reached its handler.
 type unreached struct{}
 
-// ErrUnreached says that an errand has not come to a handler that sends it on.
+// ErrUnreached reports that an internal request did not reach a handler that forwards it.
 var ErrUnreached = errors.New("a request of ours has left its way")
 
 func (unreached) Read([]byte) (int, error) { return 0, ErrUnreached }

@@ -9,21 +9,21 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Way is how a request came to a handler behind which an errand is to go upstream. Its
-// zero value is that of a handler with no other one in front.
+// Way is the path of a request through this module's handlers. The zero value means that the
+// forwarding handler is the first one.
 type Way struct {
-	// Behind is how many handlers of this module it had passed. Theirs is not to change
-	// what is sent: they have done so before.
+	// Behind is the number of earlier handlers of this module. They must not edit an internal
+	// request, because its body already has their edits.
 	Behind int `json:"behind,omitempty"`
-	// Path is what they have made of the path.
+	// Path is the URL path after the earlier handlers' rewrites.
 	Path string `json:"path,omitempty"`
 }
 
-// behindVar counts the handlers that a request has passed, where there were any.
+// behindVar counts the handlers that a request has passed.
 const behindVar = "llm_handlers"
 
-// Passing tells how a client's request has come to a handler, and counts that. Each handler
-// says which conversation it is before the next one is asked.
+// Passing returns the path of a client's request so far, and counts the present handler. Each
+// handler sets the request's conversation before it calls the next one.
 func Passing(r *http.Request) (w Way) {
 	ctx := r.Context()
 	if caddyhttp.GetVar(ctx, "llm_lineage") == nil {
@@ -35,8 +35,8 @@ func Passing(r *http.Request) (w Way) {
 	return w
 }
 
-// leads reports whether the way ends at a handler that the errand has come to. Kinds
-// that one in front sends on, the one behind does, too.
+// leads reports whether the present handler is the last one on the path. It forwards all kinds that
+// an earlier handler would.
 func (e *Errand) leads(r *http.Request, s *Site) bool {
 	e.way.sends |= s.Sends
 	if e.way.behind < e.Way.Behind {
@@ -49,7 +49,7 @@ func (e *Errand) leads(r *http.Request, s *Site) bool {
 	return true
 }
 
-// passed is what lies behind an errand on its way.
+// passed is the part of the path that is already covered.
 type passed struct {
 	behind int
 	sends  Kind

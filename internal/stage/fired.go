@@ -10,27 +10,26 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Fired counts what one stage did in one request.
+// Fired counts the edits of one stage in one request.
 type Fired struct {
 	// Stage is the stage's name, as in the configuration.
 	Stage string
-	// Count is the number of its edits in the request that goes upstream,
-	// those replayed from the ledger included.
+	// Count is the number of its edits in the upstream's request, including replayed ones.
 	Count int
-	// Tokens is what they take out of it, estimated; below zero where they make it longer.
+	// Tokens is the estimated number of tokens removed, negative if the request gets longer.
 	Tokens int
 }
 
 // All are the stages in their order.
 var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, GiveBack, Expand, Tools, Breakpoints}
 
-// Tally sums up what the stages did.
+// Tally sums up the edits of all stages.
 type Tally struct {
 	counts [len(All)]int
 	tokens [len(All)]float64
 }
 
-// Add notes edits of a stage, and the tokens that they take out.
+// Add adds edits of a stage, and the tokens that they remove.
 func (t *Tally) Add(name string, edits int, tokens float64) {
 	if i := slices.Index(All[:], name); i >= 0 {
 		t.counts[i] += edits
@@ -38,7 +37,7 @@ func (t *Tally) Add(name string, edits int, tokens float64) {
 	}
 }
 
-// Edit notes the edit of a block.
+// Edit adds the edit of a block.
 func (t *Tally) Edit(e *sessioncache.Edit, b *wire.Block, c *sessioncache.Calibration) {
 	n := b.Span.Len()
 	if e.Op != wire.OpRemove {
@@ -47,7 +46,7 @@ func (t *Tally) Edit(e *sessioncache.Edit, b *wire.Block, c *sessioncache.Calibr
 	t.Add(e.Stage, 1, c.PerByte(b.Kind)*float64(n))
 }
 
-// Fired lists the stages that did something.
+// Fired returns the stages with edits.
 func (t *Tally) Fired() (out []Fired) {
 	for i, n := range t.counts {
 		if n > 0 {

@@ -8,11 +8,11 @@ type Mode string
 
 // The modes of a stage. The empty Mode is Auto.
 const (
-	// Auto leaves it to the stage: it acts where the upstream's rules allow it
-	// and it has been measured to help.
+	// Auto lets the stage decide: it acts where the upstream's rules allow it and measurements show
+	// a benefit.
 	Auto Mode = "auto"
-	// On asks for the stage wherever the upstream's rules allow it.
+	// On enables the stage wherever the upstream's rules allow it.
 	On Mode = "on"
-	// Off switches the stage off. It is written "off".
+	// Off disables the stage.
 	Off Mode = "off"
 )

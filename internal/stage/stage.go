@@ -1,11 +1,10 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stage names the stages of the pipeline and the modes that they have.
+// Package stage has the names and the modes of the pipeline's stages.
 package stage
 
-// The names of the stages, as they stand in the configuration, the ledger of a
-// conversation and the records.
+// The names of the stages in configurations, edit ledgers and records.
 const (
 	Admission   = "admission"
 	Thinking    = "strip_thinking"
@@ -22,5 +21,5 @@ const (
 	Breakpoints = "breakpoints"
 )
 
-// MinGain is the number of bytes that what stands in for a text must save at least.
+// MinGain is the minimum number of bytes that a replacement must save.
 const MinGain = 64

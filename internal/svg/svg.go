@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package svg draws what a replay comes to.
+// Package svg draws the results of a replay.
 package svg
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Colours of drawings, told apart by the colour-blind too.
+// Colours that colour-blind readers can distinguish, too.
 const (
 	InkOriginal = "#777"
 	InkSent     = "#1b3b5a"
@@ -27,14 +27,14 @@ const (
 	Paper       = "#fdfdfb"
 )
 
-// Canvas is a drawing under way. It needs nothing but itself: no scripts, no
-// fonts, no style sheets from elsewhere.
+// Canvas is a drawing in progress. It is self-contained: no scripts, fonts or external style
+// sheets.
 type Canvas struct {
 	b strings.Builder
 }
 
-// dark are the colours of a dark page, by those of a light one; the others do on both.
-// Programs that know no style sheets draw the light one.
+// dark maps light-mode colours to dark-mode ones; all others fit both. Programs without style
+// sheets show light mode.
 var dark = [...][2]string{
 	{Paper, "#16181c"},
 	{InkText, "#e4e4e0"},
@@ -50,8 +50,8 @@ var dark = [...][2]string{
 	{"#0072b2", "#4aa8e0"},
 }
 
-// New begins a drawing of a size that is light on a light page and dark on a dark
-// one. Title and description are for those who cannot see it.
+// New begins a drawing that follows the page's light or dark mode. Title and description are for
+// screen readers.
 func New(width, height float64, title, description string) *Canvas {
 	s := new(Canvas)
 	fmt.Fprintf(&s.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" font-family="system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12" fill="%s">`+"\n",
@@ -66,7 +66,7 @@ func New(width, height float64, title, description string) *Canvas {
 	return s
 }
 
-// Draw ends the drawing.
+// Draw ends the drawing and writes it.
 func (s *Canvas) Draw(w io.Writer) error {
 	s.b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, s.b.String())
@@ -88,17 +88,17 @@ func (s *Canvas) Circle(x, y, r float64, attributes string) {
 	fmt.Fprintf(&s.b, `<circle cx="%s" cy="%s" r="%s" %s/>`+"\n", Num(x), Num(y), Num(r), attributes)
 }
 
-// Text writes a text at a point, which is its "start", "middle" or "end".
+// Text writes a text at a point. anchor is "start", "middle" or "end".
 func (s *Canvas) Text(x, y float64, anchor, text, attributes string) {
 	fmt.Fprintf(&s.b, `<text x="%s" y="%s" text-anchor="%s" %s>%s</text>`+"\n", Num(x), Num(y), anchor, attributes, escape(text))
 }
 
-// Upright writes a text that reads from below and ends at a point.
+// Upright writes a vertical text that reads upwards and ends at a point.
 func (s *Canvas) Upright(x, y float64, text, attributes string) {
 	s.Text(x, y, "end", text, fmt.Sprintf(`transform="rotate(-90 %s %s)" %s`, Num(x), Num(y), attributes))
 }
 
-// Path draws a line through points, or fills the area in them.
+// Path draws a line through points, or fills the area within them.
 func (s *Canvas) Path(points []Point, closed bool, attributes string) {
 	if len(points) == 0 {
 		return
@@ -123,21 +123,21 @@ func (s *Canvas) Cross(x, y, r float64, attributes string) {
 		Num(x-r), Num(y-r), Num(x+r), Num(y+r), Num(x-r), Num(y+r), Num(x+r), Num(y-r), attributes)
 }
 
-// Point is a place in a drawing, in pixels from its upper left corner.
+// Point is a position in a drawing, in pixels from its upper left corner.
 type Point struct{ X, Y float64 }
 
-// At is a point.
+// At returns a point.
 func At(x, y float64) Point { return Point{x, y} }
 
-// Axis maps values to places in a drawing.
+// Axis maps values to positions in a drawing.
 type Axis struct {
 	min, max float64 // values
-	From, To float64 // their places
+	From, To float64 // their positions
 	gap      float64 // between ticks
 }
 
-// NewAxis spans at least the given values, to whole ticks, about as many as
-// asked for.
+// NewAxis returns an axis that spans at least the given values, rounded to whole ticks. It has
+// about the given number of ticks.
 func NewAxis(low, high, from, to float64, ticks int) Axis {
 	if high <= low {
 		high = low + 1
@@ -152,7 +152,7 @@ func NewAxis(low, high, from, to float64, ticks int) Axis {
 	return Axis{min: math.Floor(low/gap) * gap, max: math.Ceil(high/gap) * gap, From: from, To: to, gap: gap}
 }
 
-// At is the place of a value.
+// At returns the position of a value.
 func (a Axis) At(v float64) float64 { return a.From + (v-a.min)/(a.max-a.min)*(a.To-a.From) }
 
 // Ticks returns the values at which the axis is labelled.
@@ -160,6 +160,7 @@ func (a Axis) Ticks() []float64 {
 	var out []float64
 	for i := 0; ; i++ {
 		v := a.min + float64(i)*a.gap
+		// The sum of gaps may exceed the maximum by a rounding error.
 		if v > a.max+a.gap/1000 {
 			return out
 		}
@@ -167,7 +168,7 @@ func (a Axis) Ticks() []float64 {
 	}
 }
 
-// Kilo writes a number of tokens in thousands or millions.
+// Kilo formats a number of tokens in thousands or millions.
 func Kilo(v float64) string {
 	switch abs := math.Abs(v); {
 	case abs >= 1e6:
@@ -179,13 +180,13 @@ func Kilo(v float64) string {
 	}
 }
 
-// Num writes a coordinate to a tenth of a pixel.
+// Num formats a coordinate to a tenth of a pixel.
 func Num(x float64) string {
 	return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
 }
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a builder takes everything
+	_ = xml.EscapeText(&b, []byte(s)) // a builder never fails
 	return b.String()
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// CredentialKind says which kind of credential a request carries: providers allow with a
-// plan's token what they refuse with a key, and the other way round. The kind tells nothing
-// about the credential itself.
+// CredentialKind names the kind of a request's credential. Providers allow some requests with a
+// plan's token only, and others with a key only. The result reveals nothing of the credential
+// itself.
 func CredentialKind(r *http.Request) string {
 	for _, name := range credentials {
 		for _, v := range r.Header[name] {
@@ -18,7 +18,7 @@ func CredentialKind(r *http.Request) string {
 			case key == "":
 			case strings.HasPrefix(key, "sk-ant-oat"):
 				return "plan token"
-			case strings.HasPrefix(key, "eyJ") && strings.Count(key, ".") == 2, strings.HasPrefix(key, "ya29."): // a JWT, as of a ChatGPT account, and Google's
+			case strings.HasPrefix(key, "eyJ") && strings.Count(key, ".") == 2, strings.HasPrefix(key, "ya29."): // a JWT, as of a ChatGPT account, or Google's token
 				return "account token"
 			default:
 				return "API key"

@@ -15,10 +15,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// namedVar is where a request says whose it is, by placeholders.
+// namedVar is the request variable with the tenant by placeholders.
 const namedVar = "llm_tenant"
 
-// named is whose a request is by what placeholders say, besides its credentials or alone.
+// named is the tenant of a request by placeholders, in addition to the credentials or alone.
 type named struct {
 	fields string
 	alone  bool
@@ -30,8 +30,8 @@ func whose(r *http.Request) named {
 	return n
 }
 
-// Name notes whose a request is by placeholders: besides its credentials or, where alone is
-// asked for and each of them says something, whatever those are.
+// Name sets the tenant of a request by placeholders, in addition to its credentials. With alone,
+// and if no placeholder is empty, the credentials do not count.
 func Name(r *http.Request, by []string, alone bool) {
 	if len(by) == 0 {
 		return
@@ -51,7 +51,7 @@ func Name(r *http.Request, by []string, alone bool) {
 	}
 	n := named{alone: alone && empty == 0, by: by}
 	fields := AppendField(nil, "tenant")
-	if n.alone { // two handlers that ask for other things never mean the same by one answer
+	if n.alone { // tenants of different placeholders must differ even for equal values
 		fields = AppendField(nil, "tenant alone")
 		values = slices.Concat(by, values)
 	}
@@ -62,8 +62,8 @@ func Name(r *http.Request, by []string, alone bool) {
 	caddyhttp.SetVar(r.Context(), namedVar, n)
 }
 
-// IsSecret reports whether a header of a request, in canonical form, may hold a secret: a
-// credential, a cookie, or what a placeholder tells tenants apart by.
+// IsSecret reports whether a header of a request, in canonical form, may be secret: a credential, a
+// cookie, or the source of a tenant placeholder.
 func IsSecret(r *http.Request, header string) bool {
 	if IsCredential(header) || header == "Cookie" || header == "Proxy-Authorization" {
 		return true
@@ -80,11 +80,11 @@ func IsSecret(r *http.Request, header string) bool {
 	return false
 }
 
-// ErrNobody says that credentials are not to count, and nothing else is there that does.
+// ErrNobody reports that credentials are ignored although no placeholder replaces them.
 var ErrNobody = errors.New("ignore_credentials: no placeholder says whose requests are")
 
-// Validate reports what is the same for every request, and what is to take the place of
-// credentials and may be so: a text around placeholders says something where they do not.
+// Validate rejects placeholders that are the same for every request. With alone, each value must be
+// a single placeholder.
 func Validate(by []string, alone bool) error {
 	if alone && len(by) == 0 {
 		return ErrNobody
@@ -93,6 +93,7 @@ func Validate(by []string, alone bool) error {
 		switch {
 		case !placeholders.MatchString(t):
 			return fmt.Errorf("%q is the same for every request: it holds no placeholder", t)
+		// Text around a placeholder would make a tenant even where the placeholder is empty.
 		case alone && (placeholders.FindString(t) != t || !Differs(t)):
 			return fmt.Errorf("ignore_credentials: %q is not one placeholder that differs from request to request", t)
 		}
@@ -102,14 +103,14 @@ func Validate(by []string, alone bool) error {
 
 var placeholders = regexp.MustCompile(`\{[^{}]+\}`)
 
-// Differs reports whether a value with placeholders may be another for each request.
+// Differs reports whether a value with placeholders may differ between requests.
 func Differs(value string) bool {
 	return slices.ContainsFunc(placeholders.FindAllString(value, -1), func(p string) bool {
 		return !slices.ContainsFunc([]string{"{env.", "{file.", "{system."}, func(same string) bool { return strings.HasPrefix(p, same) })
 	})
 }
 
-// authenticated is the user that Caddy has authenticated, "" for none.
+// authenticated returns the user ID that Caddy has authenticated, "" for none.
 func authenticated(r *http.Request) string {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -119,7 +120,7 @@ func authenticated(r *http.Request) string {
 	return user
 }
 
-// appendNamed appends whose a request is besides its credentials.
+// appendNamed appends the parts of the tenant other than credentials.
 func appendNamed(b []byte, r *http.Request) []byte {
 	b = append(b, whose(r).fields...)
 	if user := authenticated(r); user != "" {

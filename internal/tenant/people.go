@@ -24,30 +24,29 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// User tells by what a person is known.
+// User names a person by a credential or a placeholder.
 type User struct {
-	// Is is what the person's requests carry: a key of the API, as
-	// `{env.ANNAS_KEY}` or `{file./run/secrets/anna}` rather than in plain text;
-	// `sha256:` and the SHA-256 of the key in hexadecimal; or the 16 digits by which
-	// the report and the page name whoever has no name yet. Without a name it is a
-	// placeholder that names everybody, such as `{http.auth.user.id}`, which counts
-	// anyway, or `{http.request.header.X-User}`; it should be one that clients
-	// cannot choose, for whoever can, can be another. Several entries may have the
-	// same name: the keys of one person, the old and the new one.
+	// Is identifies the person's requests. It is an API key, as `{env.ANNAS_KEY}` or
+	// `{file./run/secrets/anna}` rather than in plain text; or `sha256:` and the SHA-256 of the key
+	// in hexadecimal; or the 16 digits by which the report and the page show an unnamed user.
+	// Without a name it is a placeholder with the names of all users, such as
+	// `{http.auth.user.id}`, which is used in any case, or `{http.request.header.X-User}`. Clients
+	// must not be able to choose its value, or one could pose as another. Several entries may have
+	// the same name: the old and the new key of one person.
 	Is string `json:"is"`
-	// Name is what the person is called in the report, on the page, on record, in
-	// metrics and budgets. At most 64 bytes. Default: what the placeholder says.
+	// Name is the person's name in the report, on the page, in records, metrics and budgets. At
+	// most 64 bytes. Default: the value of the placeholder.
 	Name string `json:"name,omitempty"`
 }
 
 const (
 	longestName = 64
-	// digits of a person without a name, and their prefix of a key's SHA-256.
+	// hashDigits is the length of an unnamed user's hash, hashPrefix the prefix of a key's SHA-256.
 	hashDigits = 16
 	hashPrefix = "sha256:"
 )
 
-// Validate reports what makes no sense, without telling a key.
+// Validate reports an invalid entry, without revealing a key.
 func (u *User) Validate() error {
 	switch {
 	case u.Is == "":
@@ -62,15 +61,14 @@ func (u *User) Validate() error {
 	return nil
 }
 
-// People tells who is behind requests. Nil knows nobody.
+// People maps requests to users. Nil has no configured users.
 type People struct {
 	keys   map[[sha256.Size]byte]string // names by the SHA-256 of keys
-	hashes map[string]string            // by what stands on record
+	hashes map[string]string            // names by the hash in records
 	by     []string                     // placeholders
 }
 
-// NewPeople reads who is who: what the configuration says and what stands in a file,
-// "" for none. Keys are not kept.
+// NewPeople reads the users of the configuration and of a file, "" for none. Keys are not kept.
 func NewPeople(users []User, file string) (*People, error) {
 	p := &People{keys: map[[sha256.Size]byte]string{}, hashes: map[string]string{}}
 	for i := range users {
@@ -127,6 +125,7 @@ func (p *People) add(u User) error {
 		}
 		return addTo(p.keys, sum, u.Name)
 	}
+	// Keep the hash only, not the key.
 	return addTo(p.keys, sha256.Sum256([]byte(bare(is))), u.Name)
 }
 
@@ -143,31 +142,30 @@ func isHash(text string, digits int) bool {
 	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// Person is whoever is behind a request: one and the same by whatever header a key
-// comes, and by whatever key, as far as the operator has told.
+// Person is the user behind a request, independent of the header that carries the key. Several keys
+// of one configured user give the same person.
 type Person struct {
 	// Hash is a keyed hash of the credential.
 	Hash string
-	// Name is what the person is called: the hash where there is no name.
+	// Name is the user's name, or the hash without one.
 	Name string
 }
 
-// Of tells who is behind a request: the configured user whose key stands in any place
-// for credentials, or else whoever has the credential that the API reads, in the header
-// of that name ("": Authorization).
-// Other credentials change nothing. What has no key's name is called by the first
-// placeholder that says something, or by the user that Caddy has authenticated.
+// Of returns the user behind a request. A configured user's key counts in any header. Otherwise the
+// credential in the API's own header counts; reads names that header, "" for Authorization. Users
+// without a configured name are named by the first placeholder that is not empty, or by Caddy's
+// authenticated user ID.
 func (p *People) Of(r *http.Request, k *Key, reads string) Person {
 	n := p.known(r, k, reads)
 	return Person{Hash: n.hash, Name: p.name(r, n)}
 }
 
-// OfTenant is [People.Of] where it is known already whose the request is, by whatever key
-// of a process: what tells tenants apart tells who they are.
+// OfTenant is [People.Of] for a known tenant. It caches the result by tenant.
 func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads string) Person {
-	if whose(r).alone { // credentials name users, but tell no tenants apart
+	if whose(r).alone { // one tenant may have several users, by their credentials
 		return p.Of(r, k, reads)
 	}
+	// A direct-mapped cache, indexed by the first byte of the tenant.
 	at := &k.people[t[0]]
 	n := at.Load()
 	if n == nil || n.tenant != t || n.people != p || n.reads != reads {
@@ -178,7 +176,7 @@ func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant, reads 
 	return Person{Hash: n.hash, Name: p.name(r, n)}
 }
 
-// knownPerson is the person behind a tenant, at an API.
+// knownPerson is the cached person of a tenant at an API.
 type knownPerson struct {
 	tenant sessioncache.Tenant
 	people *People
@@ -188,7 +186,7 @@ type knownPerson struct {
 	name string // "" for no configured user
 }
 
-// known finds the hash of a request's user, and the name if its key is configured.
+// known returns the hash of a request's user, and the name if the key is configured.
 func (p *People) known(r *http.Request, k *Key, reads string) *knownPerson {
 	keys := keysOf(r)
 	if p != nil {
@@ -205,13 +203,14 @@ func (p *People) known(r *http.Request, k *Key, reads string) *knownPerson {
 		}
 	}
 	n := &knownPerson{hash: k.person(r, keys.at(reads))}
-	if p != nil { // a tenant of placeholders alone has digits, too
+	if p != nil { // a tenant by placeholders alone has a hash, too
 		n.name = p.hashes[n.hash]
 	}
 	return n
 }
 
-// person hashes the user with a key, "" for none. It does not matter where the key stood.
+// person returns the hash of the user with a key, "" for none. The header of the key does not
+// matter.
 func (k *Key) person(r *http.Request, key string) string {
 	sum := k.hash(r, func(b []byte, r *http.Request) []byte {
 		if whose(r).alone {
@@ -223,6 +222,7 @@ func (k *Key) person(r *http.Request, key string) string {
 		} else {
 			b = AppendField(b, "")
 		}
+		// Hash like a request with the key in Authorization, so that the header does not matter.
 		for range credentials[1:] {
 			b = AppendField(b, "")
 		}
@@ -252,10 +252,11 @@ func (p *People) name(r *http.Request, n *knownPerson) string {
 	return n.hash
 }
 
-// printable bounds a name, and takes out of it what could steer a terminal.
+// printable bounds a name, and removes characters that could control a terminal.
 func printable(name string) string {
 	if len(name) > longestName {
-		name = strings.Clone(name[:longestName]) // a header may be of a megabyte
+		name = strings.Clone(name[:longestName]) // copy, since a header may have a megabyte
+		// The cut may be inside a rune.
 		for len(name) > 0 && !utf8.ValidString(name) {
 			name = name[:len(name)-1]
 		}
@@ -268,7 +269,7 @@ func printable(name string) string {
 	}, name))
 }
 
-// bare returns the key in a credential: what follows the scheme.
+// bare returns the key in a credential, without the scheme.
 func bare(v string) string {
 	const scheme = "Bearer "
 	if len(v) > len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) {
@@ -277,16 +278,16 @@ func bare(v string) string {
 	return v
 }
 
-// keys are those that a request carries: all of them, and the first in each place.
+// keys are the keys in a request: all of them, and the first in each place.
 type keys struct {
 	all   []string
-	first [len(credentials) + 1]string // by the order of credentials; the query is the last
+	first [len(credentials) + 1]string // in the order of credentials; the query is the last
 }
 
-// maxKeys bounds the keys in one place that are looked at.
+// maxKeys bounds the examined keys in one place.
 const maxKeys = 64
 
-// keysOf finds the keys of a request, in the order of credentials and parameters.
+// keysOf returns the keys of a request, in the order of credentials and parameters.
 func keysOf(r *http.Request) (k keys) {
 	see := func(place int, v string) {
 		if v = bare(lasting(v)); v == "" {
@@ -303,7 +304,7 @@ func keysOf(r *http.Request) (k keys) {
 		}
 	}
 	if r.URL.RawQuery != "" {
-		query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it counts
+		query, _ := url.ParseQuery(r.URL.RawQuery) // the readable part of a malformed query counts
 		for _, name := range parameters {
 			for _, v := range firstOf(query[name]) {
 				see(len(credentials), v)
@@ -315,12 +316,12 @@ func keysOf(r *http.Request) (k keys) {
 
 func firstOf(values []string) []string { return values[:min(len(values), maxKeys)] }
 
-// at returns the key that an API reads in a header, "" for Authorization. Where nothing is
-// there the first key of another place is taken for it.
+// at returns the key in the header that an API reads, "" for Authorization. If it is missing, the
+// first key in another place counts.
 func (k *keys) at(reads string) string {
 	place := max(0, slices.Index(credentials[:], reads))
 	key := k.first[place]
-	if reads == "X-Goog-Api-Key" { // the Gemini API takes it in the query as well
+	if reads == "X-Goog-Api-Key" { // the Gemini API also reads the query
 		key = cmp.Or(key, k.first[len(credentials)])
 	}
 	return cmp.Or(key, cmp.Or(k.first[:]...))

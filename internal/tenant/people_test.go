@@ -18,8 +18,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// TestPeople: one key is one person by whatever header it comes, and keys, hashes,
-// placeholders and a file name people.
+// TestPeople: one key is one person in any header, and keys, hashes, placeholders and a file name
+// users.
 func TestPeople(t *testing.T) {
 	key, tenants := &Key{Secret: [32]byte{7}}, &Key{Secret: [32]byte{9}}
 	of := func(p *People, user, target string, headers ...string) Person {
@@ -154,7 +154,7 @@ func TestJunkCredentials(t *testing.T) {
 			}
 		}
 	}
-	for _, headers := range [][]string{ // a configured user is found wherever the key stands
+	for _, headers := range [][]string{ // a configured user is found by a key in any header
 		{"Authorization", "Bearer junk", "X-Api-Key", "sk-anna"},
 		{"Authorization", "Bearer junk", "Authorization", "Bearer sk-anna"},
 		{"X-Api-Key", "junk", "X-Goog-Api-Key", "sk-anna"},
@@ -168,7 +168,7 @@ func TestJunkCredentials(t *testing.T) {
 	}
 }
 
-// TestPeopleRefused: what makes no sense is refused, and no key is told.
+// TestPeopleRefused: invalid entries are rejected, without revealing a key.
 func TestPeopleRefused(t *testing.T) {
 	for _, users := range [][]User{
 		{{"", "anna"}},

@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Headers that tell tenants apart are secrets, whatever they are called.
+// Headers that distinguish tenants are secret, whichever name they have.
 func TestIsSecret(t *testing.T) {
 	for by, want := range map[string]bool{
 		"{http.request.header.X-Team-Key}": true, "{header.x-team-key}": true, "team {http.request.header.X-Team-Key}": true,

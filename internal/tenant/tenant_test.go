@@ -71,8 +71,8 @@ func TestTenant(t *testing.T) {
 	}
 }
 
-// TestIgnoredCredentials: where what placeholders say counts alone, a renewed token changes
-// nothing and nobody is taken for another; where one of them says nothing, tokens count.
+// TestIgnoredCredentials: where placeholders alone count, a renewed token changes nothing, and
+// users stay distinct. If a placeholder is empty, tokens count.
 func TestIgnoredCredentials(t *testing.T) {
 	s := new(Key)
 	_, _ = rand.Read(s.Secret[:])

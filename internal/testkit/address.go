@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testkit finds addresses for servers that tests start.
+// Package testkit has helpers for tests: addresses, recordings and readers of output.
 package testkit
 
 import (
@@ -11,17 +11,16 @@ import (
 	"testing"
 )
 
-// FreeAddress returns a TCP address on which nobody listens, and that no other test
-// gets until this one has ended, in whatever process. A port that a listener had
-// and gave back is anybody's; and as Caddy's listeners share their ports, two
-// processes that come to the same would get each other's requests.
-//
-// The ports are below those that systems give out by themselves. A UDP socket of
-// the same number holds one.
+// FreeAddress returns a free TCP address. No other test gets it until this one has ended, in any
+// process.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
+		// The range is below the ephemeral ports of operating systems.
 		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)) //nolint:gosec // G404: any free port will do
+		// A UDP socket of the same number reserves the port. A closed listener's port could go to
+		// any process, and as Caddy's listeners share ports, two processes would get each other's
+		// requests.
 		hold, err := net.ListenPacket("udp", addr)
 		if err != nil {
 			continue

@@ -3,8 +3,8 @@
 
 package testkit
 
-// Caddyhome gives the Caddy of a package's tests a home of its own: processes that
-// share one wait for each other's locks in it.
+// A home folder for the Caddy of a package's tests. Processes with the same home would wait for
+// each other's locks.
 
 import (
 	"fmt"

@@ -3,7 +3,7 @@
 
 package testkit
 
-// Jsonsuite holds the cases of JSONTestSuite, for tests.
+// The cases of JSONTestSuite.
 
 import (
 	_ "embed"
@@ -12,21 +12,22 @@ import (
 	"strings"
 )
 
-// cases are the files of test_parsing in https://github.com/nst/JSONTestSuite
-// (1ef36fa), a name and a content a line, both quoted as in Go. See LICENSE.
+// cases are the files of test_parsing in https://github.com/nst/JSONTestSuite (1ef36fa): one name
+// and content per line, both quoted as in Go. See LICENSE.
 //
 //go:embed cases.txt
 var cases string
 
-// JSONCase is a text that a parser of JSON is tried with.
+// JSONCase is an input for a JSON parser.
 type JSONCase struct {
-	// Name begins with y_ for texts that are JSON, with n_ for those that are
-	// not, and with i_ for those that a parser may take or leave.
+	// Name begins with y_ for valid JSON, with n_ for invalid JSON, and with i_ for texts that a
+	// parser may accept or reject.
 	Name, Text string
 }
 
-// JSONCases returns all cases, the two longest of which are made here.
+// JSONCases returns all cases.
 func JSONCases() ([]JSONCase, error) {
+	// The two longest cases are generated.
 	out := []JSONCase{
 		{"n_structure_100000_opening_arrays", strings.Repeat("[", 100_000)},
 		{"n_structure_open_array_object", strings.Repeat(`[{"":`, 50_000) + "\n"},

@@ -3,7 +3,7 @@
 
 package testkit
 
-// Metrictest reads collectors in tests.
+// Reading of collectors in tests.
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MetricValue reads a counter.
+// MetricValue returns the value of a counter.
 func MetricValue(t *testing.T, c prometheus.Collector) float64 {
 	t.Helper()
 	reg := prometheus.NewRegistry()

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Every returns a step through the cases of a test that takes long: each case in the
-// nightly run, where LLM_CACHE_NIGHTLY is set, every usual'th otherwise, and four times
-// fewer with -short.
+// Every returns the step through the cases of a slow test: 1 in the nightly run, with
+// LLM_CACHE_NIGHTLY set, usual otherwise, and four times as much with -short.
 func Every(usual int) int {
 	switch {
 	case os.Getenv("LLM_CACHE_NIGHTLY") != "":

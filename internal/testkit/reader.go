@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// ReadRecording writes a conversation of an agent that runs a command in each of 70
-// requests, and reads what it prints, for half a second each. A person speaks before every
-// tenth, after so many seconds.
+// ReadRecording writes a conversation of 70 requests. In each the agent runs a command, for half a
+// second, and reads the output. The user speaks before every tenth request, after a pause in
+// seconds. It returns the file's path.
 func ReadRecording(t testing.TB, pause float64) string {
 	t.Helper()
 	var b strings.Builder

@@ -3,7 +3,7 @@
 
 package testkit
 
-// Recordings finds the recorded conversations that tests use where there are some.
+// Recorded conversations for tests, where available.
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// RecordingFolder is the folder of recorded conversations: the one that LLM_CACHE_TRACES names, or
-// shared/traces beside the module. Without one the test is skipped.
+// RecordingFolder returns the folder of recorded conversations: LLM_CACHE_TRACES, or shared/traces
+// beside the module. Without a folder it skips the test.
 func RecordingFolder(t testing.TB) string {
 	t.Helper()
 	folder, ok := LookupRecordings(t)
@@ -22,7 +22,7 @@ func RecordingFolder(t testing.TB) string {
 	return folder
 }
 
-// LookupRecordings is Folder for tests that do without.
+// LookupRecordings is RecordingFolder for tests that can do without recordings.
 func LookupRecordings(t testing.TB) (folder string, ok bool) {
 	t.Helper()
 	folder = os.Getenv("LLM_CACHE_TRACES")
@@ -33,8 +33,8 @@ func LookupRecordings(t testing.TB) (folder string, ok bool) {
 	return folder, err == nil
 }
 
-// RecordingFiles are the recordings in the folder, in the order of their names: the parts of a
-// conversation in order.
+// RecordingFiles returns the recordings in the folder, ordered by name, so that the parts of a
+// conversation are in order.
 func RecordingFiles(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(RecordingFolder(t), "*.jsonl.gz"))
@@ -44,7 +44,7 @@ func RecordingFiles(t testing.TB) []string {
 	return files
 }
 
-// moduleRoot is the folder of the outermost go.mod: tests run in the folder of their package.
+// moduleRoot returns the folder of the outermost go.mod. Tests run in the folder of their package.
 func moduleRoot(t testing.TB) (root string) {
 	t.Helper()
 	dir, err := os.Getwd()

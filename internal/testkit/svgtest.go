@@ -3,7 +3,7 @@
 
 package testkit
 
-// Svgtest reads drawings in tests.
+// Reading of drawings in tests.
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// WellFormedSVG returns the names of the elements of a drawing, and its texts.
+// WellFormedSVG returns the names of a drawing's elements, and its texts.
 func WellFormedSVG(t testing.TB, drawing []byte) (elements map[string]int, texts string) {
 	t.Helper()
 	elements = map[string]int{}

@@ -5,6 +5,7 @@ package upstream
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -130,6 +131,26 @@ func (d *compat) slotted() bool {
 	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
 }
 
+// saltPlaceholder stands for what separates the prefix caches of tenants at the engine.
+const (
+	saltVar         = "llm_cache_salt"
+	saltPlaceholder = "{http.vars." + saltVar + "}"
+)
+
+// salted reports whether requests name the tenant to the engine's prefix cache.
+func (d *compat) salted() bool {
+	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == saltPlaceholder })
+}
+
+// CacheSalt returns what separates the prefix cache of a request's tenant from those of others,
+// "" where the engine is not told.
+func (p *Profile) CacheSalt(r *http.Request) string {
+	if p.Salt == nil || !p.compat.salted() {
+		return ""
+	}
+	return p.Salt(r)
+}
+
 // keepsMarkers reports whether cache_control goes upstream in requests that are
 // not translated.
 func (u *Upstream) keepsMarkers() bool {
@@ -154,6 +175,7 @@ type adjusting struct {
 	p      *Profile
 	next   caddyhttp.Handler
 	format wire.Format // the upstream's
+	native bool        // the client's, too
 }
 
 // Compat returns next with what makes requests of a client's format right for this
@@ -162,7 +184,7 @@ func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.H
 	if p.compat == nil {
 		return next
 	}
-	return &adjusting{p: p, next: next, format: p.Target(client)}
+	return &adjusting{p: p, next: next, format: p.Target(client), native: p.Target(client) == client}
 }
 
 // ServeHTTP implements caddyhttp.Handler. A request that cannot be changed goes
@@ -172,18 +194,42 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
+	if salt := d.p.CacheSalt(r); salt != "" {
+		caddyhttp.SetVar(r.Context(), saltVar, salt)
+	}
 	out := body
 	httpx.Guard(d.p.Log, "adjusting a request", func() { out = d.p.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
 	defer httpx.SwapBody(r, body, out)()
-	if !d.format.Traits().ServersVary || d.p.compat.answers != reasoningAlias {
+	renames, identifies := d.p.compat.answers == reasoningAlias, d.native && d.p.preset().circular
+	if !d.format.Traits().ServersVary || !renames && !identifies {
 		return d.next.ServeHTTP(w, r)
 	}
+	id := `"chatcmpl-` + rand.Text() + `"`
+	edit := func(out, object []byte, said string) []byte {
+		if identifies {
+			object = identified(object, id)
+		}
+		if renames {
+			return appendRenamed(out, object, said)
+		}
+		return append(out, object...)
+	}
 	return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {
-		if !bytes.Contains(e.Data, []byte(`"`+reasoningAlias+`"`)) {
+		if !identifies && !bytes.Contains(e.Data, []byte(`"`+reasoningAlias+`"`)) {
 			return append(out, e.Raw...)
 		}
-		return httpx.EditObject(out, e.Raw, func(out, chunk []byte) []byte { return appendRenamed(out, chunk, "choices.0.delta") })
-	}, func(body []byte) []byte { return appendRenamed(nil, body, "choices.0.message") }).Serve(d.next, r)
+		return httpx.EditObject(out, e.Raw, func(out, chunk []byte) []byte { return edit(out, chunk, "choices.0.delta") })
+	}, func(body []byte) []byte { return edit(nil, body, "choices.0.message") }).Serve(d.next, r)
+}
+
+// identified returns an object of chat completions with another id. Clients never send the id
+// of a completion back.
+func identified(object []byte, own string) []byte {
+	id := gjson.GetBytes(object, "id")
+	if id.Type != gjson.String || id.Index == 0 {
+		return object
+	}
+	return slices.Concat(object[:id.Index], []byte(own), object[id.Index+len(id.Raw):])
 }
 
 // appendRenamed appends an object of chat completions in which thinking, if it goes by the
@@ -261,7 +307,7 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 	for _, m := range d.body {
 		value := m.value
 		if m.name == templateArguments && off {
-			value = merged(value, []byte(`{"enable_thinking":false}`))
+			value = merged(value, []byte(thinksNot))
 		}
 		if m.yields {
 			value = merged(value, object.Value(m.name))

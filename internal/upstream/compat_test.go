@@ -93,10 +93,10 @@ func TestTemplateArguments(t *testing.T) {
 		`{"model":"m",` + messages + `}`: `{"preserve_thinking":true}`,
 		`{"model":"m","chat_template_kwargs":{"enable_thinking":false},` + messages + `}`:                          `{"preserve_thinking":true,"enable_thinking":false}`,
 		`{"model":"m","chat_template_kwargs":{"preserve_thinking":false},` + messages + `}`:                        `{"preserve_thinking":false}`,
-		`{"model":"m","reasoning_effort":"none",` + messages + `}`:                                                 `{"preserve_thinking":true,"enable_thinking":false}`,
-		`{"model":"m","reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true},` + messages + `}`: `{"preserve_thinking":true,"enable_thinking":true}`,
+		`{"model":"m","reasoning_effort":"none",` + messages + `}`:                                                 `{"preserve_thinking":true,"enable_thinking":false,"thinking":false}`,
+		`{"model":"m","reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true},` + messages + `}`: `{"preserve_thinking":true,"enable_thinking":true,"thinking":false}`,
 	} {
-		for _, preset := range []string{"llama_cpp", "mlx_lm", "vllm_mlx", "mlx_openai_server", "omlx", "rapid_mlx"} {
+		for _, preset := range []string{"llama_cpp", "mlx_lm", "vllm_mlx", "mlx_openai_server", "omlx", "rapid_mlx", "vllm", "sglang"} {
 			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body), nil, func(string) []byte { return nil })
 			got := gjson.GetBytes(out, "chat_template_kwargs").Raw
 			if got != want || gjson.GetBytes(out, "reasoning_effort").Exists() {

@@ -45,6 +45,10 @@ type preset struct {
 	unlisted bool
 	// stateful: it keeps conversations, and makes prompts of them, itself.
 	stateful bool
+	// circular: its answers have ids that come again.
+	circular bool
+	// slots is how many requests the server batches, 0 for one at a time.
+	slots int
 }
 
 const (
@@ -56,9 +60,18 @@ const (
 // hosted are members that only a hosted API has a use for.
 var hosted = []string{"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "context_management"}
 
+// Template arguments that switch thinking off. Qwen, GLM and Nemotron read the first name,
+// DeepSeek, Kimi and Granite the second (SGLang's protocol.py, vLLM's reasoning_outputs.md).
+const thinksNot = `{"enable_thinking":false,"thinking":false}`
+
 // keepsThinking has templates that know of it (Qwen 3.6 and later) leave the
 // thinking of earlier turns where it is. Others ignore it.
 var keepsThinking = map[string]string{"chat_template_kwargs": `{"preserve_thinking":true}`}
+
+// salted separates the prefix caches of tenants, for engines whose hash of a prefix takes
+// cache_salt in. A shared one would tell by the time to the first token that another
+// tenant has sent the same text.
+var salted = map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "cache_salt": `"` + saltPlaceholder + `"`}
 
 // absent are names of hosted models, which no box has: to mlx_lm.server an
 // unknown name is one to download.
@@ -122,10 +135,25 @@ var presets = map[string]preset{
 		formats: chatOnly, drop: hosted,
 		reasoning: reasoningContent, answers: reasoningContent,
 	},
-	// Its Messages endpoint ignores tool_choice and puts system messages in front.
+	// Its Messages endpoint ignores tool_choice and puts system messages in front, and chat
+	// completions have one of 999 ids (middleware/openai.go).
 	"ollama": {
 		formats: chatOnly, drop: hosted,
-		reasoning: reasoningAlias, answers: reasoningAlias,
+		reasoning: reasoningAlias, answers: reasoningAlias, circular: true,
+	},
+	// vLLM drops reasoning_content in requests (issue 38488) and has answered with reasoning
+	// since 0.11.1 (pull request 27752). Its Messages endpoint moves system messages to the
+	// front, and tells cached tokens only with --enable-prompt-tokens-details. The API server
+	// batches 256 requests on small GPUs, more on large ones (engine/arg_utils.py).
+	"vllm": {
+		formats: chatOnly, counts: wire.Anthropic, drop: hosted, body: salted,
+		reasoning: reasoningAlias, answers: reasoningAlias, slots: 256,
+	},
+	// SGLang's Messages endpoint drops thinking, and cached tokens are told only with
+	// --enable-cache-report. The size of a batch depends on the memory.
+	"sglang": {
+		formats: chatOnly, counts: wire.Anthropic, drop: hosted, body: salted,
+		reasoning: reasoningContent, answers: reasoningContent, slots: 256,
 	},
 	// Its Messages endpoint puts text before tool results and ignores id_slot.
 	"llama_cpp": {
@@ -152,6 +180,10 @@ func (u *Upstream) preset() preset {
 // Unlisted reports whether the upstream takes calls of tools that are not on the list
 // of a request.
 func (u *Upstream) Unlisted() bool { return u.preset().unlisted }
+
+// Slots returns how many requests the server works on at a time, 0 where that is one or
+// not known.
+func (u *Upstream) Slots() int { return u.preset().slots }
 
 // Stateful reports whether the upstream keeps conversations itself, and makes the
 // prompts of its model of them.

@@ -4,6 +4,7 @@
 package upstream
 
 import (
+	"net/http"
 	"slices"
 
 	"go.uber.org/zap"
@@ -23,6 +24,9 @@ type Options struct {
 	MaxBody int64
 	// Headers has answers say what was left out of their requests.
 	Headers bool
+	// Salt returns a secret that is the same for all who share prefixes with a request's
+	// tenant, and another for everybody else.
+	Salt func(r *http.Request) string
 	// Log gets what goes wrong.
 	Log *zap.Logger
 	// Prices are those of models. Default: the built-in table.
@@ -40,6 +44,7 @@ type Profile struct {
 	Formats []wire.Format
 
 	compat *compat // nil for nothing to do
+	blind  blindModels
 }
 
 // Profile returns what the options come to.

@@ -181,6 +181,7 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
 		Array: t.from.Array(out.Stream, query),
 	}
+	a.InlineThinking = !t.p.Official()
 	if t.p.Local() && !t.p.Stateful() { // by whose ids a conversation is found again
 		a.OwnID = rand.Text()
 	}

@@ -26,7 +26,7 @@ type Upstream struct {
 	// Preset names the kind of upstream: anthropic, openai, gemini, vertex and
 	// bedrock (Claude there), mlx_lm,
 	// lm_studio, omlx, vllm_mlx, rapid_mlx, mlx_openai_server, swift_lm, ollama,
-	// llama_cpp or letta. It is where the defaults of all other options come
+	// llama_cpp, vllm, sglang or letta. It is where the defaults of all other options come
 	// from. Default: inferred from the model of each request; a model that no
 	// table knows counts as one on a box whose cached prefix is free.
 	Preset string `json:"preset,omitempty"`
@@ -52,8 +52,9 @@ type Upstream struct {
 	// says there: chat_template_kwargs, ttl, return_progress. A string that is
 	// one placeholder stands for its value, which is text if it is not JSON, and for
 	// no member where there is none: "{http.vars.llm_slot}" is the slot of the queue,
-	// "{http.llm_cache.session}" the ID of the session. null takes
-	// a member of the preset's away. Default: the preset's.
+	// "{http.llm_cache.session}" the ID of the session, "{http.vars.llm_cache_salt}" a secret
+	// that those have in common who share prefixes (overlay's group, or else the credential).
+	// null takes a member of the preset's away. Default: the preset's.
 	Body map[string]json.RawMessage `json:"body,omitempty"`
 	// Reasoning is the name by which the thinking of earlier turns goes to the
 	// upstream in openai_chat: reasoning_content, reasoning, or none for not at
@@ -79,7 +80,8 @@ type Upstream struct {
 	SystemMessages translate.SystemMessages `json:"system_messages,omitempty"`
 	// ReportsCache reports whether the upstream reports how many tokens of a
 	// prompt were cached. Where it does not they are estimated. Default: false for
-	// lm_studio, vllm_mlx, swift_lm and ollama, else true.
+	// lm_studio, vllm_mlx, swift_lm, ollama, vllm and sglang, else true. What an answer
+	// does report counts in any case.
 	ReportsCache *bool `json:"reports_cache,omitempty"`
 	// CacheTTL is how long a cached prefix lives unused. Default: as the
 	// built-in table has it.

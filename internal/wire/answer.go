@@ -33,16 +33,6 @@ type Answer struct {
 	Begun          bool // the model has written something
 	Ended          bool // the terminal event came
 	Broken         bool // a bound was exceeded
-
-	// Added is what came since it was last set to zero.
-	Added Added
-}
-
-// Added is what an event adds to an answer.
-type Added struct {
-	Texts, Calls int              // how many
-	To           *strings.Builder // where the last text went
-	Text         string           // that text, good as long as the bytes of the event are
 }
 
 // AnswerCall is a tool call whose arguments are still coming.
@@ -76,14 +66,12 @@ func (a *Answer) grow(n int) bool {
 	return !a.Broken
 }
 
-// Write appends what the model wrote to one of the builders.
-func (a *Answer) Write(to *strings.Builder, s string) {
+// write appends what the model wrote to one of the builders.
+func (a *Answer) write(to *strings.Builder, s string) {
 	if s == "" || !a.grow(len(s)) {
 		return
 	}
 	a.Begun = true
-	a.Added.Texts++
-	a.Added.To, a.Added.Text = to, s
 	to.WriteString(s)
 }
 
@@ -99,15 +87,15 @@ func (a *Answer) keep(s string) string {
 func (a *Answer) Take(e *Event) {
 	switch e.Kind {
 	case EventText, EventRefusal:
-		a.Write(&a.Text, rawjson.Plain(e.Text))
+		a.write(&a.Text, rawjson.Plain(e.Text))
 	case EventThinking:
 		a.Begun = true
-		a.Write(&a.Thinking, rawjson.Plain(e.Text))
+		a.write(&a.Thinking, rawjson.Plain(e.Text))
 	case EventSignature, EventImage:
 		a.Begun = true
 	case EventArguments:
 		if e.Call < len(a.Calls) {
-			a.Write(&a.Calls[e.Call].Arguments, rawjson.Plain(e.Text))
+			a.write(&a.Calls[e.Call].Arguments, rawjson.Plain(e.Text))
 		}
 	case EventCall:
 		a.open(e)
@@ -157,7 +145,6 @@ func (a *Answer) open(e *Event) {
 		a.Broken = true
 		return
 	}
-	a.Added.Calls++
 	a.Begun = true
 	a.Calls = append(a.Calls, &AnswerCall{ID: a.keep(e.ID), Name: a.keep(e.Name), Initial: a.keep(rawjson.Plain(e.Text)), Free: e.Free})
 }

@@ -23,6 +23,7 @@ const (
 	EventText
 	EventRefusal
 	// EventThinking adds Text to the model's reasoning; without a text the reasoning begins.
+	// Name is the member that it stands in, where servers differ in that.
 	EventThinking
 	// EventSignature signs the reasoning before it, or what Signs says: Data, and for an
 	// item of reasoning its ID.
@@ -59,13 +60,24 @@ const (
 	EventComplete
 	// EventEnd ends the answer.
 	EventEnd
-	// EventPing is a sign of life.
+	// EventPing is a sign of life. ID is the answer's, where it has that.
 	EventPing
 	// EventError is an error: Data is JSON that is or holds it. Name is its type where the
 	// format has that in a place of its own.
 	EventError
 	// EventNoAnswer tells that Data, which is JSON, is neither an answer nor an error.
 	EventNoAnswer
+	// EventOpen begins an entry of the answer's list, a block, an item, a step or a part: Data
+	// is the entry as it begins. What is told under its Index is the entry's.
+	EventOpen
+	// EventClose ends an entry. Data is all of it, where the API repeats it whole.
+	EventClose
+	// EventPiece adds to an entry what no other event tells: Data, and Text to what stands in
+	// the place of arguments. In a format without entries Data is the fragment of call number
+	// Call, -1 for none, that was just read, and Text its members that no other event tells.
+	EventPiece
+	// EventOpaque tells that the answer holds what no event tells.
+	EventOpaque
 )
 
 // Event is one thing that an answer says. Its strings are views of the bytes that were read,
@@ -73,10 +85,14 @@ const (
 type Event struct {
 	Kind EventKind
 	Call int
+	// Index is the provider's number of the entry that the event is of, -1 for none.
+	Index int64
 	// Own tells that a call is of a tool that the API defines and the client runs.
 	Own bool
 	// Free tells that the arguments of a call are free text.
 	Free bool
+	// Apart tells that a call stands outside of the list of calls.
+	Apart bool
 	// Loose tells that no EventCallEnd will follow.
 	Loose bool
 	// Signs is what a signature signs.
@@ -120,6 +136,9 @@ type AnswerReader interface {
 	Event(root gjson.Result, name string)
 	// Whole reads an answer in one piece.
 	Whole(root gjson.Result)
+	// Arguments takes arguments of a call, the inside of a JSON string, from an event that
+	// was not read as a whole.
+	Arguments(call int, inside string)
 	// Done takes `data: [DONE]`.
 	Done()
 	// EOF takes the clean end of a stream, after a whole event.
@@ -131,8 +150,10 @@ type AnswerReader interface {
 type Teller struct {
 	Sink   Sink
 	Counts Counts
-	event  Event
-	calls  []toldCall
+	// Index is the number of the entry that is read, -1 for none.
+	Index int64
+	event Event
+	calls []toldCall
 }
 
 // toldCall is a call that was told.
@@ -147,11 +168,32 @@ type toldCall struct {
 // Tell tells of an event.
 func (t *Teller) Tell(e Event) {
 	t.event = e
+	t.event.Index = t.Index
 	t.Sink.Take(&t.event)
 }
 
 // Begin tells of the answer's id and model, as far as they are known.
 func (t *Teller) Begin(id, model string) { t.Tell(Event{Kind: EventBegin, ID: id, Name: model}) }
+
+// Open tells that an entry begins, under a number of the provider's.
+func (t *Teller) Open(index int64, entry gjson.Result) {
+	t.Index = index
+	t.Tell(Event{Kind: EventOpen, Data: entry.Raw})
+}
+
+// Close tells that the entry ends that is read. It is "" where the API does not repeat it.
+func (t *Teller) Close(entry string) {
+	t.Tell(Event{Kind: EventClose, Data: entry})
+	t.Index = -1
+}
+
+// Piece tells what is added to the entry that is read, and no other event tells.
+func (t *Teller) Piece(data, inside string) {
+	t.Tell(Event{Kind: EventPiece, Data: data, Text: inside})
+}
+
+// Opaque tells that the answer holds what no event tells.
+func (t *Teller) Opaque() { t.Tell(Event{Kind: EventOpaque}) }
 
 // Text tells of more text.
 func (t *Teller) Text(inside string) {
@@ -218,8 +260,8 @@ func (t *Teller) Last() int { return len(t.calls) - 1 }
 // CallID returns the id of a call as the provider gave it, "" as long as it did not.
 func (t *Teller) CallID(call int) string { return t.calls[call].id }
 
-// Open reports whether there is such a call, and it has not ended.
-func (t *Teller) Open(call int) bool { return call >= 0 && !t.calls[call].ended }
+// IsOpen reports whether there is such a call, and it has not ended.
+func (t *Teller) IsOpen(call int) bool { return call >= 0 && !t.calls[call].ended }
 
 // Complete reports whether the arguments of a call are a whole object by now.
 func (t *Teller) Complete(call int) bool { return t.calls[call].end.Complete() }
@@ -243,7 +285,7 @@ func (t *Teller) Identify(call int, id, name string) {
 
 // Arguments tells of more arguments of a call.
 func (t *Teller) Arguments(call int, inside string) {
-	if inside == "" || !t.Open(call) {
+	if inside == "" || !t.IsOpen(call) {
 		return
 	}
 	t.calls[call].filled = true
@@ -255,7 +297,7 @@ func (t *Teller) Arguments(call int, inside string) {
 
 // EndCall tells that a call has ended, and all of its arguments, which count if none came before.
 func (t *Teller) EndCall(call int, arguments string) {
-	if !t.Open(call) {
+	if !t.IsOpen(call) {
 		return
 	}
 	t.calls[call].ended = true
@@ -286,8 +328,8 @@ func (t *Teller) Stop(word, sequence string) {
 // End tells that the answer is complete.
 func (t *Teller) End() { t.Tell(Event{Kind: EventEnd}) }
 
-// Ping tells of a sign of life.
-func (t *Teller) Ping() { t.Tell(Event{Kind: EventPing}) }
+// Ping tells of a sign of life, under the answer's id where it has that.
+func (t *Teller) Ping(id string) { t.Tell(Event{Kind: EventPing, ID: id}) }
 
 // Fail tells of the error that an object is or holds.
 func (t *Teller) Fail(root gjson.Result) { t.Tell(Event{Kind: EventError, Data: root.Raw}) }

@@ -104,6 +104,13 @@ type Manager interface {
 	Applied(data []byte, c Cleared) []byte
 }
 
+// ToolChanger is a [Codec] of a format whose messages may add tools and remove them.
+type ToolChanger interface {
+	// ToolChangesAsText returns the body of a request with a text in the place of each such block, and
+	// body itself where there is none.
+	ToolChangesAsText(body []byte) []byte
+}
+
 // registered is what is known of a format.
 type registered struct {
 	format Format

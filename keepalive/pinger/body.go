@@ -11,12 +11,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// pingBody makes the body of a ping of one that was sent: up to the last message
-// with a cache marker, byte for byte, for an answer of no token, or of one where
-// the API demands it. Requests with a fixed budget of thinking must leave room
-// for all of it, so for them there is no cheap ping. Source: Anthropic's
-// documentation of prompt caching, on filling a cache in advance.
+// pingBody returns the body of a ping for a request that was sent, or false if no cheap ping
+// exists. The body ends with the last message that carries a cache marker, byte for byte.
 func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
+	// A request with a fixed thinking budget must allow more output tokens than the budget.
 	if len(sent) == 0 || v.Conversation.Partial || gjson.GetBytes(v.Bytes(v.Reply.Thinking), "type").Str == "enabled" {
 		return nil, false
 	}
@@ -26,9 +24,12 @@ func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
 			return nil, false
 		}
 	}
+	// A request without output tokens fills or refreshes the cache (Anthropic's documentation of
+	// prompt caching).
 	most := "0"
 	choice := gjson.GetBytes(v.Bytes(v.Reply.ToolChoice), "type").Str
 	if choice == "any" || choice == "tool" || gjson.GetBytes(v.Bytes(v.Reply.OutputConfig), "format").Exists() {
+		// The API refuses max_tokens 0 beside a forced tool or an output format.
 		most = "1"
 	}
 	members := []wire.Member{{Name: "max_tokens", Value: []byte(most)}, {Name: "thread"}}
@@ -57,8 +58,7 @@ func marked(v *wire.View, message int) bool {
 	return false
 }
 
-// cutBehindMarker leaves out the messages behind the last one with a marker.
-// That must be the user's, or the rest would not be a valid request.
+// cutBehindMarker removes the messages after the last one with a marker.
 func cutBehindMarker(body []byte, f wire.Format) ([]byte, bool) {
 	v, err := wire.Parse(f, body, nil)
 	if err != nil {
@@ -69,6 +69,7 @@ func cutBehindMarker(body []byte, f wire.Format) ([]byte, bool) {
 	for i >= 0 && !marked(v, i) {
 		i--
 	}
+	// A valid request ends with a message of the user.
 	if i < 0 || v.Messages[i].Role != wire.RoleUser {
 		return nil, false
 	}

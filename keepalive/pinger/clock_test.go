@@ -20,8 +20,7 @@ func init() {
 	caddy.RegisterModule(handler.Handler{})
 }
 
-// advance lets the clock of all keepers jump ahead, as if so much time had
-// passed, and has them look at it.
+// advance moves the clock of all keepers ahead and makes them check it.
 func advance(d time.Duration) {
 	pinger.Advance(d)
 	for _, s := range app.Open() {
@@ -29,15 +28,14 @@ func advance(d time.Duration) {
 	}
 }
 
-// settled waits until nothing is due and nothing in flight, and returns what the
-// keepers have come to.
+// settled waits until no ping is due or in flight, and returns the total of all keepers.
 func settled() (sum pinger.Report) {
 	for {
 		busy := false
 		for _, s := range app.Open() {
 			k := s.Keeper
-			// Asked for both before and after what flies: what is due takes off in
-			// between, or waits for another to land.
+			// Both before and after the pings in flight: a due ping may start in between, or wait
+			// for another to end.
 			before, was := k.Schedule.Next()
 			sum = k.Report()
 			after, is := k.Schedule.Next()
@@ -51,7 +49,7 @@ func settled() (sum pinger.Report) {
 	}
 }
 
-// sessions are the ids of all sessions.
+// sessions returns the ids of all sessions.
 func sessions() (ids []string) {
 	for _, s := range app.Open() {
 		for _, session := range s.Page(sessioncache.Newest, 1000) {

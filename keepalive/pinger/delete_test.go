@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 )
 
-// forgetAll deletes all sessions by the admin API.
+// forgetAll deletes all sessions through the admin API.
 func forgetAll(t *testing.T) {
 	t.Helper()
 	ids := sessions()
@@ -33,8 +33,7 @@ func forgetAll(t *testing.T) {
 	}
 }
 
-// TestDeletedSessionIsNotPinged: with a session goes what is pinged for it, also by
-// a request that was under way.
+// TestDeletedSessionIsNotPinged: the end of a session ends its pings, also for a request in flight.
 func TestDeletedSessionIsNotPinged(t *testing.T) {
 	for _, under := range []string{"idle", "in flight"} {
 		k := newKept(t)
@@ -63,8 +62,8 @@ func TestDeletedSessionIsNotPinged(t *testing.T) {
 	}
 }
 
-// TestRefusedCredential: what is held to ping the conversations of a session is let
-// go of once the upstream refuses their credential.
+// TestRefusedCredential: the payloads of a session are dropped once the upstream refuses their
+// credential.
 func TestRefusedCredential(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		k := newKept(t)

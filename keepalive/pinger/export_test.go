@@ -20,13 +20,13 @@ func init() {
 	}
 }
 
-// SetCalendar lets the calendar jump by so much, with no time passing.
+// SetCalendar moves the calendar without any time passing.
 func SetCalendar(d time.Duration) { set.Add(int64(d)) }
 
-// Advance lets the clock of all keepers jump ahead, as if so much time had passed.
+// Advance moves the clock of all keepers ahead.
 func Advance(d time.Duration) { ahead.Add(int64(d)) }
 
-// Awake has the keeper look at the clock.
+// Awake makes the keeper check its schedule.
 func (k *Keeper) Awake() { k.awake() }
 
 // Now is the keeper's time.

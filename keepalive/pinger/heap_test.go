@@ -23,11 +23,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// childConfig is the configuration that a child process of this test serves.
+// childConfig is the configuration of the child process of this test.
 const childConfig = "LLM_CACHE_TEST_CONFIG"
 
-// TestServer is the child process: it serves a site and does what it is told on
-// its input.
+// TestServer is the child process: it serves a site and obeys commands on its input.
 func TestServer(t *testing.T) {
 	config := os.Getenv(childConfig)
 	if config == "" {
@@ -49,7 +48,7 @@ func TestServer(t *testing.T) {
 			advance(d)
 			fmt.Println("pings", settled().Sum.Pings)
 		case "dump":
-			for range 3 { // pools let go of what they hold in two
+			for range 3 { // sync.Pool frees its content after two collections
 				runtime.GC()
 			}
 			f, err := os.Create(rest)
@@ -63,7 +62,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// child is such a process, as its parent sees it.
+// child is the child process as its parent sees it.
 type child struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -113,7 +112,7 @@ func (c *child) tell(line, answer string) string {
 	return c.wait(answer)
 }
 
-// shows reports whether a dump of the child's heap holds a text.
+// shows reports whether a heap dump of the child contains a text.
 func (c *child) shows(text string) bool {
 	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "heap")
@@ -125,8 +124,8 @@ func (c *child) shows(text string) bool {
 	return bytes.Contains(dump, []byte(text))
 }
 
-// keepsShowing reports whether dumps still show a text once the child has had the
-// time to see its connections closed.
+// keepsShowing reports whether heap dumps still show a text after the child had time to close its
+// connections.
 func (c *child) keepsShowing(text string) bool {
 	for range 200 {
 		if !c.shows(text) {
@@ -137,10 +136,10 @@ func (c *child) keepsShowing(text string) bool {
 	return true
 }
 
-// A server's heap shows no key of a client while its conversation is idle, after
-// a ping, and after all has expired; nor do its logs, where headers that Caddy
-// does not know as secret are left out of the access log. Connections are
-// closed: as long as one is open, its buffers may hold the last request's head.
+// A server's heap shows no key of a client while its conversation is idle, after a ping, and after
+// the end. Neither do its logs; the access log leaves out headers that Caddy does not know as
+// secret. Connections are closed first: an open one may keep the last request's headers in its
+// buffers.
 func TestNoKeyInHeapOrLogs(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("heap dumps need a file descriptor")
@@ -188,7 +187,7 @@ func TestNoKeyInHeapOrLogs(t *testing.T) {
 			t.Errorf("a key in the log: %s", line)
 		}
 	}
-	// Killed and started again, it knows nothing and sends nothing.
+	// After a kill and a restart, the server has no conversations and sends no pings.
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()
 	before := len(k.pings())

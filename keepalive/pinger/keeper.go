@@ -15,21 +15,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Keeper sends the pings of one session store. Like the store it outlives
-// configurations: what is idle is known here, and which way a ping takes is
-// found out in the configuration that runs when it is due.
+// Keeper sends the pings of one session store. It outlives configurations, as the store does. A
+// ping takes the route of the configuration that runs when the ping is due.
 type Keeper struct {
-	// Schedule is what is idle, and when to ping it.
+	// Schedule holds the idle conversations and the times of their pings.
 	Schedule *keepalive.Schedule
-	// Tiers is whether the long lifetime would be cheaper.
+	// Tiers compares the lifetimes of the cache.
 	Tiers keepalive.Tiers
-	// Shared tells which conversations other processes have gone on with, and keep
-	// warm. Nil where there are none.
+	// Shared tells which conversations another process has continued and keeps warm. Nil if there
+	// are no other processes.
 	Shared sessioncache.Publisher
 
 	carrier *selfrequest.Carrier
 	now     func() keepalive.Instant
-	manual  bool // pings are sent when asked for, on a clock of the caller's
+	manual  bool // pings are sent by Send alone, on the caller's clock
 
 	mu      sync.Mutex
 	wake    chan struct{}
@@ -39,10 +38,10 @@ type Keeper struct {
 	sum     Sum
 }
 
-// clock is what keepers tell time by. Tests replace it.
+// clock is the time of all keepers. Tests replace it.
 var clock = keepalive.Now
 
-// New returns a keeper, whose pings are carried by c.
+// New returns a keeper that sends its pings through c.
 func New(c *selfrequest.Carrier) *Keeper {
 	return &Keeper{
 		Schedule: keepalive.New((*Limits)(nil).options()), carrier: c,
@@ -50,7 +49,7 @@ func New(c *selfrequest.Carrier) *Keeper {
 	}
 }
 
-// at is the instant of a time that lies a little in the past.
+// at converts a time shortly before now.
 func (k *Keeper) at(t time.Time) keepalive.Instant {
 	now := k.now()
 	if k.manual {
@@ -59,7 +58,7 @@ func (k *Keeper) at(t time.Time) keepalive.Instant {
 	return now.Add(-max(0, time.Since(t)))
 }
 
-// awake lets the keeper look at its schedule, and starts it if need be.
+// awake lets the keeper check its schedule, and starts its goroutine if necessary.
 func (k *Keeper) awake() {
 	if k.manual {
 		return
@@ -73,24 +72,26 @@ func (k *Keeper) awake() {
 	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
+	// A pending wake-up is enough.
 	default:
 	}
 }
 
-// Use applies the limits of the configuration that has come into force.
+// Use applies the limits of the configuration in force.
 func (k *Keeper) Use(l *Limits) {
 	k.Schedule.Configure(l.options())
 	k.awake()
 }
 
-// Attach puts the keeper on a clock of the caller's, who then has its pings sent.
+// Attach puts the keeper on the caller's clock. The caller then sends the pings by Send.
 func (k *Keeper) Attach(now func() time.Time) {
 	k.manual = true
 	k.now = func() keepalive.Instant { return keepalive.At(now()) }
 	k.Schedule.Configure(keepalive.Options{})
 }
 
-// Stop ends the keeper, whose carrier has been stopped. It does not wait for pings in flight, which are canceled.
+// Stop ends the keeper; its carrier must have stopped. It cancels the pings in flight and does not
+// wait for them.
 func (k *Keeper) Stop() {
 	k.mu.Lock()
 	halt, done := k.halt, k.done
@@ -103,7 +104,7 @@ func (k *Keeper) Stop() {
 	}
 }
 
-// run sends what is due until ctx ends.
+// run sends the pings that are due until ctx ends.
 func (k *Keeper) run(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
 	timer := time.NewTimer(0)
@@ -131,11 +132,11 @@ func (k *Keeper) run(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-// longestWait is after how long the schedule is looked at although nothing
-// seems due: timers of a machine that slept may come late.
+// longestWait is the maximum time between two checks of the schedule. The timers of a machine that
+// slept may fire late.
 const longestWait = 30 * time.Second
 
-// step sends what is due by a clock of the caller's, one after the other.
+// step sends the pings that are due by the caller's clock, one after the other.
 func (k *Keeper) step() {
 	for {
 		due := k.Schedule.Due(k.now())
@@ -148,30 +149,30 @@ func (k *Keeper) step() {
 	}
 }
 
-// Manual reports whether the keeper is on a clock of its caller's.
+// Manual reports whether the keeper is on its caller's clock.
 func (k *Keeper) Manual() bool { return k.manual }
 
 // Targets counts the idle conversations that may be pinged.
 func (k *Keeper) Targets() int { return k.Schedule.Stats(k.now()).Targets }
 
-// Forget forgets what is pinged for a session, and with whose credential.
+// Forget removes the pings of a session and their credentials.
 func (k *Keeper) Forget(session string) { k.Schedule.Forget(session) }
 
 // SetMemory bounds the last requests of idle conversations, compressed, in bytes.
 func (k *Keeper) SetMemory(n int64) { k.Schedule.SetMemory(n) }
 
-// Bytes is the memory that they take.
+// Bytes is the memory of these requests.
 func (k *Keeper) Bytes() int64 { return k.Schedule.Bytes() }
 
-// Next is when the next decision about a ping is due, for a keeper on a clock of its
-// caller's; false if none is.
+// Next is the time of the next decision, for a keeper on its caller's clock. It returns false if
+// none is due.
 func (k *Keeper) Next() (time.Time, bool) {
 	due, ok := k.Schedule.Next()
 	return time.Unix(0, 0).Add(due).UTC(), ok
 }
 
-// Send sends the pings that are due by the caller's clock, and tells watcher what
-// becomes of them and of the pauses they were sent in.
+// Send sends the pings that are due by the caller's clock. It reports the pings and their pauses to
+// watcher.
 func (k *Keeper) Send(watcher Watcher) {
 	k.mu.Lock()
 	k.watcher = watcher

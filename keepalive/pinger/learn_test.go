@@ -20,8 +20,8 @@ import (
 
 func init() { caddy.RegisterModule(app.AuditSQLite{}) }
 
-// What stands on record of how long people pause is learned when the process
-// starts: here somebody who is back after five minutes, always.
+// Recorded pauses are learned at the start of the process. Here the client always returns after
+// five minutes.
 func TestLearnsFromTheRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	store, err := audit.OpenSQLite(path)
@@ -31,7 +31,7 @@ func TestLearnsFromTheRecord(t *testing.T) {
 	tenant := [16]byte{1, 2, 3, 4, 5, 6, 7, 8}
 	at := time.Now().Add(-7 * 24 * time.Hour)
 	batch := make([]*audit.Record, 0, 300)
-	for range 300 { // more than a day: every hour has some
+	for range 300 { // more than a day, so every hour has some
 		batch = append(batch, &audit.Record{
 			ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn, Tenant: hex.EncodeToString(tenant[:8]), User: "u", Session: "s",
 			Client: "claude-code", Model: "m", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Outcome: audit.Completed, StopReason: "end_turn",

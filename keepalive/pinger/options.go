@@ -16,43 +16,38 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Options ask for pings: requests that do nothing but keep the cache of an
-// idle conversation alive at the upstream, where that is expected to pay. Only
-// main conversations over the Anthropic Messages API are pinged, once they have
-// read from the cache; never sub-agents and side requests. A ping is the last
-// request that went upstream, up to its last cache marker, with `max_tokens` 0.
-// It goes through the whole site like any other request, with the client's own
-// credential, which is kept in memory, masked, for as long as a ping may
-// follow. A credential that `reverse_proxy` sets by `header_up` needs none to
-// be kept and is to be preferred.
+// Options enable pings: requests that only keep the cache of an idle conversation alive at the
+// upstream, where a return of the client is expected to pay for them. Only main conversations over
+// the Anthropic Messages API are pinged, once they have read from the cache; never sub-agents and
+// side requests. A ping is the last request that went upstream, up to its last cache marker, with
+// `max_tokens` 0. It passes through the whole site like any other request, with the client's own
+// credential. The credential stays in memory, masked, for as long as a ping may follow. To keep no
+// credential in memory, set it by `header_up` of `reverse_proxy`.
 type Options struct {
-	// Every is the time from the start of the last request, or of the ping
-	// before, to a ping. It must be shorter than the cache's lifetime by 15
-	// seconds or more; for lifetimes where it is not, the default is used.
-	// Default: nineteen twentieths of the lifetime, 4m45s for five minutes.
+	// Every is the time from the start of the last request or ping to the next ping. It must be at
+	// least 15 seconds shorter than the cache's lifetime; for shorter lifetimes the default
+	// applies. Range: 10s to 1h. Default: 19/20 of the lifetime, 4m45s for five minutes.
 	Every caddy.Duration `json:"every,omitempty"`
-	// Most is the number of pings that one pause may have. How many it gets is
-	// decided by what they are expected to earn. Default: 24.
+	// Most is the maximum number of pings in one pause. The expected earnings decide how many of
+	// them are sent. Range: 1 to 1000. Default: 24.
 	Most *int `json:"most,omitempty"`
-	// Floor is the length in tokens below which a prompt is not worth a ping.
-	// Default: 20000.
+	// Floor is the minimum length of a prompt in tokens for a ping. Default: 20000.
 	Floor *int `json:"floor,omitempty"`
-	// Stake is the share of what a conversation has cost so far, by which its
-	// pings may cost more than they have saved. Default: 0.1, but no more than keeps
-	// the conversation from becoming dearer than without us by 4 %.
+	// Stake limits the loss by pings: they may cost more than they have saved by this share of the
+	// conversation's cost so far. Range: 0 to 10. Default: 0.1, but no more than makes the
+	// conversation 4 % dearer than the client's own requests would have been.
 	Stake *float64 `json:"stake,omitempty"`
-	// Tier says what is done where the long lifetime of the cache, an hour, has
-	// proved cheaper for a tenant than the short one with its pings: "report"
-	// tells so on the admin API and leaves the client's markers as they are;
-	// "switch" gives them the long lifetime, in conversations that begin or
-	// whose cache has expired, unless the client names a lifetime. Under the
-	// policy observe nothing is switched. Default: report.
+	// Tier is the action for tenants for whom the cache's long lifetime, one hour, has proved
+	// cheaper than the short one with pings. "report" shows them in the admin API and leaves the
+	// client's markers alone. "switch" gives them the long lifetime, in conversations that begin or
+	// have an expired cache, unless the client names a lifetime. The policy observe switches
+	// nothing. Default: report.
 	Tier string `json:"tier,omitempty"`
-	// Log decides whether pings stand in the access log. Default: false.
+	// Log enables the access log for pings. Default: false.
 	Log *bool `json:"log,omitempty"`
 }
 
-// What is done where the long lifetime would be cheaper.
+// The values of Tier.
 const (
 	tierReport = "report"
 	tierSwitch = "switch"
@@ -63,11 +58,11 @@ const (
 	defaultMost  = 24
 	defaultFloor = 20000
 	defaultStake = 0.1
-	// reach is the least time that a ping must have to arrive in.
+	// reach is the minimum time for a ping to arrive before the cache expires.
 	reach = 15 * time.Second
 )
 
-// Validate reports the first option that makes no sense. Nil is valid.
+// Validate returns an error for the first option out of range. Nil options are valid.
 func (k *Options) Validate() error {
 	if k == nil {
 		return nil
@@ -90,20 +85,21 @@ func (k *Options) Validate() error {
 	return nil
 }
 
-// dearest is the share by which pings that nobody comes back for may make a conversation
-// dearer than its client's own bytes, unless an operator says what they may lose.
+// dearest is the share by which pings without a return may make a conversation dearer than the
+// client's own bytes, unless the operator sets a stake.
 const dearest = 0.04
 
-// stake is what the pings of a conversation may cost more than they have saved.
+// stake is the maximum amount by which the pings of a conversation may cost more than they saved.
 func (k *Options) stake(idle *pipeline.Idle) float64 {
 	if k.Stake != nil {
 		return *k.Stake*idle.Spent + idle.Kept
 	}
+	// The cost of the client's own bytes.
 	own := idle.Spent + idle.Saved
 	return min(defaultStake*idle.Spent+idle.Kept, dearest*own+idle.Saved+min(0, idle.Kept))
 }
 
-// every is the time to the next ping for a cache of some lifetime.
+// every is the time between pings for a cache with this lifetime.
 func (k *Options) every(lifetime time.Duration) time.Duration {
 	if every := time.Duration(k.Every); every != 0 && every <= lifetime-reach {
 		return every
@@ -111,18 +107,19 @@ func (k *Options) every(lifetime time.Duration) time.Duration {
 	return lifetime * 19 / 20
 }
 
-// Limits bound the pings of all sites together.
+// Limits limit the pings of all sites together.
 type Limits struct {
-	// Hourly is what all pings may cost within an hour, in US dollars. Where it
-	// is set, models without a known price are not pinged. Default: no bound.
+	// Hourly limits the cost of all pings within an hour, in US dollars. With a limit, models
+	// without a known price are not pinged. Default: no limit.
 	Hourly float64 `json:"hourly,omitempty"`
-	// TenantHourly is the same for each tenant. Default: no bound.
+	// TenantHourly limits the cost of one tenant's pings within an hour, in US dollars. Default: no
+	// limit.
 	TenantHourly float64 `json:"tenant_hourly,omitempty"`
-	// InFlight is the number of pings sent at a time. Default: 4.
+	// InFlight is the maximum number of pings in flight. Range: 1 to 1000. Default: 4.
 	InFlight int `json:"in_flight,omitempty"`
 }
 
-// Validate reports the first limit out of its range.
+// Validate returns an error for the first limit out of range.
 func (l *Limits) Validate() error {
 	switch {
 	case l == nil:
@@ -144,10 +141,10 @@ func (l *Limits) options() keepalive.Options {
 	return o
 }
 
-// jitter takes up to a thirtieth off a wait.
+// jitter returns up to a thirtieth of a wait.
 func jitter(wait time.Duration) time.Duration { return rand.N(wait/30 + 1) } //nolint:gosec // nobody gains by guessing it
 
-// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+// UnmarshalCaddyfile sets up the options from Caddyfile tokens. Syntax:
 //
 //	keepalive {
 //		every <duration>
@@ -172,7 +169,7 @@ func (k *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+// UnmarshalCaddyfile sets up the limits from Caddyfile tokens. Syntax:
 //
 //	keepalive {
 //		hourly        <dollars>

@@ -20,7 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// pingTimeout bounds a ping: reading a cached prompt takes seconds.
+// pingTimeout limits a ping. Reading a cached prompt takes seconds.
 const pingTimeout = 60 * time.Second
 
 var metrics = struct {
@@ -33,23 +33,24 @@ var metrics = struct {
 	saved: metric.Counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
 }
 
-// conversation is what the pings of an idle conversation are made of.
+// conversation is the payload of an idle conversation in the schedule.
 type conversation struct {
 	*selfrequest.Target
 	session *sessioncache.Session
 	lineage int
-	// price returns what a ping may have taken of what the upstream reports, and its cost.
+	// price limits the reported usage to possible values and returns its cost.
 	price func(wire.Usage) (bounded wire.Usage, cost, dollars float64)
 }
 
 var _ keepalive.Payload = (*conversation)(nil)
 
-// ping sends one ping and tells the schedule what became of it, whatever that is:
-// only so many are in flight.
+// ping sends one ping and reports its outcome to the schedule.
 func (k *Keeper) ping(p *keepalive.Ping) {
 	outcome, cost := keepalive.Broken, 0.0
+	// Also after a panic: the schedule limits the number of pings in flight.
 	defer func() { p.End(outcome, cost) }()
 	last := p.Payload.(*conversation)
+	// Another process has continued the conversation and keeps its cache warm.
 	if k.Shared != nil && !k.Shared.Owns(last.session, last.lineage) {
 		outcome = keepalive.Canceled
 		return
@@ -70,6 +71,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	at, number := k.now().Wall, p.Number()
 	e := &selfrequest.Errand{Kind: selfrequest.Ping, Target: last.Target, Session: last.session.ID()}
 	usage, became := k.send(ctx, e)
+	// A complete read counts even if the client has returned meanwhile.
 	if ctx.Err() != nil && became != keepalive.Read {
 		became = keepalive.Broken
 		if errors.Is(ctx.Err(), context.Canceled) {
@@ -103,7 +105,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	}
 }
 
-// send sends a ping and reads its answer.
+// send sends a ping and reads its response.
 func (k *Keeper) send(ctx context.Context, e *selfrequest.Errand) (u wire.Usage, o keepalive.Outcome) {
 	a, err := k.carrier.Carry(ctx, e)
 	if err != nil {
@@ -112,7 +114,7 @@ func (k *Keeper) send(ctx context.Context, e *selfrequest.Errand) (u wire.Usage,
 	return outcome(a, e.Client)
 }
 
-// outcome reads an answer in a format.
+// outcome reads the usage and the outcome from a response in format f.
 func outcome(a *selfrequest.Answer, f wire.Format) (u wire.Usage, o keepalive.Outcome) {
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests:
@@ -122,11 +124,11 @@ func outcome(a *selfrequest.Answer, f wire.Format) (u wire.Usage, o keepalive.Ou
 		return u, keepalive.Broken
 	}
 	t := a.Turn(f)
+	// Without usage it is unknown whether the cache was read.
 	if !t.Done || t.Failed() || !t.Usage.Reported {
 		return t.Usage, keepalive.Broken
 	}
-	// A marker behind a short rest may be written; a prefix that was gone shows
-	// in more written than read.
+	// A ping repeats a cached prefix: any write means that the cache entry was gone.
 	if wrote := t.Usage.Write5m + t.Usage.Write1h; wrote > 0 {
 		return t.Usage, keepalive.WroteCache
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// await waits for something that is bound to happen.
+// await waits for an event that is certain to happen.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for range 10000 {
@@ -27,7 +27,7 @@ func await(t *testing.T, what string, f func() bool) {
 	t.Fatalf("waited in vain for %s", what)
 }
 
-// TestPingPanics: a ping that panics is over, and the next has its place.
+// TestPingPanics: a ping that panics ends, and the next one takes its place in flight.
 func TestPingPanics(t *testing.T) {
 	carrier := new(selfrequest.Carrier)
 	carrier.Use(nil)

@@ -32,9 +32,8 @@ func init() {
 	caddy.RegisterModule(app.AuditJSONL{})
 }
 
-// TestRefusedReload: a configuration that is refused changes nothing, however far
-// it has come: pings go by the one in force, with its limits, and its records hold
-// what it says.
+// TestRefusedReload: a refused configuration changes nothing, at every stage of its start. Pings
+// obey the limits of the configuration in force, and its audit records contain its settings.
 func TestRefusedReload(t *testing.T) {
 	k := newKept(t)
 	record := filepath.Join(k.dir, "record.jsonl")

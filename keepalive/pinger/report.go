@@ -10,83 +10,81 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 )
 
-// Watcher is told of every ping when it is over, and of every pause with
-// pings when it is. It must be quick.
+// Watcher receives every ping when it is over, and every pause with pings when the client has
+// returned. Its methods must not block.
 type Watcher interface {
-	// Pinged is told of a ping.
+	// Pinged receives a ping.
 	Pinged(Record)
-	// Resumed is told of a pause.
+	// Resumed receives a pause.
 	Resumed(Pause)
 }
 
 // Record is one ping. Costs are in units of one uncached input token.
 type Record struct {
-	// Session and Lineage name the conversation, Tenant whose it is.
+	// Session is the session's id.
 	Session string `json:"session"`
-	// Lineage: see Session.
+	// Lineage is the number of the conversation in its session.
 	Lineage int `json:"lineage"`
-	// Tenant: see Session.
+	// Tenant is the tenant of the session.
 	Tenant [16]byte `json:"-"`
 	// Number counts the pings of one pause from 1 on.
 	Number int `json:"number"`
-	// At is when it was sent.
+	// At is the time of sending.
 	At time.Time `json:"at"`
-	// Model is the model asked.
+	// Model is the requested model.
 	Model string `json:"model"`
-	// Outcome is what became of it.
+	// Outcome is the result of the ping.
 	Outcome keepalive.Outcome `json:"outcome"`
-	// Usage is what the upstream reported, and Cost what that costs.
+	// Usage is the reported usage.
 	Usage wire.Usage `json:"usage"`
-	// Cost: see Usage.
+	// Cost is the cost of the usage.
 	Cost float64 `json:"cost"`
-	// Dollars is the same in US dollars, 0 where the price is not known.
+	// Dollars is the cost in US dollars, 0 if the price is unknown.
 	Dollars float64 `json:"dollars"`
 }
 
-// Pause is one pause with pings, when the client is back and was answered.
+// Pause is one pause with pings, after the client has returned and got its response.
 type Pause struct {
-	// Session and Lineage name the conversation.
+	// Session is the session's id.
 	Session string `json:"session"`
-	// Lineage: see Session.
+	// Lineage is the number of the conversation in its session.
 	Lineage int `json:"lineage"`
-	// At is when the client came back.
+	// At is the time of the return.
 	At time.Time `json:"at"`
-	// Age is how long the pause was, from the start of one request to that of
-	// the next, in nanoseconds.
+	// Age is the length of the pause, from the start of one request to the start of the next, in
+	// nanoseconds.
 	Age time.Duration `json:"age"`
-	// Pings is their number, Cost what they cost, and Saved what the next
-	// request then did not pay.
+	// Pings is the number of pings.
 	Pings int `json:"pings"`
-	// Cost: see Pings.
+	// Cost is the cost of the pings.
 	Cost float64 `json:"cost"`
-	// Saved: see Pings.
+	// Saved is the amount that the next request did not pay thanks to the pings.
 	Saved float64 `json:"saved"`
 }
 
-// Sum is what all pings have come to.
+// Sum is the total of all pings, in units of one uncached input token.
 type Sum struct {
-	// Pings is their number, Cost what they cost and Saved what the requests
-	// after them did not pay, in units of one uncached input token.
+	// Pings is the number of pings.
 	Pings int `json:"pings"`
-	// Cost: see Pings.
+	// Cost is the cost of the pings.
 	Cost float64 `json:"cost"`
-	// Saved: see Pings.
+	// Saved is the amount that the requests after the pings did not pay.
 	Saved float64 `json:"saved"`
 }
 
 // Report is the operator's view of the pings of one session store.
 type Report struct {
-	// Schedule is what is held and was decided.
+	// Schedule counts the scheduled conversations and past decisions.
 	Schedule keepalive.Stats `json:"schedule"`
 	// NextSeconds is the time to the next decision, absent if none is due.
 	NextSeconds *float64 `json:"next_seconds,omitempty"`
-	// Sum is what all pings have come to.
+	// Sum is the total of all pings.
 	Sum Sum `json:"sum"`
-	// Tiers reports whether the long lifetime would have been cheaper.
+	// Tiers compares the cache's lifetimes.
 	Tiers keepalive.TierReport `json:"tiers"`
 }
 
-// Report returns it.
+// Report returns the operator's view of the keeper.
 func (k *Keeper) Report() Report {
 	now := k.now()
 	r := Report{Schedule: k.Schedule.Stats(now), Tiers: k.Tiers.Report()}

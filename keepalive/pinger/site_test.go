@@ -26,16 +26,16 @@ import (
 
 const secret = "sk-ant-dummy-key-of-a-test"
 
-// kept is a Caddy with a site that keeps caches alive, and what arrives behind it.
+// kept is a Caddy with a site that sends pings, and its upstream.
 type kept struct {
 	t    *testing.T
-	host string // what clients ask for: another is another conversation
-	addr string // where it is now, see load
+	host string // the model of the requests: another host is another conversation
+	addr string // the current address, see load
 	log  string
 	up   *httptest.Server
 	dir  string
 
-	front   string // handlers in front of the site's own
+	front   string // handlers in front of the site's handler
 	reads   bool   // turns read files
 	session string
 	key     string
@@ -62,7 +62,7 @@ func newKept(t *testing.T) *kept {
 	return k
 }
 
-// listen makes the upstream.
+// listen starts the upstream.
 func (k *kept) listen(l net.Listener) {
 	k.up = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -82,9 +82,8 @@ func (k *kept) listen(l net.Listener) {
 	k.t.Cleanup(k.up.Close)
 }
 
-// load runs a site with these options of llm_cache, and headers that
-// reverse_proxy sets. It is at an address of its own: for a while after a reload
-// the configuration before listens as well.
+// load runs a site with these options of llm_cache, and headers that reverse_proxy sets. Each site
+// has an address of its own: for a while after a reload, the old configuration listens as well.
 func (k *kept) load(options, headers string) {
 	k.t.Helper()
 	k.addr = testkit.FreeAddress(k.t)
@@ -123,13 +122,13 @@ func (k *kept) ask(turns int) string {
 	return k.send(b.String())
 }
 
-// answered is an answer, and what the client says to it.
+// answered is a response and the client's reaction to it.
 const (
 	answered = `,{"role":"assistant","content":"Shall I?"}` + told
 	told     = `,{"role":"user","content":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}]}`
 )
 
-// send sends a request with these messages behind the first.
+// send sends a request with these messages after the first.
 func (k *kept) send(messages string) string {
 	k.t.Helper()
 	body := `{"model":"claude-sonnet-4-6", "max_tokens":1000,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go on."}` + messages + `],"stream":false}`
@@ -151,7 +150,7 @@ func (k *kept) send(messages string) string {
 	return body
 }
 
-// pings are the bodies that arrived with max_tokens 0.
+// pings returns the received bodies with max_tokens 0.
 func (k *kept) pings() (out []int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -224,8 +223,8 @@ func TestPingsOfASite(t *testing.T) {
 	}
 }
 
-// Of two handlers in a row, one of which may be an edge, each pause is pinged once, by
-// the last that serves the request, if either is to: with what it has sent.
+// With two handlers in a row, one of which may be an edge, each pause is pinged once. The last
+// handler that serves the request sends the ping, with the body that it sent.
 func TestPingsOfTwoHandlers(t *testing.T) {
 	const observe, eager, off = `"policy": "observe"`, `"policy": "eager", "zones": {"frozen": 0, "hot": 1, "min_messages": 0}`, `"policy": "off"`
 	for name, c := range map[string]struct {
@@ -315,8 +314,7 @@ func TestPingsStop(t *testing.T) {
 	}
 }
 
-// A side request whose place a rewind has taken is not pinged any more, be the rewind pinged
-// or not.
+// A side request replaced by a rewind gets no more pings, with and without a ping for the rewind.
 func TestNoPingOfWhatGaveWay(t *testing.T) {
 	k := newKept(t)
 	k.load(keeping, "")
@@ -331,8 +329,8 @@ func TestNoPingOfWhatGaveWay(t *testing.T) {
 	k.wantPings(0, "after a rewind")
 }
 
-// The process ends, or the machine slept for a day: nothing is sent. What a
-// process knew that was killed is gone with it.
+// The process ends, or the machine slept for a day: no ping is sent. A killed process leaves no
+// state behind.
 func TestNoPingAfterTheEnd(t *testing.T) {
 	k := newKept(t)
 	k.load(keeping, "")
@@ -349,8 +347,8 @@ func TestNoPingAfterTheEnd(t *testing.T) {
 	k.wantPings(0, "in the next process")
 }
 
-// The calendar is set a day ahead or back: what was idle is left alone, and what
-// falls idle then is pinged once in time.
+// The calendar jumps by a day in either direction: conversations idle before get no ping, and
+// conversations idle after it get one in time.
 func TestCalendarIsSet(t *testing.T) {
 	for _, jump := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		k := newKept(t)
@@ -370,8 +368,8 @@ func TestCalendarIsSet(t *testing.T) {
 	}
 }
 
-// The upstream is down for an hour: each conversation is tried once and no more,
-// and nothing is sent all at once when it is back.
+// The upstream is down for an hour: each conversation is tried once, and there is no burst of pings
+// when it is back.
 func TestUpstreamDownForAnHour(t *testing.T) {
 	const conversations = 8
 	k := newKept(t)

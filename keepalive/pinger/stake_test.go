@@ -10,9 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Pings that nobody comes back for make no conversation dearer than its client's own bytes
-// by more than a bound, and take what has been saved in it up to the share and no further;
-// what an operator says counts alone.
+// Without returns, pings make no conversation dearer than its client's own bytes by more than the
+// limit. They spend savings up to the share and no further. An operator's setting alone counts.
 func TestStake(t *testing.T) {
 	share := 0.2
 	for name, c := range map[string]struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Lifetime is what to ask for in a session of a tenant where the client leaves it open.
+// Lifetime returns the cache lifetime to request for a tenant's session where the client sets none.
 func (k *Keeper) Lifetime(o *Options, r *http.Request, tenant sessioncache.Tenant) sessioncache.Lifetime {
 	switch {
 	case o == nil || o.Tier != tierSwitch:
@@ -30,28 +30,27 @@ func (k *Keeper) Lifetime(o *Options, r *http.Request, tenant sessioncache.Tenan
 	return sessioncache.LifetimeKept
 }
 
-// ofAgent reports whether a request is a sub-agent's.
+// ofAgent reports whether a request comes from a sub-agent.
 func ofAgent(r *http.Request) bool { return r.Header.Get("X-Claude-Code-Agent-Id") != "" }
 
-// Visit is a request during which its conversation is not idle.
+// Visit is a request in progress. Its conversation is not idle meanwhile.
 type Visit struct {
 	keeper  *Keeper
 	options *Options
 	session *sessioncache.Session
 	ex      *pipeline.Exchange
-	idle    keepalive.ID // the conversation that goes on
+	idle    keepalive.ID // the conversation that the request continues
 	entered bool
-	yielded bool               // to a handler behind, from which the body goes upstream
-	pause   *keepalive.Stretch // the one that this request ends
+	yielded bool               // the inner handler schedules the pings
+	pause   *keepalive.Stretch // the pause that this request ends
 }
 
-// visitVar holds the visit of the handler that stands in front of another one: the prompt
-// that is cached upstream is what the last of them sends.
+// visitVar holds the visit of the outer handler. Only the innermost handler knows the prompt that
+// is cached upstream.
 const visitVar = "llm_keepalive_visit"
 
-// Enter tells the schedule that a conversation goes on with a request. The client has
-// waited for nothing: a ping in flight is canceled. Without options, of its own handler or
-// one in front, it returns nil.
+// Enter reports to the schedule that a request continues a conversation. It returns nil if neither
+// this handler nor an outer one has options.
 func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Session, x *pipeline.Exchange) *Visit {
 	front, _ := caddyhttp.GetVar(r.Context(), visitVar).(*Visit)
 	if o == nil && front != nil {
@@ -62,10 +61,13 @@ func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Sessio
 	}
 	v := &Visit{keeper: k, options: o, session: session, ex: x}
 	if front != nil {
+		// The inner handler sends the body that is cached upstream.
 		front.yield()
 	}
+	// This cancels a ping in flight at once, so the client does not wait.
 	if lineage, ok := x.Continues(); ok {
 		v.idle, v.entered = keepalive.ID{Session: session.ID(), Lineage: lineage}, true
+		// The outer handler's Enter may already have ended the pause.
 		if v.pause = k.Schedule.Enter(v.idle, k.now()); v.pause == nil && front != nil && front.idle == v.idle {
 			v.pause = front.pause
 		}
@@ -74,37 +76,37 @@ func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Sessio
 	return v
 }
 
-// yield leaves the conversation to the handler behind.
+// yield leaves the conversation to the inner handler.
 func (v *Visit) yield() {
 	v.keeper.Schedule.Leave(v.idle, v.entered, nil)
 	v.entered, v.yielded = false, true
 }
 
-// Answered is how a request was answered, and what a ping is made of.
+// Answered is a request with its response: the material of a ping.
 type Answered struct {
-	// Request is the client's, as it came, and View what it says.
+	// Request is the client's original request.
 	Request *http.Request
-	// View: see Request.
+	// View is the parsed request.
 	View *wire.View
 	// Sent is the body that went upstream.
 	Sent []byte
-	// Turn is what the answer said.
+	// Turn is the parsed response.
 	Turn *wire.Turn
-	// Tenant is whose it is, and Recorded the same as it stands on record, "" where there
-	// is none.
+	// Tenant is the request's tenant.
 	Tenant sessioncache.Tenant
-	// Recorded: see Tenant.
+	// Recorded is the tenant's name in the audit records, "" if there is none.
 	Recorded string
-	// Denied: the credential was refused. Resent: the body sent first was.
+	// Denied reports that the upstream refused the credential. Resent reports that it refused the
+	// first body, and a second one was sent.
 	Denied, Resent bool
-	// Target makes what is needed to send a body the way that the request took.
+	// Target returns the data to send a body over the same route as the request.
 	Target func(body []byte) *selfrequest.Target
-	// Log gets what goes wrong.
+	// Log receives errors.
 	Log *zap.Logger
 }
 
-// Leave lets the conversation fall idle, once its client has the whole answer. It is
-// called once, whatever has become of the request.
+// Leave lets the conversation fall idle, once its client has the whole response. It must be called
+// exactly once, also for a failed request.
 func (v *Visit) Leave(a *Answered) {
 	if v.yielded {
 		return
@@ -113,7 +115,7 @@ func (v *Visit) Leave(a *Answered) {
 	var t *keepalive.Target
 	id := v.idle
 	httpx.Guard(a.Log, "letting a conversation fall idle", func() {
-		if a.Denied && v.session.Number() > 0 { // the others would be refused as well
+		if a.Denied && v.session.Number() > 0 { // its other conversations would be refused as well
 			s.Forget(v.session.ID())
 		}
 		lineage, ok := v.ex.Committed()
@@ -123,7 +125,7 @@ func (v *Visit) Leave(a *Answered) {
 		for _, n := range v.ex.Replaced() {
 			s.Drop(keepalive.ID{Session: v.session.ID(), Lineage: n})
 		}
-		if v.entered && lineage != v.idle.Lineage { // it branched off: what stood in its place has ended
+		if v.entered && lineage != v.idle.Lineage { // a branch: the conversation that had this number has ended
 			s.Drop(keepalive.ID{Session: v.session.ID(), Lineage: lineage})
 		}
 		if v.pause != nil {
@@ -132,7 +134,7 @@ func (v *Visit) Leave(a *Answered) {
 		if t = v.target(a); t == nil {
 			return
 		}
-		if v.entered && lineage != v.idle.Lineage { // it branched off
+		if v.entered && lineage != v.idle.Lineage { // a branch
 			s.Leave(v.idle, true, nil)
 			v.entered = false
 		}
@@ -142,8 +144,7 @@ func (v *Visit) Leave(a *Answered) {
 	v.keeper.awake()
 }
 
-// target describes the conversation to the schedule, nil if it is not to be
-// pinged.
+// target returns the conversation's target for the schedule, nil if it is not to be pinged.
 func (v *Visit) target(a *Answered) *keepalive.Target {
 	o := v.options
 	idle, ok := v.ex.Idle(a.Turn)
@@ -155,14 +156,14 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		return nil
 	}
 	rules, u := idle.Rules.Served(v.ex.Service(a.Turn)), a.Turn.Usage
-	maxTokens := a.View.Reply.MaxTokens // the view, and the request's key with it, must not outlive the answer
+	maxTokens := a.View.Reply.MaxTokens // a copy: the closure must not keep the view and its credential alive
 	write := rules.Write
 	if idle.Lifetime == rules.LongTTL {
 		write = rules.Write1h
 	}
 	begun := v.keeper.at(v.ex.Start())
 	habit := keepalive.Habit{Tenant: a.Tenant, Client: keepalive.Client(audit.ClientName(a.Request.UserAgent())), Hour: uint8(begun.Wall.Hour())}
-	if a.Recorded != "" { // what was learned by that name outlives the process
+	if a.Recorded != "" { // habits learned under the recorded name outlive the process
 		habit.Tenant = audit.TenantKey(a.Recorded)
 	}
 	return &keepalive.Target{
@@ -190,8 +191,7 @@ func or[T any](p *T, or T) T {
 	return *p
 }
 
-// account closes a pause: what its pings have cost, and what the request after
-// it did not pay for them.
+// account closes a pause: it counts the cost of the pings and the saving of the request after them.
 func (v *Visit) account(a *Answered) {
 	k, s := v.keeper, v.pause
 	rules, u := v.ex.Rules(), a.Turn.Usage
@@ -204,6 +204,7 @@ func (v *Visit) account(a *Answered) {
 		saved = float64(u.Read) * (write - rules.Read)
 	}
 	tier := keepalive.Usage{New: u.Write5m, Pings: s.Cost, Write: rules.Write, WriteLong: rules.Write1h, Read: rules.Read}
+	// The long lifetime would have kept these tokens in the cache.
 	if s.Age > s.Lifetime && s.Age <= rules.LongTTL && !s.Kept {
 		tier.New, tier.Anew = 0, u.Write5m
 	}

@@ -1,11 +1,10 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission shortens results of tools, and what calls say they have
-// replaced, when they are seen for the first time.
+// Package admission shortens tool results, and the replaced text in calls of edits, before they are
+// first sent.
 //
-// It is pure: what it does to a text depends on the text, its call and what stands
-// in front of it.
+// It is pure: its result depends on the text, its call and the blocks before it.
 package admission
 
 import (
@@ -18,15 +17,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// Edit takes out of tool results what says nothing, and out of calls what they
-// have replaced, when they are seen for the first time: from a block on. What is
-// done depends on the result, its call, and what stands in front of it, and on
-// nothing that changes later: a process that has forgotten the conversation does
-// the same again. What was forwarded before stays as it went out.
+// Edit shortens tool results, and the replaced text in calls of edits, from block from on. Blocks
+// before short keep their length. local reports whether the upstream caches its own output. Edit
+// calls enter with the new value of a block before it looks at the next block.
 //
-// Nothing in front of the block short is shortened. Local reports whether the upstream
-// caches what it generates itself. What admission makes of a block is entered
-// before the next is looked at.
+// The edits depend only on the result, its call, and the blocks before it. Another process
+// therefore makes the same edits again.
 func (o *Options) Edit(h *content.History, from, short int, local bool, enter func(i int, value []byte)) {
 	if o.Mode == stage.Off {
 		return
@@ -36,6 +32,9 @@ func (o *Options) Edit(h *content.History, from, short int, local bool, enter fu
 		if b.Kind != wire.KindToolResult {
 			continue
 		}
+		// A call is first sent together with its result, which reports whether the edit succeeded.
+		// Until then, no provider has cached the call. Local servers have: they cache their own
+		// output.
 		if !local && enabled(o.Replaced) && !b.Has(wire.FlagError) {
 			if call := h.Call(i); call >= max(h.Known, short) {
 				if value := replaced(h, call); value != nil {
@@ -46,14 +45,14 @@ func (o *Options) Edit(h *content.History, from, short int, local bool, enter fu
 		if b.Body.Len() < minAdmission || h.States[i].Edit != nil || h.Unread(i) {
 			continue
 		}
-		value := o.result(h, i) // of what is not shortened, too: it may be pointed to
+		value := o.result(h, i) // also for an unshortened result: a later pointer may refer to it
 		if i >= short && len(value) > 0 && b.Body.Len()-len(value) >= stage.MinGain {
 			enter(i, value)
 		}
 	}
 }
 
-// result returns the new content of a tool result, nil if it stays.
+// result returns the new content of a tool result, nil if it stays unchanged.
 func (o *Options) result(h *content.History, i int) []byte {
 	b := &h.Blocks[i]
 	from := originOfResult(h, i)
@@ -86,8 +85,8 @@ func (o *Options) result(h *content.History, i int) []byte {
 	return nil
 }
 
-// admitParts does the same for a content of several parts. All but the texts
-// stays in the client's bytes. It returns nil if nothing changes.
+// admitParts shortens the texts in a content of several parts. Other parts keep the client's bytes.
+// It returns nil if no text changes.
 func (o *Options) admitParts(body []byte, from *origin) []byte {
 	var out []byte
 	copied := 0

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// numberedLine splits a line of a file that a tool has put its number in front
-// of, as cat -n does: blanks, digits, an arrow or a tab, the line. Without a
-// number, digits is 0.
+// numberedLine measures the line number that a tool such as cat -n puts before a line of a file:
+// blanks, digits, and an arrow or a tab. Without a number, digits is 0.
 func numberedLine(line string) (pad, digits, separator int) {
 	for pad < len(line) && line[pad] == ' ' {
 		pad++
@@ -29,12 +28,12 @@ func numberedLine(line string) (pad, digits, separator int) {
 	return 0, 0, 0
 }
 
-// numberedRun measures the run of lines with numbers that begins at an offset:
-// one number after the other, all padded to one width or not at all. It returns
-// its end, the number of lines, and the bytes of padding.
+// numberedRun measures the run of numbered lines from an offset on. The numbers are consecutive,
+// and all padded to one width or all unpadded. It returns the end of the run, the number of lines,
+// and the bytes of padding.
 func numberedRun(s string, from int) (end, lines, padding int) {
 	before, width, sep := 0, 0, 0
-	bare := true // no line but those as wide as a number is without padding
+	bare := true // every number so far fits an unpadded run
 	for end = from; end < len(s); {
 		pad, n, separator := numberedLine(s[end:])
 		if n == 0 {
@@ -68,10 +67,10 @@ func numberedRun(s string, from int) (end, lines, padding int) {
 	return end, lines, padding
 }
 
-// minNumbered is the number of lines from which on numbers count as line numbers.
+// minNumbered is the minimum number of lines for numbers to count as line numbers.
 const minNumbered = 5
 
-// numberedRuns goes through the runs of lines with numbers.
+// numberedRuns calls yield for each run of numbered lines.
 func numberedRuns(s string, yield func(from, end, lines, padding int)) {
 	if !strings.Contains(s, "→") && !strings.Contains(s, "\t") {
 		return
@@ -92,8 +91,7 @@ func numberedRuns(s string, yield func(from, end, lines, padding int)) {
 	}
 }
 
-// dropPadding removes the blanks in front of line numbers. The lines themselves
-// stay as they are.
+// dropPadding removes the blanks before line numbers. The lines themselves stay unchanged.
 func dropPadding(s string) string {
 	var out strings.Builder
 	copied := 0
@@ -114,8 +112,7 @@ func dropPadding(s string) string {
 	return out.String()
 }
 
-// dropEcho replaces the numbered lines of a file that a tool gives back by a
-// note if they are what the call wrote.
+// dropEcho replaces the numbered lines of a file by a note if the call itself wrote them.
 func dropEcho(s, written string) string {
 	if len(written) < minAdmission || len(s) < len(written) {
 		return s
@@ -140,8 +137,7 @@ func dropEcho(s, written string) string {
 	return out.String()
 }
 
-// echoes reports whether lines with numbers are a text, from its first line to its
-// last.
+// echoes reports whether numbered lines equal a text, from its first line to its last.
 func echoes(numbered, text string) bool {
 	for line := range strings.Lines(numbered) {
 		pad, n, sep := numberedLine(line)
@@ -159,8 +155,8 @@ func echoes(numbered, text string) bool {
 	return text == ""
 }
 
-// groupHits writes the path of hits in one file on a line of its own above
-// them, as search programs do on a terminal.
+// groupHits moves the path of search hits in one file to a line of its own above them, as search
+// programs do on a terminal.
 func groupHits(s string) string {
 	if strings.Count(s, ":") < 4 && strings.Count(s, "-") < 4 {
 		return s
@@ -204,10 +200,10 @@ func groupHits(s string) string {
 	return out.String()
 }
 
-// hitPath returns the length of the path that a hit begins with, 0 if the line
-// is none: path:12:text, or path-12-text for the lines around a hit.
+// hitPath returns the length of the path at the start of a search hit, 0 if the line is none:
+// path:12:text, or path-12-text for context lines.
 func hitPath(line string) int {
-	named := false // it has a dot or a slash, as paths do
+	named := false // the path contains a dot or a slash
 	for i := 0; i < len(line) && i < 400; i++ {
 		switch c := line[i]; {
 		case c == '/' || c == '.':

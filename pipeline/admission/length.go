@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// minBlob is the length from which on a run of base64 or hexadecimal is cut.
-	// Keys and tokens that an agent may have to copy are shorter.
+	// minBlob is the minimum length of a cut run of base64 or hexadecimal. Keys and tokens that an
+	// agent may have to copy are shorter.
 	minBlob  = 1000
 	blobHead = 64
 
@@ -20,8 +20,8 @@ const (
 	longHit                    = 1000
 	longHitHead, longHitTail   = 400, 100
 
-	// longOutput is the length in bytes from which on an output is cut. The rest
-	// keeps below it, so that it is not cut again.
+	// longOutput is the maximum length in bytes of an uncut output. A cut output is shorter, so it
+	// is not cut again.
 	longOutput                     = 16000
 	longOutputHead, longOutputTail = 4000, 7000
 	longOutputAlarms               = 3000
@@ -35,7 +35,7 @@ func cutBlobs(s string) string {
 	}
 	var out strings.Builder
 	copied := 0
-	for at := minBlob - 1; at < len(s); at += minBlob { // any run covers one of these
+	for at := minBlob - 1; at < len(s); at += minBlob { // every long run contains one of these positions
 		if !encoded(s[at]) {
 			continue
 		}
@@ -67,8 +67,8 @@ func encoded(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '+' || c == '/' || c == '=' || c == '-' || c == '_'
 }
 
-// encoding says what a run of characters is encoded in, "" if it is too short
-// or rather a word, a path, a line or a number.
+// encoding returns the name of a run's encoding, "" if the run is too short or looks like a word, a
+// path, a line or a number.
 func encoding(run string) string {
 	if len(run) < minBlob {
 		return ""
@@ -85,7 +85,7 @@ func encoding(run string) string {
 			beyond++
 		case c >= 'A' && c <= 'Z':
 			upper++
-			beyond += int(c-'A') / 6 // G and what follows
+			beyond += int(c-'A') / 6 // letters from G on
 		default:
 			other++
 		}
@@ -126,7 +126,7 @@ func cutLines(s string, over, head, tail int) string {
 	return out.String()
 }
 
-// backward and forward return the next border between two characters.
+// backward and forward return the nearest start of a character.
 func backward(s string, i int) int {
 	for i > 0 && !utf8.RuneStart(s[i]) {
 		i--
@@ -141,8 +141,7 @@ func forward(s string, i int) int {
 	return i
 }
 
-// cutOutput cuts a long output to its head, its tail, and the lines between that
-// look like errors.
+// cutOutput cuts a long output to its head, its tail, and the lines between that look like errors.
 func cutOutput(s string) string {
 	if len(s) <= longOutput {
 		return s
@@ -153,7 +152,7 @@ func cutOutput(s string) string {
 		end += i + 1
 	}
 	if from == 0 || end == len(s) {
-		return s // long lines are not for this rule
+		return s // very long lines are left to cutLines
 	}
 	var out strings.Builder
 	out.Grow(longOutput)

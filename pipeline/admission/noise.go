@@ -10,20 +10,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// countPassing replaces long runs of lines about passing tests by the first, the
-// last and their number.
+// countPassing replaces long runs of lines about passing tests by the first, the last and their
+// number.
 func countPassing(s string) string {
 	return collapse(s, 8, 1, 1, passing, func(n int) string { return fmt.Sprintf("%s%d lines of passing tests left out]", Note, n) })
 }
 
-// passed are beginnings of lines about tests that begin or have passed.
+// passed holds the beginnings of lines about tests that start or have passed.
 var passed = byFirst(
 	"ok \t", "ok  \t", "=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- PASS:", // go test
 	"✓ ", "✔ ", "√ ", "PASS ", // jest, vitest, mocha, node
 	"[ RUN      ]", "[       OK ]", // googletest
 )
 
-// passing returns 1 for a line that only says that a test begins or has passed.
+// passing returns 1 for a line that only reports the start or success of a test.
 func passing(line string) uint64 {
 	line = trimBlanks(untag(line))
 	if len(line) < 4 || len(line) > 500 || strings.HasSuffix(line, "statements") && strings.Contains(line, "coverage:") {
@@ -47,8 +47,7 @@ func passing(line string) uint64 {
 	return 0
 }
 
-// countProgress replaces runs of lines about things on their way by the first,
-// the last and their number.
+// countProgress replaces runs of progress lines by the first, the last and their number.
 func countProgress(s string) string {
 	note := func(n int) string { return fmt.Sprintf("%s%d lines of progress left out]", Note, n) }
 	s = collapse(s, 6, 1, 1, progress, note)
@@ -58,8 +57,8 @@ func countProgress(s string) string {
 	return advance(s, note)
 }
 
-// advancing are the beginnings of lines that package managers, compilers and
-// transfers write about one thing each.
+// advancing holds the beginnings of progress lines of package managers, compilers and transfers,
+// one item per line.
 var advancing = byFirst(
 	"go: downloading ", "go: finding ", "go: extracting ",
 	"Collecting ", "Downloading ", "Using cached ", "Requirement already satisfied: ", "Obtaining dependency information ",
@@ -72,14 +71,13 @@ var advancing = byFirst(
 	"<s> [webpack.Progress] ", "- Downloading ", "- Installing ", "==> Downloading ", "==> Fetching ", "==> Pouring ",
 )
 
-// layers are the states of one layer of a container image.
+// layers are the states of a container image's layer.
 var layers = []string{
 	"Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Download complete", "Extracting", "Pull complete", "Already exists",
 	"Preparing", "Pushing", "Pushed", "Layer already exists", "Mounted from",
 }
 
-// progress returns 1 for a line about one of many things on their way, as long
-// as nothing went wrong with it.
+// progress returns 1 for a line about the progress of one of many items, without an error.
 func progress(line string) uint64 {
 	line = trimBlanks(untag(line))
 	if len(line) < 4 || len(line) > 500 {
@@ -105,8 +103,7 @@ func progress(line string) uint64 {
 	return 0
 }
 
-// advance leaves the first and the last of lines in a row in which a percentage
-// grows and nothing but numbers changes.
+// advance shortens runs of lines with a growing percentage that differ only in numbers.
 func advance(s string, note func(n int) string) string {
 	run, last, high := uint64(0), uint64(0), -1
 	return collapse(s, 5, 1, 1, func(line string) uint64 {
@@ -116,15 +113,15 @@ func advance(s string, note func(n int) string) string {
 			return 0
 		}
 		if form != last || value < high {
-			run++ // another run
+			run++ // a new run
 		}
 		last, high = form, value
 		return run
 	}, note)
 }
 
-// percentage returns the first percentage in a line, -1 if it has none, and what
-// the line is without its numbers and the bar that is drawn.
+// percentage returns the first percentage in a line, -1 if there is none, and a hash of the line's
+// letters.
 func percentage(line string) (value int, form uint64) {
 	at := strings.IndexByte(line, '%')
 	if at < 1 || len(line) > 500 {
@@ -140,6 +137,7 @@ func percentage(line string) (value int, form uint64) {
 	for _, c := range line[from:at] {
 		value = 10*value + int(c-'0')
 	}
+	// Letters only: numbers and progress bars differ between the lines of a run.
 	h := uint64(14695981039346656037)
 	for i := range len(line) {
 		if c := line[i]; c|0x20 >= 'a' && c|0x20 <= 'z' {
@@ -149,8 +147,8 @@ func percentage(line string) (value int, form uint64) {
 	return value, h | 1
 }
 
-// untag removes what runners of several commands put in front of lines: a name
-// in brackets, or one before a bar.
+// untag removes the tag that runners of several commands put before lines: a name in brackets, or a
+// name before a bar.
 func untag(line string) string {
 	if strings.HasPrefix(line, "[") && !strings.HasPrefix(line, "[ ") && !strings.HasPrefix(line, "[INFO]") {
 		if tag, rest, ok := strings.Cut(line, "] "); ok && len(tag) <= 40 {
@@ -164,7 +162,7 @@ func untag(line string) string {
 	return line
 }
 
-// trimBlanks cuts off blanks and tabs at both ends.
+// trimBlanks removes blanks and tabs at both ends.
 func trimBlanks(s string) string {
 	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]

@@ -16,20 +16,19 @@ import (
 )
 
 const (
-	// minOverlap is the number of bytes in lines that stand above already, from
-	// which on a note takes their place.
+	// minOverlap is the minimum number of bytes in repeated lines for a note in their place.
 	minOverlap = 300
-	// maxPassages bounds the blocks about a file that a read of it is compared
-	// with, the latest first.
+	// maxPassages limits the blocks about a file that a read of it is compared with, the latest
+	// first.
 	maxPassages = 16
-	// mostCompared bounds the bytes of such blocks in one request, all reads together: the
-	// files that a context holds, compared sixteen times.
+	// mostCompared limits the bytes of such blocks in one request, all reads together: the files of
+	// a full context, compared sixteen times.
 	mostCompared = 64 << 20
-	// maxPlaces bounds the places at which one line is looked for.
+	// maxPlaces limits the places of one line to compare.
 	maxPlaces = 8
 )
 
-// passage is lines of a file that a block in front shows.
+// passage holds the lines of a file in an earlier block.
 type passage struct {
 	block int
 	lines []string
@@ -38,10 +37,8 @@ type passage struct {
 // place is a line of a passage.
 type place struct{ passage, line int }
 
-// overlap leaves out of a file that is read the lines that blocks in front show
-// as they are: earlier reads of it, and calls that have written it. The first
-// and the last line of each run stay, to tell where it belongs. It returns "" if
-// there are none.
+// overlap removes from a file read the lines that earlier blocks show unchanged: reads of the file,
+// and calls that wrote it. It returns "" if there are none.
 func overlap(h *content.History, i int, text string) string {
 	s := &h.States[i]
 	if s.Class != sessioncache.ClassRead || s.Path == 0 || len(text) < minOverlap {
@@ -70,7 +67,7 @@ func overlap(h *content.History, i int, text string) string {
 			out.WriteString(line)
 		}
 	}
-	copied := 0 // lines
+	copied := 0 // in lines
 	for l := 0; l < len(lines); {
 		run, of := 0, 0
 		for _, at := range places[bare[l]] {
@@ -83,6 +80,7 @@ func overlap(h *content.History, i int, text string) string {
 			}
 		}
 		if run > 2 && length(lines[l+1:l+run-1]) >= minOverlap {
+			// The first and the last line of a run stay, to show its place in the file.
 			write(lines[copied : l+1])
 			j := passages[of].block
 			h.States[j].Unused = 0
@@ -99,8 +97,7 @@ func overlap(h *content.History, i int, text string) string {
 	return out.String()
 }
 
-// passages finds what the blocks in front of a read show of its file, as they go
-// out.
+// passages returns the lines of a file in the blocks before a read, as they are sent.
 func passages(h *content.History, i int) []passage {
 	var out []passage
 	looks := 0
@@ -126,7 +123,7 @@ func passages(h *content.History, i int) []passage {
 	return out
 }
 
-// shown is the text that a result goes out with.
+// shown returns the sent text of a result.
 func shown(h *content.History, j int) string {
 	if e := h.States[j].Edit; e != nil {
 		return gjson.ParseBytes(e.Value).String()
@@ -134,7 +131,7 @@ func shown(h *content.History, j int) string {
 	return content.Of(h.View, &h.Blocks[j])
 }
 
-// written lists the long texts that a call puts into a file, as it goes out.
+// written returns the long texts that a call writes into a file, as they are sent.
 func written(h *content.History, j int) []string {
 	body := h.View.Bytes(h.Blocks[j].Body)
 	if e := h.States[j].Edit; e != nil {
@@ -153,7 +150,7 @@ func written(h *content.History, j int) []string {
 	return out
 }
 
-// named names a call, or the result of one, in a few words.
+// named describes a call, or the call of a result, in a few words.
 func named(h *content.History, j int) string {
 	if h.Blocks[j].Kind == wire.KindToolResult {
 		return "the result of " + calledFor(h, j)
@@ -169,7 +166,7 @@ func bareLines(text string) []string {
 	return lines
 }
 
-// bareLine is a line without the number that a tool has put in front.
+// bareLine returns a line without the line number of a tool.
 func bareLine(line string) string {
 	pad, n, sep := numberedLine(line)
 	if n > 0 {

@@ -16,16 +16,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// minReplaced is the number of bytes that an edit has to have replaced for its
-// call to be shortened.
+// minReplaced is the minimum number of replaced bytes for a call to be shortened.
 const minReplaced = 160
 
-// replaced leaves out of a call that has edited a file what it replaced: the
-// file does not hold it any more, and no later edit can quote it. It returns nil
-// if the call stays. A call goes upstream for the first time together with its
-// result, which reports whether the edit was made; until then no provider has
-// cached it. A local engine has: what it generated is in its cache, so there
-// calls stay as they are.
+// replaced removes the replaced text from the call of an edit. It returns nil if the call stays
+// unchanged.
 func replaced(h *content.History, i int) []byte {
 	b, s := &h.Blocks[i], &h.States[i]
 	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced ||
@@ -33,6 +28,7 @@ func replaced(h *content.History, i int) []byte {
 		return nil
 	}
 	body := h.View.Bytes(b.Body)
+	// The file does not contain this text any more, and no later edit can quote it.
 	value := withoutReplaced(body)
 	if len(value) == 0 || len(body)-len(value) < stage.MinGain {
 		return nil
@@ -40,8 +36,8 @@ func replaced(h *content.History, i int) []byte {
 	return value
 }
 
-// thoughtBehind reports whether the model went on thinking behind a call in the same
-// message, and so may have bound its thoughts to the call as it made it.
+// thoughtBehind reports whether thinking follows a call in its message. That thinking may be bound
+// to the original call.
 func thoughtBehind(h *content.History, i int) bool {
 	_, end := h.Message(i)
 	for j := i + 1; j < end; j++ {
@@ -52,7 +48,7 @@ func thoughtBehind(h *content.History, i int) bool {
 	return false
 }
 
-// withoutReplaced shortens what the input of a call says it replaced.
+// withoutReplaced shortens the replaced text in a call's input.
 func withoutReplaced(input []byte) []byte {
 	if len(input) == 0 || input[0] != '"' { // OpenAI: JSON text in a string, or a patch
 		return dropReplaced(input)
@@ -64,7 +60,7 @@ func withoutReplaced(input []byte) []byte {
 	return content.Quote(string(dropReplaced([]byte(text))))
 }
 
-// dropReplaced shortens the strings of a JSON object that say what an edit replaced.
+// dropReplaced shortens the members of a JSON object with the text that an edit replaced.
 func dropReplaced(object []byte) []byte {
 	out := make([]byte, 0, len(object))
 	at := 0
@@ -86,10 +82,10 @@ func dropReplaced(object []byte) []byte {
 	return append(out, object[at:]...)
 }
 
-// shortenPatch shortens the runs of lines that a patch takes out of a file.
+// shortenPatch shortens the runs of removed lines in a patch.
 func shortenPatch(patch string) string {
 	var out strings.Builder
-	run := 0 // where the lines begin that are taken out
+	run := 0 // start of the removed lines
 	at := 0
 	for line := range strings.Lines(patch) {
 		if !strings.HasPrefix(line, "-") {
@@ -103,8 +99,8 @@ func shortenPatch(patch string) string {
 	return out.String()
 }
 
-// shortenLines keeps the first and the last of some lines, which tell where the
-// others stood. It returns the lines as they are if there is little to win.
+// shortenLines keeps the first and the last line, which show the place of the others. It returns
+// the lines unchanged if that saves little.
 func shortenLines(text string) string {
 	lines := slices.Collect(strings.Lines(text))
 	if len(lines) < 3 {
@@ -112,7 +108,7 @@ func shortenLines(text string) string {
 	}
 	first, last := lines[0], lines[len(lines)-1]
 	sign := ""
-	if strings.HasPrefix(first, "-") { // of a patch
+	if strings.HasPrefix(first, "-") { // in a patch
 		sign = "-"
 	}
 	short := fmt.Sprintf("%s%s%s%d lines that this call has replaced]\n%s", first, sign, Note, len(lines)-2, last)

@@ -15,9 +15,7 @@ import (
 
 const pointerMark = Note + "same content as the result of "
 
-// reread makes a pointer to an equal result that stands earlier in the
-// conversation and goes out as it was admitted. It returns "" if there is none.
-// The earlier result counts as referred to.
+// reread returns a pointer to an equal earlier result, "" if there is none.
 func reread(h *content.History, i int, text string) string {
 	essence := content.Essence(text)
 	if len(essence) < minAdmission {
@@ -33,9 +31,10 @@ func reread(h *content.History, i int, text string) string {
 		if !visible(h, j) || content.Essence(content.Of(h.View, &h.Blocks[j])) != essence {
 			continue
 		}
+		// The pointer refers to the earlier result, which must stay.
 		h.States[j].Unused = 0
 		id := ""
-		if b := &h.Blocks[j]; !b.ID.Empty() { // Gemini's results may have none
+		if b := &h.Blocks[j]; !b.ID.Empty() { // results of Gemini may have no id
 			id = " (" + h.View.Text(b.ID) + ")"
 		}
 		return fmt.Sprintf("%s%s above%s, %d lines]", pointerMark, calledFor(h, j), id, content.CountLines(essence))
@@ -43,19 +42,18 @@ func reread(h *content.History, i int, text string) string {
 	return ""
 }
 
-// visible reports whether the upstream is shown a result, at least as admitted.
+// visible reports whether a result is sent, at least as admitted.
 func visible(h *content.History, j int) bool {
 	e := h.States[j].Edit
 	return e == nil || e.Stage == stage.Admission && !Points(e)
 }
 
-// Points reports whether an edit makes a block point to an earlier one, whose
-// text it relies on.
+// Points reports whether an edit replaces a block by a pointer to an earlier one.
 func Points(e *sessioncache.Edit) bool {
 	return e != nil && e.Stage == stage.Admission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
 }
 
-// calledFor names the call that a result answers, in a few words.
+// calledFor describes the call of a result in a few words.
 func calledFor(h *content.History, i int) string {
 	if j := h.Call(i); j >= 0 {
 		return content.DescribeCall(h.View, &h.Blocks[j])
@@ -63,5 +61,5 @@ func calledFor(h *content.History, i int) string {
 	return "a call"
 }
 
-// pointable reports whether a result may stand as a pointer, or be pointed to.
+// pointable reports whether a result may become a pointer, or the target of one.
 func pointable(b *wire.Block) bool { return !b.Has(wire.FlagError) && !b.Has(wire.FlagMedia) }

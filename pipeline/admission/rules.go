@@ -9,22 +9,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// rule is one thing that admission does to a text. It is a pure function of the
-// text and its origin, it never makes a text longer, and what it leaves it leaves
-// alone the next time.
+// rule is one shortening of a text. It is a pure function of the text and its origin, never makes a
+// text longer, and changes its own result no further.
 type rule struct {
 	// option is the rule's switch.
 	option func(o *Options) **bool
-	// of are the sources whose texts it may touch.
+	// of are the sources that the rule applies to.
 	of source
-	// errors reports whether it may touch what a tool reports as an error, too.
+	// errors reports whether the rule also applies to results that the tool reports as errors.
 	errors bool
 	apply  func(s string, from *origin) string
 }
 
 const sourceProgram = sourceCommand | sourceOther
 
-// rules are applied in this order, again and again until nothing changes.
+// rules are applied in this order, repeatedly until no rule changes the text.
 var rules = [...]rule{
 	{func(o *Options) **bool { return &o.ANSI }, sourceProgram | sourceSearch, true, alone(stripEscapes)},
 	{func(o *Options) **bool { return &o.CarriageReturns }, sourceCommand, true, alone(keepLastState)},
@@ -54,14 +53,14 @@ func alone(apply func(string) string) func(string, *origin) string {
 	return func(s string, _ *origin) string { return apply(s) }
 }
 
-// minAdmission is the length in bytes below which a text is left alone.
+// minAdmission is the minimum length in bytes of a text to shorten.
 const minAdmission = 400
 
-// maxRounds bounds how often the rules are applied to one text. Two rounds are
-// the rule: the second finds nothing more to do.
+// maxRounds limits the rounds of the rules over one text. Two rounds are usual: the second finds no
+// more changes.
 const maxRounds = 8
 
-// admitted returns what a text is sent as.
+// admitted returns the sent form of a text.
 func (o *Options) admitted(s string, from *origin) string {
 	if len(s) < minAdmission {
 		return s

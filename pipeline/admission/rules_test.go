@@ -14,8 +14,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// FuzzAdmitted feeds any text, some lines of it many times over, through all
-// rules of any source.
+// FuzzAdmitted sends any text, some lines of it many times over, through all rules of any source.
 func FuzzAdmitted(f *testing.F) {
 	for _, unit := range []string{
 		"same line, and again\n", "\x1b[32m✓\x1b[0m passes\n\x1b\x1b[0m[31m x\b\b \r\n", "Downloading 10%\rDownloading 20%\r", " | \r\n",
@@ -53,7 +52,7 @@ func FuzzAdmitted(f *testing.F) {
 	})
 }
 
-// plainFile makes a file of some lines.
+// plainFile returns a file of some lines.
 func plainFile(lines int) string {
 	var s strings.Builder
 	for i := range lines {
@@ -62,7 +61,7 @@ func plainFile(lines int) string {
 	return s.String()
 }
 
-// numberedFile makes the same file as a tool shows it.
+// numberedFile returns the same file as a tool shows it.
 func numberedFile(lines int) string {
 	var s strings.Builder
 	n := 0

@@ -10,25 +10,24 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// Note is how every note begins that admission leaves in the place of what it
-// took out.
+// Note is the beginning of every note in place of removed text.
 const Note = "[llm_cache: "
 
-// minCollapsed is the number of bytes below which a run of lines is left as it
-// is: the note would say less than the lines.
+// minCollapsed is the minimum number of bytes removed from a run of lines. A shorter run says more
+// than the note.
 const minCollapsed = 120
 
-// collapse shortens runs of lines of the same class to their first and last
-// lines and a note between. The class of a line is a number above zero, or 0 if
-// it belongs to none; keep is the number of lines that stay at either end.
+// collapse replaces the middle of each run of lines of one class by a note. class returns the class
+// of a line, or 0 for none. least is the minimum number of lines in a run, and first and last are
+// the numbers of lines that stay at either end.
 func collapse(s string, least, first, last int, class func(line string) uint64, note func(n int) string) string {
 	return collapseIf(s, least, first, last, class, note, nil)
 }
 
-// collapseIf does the same for those runs only whose first line passes.
+// collapseIf is collapse for the runs with a first line that passes.
 func collapseIf(s string, least, first, last int, class func(line string) uint64, note func(n int) string, pass func(line string) bool) string {
 	var out strings.Builder
-	run, from, copied := uint64(0), 0, 0 // class and start of the run; what is done
+	run, from, copied := uint64(0), 0, 0 // class and start of the run; end of the text already handled
 	starts := make([]int, 0, 64)         // of the run's lines
 	done := func(end int) {
 		n := len(starts) - first - last
@@ -78,7 +77,7 @@ func lineEnd(s string, from int) int {
 	return len(s)
 }
 
-// chomp cuts off a line's end.
+// chomp removes a line's end.
 func chomp(line string) string {
 	n := len(line)
 	for n > 0 && (line[n-1] == '\n' || line[n-1] == '\r') {
@@ -87,8 +86,8 @@ func chomp(line string) string {
 	return line[:n]
 }
 
-// countRepeats replaces equal lines in a row by one and their number, and log
-// lines in a row that differ in numbers only by the first, the last and theirs.
+// countRepeats replaces equal consecutive lines by one and their count. Runs of log lines that
+// differ only in numbers keep their first and last lines and a count.
 func countRepeats(s string) string {
 	s = collapse(s, 3, 1, 0, func(line string) uint64 {
 		if strings.TrimSpace(line) == "" {
@@ -101,9 +100,9 @@ func countRepeats(s string) string {
 	})
 }
 
-// shape is what a log line is without its numbers. Other lines have none: what
-// looks alike in a table or a listing are data.
+// shape returns a hash of a log line without its numbers, 0 for other lines.
 func shape(line string) uint64 {
+	// Similar lines in a table or a listing are data.
 	if !isLog(line) {
 		return 0
 	}
@@ -124,8 +123,7 @@ func shape(line string) uint64 {
 	return h | 1
 }
 
-// isLog reports whether a line begins as lines of logs do: with a time or with a
-// level that is no warning.
+// isLog reports whether a line begins like a log line: with a time, or with a level below warning.
 func isLog(line string) bool {
 	line = line[leadIn(line):]
 	if date, _ := stamp(line); date > 0 {
@@ -139,13 +137,13 @@ func isLog(line string) bool {
 	return len(line) >= 8 && line[2] == ':' && line[5] == ':' && content.Digits(line[:2]) && content.Digits(line[3:5]) && content.Digits(line[6:8])
 }
 
-// alarms are what lines about something going wrong contain, by first letter.
+// alarms are words of lines about errors, by first letter.
 var alarms = byFirst(
 	"error", "fail", "fatal", "panic", "exception", "traceback", "warn", "denied", "refused", "undefined", "not found", "timed out", "killed", "abort", "assert",
 	"✗", "✘", "×",
 )
 
-// byFirst sorts words by their first byte.
+// byFirst groups words by their first byte.
 func byFirst(words ...string) (table [256][]string) {
 	for _, w := range words {
 		table[w[0]] = append(table[w[0]], w)
@@ -153,7 +151,7 @@ func byFirst(words ...string) (table [256][]string) {
 	return table
 }
 
-// alarming reports whether a line seems to say that something went wrong.
+// alarming reports whether a line looks like an error.
 func alarming(line string) bool {
 	line = line[:min(len(line), 1000)]
 	for i := range len(line) {

@@ -22,7 +22,7 @@ var controls = strings.NewReplacer("␛", "\x1b", "␍", "\r", "␈", "\b")
 // beforeAfter is a tool result before and after admission.
 type beforeAfter struct {
 	head, before, after string
-	rule                int // the field of Admission that it is about
+	rule                int // the field of Admission
 	origin              *origin
 }
 
@@ -57,8 +57,8 @@ func readSample(t *testing.T, file string) beforeAfter {
 	return s
 }
 
-// TestSamples compares what becomes of realistic results with what is written
-// beside them. The rule that a sample is named after must be what changes it.
+// TestSamples compares realistic results with their expected form. The rule in a sample's name must
+// make the change.
 func TestSamples(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

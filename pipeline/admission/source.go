@@ -13,31 +13,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// source is where the text of a tool result comes from. It decides which rules
-// of admission may touch it: an edit can quote a line of a file that was read,
-// but hardly one of the output of a build.
+// source is the origin of a tool result's text. It selects the rules of admission: an edit can
+// quote a line of a file that was read, but hardly a line of build output.
 type source uint8
 
 const (
-	sourceOther   source = 1 << iota // pages, sub-agents, tools that nobody knows
-	sourceRead                       // files, whole or in part, and differences of files
-	sourceSearch                     // lines of files that were searched for
-	sourceWrite                      // what a tool says after it has written a file
+	sourceOther   source = 1 << iota // pages, sub-agents, unknown tools
+	sourceRead                       // files, whole or in part, and diffs of files
+	sourceSearch                     // lines of files found by a search
+	sourceWrite                      // the report of a tool after writing a file
 	sourceCommand                    // output of programs
 )
 
-// origin is what admission knows about a result besides its text.
+// origin holds the facts about a result besides its text.
 type origin struct {
 	source source
-	// numbered reports whether the lines of a file may have numbers put in front.
+	// numbered reports whether the lines of a file may have line numbers.
 	numbered bool
-	// written is the text that the call wrote into a file, if it did.
+	// written is the text that the call wrote to a file, "" if it wrote none.
 	written string
 	// failed reports whether the tool reported an error.
 	failed bool
 }
 
-// The names of tools, in lower case and without separators.
+// Names of tools, in lower case and without separators.
 var (
 	readers = []string{
 		"read", "readfile", "fileread", "fsread", "readmanyfiles", "readfiles", "view", "viewfile", "open", "openfile", "cat", "getfile",
@@ -54,7 +53,7 @@ var (
 	}
 )
 
-// originOfResult says where a tool result comes from.
+// originOfResult returns the origin of a tool result.
 func originOfResult(h *content.History, i int) *origin {
 	v, blocks := h.View, h.Blocks
 	failed := blocks[i].Has(wire.FlagError)
@@ -67,7 +66,7 @@ func originOfResult(h *content.History, i int) *origin {
 	return &o
 }
 
-// originOf says where the result of a call comes from.
+// originOf returns the origin of a call's result.
 func originOf(name string, input gjson.Result, failed bool) origin {
 	input = content.DecodedInput(input)
 	o := origin{source: sourceOther, failed: failed}
@@ -90,8 +89,8 @@ func originOf(name string, input gjson.Result, failed bool) origin {
 	return o
 }
 
-// bareName brings the name of a tool into the form of the lists above. What a tool
-// server puts in front (mcp__files__read_file) is dropped.
+// bareName converts a tool's name to the form of the lists above. It drops the prefix of a tool
+// server, as in mcp__files__read_file.
 func bareName(name string) string {
 	if i := strings.LastIndex(name, "__"); i >= 0 {
 		name = name[i+2:]
@@ -120,33 +119,33 @@ func commandIn(input gjson.Result) string {
 	return ""
 }
 
-// printing are programs whose output is text of files that stays editable.
+// printing are programs that print the text of editable files.
 var printing = []string{
 	"cat", "sed", "head", "tail", "nl", "less", "more", "bat", "batcat", "awk", "gawk", "tac", "diff", "cut", "paste", "fold", "column", "strings",
 	"git show", "git diff", "git blame", "git stash", "git cat-file", "git format-patch", "git log -p", "git log --patch", "gh pr diff", "patch", "jq", "yq",
 	"open", "goto", "scroll_up", "scroll_down", "edit",
 }
 
-// searching are programs whose output is lines of files.
+// searching are programs that print lines of files.
 var searching = []string{"grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "git grep"}
 
-// wrapping are words that may stand in front of a command.
+// wrapping are words that may precede a command.
 var wrapping = []string{"sudo", "time", "timeout", "env", "nice", "nohup", "command", "exec", "xargs", "then", "do", "else", "&&", "!", "{", "("}
 
-// command classes a command line. It is what its parts are: if any part prints
-// a file, it reads; else if any part searches, it is a search. In a pipeline
-// the first program counts, for the others only see its output. Where the parts
-// cannot be told, a word that prints files decides.
+// command classifies a command line by its parts. If any part prints a file, the line is a read;
+// else if any part searches, it is a search.
 func (o *origin) command(line string) {
 	o.source = sourceCommand
 	if line == "" {
 		return
 	}
+	// The parts of such a line are unknown. A word that prints files decides.
 	if opaque(line) {
 		o.source, o.numbered = sourceRead, numbering(line)
 		return
 	}
 	for _, part := range strings.FieldsFunc(strings.ReplaceAll(line, "||", ";"), func(r rune) bool { return r == ';' || r == '&' || r == '\n' }) {
+		// In a pipeline the first program counts: the others only see its output.
 		first, rest, _ := strings.Cut(part, "|")
 		switch {
 		case starting(first, printing) && !logs(first), starting(afterXargs(rest), printing):
@@ -158,8 +157,7 @@ func (o *origin) command(line string) {
 	}
 }
 
-// opaque reports whether a command line hides programs that may print files where
-// they are not looked for.
+// opaque reports whether a command line hides programs that may print files.
 func opaque(line string) bool {
 	for _, word := range []string{"open(", ".read", "readFile", "read_text", "-exec cat", "-exec sed", "-exec head", "-exec awk", "$(cat", "`cat"} {
 		if strings.Contains(line, word) {
@@ -199,7 +197,7 @@ func starting(part string, programs []string) bool {
 	}
 	words[0] = strings.TrimLeft(words[0], "({")
 	words[0] = words[0][strings.LastIndexByte(words[0], '/')+1:]
-	if words[0] == "git" { // options in front of the subcommand
+	if words[0] == "git" { // options before the subcommand
 		for len(words) > 2 && strings.HasPrefix(words[1], "-") {
 			n := 2
 			if words[1] == "-C" || words[1] == "-c" {
@@ -217,7 +215,7 @@ func starting(part string, programs []string) bool {
 	return false
 }
 
-// logs reports whether a command prints logs only, which nobody edits.
+// logs reports whether a command prints only logs, which no agent edits.
 func logs(command string) bool {
 	files := 0
 	for _, word := range strings.Fields(command)[1:] {
@@ -234,7 +232,7 @@ func logs(command string) bool {
 	return files > 0
 }
 
-// numbering reports whether a command puts numbers in front of lines.
+// numbering reports whether a command adds line numbers.
 func numbering(line string) bool {
 	return strings.Contains(line, "nl ") || strings.Contains(line, "cat -n") || strings.Contains(line, "cat -An") || strings.Contains(line, "cat -bn")
 }

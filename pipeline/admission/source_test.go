@@ -13,13 +13,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// What Codex's tools do is understood from their names, their arguments in JSON
-// and the programs and patches that its models write.
+// Codex's tools are classified by their names, their JSON arguments, and the programs and patches
+// that its models write.
 func TestUnderstandCodex(t *testing.T) {
 	patch := "*** Begin Patch\n*** Update File: src/main.go\n@@ func main()\n-old line\n+new line\n*** End Patch\n"
 	for _, c := range []struct {
 		name     string
-		body     any // the value of arguments, input or action
+		body     any // value of arguments, input or action
 		class    sessioncache.Class
 		path     string
 		argument string

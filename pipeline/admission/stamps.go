@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// minStamps is the number of lines with a time from which on a text is a log.
+// minStamps is the minimum number of lines with a time in a log.
 const minStamps = 20
 
-// dropDates removes the date, and the zone, from log lines where they are those
-// of the line with a time before. The first line shows both.
+// dropDates removes date and zone from log lines if they equal those of the previous line with a
+// time.
 func dropDates(s string) string {
 	if len(s) < 20*minStamps || !stamped(s) {
 		return s
@@ -58,7 +58,7 @@ func stamped(s string) bool {
 	return false
 }
 
-// leadIn returns the number of blanks and brackets that a line begins with.
+// leadIn returns the number of blanks and brackets at the start of a line.
 func leadIn(line string) int {
 	n := 0
 	for n < len(line) && (line[n] == ' ' || line[n] == '[') {
@@ -67,10 +67,9 @@ func leadIn(line string) int {
 	return n
 }
 
-// stamp measures the date and the time that a line begins with, as in
-// 2026-11-20T10:11:12.345Z or 2026/11/20 10:11:12: the length of the date with
-// its separator, and that of the time with its fraction and zone. Both are 0 if
-// there is none.
+// stamp measures the date and time at the start of a line, as in 2026-11-20T10:11:12.345Z or
+// 2026/11/20 10:11:12. It returns the length of the date with its separator, and the length of the
+// time with fraction and zone. Both are 0 without a date.
 func stamp(line string) (date, clock int) {
 	const dateLen, clockLen = 11, 8
 	if len(line) < dateLen+clockLen || line[0] < '0' || line[0] > '9' {

@@ -10,8 +10,8 @@ import (
 
 const escape = '\x1b'
 
-// stripEscapes removes escape sequences for terminals: colours, movements of
-// the cursor, titles, links (ECMA-48). What a link is written on stays.
+// stripEscapes removes terminal escape sequences (ECMA-48): colours, cursor movements, titles,
+// links. The text of a link stays.
 func stripEscapes(s string) string {
 	i := strings.IndexByte(s, escape)
 	if i < 0 {
@@ -28,8 +28,8 @@ func stripEscapes(s string) string {
 	return out.String()
 }
 
-// sequence returns the length of the escape sequence that a text begins with, 1
-// if there is only the escape character.
+// sequence returns the length of the escape sequence at the start of a text, 1 for a lone escape
+// character.
 func sequence(s string) int {
 	const longest = 4096
 	if len(s) < 2 {
@@ -69,9 +69,8 @@ func sequence(s string) int {
 	return 1
 }
 
-// keepLastState keeps what a terminal shows in the end of lines that were drawn
-// again and again: what stands behind the last carriage return, as long as it
-// looks like what stood there before. Backspaces take away what they erase.
+// keepLastState keeps the final state of lines that were redrawn with carriage returns, and applies
+// backspaces.
 func keepLastState(s string) string {
 	if !strings.ContainsAny(s, "\r\b") {
 		return s
@@ -87,6 +86,7 @@ func keepLastState(s string) string {
 		end := line[len(text):]
 		states = states[:0]
 		for state := range strings.SplitSeq(text, "\r") {
+			// A carriage return replaces the earlier text only if the new text looks like it.
 			for len(states) > 0 && redraws(states[len(states)-1], state) {
 				states = states[:len(states)-1]
 			}
@@ -116,14 +116,14 @@ func eraseBack(line string) string {
 	return string(out)
 }
 
-// redraws reports whether a state of a line is replaced by a newer one: both begin
-// with the same word, or the older one says nothing.
+// redraws reports whether a newer state of a line replaces an older one: both begin with the same
+// word, the older one has no word, or the newer one is blank.
 func redraws(older, newer string) bool {
 	a, b := firstWord(older), firstWord(newer)
 	return a == b || a == "" || strings.TrimSpace(newer) == ""
 }
 
-// firstWord returns the first three or more letters in a row.
+// firstWord returns the first run of three or more letters.
 func firstWord(s string) string {
 	from := -1
 	for i := 0; i <= len(s); i++ {

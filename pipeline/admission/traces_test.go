@@ -25,8 +25,8 @@ type recordedResult struct {
 	text         string
 }
 
-// recordedResults reads the tool results of the recorded conversations, which
-// LLM_CACHE_TRACES names the folder of or which lie beside the module.
+// recordedResults reads the tool results of the recorded conversations, from the folder in
+// LLM_CACHE_TRACES or beside the module.
 func recordedResults(t *testing.T) []recordedResult {
 	t.Helper()
 	files := testkit.RecordingFiles(t)
@@ -73,9 +73,8 @@ func recordedResults(t *testing.T) []recordedResult {
 	return out
 }
 
-// TestAdmissionOfRecordedConversations logs what each rule saves on recorded
-// conversations, alone and of all characters of tool results, and checks that
-// no line of a file is lost.
+// TestAdmissionOfRecordedConversations logs the savings of each rule on recorded conversations,
+// alone and as a share of all characters of tool results. It checks that no line of a file is lost.
 func TestAdmissionOfRecordedConversations(t *testing.T) {
 	results := recordedResults(t)
 	total := 0
@@ -108,7 +107,7 @@ func TestAdmissionOfRecordedConversations(t *testing.T) {
 	}
 }
 
-// only switches every rule off but one.
+// only switches off every rule except one.
 func only(field int) *Options {
 	o, no := &Options{}, false
 	v := reflect.ValueOf(o).Elem()
@@ -120,8 +119,7 @@ func only(field int) *Options {
 	return o
 }
 
-// lostLine returns a line of a file that stands in a result and not in what it
-// is sent as, nor in the call.
+// lostLine returns a line of a file that a result contains, but neither its sent form nor its call.
 func lostLine(r *recordedResult, got string) string {
 	if r.origin.source&(sourceRead|sourceSearch|sourceWrite) == 0 {
 		return ""

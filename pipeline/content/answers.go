@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// AnswersTool reports whether a message answers a call, so that it begins no task.
+// AnswersTool reports whether a message answers a call. Such a message begins no task.
 func AnswersTool(v *wire.View, m *wire.Message) bool {
 	for i := m.First; i < m.End; i++ {
 		switch v.Blocks[i].Kind {

@@ -9,16 +9,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Arena is memory for the texts that are decoded for one request, used again by
-// the next one. A text of an arena must not outlive the decision about its
-// request. A nil arena has no memory: each text gets its own.
+// Arena is reusable memory for the decoded texts of one request. A text must not outlive the
+// decision about its request. A nil arena allocates each text separately.
 type Arena struct {
 	all  []byte
-	free []byte   // the rest of all, or of the last of more
-	more [][]byte // for the texts of a conversation that is new, from the pool of bodies
+	free []byte   // the free rest of all, or of the last element of more
+	more [][]byte // additional memory for the texts of a new conversation, from the pool of bodies
 }
 
-// arenaSize is the memory of an arena, and arenaStep that of a piece more.
+// arenaSize is the memory of an arena in bytes, and arenaStep the minimum of each extension.
 const (
 	arenaSize = 64 << 10
 	arenaStep = 256 << 10
@@ -26,14 +25,14 @@ const (
 
 var arenas = sync.Pool{New: func() any { return &Arena{all: make([]byte, arenaSize)} }}
 
-// Open returns an arena in which nothing lies yet. [Arena.Close] is to follow.
+// Open returns an empty arena. [Arena.Close] must follow.
 func Open() *Arena {
 	p := arenas.Get().(*Arena)
 	p.free = p.all
 	return p
 }
 
-// Close ends the use of the texts, so that others can write there.
+// Close invalidates the texts and releases their memory.
 func (p *Arena) Close() {
 	for _, b := range p.more {
 		reuse.Recycle(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// DescribeCall names a call by its tool and its most telling argument.
+// DescribeCall describes a call by its tool and its most telling argument.
 func DescribeCall(v *wire.View, call *wire.Block) string {
 	name := v.Text(call.Name)
 	if a := CallArgument(CallInput(v.Bytes(call.Body))); a != "" {
@@ -27,28 +27,27 @@ func CallArgument(input gjson.Result) string {
 	return in.tells()
 }
 
-// input is what a call is made with, read once.
+// input is the parsed input of a call.
 type input struct {
-	// Result is the object, or free text: all that a custom tool takes. Clients of APIs
-	// without such tools send it as the only member of an object.
+	// Result is the object, or the free text of a custom tool. Clients of APIs without such tools
+	// send the text as the only member of an object.
 	gjson.Result
-	// argument is the most telling member, and file the one that names a file.
+	// argument is the most telling member, and file the member with a file name.
 	argument, file gjson.Result
-	// part reports whether it is about a part of the file.
+	// part reports whether the call is about a part of the file.
 	part bool
-	// patch reports whether it holds a patch, and patched is the first file in that.
+	// patch reports whether the input contains a patch, and patched is the first file in the patch.
 	patch   bool
 	patched string
 }
 
-// arguments are the members of tool inputs that say what a call was about, the
-// most telling first.
+// arguments are the members of tool inputs that tell the subject of a call, the most telling first.
 var arguments = []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename", "dir_path", "url", "command", "cmd", "pattern", "query"}
 
-// files of the arguments, the first so many, name a file.
+// files is the number of arguments, from the first on, that name a file.
 const files = 6
 
-// read reads the input of a call in one pass over its members.
+// read parses the input of a call in one pass over its members.
 func read(of gjson.Result) input {
 	in := input{Result: DecodedInput(of)}
 	if in.IsObject() {
@@ -72,6 +71,7 @@ func read(of gjson.Result) input {
 			}
 			return true
 		})
+		// The free text of a custom tool, from a client of an API without such tools.
 		if members == 1 && only.Type == gjson.String {
 			in.Result = only
 		}

@@ -12,14 +12,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// most is how many blocks one call may ask for.
+// most is the maximum number of blocks that one call may request.
 const most = 32
 
-// AskedFor reads the ids of a call, in the forms that models and other tools of
-// this kind use.
+// AskedFor returns the ids in a call, in the forms that models and similar tools use.
 func AskedFor(arguments gjson.Result) (names []string) {
 	add := func(v gjson.Result) {
-		// A model may copy more of the frame than the id.
+		// A model may copy the frame along with the id.
 		s := strings.TrimPrefix(strings.TrimSpace(v.Str), StubFrame)
 		if s, _, _ = strings.Cut(s, ":"); s != "" && len(names) < most {
 			names = append(names, s)
@@ -39,12 +38,11 @@ func AskedFor(arguments gjson.Result) (names []string) {
 	return names
 }
 
-// longestPattern bounds a search pattern, in bytes.
+// longestPattern is the maximum length of a search pattern, in bytes.
 const longestPattern = 1000
 
-// Narrowing returns what reduces a text to the part asked for, nil for all of
-// it. Lines are returned as they stand; those found by a pattern have their
-// numbers in front.
+// Narrowing returns a function that reduces a text to the requested part, nil for the whole text.
+// With a pattern, line numbers precede the lines found.
 func Narrowing(arguments gjson.Result) (func(string) string, error) {
 	lines, pattern := arguments.Get("lines").Str, arguments.Get("pattern").Str
 	if lines == "" && pattern == "" {

@@ -3,8 +3,7 @@
 
 package content
 
-// Toolcall understands calls of tools: what they do, what they are about,
-// and which result answers which.
+// Toolcall classifies tool calls: their effect, their subject, and their results.
 
 import (
 	"path"
@@ -15,22 +14,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Call is what is understood of a tool call.
+// Call holds the facts about a tool call.
 type Call struct {
-	// Class is what it does.
+	// Class is its effect.
 	Class sessioncache.Class
-	// Path is the file that it is about, "" if it is about none.
+	// Path is the file that the call is about, "" if there is none.
 	Path string
-	// Whole reports whether it reads the file from beginning to end.
+	// Whole reports whether the call reads the whole file.
 	Whole bool
-	// Shell reports whether it is made through a shell.
+	// Shell reports whether the call runs in a shell.
 	Shell bool
-	// CallArgument is its most telling argument.
+	// Argument is its most telling argument.
 	Argument string
 }
 
-// classes are parts of tool names and what such tools do. The first that fits
-// counts.
+// classes maps parts of tool names to classes. The first match counts.
 var classes = []struct {
 	part  string
 	class sessioncache.Class
@@ -60,7 +58,7 @@ var classes = []struct {
 	{"cat", sessioncache.ClassRead},
 }
 
-// UnderstandCall says what a call does from its name and its input.
+// UnderstandCall classifies a call by its name and its input.
 func UnderstandCall(name string, input gjson.Result) Call {
 	in := read(input)
 	c := Call{Class: ClassOf(name), Argument: in.tells()}
@@ -86,7 +84,7 @@ func UnderstandCall(name string, input gjson.Result) Call {
 	return c
 }
 
-// ClassOf says what calls of a tool do, as far as its name says.
+// ClassOf returns the class of a tool by its name.
 func ClassOf(name string) sessioncache.Class {
 	name = strings.ToLower(name)
 	for _, k := range classes {
@@ -97,8 +95,8 @@ func ClassOf(name string) sessioncache.Class {
 	return sessioncache.ClassOther
 }
 
-// FileTail returns the last two names of a path, by which calls from different folders
-// can be seen to be about one file.
+// FileTail returns the last two names of a path. Calls from different folders about one file share
+// them.
 func FileTail(file string) string {
 	names := 0
 	for i := len(file) - 1; i >= 0; i-- {
@@ -112,7 +110,7 @@ func FileTail(file string) string {
 	return strings.TrimPrefix(strings.ReplaceAll(file, `\`, "/"), "./")
 }
 
-// IsTest reports by its name whether a file holds tests.
+// IsTest reports by its name whether a file contains tests.
 func IsTest(file string) bool {
 	name := strings.ToLower(path.Base(file))
 	return strings.Contains(name, "test") || strings.Contains(name, "spec")

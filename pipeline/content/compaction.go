@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Compacts reports whether the request asks for a summary of the conversation,
-// after which there will be another one.
+// Compacts reports whether the request asks for a summary of the conversation, to continue in a new
+// one.
 func Compacts(v *wire.View) bool {
 	blocks := v.MessageBlocks()
 	for i := len(blocks) - 1; i >= 0 && blocks[i].Role == wire.RoleUser; i-- {
@@ -26,8 +26,7 @@ func Compacts(v *wire.View) bool {
 	return false
 }
 
-// summons is how the requests of coding agents begin that ask for a summary to
-// go on from.
+// summons are the beginnings of coding agents' requests for a summary.
 var summons = []string{
 	"CRITICAL: Respond with TEXT ONLY", "You are performing a CONTEXT CHECKPOINT COMPACTION", "Your task is to create a detailed summary of the conversation",
 	"First, reason in your scratchpad. Then, generate the <state_snapshot>",

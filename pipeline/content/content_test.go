@@ -38,7 +38,7 @@ func TestUnquoteWithEscapesNearTheBounds(t *testing.T) {
 	}
 }
 
-// ascii quotes a text as clients do that escape all that is not ASCII.
+// ascii quotes a text as clients do that escape all non-ASCII characters.
 func ascii(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -64,7 +64,7 @@ func FuzzUnquote(f *testing.F) {
 				t.Errorf("%s: %q", quoted, got)
 			}
 		}
-		if quoted := `"` + s + `"`; json.Valid([]byte(quoted)) { // halves of pairs, too
+		if quoted := `"` + s + `"`; json.Valid([]byte(quoted)) { // including halves of pairs
 			if got, want := Unquote([]byte(quoted)), gjson.Parse(quoted).Str; got != want {
 				t.Errorf("%s: %q, want %q", quoted, got, want)
 			}

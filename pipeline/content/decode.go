@@ -24,16 +24,16 @@ func IsText(part gjson.Result) bool {
 	return kind == "text" || kind == "input_text"
 }
 
-// Of decodes the text of a block's body: a string, or the text parts of an
-// array of blocks, joined by line ends. Of output in JSON it is the output.
+// Of decodes the text of a block's body: a string, or the text parts of an array, joined by line
+// ends. If the text is output in a JSON envelope, Of returns the output.
 func Of(v *wire.View, b *wire.Block) string { return Decode(nil, v, b, Unwrap) }
 
-// Verbatim is [Of] with output in JSON as it stands.
+// Verbatim is [Of] with JSON envelopes left in place.
 func Verbatim(v *wire.View, b *wire.Block) string {
 	return Decode(nil, v, b, func(s string) string { return s })
 }
 
-// Decode is [Of] into an arena, with what is to be done to each text.
+// Decode is [Of] with an arena for the text and a function applied to each text.
 func Decode(p *Arena, v *wire.View, b *wire.Block, unwrap func(string) string) string {
 	body := v.Bytes(b.Body)
 	if len(body) == 0 {
@@ -62,17 +62,18 @@ func Decode(p *Arena, v *wire.View, b *wire.Block, unwrap func(string) string) s
 // Unquote decodes a JSON string.
 func Unquote(raw []byte) string { return (*Arena)(nil).unquote(raw) }
 
-// unquote decodes a JSON string into the arena. In the long texts of tool results there is an
-// escape in every line, and in many lines every few bytes: what follows an escape is looked at in
-// a word of eight bytes, in which a backslash shows by its bits, and only then searched.
+// unquote decodes a JSON string into the arena.
 func (p *Arena) unquote(raw []byte) string {
 	s := raw[1 : len(raw)-1]
-	out := p.take(len(s)) // never shorter than what is left of s
+	out := p.take(len(s)) // at least as long as the decoded rest
 	i, n := 0, 0
 	for i < len(s) {
 		if s[i] != '\\' || i+1 == len(s) {
 			plain := 0
 			if i+8 <= len(s) {
+				// Tool results have an escape in every line, and often every few bytes. The next
+				// eight bytes are therefore checked as one word, before a search for a distant
+				// backslash.
 				word := binary.LittleEndian.Uint64(s[i:])
 				binary.LittleEndian.PutUint64(out[n:], word)
 				if plain = backslashAt(word); plain < 8 {
@@ -106,19 +107,19 @@ func (p *Arena) unquote(raw []byte) string {
 			if size == 0 {
 				return unsafe.String(unsafe.SliceData(out), n)
 			}
-			i, n = i+size, n+utf8.EncodeRune(out[n:], r) // no rune takes more than its escape
+			i, n = i+size, n+utf8.EncodeRune(out[n:], r) // no rune is longer than its escape
 			continue
-		default: // no escape of JSON
+		default: // not a JSON escape
 			return unsafe.String(unsafe.SliceData(out), n)
 		}
 		i, n = i+2, n+1
 	}
-	return unsafe.String(unsafe.SliceData(out), n) // nothing else holds the bytes
+	return unsafe.String(unsafe.SliceData(out), n) // no other reference to the bytes exists
 }
 
-// escapedRune decodes the \u at the beginning of s, and the second half of the pair that
-// it may begin. It returns the length of what it has read, 0 where that is cut off. Half of
-// a pair is the replacement character.
+// escapedRune decodes the \u escape at the beginning of s, including the second half of a surrogate
+// pair. It returns the length of the escape, 0 if it is cut off. Half a pair decodes to the
+// replacement character.
 func escapedRune(s []byte) (r rune, size int) {
 	if len(s) < 6 {
 		return 0, 0
@@ -145,8 +146,7 @@ func hex4(s []byte) (r rune) {
 	return r
 }
 
-// backslashAt returns the index of the first backslash in eight bytes, 8 if
-// there is none.
+// backslashAt returns the index of the first backslash in eight bytes, 8 if there is none.
 func backslashAt(word uint64) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	x := word ^ '\\'*ones

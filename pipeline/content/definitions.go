@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// ServesTools reports whether the tools look like those of a coding agent.
+// ServesTools reports whether the tools look like a coding agent's.
 func ServesTools(v *wire.View) bool {
 	for i := range Definitions(v) {
 		b := &v.Blocks[i]
@@ -23,7 +23,7 @@ func ServesTools(v *wire.View) bool {
 			continue
 		}
 		found := false
-		gjson.GetBytes(v.Bytes(b.Span), "tools").ForEach(func(_, tool gjson.Result) bool { // of a namespace
+		gjson.GetBytes(v.Bytes(b.Span), "tools").ForEach(func(_, tool gjson.Result) bool { // a namespace
 			found = works(tool.Get("name").Str)
 			return !found
 		})
@@ -42,9 +42,7 @@ func works(tool string) bool {
 	return false
 }
 
-// Definitions are the blocks of the definitions of tools, by their indices: those in
-// the list of tools or, where a client of the Responses API has them in its
-// messages, those of the first message that holds some, in front of all answers.
+// Definitions yields the blocks of the tool definitions, by their indices.
 func Definitions(v *wire.View) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first, end := toolRange(v)
@@ -57,11 +55,13 @@ func Definitions(v *wire.View) iter.Seq[int] {
 }
 
 func toolRange(v *wire.View) (first, end int) {
+	// Some clients of the Responses API have no list of tools, but definitions in a first message.
 	if v.Tools > 0 || !v.Traits().FlatItems {
 		return 0, v.Tools
 	}
 	for i := range v.Messages {
 		m := &v.Messages[i]
+		// Definitions come before all responses.
 		if m.Role == wire.RoleAssistant {
 			break
 		}
@@ -72,8 +72,8 @@ func toolRange(v *wire.View) (first, end int) {
 	return 0, 0
 }
 
-// OfferedTool returns how many tools a definition offers: one, or where all tools are to stand
-// in one list, those of a namespace of the Responses API.
+// OfferedTool returns the number of tools in a definition: one, or with flat the tools of a
+// namespace of the Responses API.
 func OfferedTool(v *wire.View, i int, flat bool) int {
 	if flat && v.Traits().FlatItems {
 		if n := gjson.GetBytes(v.Bytes(v.Blocks[i].Span), "tools.#").Int(); n > 0 {
@@ -83,11 +83,12 @@ func OfferedTool(v *wire.View, i int, flat bool) int {
 	return 1
 }
 
-// LastDefinition is the block of the last tool that another can stand behind, -1 if
-// there is none. Tools that the provider runs itself may stand in no list.
+// LastDefinition returns the block of the last tool that another definition can follow, -1 if there
+// is none.
 func LastDefinition(v *wire.View) int {
 	first, end := toolRange(v)
 	for i := end - 1; i >= first; i-- {
+		// In some formats, tools run by the provider are not part of the list.
 		if !v.Traits().HostedUnlisted || !v.Blocks[i].Name.Empty() {
 			return i
 		}

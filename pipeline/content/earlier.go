@@ -5,19 +5,19 @@ package content
 
 import "iter"
 
-// MostAlike bounds the blocks that are looked at for one block, of all that are alike.
+// MostAlike limits the similar blocks to compare with one block.
 const MostAlike = 64
 
-// earlier knows the blocks by their content and by the file that they are about. Where
-// few blocks are new, it is empty: a search for each is less work.
+// earlier indexes the blocks by their content and by their file. It stays empty for few new blocks:
+// a search for each is faster.
 type earlier struct {
-	known    int // so many blocks are in it
+	known    int // number of indexed blocks
 	contents map[uint64][]int32
 	files    map[uint64][]int32
-	slab     []int32 // room for the first of each list, which most have no more than
+	slab     []int32 // memory for the first element of each list; most lists have one
 }
 
-// add adds the block that comes next to a list.
+// add appends the next block to a list.
 func (e *earlier) add(list []int32) []int32 {
 	if list == nil && len(e.slab) > 0 {
 		list, e.slab = e.slab[:0:1], e.slab[1:]
@@ -25,7 +25,7 @@ func (e *earlier) add(list []int32) []int32 {
 	return append(list, int32(e.known))
 }
 
-// learned puts the blocks in front of i into it, and reports whether it is in use.
+// learned indexes the blocks before i, and reports whether the index is in use.
 func (h *History) learned(i int) bool {
 	e := &h.earlier
 	if len(h.Blocks)-h.Known <= FewBlocks {
@@ -49,7 +49,7 @@ func (h *History) learned(i int) bool {
 	return true
 }
 
-// Alike yields the blocks in front of i of a content, the first first.
+// Alike yields the blocks before i with a content, the earliest first.
 func (h *History) Alike(i int, content uint64) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if h.learned(i) {
@@ -68,7 +68,7 @@ func (h *History) Alike(i int, content uint64) iter.Seq[int] {
 	}
 }
 
-// About yields the blocks in front of i that are about a file, the latest first.
+// About yields the blocks before i about a file, the latest first.
 func (h *History) About(i int, file uint64) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if h.learned(i) {

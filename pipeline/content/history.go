@@ -3,49 +3,44 @@
 
 package content
 
-// History is the conversation in one request, block by block, with what is
-// remembered of each block.
-
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// History is the conversation in one request, block by block, with what is
-// remembered of each block. Blocks are named by their index among the message
-// blocks.
+// History is the conversation in one request, block by block, with the stored state of each block.
+// Blocks are identified by their index among the message blocks.
 type History struct {
 	// View is the request.
 	View *wire.View
 	// Blocks are its message blocks.
 	Blocks []wire.Block
-	// States is what is remembered of each of them.
+	// States holds the stored state of each block.
 	States []sessioncache.BlockState
-	// Known is the number of blocks that stood in the last request too.
+	// Known is the number of blocks that the last request also contained.
 	Known int
-	// Learned is the number of blocks of which all is remembered that can be. It is
-	// Known, or 0 where the last request was one of a process that has ended.
+	// Learned is the number of blocks with a complete state. It is Known, or 0 if another process
+	// handled the last request.
 	Learned int
 
-	// Callees are the calls that results answer which are not learned, where there are
-	// many, plus two; zero for what was not looked for.
+	// Callees holds, for each unlearned result, the index of its call plus two. It is nil for few
+	// new blocks; 0 marks unsearched blocks.
 	Callees []int32
-	// Compared are the bytes of the blocks that others were compared with.
+	// Compared counts the bytes of the blocks used in comparisons.
 	Compared int
-	// Probed counts the lines that were looked for in other blocks.
+	// Probed counts the lines searched in other blocks.
 	Probed int
 
-	Texts   []string // of the new blocks, as far as they were decoded
-	looked  int      // message blocks that are looked into, plus one; 0 if that was not counted
-	arena   *Arena   // where the texts lie
-	earlier earlier  // finds blocks in front of another
+	Texts   []string // of the new blocks, as far as decoded
+	looked  int      // number of readable message blocks plus one; 0 if not counted yet
+	arena   *Arena   // memory of the texts
+	earlier earlier  // index of earlier blocks
 }
 
-// FewBlocks is the number of new blocks up to which a search for each is less work
-// than to remember where they stand.
+// FewBlocks is the number of new blocks up to which a search for each is faster than an index.
 const FewBlocks = 64
 
-// Call finds the call that a tool result answers: its index, or -1.
+// Call returns the call that a tool result answers, or -1.
 func (h *History) Call(i int) int {
 	if h.Callees != nil && i >= h.Learned && h.Callees[i-h.Learned] > 0 {
 		return int(h.Callees[i-h.Learned]) - 2
@@ -53,13 +48,13 @@ func (h *History) Call(i int) int {
 	return CallOf(h.View, i)
 }
 
-// mostText bounds the results of tools that are looked into, in bytes of the request from
-// its first on. All of the longest recorded conversation have 414 KB; a context of a
-// million tokens has no room for as many. What stands behind goes out as it is.
+// mostText limits the tool results that are read, in bytes from the first one on. Later results are
+// sent unchanged. The longest recorded conversation has 414 KB of results, and a context of a
+// million tokens has no room for as many as the limit.
 const mostText = 8 << 20
 
-// Unread reports whether a message block stands behind more results of tools than are
-// looked into. It is the same in every later request.
+// Unread reports whether a message block comes after more tool results than are read. The answer is
+// the same in every later request.
 func (h *History) Unread(i int) bool {
 	if len(h.View.Raw) <= mostText {
 		return false
@@ -77,9 +72,9 @@ func (h *History) Unread(i int) bool {
 	return i >= h.looked-1
 }
 
-// Text returns the decoded text of a message block. Several stages look at new
-// blocks, so it is decoded once. The text is good until the arena is closed.
+// Text returns the decoded text of a message block, valid until the arena is closed.
 func (h *History) Text(i int) string {
+	// Only texts of new blocks are kept: several stages read them.
 	if i < h.Known || h.Unread(i) {
 		return Of(h.View, &h.Blocks[i])
 	}
@@ -93,16 +88,16 @@ func (h *History) Text(i int) string {
 	return *s
 }
 
-// Decode has texts lie in an arena until the history is released.
+// Decode opens an arena for decoded texts, to be closed by Release.
 func (h *History) Decode() { h.arena = Open() }
 
-// Release ends the use of the texts that were decoded.
+// Release invalidates the decoded texts.
 func (h *History) Release() {
 	h.arena.Close()
 	h.arena, h.Texts = nil, nil
 }
 
-// Sent is the number of bytes that a whole block goes out in.
+// Sent is the number of bytes of a whole block as sent.
 func (h *History) Sent(i int) int {
 	if h.Removed(i) {
 		return 0
@@ -110,7 +105,7 @@ func (h *History) Sent(i int) int {
 	return h.Blocks[i].Span.Len() - h.Blocks[i].Body.Len() + h.Size(i)
 }
 
-// Zeroed returns n zero values, in the memory of s if they fit.
+// Zeroed returns n zero values, in the memory of s if it is large enough.
 func Zeroed[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n, n+n/4+16)
@@ -120,20 +115,19 @@ func Zeroed[T any](s []T, n int) []T {
 	return s
 }
 
-// Removed reports whether a block does not go out at all.
+// Removed reports whether a block is not sent at all.
 func (h *History) Removed(i int) bool {
 	e := h.States[i].Edit
 	return e != nil && e.Op == wire.OpRemove
 }
 
-// Message returns the range of a block's message in blocks.
+// Message returns the range of blocks of a block's message.
 func (h *History) Message(i int) (first, end int) {
 	m := &h.View.Messages[h.Blocks[i].Message]
 	return int(m.First) - h.View.System, int(m.End) - h.View.System
 }
 
-// Alone reports whether no other block of the message would stay if the block
-// were removed.
+// Alone reports whether the message would be empty without the block.
 func (h *History) Alone(i int) bool {
 	first, end := h.Message(i)
 	for j := first; j < end; j++ {
@@ -144,7 +138,7 @@ func (h *History) Alone(i int) bool {
 	return true
 }
 
-// Size is the number of bytes a block's body goes out in.
+// Size is the number of bytes of a block's body as sent.
 func (h *History) Size(i int) int {
 	switch e := h.States[i].Edit; {
 	case e == nil:
@@ -156,7 +150,7 @@ func (h *History) Size(i int) int {
 	}
 }
 
-// LastSaid returns the last block of the model's, 0 if there is none.
+// LastSaid returns the last block of the model, 0 if there is none.
 func (h *History) LastSaid() int {
 	for i := len(h.Blocks) - 1; i >= 0; i-- {
 		if h.Blocks[i].Role == wire.RoleAssistant {

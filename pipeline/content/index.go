@@ -9,24 +9,22 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// ReferenceIndex finds those of many blocks that hold a line, as [HeldLines] does one block at a time.
-// A line's probes fall on the same bits in all filters of one length: such filters lie side
-// by side, and 64 of them are asked at once.
+// ReferenceIndex finds the blocks that contain a line, like [HeldLines] for many blocks at once.
 type ReferenceIndex struct{ lengths []shelves }
 
-// shelves are filters of one length.
+// shelves holds filters of one length.
 type shelves struct {
 	bytes int
 	all   []shelf
 }
 
-// shelf holds up to 64 of them: a word for each bit, in which each filter has a bit.
+// shelf holds up to 64 filters: a word for each filter bit, with one bit for each filter.
 type shelf struct {
 	words []uint64
 	ids   []int32
 }
 
-// Add adds the block of a trait under a number.
+// Add adds the filter of a trait under a number.
 func (x *ReferenceIndex) Add(t sessioncache.Trait, id int) {
 	filter := t[1+8*int(t[0]):]
 	if len(filter) == 0 {
@@ -57,11 +55,12 @@ func (x *ReferenceIndex) of(bytes int) *shelves {
 	return &x.lengths[len(x.lengths)-1]
 }
 
-// Holding calls found for each block that holds a line, with the chance to be wrong that
-// [HoldsLine] has.
+// Holding calls found for each block that contains a line, with the same error rate as [HoldsLine].
 func (x *ReferenceIndex) Holding(line uint64, found func(id int)) {
 	for i := range x.lengths {
 		of := &x.lengths[i]
+		// The probes of a line are the same bits in all filters of one length, so 64 filters are
+		// checked at once.
 		a, b, c := probeAt(line, 0, of.bytes), probeAt(line, 1, of.bytes), probeAt(line, 2, of.bytes)
 		for k := range of.all {
 			s := &of.all[k]
@@ -72,7 +71,7 @@ func (x *ReferenceIndex) Holding(line uint64, found func(id int)) {
 	}
 }
 
-// Shelves counts what is looked at for one line.
+// Shelves returns the number of shelves that one search reads.
 func (x *ReferenceIndex) Shelves() (n int) {
 	for i := range x.lengths {
 		n += len(x.lengths[i].all)

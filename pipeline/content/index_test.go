@@ -10,14 +10,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// TestIndex: the index finds a line where looking at each block does, its false finds included.
+// TestIndex: the index finds a line in the same blocks as a check of each block, false positives
+// included.
 func TestIndex(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var x ReferenceIndex
 	var traits []sessioncache.Trait
 	var lines []uint64
 	for i := range 300 {
-		own := make([]uint64, r.IntN(90)) // none, too
+		own := make([]uint64, r.IntN(90)) // may be none
 		for j := range own {
 			own[j] = r.Uint64()
 		}

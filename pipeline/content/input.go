@@ -9,9 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Fold replaces the long strings in the input of a call, or only those
-// that say what it replaced. Names, paths and everything short stay, in the
-// client's own bytes.
+// Fold replaces the long strings in a call's input by stubs, or only the strings with replaced
+// text. Names, paths and short members keep the client's bytes.
 func Fold(body []byte, name string, replaced bool) []byte {
 	if len(body) > 0 && body[0] == '"' { // OpenAI: JSON text in a string, or a patch
 		text := gjson.ParseBytes(body).Str
@@ -23,8 +22,8 @@ func Fold(body []byte, name string, replaced bool) []byte {
 	return foldStrings(body, name, replaced)
 }
 
-// foldStrings replaces long string values of a JSON object, at the top level
-// and in arrays of objects below it (several edits in one call).
+// foldStrings replaces long string values of a JSON object, at the top level and in nested arrays
+// of objects (several edits in one call).
 func foldStrings(object []byte, name string, replaced bool) []byte {
 	out := make([]byte, 0, 256)
 	at, n := 0, 0

@@ -3,8 +3,8 @@
 
 package content
 
-// MinFold is the saving in bytes below which a block is not folded.
+// MinFold is the minimum saving of a folded block, in bytes.
 const MinFold = 300
 
-// MinTrait is the length in bytes below which a result is not worth pruning.
+// MinTrait is the minimum length of a result to prune, in bytes.
 const MinTrait = 200

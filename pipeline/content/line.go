@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// appendLines appends the hashes of the quotable lines of a text, and counts those that
-// look like source code.
+// appendLines appends the hashes of the quotable lines of a text, and counts the lines that look
+// like source code.
 func appendLines(hashes []uint64, text string) (lines []uint64, source int) {
 	for line := range strings.Lines(text) {
 		if q, ok := Quotable(line); ok {
@@ -21,18 +21,17 @@ func appendLines(hashes []uint64, text string) (lines []uint64, source int) {
 	return hashes, source
 }
 
-// isSource reports whether a line looks like one of source code, as most of its lines do.
+// isSource reports whether a line looks like source code.
 func isSource(line string) bool {
 	return strings.IndexByte("{}()[];,<>=", line[len(line)-1]) >= 0 || strings.Contains(line, " = ") || strings.Contains(line, "(\"")
 }
 
-// minQuote is the length from which a line is taken to be a quotation when it
-// stands both in a tool result and in an answer.
+// minQuote is the minimum length of a line that counts as a quotation when it is in a tool result
+// and in a response.
 const minQuote = 25
 
-// Quotable brings a line into the form in which quotations are compared: without
-// indentation and without what tools put before it: a line number, the file and the
-// number where it was found, the sign of a diff.
+// Quotable normalizes a line for comparisons: without indentation, line number, file name of a
+// search hit, and diff sign. It returns false for a line too short to quote.
 func Quotable(line string) (string, bool) {
 	if len(line) < minQuote {
 		return "", false
@@ -44,8 +43,7 @@ func Quotable(line string) (string, bool) {
 	return line, len(line) >= minQuote
 }
 
-// unnumbered returns a line without the number in front of it, and without the name of
-// the file in front of that.
+// unnumbered returns a line without a leading line number or file name with line number.
 func unnumbered(line string) string {
 	if rest, ok := numbered(line); ok {
 		return rest
@@ -60,10 +58,10 @@ func unnumbered(line string) string {
 	return line
 }
 
-// mostName is the length up to which what stands before a line number is a file.
+// mostName is the maximum length of a file name before a line number.
 const mostName = 160
 
-// numbered returns what stands behind a line number.
+// numbered returns the text after a line number.
 func numbered(line string) (string, bool) {
 	i := 0
 	for i < len(line) && line[i] >= '0' && line[i] <= '9' {

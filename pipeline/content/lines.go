@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// CountLines counts the lines of a text, be the last one ended or not.
+// CountLines counts the lines of a text, including an unterminated last line.
 func CountLines(s string) int {
 	n := strings.Count(s, "\n")
 	if s != "" && !strings.HasSuffix(s, "\n") {
@@ -17,7 +17,7 @@ func CountLines(s string) int {
 	return n
 }
 
-// HeadLines returns up to n non-blank first lines, each cut to width characters.
+// HeadLines returns the first up to n non-blank lines, each cut to width characters.
 func HeadLines(s string, n, width int) []string {
 	out := make([]string, 0, n)
 	for line := range strings.Lines(s) {
@@ -31,8 +31,7 @@ func HeadLines(s string, n, width int) []string {
 	return out
 }
 
-// Clip cuts a text to a number of characters, with an ellipsis in the place of
-// the rest.
+// Clip cuts a text to a number of characters and marks the cut by an ellipsis.
 func Clip(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s

@@ -15,19 +15,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Mention is what an answer says, in the form that traits are compared with.
+// Mention is the content of a response in the form that traits are compared with.
 type Mention struct {
 	terms  termSet
 	lines  []uint64
-	unread bool // terms are not asked for
+	unread bool // terms are not needed
 }
 
 var mentions = sync.Pool{New: func() any { return new(Mention) }}
 
-// maxMention bounds the lines of an answer that are compared.
+// maxMention limits the compared lines of a response.
 const maxMention = 400
 
-// NewMention reads an answer. The mention goes back to the pool with [Mention.Release].
+// NewMention parses a response. [Mention.Release] returns the mention to the pool.
 func NewMention(t *wire.Turn) *Mention {
 	m := mentions.Get().(*Mention)
 	m.text(t.Text)
@@ -42,7 +42,7 @@ func NewMention(t *wire.Turn) *Mention {
 	return m
 }
 
-// Named takes in which words some texts hold.
+// Named returns a mention of the words in some texts.
 func Named(texts iter.Seq[string]) *Mention {
 	m := mentions.Get().(*Mention)
 	for s := range texts {
@@ -51,14 +51,14 @@ func Named(texts iter.Seq[string]) *Mention {
 	return m
 }
 
-// Release gives the mention back to the pool.
+// Release returns the mention to the pool.
 func (m *Mention) Release() {
 	m.terms.clear()
 	m.lines = m.lines[:0]
 	mentions.Put(m)
 }
 
-// value takes in the strings of a call's arguments.
+// value adds the strings in a call's arguments.
 func (m *Mention) value(v gjson.Result, depth int) {
 	switch {
 	case v.Type == gjson.String:
@@ -91,18 +91,19 @@ func (m *Mention) words(s string) {
 			continue
 		}
 		m.terms.add(Hash(word))
+		// A file can be named with or without its folder.
 		if i := strings.LastIndexByte(word, '/'); i >= 0 && i+1 < len(word) {
 			m.terms.add(Hash(word[i+1:]))
 		}
 	}
 }
 
-// Of reports whether the answer refers to a block.
+// Of reports whether the response refers to a block.
 func (m *Mention) Of(t sessioncache.Trait) bool {
 	return m.Names(t) || slices.ContainsFunc(m.lines, func(line uint64) bool { return HoldsLine(t, line) })
 }
 
-// Names reports whether a block is referred to by its ID, or by a file that its call names.
+// Names reports whether the response names a block by its id or by a file of its call.
 func (m *Mention) Names(t sessioncache.Trait) bool {
 	for terms := t[1 : 1+8*int(t[0])]; terms != ""; terms = terms[8:] {
 		if m.terms.has(word(terms)) {
@@ -112,7 +113,7 @@ func (m *Mention) Names(t sessioncache.Trait) bool {
 	return false
 }
 
-// Quoted returns hashes of the quotable lines in a value, as far as they are compared.
+// Quoted returns hashes of the quotable lines in a value, up to maxMention.
 func Quoted(v gjson.Result) []uint64 {
 	m := Mention{unread: true}
 	m.value(v, 0)
@@ -125,5 +126,5 @@ func LineHashes(text string) []uint64 {
 	return lines
 }
 
-// HoldsLine reports whether a block holds a line, with a small chance to be wrong.
+// HoldsLine reports whether a block contains a line, with a small error rate.
 func HoldsLine(t sessioncache.Trait, line uint64) bool { return inBloom(t[1+8*int(t[0]):], line) }

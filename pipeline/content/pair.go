@@ -7,13 +7,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// mostBetween is the number of blocks between a call and its result, and between
-// the results of an answer and its first call, up to which they are found: far more
-// than models call tools at once, and little enough to look for each.
+// mostBetween is the maximum number of blocks between a call and its result, and between the
+// results of a response and its first call. Models make far fewer calls at once, and a search this
+// long is cheap.
 const mostBetween = 512
 
-// CallOf finds the call that a tool result answers, in the messages before it:
-// its index, or -1.
+// CallOf returns the index of the call that a tool result answers, in the messages before it, or
+// -1.
 func CallOf(v *wire.View, i int) int {
 	blocks := v.MessageBlocks()
 	id := v.Bytes(blocks[i].ID)
@@ -26,18 +26,17 @@ func CallOf(v *wire.View, i int) int {
 			return j
 		}
 		if b.Role == wire.RoleAssistant && b.Message+2 < blocks[i].Message && v.Traits().ResultsFollow {
-			break // results follow their call at once
+			break // results follow their call directly
 		}
 	}
-	if v.Traits().LooseIDs { // the client has made up an id of its own
+	if v.Traits().LooseIDs { // the client made up an id of its own
 		return callInOrder(v, i)
 	}
 	return -1
 }
 
-// callInOrder finds the call that a tool result without an id answers: of the
-// calls of its name in the answer before it, the one that has as many in front
-// of it as the result has results of that name.
+// callInOrder returns the call that a tool result without an id answers. The n-th result of a name
+// belongs to the n-th call of that name in the response before it.
 func callInOrder(v *wire.View, i int) int {
 	blocks := v.MessageBlocks()
 	name := v.Bytes(blocks[i].Name)

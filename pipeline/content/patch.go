@@ -9,19 +9,20 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// foldPatch replaces the lines of a patch by notes, or only those that say what
-// it replaced. The names of the files and the places stay.
+// foldPatch replaces the lines of a patch by stubs, or only the lines with replaced text. File
+// names and positions stay.
 func foldPatch(s, name string, replaced bool) string {
 	end := strings.Index(s, PatchEnd)
 	if end < 0 {
 		end = len(s)
 	}
 	var out strings.Builder
-	run := 0 // where the lines begin that are to go
+	run := 0 // start of the lines to fold
 	flush := func(at int) {
 		if lines := s[run:at]; len(lines) > LongString {
 			sign := ""
 			if replaced {
+				// The stub must stay a removed line of the patch.
 				sign = "-"
 			}
 			out.WriteString(sign + StubInput(name, lines) + "\n")
@@ -48,8 +49,8 @@ func foldPatch(s, name string, replaced bool) string {
 	return out.String()
 }
 
-// Foldable reports whether there is something in the input of a call that can be
-// folded: all but free text can, and of that patches.
+// Foldable reports whether the input of a call can be folded: any object, and of free text only a
+// patch.
 func Foldable(input gjson.Result) bool {
 	return input.Exists() && (input.Type != gjson.String || IsPatch(input.Str))
 }

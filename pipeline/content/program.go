@@ -12,12 +12,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// mostInput bounds the input of a call that is read, in bytes: models write no more,
-// their answers end long before.
+// mostInput is the maximum size of a readable call input, in bytes. The output of models is
+// shorter.
 const mostInput = 1 << 20
 
-// CallInput returns the input of a call as an object, see [DecodedInput]; nothing for one that
-// no model has written. It is good as long as the body is.
+// CallInput returns the input of a call as an object, see [DecodedInput], or nothing for an input
+// above the maximum. It is valid as long as body.
 func CallInput(body []byte) gjson.Result {
 	switch {
 	case len(body) > mostInput:
@@ -28,9 +28,8 @@ func CallInput(body []byte) gjson.Result {
 	return gjson.Parse(rawjson.View(body))
 }
 
-// DecodedInput returns the input of a call as an object: in the OpenAI formats it is
-// JSON in a string. The free text that custom tools of the Responses API take
-// stays a string.
+// DecodedInput returns the input of a call as an object: the OpenAI formats encode it as a JSON
+// string. The free text of a custom tool of the Responses API stays a string.
 func DecodedInput(input gjson.Result) gjson.Result {
 	if input.Type != gjson.String || !rawjson.ValidObject(input.Str) {
 		return input
@@ -38,8 +37,8 @@ func DecodedInput(input gjson.Result) gjson.Result {
 	return gjson.Parse(input.Str)
 }
 
-// ShellLine returns a command that is given as a list of words: the script, if
-// they are a shell and a script for it, else the words.
+// ShellLine returns the command line of a list of words. For a shell with a script, it is the
+// script.
 func ShellLine(list gjson.Result) string {
 	var words []string
 	list.ForEach(func(_, word gjson.Result) bool {
@@ -52,13 +51,11 @@ func ShellLine(list gjson.Result) string {
 	return strings.Join(words, " ")
 }
 
-// CommandsIn returns the command lines that a program runs, as far as it spells
-// them out. Codex has its models write JavaScript that calls the tools, as in
-// tools.exec_command({cmd: "ls"}).
+// CommandsIn returns the literal command lines that a program runs. Codex models write JavaScript
+// that calls tools, as in tools.exec_command({cmd: "ls"}).
 func CommandsIn(program string) []string { return literalsIn(program, "cmd", "command") }
 
-// literalsIn returns the string literals that a program gives to members of
-// some names.
+// literalsIn returns the string literals that a program assigns to members of some names.
 func literalsIn(program string, names ...string) []string {
 	var out []string
 	for rest := program; ; {
@@ -81,7 +78,7 @@ func literalsIn(program string, names ...string) []string {
 	}
 }
 
-// literal returns the text of the string literal that a program goes on with.
+// literal returns the text of the string literal at the start of s.
 func literal(s string) (string, bool) {
 	if s == "" || strings.IndexByte("\"'`", s[0]) < 0 {
 		return "", false
@@ -108,8 +105,7 @@ func literal(s string) (string, bool) {
 	return "", false
 }
 
-// OnlyCommands reports whether a program calls no tools but those that run
-// commands.
+// OnlyCommands reports whether a program only calls tools that run commands.
 func OnlyCommands(program string) bool {
 	calls := strings.Count(program, "tools.")
 	return calls == strings.Count(program, "tools.exec_command(")+strings.Count(program, "tools.write_stdin(")+strings.Count(program, "tools.shell(")

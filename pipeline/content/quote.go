@@ -10,8 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Append appends a text as a JSON string. Nothing is escaped that need not
-// be, for the sake of the bytes that are sent and kept.
+// Append appends a text as a JSON string, with the minimum of escapes to keep the body short.
 func Append(out []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	out = append(out, '"')

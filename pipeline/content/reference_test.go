@@ -95,7 +95,7 @@ func TestHoldingCountsWhatHolds(t *testing.T) {
 	}
 }
 
-// BenchmarkHolding looks 24 lines up in each of 240 blocks, as the first request of a long
+// BenchmarkHolding searches 24 lines in each of 240 blocks, as the first request of a long
 // conversation does for each of its blocks.
 func BenchmarkHolding(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -11,11 +11,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// WithText makes a tool result's new content: the text alone, or the text in
-// front of the parts that are not text, in the client's own bytes. In some
-// formats those stand beside the text, not in it.
+// WithText returns a tool result's new content: the text, followed by the non-text parts in the
+// client's own bytes.
 func WithText(v *wire.View, b *wire.Block, text string) []byte {
 	if !b.Has(wire.FlagMedia) || v.Traits().MediaBesideResult {
+		// In some formats, the other parts are not in the result but beside it.
 		return Quote(text)
 	}
 	out := append([]byte(`[{"type":"`), cmp.Or(v.Traits().TextType, "text")...)

@@ -12,19 +12,18 @@ import (
 // printers are commands that print files.
 var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame", "gh pr diff", "Get-Content"}
 
-// finders are commands that look for files or lines.
+// finders are commands that search for files or lines.
 var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc", "file", "stat"}
 
-// fillers are commands that say nothing about what a line of them is for.
+// fillers are commands that tell nothing about the purpose of a command line.
 var fillers = []string{"cd", "set", "export", "source", ".", "echo", "printf", "pwd", "true", "mkdir", "sleep", "test", "[", "time", "sudo"}
 
-// interpreters are commands that run a script which may edit files.
+// interpreters are commands that run a script, which may edit files.
 var interpreters = []string{"python", "python3", "node", "ruby", "perl", "uv run python"}
 
-// command looks into a shell command: what prints files is a read, what looks
-// for them a search, and what writes them, in place or anew, an edit or a write. Of
-// several commands the first that prints or writes a file counts, or else the first that
-// says anything; what stands behind a pipe only sees what that has printed.
+// command classifies a shell command: a read prints files, a search finds files or lines, an edit
+// or a write changes them. Of several commands, the first that prints or writes a file counts, or
+// else the first that is no filler.
 func (c *Call) command() {
 	line := newCommandLine(c.Argument)
 	behind, told := false, false
@@ -35,6 +34,7 @@ func (c *Call) command() {
 		}
 		filter := behind
 		behind = piped
+		// A command after a pipe only sees the output of the one before.
 		if part = strings.TrimPrefix(strings.TrimPrefix(part, "do "), "then "); filter || part == "" || starts(part, fillers) && !redirects(part) {
 			continue
 		}
@@ -52,7 +52,7 @@ func (c *Call) command() {
 	}
 }
 
-// part says what one command of a line does, and where it names the file.
+// part classifies one command of a line, and returns the text that names its file.
 func (c *Call) part(part string) (class sessioncache.Class, text string) {
 	switch {
 	case (starts(part, []string{"sed"}) || starts(part, []string{"perl"})) && inPlace(part):
@@ -69,8 +69,7 @@ func (c *Call) part(part string) (class sessioncache.Class, text string) {
 	return sessioncache.ClassCommand, part
 }
 
-// pathIn returns the last word of a command that may name a file, the first if the
-// rest is a script.
+// pathIn returns the last word of a command that looks like a file, or the first one for a script.
 func pathIn(part string, first bool) (file string) {
 	for word := range Words(part) {
 		if strings.ContainsAny(word, "/.") && len(word) > 3 && word[0] != '-' {
@@ -82,20 +81,20 @@ func pathIn(part string, first bool) (file string) {
 	return file
 }
 
-// inPlace reports whether a command of sed or perl changes files.
+// inPlace reports whether a sed or perl command changes files.
 func inPlace(part string) bool {
 	for word := range strings.FieldsSeq(part) {
 		if word == "--in-place" || len(word) > 1 && word[0] == '-' && word[1] != '-' && strings.Contains(word, "i") {
 			return true
 		}
 		if word[0] == '\'' || word[0] == '"' {
-			return false // the script
+			return false // start of the script
 		}
 	}
 	return false
 }
 
-// redirects reports whether the output of a command goes into a file.
+// redirects reports whether a command's output goes to a file.
 func redirects(part string) bool {
 	i := strings.IndexByte(part, '>')
 	return i > 0 && part[i-1] != '2' && part[i-1] != '&' && !strings.HasPrefix(part[i:], ">&") && !strings.Contains(part[i:], "/dev/null") ||
@@ -121,12 +120,12 @@ func starts(command string, names []string) bool {
 	return false
 }
 
-// commandLine yields the commands of a command line, up to a here-document.
+// commandLine iterates over the commands of a command line, up to a here-document.
 type commandLine struct{ rest string }
 
 func newCommandLine(text string) *commandLine { return &commandLine{text} }
 
-// next returns the next command, and whether its output goes into another.
+// next returns the next command, and whether its output is piped to another.
 func (l *commandLine) next() (part string, piped, ok bool) {
 	if l.rest == "" {
 		return "", false, false
@@ -146,6 +145,7 @@ func (l *commandLine) next() (part string, piped, ok bool) {
 		case c == '&' || c == ';' || c == '|' || c == '\n':
 			part, piped = l.rest[:i], c == '|' && !strings.HasPrefix(l.rest[i:], "||")
 			l.rest = l.rest[i+1:]
+			// The rest of the line is the text of a here-document.
 			if strings.Contains(part, "<<") {
 				l.rest = ""
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// CallOf several commands in a line the one that shows or changes a file says what the line
-// is for.
+// Of several commands in a line, the one that shows or changes a file determines the class of the
+// line.
 func TestCommandLines(t *testing.T) {
 	for _, c := range []struct {
 		line  string

@@ -3,7 +3,7 @@
 
 package content
 
-// Stub makes what stands in for folded text, and reads it again.
+// Stub builds the replacements of folded text, and parses them.
 
 import (
 	"bytes"
@@ -21,56 +21,54 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// A stub stands in a frame of its own, so that neither a model nor a program
-// takes it for content:
+// A stub has a frame of its own, so neither a model nor a program takes it for content:
 //
 //	[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines, 9041 chars. mcp__llm_cache__expand returns it.]]
 const (
-	// StubFrame is what it begins with.
+	// StubFrame is the beginning of a stub.
 	StubFrame = "[[llm_cache:folded "
 	// IDLen is the length of a name, in hexadecimal digits.
 	IDLen = 8
 )
 
-// CompactedNote is what stands in front of what is left of a compacted result.
+// CompactedNote precedes the rest of a compacted result.
 const CompactedNote = "[Compacted: "
 
-// ClearedPlaceholder is what stands in the place of a result. The Messages API documents that
-// there is one, not how it reads: this is how coding agents word it that clear results
-// themselves.
+// ClearedPlaceholder replaces a cleared result. The Messages API documents no wording; coding
+// agents that clear results themselves use this one.
 const ClearedPlaceholder = "[Old tool result content cleared]"
 
-// beginnings are what stubs and notes begin with, and hold however they are escaped.
+// beginnings are parts of stubs and notes that no escaping changes.
 var beginnings = [...][]byte{[]byte("llm_cache:"), []byte(strings.Trim(CompactedNote, "[")), []byte(strings.Trim(ClearedPlaceholder, "[]"))}
 
-// QuotesMarks reports whether a block may hold a stub or a note.
+// QuotesMarks reports whether a block may contain a stub or a note.
 func QuotesMarks(body []byte) bool {
 	return slices.ContainsFunc(beginnings[:], func(s []byte) bool { return bytes.Contains(body, s) })
 }
 
-// StubName is how a block is named in its stub: by a keyed hash, so that the
-// name means something in its own conversation only.
+// StubName returns the name of a block in its stub. It is a keyed hash, so a name is valid only in
+// its own conversation.
 func StubName(s *sessioncache.Session, v *wire.View, b *wire.Block) string {
 	first := v.First()
 	mac := s.MAC(first[:], b.Hash[:])
 	return hex.EncodeToString(mac[:IDLen/2])
 }
 
-// StubResult says what stood in a result, of which this is the text, and how to
-// get it back. It shows so many of its first lines.
+// StubResult returns the stub of a tool result: a description of the text, the way to restore it,
+// and its first lines.
 func StubResult(v *wire.View, i int, name, text, back string, preview int) string {
 	text = Unheaded(text)
 	head := fmt.Sprintf("%s%s: %s. %s]]", StubFrame, name, described(v, i, text), back)
 	return strings.Join(append([]string{head}, HeadLines(text, preview, 100)...), "\n")
 }
 
-// ShortenedResult says what stood in a block, of which this is the text, and how to get it
-// back, in front of what is left of it.
+// ShortenedResult returns the replacement of a compressed block: a description of the text, the way
+// to restore it, and the short text.
 func ShortenedResult(v *wire.View, i int, name, text, back, short string) string {
 	return fmt.Sprintf("%s%s: %s, shortened below by leaving out words. %s]]\n%s", StubFrame, name, described(v, i, text), back, short)
 }
 
-// described says what stands in a block, of which this is the text.
+// described describes a block with its text.
 func described(v *wire.View, i int, text string) string {
 	what := "text"
 	if b := &v.MessageBlocks()[i]; b.Kind == wire.KindToolResult {
@@ -79,24 +77,23 @@ func described(v *wire.View, i int, text string) string {
 			what = DescribeCall(v, &v.MessageBlocks()[j])
 		}
 	}
-	// What a call says must not end the frame.
+	// A description must not end the frame.
 	what = strings.ReplaceAll(what, "]]", "] ]")
 	return fmt.Sprintf("%s, %d lines, %d chars", what, CountLines(text), utf8.RuneCountInString(text))
 }
 
-// StubInput stands for one long string in the input of a call, or for lines of
-// a patch in it.
+// StubInput returns the stub of a long string, or of lines of a patch, in a call's input.
 func StubInput(name, s string) string {
 	return fmt.Sprintf("%s%s: %d lines, %d chars]]", StubFrame, name, CountLines(s), utf8.RuneCountInString(s))
 }
 
-// Folded reports whether an edit puts stubs into a block, or one in its place.
+// Folded reports whether an edit replaces a block, or parts of it, by stubs.
 func Folded(e *sessioncache.Edit) bool {
 	return e != nil && (e.Stage == stage.Prune || e.Stage == stage.Inputs || e.Stage == stage.Replaced || e.Stage == stage.Compress)
 }
 
-// OriginalText is the text of a folded block, as the client has it: of a tool result
-// its text, of a call its whole input.
+// OriginalText returns the client's text of a folded block: a tool result's text, or a call's whole
+// input.
 func OriginalText(v *wire.View, b *wire.Block) string {
 	if b.Kind != wire.KindToolUse {
 		return Verbatim(v, b)
@@ -108,7 +105,7 @@ func OriginalText(v *wire.View, b *wire.Block) string {
 	return string(input)
 }
 
-// InputPart finds the nth of the long strings in the input of a call.
+// InputPart returns the nth long string in a call's input.
 func InputPart(input, part string) (found string, ok bool) {
 	n, err := strconv.Atoi(part)
 	at := 0
@@ -120,7 +117,7 @@ func InputPart(input, part string) (found string, ok bool) {
 	return found, ok
 }
 
-// StubNames returns the names in the stubs that a text holds.
+// StubNames returns the names of the stubs in a text.
 func StubNames(text string) (names []string) {
 	for {
 		_, rest, ok := strings.Cut(text, StubFrame)
@@ -137,5 +134,5 @@ func StubNames(text string) (names []string) {
 	}
 }
 
-// StubLength is about how long what stands in for a block is.
+// StubLength is the approximate length of a stub, in bytes.
 const StubLength = 150

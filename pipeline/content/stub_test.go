@@ -65,7 +65,7 @@ func TestFoldInput(t *testing.T) {
 			t.Errorf("%s: got %s\nwant %s", c.name, got, c.want)
 		}
 	}
-	// OpenAI chat has the input as JSON text in a string.
+	// OpenAI chat sends the input as JSON text in a string.
 	inner, _ := json.Marshal(edit)
 	var back string
 	if err := json.Unmarshal(Fold(inner, "0123abcd", true), &back); err != nil || !strings.Contains(back, stub) || !json.Valid([]byte(back)) {

@@ -8,21 +8,22 @@ import (
 	"math/rand/v2"
 )
 
-// termSeed spreads hashes over slots in a way that nobody outside can foresee.
+// termSeed distributes hashes over slots unpredictably for clients.
 var termSeed = rand.Uint64() | 1 //nolint:gosec // no secret
 
-// termSet is a set of hashes, by open addressing: most answers fill and ask one of
-// some hundred, and a map costs several times as much. The zero value is empty.
+// termSet is a set of hashes with open addressing. The zero value is empty.
 type termSet struct {
-	slots []uint64 // a power of two of them, 0 for a free one
+	// Most responses need a set of some hundred hashes, for which a map costs several times as
+	// much.
+	slots []uint64 // a power of two in number, 0 for a free slot
 	n     int
 	zero  bool // 0 is in the set
 }
 
-// mostSlots bounds the memory of a set that is kept for another answer.
+// mostSlots limits the memory of a set kept for another response.
 const mostSlots = 1 << 14
 
-// slot returns where a hash stands, or the free slot where it would.
+// slot returns the slot of a hash, or the free slot to use for it.
 func (t *termSet) slot(h uint64) *uint64 {
 	last := uint64(len(t.slots) - 1)
 	for i := h * termSeed >> (64 - bits.Len64(last)); ; i = (i + 1) & last {
@@ -66,6 +67,7 @@ func (t *termSet) grow() {
 // clear empties the set.
 func (t *termSet) clear() {
 	if len(t.slots) > mostSlots {
+		// A single long response must not keep its memory in the pool.
 		t.slots = nil
 	}
 	clear(t.slots)

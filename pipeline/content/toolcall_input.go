@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// LongString is the length from which a string in a call's input is folded.
+// LongString is the length in bytes above which a string in a call's input is folded.
 const LongString = 160
 
 // LongStrings calls f for the long string values of an object.
@@ -28,10 +28,10 @@ func LongStrings(v gjson.Result, depth int, f func(key string, x gjson.Result)) 
 	})
 }
 
-// IsReplaced reports whether a member of an edit's input says what it replaced.
+// IsReplaced reports whether a member of an edit's input contains the replaced text.
 func IsReplaced(key string) bool { return strings.HasPrefix(key, "old") }
 
-// ReplacedBytes counts what an edit says it replaced.
+// ReplacedBytes returns the number of bytes of the text that an edit replaced.
 func ReplacedBytes(input gjson.Result) (n int) {
 	if input = DecodedInput(input); input.Type == gjson.String {
 		if IsPatch(input.Str) {

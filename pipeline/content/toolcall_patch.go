@@ -9,8 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The lines that bound a patch in the form that Codex's apply_patch takes, and
-// those that begin the part of one file.
+// The first and last line of a patch for Codex's apply_patch.
 const (
 	patchBegin = "*** Begin Patch"
 	PatchEnd   = "*** End Patch"
@@ -21,8 +20,8 @@ var patchFiles = []string{"*** Update File: ", "*** Add File: ", "*** Delete Fil
 // IsPatch reports whether a text is a patch.
 func IsPatch(s string) bool { return strings.HasPrefix(strings.TrimLeft(s, " \n"), patchBegin) }
 
-// patchIn reports whether the input of a call holds a patch (as its free text, in
-// a member, in a command line or in a program), and the first file in it.
+// patchIn reports whether the input of a call contains a patch, and returns the first file in it.
+// The patch can be the free text, a member, or part of a command line or a program.
 func patchIn(input gjson.Result) (bool, string) {
 	text := input.Str
 	if input.Type != gjson.String {
@@ -54,7 +53,7 @@ func patchIn(input gjson.Result) (bool, string) {
 	return true, strings.TrimSpace(file)
 }
 
-// patchedBytes counts what a patch says it replaced.
+// patchedBytes returns the number of bytes in the removed lines of a patch.
 func patchedBytes(s string) (n int) {
 	for line := range strings.Lines(s) {
 		if strings.HasPrefix(line, "-") {

@@ -3,8 +3,8 @@
 
 package content
 
-// Reference finds out whether an answer refers to a block: by the paths in
-// it and by lines that it quotes.
+// Reference determines whether a response refers to a block: by the block's paths and by quoted
+// lines.
 
 import (
 	"encoding/binary"
@@ -19,10 +19,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// mostTerms bounds the terms of a trait.
+// mostTerms limits the terms of a trait.
 const mostTerms = 10
 
-// appendTerms adds the hashes of the path-like words of an argument.
+// appendTerms appends the hashes of the path-like words of an argument.
 func appendTerms(terms []uint64, argument string) []uint64 {
 	for word := range Words(argument) {
 		if len(terms) >= mostTerms-1 { // a word may add two
@@ -39,10 +39,8 @@ func appendTerms(terms []uint64, argument string) []uint64 {
 	return terms
 }
 
-// newTrait makes a trait of terms and of hashes of quotable lines: the number of
-// the terms, the terms, and a Bloom filter of the lines with about ten bits for
-// each and three probes. One line in sixty is taken for a quotation wrongly,
-// which only keeps a block longer.
+// newTrait returns a trait: the number of terms, the terms, and a Bloom filter of the quotable
+// lines with about ten bits and three probes for each.
 func newTrait(terms, lines []uint64) sessioncache.Trait {
 	words := (len(lines)*10 + 63) / 64
 	t := make([]byte, 1, 1+8*(len(terms)+words))
@@ -50,6 +48,7 @@ func newTrait(terms, lines []uint64) sessioncache.Trait {
 	for _, h := range terms {
 		t = binary.LittleEndian.AppendUint64(t, h)
 	}
+	// One line in sixty wrongly counts as a quotation, which only keeps a block for longer.
 	filter := t[len(t):cap(t)]
 	for _, h := range lines {
 		for probe := range uint64(3) {
@@ -58,12 +57,12 @@ func newTrait(terms, lines []uint64) sessioncache.Trait {
 		}
 	}
 	t = t[:cap(t)]
-	return sessioncache.Trait(unsafe.String(unsafe.SliceData(t), len(t))) // nothing else holds the bytes
+	return sessioncache.Trait(unsafe.String(unsafe.SliceData(t), len(t))) // no other reference to the bytes exists
 }
 
-// probeAt is the bit that a probe of a hash falls on: its share of all hashes is the
-// bit's share of all bits.
+// probeAt returns the bit for a probe of a hash.
 func probeAt(h, probe uint64, bytes int) uint64 {
+	// The share of the hash in all hashes maps to the same share of the bits.
 	at, _ := bits.Mul64(h+probe*(h<<32|1), uint64(bytes*8))
 	return at
 }
@@ -81,8 +80,7 @@ func inBloom(filter sessioncache.Trait, h uint64) bool {
 	return true
 }
 
-// Shows reports whether half of the quotable lines of a text, or more, stand in the block
-// of a trait.
+// Shows reports whether the block of a trait contains at least half of a text's quotable lines.
 func Shows(t sessioncache.Trait, text string) bool {
 	if t == "" {
 		return false
@@ -99,30 +97,29 @@ func Shows(t sessioncache.Trait, text string) bool {
 	return found > 0 && 2*found >= lines
 }
 
-// ReferenceMaker makes traits, in memory that is used again.
+// ReferenceMaker makes traits in reusable memory.
 type ReferenceMaker struct {
 	lines   []uint64 // of one block at a time
-	source  int      // those of them that look like source code
+	source  int      // the number of lines that look like source code
 	sampled []uint64
 }
 
 var makers = sync.Pool{New: func() any { return new(ReferenceMaker) }}
 
-// NewReferenceMaker returns a maker, to be given back by [ReferenceMaker.Release].
+// NewReferenceMaker returns a maker from the pool; see [ReferenceMaker.Release].
 func NewReferenceMaker() *ReferenceMaker { return makers.Get().(*ReferenceMaker) }
 
-// Release gives the maker back to the pool.
+// Release returns the maker to the pool.
 func (k *ReferenceMaker) Release() { makers.Put(k) }
 
-// Result makes the trait of a result: by the id and the argument of its call, and by
-// the lines of its text.
+// Result returns the trait of a result: the id and argument of its call, and the lines of its text.
 func (k *ReferenceMaker) Result(id, argument, text string) sessioncache.Trait {
 	var few [mostTerms]uint64
 	k.lines, k.source = appendLines(k.lines[:0], text)
 	return newTrait(appendTerms(append(few[:0], Hash(id)), argument), k.lines)
 }
 
-// Input makes the trait of what a call has written.
+// Input returns the trait of a call's written text.
 func (k *ReferenceMaker) Input(argument string, input gjson.Result) sessioncache.Trait {
 	var few [mostTerms]uint64
 	m := Mention{lines: k.lines[:0], unread: true}
@@ -131,18 +128,18 @@ func (k *ReferenceMaker) Input(argument string, input gjson.Result) sessioncache
 	return newTrait(appendTerms(few[:0], argument), k.lines)
 }
 
-// Source is the share of the last block's quotable lines that look like source code, in
-// sixteenths, up to 15.
+// Source is the share of the last block's quotable lines that look like source code, in sixteenths,
+// at most 15.
 func (k *ReferenceMaker) Source() uint8 { return uint8(min(15, 16*k.source/max(1, len(k.lines)))) }
 
-// Of the lines of a block one in so many is sampled, up to mostSampled.
+// One line in sampleStride is sampled, up to mostSampled per block.
 const (
 	sampleStride = 4
 	mostSampled  = 48
 )
 
-// Sampled returns some of the lines of the last block: the same line is sampled in every
-// block that has it, or in none. They are good until the next trait is made.
+// Sampled returns a sample of the last block's lines. A line is sampled in every block that
+// contains it, or in none. The result is valid until the next trait.
 func (k *ReferenceMaker) Sampled() []uint64 {
 	k.sampled = k.sampled[:0]
 	for _, h := range k.lines {
@@ -153,21 +150,22 @@ func (k *ReferenceMaker) Sampled() []uint64 {
 	return k.sampled
 }
 
-// HeldLines counts those of some lines that the block of a trait holds. It makes all probes of
-// each: whether a bit is set is chance, and a wrongly guessed branch on it costs more.
+// HeldLines returns the number of lines that the block of a trait contains.
 func HeldLines(t sessioncache.Trait, lines []uint64) (n int) {
 	filter := t[1+8*int(t[0]):]
 	if len(filter) == 0 {
 		return 0
 	}
 	for _, h := range lines {
+		// All three probes are made without branches: their bits are random, and a wrongly
+		// predicted branch costs more.
 		a, b, c := probeAt(h, 0, len(filter)), probeAt(h, 1, len(filter)), probeAt(h, 2, len(filter))
 		n += int(filter[a/8] >> (a % 8) & (filter[b/8] >> (b % 8)) & (filter[c/8] >> (c % 8)) & 1)
 	}
 	return n
 }
 
-// word returns the first of the words that a trait is made of: terms, and those of the filter.
+// word returns the first word of a trait: a term or a part of the filter.
 func word(t sessioncache.Trait) uint64 {
 	_ = t[7]
 	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |

@@ -10,12 +10,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Hash is the same in every process: what it decides must not change with a
-// restart. It says which lines are sampled, too, and so what every replay has measured.
+// Hash is the same in every process. Edits and samples depend on it and must not change with a
+// restart or an update.
 func Hash(s string) uint64 { return xxhash.Sum64String(s) }
 
-// inWord says of each byte whether paths and words are made of it. What is not
-// ASCII parts words, as quotation marks and arrows do.
+// inWord marks the bytes of paths and words. Non-ASCII bytes separate words, as quotation marks and
+// arrows do.
 var inWord = func() (table [256]bool) {
 	for c := range table {
 		table[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c < 0x80 && strings.IndexByte("_./-~@+", byte(c)) >= 0
@@ -23,7 +23,7 @@ var inWord = func() (table [256]bool) {
 	return table
 }()
 
-// Words yields the words of a text, of the characters that paths are made of.
+// Words yields the words of a text, made of the characters of paths.
 func Words(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := 0; i < len(s); i++ {

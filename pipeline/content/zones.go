@@ -5,12 +5,12 @@ package content
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 
-// Zones are the bounds of the middle of a conversation, in messages: what stands before
-// Begin is frozen, what stands from End on is hot.
+// Zones are the limits of the middle of a conversation, in messages: messages before Begin are
+// frozen, messages from End on are hot.
 type Zones struct{ Begin, End int }
 
-// NewZones finds the middle between the first turns, which are frozen, and the last, which
-// are hot. There is none in conversations of fewer messages than least.
+// NewZones finds the middle between the frozen first turns and the hot last turns. Conversations of
+// fewer than least messages have none.
 func NewZones(v *wire.View, frozen, hot, least int) Zones {
 	if len(v.Messages) < least {
 		return Zones{}
@@ -40,7 +40,7 @@ func turns(v *wire.View, i int) bool {
 	return v.Messages[i].Role == wire.RoleAssistant && (i == 0 || v.Messages[i-1].Role != wire.RoleAssistant)
 }
 
-// Middle reports whether a block stands between the frozen head and the hot tail.
+// Middle reports whether a block is between the frozen head and the hot tail.
 func (z Zones) Middle(b *wire.Block) bool {
 	return int(b.Message) >= z.Begin && int(b.Message) < z.End
 }

@@ -5,56 +5,55 @@ package planner
 
 import "strconv"
 
-// Epoch is a moment at which blocks that were forwarded before may be edited.
+// Epoch is a moment at which blocks forwarded before may be edited.
 type Epoch string
 
 // The epochs.
 const (
-	// NoEpoch: what was forwarded stays as it is.
+	// NoEpoch: forwarded blocks stay unchanged.
 	NoEpoch Epoch = "none"
-	// Cold: the upstream's cache has expired for certain.
+	// Cold: the upstream's cache has certainly expired.
 	Cold Epoch = "cold"
-	// Diverged: the client itself wrote history anew; only what stands behind
-	// the first difference is edited.
+	// Diverged: the client rewrote its history. Only blocks after the first difference are edited.
 	Diverged Epoch = "diverged"
-	// ModelChanged: another model has its own cache.
+	// ModelChanged: the new model has a cache of its own.
 	ModelChanged Epoch = "model"
-	// WindowNear: the prompt comes near the model's context window.
+	// WindowNear: the prompt is close to the model's context window.
 	WindowNear Epoch = "window"
-	// TaskBoundary: a person's prompt, and the expected net gain is positive.
+	// TaskBoundary: a human prompt, with a positive expected net gain.
 	TaskBoundary Epoch = "boundary"
-	// InLoop: within a run of tool calls, and what is folded is hardly needed.
+	// InLoop: within a run of tool calls, with little need of the folded text.
 	InLoop Epoch = "loop"
 )
 
-// Decision says why a request was edited or left alone. Sizes are estimated
-// tokens; the gain is in units of one uncached input token.
+// Decision says why a request was edited or left alone. Sizes are estimated tokens; the gain is in
+// uncached input tokens.
 type Decision struct {
-	// Epoch is the moment, NoEpoch where history was left alone.
+	// Epoch is the moment, NoEpoch if history was left alone.
 	Epoch Epoch `json:"epoch"`
-	// Reason says in a few words why history was left alone, empty if not.
+	// Reason says in a few words why history was left alone, "" if it was not.
 	Reason string `json:"reason,omitempty"`
-	// Candidates is the number of blocks that could have been folded, Folded
-	// the number of those that were, in this request.
+	// Candidates is the number of blocks worth folding.
 	Candidates int `json:"candidates"`
-	// Folded: see Candidates.
+	// Folded is the number of blocks folded in this request.
 	Folded int `json:"folded"`
-	// Removed is what the folded blocks took (ΔT), Rewritten what stands
-	// behind the first of them and has to be written to the cache again (S).
+	// Removed is the number of tokens saved by the folds (ΔT).
 	Removed int `json:"removed"`
-	// Rewritten: see Removed.
+	// Rewritten is the number of tokens after the first fold that must be written to the cache
+	// again (S).
 	Rewritten int `json:"rewritten"`
-	// Further is the number of further requests expected (R).
+	// Further is the expected number of further requests (R).
 	Further float64 `json:"further"`
-	// Gain is what folding is expected to earn, net of what is written again
-	// and of text that has to be fetched again.
+	// Gain is the expected gain of the folds, net of the tokens written again and of text fetched
+	// again.
 	Gain float64 `json:"gain"`
 }
 
-// String renders the decision as it stands in the X-Llm-Cache-Decision header.
+// String formats the decision for the X-Llm-Cache-Decision header.
 func (d *Decision) String() string { return d.Update("") }
 
-// Update returns what String does, in the memory of what it was before if that is the same.
+// Update returns the same as String. It returns before itself if the two are equal, which saves the
+// allocation.
 func (d *Decision) Update(before string) string {
 	var few [192]byte
 	b := append(append(few[:0], "epoch="...), d.Epoch...)

@@ -3,30 +3,27 @@
 
 package planner
 
-// atLeast times the shortest prefix that is cached has to be left of a prompt.
+// atLeast is the factor by which a prompt must exceed the minimum cacheable prefix after a fold.
 const atLeast = 1.25
 
-// patience keeps folds apart. What is ready has been read again and again while
-// it piled up: at an even pace, tokens²/(2·pace) times. Once that has cost this
-// share of what a fold costs, the fold is made. With sooner ones the same blocks
-// behind would be written over and over, with later ones too much would be read.
+// patience keeps folds apart: a fold is made once the reads of its blocks have cost this share of
+// the fold's cost.
 const patience = 0.3
 
-// best finds the depth from which folding gains most: the first block to fold,
-// what has to be written again, and the gain.
+// best finds the depth with the largest gain. It returns the first block to fold, the tokens to
+// write again, and the gain.
 func (in *Input) best(s *Scratch) (from int, rewritten, gain float64) {
 	n := len(in.Blocks)
 	from = n
-	s.kept = zeroed(s.kept, n+1) // tokens that stay, from a block to the end of what is cached
+	s.kept = zeroed(s.kept, n+1) // tokens that stay, from a block to the end of the cached prefix
 	for i := n - 1; i >= 0; i-- {
 		s.kept[i] = s.kept[i+1]
 		if i < in.Warm {
 			s.kept[i] += in.Blocks[i].Tokens - s.saving[i]
 		}
 	}
-	// What has to be written again if the fold begins at a block: all behind the
-	// entry in front of it, where what stands before the fold keeps what would be
-	// folded there.
+	// s.again[i] is the number of tokens to write again if the fold begins at block i: all tokens
+	// after the last cache entry before i. Foldable blocks before i stay unfolded.
 	s.again = zeroed(s.again, n+1)
 	sum, tokens, pace := 0.0, 0.0, in.pace(s)
 	entry := n + 1
@@ -44,9 +41,12 @@ func (in *Input) best(s *Scratch) (from int, rewritten, gain float64) {
 			lost = s.again[i] * in.Caution
 		}
 		tokens += s.saving[i]
+		// A prompt below the minimum would not be cached any more.
 		if i < in.Forwarded && in.Total-tokens < atLeast*float64(in.MinTokens) {
-			continue // what is left would not be cached any more
+			continue
 		}
+		// Blocks that pile up at an even pace have been read tokens²/(2·pace) times. Earlier folds
+		// would write the same later blocks over and over; later folds would read too much.
 		if g := sum - lost*(in.Write-in.Read); g > gain && tokens*tokens/(2*pace)*in.Read >= patience*lost*(in.Write-in.Read) {
 			from, rewritten, gain = i, lost, g
 		}
@@ -54,21 +54,20 @@ func (in *Input) best(s *Scratch) (from int, rewritten, gain float64) {
 	return from, rewritten, gain
 }
 
-// rewrite sums up what has to be written again by folds that begin between an
-// entry and a block.
+// rewrite computes s.again for the folds that begin between an entry and a block.
 func (s *Scratch) rewrite(in *Input, entry, block int) {
 	s.again[entry] = s.kept[entry]
 	if front := in.Base + s.kept[0] - s.kept[entry]; front < float64(in.MinTokens) || entry == 0 && in.Lapsed {
-		s.again[entry] += front // too short to be found, or not there any more
+		s.again[entry] += front // below the minimum, or expired: the part before the entry is written, too
 	}
 	for j := entry; j < block; j++ {
 		s.again[j+1] = s.again[j] + s.saving[j]
 	}
 }
 
-// pace is the number of tokens that become ready to be folded with a request, on
-// average.
+// pace is the average number of tokens per request that become ready to fold.
 func (in *Input) pace(s *Scratch) float64 {
+	// The pace is a divisor, so it must not be zero.
 	sum := 1.0
 	for _, tokens := range s.saving {
 		sum += tokens
@@ -79,7 +78,7 @@ func (in *Input) pace(s *Scratch) float64 {
 	return sum
 }
 
-// entry returns the end of the deepest cache entry in front of a block, in blocks.
+// entry returns the end of the last cache entry before block i, in blocks.
 func (in *Input) entry(i int) int {
 	if in.Anywhere {
 		return i

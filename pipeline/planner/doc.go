@@ -3,18 +3,15 @@
 
 // Package planner decides which blocks of a conversation to fold, and when.
 //
-// Folding removes ΔT tokens from every further request, which the upstream
-// would have read from its cache; but what stands behind the first folded block
-// has to be written to the cache again, as far as it was there. So the expected
-// gain of folding everything worthwhile from depth d on is
+// Folding removes ΔT tokens from every further request, which the upstream would have read from its
+// cache. The cached blocks after the first fold must be written to the cache again. The expected
+// gain of all worthwhile folds from depth d on is therefore
 //
 //	Σ value(i ≥ d) − S(d)·(w−r)   with   value(i) = ΔT(i)·r·R − need(i)·refetch(i)
 //
-// where R is the number of further requests expected and S(d) the tokens kept
-// between the deepest cache entry in front of d and the end of what is cached.
-// Where nothing is cached (cold, another model, history that the client itself
-// wrote anew) S is zero.
+// R is the expected number of further requests. S(d) is the number of kept tokens between the last
+// cache entry before d and the end of the cached prefix. S is zero if nothing is cached: after
+// expiry, for another model, or for history that the client rewrote.
 //
-// The package knows nothing of requests, edits and sessions: it is given numbers
-// and returns a decision.
+// The package knows no requests, edits or sessions: its input is numbers and its output a decision.
 package planner

@@ -3,20 +3,20 @@
 
 package planner
 
-// Idle folds are valued by what a token in the prompt costs the box at each
-// request besides its first reading: attention over it, and memory.
+// idleRead is the cost of a token in the prompt for a local server at each request after its first
+// reading: attention and memory.
 const idleRead = 0.1
 
-// idleHarm is how many times the price of harm counts at an idle fold: one that is cut
-// off has people wait for what it had thrown away. Of 284 conversations, read in front of
-// people at 500 tokens a second: -3.8 % with the price as it is, -8.1 % with four times
-// (go run ./lab/price -profiles kv -background 500).
+// idleHarm multiplies the price of harm at an idle fold: if the next request interrupts the fold, a
+// person waits for the discarded cache. Reading while a person waits, over 284 conversations at 500
+// tokens a second: -3.8 % with factor 1, -8.1 % with factor 4 (go run ./lab/price -profiles kv
+// -background 500).
 const idleHarm = 4
 
-// Idle decides what to fold while nobody waits, at an upstream that reads a
-// folded history at no price but its time: the largest fold for which it has to
-// read no more than limit tokens, 0 for any. It returns the folds, the first
-// block of them (the number of blocks for none), and what has to be read.
+// Idle decides which blocks to fold between requests, for an upstream that reads for free but takes
+// time. It returns the largest fold for which the upstream reads at most limit tokens, 0 for no
+// limit. Results are the folds, their first block (the number of blocks for none), and the tokens
+// to read.
 func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 	n := len(in.Blocks)
 	if in.Regretted {
@@ -26,6 +26,8 @@ func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 	for i := range in.Blocks {
 		b := &in.Blocks[i]
 		s.choose(i, b, func(tokens, need float64) float64 {
+			// If the agent needs the text, it fetches the text in one more turn, or works worse
+			// without.
 			return tokens*idleRead*in.Further - in.Care*need*(in.Total*idleRead+tokens+turnCost+idleHarm*in.Harm.of(tokens, idleRead))
 		})
 	}

@@ -3,7 +3,7 @@
 
 package planner
 
-// Input is all that a decision depends on. Sizes are estimated tokens.
+// Input is the complete input of a decision. Sizes are estimated tokens.
 type Input struct {
 	Moment
 	Cache
@@ -11,105 +11,101 @@ type Input struct {
 	Past
 	// Blocks are the message blocks, in order.
 	Blocks []Block
-	// Base is what stands in front of them, Total the whole prompt as the client
-	// wrote it.
+	// Base is the size of the prompt before the message blocks. Total is the size of the client's
+	// whole prompt.
 	Base, Total float64
-	// Further is the number of further requests expected (R).
+	// Further is the expected number of further requests (R).
 	Further float64
-	// Care is how many times its price the need of a folded text counts, Harm what
-	// it costs that it is not there.
+	// Care multiplies the cost of a needed fold.
 	Care float64
-	// Harm: see Care.
+	// Harm is the price of a needed text that is folded.
 	Harm Harm
 }
 
-// Moment is where in a conversation a request stands.
+// Moment is the state of the conversation at a request.
 type Moment struct {
-	// Epoch is what makes it free to edit history, NoEpoch if nothing does.
+	// Epoch is a reason that makes edits of history free, NoEpoch if there is none.
 	Epoch Epoch
-	// Loop reports whether the model is in the middle of a run of tool calls.
+	// Loop reports whether the request is in the middle of a run of tool calls.
 	Loop bool
-	// Bound reports whether what the model has thought is bound to what stood
-	// before it.
+	// Bound reports whether the model's thinking is bound to the blocks before it.
 	Bound bool
-	// Begun reports whether anything is known of the conversation.
+	// Begun reports whether the conversation is known.
 	Begun bool
-	// Regretted reports whether too much of what was folded was missed.
+	// Regretted reports whether too many folds were missed.
 	Regretted bool
 }
 
-// Cache is what the upstream holds of the prompt.
+// Cache describes the upstream's cache of the prompt.
 type Cache struct {
-	// Warm is the number of blocks that are cached as they were sent.
+	// Warm is the number of blocks cached as they were sent.
 	Warm int
-	// Forwarded is the number of blocks that went out before.
+	// Forwarded is the number of blocks sent before.
 	Forwarded int
-	// Entries are the numbers of blocks in front of the live cache entries.
-	// Anywhere reports that every prefix of what is cached is found instead.
+	// Entries are the live cache entries, each as the number of blocks before its end. With
+	// Anywhere, the cache finds every prefix instead.
 	Entries  []int
 	Anywhere bool
-	// Lapsed reports that the entry in front of the first message block is not alive:
-	// a fold with no other entry in front of it has tools and system text written, too.
+	// Lapsed reports that the entry before the first message block has expired. A fold without
+	// another entry before it then writes tools and system text again.
 	Lapsed bool
 }
 
-// Prices are what a token costs, in uncached input tokens, and what bounds a prompt.
+// Prices are the prices of tokens, in uncached input tokens, and the limits of a prompt.
 type Prices struct {
-	// Write is the price of a token written to the cache, Read of one read from it.
+	// Write is the price of a token written to the cache, Read of a token read from it.
 	Write, Read float64
-	// MinTokens is the shortest prefix that is cached.
+	// MinTokens is the minimum length of a cached prefix.
 	MinTokens int
-	// Window is the model's context window, 0 if unknown.
+	// Window is the model's context window in tokens, 0 if unknown.
 	Window int
 }
 
-// Past is what a conversation has been so far.
+// Past is the history of costs of a conversation.
 type Past struct {
-	// Requests is the number of its requests.
+	// Requests is the number of requests.
 	Requests int
-	// Spent is what they have cost, Staked what folds were expected to cost at
-	// first, less what they have saved since.
+	// Spent is the cost of the requests. Staked is the expected cost of all folds less their
+	// savings since.
 	Spent, Staked float64
-	// Removed is the number of tokens that folds have taken out.
+	// Removed is the number of tokens removed by folds.
 	Removed float64
-	// Caution is how many times dearer than planned folds have turned out
-	// lately, at least 1.
+	// Caution is the ratio of actual to planned costs of recent folds, at least 1.
 	Caution float64
 }
 
 // Block is one message block.
 type Block struct {
-	// Tokens is what it goes out with as it stands.
+	// Tokens is the current size of the block in the sent request.
 	Tokens float64
-	// Whole is what folding it saves, Part what folding only the text that it has
-	// replaced saves: 0 where it is not to be folded so.
+	// Whole is the saving of a complete fold. Part is the saving of folding only the text that the
+	// block's edit replaced. 0 means no such fold.
 	Whole, Part float64
-	// Need is the chance that the agent will need its text again.
+	// Need is the probability that the agent will need the text again.
 	Need float64
 }
 
 // Fold is one block to fold.
 type Fold struct {
-	// Block is its index.
+	// Block is the block's index.
 	Block int
-	// Tokens is what that saves.
+	// Tokens is the saving.
 	Tokens float64
-	// Part reports that only what it has replaced is folded.
+	// Part reports that only the replaced text is folded.
 	Part bool
 }
 
-// Plan is a decision and what follows from it.
+// Plan is a decision with its folds.
 type Plan struct {
 	Decision
-	// Folds are the blocks to fold, in order. They are good until the scratch
-	// memory is used again.
+	// Folds are the blocks to fold, in order. They are valid until the scratch memory is used
+	// again.
 	Folds []Fold
-	// Entry is the number of blocks in front of the cache entry that the folds
-	// build on, 0 for none.
+	// Entry is the number of blocks before the cache entry that the folds keep, 0 for none.
 	Entry int
 }
 
-// Scratch is memory that plans are made in, to be used again.
+// Scratch is reusable memory for plans.
 type Scratch struct {
 	value, saving, kept, again []float64
 
@@ -117,7 +113,7 @@ type Scratch struct {
 	folds []Fold
 }
 
-// zeroed returns n zero values, in the memory of s if they fit.
+// zeroed returns n zero values, in the memory of s if it is large enough.
 func zeroed[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n, n+n/4+16)

@@ -5,11 +5,10 @@ package planner
 
 import "math"
 
-// NothingToFold is the reason where no block is worth folding.
+// NothingToFold is the reason if no block is worth folding.
 const NothingToFold = "nothing to fold"
 
-// Refuses says why nothing is folded at a moment, whatever the history, "" if
-// something may be.
+// Refuses says why the moment forbids every fold, "" if it does not.
 func (m *Moment) Refuses() string {
 	switch {
 	case m.Regretted:
@@ -20,7 +19,7 @@ func (m *Moment) Refuses() string {
 	return ""
 }
 
-// Make decides what to fold now.
+// Make decides which blocks to fold now.
 func Make(in *Input, s *Scratch) Plan {
 	p := Plan{Decision: Decision{Epoch: in.Epoch, Further: in.Further}}
 	if reason := in.Refuses(); reason != "" {
@@ -35,6 +34,7 @@ func Make(in *Input, s *Scratch) Plan {
 		return p.nothing("no gain")
 	}
 	if rewritten > 0 {
+		// Near the context window, the client would otherwise summarize, at a higher cost.
 		if !in.full() {
 			if reason := in.forbids(rewritten, gain); reason != "" {
 				return p.nothing(reason)
@@ -46,7 +46,7 @@ func Make(in *Input, s *Scratch) Plan {
 	return p
 }
 
-// Leave is the plan to leave history alone, for some reason.
+// Leave returns a plan that leaves history alone, with a reason.
 func Leave(further float64, reason string) Plan {
 	p := Plan{Decision: Decision{Further: further}}
 	return p.nothing(reason)
@@ -57,7 +57,7 @@ func (p Plan) nothing(reason string) Plan {
 	return p
 }
 
-// epoch names the moment of a fold that throws cached history away.
+// epoch names the moment of a fold that invalidates cached history.
 func (in *Input) epoch() Epoch {
 	switch {
 	case in.full():
@@ -70,7 +70,7 @@ func (in *Input) epoch() Epoch {
 	return TaskBoundary
 }
 
-// Gain returns what folding now is expected to earn, 0 where it is not to be done.
+// Gain returns the expected gain of folding now, 0 if a fold is forbidden.
 func Gain(in *Input, s *Scratch) float64 {
 	if in.Regretted {
 		return 0
@@ -83,7 +83,7 @@ func Gain(in *Input, s *Scratch) float64 {
 	return gain
 }
 
-// list returns the folds of everything worthwhile from a block on.
+// list returns the worthwhile folds from a block on.
 func (s *Scratch) list(from int) []Fold {
 	s.folds = s.folds[:0]
 	for i := from; i < len(s.value); i++ {
@@ -94,21 +94,18 @@ func (s *Scratch) list(from int) []Fold {
 	return s.folds
 }
 
-// minReturn is what a fold that breaks a warm cache must be expected to gain,
-// as a multiple of what it costs at first.
+// minReturn is the minimum gain of a fold that breaks a warm cache, as a share of its cost.
 const minReturn = 0.1
 
-// stakes bound what folds that have not paid back yet may cost, as a share of
-// what the conversation has cost so far: so many times r/(w−r), between two
-// tasks and in a run of calls, which may end sooner than it seems. The dearer
-// writing is against reading, the longer a fold takes to pay back, and the
-// more conversations end before.
+// stakes limit the cost of folds that have not paid back yet, relative to the cost of the
+// conversation so far. The factors of r/(w−r) apply between two tasks and within a run of calls,
+// which may end early.
 const (
 	stakeBetween = 6
 	stakeInLoop  = 0.7
 )
 
-// forbids says why a fold that breaks a warm cache is not made, "" if it is.
+// forbids says why a fold must not break a warm cache, "" if it may.
 func (in *Input) forbids(rewritten, gain float64) string {
 	if in.Loop && in.Bound {
 		return "thinking is bound and the run of calls is open"
@@ -117,8 +114,9 @@ func (in *Input) forbids(rewritten, gain float64) string {
 	if gain < stake*minReturn {
 		return "the gain is small"
 	}
-	// A conversation may end with this request. What the fold costs then must
-	// be little beside what the conversation has cost so far.
+	// A conversation may end with this request, so the cost of the fold must be small beside the
+	// cost so far. The dearer writing is against reading, the longer a fold takes to pay back, and
+	// the more conversations end before.
 	share := stakeBetween * in.Read / (in.Write - in.Read)
 	if in.Loop {
 		share *= stakeInLoop / stakeBetween
@@ -129,11 +127,11 @@ func (in *Input) forbids(rewritten, gain float64) string {
 	return ""
 }
 
-// nearWindow is the share of the window from which a prompt counts as near it.
+// nearWindow is the share of the context window from which a prompt counts as near it.
 const nearWindow = 0.85
 
-// full reports whether the prompt comes so near the model's window that folding
-// is better than what the client would do next: summarise and begin anew.
+// full reports whether the prompt is so near the context window that a fold is better than the
+// client's own summary of the conversation.
 func (in *Input) full() bool {
 	return in.Window > 0 && in.Total > nearWindow*float64(in.Window) && !(in.Loop && in.Bound)
 }

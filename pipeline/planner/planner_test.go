@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// warm is a conversation of a hundred requests whose cache is warm. Its blocks are
-// given as tokens, with what folding them saves.
+// warm is a conversation of a hundred requests with a warm cache. Its blocks are given as tokens,
+// with the saving of a fold.
 func warm(blocks ...Block) Input {
 	in := Input{
 		Moment: Moment{Epoch: NoEpoch, Begun: true},
@@ -28,7 +28,7 @@ func warm(blocks ...Block) Input {
 
 func kept(tokens float64) Block { return Block{Tokens: tokens} }
 
-// output is one that can be folded but for a stub of a hundred tokens.
+// output is a block of which a fold leaves a stub of a hundred tokens.
 func output(tokens, need float64) Block {
 	return Block{Tokens: tokens, Whole: tokens - 100, Need: need}
 }
@@ -228,7 +228,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// What finding the cache cold is worth: what it takes to write the rest again.
+// The value of a cold cache: the price of writing the rest again.
 func TestGain(t *testing.T) {
 	in := warm(kept(500), output(8000, 0), kept(60000))
 	s := new(Scratch)
@@ -255,11 +255,11 @@ func TestIdle(t *testing.T) {
 		from    int
 		process int
 	}{
-		{blocks, 0, "1 3", 1, 60500}, // what stands behind the fold, with the stubs in it
-		{blocks, 5000, "3", 3, 400},  // the most that may be read
-		{blocks, 100, "", 5, 0},      // not even that
+		{blocks, 0, "1 3", 1, 60500}, // the blocks behind the fold, with its stubs
+		{blocks, 5000, "3", 3, 400},  // a limit to the tokens that are read again
+		{blocks, 100, "", 5, 0},      // a limit too small for any fold
 		{[]Block{kept(500)}, 0, "", 1, 0},
-		// What is likely to be needed stays.
+		// A block that is likely to be needed stays.
 		{[]Block{output(800, 0.02), output(800, 0.002), kept(300)}, 0, "1", 1, 400},
 	} {
 		in := warm(c.blocks...)
@@ -271,7 +271,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// Where nothing is to be folded whatever the history, the blocks are not asked for.
+// Make and Refuses agree on the moments that forbid every fold.
 func TestRefuses(t *testing.T) {
 	in := Input{Moment: Moment{Epoch: NoEpoch, Loop: true, Bound: true, Begun: true}, Further: 7}
 	if p := Make(&in, new(Scratch)); p.Reason != in.Refuses() || p.Reason == "" || p.Epoch != NoEpoch || p.Further != 7 {
@@ -289,7 +289,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A plan is made without an allocation in memory that is used again.
+// A plan in reused scratch memory allocates nothing.
 func TestPlanAllocates(t *testing.T) {
 	blocks := make([]Block, 100)
 	for i := range blocks {
@@ -306,8 +306,8 @@ func TestPlanAllocates(t *testing.T) {
 	}
 }
 
-// What is needed at three in a hundred moments is never folded, however long it is,
-// unless the price does not grow with the length.
+// A block needed at three in a hundred moments is never folded, at any length, unless the price is
+// independent of the length.
 func TestHarmGrows(t *testing.T) {
 	for _, c := range []struct {
 		tokens, long float64

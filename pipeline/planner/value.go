@@ -3,16 +3,14 @@
 
 package planner
 
-// turnCost is what one more answer costs besides its prompt, in uncached input
-// tokens: a call of a hundred tokens at five times the input price, and the time.
+// turnCost is the cost of one more response besides its prompt, in uncached input tokens: a call of
+// a hundred tokens at five times the input price, and the time.
 const turnCost = 1000
 
-// needReplaced is the need of text that an edit has replaced: only an undoing of
-// the edit could quote it.
+// needReplaced is the need of text that an edit has replaced. Only undoing the edit would quote it.
 const needReplaced = 0.001
 
-// appraise values every block that could be folded, and counts those that are
-// worth it.
+// appraise values every block and returns the number of blocks worth folding.
 func (in *Input) appraise(s *Scratch) (candidates int) {
 	n := len(in.Blocks)
 	s.value, s.saving, s.part = zeroed(s.value, n), zeroed(s.saving, n), zeroed(s.part, n)
@@ -21,7 +19,7 @@ func (in *Input) appraise(s *Scratch) (candidates int) {
 		value := func(tokens, need float64) float64 {
 			v := tokens * in.Read * in.Further
 			if i >= in.Warm {
-				v += tokens * (in.Write - in.Read) // not written at all
+				v += tokens * (in.Write - in.Read) // never forwarded, so the fold saves the write
 			}
 			return v - in.Care*need*(in.Total*in.Read+tokens*in.Write+turnCost+in.Harm.of(tokens, max(in.Read, leastRead)))
 		}
@@ -32,15 +30,15 @@ func (in *Input) appraise(s *Scratch) (candidates int) {
 	return candidates
 }
 
-// Returns reports whether a folded text is worth being shown once more, at the end of
-// the prompt, where it is needed with some chance: what is behind the end is written
-// anyway, and the text is read from then on.
+// Returns reports whether a folded text should be shown again at the end of the prompt, given the
+// probability of its need.
 func Returns(tokens, chance, further float64, p Prices, h Harm) bool {
+	// The end of the prompt is written anyway; from then on the text is read.
 	return chance*(turnCost+h.of(tokens, max(p.Read, leastRead))) > tokens*(p.Write+p.Read*further)
 }
 
-// choose enters what folding a block is worth, whole or in part, whichever is
-// more, and reports whether it is worth anything.
+// choose stores the value of the better fold of a block, whole or part, and reports whether it is
+// positive.
 func (s *Scratch) choose(i int, b *Block, value func(tokens, need float64) float64) bool {
 	if b.Whole > 0 {
 		if v := value(b.Whole, b.Need); v > 0 {

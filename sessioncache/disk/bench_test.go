@@ -15,10 +15,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// BenchmarkSave is what it takes to write sessions, 32 together, of which every third is
-// in the file already.
-// BenchmarkSave writes 8,192 sessions anew, 32 at a time: in the order in which they were
-// written first, as the sessions of a store that is busy come, or in any.
+// BenchmarkSave writes 8,192 existing sessions again, 32 at a time: in the order of their first
+// write, as a busy store does, or in random order.
 func BenchmarkSave(b *testing.B) {
 	const sessions, part = 8192, 32
 	for _, size := range []int{700, 6000} {

@@ -80,7 +80,7 @@ func record(n int, tenant byte, bytes int, used time.Time) sessioncache.Record {
 	}
 }
 
-// The file is bounded, and who fills it pushes out what is their own.
+// The file is bounded, and a tenant that fills it evicts its own sessions.
 func TestBounds(t *testing.T) {
 	o := options(filepath.Join(t.TempDir(), "sessions.db"))
 	o.MaxBytes = 4 << 20
@@ -110,7 +110,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A damaged file is set aside, be it found when it is opened or in use.
+// A damaged file is set aside, whether the damage is found at the start or later.
 func TestDamagedFile(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"no database": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("rubbish "), 2000), 0o600) },

@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// form is the number of the form of the table, in user_version.
+// form is the number of the table's format, in user_version.
 const form = 1
 
 const table = `
@@ -44,9 +44,9 @@ func damaged(err error) bool {
 	return c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB
 }
 
-// open opens the file and reads which sessions are in it.
+// open opens the file and reads the index of its sessions.
 func (d *Disk) open() error {
-	// The driver would make it for all to read.
+	// The driver would create the file readable by all.
 	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -65,7 +65,7 @@ func (d *Disk) open() error {
 	if err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(1) // it has the lock
+	db.SetMaxOpenConns(1) // the connection has the lock
 	d.db = db
 	if err := d.read(); err != nil {
 		if c := code(err); c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED {
@@ -135,8 +135,8 @@ func (d *Disk) renew(why error) error {
 	return d.open()
 }
 
-// mend begins a new file where the one in use turns out to be damaged. Whoever calls has
-// the turn.
+// mend begins a new file if the error shows that the present one is damaged. The caller holds the
+// turn.
 func (d *Disk) mend(err error) error {
 	if !damaged(err) {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// openStore opens a store over a file, and counts what fails.
+// openStore opens a store over a file, and counts failures.
 func openStore(t *testing.T, path string) (*Disk, *sessioncache.Durable, *atomic.Int64) {
 	t.Helper()
 	d, err := Open(Options{Path: path, MaxBytes: 64 << 20, TTL: time.Hour})
@@ -35,7 +35,7 @@ func openStore(t *testing.T, path string) (*Disk, *sessioncache.Durable, *atomic
 	return d, s, failures
 }
 
-// talks are conversations, by what was said in each.
+// talks are conversations, by their messages.
 type talks []string
 
 // turn has a conversation go on. All of it but the last turn must be known.
@@ -58,9 +58,8 @@ func (k talks) turn(t *testing.T, store *sessioncache.Durable, i int) {
 	k[i] += `,{"role":"assistant","content":"yes"},`
 }
 
-// runsFull has conversations go on while there is no room, which begins and ends by the
-// functions given: none is lost, what was written before stays as it is, the rest waits
-// in memory, and is written once there is room.
+// runsFull continues conversations while the medium is full. fill and clear begin and end this. No
+// conversation is lost, written sessions stay, and the rest wait in memory until there is room.
 func runsFull(t *testing.T, path string, fill, clear func(d *Disk)) {
 	t.Helper()
 	d, store, failures := openStore(t, path)

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// A file system without room costs no conversation, be it that the write-ahead log
-// cannot grow, or the file.
+// A full file system costs no conversation, whether the write-ahead log cannot grow or the file.
 func TestFullFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("llm_cache", dir, "tmpfs", 0, "size=4m"); err != nil {

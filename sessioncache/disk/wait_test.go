@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Whoever asks for a session that is not in the file does not wait for those that are
-// being written, which takes long where the medium is slow.
+// A request for a session that is not in the file does not wait for writes, which take long on a
+// slow medium.
 func TestNewSessionsDoNotWait(t *testing.T) {
 	d, err := Open(Options{Path: filepath.Join(t.TempDir(), "sessions.db"), MaxBytes: 1 << 20, TTL: time.Hour})
 	if err != nil {

@@ -24,27 +24,24 @@ import (
 
 // FilesOptions configure [Files].
 type FilesOptions struct {
-	// Folder is where the files lie. It is made with the first of them. One
-	// process may use it at a time.
+	// Folder contains the files. It is made with the first file. One process may use it at a time.
 	Folder string
-	// Key encrypts them. Without it nothing can be read, names included.
+	// Key encrypts the texts and their names. Without it nothing can be read.
 	Key secret.Key
 	// MaxBytes bounds all files together.
 	MaxBytes int64
-	// TTL is how long a text is kept after it was last put or asked for.
+	// TTL is how long a text is kept after it was last stored or read.
 	TTL time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Log gets what could not be read or written: the name of a file, and
-	// the error. Optional.
+	// Log receives each file that could not be read or written, and the error. Optional.
 	Log func(file string, err error)
 }
 
-// Files keeps folded texts on disk, each in a file of its own, so that they
-// outlive the process. Texts are sealed by AES-256-GCM under a key of the
-// operator's, together with the name of their file; the names are keyed hashes of
-// tenant, session, conversation and block. It is bounded like [Store]. What is
-// put is written in the background.
+// Files keeps folded texts on disk beyond the life of the process, each in its own file. Each text
+// is sealed by AES-256-GCM under the operator's key, together with the name of its file. The names
+// are keyed hashes of tenant, session, conversation and block. Files has the same kinds of bounds
+// as [Store]. Texts are written in the background.
 type Files struct {
 	folder string
 	log    func(file string, err error)
@@ -53,8 +50,8 @@ type Files struct {
 	pool   *lru.Pool[string]
 	files  *lru.Cache[string, string, struct{}] // by path and tenant; its lock guards all below, too
 	closed bool
-	// forgotten are the beginnings of names of which what was put before is not
-	// to be written, with the number of forgets there had been by then.
+	// forgotten has the path prefixes of deleted sessions, with the number of deletions by then.
+	// Texts stored before the deletion must not be written.
 	forgotten map[string]uint64
 	forgets   uint64
 	rewriting int // see putAll
@@ -64,7 +61,7 @@ type Files struct {
 	rewritten sync.WaitGroup
 }
 
-// blockFile is a file, by its path in the folder: the tenant's and its own name.
+// blockFile is a file, by its path in the folder: the tenant's folder and its own name.
 type blockFile struct {
 	path string
 	size int64
@@ -75,24 +72,23 @@ type blockJob struct {
 	path, text string
 	seal       cipher.AEAD
 	at         time.Time
-	forgets    uint64 // so many had been when it was put
+	forgets    uint64 // the number of deletions when it was stored
 }
 
 const (
-	// fileMagic begins each file, and is sealed with it.
+	// fileMagic begins each file, and is authenticated with it.
 	fileMagic = "llm_cache folded text 1\n"
-	// tempPrefix is that of files that are being written.
+	// tempPrefix begins the names of unfinished files.
 	tempPrefix = ".writing-"
-	// waitingJobs is how many texts wait to be written. More are not kept.
+	// waitingJobs bounds the texts that wait to be written. Further ones are dropped.
 	waitingJobs = 256
 )
 
-// blockPath is what the path of a file looks like: the folder of its tenant, its
-// session and the text. Older files do not name the session.
+// blockPath matches the path of a file: the folder of its tenant, its session and the text. Older
+// files do not name the session.
 var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`)
 
-// OpenFiles opens a folder of folded texts. Files that are none of its own
-// are left alone, and told to Log.
+// OpenFiles opens a folder of folded texts. Foreign files are left alone, and reported to Log.
 func OpenFiles(o FilesOptions) (*Files, error) {
 	ring, err := secret.NewRing(newKeys, o.Key)
 	if err != nil {
@@ -115,7 +111,7 @@ func OpenFiles(o FilesOptions) (*Files, error) {
 
 var errForeign = errors.New("no file of folded texts")
 
-// scan finds the files that are there.
+// scan indexes the existing files.
 func (f *Files) scan() error {
 	var found []*blockFile
 	var torn []string
@@ -150,6 +146,7 @@ func (f *Files) scan() error {
 			return err
 		}
 	}
+	// The index must have the files in the order of their use.
 	slices.SortFunc(found, func(a, b *blockFile) int { return a.at.Compare(b.at) })
 	f.files.Lock()
 	defer f.files.Unlock()
@@ -167,7 +164,7 @@ func (f *Files) setLimits(maxBytes int64, ttl time.Duration) {
 	f.files.SetTTL(ttl)
 }
 
-// Close writes what waits to be written. Nil has nothing to write.
+// Close writes the texts that wait. It may be called on nil.
 func (f *Files) Close() error {
 	if f == nil {
 		return nil
@@ -184,7 +181,7 @@ func (f *Files) Close() error {
 	return nil
 }
 
-// forget removes all texts of a session, and those that wait to be written.
+// forget removes all texts of a session, including those that wait to be written.
 func (f *Files) forget(session string, t sessioncache.Tenant) {
 	f.files.Lock()
 	defer f.files.Unlock()
@@ -196,21 +193,22 @@ func (f *Files) forget(session string, t sessioncache.Tenant) {
 				f.files.Drop(e)
 			}
 		}
+		// Texts that wait to be written must not be written any more.
 		f.forgotten[prefix] = f.forgets
 	}
 }
 
-// unwanted reports whether a text was forgotten while it waited. The lock is held.
+// unwanted reports whether a text's session was deleted while the text waited. The lock is held.
 func (f *Files) unwanted(j *blockJob) bool {
 	prefix, _, _ := strings.Cut(j.path, "-")
 	at, ok := f.forgotten[prefix+"-"]
-	if len(f.jobs) == 0 && f.rewriting == 0 { // all that was put before is written
+	if len(f.jobs) == 0 && f.rewriting == 0 { // no text from before a deletion is left
 		clear(f.forgotten)
 	}
 	return ok && j.forgets < at
 }
 
-// put has a text written.
+// put schedules the writing of a text.
 func (f *Files) put(k blockKey, t sessioncache.Tenant, text string, now time.Time) {
 	f.files.Lock()
 	defer f.files.Unlock()
@@ -224,14 +222,13 @@ func (f *Files) put(k blockKey, t sessioncache.Tenant, text string, now time.Tim
 	}
 }
 
-// job is the writing of a text under the key in use. The lock is held.
+// job is the writing of a text under the present key. The lock is held.
 func (f *Files) job(k blockKey, t sessioncache.Tenant, text string, at time.Time) blockJob {
 	in := f.keys.Now()
 	return blockJob{in.path(k, t), text, in.seal, at, f.forgets}
 }
 
-// putAll has all texts written that a memory holds, however many, unless the files are
-// closed.
+// putAll schedules the writing of all texts of a memory store, without a bound on their number.
 func (f *Files) putAll(texts []*lru.Entry[blockKey, sessioncache.Tenant, string]) {
 	f.files.Lock()
 	defer f.files.Unlock()
@@ -253,7 +250,7 @@ func (f *Files) putAll(texts []*lru.Entry[blockKey, sessioncache.Tenant, string]
 	})
 }
 
-// write writes what waits until there is no more to come.
+// write writes texts until the channel is closed.
 func (f *Files) write() {
 	defer close(f.done)
 	for j := range f.jobs {
@@ -267,13 +264,13 @@ func (f *Files) do(j *blockJob) {
 	}
 }
 
-// ErrPanic is what the writing of a text that panics is taken to have failed with.
+// ErrPanic is the error of a write that panicked.
 var ErrPanic = errors.New("recovered from a panic")
 
-// keep writes one text, unless it is there.
+// keep writes one text, unless it exists already.
 func (f *Files) keep(j *blockJob) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // its value may quote a text
+		if p := recover(); p != nil { // the panic's value may quote a text
 			err = fmt.Errorf("%w: %T", ErrPanic, p)
 		}
 	}()
@@ -286,6 +283,7 @@ func (f *Files) keep(j *blockJob) (err error) {
 	}
 	f.files.Lock()
 	defer f.files.Unlock()
+	// The session was deleted during the write.
 	if f.unwanted(j) {
 		return os.Remove(filepath.Join(f.folder, j.path))
 	}
@@ -293,7 +291,7 @@ func (f *Files) keep(j *blockJob) (err error) {
 	return nil
 }
 
-// touch notes that a file is used, if there is one.
+// touch marks a file as used and reports whether it exists.
 func (f *Files) touch(path string, now time.Time) bool {
 	f.files.Lock()
 	defer f.files.Unlock()
@@ -327,6 +325,7 @@ func (f *Files) save(j *blockJob) (int64, error) {
 		err = os.Chtimes(t.Name(), j.at, j.at)
 	}
 	if err == nil {
+		// A rename is atomic, so that no reader sees a part of the file.
 		err = os.Rename(t.Name(), path)
 	}
 	if err != nil {
@@ -335,12 +334,13 @@ func (f *Files) save(j *blockJob) (int64, error) {
 	return int64(len(out)), err
 }
 
-// sealed is what is sealed with a text: a file under another name is none.
+// sealed returns the authenticated data of a text. It contains the path, so that a renamed file
+// cannot be read.
 func sealed(path string) []byte { return []byte(fileMagic + filepath.ToSlash(path)) }
 
 var errNotOurs = errors.New("corrupt, or under another key")
 
-// get reads a text. One that lies under an earlier key is put anew.
+// get reads a text. A text under an earlier key is stored again under the present one.
 func (f *Files) get(k blockKey, t sessioncache.Tenant, now time.Time) (string, bool) {
 	for i, under := range f.keys.All {
 		path := under.path(k, t)
@@ -358,6 +358,7 @@ func (f *Files) get(k blockKey, t sessioncache.Tenant, now time.Time) (string, b
 			continue
 		}
 		if i > 0 {
+			// Store the text again under the present key.
 			f.put(k, t, text, now)
 		}
 		return text, true
@@ -381,7 +382,7 @@ func (f *Files) load(path string, seal cipher.AEAD) (string, error) {
 	return string(text), nil
 }
 
-// enter notes a file that is there. The lock is held.
+// enter adds a file to the index. The lock is held.
 func (f *Files) enter(b *blockFile) {
 	e := f.files.Get(b.path)
 	if e != nil { // the same text, written twice at once

@@ -108,8 +108,8 @@ func written(t *testing.T, folder string) map[string][]byte {
 	return out
 }
 
-// What one process has put, the next one finds, by the same key, in the same
-// place and for as long as it may be kept; nothing of it can be read in the files.
+// A later process finds the texts of an earlier one, with the same key and folder, until they
+// expire. The files reveal nothing of the texts.
 func TestFiles(t *testing.T) {
 	o := FilesOptions{Folder: filepath.Join(t.TempDir(), "a", "b"), Key: secret.Key{7}}
 	b, _ := opened(t, o, filesAt)
@@ -160,7 +160,7 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What was asked for is kept for longer, over a restart too; the rest goes.
+	// A text that was read is kept for longer, across a restart, too; the others expire.
 	b, _ = opened(t, o, filesAt.Add(100*time.Minute))
 	if got, ok := b.Get(one, scope, "01234567", filesAt.Add(100*time.Minute)); !ok || got != "a secret text" {
 		t.Errorf("got %q", got)
@@ -179,8 +179,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Files that are foreign, corrupt, renamed or under another key are told and not
-// taken for texts.
+// Files that are foreign, corrupt, renamed or under another key are reported, and are not read as
+// texts.
 func TestFilesThatAreNone(t *testing.T) {
 	text := strings.Repeat("a secret text ", 10)
 	for name, c := range map[string]struct {
@@ -250,8 +250,8 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 }
 
-// The files have a bound: a tenant that holds more than a quarter of it gives way first,
-// and others keep theirs.
+// The files have a bound: a tenant that holds more than a quarter of it gives way first, and others
+// keep theirs.
 func TestFilesAreBounded(t *testing.T) {
 	o := FilesOptions{Folder: t.TempDir(), MaxBytes: 280_000}
 	b, _ := opened(t, o, filesAt)
@@ -295,8 +295,7 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWritingPanics: a text that cannot be written for a bug is told, and the next
-// is written.
+// TestWritingPanics: a panic during a write is reported, and the next text is written.
 func TestWritingPanics(t *testing.T) {
 	var logged []error
 	f, err := OpenFiles(FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour, Now: func() time.Time { return filesAt }, Log: func(_ string, err error) { logged = append(logged, err) }})
@@ -328,8 +327,8 @@ func (s failingSeal) Seal(dst, nonce, plain, data []byte) []byte {
 	return s.AEAD.Seal(dst, nonce, plain, data)
 }
 
-// Other files, and another key, lose nothing that the process has: what is in memory comes
-// to lie in them, and what lies under an earlier key is found and put anew.
+// A change of the folder or of the key loses no texts of the process. Texts in memory are written
+// to the new folder, and texts under an earlier key are found and stored again.
 func TestMove(t *testing.T) {
 	dir := t.TempDir()
 	a := FilesOptions{Folder: filepath.Join(dir, "a"), Key: secret.Key{7}}

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// keys are what comes of a key. They never change.
+// keys are derived from one operator key. They never change.
 type keys struct {
 	seal  cipher.AEAD
 	names []byte // the key of names
@@ -30,23 +30,23 @@ func newKeys(key secret.Key) (*keys, error) {
 	return &keys{seal, names[:]}, nil
 }
 
-// name is a keyed hash.
+// name returns a keyed hash of some values.
 func (k *keys) name(values ...[]byte) []byte {
 	mac := hmac.New(sha256.New, k.names)
 	for _, v := range values {
 		mac.Write(v)
-		mac.Write([]byte{0}) // digests and names are of fixed length but one
+		mac.Write([]byte{0}) // unambiguous, since all values but one have a fixed length
 	}
 	return mac.Sum(nil)
 }
 
-// prefix is how the paths of all texts of a session begin.
+// prefix returns the common beginning of the paths of a session's texts.
 func (k *keys) prefix(session string, t sessioncache.Tenant) string {
 	return filepath.Join(hex.EncodeToString(k.name([]byte("tenant"), t[:])[:16]),
 		hex.EncodeToString(k.name([]byte("session"), t[:], []byte(session))[:16])) + "-"
 }
 
-// path is where a text lies.
+// path returns the path of a text in the folder.
 func (k *keys) path(b blockKey, t sessioncache.Tenant) string {
 	return k.prefix(b.session, t) + hex.EncodeToString(k.name([]byte("text"), t[:], b.scope[:], []byte(b.name), []byte(b.session)))
 }

@@ -47,14 +47,14 @@ func TestStore(t *testing.T) {
 			t.Errorf("%s: %q, %t", name, got, ok)
 		}
 	}
-	// What is asked for stays; what is not, goes.
+	// A text that is read stays; others expire.
 	if _, ok := b.Get(one, scope, "a", now.Add(TTL-1)); !ok {
 		t.Error("gone too early")
 	}
 	if _, ok := b.Get(one, scope, "a", now.Add(2*TTL+1)); ok || b.Bytes() != 0 {
 		t.Errorf("still there, %d bytes", b.Bytes())
 	}
-	// A tenant that holds most pushes out its own.
+	// The tenant that holds most loses its own texts.
 	b.Put(two, scope, "kept", "text", now)
 	mega := strings.Repeat("x", 1<<20)
 	for i := range 80 {

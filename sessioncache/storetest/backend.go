@@ -1,9 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storetest tests places where sessions are kept: [Backend] what implements
-// [sessioncache.Backend], and [Store] what implements [sessioncache.Store]. A module
-// that keeps sessions elsewhere calls one of them in a test of its own.
+// Package storetest tests implementations of stores: [Backend] tests a [sessioncache.Backend], and
+// [Store] a [sessioncache.Store]. Call one of them in a test of your own module.
 package storetest
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Backend tests a backend. Open opens it, empty the first time in a test, and with what
-// was saved before when it is called again in the same test after Close.
+// Backend tests a backend. The first call of open in a test returns an empty backend. A later call,
+// after Close, returns a backend with the saved records.
 func Backend(t *testing.T, open func(t *testing.T) sessioncache.Backend) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, func(*testing.T) sessioncache.Backend){
@@ -43,7 +42,7 @@ func save(t *testing.T, b sessioncache.Backend, records ...sessioncache.Record) 
 	if err := b.Save(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
-	for i := range records { // their memory is used for others
+	for i := range records { // the memory of the snapshots is reused after a save
 		clear(records[i].Snapshot)
 	}
 }
@@ -66,7 +65,7 @@ func shut(t *testing.T, b sessioncache.Backend) {
 	}
 }
 
-// What is saved is there, under its name only, and of any length.
+// A saved record can be loaded under its name only, at any length.
 func keeps(t *testing.T, open func(*testing.T) sessioncache.Backend) {
 	b := open(t)
 	defer shut(t, b)
@@ -112,7 +111,7 @@ func deletes(t *testing.T, open func(*testing.T) sessioncache.Backend) {
 	b := open(t)
 	defer shut(t, b)
 	save(t, b, record(1, "one", 1), record(2, "two", 2))
-	for range 2 { // the second time there is nothing
+	for range 2 { // the second time the session is gone
 		if err := b.Delete(t.Context(), digest(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +131,7 @@ func answers(t *testing.T, open func(*testing.T) sessioncache.Backend) {
 	defer shut(t, b)
 	save(t, b, record(1, "one", 1, 2))
 	save(t, b, record(2, "two", 2, 3))
-	for answer, of := range map[byte]byte{1: 1, 2: 2, 3: 2} { // the last one that has it
+	for answer, of := range map[byte]byte{1: 1, 2: 2, 3: 2} { // the last session with the answer
 		if d, ok, err := b.Answered(t.Context(), digest(100+answer)); err != nil || !ok || d != digest(of) {
 			t.Errorf("answer %d: %x, %t, %v", answer, d, ok, err)
 		}
@@ -184,7 +183,7 @@ func concurrent(t *testing.T, open func(*testing.T) sessioncache.Backend) {
 	loads(t, b, 1, "49")
 }
 
-// uncounted reports whether a backend that is shared does not count what it keeps.
+// uncounted reports whether a shared backend does not count its records.
 func uncounted(b sessioncache.Backend) bool {
 	_, shared := b.(sessioncache.Shared)
 	n, size := b.Usage()

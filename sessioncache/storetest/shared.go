@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Shared tests a backend that several processes use at once. Open opens it as [Backend]
-// says; called again in the same test it opens the same once more, beside the first.
+// Shared tests a backend that several processes use at once. open is as for [Backend]. A second
+// call in the same test opens the same backend beside the first.
 func Shared(t *testing.T, open func(t *testing.T) sessioncache.Shared) {
 	t.Helper()
 	Backend(t, func(t *testing.T) sessioncache.Backend { return open(t) })
@@ -35,7 +35,7 @@ func swap(t *testing.T, b sessioncache.Shared, r sessioncache.Record, have sessi
 	t.Helper()
 	w := &sessioncache.Swap{Record: r, Have: have, Next: sessioncache.NewVersion()}
 	b.Swap(t.Context(), []*sessioncache.Swap{w})
-	clear(r.Snapshot) // its memory is used for others
+	clear(r.Snapshot) // the memory of the snapshot is reused
 	if w.Err != nil {
 		t.Fatal(w.Err)
 	}
@@ -54,7 +54,7 @@ func fetches(t *testing.T, b sessioncache.Shared, n byte, have sessioncache.Vers
 	return now
 }
 
-// Of what one writes the other has the newest, once.
+// Each side reads the newest version of the other, once.
 func swaps(t *testing.T, one, other sessioncache.Shared) {
 	if v := fetches(t, other, 1, 0, ""); v != 0 {
 		t.Errorf("a session that is not there has version %d", v)
@@ -80,10 +80,10 @@ func swaps(t *testing.T, one, other sessioncache.Shared) {
 	if d, ok, err := one.Answered(t.Context(), digest(102)); !ok || err != nil || d != digest(1) {
 		t.Errorf("an answer: %x, %t, %v", d, ok, err)
 	}
-	if _, _, won = swap(t, one, record(2, "from before"), first); !won { // the server has lost it
+	if _, _, won = swap(t, one, record(2, "from before"), first); !won { // the server has lost the session
 		t.Error("a session that is lost cannot be written again")
 	}
-	large := strings.Repeat("three ", 10_000) // with small ones
+	large := strings.Repeat("three ", 10_000) // together with small ones
 	all := []*sessioncache.Swap{
 		{Record: record(1, large), Have: second, Next: 31}, {Record: record(2, "in ignorance"), Next: 32}, {Record: record(3, "new"), Next: 33},
 	}
@@ -103,7 +103,7 @@ func swaps(t *testing.T, one, other sessioncache.Shared) {
 	}
 }
 
-// What one deletes is gone for the other that has it, and nothing for who has nothing.
+// A session deleted by one side is gone for the other, and missing for callers without a version.
 func deletedElsewhere(t *testing.T, one, other sessioncache.Shared) {
 	_, first, _ := swap(t, one, record(1, "one"), 0)
 	if err := other.Delete(t.Context(), digest(1)); err != nil {
@@ -132,7 +132,7 @@ func deletedElsewhere(t *testing.T, one, other sessioncache.Shared) {
 	}
 }
 
-// Of many who write at once one is first.
+// Of many concurrent writes one is first.
 func firstWins(t *testing.T, one, other sessioncache.Shared) {
 	for round := range 20 {
 		have := fetches(t, one, 1, 1, map[bool]string{true: "", false: "x"}[round == 0])
@@ -160,8 +160,7 @@ func firstWins(t *testing.T, one, other sessioncache.Shared) {
 	}
 }
 
-// Who is told of changes knows of those of others in the end, and his own leave him where
-// he was.
+// A watcher eventually learns of foreign changes, while its own writes change nothing for it.
 func told(t *testing.T, one, other sessioncache.Shared) {
 	a, ok := one.(sessioncache.Watcher)
 	if !ok {
@@ -190,7 +189,7 @@ func told(t *testing.T, one, other sessioncache.Shared) {
 		}
 	}
 	changes("written elsewhere", second)
-	// A node whose connection to any server ends forgets all that it was told, and asks again.
+	// After a lost connection a node drops all invalidations and asks again.
 	for have := second; !a.Unchanged(digest(1), third); {
 		if t.Context().Err() != nil {
 			t.Fatal("what was read is not known")
@@ -207,7 +206,7 @@ func told(t *testing.T, one, other sessioncache.Shared) {
 	changes("deleted elsewhere", third)
 }
 
-// What is forgotten is as if it had never been there, unless somebody else has written it.
+// A forgotten session leaves no trace, unless another process has written it.
 func forgotten(t *testing.T, one, other sessioncache.Shared) {
 	_, first, _ := swap(t, one, record(1, "one", 1), 0)
 	forget := func(have sessioncache.Version) *sessioncache.Swap {

@@ -13,7 +13,7 @@ import (
 // SharedShelf is a [sessioncache.Shared] in memory, for several stores at once.
 type SharedShelf struct {
 	Shelf
-	// Fetches is how often Fetch was called.
+	// Fetches counts the calls of Fetch.
 	Fetches int
 }
 

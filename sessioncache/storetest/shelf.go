@@ -12,10 +12,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Shelf is a [sessioncache.Backend] in memory: the simplest that passes. What is saved
-// outlives the stores that use it, one after the other.
+// Shelf is the simplest correct [sessioncache.Backend], in memory. Its records survive the stores
+// that use it one after the other.
 type Shelf struct {
-	// Fail is the error that all operations fail with while it is set.
+	// Fail returns the error of all operations while it is set.
 	Fail func() error
 
 	mu       sync.Mutex
@@ -104,7 +104,7 @@ func (s *Shelf) Usage() (sessions int, bytes int64) {
 	return len(s.records), bytes
 }
 
-// Records returns what is kept, to be looked at or damaged.
+// Records returns the records, for inspection or damage by a test.
 func (s *Shelf) Records() map[sessioncache.Digest]sessioncache.Record { return s.records }
 
 // Close implements [sessioncache.Backend]. The records stay.

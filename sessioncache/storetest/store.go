@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Store tests a store. Open opens it, empty the first time in a test. What a store
-// does beyond the process, [Backend] tests.
+// Store tests a store. open returns an empty store for each test. [Backend] tests the persistence
+// of a store.
 func Store(t *testing.T, open func(t *testing.T) sessioncache.Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, sessioncache.Store){
@@ -33,7 +33,7 @@ func key(tenant byte, id string) sessioncache.Key {
 	return sessioncache.Key{Tenant: sessioncache.Tenant{tenant}, Upstream: "u", ID: id}
 }
 
-// request is one that continues a conversation with so many blocks.
+// request returns a request that continues a conversation with so many blocks.
 func request(blocks int) (*wire.View, error) {
 	body := []byte(`{"model":"m","messages":[`)
 	for i := range blocks {
@@ -49,7 +49,7 @@ func request(blocks int) (*wire.View, error) {
 	return wire.Parse(wire.Anthropic, append(body, "]}"...), nil)
 }
 
-// commit has an upstream accept a request in a session.
+// commit commits a request in a session, as if an upstream had accepted it.
 func commit(t *testing.T, store sessioncache.Store, s *sessioncache.Session, blocks int) *sessioncache.Lineage {
 	t.Helper()
 	v, err := request(blocks)
@@ -88,7 +88,7 @@ func accepted(t *testing.T, store sessioncache.Store) {
 	}
 }
 
-// Of a session in which nothing was accepted nothing stays.
+// A session without an accepted request leaves no trace.
 func refused(t *testing.T, store sessioncache.Store) {
 	s := store.Acquire(key(1, "a"))
 	if other := store.Acquire(key(1, "a")); other != s {
@@ -107,7 +107,7 @@ func refused(t *testing.T, store sessioncache.Store) {
 	}
 }
 
-// Tenants never meet.
+// Tenants share nothing.
 func tenants(t *testing.T, store sessioncache.Store) {
 	a, b := store.Acquire(key(1, "same")), store.Acquire(key(2, "same"))
 	if a == b || a.ID() == b.ID() {
@@ -160,7 +160,7 @@ func forgets(t *testing.T, store sessioncache.Store) {
 	if store.Delete(s.ID()) != s || !s.Gone() {
 		t.Error("a session is not gone that was deleted")
 	}
-	commit(t, store, s, 3) // a request that had begun before
+	commit(t, store, s, 3) // a request in flight at the deletion
 	store.Release(s)
 	if store.Find(s.ID()) != nil || store.Stats().Sessions != 0 {
 		t.Error("a session that was deleted is found")
@@ -199,7 +199,7 @@ func pages(t *testing.T, store sessioncache.Store) {
 	}
 }
 
-// Many requests at once, some of one session, and some as the store closes.
+// Many concurrent requests, some in one session, and some while the store closes.
 func together(t *testing.T, store sessioncache.Store) {
 	var wait sync.WaitGroup
 	for g := range 8 {

@@ -124,9 +124,9 @@ func TestConformsInCluster(t *testing.T) {
 	storetest.Shared(t, func(t *testing.T) sessioncache.Shared { return openCluster(t, addrs, t.Name()+":") })
 }
 
-// Where a master of a cluster is lost, conversations that lie at the others go on over two
-// processes as over one, whichever has which request: each knows of every answer that the
-// other has had. Once the master is back the others are shared again.
+// After the loss of a cluster's master, two processes continue the conversations at the other
+// masters as one process would: each knows every answer that the other has received. Once the
+// master is back, its sessions are shared again.
 func TestLostShard(t *testing.T) {
 	for name, lose := range map[string]func(*os.Process) (back func()){
 		"killed": func(p *os.Process) func() { _ = p.Kill(); return nil },
@@ -204,8 +204,8 @@ func keyOf(id int) sessioncache.Key {
 	return sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: fmt.Sprint(id)}
 }
 
-// passage is a request of a conversation whose client gives it no name. It returns how long the
-// request waited, and how many of its answers the process knew.
+// passage is a request of a conversation without a client id. It returns the time that the request
+// waited, and how many of its answers the process knew.
 func passage(t *testing.T, d *sessioncache.Durable, id, turn int) (waited time.Duration, known int) {
 	t.Helper()
 	messages := fmt.Sprintf(`{"role":"user","content":"%d"}`, id)

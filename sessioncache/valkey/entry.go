@@ -12,9 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// entry is a session as the server has it: its version, its name, the answers that it is
-// found by, each behind the other, and the snapshot, which is empty if the session was
-// deleted. Versions come first, so that they can be asked for alone.
+// entry is the value of a session on the server: the version, the digest, the answers in a row, and
+// the snapshot, empty for a deleted session. The version comes first, so that it can be read alone.
 type entry struct {
 	version  sessioncache.Version
 	name     sessioncache.Digest
@@ -25,14 +24,14 @@ type entry struct {
 const (
 	versionSize = 8
 	digestSize  = len(sessioncache.Digest{})
-	// headSize is what stands before the answers: version, name, and how many answers
-	// there are. What is no longer was deleted.
+	// headSize is the size of the part before the answers: version, digest, and number of answers.
+	// A deleted session has nothing else.
 	headSize = versionSize + digestSize + 1
-	// mostAnswers is more than a session has.
+	// mostAnswers is above the number of answers that a session can have.
 	mostAnswers = 255
 )
 
-// pack makes of a record what the server keeps, which may be recycled.
+// pack encodes a record as the value on the server. The result may be recycled.
 func pack(r *sessioncache.Record, version sessioncache.Version) []byte {
 	answers := r.Answers[:min(len(r.Answers), mostAnswers)]
 	if len(r.Snapshot) == 0 {
@@ -48,8 +47,8 @@ func pack(r *sessioncache.Record, version sessioncache.Version) []byte {
 	return append(b, r.Snapshot...)
 }
 
-// unpack reads what the server has, or the beginning of it. What is damaged comes to a
-// session that was deleted, or to a snapshot that cannot be opened.
+// unpack decodes a value, or the beginning of it. A damaged value yields a deleted session, or a
+// snapshot that cannot be opened.
 func unpack(all []byte) (e entry) {
 	e.version = version(all)
 	if len(all) < headSize {
@@ -57,12 +56,13 @@ func unpack(all []byte) (e entry) {
 	}
 	copy(e.name[:], all[versionSize:])
 	answers, rest := int(all[headSize-1])*digestSize, all[headSize:]
+	// The value may be cut off or damaged.
 	answers = min(answers, len(rest)/digestSize*digestSize)
 	e.answers, e.snapshot = rest[:answers], rest[answers:]
 	return e
 }
 
-// version is what something begins with, 0 if that is nothing.
+// version returns the version at the beginning of a value, 0 if it is empty.
 func version(all []byte) sessioncache.Version {
 	if len(all) < versionSize {
 		return 0
@@ -70,7 +70,7 @@ func version(all []byte) sessioncache.Version {
 	return sessioncache.Version(binary.BigEndian.Uint64(all))
 }
 
-// has reports whether an answer is among those of the session.
+// has reports whether an answer belongs to the session.
 func (e *entry) has(answer sessioncache.Digest) bool {
 	for a := range slices.Chunk(e.answers, digestSize) {
 		if bytes.Equal(a, answer[:]) {

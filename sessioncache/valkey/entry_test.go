@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// asideKeys are the keys of what waits to take a session's place.
+// asideKeys returns the keys of staged sessions.
 func asideKeys(m *miniredis.Miniredis) (out []string) {
 	for _, key := range m.Keys() {
 		if strings.Contains(key, "}:") {
@@ -44,7 +44,7 @@ func is(t *testing.T, v *Valkey, want string, version sessioncache.Version) {
 // large makes a snapshot one that is written aside.
 func large(snapshot string) string { return snapshot + strings.Repeat(".", inline) }
 
-// Nothing is left aside of what has taken its place, nor of what came too late.
+// No staged session remains, neither after a swap nor after a lost race.
 func TestNothingIsLeftAside(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
@@ -58,8 +58,7 @@ func TestNothingIsLeftAside(t *testing.T) {
 	is(t, v, large("two"), 3)
 }
 
-// A process that ends between writing a version aside and having it take its place
-// changes nothing, and what it leaves runs out.
+// A process that ends between staging and swapping changes nothing, and the staged session expires.
 func TestInterruptedAside(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
@@ -86,8 +85,8 @@ func TestInterruptedAside(t *testing.T) {
 	}
 }
 
-// What was written aside and is gone before it takes its place leaves the session as it
-// was: the server may evict anything at any time.
+// A staged session that the server has evicted leaves the session unchanged: the server may evict
+// any key at any time.
 func TestEvictedAside(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
@@ -105,7 +104,7 @@ func TestEvictedAside(t *testing.T) {
 	swaps(t, v, large("two"), 1, 2, true)
 }
 
-// A server that was started anew, or flushed of its scripts, is given the script again.
+// A restarted server, or one with flushed scripts, gets the script again.
 func TestForgottenScript(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
@@ -125,8 +124,8 @@ func TestForgottenScript(t *testing.T) {
 	}
 }
 
-// What is damaged costs its session only: it counts as deleted, or cannot be opened, and
-// is written anew.
+// A damaged entry costs its session only: it counts as deleted or cannot be opened, and is written
+// again.
 func TestDamagedEntry(t *testing.T) {
 	for name, damaged := range map[string]string{
 		"short": "abc", "a version": "abcdefgh", "no head": "abcdefghijklmnop", "fewer answers": "abcdefgh0123456789abcdef\xff0123456789abcdefgh",
@@ -156,8 +155,8 @@ func TestDamagedEntry(t *testing.T) {
 	}
 }
 
-// Until what this process writes is read back, the session is what it was before; what
-// others change meanwhile is told all the same.
+// Until a written session is read back, the old version counts. Foreign changes meanwhile are
+// noticed all the same.
 func TestWritingChangesNothing(t *testing.T) {
 	v := new(Valkey)
 	w, b := &v.watch, [8]byte{1}

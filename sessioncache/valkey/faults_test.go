@@ -17,10 +17,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// gate stands before a server, and can hold back what it answers.
+// gate is a listener before a server that can delay its responses.
 type gate struct {
 	net.Listener
-	mu sync.Mutex // held while nothing comes through
+	mu sync.Mutex // held while nothing passes
 }
 
 func newGate(t *testing.T, to string) *gate {
@@ -130,7 +130,7 @@ func TestServerInTrouble(t *testing.T) {
 				}
 				time.Sleep(50 * time.Millisecond)
 			}
-			if err := store.Close(); err != nil { // what is not written yet is at the end
+			if err := store.Close(); err != nil { // the end writes all pending changes
 				t.Error(err)
 			}
 			other := use()

@@ -41,59 +41,57 @@ const (
 	longestTimeout = time.Second
 )
 
-// Store keeps sessions in the memory of the process and, sealed, at a Valkey or
-// Redis server (7 or later), which several Caddys share: whichever of them a request comes to,
-// the conversation goes on as if there were one. Neither a word of what clients send nor
-// a credential is at the server. While it is slow or cannot be reached each Caddy goes
-// on by itself.
+// Store keeps sessions in the memory of the process and, sealed, on a Valkey or Redis server (7 or
+// later) that several Caddys share. A conversation continues at whichever of them its next request
+// arrives. The server gets neither text of clients nor credentials. While it is slow or
+// unreachable, each Caddy works on its own.
 type Store struct {
-	// Mode says what the addresses are: empty for one server, "cluster", or "sentinel".
+	// Mode is the meaning of the addresses: empty for one server, "cluster", or "sentinel".
 	Mode string `json:"mode,omitempty"`
-	// Master is the name by which sentinels know the server. With mode "sentinel" only.
+	// Master is the name of the server at the sentinels. With mode "sentinel" only.
 	Master string `json:"master,omitempty"`
-	// Addresses are the host and the port of the server; of some nodes of the cluster;
-	// or of the sentinels. They may hold placeholders. Default: localhost:6379.
+	// Addresses are the host and the port of the server, of some nodes of the cluster, or of the
+	// sentinels. They may contain placeholders. Default: localhost:6379.
 	Addresses []string `json:"addresses,omitempty"`
-	// Username is whom the server knows. It may hold placeholders. Default: the
-	// server's own default.
+	// Username is the user name at the server. It may contain placeholders. Default: the server's
+	// default user.
 	Username string `json:"username,omitempty"`
-	// Password is for the server. It may be a placeholder, such as {env.VALKEY_PASSWORD}
-	// or {file./run/secrets/valkey}. Default: none.
+	// Password is the password for the server. It may be a placeholder, such as
+	// {env.VALKEY_PASSWORD} or {file./run/secrets/valkey}. Default: none.
 	Password string `json:"password,omitempty"`
-	// SentinelUsername is whom the sentinels know. Default: nobody.
+	// SentinelUsername is the user name at the sentinels. It may contain placeholders. Default:
+	// none.
 	SentinelUsername string `json:"sentinel_username,omitempty"`
-	// SentinelPassword is for the sentinels. It may be a placeholder. Default: none.
+	// SentinelPassword is the password for the sentinels. It may be a placeholder. Default: none.
 	SentinelPassword string `json:"sentinel_password,omitempty"`
-	// DB is the number of the database. Clusters have only 0. Default: 0.
+	// DB is the number of the database. A cluster has only 0. Default: 0.
 	DB int `json:"db,omitempty"`
 	// TLS encrypts connections. Its members are those of `tls` in the transport `http` of
-	// reverse_proxy. The name that the server's certificate must have is the host in its address
-	// unless server_name is given. Files of a client certificate may be named by placeholders.
-	// Default: no encryption.
+	// reverse_proxy. The server's certificate must have the host of its address as a name, unless
+	// server_name is set. Paths of client certificate files may contain placeholders. Default: no
+	// encryption.
 	TLS *reverseproxy.TLSConfig `json:"tls,omitempty"`
-	// KeyPrefix begins the names of all keys at the server. Default: `llm_cache:`.
+	// KeyPrefix begins the names of all keys on the server. Default: `llm_cache:`.
 	KeyPrefix string `json:"key_prefix,omitempty"`
-	// Timeout is how long a request waits for the server at most, all of its waits
-	// together: when it comes, and before an edit is sent for the first time. For what
-	// another Caddy has answered and is about to tell, it waits half of that, and 100 ms
-	// at most. If the server takes longer than that for one of them no request waits for
-	// a second. Between 1ms and 1s. Default: 5ms.
+	// Timeout bounds all waits of one request for the server together: on arrival, and before an
+	// edit is sent for the first time. A request waits for an answer that another Caddy is about to
+	// write for half of Timeout, and 100 ms at most. After an operation that took longer, no
+	// request waits for a second. Between 1ms and 1s. Default: 5ms.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
-	// TTL is how long a session is kept after its last request. At least 1m.
-	// Default: 24h.
+	// TTL is the time that a session is kept after its last request. At least 1m. Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
-	// Key seals what is at the server, and tells tenants apart: 32 bytes in hexadecimal
-	// or base64, the same for all who share. It may be a placeholder, such as
-	// {env.LLM_CACHE_KEY}. Default: that in KeyFile.
+	// Key seals the records on the server and distinguishes tenants: 32 bytes in hexadecimal or
+	// base64, the same for all Caddys that share the server. It may be a placeholder, such as
+	// {env.LLM_CACHE_KEY}. Default: the key in KeyFile.
 	Key string `json:"key,omitempty"`
-	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
-	// is no such file it is made, with a new key, for its owner only. Default: the first
-	// who comes to the server leaves a key there; so whoever can read all of the server
-	// can open what is sealed.
+	// KeyFile is the path of a file with the key in the same form. It may contain placeholders. A
+	// missing file is made with a new key, readable by its owner only. Default: the first Caddy
+	// stores a key on the server, so that everyone with full read access to the server can open the
+	// records.
 	KeyFile string `json:"key_file,omitempty"`
 
-	key     secret.Key // what Provision has found
-	atStore bool       // it is the one at the server
+	key     secret.Key // found by Provision
+	atStore bool       // the key is stored on the server
 	options Options
 	logger  *zap.Logger
 }
@@ -114,8 +112,7 @@ func (Store) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache.stores.valkey", New: func() caddy.Module { return new(Store) }}
 }
 
-// Provision fills in defaults, refuses what makes no sense, and finds the key. Where the
-// server has it, that is asked, and made if need be.
+// Provision sets defaults, validates the options, and finds the key.
 func (s *Store) Provision(ctx caddy.Context) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -141,10 +138,11 @@ func (s *Store) Provision(ctx caddy.Context) error {
 		s.key, err = app.FindKey(s.Key, s.KeyFile, "")
 		return err
 	}
+	// The server has the key, or gets a new one.
 	return s.shareKey(ctx)
 }
 
-// resolve makes the options of the client.
+// resolve sets the options of the client.
 func (s *Store) resolve(ctx caddy.Context) error {
 	repl := caddy.NewReplacer()
 	s.options = Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix, TTL: time.Duration(s.TTL)}
@@ -168,7 +166,7 @@ func (s *Store) resolve(ctx caddy.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		*o.to = strings.TrimRight(text, "\r\n") // that of a file
+		*o.to = strings.TrimRight(text, "\r\n") // files end with a line break
 	}
 	if s.TLS == nil {
 		return nil
@@ -180,7 +178,7 @@ func (s *Store) resolve(ctx caddy.Context) error {
 	return nil
 }
 
-// tlsConfig returns what Caddy makes of the options, also of none.
+// tlsConfig returns Caddy's TLS configuration for the options, never nil without an error.
 func (s *Store) tlsConfig(ctx caddy.Context) (*tls.Config, error) {
 	t := *s.TLS
 	t.ClientCertificateFile, t.ClientCertificateKeyFile = app.Expand(t.ClientCertificateFile), app.Expand(t.ClientCertificateKeyFile)
@@ -191,11 +189,11 @@ func (s *Store) tlsConfig(ctx caddy.Context) (*tls.Config, error) {
 	return c, err
 }
 
-// awaited is how long a configuration that starts waits for the server.
+// awaited bounds the time that a starting configuration waits for the server.
 const awaited = 2 * time.Second
 
-// shareKey finds the key that is at the server. A copy of it is kept, for when the
-// server has lost it, or cannot be reached.
+// shareKey reads the key from the server, and keeps a copy for when the server has lost it or
+// cannot be reached.
 func (s *Store) shareKey(ctx context.Context) error {
 	copied := filepath.Join(app.DataDir(), "valkey.key")
 	known, err := app.ReadKey(copied)
@@ -224,17 +222,18 @@ func (s *Store) shareKey(ctx context.Context) error {
 	return nil
 }
 
-// keepKey writes a key to a file, in the place of what is there.
+// keepKey writes a key to a file, replacing an existing one.
 func keepKey(path string, key secret.Key) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".key-") // for its owner only
+	f, err := os.CreateTemp(filepath.Dir(path), ".key-") // readable by its owner only
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(hex.EncodeToString(key[:]) + "\n")
 	if err = errors.Join(err, f.Close()); err == nil {
+		// A rename replaces the file atomically.
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
@@ -243,7 +242,7 @@ func keepKey(path string, key secret.Key) error {
 	return err
 }
 
-// Validate reports the first option that makes no sense.
+// Validate reports the first invalid option.
 func (s *Store) Validate() error {
 	switch {
 	case s.Mode != "" && s.Mode != "cluster" && s.Mode != "sentinel":
@@ -267,18 +266,20 @@ func (s *Store) Validate() error {
 // Identity implements Store.
 func (s *Store) Identity() string {
 	said := *s
+	// TTL can change in place, see Adjust. Passwords count with their placeholders resolved.
 	said.TTL, said.Password, said.SentinelPassword = 0, s.options.Password, s.options.SentinelPassword
 	text, _ := json.Marshal(&said) //nolint:gosec // of texts and numbers only, and hashed
 	id := s.key.Derive("identity " + string(text))
 	return strings.Join(s.options.Addresses, ",") + " " + hex.EncodeToString(id[:8])
 }
 
-// Secret is what tenants are told apart by, in every process that has the key.
+// Secret returns the key that tenants are hashed with, the same in every process with the store's
+// key.
 func (s *Store) Secret() secret.Key {
 	return s.key.Derive("tenants")
 }
 
-// Open implements Store. The server is asked for when the configuration starts.
+// Open implements Store. The backend connects when the configuration starts.
 func (s *Store) Open() (sessioncache.Store, error) {
 	o := s.options
 	if s.atStore {
@@ -291,7 +292,7 @@ func (s *Store) Open() (sessioncache.Store, error) {
 		v := Open(o)
 		ctx, cancel := context.WithTimeout(context.Background(), awaited)
 		defer cancel()
-		v.Reached(ctx) // else nothing would be known of before until later
+		v.Reached(ctx) // without a connection, earlier sessions would be unknown at first
 		return v, nil
 	}, sessioncache.DurableOptions{Memory: s.memory(), Key: s.key, Budget: time.Duration(s.Timeout)})
 	if err != nil {
@@ -300,7 +301,7 @@ func (s *Store) Open() (sessioncache.Store, error) {
 	return d, nil
 }
 
-// Begin implements Beginner. It waits a moment for the server.
+// Begin implements Beginner. It waits briefly for the server.
 func (s *Store) Begin(store sessioncache.Store) error {
 	d, ok := store.(*sessioncache.Durable)
 	if !ok {

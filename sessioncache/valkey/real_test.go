@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-// realServer starts a server that says what changes, as the one of the other tests does
-// not. It returns where that is.
+// realServer starts a server with client tracking, which miniredis lacks. It returns the address.
 func realServer(t *testing.T) string {
 	t.Helper()
 	program, err := exec.LookPath("valkey-server")
@@ -53,8 +52,8 @@ func TestConformsAtRealServer(t *testing.T) {
 	storetest.Shared(t, func(t *testing.T) sessioncache.Shared { return openReal(t, addr, t.Name()+":") })
 }
 
-// Who loses what says what changes, or whose server forgets everything, trusts nothing
-// that he knew.
+// After the loss of its tracking connection, or of the server's tracking table, a client trusts no
+// known version.
 func TestToldNoMore(t *testing.T) {
 	addr := realServer(t)
 	v := openReal(t, addr, "t:")
@@ -67,7 +66,7 @@ func TestToldNoMore(t *testing.T) {
 	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte("x")}
 	have := sessioncache.Version(0)
 	for _, trouble := range [][]string{{"CLIENT", "KILL", "TYPE", "normal"}, {"FLUSHALL"}, {"DEL", v.key(beginning(r.Digest))}, {"SET", v.key(beginning(r.Digest)), "something else"}} {
-		for { // over a connection that may have to be made anew
+		for { // the connection may have to be opened again
 			w := &sessioncache.Swap{Record: r, Have: have, Next: sessioncache.NewVersion()}
 			if v.Swap(t.Context(), []*sessioncache.Swap{w}); w.Err == nil && v.Unchanged(r.Digest, w.Next) {
 				have = w.Next

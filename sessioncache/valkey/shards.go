@@ -19,10 +19,10 @@ import (
 // slots is the number of hash slots of a cluster.
 const slots = 1 << 14
 
-// shards knows which master of a cluster keeps which key, and which of them do not answer.
-// What lies at one of these is left out, so that nothing else waits for it.
+// shards maps keys to the masters of a cluster, and knows the masters that do not answer.
+// Operations skip these, so that the keys of other masters need not wait.
 type shards struct {
-	of      atomic.Pointer[[slots]uint8] // nil where there is no cluster
+	of      atomic.Pointer[[slots]uint8] // nil without a cluster
 	numbers map[string]uint8             // of masters, by their ids
 	lost    [sessioncache.MaxShards]atomic.Pointer[string]
 }
@@ -36,7 +36,7 @@ func (v *Valkey) Shard(d sessioncache.Digest) uint8 {
 	return of[slot(v.key(beginning(d)))]
 }
 
-// lookAround asks a cluster where its slots are. A slot that nobody speaks for stays where it was.
+// lookAround reads the slots of a cluster. A slot without a master keeps its old one.
 func (s *shards) lookAround(ctx context.Context, c valkey.Client) {
 	ranges, err := c.Do(ctx, c.B().ClusterSlots().Build()).ToArray()
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *shards) lookAround(ctx context.Context, c valkey.Client) {
 	if before := s.of.Load(); before != nil {
 		*next = *before
 	}
-	for _, r := range ranges { // first and last slot, master, replicas; of each host, port, id
+	for _, r := range ranges { // first and last slot, master, replicas; each with host, port, id
 		parts, err := r.ToArray()
 		if err != nil || len(parts) < 3 {
 			continue
@@ -66,6 +66,7 @@ func (s *shards) lookAround(ctx context.Context, c valkey.Client) {
 			if s.numbers == nil {
 				s.numbers = map[string]uint8{}
 			}
+			// 0 stands for slots without a known master.
 			number = uint8(1 + len(s.numbers)%(sessioncache.MaxShards-1))
 			s.numbers[id] = number
 		}
@@ -76,13 +77,13 @@ func (s *shards) lookAround(ctx context.Context, c valkey.Client) {
 	s.of.Store(next)
 }
 
-// lose has a shard left out until it answers again, which is tried with a key that lies there.
+// lose skips a shard until it answers again. Its key is used for the retries.
 func (s *shards) lose(shard uint8, key string) { s.lost[shard].CompareAndSwap(nil, &key) }
 
-// leaves reports whether a shard is left out.
+// leaves reports whether a shard is skipped.
 func (s *shards) leaves(shard uint8) bool { return s.lost[shard].Load() != nil }
 
-// try asks those who were lost, each by itself.
+// try retries the lost shards, independently.
 func (s *shards) try(ctx context.Context, c valkey.Client) {
 	for i := range s.lost {
 		lost := &s.lost[i]
@@ -98,7 +99,7 @@ func (s *shards) try(ctx context.Context, c valkey.Client) {
 	}
 }
 
-// slot is where a cluster keeps a key: by what stands in its first braces, if anything does.
+// slot returns the hash slot of a key: of the part in its first braces, if that is not empty.
 func slot(key string) uint16 {
 	if _, tagged, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(tagged, "}"); ok && tag != "" {
@@ -127,15 +128,15 @@ var nibbles = func() (table [16]uint16) {
 	return table
 }()
 
-// told reports whether an error is what the server has answered.
+// told reports whether the server has answered with the error.
 func told(err error) bool {
 	_, ok := valkey.IsValkeyErr(err)
 	return ok || valkey.IsValkeyNil(err)
 }
 
-// failed names an error. One that the server has answered belongs to the key that was asked
-// for, unless it says that the server answers no key yet, or no more: the client goes on to ask
-// in vain then. Any other belongs to all that lies there.
+// failed wraps an error. An error answer belongs to the requested key. It is ErrUnavailable only if
+// the server serves no key, since the client would retry in vain. All other errors affect the whole
+// shard.
 func failed(err error) error {
 	if e, ok := valkey.IsValkeyErr(err); ok && !e.IsClusterDown() && !e.IsLoading() && !e.IsTryAgain() {
 		return fmt.Errorf("valkey: %w", err)
@@ -143,8 +144,8 @@ func failed(err error) error {
 	return fmt.Errorf("valkey: %w: %w", sessioncache.ErrUnavailable, err)
 }
 
-// share is how long an operation waits for what it can do without: half of what is left
-// to it, and 100 ms at most.
+// share returns the time for an optional part of an operation: half of the remaining time, and 100
+// ms at most.
 func share(ctx context.Context) time.Duration {
 	const most = 100 * time.Millisecond
 	if end, ok := ctx.Deadline(); ok {
@@ -153,12 +154,12 @@ func share(ctx context.Context) time.Duration {
 	return most
 }
 
-// seekApart is Seek in a cluster. Where an answer was given may be known by another master
-// than the session is: one that is lost takes no time from the other.
+// seekApart is Seek in a cluster. The answer's key and the session may be at different masters; a
+// lost master delays only its own part.
 func (v *Valkey) seekApart(ctx context.Context, c valkey.Client, answer, d sessioncache.Digest, have sessioncache.Version) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
 	key := v.answer(answer)
 	shard := v.shards.of.Load()[slot(key)]
-	said := make(chan sessioncache.Digest, 1) // where the answer was given, as its key says; d if nowhere
+	said := make(chan sessioncache.Digest, 1) // the session of the answer by its key, d if there is none
 	if v.shards.leaves(shard) {
 		said <- d
 	} else {
@@ -191,8 +192,8 @@ func (v *Valkey) seekApart(ctx context.Context, c valkey.Client, answer, d sessi
 	return of, nil, 0, nil
 }
 
-// foundApart has sessions found by their answers in a cluster, each master by itself. What
-// could not be written where a master is lost is noted.
+// foundApart indexes sessions by their answers in a cluster, each master independently. It records
+// the answers of lost masters in [sessioncache.Swap.Unfound].
 func (v *Valkey) foundApart(ctx context.Context, c valkey.Client, all []swapping) {
 	type answer struct {
 		of  *sessioncache.Swap
@@ -231,7 +232,7 @@ func (v *Valkey) foundApart(ctx context.Context, c valkey.Client, all []swapping
 		errs  []error
 	}
 	results := make(chan result, len(at))
-	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), retry) // those who wait no longer leave it to itself
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), retry) // goes on in the background after the wait
 	for shard, answers := range at {
 		go func() {
 			commands := make([]valkey.Completed, len(answers))
@@ -268,6 +269,7 @@ func (v *Valkey) foundApart(ctx context.Context, c valkey.Client, all []swapping
 					a.of.Unfound = append(a.of.Unfound, a.is)
 				}
 			}
+			// The writes under way may still succeed.
 			time.AfterFunc(retry, cancel)
 			return
 		}

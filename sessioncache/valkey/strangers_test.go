@@ -18,7 +18,7 @@ import (
 func TestStrangersLeaveNoKeys(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
-	v.watch.on.Store(true) // as where the server says what changes
+	v.watch.on.Store(true) // as with client tracking
 	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return v, nil }, sessioncache.DurableOptions{Budget: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestStrangersLeaveNoKeys(t *testing.T) {
 	}
 }
 
-// What is watched is bounded whatever is at the server.
+// The number of watched sessions is bounded, regardless of the server's contents.
 func TestWatchesWithinBounds(t *testing.T) {
 	var w watch
 	w.on.Store(true)

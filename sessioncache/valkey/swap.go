@@ -18,17 +18,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// inline is how large a session may be, in bytes, that is written by the script itself. A
-// larger one is written aside before, and moved: Lua would copy it several times.
+// inline is the size in bytes up to which the script writes a session itself. A larger session is
+// staged under another key and then renamed, because Lua would copy it several times.
 const inline = 8 << 10
 
-// swapScript has a session, KEYS[1], be what was written aside, KEYS[2], or where there is
-// no such key be ARGV[2], for ARGV[3] milliseconds, if it is of version ARGV[1], or not
-// there. '*' stands for any version; an empty one, of who knows of none, for a session that
-// was deleted, too. Where ARGV[2] is empty nothing is left of the session. Otherwise what is
-// there is returned, and what was written aside is gone.
-// Who has not read what he has written is told of no change of it: so it is read. Numbers
-// are strings, which Redis need not format.
+// swapScript writes the session KEYS[1] if its version is ARGV[1], or if there is none. The version
+// '*' matches all. The empty version, of a caller without one, also matches a deleted session. The
+// new value is the one staged under KEYS[2], or else ARGV[2] for ARGV[3] milliseconds. An empty
+// ARGV[2] removes the session. Without a match the script returns the present value and removes the
+// staged one.
+//
+// The script reads the key after writing, because a server notifies only clients that have read a
+// key. Numbers are strings, so that Redis need not format them.
 var swapScript = fmt.Sprintf(`
 local v = redis.call('GETRANGE', KEYS[1], '0', '7')
 if v ~= '' and v ~= ARGV[1] and ARGV[1] ~= '*' and (ARGV[1] ~= '' or redis.call('STRLEN', KEYS[1]) > %d) then
@@ -47,26 +48,24 @@ end
 redis.call('GETRANGE', KEYS[1], '0', '0')
 return v == '' and 0 or 1`, headSize)
 
-// swapSum is how a server calls the script.
+// swapSum is the SHA-1 sum by which a server calls the script.
 var swapSum = func() string {
 	sum := sha1.Sum([]byte(swapScript)) //nolint:gosec // it is theirs
 	return hex.EncodeToString(sum[:])
 }()
 
-// anything is the version of a session whose place is taken whatever it is.
+// anything returns the version that matches every session.
 func anything(sessioncache.Version) string { return "*" }
 
-// allAnswers is how often all answers of a session are written again, lest they run
-// out before it: each so many times.
+// allAnswers is the inverse probability of writing all answers of a session again, so that they do
+// not expire before it.
 const allAnswers = 32
 
 // Swap implements [sessioncache.Shared].
 func (v *Valkey) Swap(ctx context.Context, swaps []*sessioncache.Swap) { v.swap(ctx, swaps, form) }
 
-// swap writes sessions, and by which answers they are found, in one go; large ones aside at
-// first, from where the script moves them. What of that is interrupted runs out like everything else.
-// Of a session that others were faster to write an answer may be left that is not among
-// its own: it does not count.
+// swap writes sessions, and the index of their answers, in one round trip. Large sessions are
+// staged first. An interrupted write leaves keys that expire like all others.
 func (v *Valkey) swap(ctx context.Context, swaps []*sessioncache.Swap, have func(sessioncache.Version) string) {
 	c, err := v.use()
 	if err != nil {
@@ -89,30 +88,33 @@ func (v *Valkey) swap(ctx context.Context, swaps []*sessioncache.Swap, have func
 		w := &all[i]
 		w.s.Unfound = nil
 		if w.s.Other, w.s.Now, w.s.Err = w.came(ctx, results[w.from:w.to]); w.s.Err != nil {
+			// The version at the server is unknown after a failure.
 			v.watch.read(beginning(w.s.Digest), 0)
 		}
 	}
 	if v.shards.of.Load() != nil {
 		v.foundApart(ctx, c, all)
 	}
+	// After a lost race, index entries of the losing answers may remain. They are ignored, since the
+	// session does not name them.
 }
 
-// swapping is a swap on its way.
+// swapping is a swap under way.
 type swapping struct {
 	v     *Valkey
 	c     valkey.Client
 	s     *sessioncache.Swap
 	have  string
 	ttl   int64
-	known []sessioncache.Digest // answers that need not be written
-	lost  bool                  // the server has lost these, too
+	known []sessioncache.Digest // answers that are at the server already
+	lost  bool                  // the server has lost the session, and perhaps its answers
 
 	key, staged string // staged is empty where the script writes the session itself
 	value       []byte
-	from, to    int // its commands
+	from, to    int // the range of its commands
 }
 
-// append adds its commands to others.
+// append appends the commands of the swap.
 func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 	if rand.N(allAnswers) == 0 { //nolint:gosec // no secret
 		w.known = nil
@@ -128,13 +130,13 @@ func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 	keys, args := w.call()
 	commands = append(commands, w.c.B().Evalsha().Sha1(swapSum).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	w.v.watch.writes(name)
-	if w.v.shards.of.Load() != nil { // the answers may lie elsewhere
+	if w.v.shards.of.Load() != nil { // the answers may be at other masters
 		return commands
 	}
 	return w.found(commands, false)
 }
 
-// call returns what the script is called with.
+// call returns the arguments of the script.
 func (w *swapping) call() (keys, args []string) {
 	if w.staged != "" {
 		return []string{w.key, w.staged}, []string{w.have}
@@ -142,8 +144,8 @@ func (w *swapping) call() (keys, args []string) {
 	return []string{w.key}, []string{w.have, valkey.BinaryString(w.value), strconv.FormatInt(w.ttl, 10)}
 }
 
-// found adds the commands that have the session found by its answers, those that are
-// known to be there or the others.
+// found appends the commands that index the session by its answers: the known answers, or the
+// others.
 func (w *swapping) found(commands []valkey.Completed, known bool) []valkey.Completed {
 	for _, a := range w.s.Answers {
 		if slices.Contains(w.known, a) == known {
@@ -153,7 +155,7 @@ func (w *swapping) found(commands []valkey.Completed, known bool) []valkey.Compl
 	return commands
 }
 
-// came reads what has come of it.
+// came evaluates the results of the commands.
 func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (other []byte, now sessioncache.Version, err error) {
 	if w.staged != "" {
 		if err := results[0].Error(); err != nil {
@@ -162,6 +164,7 @@ func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (oth
 		results = results[1:]
 	}
 	swapped := results[0]
+	// The server does not know the script yet.
 	if e, ok := valkey.IsValkeyErr(swapped.Error()); ok && e.IsNoScript() {
 		keys, args := w.call()
 		swapped = w.c.Do(ctx, w.c.B().Eval().Script(swapScript).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
@@ -170,7 +173,7 @@ func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (oth
 	if err != nil {
 		return nil, 0, failed(err)
 	}
-	reuse.Recycle(w.value) // it was written, and is not written again
+	reuse.Recycle(w.value) // written, and not needed again
 	if said.IsString() {
 		other, err := said.AsBytes()
 		if err != nil {
@@ -189,12 +192,13 @@ func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (oth
 	}
 	results = results[1:]
 	w.lost = before == 0
+	// The known answers are lost with the session, and written again.
 	if w.lost && len(w.known) > 0 && w.v.shards.of.Load() == nil {
 		results = append(results, w.c.DoMulti(ctx, w.found(nil, true)...)...)
 	}
 	for _, res := range results {
 		err := res.Error()
-		if err != nil && told(err) { // the session is there all the same
+		if err != nil && told(err) { // the session itself was written
 			w.s.Unfound = w.s.Answers
 		} else if err != nil {
 			return nil, 0, failed(err)

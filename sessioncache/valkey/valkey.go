@@ -1,14 +1,12 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package valkey keeps sessions at a Valkey or Redis server, which several processes
-// share.
+// Package valkey keeps sessions on a Valkey or Redis server that several processes share.
 //
-// A session is one string, see entry, under a key with the first eight bytes of its name
-// in braces: whatever is done with it is done by one node of a cluster. Beside it there
-// is a string for each answer that sessions are found by. Everything runs out by itself.
-// Where the server says who changes what was read, see watch, sessions need not be asked
-// for again and again.
+// A session is one string, see entry. Its key has the first eight bytes of its digest in braces, so
+// that one node of a cluster runs all its operations. Each answer has a string that names its
+// session. All keys expire. Where the server supports tracking, see watch, unchanged sessions need
+// no further requests.
 package valkey
 
 import (
@@ -30,14 +28,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Options configure the use of a server.
+// Options configure the client of a server.
 type Options struct {
-	// Addresses are host and port of the server; of some nodes of a cluster; or of
-	// sentinels, if there is a Master.
+	// Addresses are host and port of the server, of some nodes of a cluster, or of sentinels if
+	// there is a Master.
 	Addresses []string
-	// Cluster reports whether they are nodes of a cluster.
+	// Cluster reports whether the addresses are nodes of a cluster.
 	Cluster bool
-	// Master is the name by which sentinels know the server.
+	// Master is the name of the server at the sentinels.
 	Master string
 	// Username and Password are for the server, SentinelUsername and SentinelPassword
 	// for sentinels. Optional.
@@ -48,11 +46,11 @@ type Options struct {
 	TLS *tls.Config
 	// Prefix begins the names of all keys.
 	Prefix string
-	// TTL is how long a session is kept after its last request.
+	// TTL is the time that a session is kept after its last request.
 	TTL time.Duration
-	// Secret is put back where the server has lost it. Zero for none.
+	// Secret is written again after the server has lost it. Zero for none.
 	Secret secret.Key
-	// Log gets what an operator should know. Optional.
+	// Log receives events for the operator. Optional.
 	Log func(message string, err error)
 }
 
@@ -60,10 +58,10 @@ type Options struct {
 type Valkey struct {
 	o       Options
 	ttl     atomic.Int64
-	client  atomic.Pointer[valkey.Client] // nil while there was no connection yet
+	client  atomic.Pointer[valkey.Client] // nil until the first connection
 	watch   watch
 	shards  shards
-	reached chan struct{} // closed once there was one
+	reached chan struct{} // closed with the first connection
 	end     context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -73,22 +71,21 @@ var (
 	_ sessioncache.Sharded = (*Valkey)(nil)
 )
 
-// ErrUnreached says that there has been no connection yet.
+// ErrUnreached reports that there has been no connection yet.
 var ErrUnreached = errors.New("no connection yet")
 
 const (
 	dialTimeout = 2 * time.Second
-	// unresponsive is after how long a connection is given up on which nothing comes.
+	// unresponsive is the silence after which a connection is given up.
 	unresponsive = 3 * time.Second
-	// retry is how long after a failure the next connection is tried.
+	// retry is the delay between attempts to connect.
 	retry = time.Second
-	// restore is after how many of these the secret is put back, and a cluster is asked
-	// where its slots are.
+	// restore is the number of retries between two checks of the secret and of a cluster's slots.
 	restore = 10
 	buffer  = 64 << 10
 )
 
-// Open begins to use a server. It does not wait for it.
+// Open starts a client in the background. It does not wait for the server.
 func Open(o Options) *Valkey {
 	if o.Log == nil {
 		o.Log = func(string, error) {}
@@ -101,10 +98,10 @@ func Open(o Options) *Valkey {
 	return v
 }
 
-// SetTTL changes how long sessions are kept.
+// SetTTL changes the time that sessions are kept.
 func (v *Valkey) SetTTL(ttl time.Duration) { v.ttl.Store(ttl.Milliseconds()) }
 
-// Reached waits for a connection, and reports whether there is one.
+// Reached waits for the first connection, and returns false if the context ends before.
 func (v *Valkey) Reached(ctx context.Context) bool {
 	select {
 	case <-v.reached:
@@ -114,14 +111,14 @@ func (v *Valkey) Reached(ctx context.Context) bool {
 	}
 }
 
-// connect connects to a server, which is asked to say who changes what was read, if
-// somebody is to be told. Not every server can do that.
+// connect opens a client. If told is set and the server supports client tracking, told receives the
+// keys that other clients change, and tells is true.
 func connect(o *Options, told func([]valkey.ValkeyMessage)) (c valkey.Client, tells bool, err error) {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	options := valkey.ClientOption{
 		InitAddress: o.Addresses, ShuffleInit: true, ForceSingleClient: !o.Cluster && o.Master == "",
 		Username: o.Username, Password: o.Password, SelectDB: o.DB, TLSConfig: o.TLS, Dialer: dialer, ClientName: "llm_cache",
-		PipelineMultiplex: -1, // one connection: what requests ask at the same time goes together
+		PipelineMultiplex: -1, // one connection, so that concurrent requests share round trips
 		ConnWriteTimeout:  unresponsive, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
 		DisableCache: told == nil, OnInvalidations: told, ClientTrackingOptions: []string{"NOLOOP"},
 	}
@@ -132,6 +129,7 @@ func connect(o *Options, told func([]valkey.ValkeyMessage)) (c valkey.Client, te
 		}
 	}
 	c, err = valkey.NewClient(options)
+	// The server does not support client tracking.
 	if errors.Is(err, valkey.ErrNoCache) {
 		return connect(o, nil)
 	}
@@ -141,7 +139,7 @@ func connect(o *Options, told func([]valkey.ValkeyMessage)) (c valkey.Client, te
 	return c, told != nil, nil
 }
 
-// attend connects, be it late, sees that the secret is there, and where a cluster has it all.
+// attend connects in the background, and then keeps the secret and the cluster's slots up to date.
 func (v *Valkey) attend(ctx context.Context) {
 	told := false
 	for {
@@ -183,7 +181,7 @@ func (v *Valkey) attend(ctx context.Context) {
 	}
 }
 
-// look asks a cluster where its slots are.
+// look updates the slots of a cluster.
 func (v *Valkey) look(ctx context.Context) {
 	if !v.o.Cluster {
 		return
@@ -193,7 +191,7 @@ func (v *Valkey) look(ctx context.Context) {
 	v.shards.lookAround(ctx, *v.client.Load())
 }
 
-// putBack sees that the secret is at the server, and tells once if it is another one.
+// putBack writes the secret if the server has lost it, and logs once if the server has another one.
 func (v *Valkey) putBack(ctx context.Context, c valkey.Client, told bool) bool {
 	if v.o.Secret == (secret.Key{}) {
 		return told
@@ -216,8 +214,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Secret returns the secret that all who share a server have. If there is none it is
-// the one proposed from then on.
+// Secret returns the secret that all users of a server share. Without one, it stores and returns
+// the proposed secret.
 func Secret(ctx context.Context, o *Options, proposed secret.Key) (there secret.Key, err error) {
 	c, _, err := connect(o, nil)
 	if err != nil {
@@ -231,6 +229,7 @@ var errSecret = errors.New("what the server has for a secret is none")
 
 func agree(ctx context.Context, c valkey.Client, prefix string, proposed secret.Key) (there secret.Key, err error) {
 	key := prefix + "secret"
+	// Only the first client succeeds; all others read its secret.
 	if err := c.Do(ctx, c.B().Set().Key(key).Value(valkey.BinaryString(proposed[:])).Nx().Build()).Error(); err != nil && !valkey.IsValkeyNil(err) {
 		return there, fmt.Errorf("valkey: %w", err)
 	}
@@ -252,15 +251,15 @@ func form(v sessioncache.Version) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(v)))
 }
 
-// sessions is what the keys of all sessions begin with.
+// sessions returns the prefix of all session keys.
 func (v *Valkey) sessions() string { return v.o.Prefix + "session:{" }
 
-// key is where a session is.
+// key returns the key of a session.
 func (v *Valkey) key(begins [8]byte) string {
 	return v.sessions() + hex.EncodeToString(begins[:]) + "}"
 }
 
-// aside is where a version of a session waits to take its place.
+// aside returns the key at which a version of a session is staged.
 func aside(key string, next sessioncache.Version) string {
 	return key + ":" + strconv.FormatUint(uint64(next), 16)
 }
@@ -279,8 +278,7 @@ func (v *Valkey) use() (valkey.Client, error) {
 	return *c, nil
 }
 
-// part asks for the first bytes of a session, all of them if last is negative. There are
-// none of what is not there.
+// part reads the first bytes of a session, or all if last is negative. A missing session has none.
 func (v *Valkey) part(c valkey.Client, begins [8]byte, last int64) valkey.Completed {
 	return c.B().Getrange().Key(v.key(begins)).Start(0).End(last).Build()
 }
@@ -293,14 +291,14 @@ func (v *Valkey) get(ctx context.Context, c valkey.Client, begins [8]byte, last 
 	return all, nil
 }
 
-// Fetch implements [sessioncache.Shared]. As long as nobody else has changed a session the
-// snapshot is not even asked for.
+// Fetch implements [sessioncache.Shared].
 func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
 	c, err := v.use()
 	if err != nil {
 		return nil, 0, err
 	}
 	v.watch.begin(beginning(d))
+	// Read only the version first; usually the session is unchanged.
 	if have != 0 {
 		all, err := v.get(ctx, c, beginning(d), versionSize-1)
 		if now := version(all); err != nil || now == 0 || now == have {
@@ -330,8 +328,7 @@ func (v *Valkey) Load(ctx context.Context, d sessioncache.Digest) ([]byte, error
 	return snapshot, err
 }
 
-// Seek implements [sessioncache.Shared]. Both questions go in one message: as a rule there
-// is no such answer.
+// Seek implements [sessioncache.Shared].
 func (v *Valkey) Seek(ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
 	c, err := v.use()
 	if err != nil {
@@ -345,6 +342,7 @@ func (v *Valkey) Seek(ctx context.Context, answer, d sessioncache.Digest, have s
 		last = versionSize - 1
 	}
 	v.watch.begin(beginning(d))
+	// Both reads share one round trip, since usually the answer is unknown.
 	results := c.DoMulti(ctx, c.B().Get().Key(v.answer(answer)).Build(), v.part(c, beginning(d), last))
 	of, ok, err := v.given(ctx, c, answer, results[0])
 	if err != nil || ok && of != d {
@@ -357,6 +355,7 @@ func (v *Valkey) Seek(ctx context.Context, answer, d sessioncache.Digest, have s
 		return d, nil, 0, failed(err)
 	}
 	e := unpack(all)
+	// Only the version was read, and it is a new one.
 	if have != 0 && e.version != have && e.version != 0 {
 		snapshot, now, err = v.Fetch(ctx, d, have)
 		return d, snapshot, now, err
@@ -374,7 +373,7 @@ func (v *Valkey) Answered(ctx context.Context, answer sessioncache.Digest) (d se
 	return v.given(ctx, c, answer, c.Do(ctx, c.B().Get().Key(v.answer(answer)).Build()))
 }
 
-// given returns in which session an answer was given, if that still says so itself.
+// given returns the session of an answer, if that session still names the answer.
 func (v *Valkey) given(ctx context.Context, c valkey.Client, answer sessioncache.Digest, there valkey.ValkeyResult) (d sessioncache.Digest, ok bool, err error) {
 	b, err := there.AsBytes()
 	if valkey.IsValkeyNil(err) || err == nil && len(b) != len(d) {
@@ -384,6 +383,7 @@ func (v *Valkey) given(ctx context.Context, c valkey.Client, answer sessioncache
 		return d, false, failed(err)
 	}
 	copy(d[:], b)
+	// The key may be left over from a lost race.
 	e, err := v.begun(ctx, c, beginning(d))
 	return d, e.has(answer), err
 }
@@ -419,14 +419,13 @@ func (v *Valkey) Save(ctx context.Context, records []sessioncache.Record) error 
 	return nil
 }
 
-// Delete implements [sessioncache.Backend]. For those who have the session, what is left
-// says that it was deleted.
+// Delete implements [sessioncache.Backend]. The remaining entry, without a snapshot, tells other
+// processes of the deletion.
 func (v *Valkey) Delete(ctx context.Context, d sessioncache.Digest) error {
 	return v.Save(ctx, []sessioncache.Record{{Digest: d}})
 }
 
-// Usage implements [sessioncache.Backend]. To count what is at a server is its own
-// business.
+// Usage implements [sessioncache.Backend]. Counting the keys of a server is too expensive.
 func (v *Valkey) Usage() (sessions int, bytes int64) { return 0, 0 }
 
 // Close implements [sessioncache.Backend].

@@ -61,7 +61,7 @@ func TestStoreConforms(t *testing.T) {
 	})
 }
 
-// Everything runs out, and what is deleted, too.
+// All keys expire, deleted sessions included.
 func TestRunsOut(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
@@ -115,7 +115,7 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
-// All who come to a server have one secret, and put it back where it was lost.
+// All clients of a server share one secret, and write it again after a loss.
 func TestSecret(t *testing.T) {
 	m := miniredis.RunT(t)
 	o := Options{Addresses: []string{m.Addr()}, Prefix: "t:", TTL: time.Hour}
@@ -142,7 +142,7 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// An error of one key is told from one of a server that answers nobody.
+// Errors of single keys are distinguished from errors of the whole server.
 func TestErrorsOfKeysAndServers(t *testing.T) {
 	for answer, unavailable := range map[string]bool{
 		"OOM command not allowed when used memory > 'maxmemory'.":           false,

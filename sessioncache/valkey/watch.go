@@ -14,30 +14,29 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// mostWatched bounds the sessions that a watch knows. Beyond it any of them is forgotten,
-// which costs a question to the server.
+// mostWatched bounds the watched sessions. Beyond it a random one is dropped, at the cost of one
+// request to the server.
 const mostWatched = 1 << 17
 
-// watch knows which sessions are at the server as this process has last seen them. The
-// server says which of them somebody changes, or that it tells no more, and forgets it with
-// that. A session that is not at the server is not known here either.
+// watch knows the sessions that have not changed since this process last read or wrote them. The
+// server invalidates them by client tracking: it names a changed key once, or ends all tracking. A
+// session that is missing at the server is not in the watch.
 type watch struct {
 	prefix string
-	on     atomic.Bool // the server tells
+	on     atomic.Bool // the server supports tracking
 
 	mu       sync.Mutex
-	versions map[[8]byte]sessioncache.Version // 0 of those that are being asked for
+	versions map[[8]byte]sessioncache.Version // 0 while a session is being read
 }
 
-// begin comes before a session is read: what is told from then on counts.
+// begin precedes the read of a session: invalidations count from here on.
 func (w *watch) begin(b [8]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.set(b, 0)
 }
 
-// writes comes before a session is written. Until that is read back the version before
-// counts.
+// writes precedes the write of a session. The old version stays until the new one is read back.
 func (w *watch) writes(b [8]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,11 +59,12 @@ func (w *watch) set(b [8]byte, v sessioncache.Version) {
 	w.versions[b] = v
 }
 
-// read notes which version was read, unless another one was written meanwhile; 0 where
-// there is none, or it could not be read.
+// read records the version that was read, 0 for a missing session or a failure, unless another one
+// was written meanwhile.
 func (w *watch) read(b [8]byte, v sessioncache.Version) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// An invalidation or a write came in between.
 	if had, ok := w.versions[b]; !ok || had != 0 {
 		return
 	}
@@ -75,24 +75,25 @@ func (w *watch) read(b [8]byte, v sessioncache.Version) {
 	w.versions[b] = v
 }
 
-// wrote notes which version was written, and read back.
+// wrote records the version that was written and read back.
 func (w *watch) wrote(b [8]byte, v sessioncache.Version) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Otherwise an invalidation came in between.
 	if _, ok := w.versions[b]; ok {
 		w.versions[b] = v
 	}
 }
 
-// forget notes that nothing is left of a session.
+// forget removes a session that no longer exists.
 func (w *watch) forget(b [8]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.versions, b)
 }
 
-// told gets the keys of what others have changed, or nil where anything may have
-// changed. No answer is read while it runs.
+// told receives the keys that other clients have changed, or nil if any key may have changed. The
+// client reads no response while told runs.
 func (w *watch) told(keys []valkey.ValkeyMessage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

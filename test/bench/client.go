@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
-// client is one kept-alive connection to a target. It writes bodies from the
-// pieces they are made of, so that the load costs little next to what it loads.
+// client is one kept-alive connection to a target. It writes bodies from their pieces, so that the
+// driver uses little processor time itself.
 type client struct {
 	target *target
 	conn   net.Conn
@@ -47,8 +47,8 @@ var clientLines = func() string {
 	return b.String()
 }()
 
-// send posts a body and returns the answer with its body unread. Headers are
-// lines that end in CRLF.
+// send posts a body and returns the response with its body unread. headers are lines ending in
+// CRLF.
 func (c *client) send(path, headers string, body net.Buffers, length int) (*http.Response, error) {
 	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n%s\r\n", path, c.target.addr, clientLines, length, headers)
 	pieces := append(net.Buffers{head}, body...)
@@ -69,7 +69,7 @@ func (c *client) send(path, headers string, body net.Buffers, length int) (*http
 	return resp, nil
 }
 
-// exchange posts a body and reads the answer to its end.
+// exchange posts a body and reads the whole response.
 func (c *client) exchange(path, headers string, body net.Buffers, length int) error {
 	resp, err := c.send(path, headers, body, length)
 	if err != nil {
@@ -82,14 +82,14 @@ func (c *client) exchange(path, headers string, body net.Buffers, length int) er
 	return nil
 }
 
-// talk is one conversation after the other over a client.
+// talk runs one conversation after another over a client.
 type talk struct {
 	client *client
 	load   *load
 	tape   *conversation.Tape
-	key    string // of the tape, for the upstream
-	name   string // of the talk
-	count  int    // conversations begun
+	key    string // the tape's key at the upstream
+	name   string // name of the talk
+	count  int    // number of conversations begun
 	turns  int
 	from   int
 	to     int
@@ -109,7 +109,7 @@ func newTalk(c *client, l *load, t *conversation.Tape, key, name string) *talk {
 // begins reports whether the next request begins a conversation.
 func (k *talk) begins() bool { return k.turns >= k.to }
 
-// next sends the next request and reads its answer to the end.
+// next sends the next request and reads the whole response.
 func (k *talk) next() error {
 	if k.begins() {
 		k.count++
@@ -122,8 +122,7 @@ func (k *talk) next() error {
 	return k.client.exchange(k.load.shape.Path(), headers, body, length)
 }
 
-// atOnce has n clients of a target do something at the same time, each over a connection
-// of its own.
+// atOnce runs do for n clients of a target concurrently, each with its own connection.
 func atOnce(t *target, n int, do func(c *client, i int) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, n)

@@ -13,14 +13,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
-// errModel says what the compress table lacks.
+// errModel says that the compress table needs a model.
 var errModel = errors.New("no -model is given: a folder as Hugging Face lays it out")
 
-// errIdle says that there was nothing to measure.
+// errIdle says that the worker had no texts to compress.
 var errIdle = errors.New("the worker has looked at no text")
 
-// compress measures what it costs requests that words are left out behind answers:
-// throughput with the stage off and on, of conversations whose results are prose.
+// compress measures the cost of background compression: throughput with the stage off and on, for
+// conversations with results in prose.
 func (b *bench) compress(ctx context.Context) error {
 	if b.model == "" {
 		return errModel
@@ -63,7 +63,7 @@ func (b *bench) compress(ctx context.Context) error {
 	return err
 }
 
-// looked is the number of texts that the target's worker is through with.
+// looked returns the number of texts that the target's worker has processed.
 func (t *target) looked(ctx context.Context) (sum float64, err error) {
 	lines, err := t.metrics(ctx)
 	if err != nil {

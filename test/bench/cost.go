@@ -11,16 +11,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
-// side is how many conversations grow side by side in the cost table.
+// side is the number of conversations that grow side by side in the cost table.
 const side = 4
 
-// settled is from what size of bodies on the work behind the answers to first requests is
-// waited for, which the few known ones after them would be charged with.
+// settled is the body size from which the background work of first requests is awaited. Otherwise
+// the few known requests after them would be charged with it.
 const settled = 100 << 10
 
-// cost measures the processor time of a request and how long it takes, one
-// request at a time, in conversations that the proxy knows. The requests that
-// begin one, at the lower end of the band, have a column of their own.
+// cost measures the processor time and duration of a request, one request at a time, in
+// conversations known to the proxy. The first requests of conversations, at the lower end of the
+// band, have a separate column.
 func (b *bench) cost(ctx context.Context) error {
 	heading("Cost of one request, in ms", "traffic", "Caddy", "CPU", "added CPU", "added CPU, first request", "time p50", "time p99", "p99, ratio to bare")
 	for i := range b.loads {
@@ -42,8 +42,8 @@ func (b *bench) cost(ctx context.Context) error {
 	return nil
 }
 
-// costs has some Caddys take turns with a load, one request at a time. Each may be told
-// of the conversations before they begin.
+// costs measures several Caddys in turns under a load, one request at a time. each, if set, is
+// called for the conversations before they begin.
 func (b *bench) costs(ctx context.Context, l *load, targets []*target, each func(*talk)) ([]costs, error) {
 	all := make([]*talks, len(targets))
 	tape, key := b.newTape(l)
@@ -67,7 +67,7 @@ func (b *bench) costs(ctx context.Context, l *load, targets []*target, each func
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", l.name, targets[j].name, err)
 			}
-			if round > 0 { // the first warms up
+			if round > 0 { // the first round warms up
 				sums[j].add(&c)
 			}
 		}
@@ -75,8 +75,8 @@ func (b *bench) costs(ctx context.Context, l *load, targets []*target, each func
 	return sums, nil
 }
 
-// costs are processor times per request and how long the slowest hundredth took, one a
-// round, and how long each of the known requests took.
+// costs are processor times per request and durations of the slowest hundredth, one a round, and
+// the duration of each known request.
 type costs struct{ known, first, late, times []time.Duration }
 
 func (c *costs) add(o *costs) {
@@ -84,7 +84,7 @@ func (c *costs) add(o *costs) {
 	c.late, c.times = append(c.late, o.late...), append(c.times, o.times...)
 }
 
-// added is what known requests cost more than another's, in ms.
+// added returns the additional costs of known requests over those of o, in ms.
 func (c *costs) added(o *costs) string { return spread("%.3f", inMS(differences(c.known, o.known))) }
 
 // talks are conversations with one target that grow in step.
@@ -102,7 +102,7 @@ func newTalks(c *client, l *load, tape *conversation.Tape, key string) *talks {
 	return t
 }
 
-// round grows conversations through the band until the load's requests are made.
+// round grows conversations through the band until the load's number of requests is reached.
 func (t *talks) round(ctx context.Context) (costs, error) {
 	var (
 		c                  costs

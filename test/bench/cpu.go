@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// cpuTime returns the processor time that a process has used, system calls
-// included, in all its threads. Linux only.
+// cpuTime returns the processor time of a process in all its threads, including system calls. It
+// needs Linux.
 func cpuTime(pid int) (time.Duration, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(files) == 0 {
@@ -25,7 +25,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // a thread that has ended
+			continue // the thread has ended
 		}
 		if err != nil {
 			return 0, err

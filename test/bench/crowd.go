@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// crowded is how many streams are read at once, each over a connection of its own.
+	// crowded is the number of concurrent streams, each with its own connection.
 	crowded = 200
-	// crowdLasts is for how long the model writes to each.
+	// crowdLasts is the duration of each stream.
 	crowdLasts = 3 * time.Second
 )
 
-// crowdRates are events a second of each stream: about all that two processors can pass on,
-// and what leaves them time, so that delays say something.
+// crowdRates are rates of events a second and stream: about the maximum of two processors, and a
+// rate with idle time, which makes delays meaningful.
 var crowdRates = []int{500, 20}
 
-// errCrowd says that streams were not read to their end.
+// errCrowd says that streams lost events.
 var errCrowd = errors.New("events were lost")
 
-// crowd measures what many streams at once cost. The model writes each event by itself, at
-// its time by the clock; where it comes too late, it makes up for that until time is up.
+// crowd measures the cost of many concurrent streams. The model writes each event separately at its
+// scheduled time, and catches up after delays until the time is over.
 func (b *bench) crowd(ctx context.Context) error {
 	t, err := startCaddy(ctx, b.binary, filepath.Join(b.dir, "crowd"), b.policies[0]+", expand",
 		"llm_cache {\n\t\t"+fmt.Sprintf(expanding, b.policies[0])+"\n\t}", "", b.upstream.addr)
@@ -63,8 +63,8 @@ func (b *bench) crowd(ctx context.Context) error {
 	return nil
 }
 
-// gather has some Caddys take turns with a crowd of streams, and tells how each fared and
-// how late the events were.
+// gather measures several Caddys in turns under a crowd of streams. It returns the rates and costs
+// of each, and the delays of events.
 func (b *bench) gather(ctx context.Context, rate int, targets []*target) ([]lane, [][]time.Duration, error) {
 	tape, _ := b.newTape(&loads[0])
 	lanes, delays := make([]lane, len(targets)), make([][]time.Duration, len(targets))
@@ -95,7 +95,7 @@ func (b *bench) gather(ctx context.Context, rate int, targets []*target) ([]lane
 			if wrote := crowdWrote.Swap(0); wrote != int64(len(late)) {
 				return nil, nil, fmt.Errorf("%s: %w: %d of %d came", t.name, errCrowd, len(late), wrote)
 			}
-			if p.requests = int64(len(late)); round > 0 { // the first warms up
+			if p.requests = int64(len(late)); round > 0 { // the first round warms up
 				lanes[j].rates, lanes[j].costs = append(lanes[j].rates, p.rate()), append(lanes[j].costs, p.cost())
 				delays[j] = append(delays[j], late...)
 			}
@@ -104,7 +104,7 @@ func (b *bench) gather(ctx context.Context, rate int, targets []*target) ([]lane
 	return lanes, delays, nil
 }
 
-// lateness reads a stream to its end and returns how old each event was when it came.
+// lateness reads a stream to its end and returns the age of each event on arrival.
 func lateness(stream io.Reader) (delays []time.Duration, err error) {
 	buffer := make([]byte, 16<<10)
 	for kept := 0; ; {
@@ -124,15 +124,15 @@ func lateness(stream io.Reader) (delays []time.Duration, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("stream: %w", err)
 		}
-		// Nothing longer than this is the beginning of a mark and its time.
+		// No incomplete mark with its time is longer than this.
 		kept = copy(buffer, rest[max(0, len(rest)-len(clockedMark)-stamped):])
 	}
 }
 
-// stamped is the length of a time in an event: nanoseconds, until the year 2286.
+// stamped is the length of the time in an event: nanoseconds, until the year 2286.
 const stamped = 19
 
-// nextSent returns when the next whole event was sent, and what stands behind that.
+// nextSent returns the time of the next whole event, and the rest after it.
 func nextSent(b []byte) (sent int64, rest []byte, ok bool) {
 	_, rest, ok = bytes.Cut(b, []byte(clockedMark))
 	if !ok || len(rest) < stamped {
@@ -144,7 +144,7 @@ func nextSent(b []byte) (sent int64, rest []byte, ok bool) {
 	return sent, rest[stamped:], true
 }
 
-// crowdWrote counts the events that the model has written.
+// crowdWrote counts the events written by the model.
 var crowdWrote atomic.Int64
 
 // Pieces of a crowd's streams.
@@ -158,10 +158,10 @@ const (
 		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 )
 
-// crowdPhase spreads the streams' events evenly over the time between two.
+// crowdPhase staggers the streams' events evenly.
 var crowdPhase atomic.Int64
 
-// crowdStream writes a stream to the connection itself, each event in one call.
+// crowdStream writes a stream directly to the connection, one call for each event.
 func crowdStream(w http.ResponseWriter, r *http.Request) {
 	rate, err := strconv.Atoi(r.Header.Get(headerRate))
 	if err != nil || rate < 1 {

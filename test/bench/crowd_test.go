@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// However a stream is cut into pieces, each event is read once.
+// However a stream is split, each event is read once.
 func TestLateness(t *testing.T) {
 	var stream bytes.Buffer
 	stream.WriteString(crowdStart)

@@ -23,13 +23,12 @@ import (
 const (
 	floodBodies = 64
 	floodSize   = 31 << 20
-	// floodRest is how long memory has to be given back.
+	// floodRest is the time for returning memory to the system.
 	floodRest = 20 * time.Second
 )
 
-// flood prints what memory many large bodies at once take, in a process of its own
-// each, and what of it is left a while later. A bomb is a body of next to nothing that
-// decodes to the same size.
+// flood prints the memory that many large concurrent bodies take, with a separate process for each
+// row, and the memory some time later. A bomb is a tiny body that decompresses to the same size.
 func (b *bench) flood(ctx context.Context) error {
 	plain := floodBody(func(int) string { return strconv.Itoa(rand.IntN(1_000_000)) + " is a number of many\\n" })
 	bomb := floodBody(func(int) string { return "x" })
@@ -109,7 +108,7 @@ func (b *bench) floodOne(ctx context.Context, dir, policy, name, coding string, 
 	return nil
 }
 
-// floodSend returns the status of the answer, 0 for none.
+// floodSend returns the status of the response, 0 for none.
 func floodSend(ctx context.Context, client *http.Client, addr, coding string, body []byte, status int) int {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/messages", bytes.NewReader(body))
 	if err != nil {
@@ -131,7 +130,7 @@ func floodSend(ctx context.Context, client *http.Client, addr, coding string, bo
 	return res.StatusCode
 }
 
-// floodBody is a request that is large by one text.
+// floodBody returns a request with large texts.
 func floodBody(text func(i int) string) []byte {
 	b := bytes.NewBufferString(`{"model":"claude-opus-4-6","max_tokens":100,"messages":[{"role":"user","content":[`)
 	for i := 0; b.Len() < floodSize; {
@@ -156,7 +155,7 @@ func packed(body []byte) []byte {
 	return b.Bytes()
 }
 
-// memoryOf reads a size from what Linux tells of a process, in bytes.
+// memoryOf returns a size from a process's status in Linux, in bytes.
 func memoryOf(pid int, name string) (int64, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
-// stage is a place in a conversation at which its growth is measured.
+// stage is a point in a conversation for measuring its growth.
 type stage struct {
-	by    string // what grows, with the other held: turns or bytes
+	by    string // the growing dimension, with the other fixed: turns or bytes
 	size  conversation.Size
-	bytes int // of the body; of turns, what has room for them
-	turn  int // 0: at which the body is so large
+	bytes int // body size; for turns, enough room for them
+	turn  int // 0: the turn with this body size
 }
 
-// stages returns the places: to two thousand turns of a few words, and to 31 MiB in a
-// hundred turns, or as many as fit.
+// stages returns the points: up to two thousand turns of a few words, and up to 31 MiB in a hundred
+// turns or fewer.
 func stages() (all []stage) {
 	for _, turn := range []int{1, 10, 30, 100, 300, 1000, 2000} {
 		all = append(all, stage{"turns", conversation.Small, turn*500 + 10<<10, turn})
@@ -39,8 +39,8 @@ func (s *stage) name() string {
 	return fmt.Sprintf("growth, %d KB", s.bytes>>10)
 }
 
-// growth measures what known requests cost by how long their conversation is, in turns and
-// in bytes, and how steeply that rises. Its tables are what ./lab/growth draws.
+// growth measures the cost of known requests by the length of their conversation, in turns and in
+// bytes, and its slope. ./lab/growth draws its tables.
 func (b *bench) growth(ctx context.Context) error {
 	heading("Cost of a known request by the length of its conversation", "by", "Caddy", "turn", "KB", "CPU, ms", "added CPU, ms")
 	lines := map[string][]lines{}
@@ -72,7 +72,7 @@ func (b *bench) growth(ctx context.Context) error {
 	for _, by := range []string{"turns", "bytes"} {
 		for j, l := range lines[by] {
 			if l[0].n < 2 {
-				break // too much was left out by -traffic
+				break // -traffic left out too many points
 			}
 			ratio := ""
 			if j > 0 {
@@ -98,7 +98,7 @@ func (b *bench) at(ctx context.Context, s *stage) (turn, bytes int, sums []costs
 	return turn, bytes, sums, err
 }
 
-// lines are a straight line for each round, through that round's points.
+// lines are the fitted lines of each round.
 type lines []line
 
 func newLines(n, rounds int) []lines {
@@ -124,7 +124,7 @@ func (l lines) slopes() []float64 {
 	return out
 }
 
-// line is a straight line through points, by least squares.
+// line is a least-squares fit of a straight line.
 type line struct{ n, x, y, xx, xy float64 }
 
 func (l *line) add(x, y float64) {

@@ -15,19 +15,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
-// errLayer says that what was to be measured is not at work.
+// errLayer says that the measured layer is inactive.
 var errLayer = errors.New("the layer is not in force")
 
-// layer is something that llm_cache does on request, or does not do.
+// layer is an optional function of llm_cache.
 type layer struct {
 	name    string
 	options string // of llm_cache
 	edits   bool
-	origin  bool // stands in front of a second Caddy that is its origin
+	origin  bool // before a second Caddy, its origin
 	inForce func(context.Context, *upstream, *target) error
 }
 
-// crew are layers that are compared with the same bare Caddy, or two of them in a row.
+// crew are layers compared with the same bare Caddy, or with two in a row.
 type crew struct {
 	shape  conversation.Shape
 	twice  bool
@@ -35,12 +35,12 @@ type crew struct {
 }
 
 const (
-	// expanding declares the expand tool whatever the conversation's size.
+	// expanding declares the expand tool for conversations of any size.
 	expanding = "policy %s\n\t\texpand on"
 	holding   = "policy %s\n\t\thold origin"
 )
 
-// crews returns the layers, under a policy.
+// crews returns the layers under a policy.
 func crews(policy string) []crew {
 	under := func(options string) string { return fmt.Sprintf(options, policy) }
 	return []crew{
@@ -60,9 +60,9 @@ func crews(policy string) []crew {
 	}
 }
 
-// layers measures known requests through layers that are off by default, and the policy
-// without them, as the cost and throughput tables do. Of two Caddys in a row, the
-// processor times of both count.
+// layers measures known requests through layers that are off by default, and through the policy
+// alone, like the cost and throughput tables. For two Caddys in a row, the processor times of both
+// count.
 func (b *bench) layers(ctx context.Context) error {
 	heading(fmt.Sprintf("Layers: one request at a time, and %d connections", connections),
 		"traffic", "Caddy", "CPU, ms", "added CPU, ms", "requests/s", "ratio to bare", "Caddy's processor, µs", "ratio to bare")
@@ -107,14 +107,14 @@ func (b *bench) crew(ctx context.Context, c *crew, dir string) error {
 			row(l.name, t.name, ms(median(sums[j].known)), added, fmt.Sprintf("%.0f", median(lanes[j].rates)), ratio, fmt.Sprintf("%.0f", median(lanes[j].costs)), more)
 		}
 	}
-	if b.profiles != "" && !c.twice { // where the layers differ
+	if b.profiles != "" && !c.twice { // shows the differences between layers
 		p := *b
 		p.targets, p.loads = targets, loads
 		if err := p.profile(ctx); err != nil {
 			return err
 		}
 	}
-	for j := range c.layers { // at the end: an origin has to have made something
+	for j := range c.layers { // last, because an origin needs requests first
 		if err := c.layers[j].inForce(ctx, b.upstream, targets[j+1]); err != nil {
 			return fmt.Errorf("%s: %w", c.layers[j].name, err)
 		}
@@ -122,8 +122,8 @@ func (b *bench) crew(ctx context.Context, c *crew, dir string) error {
 	return nil
 }
 
-// startLayer starts a Caddy with a layer, bare if that has no options, and in front of
-// another if there are to be two.
+// startLayer starts a Caddy with a layer, or a bare one for a layer without options. With twice set
+// it is in front of a second Caddy.
 func (b *bench) startLayer(ctx context.Context, l *layer, twice bool, dir string) (*target, error) {
 	if !twice {
 		return b.startLayerAt(ctx, l, dir, b.upstream.addr)
@@ -159,14 +159,14 @@ func (b *bench) startLayerAt(ctx context.Context, l *layer, dir, upstream string
 	return t, err
 }
 
-// A prompt that a box is given with its content as a plain text, and the tools of one in
-// which more than that is declared.
+// proofChat is a prompt that a local server gets with its content as a plain text. proofClaude has
+// tools, to which a layer may add one.
 const (
 	proofChat   = `{"model":"gpt-5.4","messages":[{"role":"user","content":[{"type":"text","text":"Hello"}]}],"stream":true}`
 	proofClaude = `{"model":"claude-opus-4-6","max_tokens":100,"messages":[{"role":"user","content":"Hello"}],"tools":[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object"}}],"stream":true}`
 )
 
-// reaches sends a request and returns what of it the model got.
+// reaches sends a request and returns it as it reached the model.
 func reaches(u *upstream, t *target, shape conversation.Shape, body string) (arrival, error) {
 	c, err := dial(t)
 	if err != nil {
@@ -179,7 +179,7 @@ func reaches(u *upstream, t *target, shape conversation.Shape, body string) (arr
 	return u.arrived(), err
 }
 
-// plain is a policy without a layer; that it is in force is looked at with each answer.
+// plain checks nothing: each response shows that the policy is in force.
 func plain(context.Context, *upstream, *target) error { return nil }
 
 func unedited(_ context.Context, u *upstream, t *target) error {

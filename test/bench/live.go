@@ -16,16 +16,16 @@ import (
 
 const (
 	liveTurns = 100
-	// liveRest is how long it may take until unused sessions are packed, garbage is collected
-	// that nobody asks for, and what that frees is given back.
+	// liveRest is the time for packing unused sessions, for garbage collection without allocations,
+	// and for returning the memory to the system.
 	liveRest = 5 * time.Minute
 )
 
-// errSessions says that not all sessions are held at once.
+// errSessions says that the store dropped sessions.
 var errSessions = errors.New("sessions were dropped meanwhile")
 
-// live measures the memory of a Caddy that holds many sessions of so many turns each,
-// against a bare one that has passed the same on. All of them rest at the same time.
+// live measures the memory of a Caddy with many sessions of liveTurns turns each, against a bare
+// one after the same traffic. All Caddys rest at the same time.
 func (b *bench) live(ctx context.Context) error {
 	heading(fmt.Sprintf("Memory of %d sessions of %d turns", b.sessions, liveTurns), "traffic", "Caddy", "RSS before, MB", "after, MB", "at rest, MB", "KiB a session, at rest", "peak, MB")
 	for _, size := range []struct {
@@ -39,7 +39,7 @@ func (b *bench) live(ctx context.Context) error {
 	return nil
 }
 
-// liveOf measures sessions whose results are of one size.
+// liveOf measures sessions with one size of results.
 func (b *bench) liveOf(ctx context.Context, name string, size conversation.Size) error {
 	l := &load{name: name, shape: conversation.Claude, size: size, to: liveTurns*(400+2*size.Result) + size.System + size.Tools}
 	tape, key := b.newTape(l)
@@ -79,13 +79,13 @@ func (b *bench) liveOf(ctx context.Context, name string, size conversation.Size)
 	return nil
 }
 
-// residence is what a target has of memory, in bytes.
+// residence is a target's memory, in bytes.
 type residence struct {
 	target        *target
-	before, after int64 // the sessions came
+	before, after int64 // without and with the sessions
 }
 
-// tell prints what a target has of memory at rest, once it is sure that it holds all sessions.
+// tell prints a target's memory at rest. It returns an error if sessions are missing.
 func (r *residence) tell(ctx context.Context, name string, sessions int) error {
 	rest, err := memoryOf(r.target.process.PID(), "VmRSS")
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *residence) tell(ctx context.Context, name string, sessions int) error {
 	return nil
 }
 
-// fill has every session begun one turn before its last, and go on once.
+// fill begins every session one turn before its last, and continues it once.
 func fill(ctx context.Context, t *target, l *load, tape *conversation.Tape, key string, sessions int) error {
 	var next atomic.Int64
 	return atOnce(t, connections, func(c *client, _ int) error {

@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures what llm_cache adds to a Caddy: processor time per
-// request, throughput, and the delay of streamed events, each against the same
-// Caddy with a bare reverse_proxy, on the same machine and in turns.
+// Command bench measures the costs that llm_cache adds to a Caddy: processor time per request,
+// throughput, and the delay of streamed events. Each is compared with the same Caddy with a bare
+// reverse_proxy, on the same machine and in turns.
 //
 //	go run ./bench                     # the first three tables, a few minutes
 //	go run ./bench -only cost -rounds 9
@@ -21,10 +21,10 @@
 //	go run ./bench -only compress -model FOLDER
 //	go run ./bench -only profile -policies cost_aware -profiles FOLDER
 //
-// It builds ./cmd/caddy of the module above, or takes the binary in -caddy.
-// The model is a handler in this process that answers at once. All traffic
-// stays on the loopback interface. Numbers in parentheses are what the median
-// lies between with a confidence of 95 %, or the extremes of fewer than six rounds.
+// It builds ./cmd/caddy of the module above, or uses the binary in -caddy. The model is a handler
+// in this process that responds at once. All traffic stays on the loopback interface. Numbers in
+// parentheses are the 95 % confidence interval of the median, or the extremes of fewer than six
+// rounds.
 package main
 
 import (
@@ -47,14 +47,14 @@ import (
 // bench is one run of the program.
 type bench struct {
 	binary   string
-	before   string // an older one, for the regress table
-	dir      string // for what does not stay
-	model    string // that leaves words out
-	profiles string // where profiles stay, empty for nowhere
+	before   string // an older binary, for the regress table
+	dir      string // temporary files
+	model    string // of the compressor
+	profiles string // folder of profiles, empty for none
 	rounds   int
 	sessions int // of the live table
 	margin   float64
-	traffic  string // part of the names of what is measured
+	traffic  string // part of the names of the traffic to measure
 	policies []string
 	kinds    []string // of stores
 	only     []string
@@ -68,8 +68,8 @@ type load struct {
 	name     string
 	shape    conversation.Shape
 	size     conversation.Size
-	from, to int // the band in which bodies grow, in bytes
-	requests int // per round, one after the other
+	from, to int // the band of body sizes, in bytes
+	requests int // per round, sequential
 }
 
 var loads = []load{

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// metrics returns what the target's metrics say, line by line.
+// metrics returns the target's metrics, line by line.
 func (t *target) metrics(ctx context.Context) ([]string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.process.Admin+"/metrics", nil)
 	if err != nil {
@@ -30,7 +30,7 @@ func (t *target) metrics(ctx context.Context) ([]string, error) {
 	return strings.Split(string(text), "\n"), nil
 }
 
-// gauge returns the value of a metric, which is given with its labels.
+// gauge returns the value of a metric. name includes its labels.
 func (t *target) gauge(ctx context.Context, name string) (float64, error) {
 	lines, err := t.metrics(ctx)
 	if err != nil {

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// profiled is how long each profile takes.
+	// profiled is the duration of a profile.
 	profiled = 8 * time.Second
-	// profiledRounds is for how many rounds of the load's requests it lasts, at most.
+	// profiledRounds bounds a profile, in rounds of the load's requests.
 	profiledRounds = 10
 )
 
-// part is a share of what a request costs, told by a frame of the stacks in which it is
-// spent. The first part of which any frame is found counts.
+// part is a share of a request's cost, identified by frames of its stacks. The first part with a
+// matching frame counts.
 type part struct {
 	name   string
 	frames []string
@@ -55,9 +55,9 @@ var parts = []part{
 	{"scheduler and rest", []string{""}},
 }
 
-// profile shows what the processor does during a known request, by parts, from profiles of
-// each Caddy under the same load. Samples know no system call that sleeps, and a
-// part behind reverse_proxy's frames is counted where it is named first.
+// profile shows the processor time of a known request by parts, from profiles of each Caddy under
+// the same load. Samples miss sleeping system calls. A part below reverse_proxy's frames counts for
+// the first part that matches.
 func (b *bench) profile(ctx context.Context) error {
 	if err := checkParts(ctx, b.binary); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (b *bench) profile(ctx context.Context) error {
 	return nil
 }
 
-// checkParts returns an error if a frame of the parts names no function of the binary: a
-// function that was renamed would be counted as another part without a word.
+// checkParts returns an error if a frame of the parts matches no function of the binary: the time
+// of a renamed function would silently go to another part.
 func checkParts(ctx context.Context, binary string) error {
 	symbols, err := exec.CommandContext(ctx, "go", "tool", "nm", binary).CombinedOutput()
 	if err != nil {
@@ -108,8 +108,8 @@ func checkParts(ctx context.Context, binary string) error {
 	return nil
 }
 
-// profileOf returns what the parts of one known request take. The conversations are begun
-// before, as many as grow for about as long as the profile takes.
+// profileOf returns the times of the parts of one known request. It begins the conversations
+// before, enough of them for the duration of the profile.
 func (b *bench) profileOf(ctx context.Context, c *client, l *load, tape *conversation.Tape, key string) (map[string]time.Duration, error) {
 	talks := make([]*talk, 1+profiledRounds*l.requests/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
 	for i := range talks {
@@ -120,7 +120,7 @@ func (b *bench) profileOf(ctx context.Context, c *client, l *load, tape *convers
 	}
 	file, done := filepath.Join(b.dir, "cpu.pprof"), make(chan error, 1)
 	go func() { done <- fetchProfile(ctx, c.target.process.Admin, file) }()
-	time.Sleep(profiled / 40) // until it runs
+	time.Sleep(profiled / 40) // until the profile runs
 	requests := 0
 	for _, k := range talks {
 		for !k.begins() && len(done) == 0 {
@@ -170,7 +170,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, b, 0o600)
 }
 
-// split sums a profile up by parts, per request.
+// split sums up a profile by parts, per request.
 func split(ctx context.Context, file string, requests int) (map[string]time.Duration, error) {
 	out, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", "-unit", "ns", file).Output()
 	if err != nil {
@@ -199,7 +199,7 @@ func split(ctx context.Context, file string, requests int) (map[string]time.Dura
 			continue
 		}
 		switch d, err := time.ParseDuration(fields[0]); {
-		case err == nil && len(fields) > 1: // of the innermost frame
+		case err == nil && len(fields) > 1: // the innermost frame
 			value, stack = d, append(stack[:0], fields[1])
 		case strings.HasPrefix(line, " "):
 			stack = append(stack, fields[0])
@@ -212,7 +212,7 @@ func split(ctx context.Context, file string, requests int) (map[string]time.Dura
 	return sums, cmp.Or(lines.Err(), ctx.Err())
 }
 
-// partOf names the part that a stack, from its innermost frame on, is spent in.
+// partOf returns the part of a stack, which begins with its innermost frame.
 func partOf(stack []string) string {
 	for _, p := range parts {
 		for _, f := range p.frames {

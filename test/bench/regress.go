@@ -17,12 +17,12 @@ var (
 	errSlower = errors.New("slower than before by more than the margin")
 )
 
-// judged is from how many rounds on an interval is one: of fewer, it is where all of them
-// happened to lie.
+// judged is the minimum of rounds for a confidence interval: fewer rounds yield only their
+// extremes.
 const judged = 6
 
-// regress compares the binary with an older one, both against bare, in one race for each
-// policy, and fails if the throughput has fallen under any load.
+// regress compares the binary with an older one, both against bare, in one race for each policy. It
+// returns an error if the throughput has fallen under any load.
 func (b *bench) regress(ctx context.Context) error {
 	if b.before == "" {
 		return errBefore
@@ -72,8 +72,8 @@ func (b *bench) regress(ctx context.Context) error {
 	return nil
 }
 
-// slower reports whether ratios of now to before, one a round, lie below what the margin
-// allows, even where noise is to their favour. Of too few rounds nothing can be said.
+// slower reports whether ratios of now to before, one a round, are below the margin even at the
+// favourable end of their interval. With too few rounds it returns false.
 func slower(change []float64, margin float64) bool {
 	_, high := interval(change)
 	return len(change) >= judged && high < 1-margin

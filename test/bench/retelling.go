@@ -11,16 +11,16 @@ import (
 	"strconv"
 )
 
-// remark is what a model says in one answer.
+// remark is one answer of a model.
 type remark struct {
 	text            string
-	id, name, input string // of the call behind it
+	id, name, input string // of the tool call after the text
 }
 
-// errRemark says that an answer is not as tapes write it.
+// errRemark says that an answer is not in the form of tapes.
 var errRemark = errors.New("not an answer with a text and a call")
 
-// heard reads an answer in chat completions.
+// heard parses an answer in chat completions.
 func heard(answer []byte) (*remark, error) {
 	var a struct {
 		Choices []struct {
@@ -44,8 +44,8 @@ func heard(answer []byte) (*remark, error) {
 	return &remark{m.Content, call.ID, call.Function.Name, call.Function.Arguments}, nil
 }
 
-// retell answers in Messages what a tape of chat completions says, so that the client gets
-// after translation what it will send back.
+// retell sends the answer of a chat completions tape in Messages. After translation the client gets
+// the answer that it sends back later.
 func (r *reel) retell(w http.ResponseWriter, turns, length int) {
 	kept, ok := r.retold.Load(turns)
 	if !ok {
@@ -60,8 +60,8 @@ func (r *reel) retell(w http.ResponseWriter, turns, length int) {
 	_, _ = w.Write(kept.(*remark).messages(length / 4))
 }
 
-// messages writes a stream of Messages after a prompt of so many tokens, the last 256 of
-// which are new, as tapes have it. Tapes hold nothing that Go quotes otherwise than JSON.
+// messages returns a stream of Messages after a prompt of this many tokens, of which the last 256
+// are new, as with tapes. The texts of tapes are quoted the same in Go and JSON.
 func (r *remark) messages(prompt int) []byte {
 	cached := max(0, prompt-256)
 	half := len(r.input) / 2

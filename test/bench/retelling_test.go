@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
-// What is retold is what the tape says, and so what the client's next request holds.
+// The translated answer equals the tape's answer, and so the client's next request.
 func TestRetold(t *testing.T) {
 	tape := conversation.NewTape(conversation.Chat, conversation.Agent, 60<<10)
 	for turn := range tape.Turns() {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// quantile returns the q-th quantile, zero of nothing.
+// quantile returns the q-th quantile, 0 for an empty sample.
 func quantile[T ~int64 | ~float64](v []T, q float64) T {
 	if len(v) == 0 {
 		return 0
@@ -22,16 +22,15 @@ func quantile[T ~int64 | ~float64](v []T, q float64) T {
 
 func median[T ~int64 | ~float64](v []T) T { return quantile(v, 0.5) }
 
-// interval returns what the median of what was drawn lies between, with a confidence of
-// 95 % or more: the ranks beyond which it is in one case of twenty at most, whatever the
-// distribution. Of fewer than six values there is none: both ends are returned as they are.
+// interval returns a confidence interval of the median of at least 95 %, by order statistics, for
+// any distribution. For fewer than six values it returns the extremes.
 func interval(v []float64) (low, high float64) {
 	if len(v) == 0 {
 		return 0, 0
 	}
 	v = slices.Sorted(slices.Values(v))
 	rank, left, chance := 0, 0.05, math.Pow(0.5, float64(len(v)))
-	for k := 0; ; k++ { // chance: that k of them are below the median
+	for k := 0; ; k++ { // probability that k values are below the median
 		if left -= 2 * chance; left < 0 {
 			break
 		}
@@ -40,10 +39,10 @@ func interval(v []float64) (low, high float64) {
 	return v[rank], v[len(v)-1-rank]
 }
 
-// within is the median of ratios and its interval.
+// within formats the median of ratios with its interval.
 func within(v []float64) string { return spread("%.2f", v) }
 
-// spread writes a median and its interval, each number in a format.
+// spread formats a median with its interval.
 func spread(format string, v []float64) string {
 	low, high := interval(v)
 	return fmt.Sprintf(format+" ("+format+" to "+format+")", median(v), low, high)
@@ -81,8 +80,8 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.3f", float64(d)/float64(
 // row prints a line of a Markdown table.
 func row(cells ...string) { fmt.Println("| " + strings.Join(cells, " | ") + " |") }
 
-// heading prints a title and the head of a Markdown table; all columns but the
-// first two hold numbers.
+// heading prints a title and the head of a Markdown table. All columns but the first two hold
+// numbers.
 func heading(title string, cells ...string) {
 	fmt.Printf("\n### %s\n\n", title)
 	row(cells...)

@@ -14,13 +14,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/redis"
 )
 
-// longTurns are long against the second for which what has changed waits to be written:
-// each store bears most of that in its own turn.
+// longTurns are long compared with the delay of a second before writes: most writes of a store fall
+// into its own turn.
 var longTurns = course{turns: 2, volume: 16}
 
-// stores measures what it costs that sessions outlive the process: throughput as in the
-// throughput table, over the stores instead of the policies. A Redis server is started
-// for the one that needs it, and shares the processors.
+// stores measures the cost of durable sessions: throughput as in the throughput table, over stores
+// instead of policies. It starts a Redis server for the store that needs one, on the same
+// processors.
 func (b *bench) stores(ctx context.Context) error {
 	var targets []*target
 	for _, kind := range b.kinds {
@@ -31,8 +31,8 @@ func (b *bench) stores(ctx context.Context) error {
 				return err
 			}
 			defer s.Kill()
-			// A store that nobody waits for costs nothing: on a machine without a free
-			// processor that is what the default would come to.
+			// A store without a wait costs nothing: on a machine without an idle processor the
+			// default timeout would amount to that.
 			options = fmt.Sprintf("valkey {\n\t\t\taddress %s\n\t\t\ttimeout 1s\n\t\t}", s.Addr)
 		}
 		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, "store "+kind), "cost_aware", "llm_cache {\n\t\tstore "+options+"\n\t}", b.upstream.addr)
@@ -46,7 +46,7 @@ func (b *bench) stores(ctx context.Context) error {
 	if err := b.race(ctx, fmt.Sprintf("Stores, %d connections", connections), "ratio to "+targets[0].name, targets, longTurns); err != nil {
 		return err
 	}
-	if b.profiles != "" { // where the stores differ
+	if b.profiles != "" { // shows the differences between stores
 		b.targets = targets
 		if err := b.profile(ctx); err != nil {
 			return err
@@ -74,7 +74,7 @@ func startRedis(ctx context.Context, dir string) (*redis.Server, error) {
 	return s, s.Start(ctx)
 }
 
-// stored returns an error if the target's store has failed to do anything.
+// stored returns an error if the target's store had failures.
 func (t *target) stored(ctx context.Context) error {
 	lines, err := t.metrics(ctx)
 	for _, s := range lines {

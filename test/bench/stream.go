@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// folding folds all results but those behind the last two requests.
+// folding folds all results before the last two requests.
 const folding = `llm_cache {
 		policy eager
 		compact_tool_results off
@@ -31,9 +31,9 @@ const folding = `llm_cache {
 		}
 	}`
 
-// stream measures how long an event of a stream takes from the upstream's write to the
-// client's read, in one stream alone and in several at once: of a text, and of a call whose
-// arguments are looked through for stubs, as some stand in the prompt.
+// stream measures the delay of an event from the upstream's write to the client's read, in one
+// stream and in several concurrent ones. It measures texts, and calls. Their arguments are
+// searched for stubs, because the prompt contains some.
 func (b *bench) stream(ctx context.Context) error {
 	heading("Delay of one streamed event, in ms", "streams", "of", "Caddy", "p50", "p99", "longest")
 	tape, _ := b.newTape(&loads[0])
@@ -56,7 +56,7 @@ func (b *bench) stream(ctx context.Context) error {
 	return nil
 }
 
-// reads is a conversation whose results have nothing to do with one another.
+// reads returns a conversation with unrelated results.
 func reads(name string, turns int) (net.Buffers, int) {
 	b := fmt.Appendf(nil, `{"model":"claude-opus-4-6","max_tokens":1000,"stream":true,"system":"You are an agent.","tools":[{"name":"Read","input_schema":{"type":"object"}},`+
 		`{"name":"Write","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":%q}`, name)
@@ -68,10 +68,10 @@ func reads(name string, turns int) (net.Buffers, int) {
 	return net.Buffers{b}, len(b)
 }
 
-// clockedTurns are those of a conversation in front of the stream that is measured.
+// clockedTurns is the number of turns before the measured stream.
 const clockedTurns = 6
 
-// clock measures streams of one kind, which answer such conversations.
+// clock measures streams of one kind after the given conversations.
 func (b *bench) clock(ctx context.Context, name, kind string, conversation func(name string, turns int) (net.Buffers, int), targets []*target) error {
 	for _, at := range []int{1, connections} {
 		delays := make([][]time.Duration, len(targets))
@@ -92,7 +92,7 @@ func (b *bench) clock(ctx context.Context, name, kind string, conversation func(
 				if err != nil {
 					return fmt.Errorf("%s: %d streams: %s: %w", name, at, t.name, err)
 				}
-				if round > 0 { // the first warms up
+				if round > 0 { // the first round warms up
 					delays[j] = append(delays[j], d...)
 				}
 			}
@@ -104,7 +104,7 @@ func (b *bench) clock(ctx context.Context, name, kind string, conversation func(
 	return nil
 }
 
-// streams reads n streams at once, each over a connection of its own.
+// streams reads n concurrent streams, each over its own connection.
 func streams(t *target, n int, read func(c *client, i int) ([]time.Duration, error)) ([]time.Duration, error) {
 	delays := make([][]time.Duration, n)
 	err := atOnce(t, n, func(c *client, i int) (err error) {
@@ -114,8 +114,7 @@ func streams(t *target, n int, read func(c *client, i int) ([]time.Duration, err
 	return slices.Concat(delays...), err
 }
 
-// clocked asks for a stream whose events tell when they were sent and returns
-// how old each was when it came.
+// clocked requests a stream of events with timestamps, and returns the age of each on arrival.
 func clocked(c *client, kind string, body net.Buffers, length int) ([]time.Duration, error) {
 	resp, err := c.send("/v1/messages", headerStream+": "+kind+"\r\n"+headerProof+": 1\r\n", body, length)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"slices"
 )
 
-// table is one kind of measurement, by the name that -only has for it.
+// table is one kind of measurement, with its name in -only.
 type table struct {
 	name, about, example string
 	make                 func(*bench, context.Context) error
 }
 
-// tables are made in this order.
+// tables are in the order of their execution.
 var tables = []table{
 	{"cost", "processor time and duration of a request, one at a time", "-rounds 9", (*bench).cost},
 	{"throughput", "requests a second with all connections busy", `-traffic "2 KB"`, (*bench).throughput},
@@ -37,7 +37,7 @@ var tables = []table{
 
 var errTable = errors.New("no such table")
 
-// known returns an error if a name is not that of a table.
+// known returns an error for an unknown table.
 func known(names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(tables, func(t table) bool { return t.name == name }) {

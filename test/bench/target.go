@@ -16,13 +16,13 @@ import (
 type target struct {
 	name    string
 	addr    string
-	edits   bool // llm_cache reads what passes
+	edits   bool // llm_cache processes requests
 	process *caddy.Process
-	behind  *target // the Caddy that it passes everything on to, nil if that is the model
+	behind  *target // the next Caddy, nil before the model
 }
 
-// startTarget starts a Caddy with llm_cache under a policy, or without it if
-// the policy is empty. Global are options of Caddy as a whole.
+// startTarget starts a Caddy with llm_cache under a policy, or a bare one if the policy is empty.
+// global holds Caddy's global options.
 func startTarget(ctx context.Context, binary, dir, policy, global, upstream string) (*target, error) {
 	if policy == "" {
 		return startCaddy(ctx, binary, dir, "bare", "", global, upstream)
@@ -34,7 +34,7 @@ func startTarget(ctx context.Context, binary, dir, policy, global, upstream stri
 	return t, err
 }
 
-// startCaddy starts a Caddy with a directive in front of its reverse_proxy.
+// startCaddy starts a Caddy with a directive before its reverse_proxy.
 func startCaddy(ctx context.Context, binary, dir, name, directive, global, upstream string) (*target, error) {
 	addrs, err := caddy.FreeAddrs(2)
 	if err != nil {
@@ -67,7 +67,7 @@ http://%s {
 	return t, nil
 }
 
-// used returns the processor time that the target, and what stands behind it, have used.
+// used returns the processor time of the target and of the Caddy behind it.
 func (t *target) used() (time.Duration, error) {
 	sum, err := cpuTime(t.process.PID())
 	if err != nil || t.behind == nil {
@@ -90,8 +90,8 @@ func (t *target) cpu(f func() error) (time.Duration, error) {
 	return after - before, err
 }
 
-// settle waits until the target hardly works any more, for a second at most, and returns
-// the processor time that it used until then.
+// settle waits until the target is nearly idle, for a second at most, and returns its processor
+// time until then.
 func (t *target) settle(ctx context.Context) (time.Duration, error) {
 	var sum time.Duration
 	for begun := time.Now(); time.Since(begun) < time.Second; {

@@ -12,30 +12,29 @@ import (
 	"time"
 )
 
-// connections are busy at once.
+// connections is the number of concurrent connections.
 const connections = 8
 
-// course is how a race is run.
+// course configures a race.
 type course struct {
-	// turns is how often the Caddys take turns in a round, so that a machine that
-	// grows slower or faster meanwhile does so for all of them.
+	// turns is the number of times in a round that the Caddys take turns, so that changes of the
+	// machine's speed affect all of them.
 	turns int
-	// volume is how many times a load's requests a Caddy gets in a round.
+	// volume is a Caddy's work in a round, in multiples of a load's requests.
 	volume int
 }
 
-// fairTurns are short against what a machine's speed changes in.
+// fairTurns are short compared with changes of a machine's speed.
 var fairTurns = course{turns: 6, volume: 4}
 
-// throughput measures requests a second with all connections busy, in
-// conversations that were begun before: agents begin one and continue it for
-// hundreds of requests.
+// throughput measures requests a second with all connections busy, in conversations that have begun
+// before: agents continue a conversation for hundreds of requests.
 func (b *bench) throughput(ctx context.Context) error {
 	return b.race(ctx, fmt.Sprintf("Throughput, %d connections", connections), "ratio to bare", b.targets, fairTurns)
 }
 
-// race prints what throughput each of some Caddys has, its ratio to that of the first, and
-// the processor time that a Caddy itself takes for a request.
+// race prints the throughput of several Caddys, its ratio to that of the first, and the processor
+// time of a Caddy for a request.
 func (b *bench) race(ctx context.Context, title, ratioTo string, targets []*target, c course) error {
 	heading(title, "traffic", "Caddy", "requests/s", ratioTo, "Caddy's processor, µs")
 	for i := range b.loads {
@@ -54,11 +53,11 @@ func (b *bench) race(ctx context.Context, title, ratioTo string, targets []*targ
 	return nil
 }
 
-// lane is how one Caddy fared in a race: requests a second and microseconds of its
-// processor for each, by rounds.
+// lane is the result of one Caddy in a race: requests a second and processor time per request in
+// microseconds, by rounds.
 type lane struct{ rates, costs []float64 }
 
-// run has some Caddys take turns with a load.
+// run measures several Caddys in turns under a load.
 func (b *bench) run(ctx context.Context, l *load, targets []*target, c course) ([]lane, error) {
 	tape, key := b.newTape(l)
 	each := max(1, l.requests*c.volume/connections/c.turns/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
@@ -82,7 +81,7 @@ func (b *bench) run(ctx context.Context, l *load, targets []*target, c course) (
 				sums[j].cpu += p.cpu
 			}
 		}
-		if round > 0 { // the first warms up
+		if round > 0 { // the first round warms up
 			for j := range sums {
 				lanes[j].rates = append(lanes[j].rates, sums[j].rate())
 				lanes[j].costs = append(lanes[j].costs, sums[j].cost())
@@ -92,8 +91,7 @@ func (b *bench) run(ctx context.Context, l *load, targets []*target, c course) (
 	return lanes, nil
 }
 
-// pace is how many requests were answered in what time, and what processor time of the
-// Caddy that took.
+// pace is a number of requests, their duration, and the Caddy's processor time for them.
 type pace struct {
 	requests  int64
 	took, cpu time.Duration
@@ -102,11 +100,11 @@ type pace struct {
 // rate returns the requests a second.
 func (p pace) rate() float64 { return float64(p.requests) / p.took.Seconds() }
 
-// cost returns the microseconds of the processor that a request took.
+// cost returns the processor time of a request in microseconds.
 func (p pace) cost() float64 { return float64(p.cpu.Microseconds()) / float64(p.requests) }
 
-// storm lets every connection run its conversations, one after the other, to
-// their end.
+// storm runs the conversations of all connections concurrently, one after another on each, to their
+// ends.
 func storm(ctx context.Context, t *target, talksOf func(c *client, n int) []*talk) (pace, error) {
 	fleet := make([][]*talk, connections)
 	for i := range fleet {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// spell is how long a server is in trouble in each round.
+	// spell is the duration of the trouble in each round.
 	spell = 5 * time.Second
-	// beat is the time between two requests of a conversation: several that come while
-	// nobody waits for the server, for each that does.
+	// beat is the time between two requests of a conversation. After one request that waited for
+	// the server, several come while requests skip the wait.
 	beat = 100 * time.Millisecond
 )
 
-// trouble measures what a request waits for a store whose server is in trouble, against a
-// store in memory at the same time.
+// trouble measures the wait of a request for a store with its server in trouble, against a store in
+// memory at the same time.
 func (b *bench) trouble(ctx context.Context) error {
 	s, err := startRedis(ctx, filepath.Join(b.dir, "redis in trouble"))
 	if err != nil {
@@ -55,7 +55,8 @@ func (b *bench) trouble(ctx context.Context) error {
 		} {
 			took := make([][]time.Duration, len(targets))
 			for range b.rounds {
-				if err := b.beats(ctx, l, targets, time.Second, make([][]time.Duration, len(targets))); err != nil { // until it is used again
+				// Until the store uses the server again.
+				if err := b.beats(ctx, l, targets, time.Second, make([][]time.Duration, len(targets))); err != nil {
 					return err
 				}
 				if err := state.begin(); err != nil {
@@ -77,15 +78,15 @@ func (b *bench) trouble(ctx context.Context) error {
 	return nil
 }
 
-// again starts a server that was killed.
+// again starts a killed server.
 func again(ctx context.Context, s *redis.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	return s.Start(ctx)
 }
 
-// beats sends requests of a conversation to each of some Caddys in turns for some time, and
-// notes what each took.
+// beats sends requests of a conversation to each of several Caddys in turns for some time, and
+// records their durations.
 func (b *bench) beats(ctx context.Context, l *load, targets []*target, lasts time.Duration, took [][]time.Duration) error {
 	tape, key := b.newTape(l)
 	talks := make([]*talk, len(targets))

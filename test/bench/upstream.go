@@ -16,19 +16,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
-// Headers by which the client tells the upstream what to answer. Both are this
-// process, and the answer is what the client's next request sends back.
+// Headers with the client's instructions for the upstream. Both are this process, and the response
+// is the one that the client's next request sends back.
 const (
 	headerTape   = "X-Bench-Tape"
 	headerTurns  = "X-Bench-Turns"
 	headerLength = "X-Bench-Length"
 	headerStream = "X-Bench-Stream"
 	headerStatus = "X-Bench-Status"
-	headerRate   = "X-Bench-Rate"  // of the events of a crowd's stream, in a second
-	headerProof  = "X-Bench-Proof" // has the request be kept for arrived
+	headerRate   = "X-Bench-Rate"  // events a second of a crowd's stream
+	headerProof  = "X-Bench-Proof" // stores the request for arrived
 )
 
-// upstream is a model that answers at once.
+// upstream is a model that responds at once.
 type upstream struct {
 	addr   string
 	server *http.Server
@@ -44,7 +44,7 @@ type arrival struct {
 	body []byte
 }
 
-// reel is a tape and what shape it is of.
+// reel is a tape with its shape.
 type reel struct {
 	*conversation.Tape
 	shape  conversation.Shape
@@ -64,7 +64,7 @@ func newUpstream() (*upstream, error) {
 
 func (u *upstream) close() { _ = u.server.Close() }
 
-// add registers a tape and returns the value of headerTape that asks for it.
+// add registers a tape and returns its value of headerTape.
 func (u *upstream) add(t *conversation.Tape, shape conversation.Shape) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -72,7 +72,7 @@ func (u *upstream) add(t *conversation.Tape, shape conversation.Shape) string {
 	return strconv.Itoa(len(u.tapes) - 1)
 }
 
-// arrived returns the last request that came with headerProof.
+// arrived returns the last request with headerProof.
 func (u *upstream) arrived() arrival {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -83,14 +83,14 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(headerProof) != "" {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client went away
+			return // the client has left
 		}
 		u.mu.Lock()
 		u.last = arrival{r.URL.Path, body}
 		u.mu.Unlock()
 	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		return // the client went away
+		return // the client has left
 	}
 	if status, err := strconv.Atoi(r.Header.Get(headerStatus)); err == nil {
 		w.Header().Set("Content-Type", "application/json")
@@ -134,7 +134,7 @@ const (
 	clockedMark   = `"text":"sent at `
 )
 
-// clockedStream sends events that tell when they were sent, of a text or of a call.
+// clockedStream sends events with timestamps, of a text or of a call.
 func clockedStream(w http.ResponseWriter, call bool) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	flush := http.NewResponseController(w).Flush

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// wrkTurn is how long each driver loads a Caddy before the next one's turn.
+	// wrkTurn is the duration of one driver's turn.
 	wrkTurn = time.Second
-	// wrkTurns is how often they take turns in a round.
+	// wrkTurns is the number of turns in a round.
 	wrkTurns = 2
-	// wrkAt is the turn of the conversation whose request is sent over and over: it has
-	// one answer in it at least.
+	// wrkAt is the turn of the repeated request, at the least: its conversation has at least one
+	// answer.
 	wrkAt = 1
 )
 
@@ -35,8 +35,8 @@ var (
 	errWrkPrint = errors.New("not what wrk prints")
 )
 
-// wrk measures the same with a foreign driver and with this one: one body, sent over and
-// over, and how far apart the two see llm_cache from bare.
+// wrk measures throughput with wrk and with this driver, with one repeated body, and the difference
+// of their ratios to bare.
 func (b *bench) wrk(ctx context.Context) error {
 	path, err := exec.LookPath("wrk")
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *bench) wrk(ctx context.Context) error {
 					own[j] += rate / wrkTurns
 				}
 			}
-			if round > 0 { // the first warms up
+			if round > 0 { // the first round warms up
 				for j := range b.targets {
 					theirs[j], ours[j] = append(theirs[j], foreign[j]), append(ours[j], own[j])
 				}
@@ -84,7 +84,7 @@ func (b *bench) wrk(ctx context.Context) error {
 	return nil
 }
 
-// points returns by how many hundredths a is above b, round by round.
+// points returns a - b in percentage points, round by round.
 func points(a, b []float64) []float64 {
 	out := make([]float64, len(a))
 	for i := range a {
@@ -93,7 +93,7 @@ func points(a, b []float64) []float64 {
 	return out
 }
 
-// post is one request, and the files by which wrk sends it.
+// post is one request, and the files for wrk to send it.
 type post struct {
 	path   string
 	script string
@@ -102,7 +102,7 @@ type post struct {
 	body   []byte
 }
 
-// newPost takes a request from the middle of a load.
+// newPost returns a request from the middle of a load.
 func (b *bench) newPost(l *load, dir string) (*post, error) {
 	tape, key := b.newTape(l)
 	turn := max(wrkAt, (tape.TurnsOf(l.from)+tape.TurnsOf(l.to))/2)
@@ -124,7 +124,7 @@ func (b *bench) newPost(l *load, dir string) (*post, error) {
 	return p, os.WriteFile(p.script, []byte(p.lua(body)), 0o600)
 }
 
-// lua is a script by which wrk sends what is in a file.
+// lua returns a script for wrk that sends the contents of a file.
 func (p *post) lua(body string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "local file = assert(io.open(%q, \"rb\"))\nwrk.method = \"POST\"\nwrk.body = file:read(\"*a\")\nfile:close()\n", body)
@@ -138,7 +138,7 @@ func (p *post) lua(body string) string {
 	return s.String()
 }
 
-// byWrk returns the requests a second that wrk makes.
+// byWrk returns the requests a second of wrk.
 func (p *post) byWrk(ctx context.Context, wrk string, t *target) (float64, error) {
 	out, err := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", int(wrkTurn.Seconds())),
 		"-s", p.script, "http://"+t.addr+p.path).CombinedOutput()
@@ -153,7 +153,7 @@ var (
 	wrkFailed  = regexp.MustCompile(`(?m)^ *(Non-2xx|Socket errors).*$`)
 )
 
-// wrkRate reads the requests a second out of what wrk prints.
+// wrkRate parses the requests a second in wrk's output.
 func wrkRate(out string) (float64, error) {
 	if failed := wrkFailed.FindString(out); failed != "" {
 		return 0, fmt.Errorf("%w: %s", errWrkLoad, strings.TrimSpace(failed))
@@ -165,7 +165,7 @@ func wrkRate(out string) (float64, error) {
 	return strconv.ParseFloat(found[1], 64)
 }
 
-// byBench returns the requests a second that this program makes.
+// byBench returns the requests a second of this program.
 func (p *post) byBench(ctx context.Context, t *target) (float64, error) {
 	var (
 		count   atomic.Int64

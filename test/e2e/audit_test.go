@@ -17,15 +17,14 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // to look into the store
+	_ "modernc.org/sqlite" // for queries of the store
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/postgres"
 )
 
-// audited is a stack whose front keeps records, as a process of its own that the
-// test may end as it likes.
+// audited starts a stack whose front keeps records, as a separate process that the test may kill.
 func audited(t *testing.T, audit, model string) *stack {
 	t.Helper()
 	s := startStack(t, setup{model: model, unwatched: true})
@@ -48,7 +47,7 @@ func (s *stack) restart(t *testing.T) {
 	*s.Process = *p
 }
 
-// summary is what the tests read of the report.
+// summary is the used part of the report.
 type summary struct {
 	Groups []struct {
 		Name        string `json:"name"`
@@ -62,7 +61,7 @@ type summary struct {
 	} `json:"total"`
 }
 
-// report runs `caddy llm-cache report` as a user does, by session.
+// report runs `caddy llm-cache report` by session, like a user.
 func report(t *testing.T, store string) (s summary, sessions map[string]int) {
 	t.Helper()
 	out, err := exec.Command(binary, "llm-cache", "report", "--json", "--by", "session", "--since", "1h", "--store", store).Output()
@@ -79,14 +78,14 @@ func report(t *testing.T, store string) (s summary, sessions map[string]int) {
 	return s, sessions
 }
 
-// answered is a turn that a client has seen the end of.
+// answered is a turn that a client has received completely.
 type answered struct {
 	session string
 	at      time.Time
 }
 
-// A Caddy that is killed with SIGKILL loses no turn that ended longer than the
-// batch interval ago, the file is whole, and the next Caddy goes on with it.
+// A Caddy killed with SIGKILL loses no turn older than the batch interval. The file is intact, and
+// the next Caddy continues it.
 func TestAuditSurvivesKill(t *testing.T) {
 	const interval = 500 * time.Millisecond
 	path := filepath.Join(t.TempDir(), "audit.db")
@@ -126,7 +125,7 @@ func TestAuditSurvivesKill(t *testing.T) {
 				continue
 			}
 			lost++
-			// A batch is due after the interval, and takes its time to be written.
+			// A batch is due after the interval, and writing takes time.
 			if age := killed.Sub(a.at); age > 2*interval {
 				t.Errorf("round %d: a turn that ended %s before the kill is not on record", round, age)
 			}
@@ -158,8 +157,8 @@ func check(t *testing.T, path string) {
 	}
 }
 
-// A Caddy that is asked to end writes everything, without waiting for the
-// interval, and the turns that it cuts off go on record as interrupted.
+// A terminated Caddy writes all records without waiting for the interval. Interrupted turns are
+// recorded as such.
 func TestAuditFlushesAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	s := audited(t, fmt.Sprintf("sqlite %s {\n\t\t\tinterval 1m\n\t\t}", path), "pace 1ms")
@@ -178,7 +177,7 @@ func TestAuditFlushesAtTheEnd(t *testing.T) {
 	if err := s.model.Reload(t.Context(), slow); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond) // connections that meet a listener as it changes hands are reset
+	time.Sleep(500 * time.Millisecond) // connections during the change of listeners are reset
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range open {
@@ -201,7 +200,7 @@ func TestAuditFlushesAtTheEnd(t *testing.T) {
 	s.restart(t)
 }
 
-// eventually waits for something to become true.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for range 600 {
@@ -213,8 +212,8 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Fatalf("never: %s", what)
 }
 
-// PostgreSQL is down when Caddy starts, comes up, is cut off and comes back:
-// every turn is on record once, and no request noticed.
+// PostgreSQL is down when Caddy starts, comes up, is cut off and comes back: every turn is recorded
+// once, and no request is affected.
 func TestAuditPostgres(t *testing.T) {
 	needCaddy(t)
 	addrs, err := caddy.FreeAddrs(1)
@@ -274,7 +273,7 @@ func TestAuditPostgres(t *testing.T) {
 		t.Errorf("%v turns were dropped or lost their details", n)
 	}
 
-	// The store's own tests, which need a database.
+	// The store's own tests that need a database.
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "^(TestStores|TestMigratePostgres)$", "./internal/app/audit")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "LLM_CACHE_POSTGRES="+db.DSN)
 	if out, err := cmd.CombinedOutput(); err != nil {

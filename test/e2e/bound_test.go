@@ -19,9 +19,9 @@ import (
 	"testing"
 )
 
-// A conversation on a model that binds thinking to what stood before it, at a Caddy that is
-// killed again and again: with its sessions on the disk the model refuses nothing; with
-// sessions in memory it does, which shows that there was something to refuse.
+// A conversation on a model that binds thinking to its context, at a Caddy that is killed
+// repeatedly. With sessions on disk the model refuses nothing. With sessions in memory it does, as
+// a control.
 func TestBoundThinkingOverKills(t *testing.T) {
 	needCaddy(t)
 	for store, keeps := range map[string]bool{"disk": true, "memory": false} {
@@ -38,8 +38,8 @@ func TestBoundThinkingOverKills(t *testing.T) {
 	}
 }
 
-// thinkOverKills has a conversation in tasks of three calls each, and returns how many
-// requests the model refused, and how many came to it with folds.
+// thinkOverKills runs a conversation of tasks of three calls each. It returns the numbers of
+// refused requests and of requests with folds.
 func thinkOverKills(t *testing.T, store string) (refused, folded int64) {
 	const turns = 16
 	var script []step
@@ -71,7 +71,7 @@ func thinkOverKills(t *testing.T, store string) (refused, folded int64) {
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // it was killed
+			return // the node was killed
 		}
 		if bytes.Contains(b, []byte("[[llm_cache:folded ")) || bytes.Contains(b, []byte("[Compacted: ")) {
 			folds.Add(1)
@@ -106,13 +106,13 @@ func thinkOverKills(t *testing.T, store string) (refused, folded int64) {
 	return refusals.Load(), folds.Load()
 }
 
-// answer is what the model says.
+// answer is the model's answer.
 type answer struct {
 	Content    json.RawMessage `json:"content"`
 	StopReason string          `json:"stop_reason"`
 }
 
-// think returns the answer to messages; false if the model refuses them.
+// think returns the answer to messages, and false if the model refuses them.
 func think(t *testing.T, n *fleetNode, messages string) (a answer, ok bool) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.addr+"/v1/messages", strings.NewReader(

@@ -23,18 +23,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/engine"
 )
 
-// boxTurns is how many requests the agent makes, boxLate the first with one more
-// tool, boxResumed the one before which its process is started anew.
+// boxTurns is the number of the agent's requests. boxLate is the first request with one more tool,
+// boxResumed the first of a restarted process.
 const (
 	boxTurns   = 30
 	boxLate    = 12
 	boxResumed = 16
 )
 
-// An agent that does all that breaks prefixes works on a real engine: it names
-// its version in front, puts system messages into the middle and counts tokens
-// there, shuffles its tools and inserts and drops some, writes arguments its own way,
-// finds another git status when it goes on, and asks for titles on the side.
+// An agent with every prefix-breaking habit works on a real engine. It has its version in front,
+// system messages with token counts in the middle, shuffled tools, tools that come and go, its own
+// formatting of arguments, a changed git status after its restart, and side requests for titles.
 func TestBox(t *testing.T) {
 	const mlx, llama, late = "mlx_openai_server", "llama_cpp", "overlay {\nlate_tools on\n}"
 	for _, c := range []struct {
@@ -46,10 +45,10 @@ func TestBox(t *testing.T) {
 		options  string
 		over     []int
 	}{
-		// As somebody gets it who sets nothing.
+		// The default configuration.
 		{"one slot", mlx, 1, false, false, "", none},
 		{"one slot, sliding window", mlx, 1, true, false, "", none},
-		// llama.cpp lets models call only what it lists: in front of all messages.
+		// llama.cpp lets models call listed tools only, and lists them before all messages.
 		{"one slot, listed tools", llama, 1, false, false, "", []int{boxLate}},
 		{"one slot, sliding window, listed tools", llama, 1, true, false, "", []int{boxLate}},
 
@@ -62,15 +61,15 @@ func TestBox(t *testing.T) {
 	}
 }
 
-// TestTwoConversations: two agents take turns on two slots, each with a request for a title behind
-// every step: three prompts for two slots.
+// TestTwoConversations: two agents take turns on two slots, each with a request for a title after
+// every step. These are three prompts for two slots.
 func TestTwoConversations(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		prompts int // that the server keeps besides its slots
-		titles  int // steps from one title to the next
+		prompts int // prompts that the server keeps besides its slots
+		titles  int // steps between titles
 		options string
-		most    float64 // share of the tokens of prompts that may be processed, 0 for a measurement
+		most    float64 // maximum share of processed prompt tokens, 0 for a measurement
 	}{
 		{"slots only", 0, 1, "", 0.6},
 		{"slots only, few titles", 0, 5, "", 0.3},
@@ -120,7 +119,7 @@ func TestTwoConversations(t *testing.T) {
 
 var ablate = flag.Bool("ablate", false, "measure what a box does without the overlay, or without one of its rules")
 
-// What each rule saves of what the agent does to its prefixes.
+// TestBoxRules measures the savings of each rule from the agent's changes.
 func TestBoxRules(t *testing.T) {
 	if !*ablate {
 		t.Skip("a measurement: -ablate")
@@ -132,7 +131,7 @@ func TestBoxRules(t *testing.T) {
 		side    bool
 		overlay string
 	}{
-		// What cannot hold: the side request takes the only slot.
+		// Out of reach: the side request takes the only slot.
 		{"one slot, side requests", 1, false, true, "overlay {\nlate_tools on\n}"},
 		{"one slot, sliding window, without the overlay", 1, true, false, "overlay off"},
 		{"two slots, side requests, without the overlay", 2, false, true, "overlay off"},
@@ -146,10 +145,10 @@ func TestBoxRules(t *testing.T) {
 	}
 }
 
-// none are the turns over the bar where there are to be none; nil asks for nothing.
+// none is an empty list of turns over the bar; nil skips the check.
 var none = []int{}
 
-// elsewhere stands for the address of another engine.
+// elsewhere is a placeholder for the address of another engine.
 const elsewhere = "{elsewhere}"
 
 func runBox(t *testing.T, upstream string, slots int, sliding, side bool, options string, over []int) {
@@ -167,7 +166,7 @@ func runBox(t *testing.T, upstream string, slots int, sliding, side bool, option
 	b.judge(t, boxTurns, over)
 }
 
-// Claude Code works on a real engine, ends and goes on in a second process.
+// Claude Code works on a real engine, ends, and continues in a second process.
 func TestClaudeCodeOnABox(t *testing.T) {
 	needClient(t, claudeCode{})
 	for _, c := range []struct {
@@ -213,7 +212,7 @@ func TestClaudeCodeOnABox(t *testing.T) {
 	}
 }
 
-// engineSteps is a script for the engine, which writes arguments with spaces.
+// engineSteps returns a script for the engine, which writes arguments with spaces.
 func engineSteps(steps []step) (list []engine.Step) {
 	for _, s := range steps {
 		e := engine.Step{Thinking: s.Thinking, Text: s.Text}
@@ -226,7 +225,7 @@ func engineSteps(steps []step) (list []engine.Step) {
 	return list
 }
 
-// box is a Caddy with an engine behind it.
+// box is a Caddy before an engine.
 type box struct {
 	*caddy.Process
 	engine *engine.Engine
@@ -247,8 +246,8 @@ func startBox(t *testing.T, o engine.Options, options string) *box {
 	return b
 }
 
-// judge compares what the engine has processed with what was new, and the turns
-// that are over the bar with those that are to be, unless those are nil.
+// judge compares the processed with the new tokens, and the turns over the bar with want unless
+// want is nil.
 func (b *box) judge(t *testing.T, turns int, want []int) {
 	t.Helper()
 	list, err := b.engine.Requests(t.Context())
@@ -288,7 +287,7 @@ func (b *box) judge(t *testing.T, turns int, want []int) {
 	}
 }
 
-// boxScript is what the model does. It writes arguments with spaces, as models do.
+// boxScript returns the model's steps. It writes arguments with spaces, like models do.
 func boxScript() []engine.Step {
 	steps := make([]engine.Step, boxTurns)
 	for i := range steps {
@@ -307,12 +306,12 @@ func boxScript() []engine.Step {
 	return steps
 }
 
-// boxAgent writes requests as Claude Code does.
+// boxAgent sends requests like Claude Code.
 type boxAgent struct {
 	url      string
 	session  string
 	side     bool
-	told     bool // how long a prompt is, at the beginning of the answer
+	told     bool // message_start must have the length of the prompt
 	messages []json.RawMessage
 	asked    int
 }
@@ -329,7 +328,7 @@ func jsonOf(v any) json.RawMessage {
 
 type object map[string]any
 
-// turn asks for one answer and works on what it calls for.
+// turn sends one request and executes the calls of the answer.
 func (a *boxAgent) turn(t *testing.T, turn int) {
 	t.Helper()
 	switch turn {
@@ -362,7 +361,7 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 	a.messages = append(a.messages, jsonOf(object{"role": "system", "content": fmt.Sprintf("<total_tokens>%d tokens left</total_tokens>", 180000-turn*731)}))
 }
 
-// title asks for a title on the side.
+// title sends a side request for a title.
 func (a *boxAgent) title(t *testing.T) {
 	t.Helper()
 	a.post(t, object{
@@ -403,7 +402,7 @@ func (a *boxAgent) request(turn int) object {
 	}
 }
 
-// markLast puts the moving marker on the last block of a message.
+// markLast sets the moving cache marker on the last block of a message.
 func markLast(raw json.RawMessage) json.RawMessage {
 	var m struct {
 		Role    string `json:"role"`
@@ -422,8 +421,8 @@ func markLast(raw json.RawMessage) json.RawMessage {
 	return jsonOf(m)
 }
 
-// boxTools are the tools of a request: another order now and then, one more from
-// the twelfth on, in the middle, one less between the twentieth and the end.
+// boxTools returns the tools of a request. Their order changes sometimes, the twelfth request adds
+// one in the middle, and one is missing between the twentieth and the end.
 func boxTools(turn int) (tools []any) {
 	names := []string{"Bash", "Edit", "Glob", "Grep", "Read", "Write"}
 	if turn >= boxLate {
@@ -500,7 +499,7 @@ func (a *boxAgent) post(t *testing.T, body object) []object {
 		}
 		switch e.Type {
 		case "message_start":
-			// The engine tells while it reads; of a prompt one token at least is read.
+			// The engine reports progress. At least one token of a prompt is always processed.
 			if a.told && e.Message.Usage.Uncached == 0 {
 				t.Errorf("the length of the prompt is not known at the beginning: %s", data)
 			}
@@ -514,7 +513,7 @@ func (a *boxAgent) post(t *testing.T, body object) []object {
 			input.WriteString(e.Delta.Partial)
 		case "content_block_stop":
 			if last := content[len(content)-1]; last["type"] == "tool_use" {
-				var v any // written again, as clients do
+				var v any // encoded again, like clients do
 				if err := json.Unmarshal([]byte(input.String()), &v); err != nil {
 					t.Fatalf("arguments: %v in %q", err, input.String())
 				}

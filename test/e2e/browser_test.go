@@ -35,12 +35,12 @@ func needBrowser(t *testing.T) string {
 	return ""
 }
 
-// tab is a page in a browser, and what went wrong on it.
+// tab is a page in a browser, with its errors.
 type tab struct {
 	context.Context
 	mu    sync.Mutex
 	wrong []string
-	bytes map[string]int64 // by the address of what was loaded, streams left out
+	bytes map[string]int64 // bytes loaded by address, without streams
 	hosts map[string]bool
 }
 
@@ -67,7 +67,7 @@ func openTab(t *testing.T, browser, zone string) *tab {
 			if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
 				p.wrong = append(p.wrong, fmt.Sprintf("console: %s", e.Args[0].Value))
 			}
-		case *log.EventEntryAdded: // violations of the policy are told here
+		case *log.EventEntryAdded: // reports policy violations
 			p.wrong = append(p.wrong, fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
 		case *network.EventRequestWillBeSent:
 			addresses[e.RequestID] = e.Request.URL
@@ -90,16 +90,16 @@ func (p *tab) run(t *testing.T, doing string, actions ...chromedp.Action) {
 	}
 }
 
-// screens are those at which a page is looked at, from a phone to a wall.
+// screens are the screen sizes for checks of a page, from a phone to a wall.
 var screens = []struct {
 	name       string
 	wide, high int64
 }{{"phone", 360, 800}, {"tablet", 820, 1180}, {"desk", 1440, 900}, {"wall", 1920, 1080}}
 
-// viewer looks at pages in a browser, and leaves pictures of them in a folder if there is one.
+// viewer checks pages in a browser, and stores screenshots in a folder, if any.
 type viewer struct {
 	*tab
-	axe   string // the script
+	axe   string // the axe script
 	shots string
 }
 
@@ -117,7 +117,7 @@ func newViewer(t *testing.T, zone string) *viewer {
 	return &viewer{openTab(t, browser, zone), string(script), os.Getenv("LLM_CACHE_SCREENSHOTS")}
 }
 
-// open goes to a page, and waits until an element is there.
+// open opens a page and waits for an element.
 func (v *viewer) open(t *testing.T, address, until string) {
 	t.Helper()
 	v.run(t, address, log.Enable(), network.Enable(), network.SetCacheDisabled(true), chromedp.Navigate(address), chromedp.WaitReady(until, chromedp.ByQuery),
@@ -130,7 +130,7 @@ func (v *viewer) open(t *testing.T, address, until string) {
 		}))
 }
 
-// look looks at the page that is open on all screens, in themes.
+// look checks the open page on all screens, in themes.
 func (v *viewer) look(t *testing.T, name string, themes ...string) {
 	t.Helper()
 	for _, screen := range screens {
@@ -161,7 +161,7 @@ func (v *viewer) look(t *testing.T, name string, themes ...string) {
 	}
 }
 
-// keep leaves a picture.
+// keep stores a screenshot.
 func (v *viewer) keep(t *testing.T, name string, shot []byte) {
 	t.Helper()
 	if v.shots == "" {
@@ -172,20 +172,20 @@ func (v *viewer) keep(t *testing.T, name string, shot []byte) {
 	}
 }
 
-// text is what an element shows.
+// text returns the text of an element.
 func (v *viewer) text(t *testing.T, element string) (text string) {
 	t.Helper()
 	v.run(t, element, chromedp.Text(element, &text, chromedp.ByQuery))
 	return text
 }
 
-// await waits until the page says that something is so.
+// await waits until an expression in the page is true.
 func (v *viewer) await(t *testing.T, what string) {
 	t.Helper()
 	v.run(t, what, chromedp.Poll(what, nil, chromedp.WithPollingTimeout(30*time.Second)))
 }
 
-// fine fails the test if anything has gone wrong on the pages, or another host was asked.
+// fine fails the test after any error on the pages, or a request to another host.
 func (v *viewer) fine(t *testing.T, hosts ...string) {
 	t.Helper()
 	v.mu.Lock()
@@ -200,7 +200,7 @@ func (v *viewer) fine(t *testing.T, hosts ...string) {
 	}
 }
 
-// weighs returns how many bytes were loaded from a host, streams left out.
+// weighs returns the bytes loaded from a host, without streams.
 func (v *viewer) weighs(host string) (all int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

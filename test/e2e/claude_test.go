@@ -59,7 +59,7 @@ func (c claudeCode) last(stdout []byte) (text string, err error) {
 				Content json.RawMessage `json:"content"`
 			}
 			if json.Unmarshal(l.Message.Content, &blocks) != nil {
-				return nil // a string: not a tool result
+				return nil // a string is no tool result
 			}
 			for _, r := range blocks {
 				if r.IsError && !strings.Contains(string(r.Content), "missing.txt") {
@@ -96,7 +96,7 @@ func (c claudeCode) write(path, text string) toolCall {
 	return toolCall{"Write", map[string]any{"file_path": path, "content": text}}
 }
 
-// claudeOnVertex is Claude Code with a Claude on Vertex AI, without a sign-in there.
+// claudeOnVertex is Claude Code with Claude on Vertex AI, without authentication there.
 type claudeOnVertex struct{ claudeCode }
 
 func (c claudeOnVertex) command(home, prompt string, further bool) (args, env []string) {
@@ -105,8 +105,7 @@ func (c claudeOnVertex) command(home, prompt string, further bool) (args, env []
 		"ANTHROPIC_VERTEX_PROJECT_ID=project", "CLOUD_ML_REGION=global")
 }
 
-// claudeOnBedrock is Claude Code with a Claude on Amazon Bedrock, which it signs
-// nothing for.
+// claudeOnBedrock is Claude Code with Claude on Amazon Bedrock, without signatures.
 type claudeOnBedrock struct{ claudeCode }
 
 func (c claudeOnBedrock) command(home, prompt string, further bool) (args, env []string) {

@@ -15,9 +15,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/engine"
 )
 
-// Clients of every format work with an engine that speaks nothing but chat
-// completions. By the engine's own count, each request finds in the cache what
-// the one before it was made of.
+// Clients of every format work with an engine for chat completions. By the engine's own count, each
+// request finds the previous one in the cache.
 func TestClientsOnEngine(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -58,8 +57,8 @@ func TestClientsOnEngine(t *testing.T) {
 	}
 }
 
-// Programs on the official SDK of each format do the same: each request finds
-// all of the prompt before it.
+// The same for programs with the official SDK of each format: each request finds the whole previous
+// prompt.
 func TestSDKsOnEngine(t *testing.T) {
 	e := startEngine(t, engine.Options{})
 	for _, c := range []struct {
@@ -98,7 +97,7 @@ func TestSDKsOnEngine(t *testing.T) {
 	}
 }
 
-// script has the engine answer by the steps.
+// script sets the engine's answers to the steps.
 func script(t *testing.T, e *engine.Engine, tasks ...[]step) {
 	t.Helper()
 	var steps []engine.Step
@@ -122,8 +121,8 @@ func script(t *testing.T, e *engine.Engine, tasks ...[]step) {
 	}
 }
 
-// reused checks that every request of the conversation but the first found that
-// share of the prompt before it in the engine's cache.
+// reused checks that every request of the conversation but the first found that share of the
+// previous prompt in the engine's cache.
 func reused(t *testing.T, e *engine.Engine, share float64) {
 	t.Helper()
 	all, err := e.Requests(t.Context())
@@ -134,7 +133,7 @@ func reused(t *testing.T, e *engine.Engine, share float64) {
 	least, sum, n := 1.0, 0.0, 0
 	for i, r := range all {
 		if r.Tools == 0 {
-			continue // a title
+			continue // a request for a title
 		}
 		if before.Prompt > 0 {
 			got := min(1, float64(r.Cached)/float64(before.Prompt))

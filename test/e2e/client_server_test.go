@@ -23,8 +23,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/contract"
 )
 
-// TestClientsOnServers: clients finish their tasks with what local servers are known for: answers
-// that all have one id, and a window that has no room for as much output as they ask for.
+// TestClientsOnServers: clients finish their tasks with known quirks of local servers: responses
+// that all have the same id, and a window too small for the requested output.
 func TestClientsOnServers(t *testing.T) {
 	clients := map[string]func(url string) client{
 		"Claude Code": func(url string) client { return claudeCode{url: url} },
@@ -49,15 +49,14 @@ func TestClientsOnServers(t *testing.T) {
 					next.ServeHTTP(w, r)
 				})
 			})
-			if name == "Claude Code" && refused.Load() == 0 { // Codex names no bound
+			if name == "Claude Code" && refused.Load() == 0 { // Codex sets no limit
 				t.Error("got no request with more max_tokens than the window has, want the server to refuse some")
 			}
 		})
 	}
 }
 
-// onServer has a client work through its script on a server of chat completions that behaves in a
-// manner of its own.
+// onServer runs a client's script on a server of chat completions with changed behaviour.
 func onServer(t *testing.T, make func(url string) client, manner func(*httputil.ReverseProxy, http.Handler) http.Handler) {
 	needClient(t, make(""))
 	r := newRepository(t, make(""))
@@ -69,7 +68,7 @@ func onServer(t *testing.T, make func(url string) client, manner func(*httputil.
 	r.check(t)
 }
 
-// behave starts a server that passes requests on to another, in a manner of its own.
+// behave starts a proxy with changed behaviour before another server.
 func behave(t *testing.T, addr string, manner func(*httputil.ReverseProxy, http.Handler) http.Handler) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,7 +85,7 @@ func behave(t *testing.T, addr string, manner func(*httputil.ReverseProxy, http.
 
 var answerID = regexp.MustCompile(`"id":"chatcmpl-[^"]*"`)
 
-// repeatID gives an answer the id of all others.
+// repeatID sets the same id in all responses.
 func repeatID(res *http.Response) error {
 	from, to := res.Body, (*io.PipeWriter)(nil)
 	res.Body, to = io.Pipe()
@@ -106,8 +105,8 @@ func repeatID(res *http.Response) error {
 	return nil
 }
 
-// fits reports whether prompt and output fit into a window of 40,000 tokens, and refuses the request
-// as vLLM does if they do not.
+// fits reports whether prompt and output fit into a window of 40,000 tokens. If not, it refuses the
+// request like vLLM.
 func fits(w http.ResponseWriter, r *http.Request, refused *atomic.Int64) bool {
 	const window = 40_000
 	body, err := io.ReadAll(r.Body)

@@ -21,22 +21,21 @@ import (
 // client is a coding agent for the terminal.
 type client interface {
 	tools
-	// executable is its name, and the variable that holds its path.
+	// executable returns the client's name, and the variable with its path.
 	executable() (name, variable string)
-	// files are the settings in its home.
+	// files returns the settings in its home.
 	files() map[string]string
-	// resumes tells that it can go on with a conversation in a second process.
+	// resumes reports whether it can resume a conversation in a second process.
 	resumes() bool
-	// command is how it is given a prompt, the first one or a further one.
+	// command returns the command for a prompt, the first one or a further one.
 	command(home, prompt string, further bool) (args, env []string)
-	// last reads what it printed, which tells what it said last.
+	// last returns the last text in its output.
 	last(stdout []byte) (string, error)
 }
 
-// The clients that people use work through a script of tool calls in a
-// repository, end, and go on with the conversation in a second process. They
-// must neither fail nor work on anything but what the script says; all of it
-// must be one session, and each answer must have read from the cache.
+// Users' clients work through a script of tool calls in a repository, end, and resume the
+// conversation in a second process. No step may fail, and nothing outside the script may change.
+// All requests are one session, and each response has read from the cache.
 func TestClients(t *testing.T) {
 	for _, c := range []struct {
 		name, cache string
@@ -46,7 +45,7 @@ func TestClients(t *testing.T) {
 	}{
 		{"Claude Code", "policy cost_aware", func(url string) client { return claudeCode{url: url} }, "claude-code", false},
 		{"Claude Code, eager", "policy eager", func(url string) client { return claudeCode{url: url} }, "claude-code", true},
-		// A model without a check on what stood before its thinking.
+		// A model that does not verify the context of its thinking.
 		{"Claude Code, eager, older model", "policy eager", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, "claude-code", true},
 		{"Claude Code, Vertex AI", "upstream vertex\npolicy eager", func(url string) client { return claudeOnVertex{claudeCode{url: url}} }, "claude-code", true},
 		{"Claude Code, Bedrock", "upstream bedrock\npolicy eager", func(url string) client { return claudeOnBedrock{claudeCode{url: url}} }, "claude-code", true},
@@ -105,7 +104,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// user works with a client that has a home of its own, in a folder.
+// user works with a client with its own home, in a folder.
 type user struct {
 	client
 	path, home, dir string
@@ -113,8 +112,7 @@ type user struct {
 	patience        time.Duration // for the answer to one prompt. Default: 5m
 }
 
-// needClient skips the test if the client is not there or could reach more than
-// this machine.
+// needClient skips the test if the client is missing or could reach more than this machine.
 func needClient(t *testing.T, c client) string {
 	t.Helper()
 	needCaddy(t)
@@ -129,8 +127,8 @@ func needClient(t *testing.T, c client) string {
 	return path
 }
 
-// needNightly skips a client in an API that it speaks besides another, unless it is the nightly run:
-// opencode takes a minute of processor time for a task, whatever it speaks.
+// needNightly skips a client's secondary APIs outside of the nightly run: a task of opencode takes
+// a minute of processor time in any API.
 func needNightly(t *testing.T, c client) {
 	t.Helper()
 	if o, ok := c.(opencode); ok && o.provider != "box" && os.Getenv("LLM_CACHE_NIGHTLY") == "" {
@@ -154,14 +152,13 @@ func newUser(t *testing.T, c client, dir string) *user {
 	return u
 }
 
-// What a person asks the clients for.
+// The prompts for the clients.
 const (
 	firstPrompt  = "Look through this repository, find the TODOs and fix the first one in src/a.go."
 	secondPrompt = "Now check the diff and fix the second one."
 )
 
-// ask gives the client a prompt, waits for its end, and checks that it said last
-// what the last of the steps says.
+// ask runs the client with a prompt, and checks that its last text is that of the last step.
 func (u *user) ask(t *testing.T, prompt string, steps []step) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), max(u.patience, 5*time.Minute))
@@ -187,28 +184,27 @@ func (u *user) ask(t *testing.T, prompt string, steps []step) {
 	}
 }
 
-// start makes the command that gives the client a prompt.
+// start returns the command for a prompt.
 func (u *user) start(ctx context.Context, prompt string) *exec.Cmd {
 	args, env := u.command(u.home, prompt, u.asked > 0)
 	u.asked++
 	cmd := exec.CommandContext(ctx, u.path, args...)
 	cmd.Dir = u.dir
-	// npm puts the Node.js that the client is to run with next to it.
+	// npm installs the client's Node.js next to it.
 	cmd.Env = append([]string{
 		"PATH=" + filepath.Dir(u.path) + ":" + os.Getenv("PATH"), "HOME=" + u.home, "TMPDIR=" + u.home, "LANG=C.UTF-8", "DO_NOT_TRACK=1",
 	}, env...)
-	// What it starts ends with it.
+	// With a process group its children are killed, too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
 }
 
-// leave gives the client a prompt and ends it before it has an answer, when the
-// context is over.
+// leave runs the client with a prompt and kills it before the answer, when the context ends.
 func (u *user) leave(ctx context.Context, prompt string) { _ = u.start(ctx, prompt).Run() }
 
-// endLeftBehind ends what a client leaves running, as Cline does with its hub, and returns
-// when nothing can write into its home any more, which is removed next.
+// endLeftBehind ends processes that a client leaves running, such as Cline's hub. It returns when
+// its home, which is removed next, has no more writers.
 func endLeftBehind(t *testing.T, home string) {
 	t.Helper()
 	mark := []byte("\x00HOME=" + home + "\x00")
@@ -216,7 +212,7 @@ func endLeftBehind(t *testing.T, home string) {
 		left := 0
 		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, path := range environs {
-			environ, err := os.ReadFile(path) // nothing, of a process that has ended
+			environ, err := os.ReadFile(path) // empty for an ended process
 			if err != nil || !bytes.Contains(slices.Concat([]byte{0}, environ), mark) {
 				continue
 			}
@@ -235,7 +231,7 @@ func endLeftBehind(t *testing.T, home string) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }
 
-// eachLine calls do for every line that is not empty, until it fails.
+// eachLine calls do for every non-empty line until an error.
 func eachLine(b []byte, do func(line []byte) error) error {
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	lines.Buffer(nil, 8<<20)

@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// The model's server refuses a request, fails and breaks a stream off in the
-// middle. Clients try again, each in its own way: they see their server's error,
-// and what they send then is taken for what it is.
+// The model's server refuses a request, fails, and breaks a stream off. Clients retry in their own
+// ways: they get their server's error, and their retries belong to the same conversation.
 func TestClientsInTrouble(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -36,7 +35,7 @@ func TestClientsInTrouble(t *testing.T) {
 			steps[2] = steps[2].fails(http.StatusTooManyRequests, "")
 			steps[4] = steps[4].fails(http.StatusInternalServerError, "")
 			if _, ok := c.client("").(geminiCLI); ok {
-				steps[6] = steps[6].ends(1) // what it tries again; it ends with a connection that breaks, whoever breaks it
+				steps[6] = steps[6].ends(1) // retried; the client ends on any broken connection
 			} else {
 				steps[6] = steps[6].cut(4)
 			}
@@ -65,34 +64,32 @@ func TestClientsInTrouble(t *testing.T) {
 }
 
 const (
-	// sumsUp stands for what the model sums a conversation up to.
+	// sumsUp is the model's summary of a conversation.
 	sumsUp = "<summary>The user asked to look through the repository. Its files were read.</summary>"
-	// tooLong is how the Messages API refuses a prompt.
+	// tooLong is the Messages API's refusal of a long prompt.
 	tooLong = "prompt is too long: 210534 tokens > 200000 maximum"
 )
 
-// Conversations grow too long: the server says so, or the client finds by the
-// usage that it is told. The client has the model sum it up, and goes on.
+// Conversations grow too long: the server refuses them, or the client notices by the usage. The
+// client requests a summary and continues.
 func TestClientsCompact(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		client func(url string) client
-		// refused is the step before which the server finds the prompt too long,
-		// 0 where the client compacts before; summary is the step that answers the
-		// request for a summary, 0 where that offers no tools.
+		// refused is the step before which the server refuses the prompt as too long, 0 if the
+		// client compacts earlier. summary is the step that answers the request for a summary, 0 if
+		// the request offers no tools.
 		refused, summary int
-		// bound is how many requests the API refuses because of thinking that
-		// stood behind something else when it was thought.
+		// bound is the number of requests that the API refuses for thinking with a changed context.
 		bound int
-		// edited reports whether llm_cache has edited the prompt that the server finds too
-		// long: it is sent once more as the client wrote it, and is too long then, too.
+		// edited reports whether llm_cache has edited the refused prompt. The client's own bytes
+		// are sent next and are too long, too.
 		edited bool
 	}{
 		{"Claude Code, older model", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, 8, 8, 0, true},
-		// It keeps the thinking of its last answer behind the summary, which the
-		// API refuses, and sends the request again without: with llm_cache and
-		// without it. llm_cache learns whose fault it is when the API refuses
-		// what the client wrote, too.
+		// It keeps the thinking of its last answer after the summary. The API refuses that, and the
+		// client retries without it, with and without llm_cache. llm_cache recognizes the client's
+		// fault when the API refuses the client's own bytes, too.
 		{"Claude Code", func(url string) client { return claudeCode{url: url} }, 8, 8, 1, false},
 		{"Codex", func(url string) client { return codex{url: url, compact: 25000} }, 0, 5, 0, false},
 		{"opencode, chat completions", func(url string) client {
@@ -153,8 +150,8 @@ func TestClientsCompact(t *testing.T) {
 	}
 }
 
-// What the API refuses of a conversation that Claude Code has compacted is the
-// client's own: without llm_cache it gets the same answers.
+// The refusals after a compaction by Claude Code are the client's own: without llm_cache it gets
+// the same responses.
 func TestClaudeCodeCompactsAlone(t *testing.T) {
 	needClient(t, claudeCode{})
 	r := newRepository(t, claudeCode{})
@@ -171,9 +168,8 @@ func TestClaudeCodeCompactsAlone(t *testing.T) {
 	}
 }
 
-// Gemini CLI compresses what stands in front of a person's prompt, when it is
-// given another one. With calls of tools in there it would not get that far: what
-// it reads back from its files has every result twice, which the API refuses.
+// Gemini CLI compresses the history before a user's prompt at the next prompt. A history with tool
+// calls would fail earlier: after a resume it has every result twice, which the API refuses.
 func TestGeminiCLICompacts(t *testing.T) {
 	needClient(t, geminiCLI{})
 	r := newRepository(t, geminiCLI{})

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// cline is Cline's command line with one of its providers: anthropic or
-// openai-compatible (chat completions).
+// cline is Cline's command line with one of its providers: anthropic or openai-compatible (chat
+// completions).
 type cline struct{ url, provider string }
 
 func (c cline) executable() (name, variable string) { return "cline", "LLM_CACHE_CLINE" }
 
-// resumes: a conversation is resumed by an id that only its own list tells.
+// resumes returns false: only Cline's own list has the ids of conversations.
 func (c cline) resumes() bool { return false }
 
 func (c cline) model() string {
@@ -35,7 +35,7 @@ func (c cline) files() map[string]string {
 func (c cline) command(_, prompt string, _ bool) (args, env []string) {
 	thinking := "low"
 	if c.provider == "anthropic" {
-		thinking = "none" // it does not send back what was thought, which the API then refuses
+		thinking = "none" // it does not send thinking back, so the API would refuse the request
 	}
 	return []string{"--json", "-P", c.provider, "-m", c.model(), "-k", "sk-test", "--thinking", thinking, prompt}, []string{"CLINE_TELEMETRY_DISABLED=1"}
 }

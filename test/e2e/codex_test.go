@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// codex is Codex CLI with its default model, which writes programs that call
-// tools.
+// codex is Codex CLI with its default model, which writes programs that call tools.
 type codex struct {
 	url string
-	// compact is the length of a prompt, in tokens, at which it compacts.
+	// compact is the prompt length at which it compacts, in tokens.
 	compact int
-	// socket has it use its own provider, to which it speaks over a WebSocket.
+	// socket selects its own provider over a WebSocket.
 	socket bool
 }
 
@@ -101,5 +100,5 @@ func (c codex) write(path, text string) toolCall {
 	return c.bash("cat > " + path + " <<'END'\n" + text + "END\n")
 }
 
-// sed escapes what has a meaning in sed's commands.
+// sed escapes special characters of sed's commands.
 func sed(s string) string { return strings.NewReplacer(`/`, `\/`, `.`, `\.`, `&`, `\&`).Replace(s) }

@@ -15,8 +15,7 @@ const (
 	chatCall     = `{"role":"user","content":"Weather?"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Bern\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"rain"}`
 )
 
-// turnsBefore is a conversation with n answers in it, which tells the script
-// where it is.
+// turnsBefore returns a conversation with n answers, which determines the step of the script.
 func turnsBefore(n int, user, assistant string) string {
 	return strings.Repeat(user+","+assistant+",", n) + user
 }
@@ -45,7 +44,7 @@ var (
 	chatCalls    = []string{"choices.0.finish_reason =tool_calls", "choices.0.message.tool_calls.# =2", "choices.0.message.tool_calls.0.type =function", "choices.0.message.tool_calls.0.id text", "choices.0.message.tool_calls.0.function.name =get_weather", `choices.0.message.tool_calls.0.function.arguments|@fromstr|city =Zürich "old"`}
 )
 
-// expectations are what TestCompatibility asks.
+// expectations are the requests of TestCompatibility.
 var expectations = []expectation{
 	// Messages
 	{name: "messages: whole", of: "test_anthropic_messages_basic, test_anthropic_vs_openai_different_response_format", path: "/v1/messages", body: messages("", hello), want: messageWhole},

@@ -70,23 +70,23 @@ func TestCompatibility(t *testing.T) {
 	}
 }
 
-// expectation is a request and what its answer must be.
+// expectation is a request and its expected response.
 type expectation struct {
 	name, path, body string
-	// of are the functions of llama.cpp's tests that expect it.
+	// of lists the functions of llama.cpp's tests with the same expectation.
 	of string
-	// only names the formats of upstreams it is meant for. Default: all.
+	// only lists the formats of upstreams that it applies to. Default: all.
 	only string
-	// status of the answer. Default: 200.
+	// status is the status of the response. Default: 200.
 	status int
-	// want are conditions on members of the answer, of the last event that has
-	// the member if it is a stream: "=" and a value, "^" and a beginning, ">0", "text", "some", "none".
+	// want are conditions on members of the response, in a stream of the last event with the
+	// member: "=" and a value, "^" and a prefix, ">0", "text", "some", "none".
 	want []string
-	// stream judges the events of a stream.
+	// stream checks the events of a stream.
 	stream func(events []gjson.Result) error
 }
 
-// ask sends the request and returns what is wrong with the answer.
+// ask sends the request and returns the faults of the response.
 func (c *expectation) ask(ctx context.Context, url string) (wrong []error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -115,7 +115,7 @@ func (c *expectation) ask(ctx context.Context, url string) (wrong []error) {
 		}
 		events = events[:0]
 		for e := range bytes.SplitSeq(bytes.TrimSpace(b), []byte("\n\n")) {
-			// What has no data is a comment.
+			// Events without data are comments.
 			if _, data, ok := bytes.Cut(append([]byte("\n"), e...), []byte("\ndata: ")); ok {
 				events = append(events, gjson.ParseBytes(data))
 			}
@@ -156,8 +156,8 @@ func meets(v gjson.Result, condition string) bool {
 	return v.Exists() && v.String() == strings.TrimPrefix(condition, "=")
 }
 
-// messagesStream checks the order of the events of the Messages API: blocks one
-// after the other, each closed before the next one opens.
+// messagesStream checks the order of events in the Messages API: blocks one after another, each
+// closed before the next.
 func messagesStream(kinds ...string) func([]gjson.Result) error {
 	return func(events []gjson.Result) error {
 		open, next, stage := int64(-1), int64(0), 0
@@ -211,8 +211,8 @@ func messagesStream(kinds ...string) func([]gjson.Result) error {
 	}
 }
 
-// chatStream checks the chunks of a chat completion: a role first, calls by index
-// with their names first, one reason to finish, then usage if it was asked for.
+// chatStream checks the chunks of a chat completion: a role first, calls by index and beginning
+// with their names, one reason to finish, then usage if requested.
 func chatStream(finish string, calls int, usage bool) func([]gjson.Result) error {
 	return func(events []gjson.Result) error {
 		if last := events[len(events)-1]; last.Raw != "[DONE]" {
@@ -227,7 +227,7 @@ func chatStream(finish string, calls int, usage bool) func([]gjson.Result) error
 			if e.Get("object").Str != "chat.completion.chunk" || e.Get("id").Str != events[0].Get("id").Str {
 				return fmt.Errorf("chunk %d: %s", i, e.Raw)
 			}
-			// Without a chunk of its own, usage may stand in the one that finishes.
+			// Without a separate chunk, usage may be in the finishing one.
 			if u := e.Get("usage"); u.IsObject() && usage {
 				if e.Get("choices.#").Int() != 0 || finished == "" || u.Get("prompt_tokens").Int()+u.Get("completion_tokens").Int() != u.Get("total_tokens").Int() {
 					return fmt.Errorf("chunk %d: %s", i, e.Raw)
@@ -259,7 +259,7 @@ func chatStream(finish string, calls int, usage bool) func([]gjson.Result) error
 	}
 }
 
-// responsesStream checks the order of the events of the Responses API.
+// responsesStream checks the order of events in the Responses API.
 func responsesStream(items ...string) func([]gjson.Result) error {
 	return func(events []gjson.Result) error {
 		var done []string
@@ -292,7 +292,7 @@ func responsesStream(items ...string) func([]gjson.Result) error {
 	}
 }
 
-// geminiStream checks the chunks of Gemini: the reason to finish in the last one.
+// geminiStream checks the chunks of Gemini: the reason to finish is in the last one.
 func geminiStream(events []gjson.Result) error {
 	for i, e := range events {
 		if e.Get("candidates.0.content.role").Str != "model" && i < len(events)-1 {
@@ -305,8 +305,7 @@ func geminiStream(events []gjson.Result) error {
 	return nil
 }
 
-// same compares kinds of content; thinking may be missing, as not every format
-// shows it.
+// same compares kinds of content. Thinking may be missing, because not every format shows it.
 func same(got, want []string) error {
 	strip := func(list []string) string {
 		return strings.NewReplacer("thinking,", "", "reasoning,", "").Replace(strings.Join(list, ",") + ",")

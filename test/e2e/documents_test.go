@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// What the documents say can be typed: both commands, every configuration.
+// Both commands of the documents and every configuration work.
 func TestDocuments(t *testing.T) {
 	needCaddy(t)
 	readme, err := os.ReadFile("../../README.md")
@@ -42,8 +42,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// Every command of llm_cache that a document mentions is there, with each of the flags
-// it is shown with.
+// Every command of llm_cache in a document exists, with each flag that the document shows.
 func TestCommands(t *testing.T) {
 	needCaddy(t)
 	var documents []string
@@ -70,13 +69,13 @@ func TestCommands(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: llm-cache %s: %v", name, command, err)
 				}
-				// Of an unknown command Caddy shows the help of the one above.
+				// For an unknown command Caddy shows the help of its parent.
 				if !strings.Contains(string(out), "llm-cache "+command) {
 					t.Errorf("%s mentions llm-cache %s, which there is not", name, command)
 				}
 				help[command] = string(out)
 			}
-			shown, _, _ = strings.Cut(shown, " -- ") // the rest is a client's
+			shown, _, _ = strings.Cut(shown, " -- ") // the rest belongs to a client
 			for _, f := range flag.FindAllStringSubmatch(shown, -1) {
 				checked++
 				if !strings.Contains(help[command], "--"+f[1]) {
@@ -90,8 +89,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// adapts checks that Caddy understands a configuration, or the part of one that
-// stands in a site or in the global options.
+// adapts checks that Caddy accepts a configuration, or a part of a site or of the global options.
 func adapts(t *testing.T, document, config string) {
 	t.Helper()
 	var said []byte
@@ -101,7 +99,7 @@ func adapts(t *testing.T, document, config string) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(binary, "adapt", "--adapter", "caddyfile", "--config", file)
-		cmd.Env = append(os.Environ(), "KEY_ANNA=of-anna", "KEY_BEN=of-ben") // of docs/start/mlx-box.md
+		cmd.Env = append(os.Environ(), "KEY_ANNA=of-anna", "KEY_BEN=of-ben") // for docs/start/mlx-box.md
 		b, err := cmd.CombinedOutput()
 		if err == nil {
 			return
@@ -111,8 +109,7 @@ func adapts(t *testing.T, document, config string) {
 	t.Errorf("%s: Caddy does not understand\n%s\nand says\n%s", document, config, said)
 }
 
-// notHere are the commands of the documents that are not run here, by how they begin, and
-// why not.
+// notHere lists the commands of the documents that do not run here, by prefix, with the reason.
 var notHere = []struct{ begins, why string }{
 	{"go run ./cmd/caddy run", "TestFirstCommand"},
 	{"go test", "CI's own steps, and measurements"},
@@ -137,9 +134,9 @@ var notHere = []struct{ begins, why string }{
 	{"curl -si http://localhost:4000/v1/messages …", "is shortened"},
 }
 
-// Every command of README and docs does what it is shown to do: it is run in a folder with
-// a Caddyfile, before a running Caddy, with conversations of each agent on the disk, and exits
-// with 0. A command that is new to the documents has to run here, or be listed above.
+// Every command of README and docs works: it runs in a folder with a Caddyfile, before a running
+// Caddy, with conversations of each agent on disk, and exits with 0. A new command in the documents
+// has to run here, or be listed above.
 func TestCommandsRun(t *testing.T) {
 	needCaddy(t)
 	if !isolated {
@@ -205,7 +202,7 @@ func commandsOf(t *testing.T, name string) (commands []string) {
 	return commands
 }
 
-// sandbox is a folder with all that the documents' commands speak of.
+// sandbox returns a folder with all that the documents' commands need.
 func sandbox(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -225,7 +222,7 @@ func sandbox(t *testing.T) string {
 	if err := os.Symlink(binary, filepath.Join(dir, "bin/caddy")); err != nil {
 		t.Fatal(err)
 	}
-	// What agents leave on disk, where they leave it.
+	// The agents' transcripts, in their folders.
 	for from, to := range map[string]string{"claude-code": ".claude", "codex": ".codex", "gemini-cli": ".gemini", "pi": ".pi/agent"} {
 		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS("../../internal/cli/transcript/testdata/"+from)); err != nil {
 			t.Fatal(err)
@@ -267,7 +264,7 @@ http://:4001 {
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Llm-Cache") == "" || resp.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("the sandbox answers %s, %v", resp.Status, resp.Header)
 	}
-	time.Sleep(2 * time.Second) // until the turn is on record
+	time.Sleep(2 * time.Second) // until the turn is recorded
 	shell(t, dir, "sandbox", "caddy llm-cache import --out traces")
 	return dir
 }
@@ -292,7 +289,7 @@ func shell(t *testing.T, dir, document, command string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	// ./caddy would stand where Caddy has its data.
+	// ./caddy would collide with Caddy's data folder.
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.TrimPrefix(command, "./"))
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "OPENAI_API_KEY=none", "NO_COLOR=1"}

@@ -36,8 +36,8 @@ func startEngine(t *testing.T, o engine.Options) *engine.Engine {
 	return e
 }
 
-// TestWordingsOnEngine: a date, a time or a folder that changes in the first messages, in any words,
-// costs no more than its telling.
+// TestWordingsOnEngine: a changing date, time or folder in the first messages, in any words, costs
+// no more than its own tokens.
 func TestWordingsOnEngine(t *testing.T) {
 	b := startBox(t, engine.Options{}, "upstream llama_cpp\nqueue")
 	const rules = "You are an agent that looks after a repository. "
@@ -91,7 +91,7 @@ func TestWordingsOnEngine(t *testing.T) {
 	}
 }
 
-// The engine itself: what it calls cached must be what a cache can hold.
+// The engine itself: its count of cached tokens must be possible for a cache.
 func TestEngineCounts(t *testing.T) {
 	for _, sliding := range []bool{false, true} {
 		t.Run(fmt.Sprintf("sliding=%t", sliding), func(t *testing.T) { countsOf(t, sliding) })
@@ -134,7 +134,7 @@ func countsOf(t *testing.T, sliding bool) {
 	if again.Processed > 1 {
 		t.Errorf("the same prompt again: %d tokens processed, want 1", again.Processed)
 	}
-	// The answer, as it was generated, is part of the prefix.
+	// The generated answer is part of the prefix.
 	if grown.Cached < cold.Prompt+3 {
 		t.Errorf("a turn more: %d tokens cached, want more than the %d of the first prompt", grown.Cached, cold.Prompt)
 	}

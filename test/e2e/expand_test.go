@@ -11,17 +11,15 @@ import (
 	"time"
 )
 
-// asks is a call of the expand tool. What it asks for is nowhere folded: the model
-// is told so, and goes on.
+// asks returns a call of the expand tool for an unknown id. The model gets an error, and continues.
 func asks() toolCall {
 	return toolCall{"mcp__llm_cache__expand", map[string]any{"ids": []string{"00000000"}}}
 }
 
-// Programs that are written with the official SDKs see one answer wherever the
-// model asks for folded text: alone, behind text, behind a thought, beside their
-// own tools, and several times. The simulated model goes through its script by
-// the answers that it finds in a request, hidden ones included: it would lose
-// its place if one of them were not where it was.
+// Programs with the official SDKs see one answer wherever the model restores folded text: alone,
+// after text, after thinking, beside their own tools, and several times. The simulated model
+// chooses its step by the answers in a request, hidden ones included. It would lose its place if
+// one of them were missing.
 func TestExpandSDKs(t *testing.T) {
 	look := toolCall{"read_file", map[string]any{"argument": "a.go"}}
 	script := []step{
@@ -79,7 +77,7 @@ func TestExpandSDKs(t *testing.T) {
 	}
 }
 
-// expandSDKs are the SDKs, and by which words their formats end an answer.
+// expandSDKs are the SDKs, with the stop reasons of their formats.
 var expandSDKs = []struct {
 	name        string
 	make        func(url string) agent
@@ -92,7 +90,7 @@ var expandSDKs = []struct {
 	{"genai, not streamed", newGeminiWholeAgent, "STOP", "STOP"},
 }
 
-// An upstream that fails to go on is an error to the SDKs, not a short answer.
+// An upstream that fails in the continuation is an error to the SDKs, not a short answer.
 func TestExpandSDKErrors(t *testing.T) {
 	script := []step{
 		{Text: "Let me look.", Calls: []toolCall{asks()}},
@@ -112,8 +110,8 @@ func TestExpandSDKErrors(t *testing.T) {
 	}
 }
 
-// A program leaves while the upstream goes on: the upstream is told, nothing is
-// remembered, and the next request finds things as they were.
+// A program leaves during the upstream's continuation: the upstream is cancelled, nothing is
+// committed, and the next request finds the earlier state.
 func TestExpandSDKLeaves(t *testing.T) {
 	look := toolCall{"read_file", map[string]any{"argument": "a.go"}}
 	script := []step{
@@ -164,7 +162,7 @@ func TestExpandSDKLeaves(t *testing.T) {
 	}
 }
 
-// expandClients are the clients that people use.
+// expandClients are the users' clients.
 var expandClients = []struct {
 	name   string
 	client func(url string) client
@@ -177,9 +175,8 @@ var expandClients = []struct {
 	{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
 }
 
-// The clients that people use work through their script with the model asking for
-// folded text again and again, and notice nothing: alone, behind text, behind a
-// thought and once more, and beside their own tools.
+// Users' clients work through their script while the model restores folded text repeatedly, and
+// notice nothing: alone, after text, after thinking and once more, and beside their own tools.
 func TestExpandClients(t *testing.T) {
 	for _, c := range expandClients {
 		t.Run(c.name, func(t *testing.T) {
@@ -221,8 +218,8 @@ func TestExpandClients(t *testing.T) {
 	}
 }
 
-// The upstream is overloaded when it is to go on, or breaks off: clients try again,
-// and work through their script.
+// The upstream is overloaded in the continuation, or breaks off: clients retry, and work through
+// their script.
 func TestExpandClientsInTrouble(t *testing.T) {
 	for _, c := range expandClients {
 		t.Run(c.name, func(t *testing.T) {
@@ -251,8 +248,8 @@ func TestExpandClientsInTrouble(t *testing.T) {
 	}
 }
 
-// A person ends the client while the upstream goes on: the upstream is told, and
-// the client goes on with the conversation in another process.
+// A user ends the client during the upstream's continuation: the upstream is cancelled, and the
+// client resumes the conversation in another process.
 func TestExpandClientsLeave(t *testing.T) {
 	for _, c := range expandClients {
 		if !c.client("").resumes() {

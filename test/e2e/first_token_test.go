@@ -23,10 +23,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/engine"
 )
 
-// How long Claude Code waits for the first token of a real engine with one slot, with
-// llm_cache and with a translator that does no more than that: over ten turns of one
-// conversation, at the beginning of a second one in the same repository, and where the billing line in front of
-// the prompt differs with each request, as that of clients with an attestation does.
+// TestFirstToken measures Claude Code's wait for the first token of a real engine with one slot,
+// with llm_cache and with a plain translator: over ten turns of one conversation, at the beginning
+// of a second one in the same repository, and with a billing line that differs in each request,
+// like that of clients with an attestation.
 func TestFirstToken(t *testing.T) {
 	if !*ablate {
 		t.Skip("a measurement: -ablate")
@@ -110,7 +110,7 @@ func TestFirstToken(t *testing.T) {
 
 var version = regexp.MustCompile(`(x-anthropic-billing-header: cc_version=[0-9.]+\.)[0-9a-z]+`)
 
-// startBilling changes the billing line with each request, and returns where.
+// startBilling changes the billing line in each request, and returns the proxy's address.
 func startBilling(t *testing.T, to string) string {
 	t.Helper()
 	target, err := url.Parse(to)
@@ -136,8 +136,8 @@ func startBilling(t *testing.T, to string) string {
 	return s.URL
 }
 
-// startBare starts a translator from Messages to the engine's chat completions that does
-// nothing for caches: it writes what it is given, in its order.
+// startBare starts a translator from Messages to the engine's chat completions that does nothing
+// for caches: it keeps texts and their order.
 func startBare(t *testing.T, to string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -171,7 +171,7 @@ func startBare(t *testing.T, to string) string {
 	return s.URL
 }
 
-// chatOf is a request of the Messages API as one of chat completions.
+// chatOf converts a request of the Messages API to chat completions.
 func chatOf(q gjson.Result) object {
 	text := func(content gjson.Result) string {
 		if content.Type == gjson.String {
@@ -201,7 +201,7 @@ func chatOf(q gjson.Result) object {
 		}
 		out := object{"role": m.Get("role").Str, "content": text(m.Get("content"))}
 		if out["role"] == "system" {
-			out["role"] = "user" // the template takes one at the beginning only
+			out["role"] = "user" // the template accepts a system message at the beginning only
 		}
 		if len(calls) > 0 {
 			out["tool_calls"] = calls
@@ -220,7 +220,7 @@ func chatOf(q gjson.Result) object {
 	return out
 }
 
-// writeMessage writes an answer of chat completions as one of the Messages API.
+// writeMessage writes a response of chat completions as one of the Messages API.
 func writeMessage(w http.ResponseWriter, answer gjson.Result, stream bool) {
 	m := answer.Get("choices.0.message")
 	var content []object

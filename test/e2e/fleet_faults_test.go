@@ -27,7 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/redis"
 )
 
-// trouble is what a server of sessions runs into. Over ends it.
+// trouble is a fault of a session server. over ends it.
 type trouble struct {
 	name  string
 	begin func(t *testing.T, s *redis.Server) (over func())
@@ -64,19 +64,18 @@ func do(t *testing.T, s *redis.Server, args ...string) string {
 	return said
 }
 
-// impatient is a store as it is by default.
+// impatient returns a store with the default timeout.
 func impatient(options string) string {
 	return "valkey " + options + "\n\t\t\tkey " + fleetKey + "\n\t\t}"
 }
 
-// waits has requests wait for a store's server longer than they do by default: the
-// machine may be slow.
+// waits lengthens the timeout of requests for a store's server: the machine may be slow.
 const waits = "\n\t\t\ttimeout 1s"
 
-// shares waits until what one node has is at the other, too.
+// shares waits until a session of one node is at the other, too.
 func (f *fleet) shares(t *testing.T) {
 	t.Helper()
-	for range 100 { // what a server in trouble has not got is written each second
+	for range 100 { // a server in trouble gets missing writes each second
 		talk := &fleetTalk{name: "again " + rand.Text(), named: true}
 		for i := range 2 {
 			talk.calls = append(talk.calls, chatter(i))
@@ -101,11 +100,11 @@ func (f *fleet) shares(t *testing.T) {
 	t.Error("what one node knows the other does not")
 }
 
-// A server of sessions that is killed, paused, flushed or full costs no request, and
-// once it is well the nodes share sessions again.
+// A session server that is killed, paused, flushed or full costs no request. After its recovery the
+// nodes share sessions again.
 //
-// LLM_CACHE_FLEET is for how long each trouble lasts; without it a second. What requests
-// take meanwhile is told, against what they take before.
+// LLM_CACHE_FLEET is the duration of each trouble, by default a second. The test logs the durations
+// of requests before and during the trouble.
 func TestFleetInTrouble(t *testing.T) {
 	needCaddy(t)
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("LLM_CACHE_FLEET"), "1s"))
@@ -127,8 +126,7 @@ func TestFleetInTrouble(t *testing.T) {
 	}
 }
 
-// Of a server that sentinels watch the replica takes over once it is gone, and the nodes
-// go on with that.
+// After the failure of a server watched by sentinels the replica takes over, and the nodes use it.
 func TestFleetFailsOver(t *testing.T) {
 	needCaddy(t)
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("LLM_CACHE_FLEET"), "1s"))
@@ -166,7 +164,7 @@ func TestFleetFailsOver(t *testing.T) {
 	tellOf(t, before, during)
 }
 
-// Sessions lie on all nodes of a cluster; of one that is gone they are begun anew.
+// Sessions are spread over all nodes of a cluster. Those of a failed node begin anew.
 func TestFleetOverACluster(t *testing.T) {
 	needCaddy(t)
 	addrs, err := caddy.FreeAddrs(6)
@@ -204,13 +202,12 @@ func TestFleetOverACluster(t *testing.T) {
 	}
 	members[2].Kill()
 	f.chats(t, time.Second)
-	for range 5 { // at the others
+	for range 5 { // at the other nodes
 		f.shares(t)
 	}
 }
 
-// A server with a certificate of an authority that is named is believed, and none with
-// another one.
+// A server's certificate is accepted from the configured authority only.
 func TestFleetOverTLS(t *testing.T) {
 	needCaddy(t)
 	dir := t.TempDir()
@@ -228,7 +225,7 @@ func TestFleetOverTLS(t *testing.T) {
 	do(t, s, "FLUSHALL")
 	strangers := startFleet(t, 1, impatient("{\n\t\t\taddress "+s.Addr+"\n\t\t\ttls"), "cost_aware", startModel(t, nil))
 	strangers.chats(t, time.Second)
-	for _, n := range f.nodes { // they would write again what was flushed
+	for _, n := range f.nodes { // they would write the flushed sessions again
 		n.mu.Lock()
 		n.process.Kill()
 		n.mu.Unlock()
@@ -246,7 +243,7 @@ func TestFleetOverTLS(t *testing.T) {
 	}
 }
 
-// certificates makes an authority, and a server's certificate of it for 127.0.0.1.
+// certificates makes an authority, and its server certificate for 127.0.0.1.
 func certificates(t *testing.T, dir string) (ca, cert, key string) {
 	t.Helper()
 	now := time.Now()
@@ -286,8 +283,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// chats has four clients talk, one request after the other, each at any node, and
-// returns what the requests took. None may fail.
+// chats runs four clients, one request after another, each at any node, and returns the durations
+// of the requests. None may fail.
 func (f *fleet) chats(t *testing.T, lasts time.Duration) (took []time.Duration) {
 	t.Helper()
 	var mu sync.Mutex
@@ -318,7 +315,7 @@ func (f *fleet) chats(t *testing.T, lasts time.Duration) (took []time.Duration) 
 	return took
 }
 
-// tellOf tells what requests took before and during some trouble.
+// tellOf logs the durations of requests before and during the trouble.
 func tellOf(t *testing.T, before, during []time.Duration) {
 	t.Helper()
 	for _, took := range [][]time.Duration{before, during} {

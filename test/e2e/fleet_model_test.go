@@ -26,13 +26,13 @@ import (
 // fleetTalk is a recorded conversation.
 type fleetTalk struct {
 	name     string
-	named    bool // the client gives it a name
+	named    bool // the client sends a session id
 	streamed bool
 	calls    [][]json.RawMessage // the messages that each call adds
 }
 
-// recordedTalks reads recorded conversations, the longest first, with at most so many
-// calls of each.
+// recordedTalks reads recorded conversations, the longest first, up to numbers of conversations and
+// of calls in each.
 func recordedTalks(t *testing.T, most, calls int) (talks []*fleetTalk) {
 	t.Helper()
 	for i, file := range testkit.RecordingFiles(t) {
@@ -72,7 +72,7 @@ func readTalk(t *testing.T, file string) *fleetTalk {
 	return talk
 }
 
-// body is the request of a call.
+// body returns the request of a call.
 func (k *fleetTalk) body(call int) []byte {
 	b := fmt.Appendf(nil, `{"model":"claude-sonnet-4-5","max_tokens":32000,"stream":%t,"system":[{"type":"text","text":"You are an agent that works on a repository.","cache_control":{"type":"ephemeral"}}],`+
 		`"tools":[{"name":"Read","input_schema":{"type":"object"}},{"name":"Bash","input_schema":{"type":"object"}}],"cache_control":{"type":"ephemeral"},"messages":[`, k.streamed)
@@ -87,14 +87,14 @@ func (k *fleetTalk) body(call int) []byte {
 	return append(b, "]}"...)
 }
 
-// Headers by which the model knows what it is asked.
+// Headers that identify the call for the model.
 const (
 	headerTalk = "X-Fleet-Talk"
 	headerCall = "X-Fleet-Call"
 )
 
-// fleetModel answers as the recordings do, keeps what it gets, and says what a cache
-// would have held of it.
+// fleetModel answers like the recordings, stores the requests, and computes the tokens that a cache
+// would have held.
 type fleetModel struct {
 	addr  string
 	talks map[string]*fleetTalk
@@ -114,7 +114,7 @@ func startModel(t *testing.T, talks []*fleetTalk) *fleetModel {
 	return m
 }
 
-// add has the model know a conversation.
+// add adds a conversation to the model.
 func (m *fleetModel) add(k *fleetTalk) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func (m *fleetModel) add(k *fleetTalk) {
 	m.bodies[k.name] = make([][][]byte, len(k.calls))
 }
 
-// chatter is what a call of a conversation that nobody has recorded adds.
+// chatter returns the messages that a call of an invented conversation adds.
 func chatter(call int) []json.RawMessage {
 	user := json.RawMessage(fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":"Question %d."}]}`, call))
 	if call == 0 {
@@ -131,16 +131,15 @@ func chatter(call int) []json.RawMessage {
 	return []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":"Answer %d."}]}`, call)), user}
 }
 
-// of are the bodies that came for a call, more than one if it was asked again.
+// of returns the bodies of a call, several after retries.
 func (m *fleetModel) of(k *fleetTalk, call int) [][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bodies[k.name][call]
 }
 
-// usage is what a prompt costs behind the one of the call before, of which all is
-// cached: a token is four bytes. What a call costs does not depend on how often it was
-// asked.
+// usage returns the usage of a prompt after the previous one, which is fully cached: a token is
+// four bytes. Retries do not affect it.
 func usage(before, body []byte) (read, written int) {
 	i := 0
 	for i < min(len(before), len(body)) && before[i] == body[i] {
@@ -149,7 +148,7 @@ func usage(before, body []byte) (read, written int) {
 	return i / 4, (len(body) - i) / 4
 }
 
-// cost is what all prompts cost, in units of one uncached token.
+// cost returns the cost of all prompts, in units of one uncached token.
 func (m *fleetModel) cost() (sum float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

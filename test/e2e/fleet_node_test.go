@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// fleetNode is one of the Caddys of a fleet. It is killed and started anew in the same folder.
+// fleetNode is one of the Caddys of a fleet. After a kill it restarts in the same folder.
 type fleetNode struct {
 	addr, admin, dir, config string
 
@@ -25,14 +25,14 @@ type fleetNode struct {
 	deaths  []time.Time
 }
 
-// fleetAnswer says who has answered a call, and when.
+// fleetAnswer records the node of a response, and its time.
 type fleetAnswer struct {
 	by *fleetNode
 	at time.Time
 }
 
-// untold reports whether its node died before it can be relied on to have told others: it
-// does so a millisecond later, if it has a processor.
+// untold reports whether its node died before it reliably shared the session. Sharing takes a
+// millisecond, if a processor is free.
 func (a fleetAnswer) untold() bool {
 	const soon = 200 * time.Millisecond
 	a.by.mu.Lock()
@@ -88,7 +88,7 @@ func (n *fleetNode) start(t *testing.T) {
 	n.process = p
 }
 
-// dies ends the node as a crash would, and starts it anew.
+// dies kills the node like a crash, and restarts it.
 func (n *fleetNode) dies(t *testing.T) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *fleetNode) dies(t *testing.T) {
 	n.start(t)
 }
 
-// reloads loads another configuration, of the same meaning.
+// reloads loads another configuration of the same meaning.
 func (n *fleetNode) reloads(t *testing.T) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

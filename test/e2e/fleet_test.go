@@ -30,16 +30,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/redis"
 )
 
-// fleet is several Caddys in front of one model, of which a client asks any.
+// fleet is several Caddys before one model. A client uses any of them.
 type fleet struct {
 	nodes   []*fleetNode
 	model   *fleetModel
-	retries atomic.Int64 // requests that a node did not answer
-	begun   sync.Map     // those that it may have read, by fleetCall
+	retries atomic.Int64 // requests without a response
+	begun   sync.Map     // requests that a node may have read, by fleetCall
 	answers sync.Map     // fleetAnswer by fleetCall
 }
 
-// startFleet starts so many Caddys, which keep sessions in a store and edit by a policy.
+// startFleet starts n Caddys with a store and a policy.
 func startFleet(t *testing.T, n int, store, policy string, model *fleetModel) *fleet {
 	t.Helper()
 	f := &fleet{model: model}
@@ -55,13 +55,13 @@ type fleetCall struct {
 	call int
 }
 
-// fleetHost is the name under which clients know all nodes.
+// fleetHost is the clients' name for all nodes.
 const fleetHost = "llm.example"
 
 var errCut = errors.New("the answer has no end")
 
-// ask sends a call of a conversation to a node chosen at random, and to another one if
-// that does not answer, as a balancer does with what its upstreams drop.
+// ask sends a call of a conversation to a random node, and to another one without a response, like
+// a load balancer.
 func (f *fleet) ask(ctx context.Context, talk *fleetTalk, call int) error {
 	var err error
 	for range 600 {
@@ -72,7 +72,7 @@ func (f *fleet) ask(ctx context.Context, talk *fleetTalk, call int) error {
 			return err
 		}
 		f.retries.Add(1)
-		if !errors.Is(err, syscall.ECONNREFUSED) { // the node may have read it, and claimed what it was to send
+		if !errors.Is(err, syscall.ECONNREFUSED) { // the node may have read it, and committed its edits
 			f.begun.Store(fleetCall{talk, call}, true)
 		}
 		select {
@@ -114,8 +114,8 @@ func (f *fleet) askOne(ctx context.Context, n *fleetNode, talk *fleetTalk, call 
 	return false, nil
 }
 
-// runs has all conversations run to their ends, side by side, and in the order that a
-// seed says. After is told how many calls have been answered.
+// runs runs all conversations concurrently to their ends, in the order of a seed. after receives
+// the number of finished calls.
 func (f *fleet) runs(t *testing.T, talks []*fleetTalk, seed uint64, after func(calls int64)) {
 	t.Helper()
 	var (
@@ -192,8 +192,8 @@ func starts(t *testing.T) func(*redis.Server, error) *redis.Server {
 	}
 }
 
-// patient is a store at a server for which requests wait: what is compared is what is
-// sent while the server can be asked, on a machine that may be slow.
+// patient returns a store with a long timeout. The test compares requests while the server
+// responds, on a machine that may be slow.
 func patient(s *redis.Server) string {
 	return impatient("{\n\t\t\taddress " + s.Addr + waits)
 }
@@ -201,15 +201,14 @@ func patient(s *redis.Server) string {
 // fleetKey is the key of all stores: the ids of stubs depend on it.
 const fleetKey = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
-// Several Caddys over one Redis, any of which gets the next request of recorded
-// conversations; now and then one is killed, and one gets a new configuration. No
-// request fails, and what the model gets is what it gets from a single Caddy that never
-// stopped, to the byte, up to a call that was read or answered and asked again, or the next to
-// one that was answered in the moment in which its node was killed.
+// Several Caddys share one Redis, and any of them gets the next request of recorded conversations.
+// Some are killed or reloaded meanwhile. No request fails, and the model gets the same bytes as
+// from a single Caddy that never stops. Exceptions are retried calls that were read or answered
+// before, and calls after one whose node was killed right after its response.
 //
-// LLM_CACHE_FLEET is for how long it goes on, with all recordings. Without it a few of
-// them are sent once. By how long so many have been cost_aware folds others sooner or later,
-// which Caddys tell one another each ten seconds only: then its costs are compared.
+// LLM_CACHE_FLEET is the duration of the test, with all recordings. Without it a few of them are
+// sent once. The timing of folds under cost_aware depends on learned pauses, which Caddys share
+// only every ten seconds. So for long tests its costs are compared.
 func TestFleetSendsWhatOneSends(t *testing.T) {
 	needCaddy(t)
 	long, err := time.ParseDuration(cmp.Or(os.Getenv("LLM_CACHE_FLEET"), "0s"))
@@ -235,8 +234,8 @@ func TestFleetSendsWhatOneSends(t *testing.T) {
 	}
 }
 
-// fleetCase is a number of Caddys that edit by a policy, whether some are killed, and
-// whether what they send is compared or only what it costs.
+// fleetCase is a number of Caddys with a policy. It says whether some are killed, and whether
+// bodies or only costs are compared.
 type fleetCase struct {
 	name            string
 	size            int
@@ -246,9 +245,9 @@ type fleetCase struct {
 
 func (c *fleetCase) compare(t *testing.T, talks []*fleetTalk, seed uint64) {
 	const (
-		killEvery   = 60 // calls, each in the moment after an answer: far more is lost than by a crash each ten seconds
+		killEvery   = 60 // calls, each right after a response: far more is lost than by a crash every ten seconds
 		reloadEvery = 25
-		mostCost    = 1.03 // of what one alone costs
+		mostCost    = 1.03 // times the cost of one alone
 	)
 	alone := startModel(t, talks)
 	startFleet(t, 1, "disk {\n\t\t\tkey "+fleetKey+"\n\t\t}", c.policy, alone).runs(t, talks, seed, func(int64) {})
@@ -275,9 +274,9 @@ func (c *fleetCase) compare(t *testing.T, talks []*fleetTalk, seed uint64) {
 			if bytes.Contains(want[0], []byte("[[llm_cache:folded ")) || bytes.Contains(want[0], []byte("[Compacted: ")) {
 				folds++
 			}
-			// What was answered twice counts twice for what it refers to, as it would have
-			// if one Caddy had been asked again; so does what was claimed by a node that
-			// ended before it sent it, and what was answered by a node that ended at once.
+			// A call that was answered twice counts twice for the decisions after it, as with a
+			// single Caddy. The same holds for calls of a node that ended between commit and
+			// sending, or right after its response.
 			_, begun := f.begun.Load(fleetCall{talk, call})
 			answer, _ := f.answers.Load(fleetCall{talk, call - 1})
 			before, ok := answer.(fleetAnswer)
@@ -303,7 +302,7 @@ func (c *fleetCase) compare(t *testing.T, talks []*fleetTalk, seed uint64) {
 	}
 }
 
-// firstDifference tells where bodies part.
+// firstDifference describes the first difference between bodies.
 func firstDifference(want []byte, got [][]byte) string {
 	for _, b := range got {
 		if bytes.Equal(b, want) {
@@ -318,8 +317,7 @@ func firstDifference(want []byte, got [][]byte) string {
 	return "none"
 }
 
-// Caddys that share a key send a conversation to the same upstream, whichever of them
-// gets the request.
+// Caddys with the same key send a conversation to the same upstream, regardless of the node.
 func TestFleetAgreesOnUpstreams(t *testing.T) {
 	needCaddy(t)
 	var behind []string
@@ -368,11 +366,11 @@ func TestFleetAgreesOnUpstreams(t *testing.T) {
 	}
 }
 
-// folded are the ids of the blocks that stand folded in a body.
+// folded matches the ids of stubs in a body.
 var folded = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8})`)
 
-// A Caddy with its sessions on the disk that is killed again and again goes on with what
-// it has folded: no request fails, and what once went out folded stays so.
+// A Caddy with sessions on disk that is killed repeatedly keeps its folds: no request fails, and
+// folded blocks stay folded.
 func TestDiskOverKills(t *testing.T) {
 	needCaddy(t)
 	talks := recordedTalks(t, 4, 120)

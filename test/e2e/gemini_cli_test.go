@@ -8,19 +8,18 @@ import (
 	"fmt"
 )
 
-// geminiCLI is Gemini CLI with a key of the Gemini API. The model is named: to
-// choose one it asks a small model first, and again and again if it does not
-// understand the answer.
+// geminiCLI is Gemini CLI with a key of the Gemini API. The model is set: to choose one it would
+// query a small model first, and retry until it understands the answer.
 type geminiCLI struct {
 	url string
-	// compress is the length of a prompt at which it compresses, as a share of
-	// the context of 1,048,576 tokens. Default: a half.
+	// compress is the prompt length at which it compresses, as a share of the context of 1,048,576
+	// tokens. Default: a half.
 	compress float64
 }
 
 func (c geminiCLI) executable() (name, variable string) { return "gemini", "LLM_CACHE_GEMINI" }
 
-// resumes: it can, but then sends every tool result twice, which the API refuses.
+// resumes returns false: after a resume it sends every tool result twice, which the API refuses.
 func (c geminiCLI) resumes() bool { return false }
 
 func (c geminiCLI) files() map[string]string {
@@ -35,7 +34,7 @@ func (c geminiCLI) files() map[string]string {
 	}
 	b, err := json.Marshal(settings)
 	if err != nil {
-		panic(err) // all of it stands above
+		panic(err) // all values are literals
 	}
 	return map[string]string{".gemini/settings.json": string(b)}
 }

@@ -3,8 +3,8 @@
 
 package e2e
 
-// kilo is Kilo's command line, which is made from opencode: its settings, its
-// commands and its tools are opencode's.
+// kilo is Kilo's command line, which is based on opencode and shares its settings, commands and
+// tools.
 type kilo struct{ opencode }
 
 func (c kilo) executable() (name, variable string) { return "kilo", "LLM_CACHE_KILO" }

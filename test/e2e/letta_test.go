@@ -24,7 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// letta is Letta's own App Server with an agent that needs no model: it says "pong".
+// letta is Letta's App Server with an agent that needs no model: it answers "pong".
 type letta struct {
 	addr, home string
 	env        []string
@@ -32,7 +32,7 @@ type letta struct {
 	process    *exec.Cmd
 }
 
-// startLetta starts it until the test ends.
+// startLetta starts the server until the test ends.
 func startLetta(t *testing.T) *letta {
 	t.Helper()
 	needCaddy(t)
@@ -112,8 +112,8 @@ func (l *letta) conversations() string {
 	return filepath.Join(l.home, ".letta", "lc-local-backend", "conversations")
 }
 
-// texts are what the agent has of the conversation that an answer ended, in its own
-// files: what the server puts in front of a message is left out.
+// texts returns the agent's stored texts of the conversation up to a response, without the server's
+// additions to messages.
 func (l *letta) texts(t *testing.T, answer string) (all []string) {
 	t.Helper()
 	cursor, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(answer, "resp_letta_"))
@@ -146,9 +146,9 @@ func (l *letta) texts(t *testing.T, answer string) (all []string) {
 
 const lettaSystem = "You answer by one word."
 
-// Ten turns of a chat client that sends all of its conversation each time. Letta gets
-// what is new; it is restarted once, and loses what it had once, and the agent has all of
-// it in the end, with the system prompt once.
+// Ten turns of a chat client that sends its whole conversation each time. Letta gets new messages
+// only. It is restarted once and loses its data once. In the end the agent has the whole
+// conversation, with the system prompt once.
 func TestLetta(t *testing.T) {
 	t.Parallel()
 	l := startLetta(t)
@@ -214,7 +214,7 @@ func TestLetta(t *testing.T) {
 	}
 }
 
-// told is how a conversation goes to an agent that does not have it.
+// told returns the form in which a conversation goes to an agent that lacks it.
 func told(said []string) string {
 	var b strings.Builder
 	b.WriteString("<conversation>\n")
@@ -225,7 +225,7 @@ func told(said []string) string {
 	return b.String() + "</conversation>\n\n"
 }
 
-// between is what stands between two words of a text.
+// between returns the text between two others.
 func between(text, from, to string) string {
 	_, rest, _ := strings.Cut(text, from)
 	rest, _, _ = strings.Cut(rest, to)

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// binary is the Caddy under test. It is empty if the tests are to be skipped.
+// binary is the Caddy under test, or "" to skip the tests.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	binary = os.Getenv("LLM_CACHE_CADDY")
 	if binary == "" && os.Getenv("LLM_CACHE_E2E") == "" {
-		return m.Run() // everything skips, and says why
+		return m.Run() // every test is skipped with a reason
 	}
 	if code, moved := inNamespace(); moved {
 		return code
@@ -46,7 +46,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// needCaddy skips the test if there is no Caddy to test.
+// needCaddy skips the test without a Caddy.
 func needCaddy(t *testing.T) {
 	t.Helper()
 	if binary == "" {
@@ -54,8 +54,7 @@ func needCaddy(t *testing.T) {
 	}
 }
 
-// lacking skips the test because something is not there, or fails it in CI,
-// where everything has to be.
+// lacking skips the test for a missing dependency, or fails it in CI, where all must exist.
 func lacking(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/contract"
 )
 
-// upstreams are the servers that speak one API each, and what they are asked for.
+// upstreams are servers of one API each, with their options.
 var upstreams = map[contract.API]string{
 	contract.Chat:      "upstream mlx_lm {\n model * qwen3-coder\n}",
 	contract.Anthropic: "upstream anthropic {\n model * claude-sonnet-4-5\n}",
@@ -23,17 +23,16 @@ var upstreams = map[contract.API]string{
 	contract.Interactions: "upstream gemini {\n format interactions\n model * gemini-3.1-pro\n}",
 }
 
-// Every client and every SDK works through a task, and through a second one on
-// top of it, with a server that speaks its API and with one that speaks another:
-// in the nightly run, with one of each API. Clients take up to a minute of processor time for it:
-// otherwise those that speak several APIs speak one, and the slowest of them with another API's
-// server only. They end with what the model said; no request fails; it is one conversation, of which
-// each request begins with all of the one before it.
+// Every client and every SDK works through a task and a second one after it, with a server of its
+// API and with one of another, in the nightly run with one of each. Clients take up to a minute of
+// processor time for it. So outside of the nightly run clients of several APIs use one, and the
+// slowest meet a server of another API only. They end with the model's last text, no request fails,
+// and all requests are one conversation that only grows.
 func TestMatrix(t *testing.T) {
 	type row struct {
 		name   string
 		api    contract.API
-		other  contract.API // what it is translated to outside the nightly run, "" if it is not run then
+		other  contract.API // the target of translation outside of the nightly run, "" for none
 		slow   bool
 		client func(url string) client
 		file   string
@@ -119,7 +118,7 @@ func converseClient(t *testing.T, make func(url string) client, cache string, up
 	needClient(t, make(""))
 	r := newRepository(t, make(""))
 	first, second := r.brief()
-	// Some clients edit only what they have read since they were started.
+	// Some clients edit only files that they have read since their start.
 	second = slices.Insert(second, 1, calls(r.read("notes.go")))
 	if !make("").resumes() {
 		first, second = slices.Concat(first[:len(first)-1], second), nil
@@ -134,12 +133,12 @@ func converseClient(t *testing.T, make func(url string) client, cache string, up
 	_, held := u.client.(threads)
 	s.one(t, len(first)+len(second), upstream, held && upstream != contract.Anthropic)
 	if held && upstream == contract.Anthropic {
-		s.goesOn(t, len(first)+len(second)-2) // of each task the first request is whole
+		s.goesOn(t, len(first)+len(second)-2) // the first request of each task is whole
 	}
 }
 
-// goesOn checks that so many requests or more were part of a thread and said no more than
-// what was new: as the client wrote them, as the server got them, and as the client was told.
+// goesOn checks that at least so many requests were part of a thread with new messages only: as the
+// client wrote them, as the server got them, and in the header to the client.
 func (s *stack) goesOn(t *testing.T, atLeast int) {
 	t.Helper()
 	count := func(w *witness) (n, messages, told int) {
@@ -157,14 +156,14 @@ func (s *stack) goesOn(t *testing.T, atLeast int) {
 	}
 	sent, most, told := count(s.clients)
 	got, mostGot, _ := count(s.upstream)
-	if sent < atLeast || got < sent || told != sent || mostGot != most { // a task that goes on whole may be known, too
+	if sent < atLeast || got < sent || told != sent || mostGot != most { // a whole task may be known, too
 		t.Errorf("the client went on %d times, by %d messages at most, and was told of %d; the server saw %d, by %d; want %d or more", sent, most, told, got, mostGot, atLeast)
 	}
 	t.Logf("%d requests went on in a thread, by %d messages at most", sent, most)
 }
 
-// asFunctions returns the steps with calls of functions in the place of calls that
-// take free text, for models whose API has none: as the module offers them there.
+// asFunctions replaces calls with free text by function calls, for models of APIs without the
+// former. The module offers such tools as functions there.
 func asFunctions(upstream contract.API, steps []step) []step {
 	if upstream == contract.Responses {
 		return steps
@@ -192,10 +191,9 @@ func converseProgram(t *testing.T, p program, cache string, upstream contract.AP
 	s.one(t, len(first)+len(second), upstream, p.file == "anthropic_runner.mjs" && upstream != contract.Anthropic)
 }
 
-// one checks that so many requests were one conversation, with a server of that
-// API: all answered, each with the prompt before it in front, all of one session. A
-// client that would have the server hold it, which this one cannot, is told so once
-// a task.
+// one checks that all requests were one conversation of one session, with a server of that API, and
+// that each was answered and extended the previous one. A client that asks for retention at a
+// server without it gets one refusal a task.
 func (s *stack) one(t *testing.T, requests int, upstream contract.API, unheld bool) {
 	t.Helper()
 	statuses, refused := map[int]int{http.StatusOK: requests}, 0
@@ -234,7 +232,7 @@ func (s *stack) one(t *testing.T, requests int, upstream contract.API, unheld bo
 			known += list[i].requests()
 		}
 	}
-	if known < requests { // and what it asks beside the conversation
+	if known < requests { // the rest are side requests
 		t.Errorf("the admin endpoint counts %d requests of %d: %+v", known, requests, list)
 	}
 	_, brokenByClient := s.clients.prefixes()
@@ -245,8 +243,8 @@ func (s *stack) one(t *testing.T, requests int, upstream contract.API, unheld bo
 	t.Logf("%d requests begin with all of the one before them, %d do not (%d of the client's); %d tokens read from the cache", whole, broken, brokenByClient, read)
 }
 
-// threads is Claude Code with the conversation in a thread at the server, as it
-// is with Anthropic's own address.
+// threads is Claude Code with the conversation in a thread at the server, as with Anthropic's own
+// address.
 type threads struct{ claudeCode }
 
 func (c threads) command(home, prompt string, further bool) (args, env []string) {

@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/engine"
 )
 
-// The site of docs/start/mlx-box.md, as a new user would have it, in front of a real
-// engine: it lets in who has a key, in every format, and nobody else.
+// The site of docs/start/mlx-box.md, as a new user has it, before a real engine: it accepts
+// requests with a key in every format, and no others.
 func TestBoxOfTheDocs(t *testing.T) {
 	needCaddy(t)
 	e := startEngine(t, engine.Options{Slots: 2})

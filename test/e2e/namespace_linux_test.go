@@ -13,14 +13,13 @@ import (
 	"unsafe"
 )
 
-// isolated tells that this process can reach loopback addresses only.
+// isolated reports that this process can reach loopback addresses only.
 var isolated bool
 
 const envNamespace = "LLM_CACHE_E2E_NAMESPACE"
 
-// inNamespace runs the whole test process again in a network namespace of its
-// own and returns its exit code. In that second process, and where namespaces
-// cannot be made, it returns at once.
+// inNamespace runs the whole test process again in its own network namespace and returns the exit
+// code. In that second process, and without namespaces, it returns at once.
 func inNamespace() (code int, moved bool) {
 	if os.Getenv(envNamespace) != "" {
 		if err := loopbackUp(); err != nil {
@@ -59,9 +58,9 @@ func inNamespace() (code int, moved bool) {
 	return 1, true
 }
 
-const capNetAdmin = 12 // CAP_NET_ADMIN, which may raise an interface
+const capNetAdmin = 12 // CAP_NET_ADMIN, for raising an interface
 
-// loopbackUp does what `ip link set lo up` does.
+// loopbackUp sets the loopback interface up, like `ip link set lo up`.
 func loopbackUp() error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -5,8 +5,8 @@
 
 package e2e
 
-// isolated tells that this process can reach loopback addresses only.
+// isolated reports that this process can reach loopback addresses only.
 const isolated = false
 
-// inNamespace does nothing where there are no network namespaces.
+// inNamespace does nothing on systems without network namespaces.
 func inNamespace() (code int, moved bool) { return 0, false }

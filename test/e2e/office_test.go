@@ -24,25 +24,24 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// office is a Caddy as a team has it: a hosted model with a cache, one that is only observed,
-// and a box with a queue; a record that goes back a day, names, budgets and a page. The
-// people and what they have spent before are made up; what they ask while the test runs
-// goes through it.
+// office is a Caddy of a team: a hosted model with a cache, one under observe, and a local server
+// with a queue, with records of a day, names, budgets and a page. The users and their earlier
+// spending are invented. Requests of the test itself are real.
 type office struct {
 	*stack
-	record string // of the turns
+	record string // the file of records
 	zone   *time.Location
-	leave  chan struct{} // closed when those may leave who hold the box up
+	leave  chan struct{} // closed to release the requests that occupy the local server
 }
 
-// mostSlots is how many requests the box works on at a time.
+// mostSlots is the number of concurrent requests of the local server.
 const mostSlots = 2
 
-// zones are those in one of which it is afternoon.
+// zones are time zones, of which one is always in its afternoon.
 var zones = []string{"Pacific/Auckland", "Asia/Tokyo", "Asia/Kolkata", "Europe/Berlin", "America/Sao_Paulo", "America/New_York", "America/Los_Angeles", "Pacific/Honolulu"}
 
-// afternoon finds a time zone in which the day is well on its way, so that there is
-// something of today.
+// afternoon returns a time zone in which the day is well advanced, so that there are turns of
+// today.
 func afternoon(now time.Time) (found *time.Location) {
 	best := 24
 	for _, name := range zones {
@@ -133,7 +132,7 @@ handle {
 		}
 		return p
 	}
-	// The first has the store made; what the second finds there, it has to count.
+	// The first run creates the store. The second has to count the records in it.
 	if err := run("first").Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +149,8 @@ handle {
 	return o
 }
 
-// model answers as a provider does that remembers, and at /box/ as a local server does, which
-// keeps those waiting who say so.
+// model answers like a provider with a cache, and at /box/ like a local server, which delays
+// requests that ask for it.
 func (o *office) model() http.HandlerFunc {
 	hosted := remembering()
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -176,10 +175,10 @@ func (o *office) model() http.HandlerFunc {
 	}
 }
 
-// turn is one on record, by column.
+// turn is a recorded turn, by column.
 type turn map[string]any
 
-// remember puts the turns of a day on record, those of the working hours before now.
+// remember records the turns of a day, in the working hours before now.
 func (o *office) remember(t *testing.T, now time.Time) {
 	t.Helper()
 	db, err := sql.Open("sqlite", o.record)
@@ -206,14 +205,14 @@ func (o *office) remember(t *testing.T, now time.Time) {
 	}
 }
 
-// yesterday makes up what people have asked for since then.
+// yesterday returns invented turns since then.
 func yesterday(now time.Time) (all []turn) {
-	random := rand.New(rand.NewPCG(3, 4)) // the same day every time
+	random := rand.New(rand.NewPCG(3, 4)) // deterministic
 	for back := 23; back >= 1; back-- {
 		hour := now.Add(-time.Duration(back) * time.Hour).Truncate(time.Hour)
 		for _, p := range []struct {
 			name, client, model string
-			dollars             float64 // a million of uncached tokens
+			dollars             float64 // for a million of uncached tokens
 			from, to, turns     int     // working hours
 			saves               float64
 		}{
@@ -269,8 +268,7 @@ func yesterday(now time.Time) (all []turn) {
 	return all
 }
 
-// TestOfficeDay: whatever the hour of the test, ben has spent what he may in a day, and
-// nobody else has.
+// TestOfficeDay: at any hour of the test, ben has spent his daily limit, and no other user has.
 func TestOfficeDay(t *testing.T) {
 	limits := map[any]float64{"anna": 40, "ben": 6, "dora": 400, "frank": 400}
 	start := time.Date(2026, 11, 23, 0, 5, 0, 0, time.UTC)
@@ -294,8 +292,8 @@ func TestOfficeDay(t *testing.T) {
 	}
 }
 
-// work has people hold their conversations, and some of them wait for the box until the
-// office is left.
+// work runs the users' conversations. Some requests wait for the local server until the office
+// closes.
 func (o *office) work(t *testing.T) (waiting *sync.WaitGroup) {
 	t.Helper()
 	ask := func(path, key, agent, session, body string, more ...string) {
@@ -323,7 +321,8 @@ func (o *office) work(t *testing.T) (waiting *sync.WaitGroup) {
 		for n := from; n < to; n++ {
 			m := model
 			if n == to-1 {
-				m = strings.Replace(model, "4-6", "4-5", 1) // which has none of it cached, so that history is folded
+				// The other model has none of it cached, so that history is folded.
+				m = strings.Replace(model, "4-6", "4-5", 1)
 			}
 			ask(path, key, agent, "", spends(m, n))
 		}

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// opencode is opencode with one of the providers it has: anthropic (Messages),
-// openai (Responses), or a server of its user's (chat completions).
+// opencode is opencode with one of its providers: anthropic (Messages), openai (Responses), or the
+// user's own server (chat completions).
 type opencode struct {
 	url, provider, model string
-	// window is the length of the model's context, in tokens. Default: what
-	// opencode knows, or 200000.
+	// window is the length of the model's context, in tokens. Default: opencode's own value, or
+	// 200000.
 	window int
 }
 
@@ -40,7 +40,7 @@ func (c opencode) files() map[string]string {
 		"permission": map[string]any{"edit": "allow", "bash": "allow", "webfetch": "deny"},
 	})
 	if err != nil {
-		panic(err) // all of it stands above
+		panic(err) // all values are literals
 	}
 	return map[string]string{".config/opencode/opencode.json": string(config)}
 }
@@ -87,7 +87,7 @@ func (c opencode) read(path string) toolCall {
 	return toolCall{"read", map[string]any{"filePath": path}}
 }
 
-// edit and write: with OpenAI's models opencode has one tool for both.
+// With OpenAI's models opencode has one tool for edit and write.
 func (c opencode) edit(path, from, to string) toolCall {
 	if c.provider == "openai" {
 		return patch("*** Update File: " + path + "\n@@\n-" + from + "\n+" + to + "\n")

@@ -25,11 +25,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// largestPage is what the page may weigh in all, in bytes.
+// largestPage bounds the page in all, in bytes.
 const largestPage = 150 << 10
 
-// spends is a conversation of a person: of so many turns, with a result of several KB in
-// each.
+// spends returns a user's conversation with that many turns, each with a result of several KB.
 func spends(model string, turns int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"model":%q,"max_tokens":1000,"system":"You are an agent.","tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Fix the build."}`, model)
@@ -46,8 +45,8 @@ func spends(model string, turns int) string {
 	return b.String()
 }
 
-// remembering is a model whose provider remembers the last prompt of each key, as far as
-// the next one begins with it. Four bytes are a token.
+// remembering is a model with a cache of the last prompt of each key. The common prefix with the
+// next prompt is cached. Four bytes are a token.
 func remembering() http.HandlerFunc {
 	var mu sync.Mutex
 	last := map[string]string{}
@@ -70,7 +69,7 @@ func remembering() http.HandlerFunc {
 	}
 }
 
-// dashboard has the command serve the page of the admin endpoint, and returns where.
+// dashboard runs the command that serves the admin endpoint's page, and returns the address.
 func (s *stack) dashboard(t *testing.T) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "llm-cache", "dashboard", "--admin", s.Admin, "--listen", "127.0.0.1:0")
@@ -91,7 +90,7 @@ func (s *stack) dashboard(t *testing.T) string {
 	return at.Host
 }
 
-// TestPageEmpty: before the first request the page says what it will show.
+// TestPageEmpty: before the first request the page explains its contents.
 func TestPageEmpty(t *testing.T) {
 	needCaddy(t)
 	v := newViewer(t, "UTC")
@@ -108,9 +107,9 @@ func TestPageEmpty(t *testing.T) {
 	v.fine(t, at)
 }
 
-// TestPage: the live page of a team in a browser, on the admin endpoint and as a directive
-// of a site behind a password: without an error, a violation of its policy, a request to
-// another host, a serious finding of axe, or a scroll bar at 360 pixels.
+// TestPage: the live page of a team in a browser, on the admin endpoint and as a directive of a
+// site behind a password. There must be no error, no violation of its policy, no request to another
+// host, no serious finding of axe, and no scroll bar at 360 pixels.
 func TestPage(t *testing.T) {
 	o := openOffice(t)
 	v := newViewer(t, o.zone.String())
@@ -161,7 +160,7 @@ func TestPage(t *testing.T) {
 
 	o.pictures(t, v)
 
-	// A reload ends the stream, which begins again by itself.
+	// A reload ends the stream, which reconnects by itself.
 	v.run(t, "the status", chromedp.Evaluate(`window.said = []; new MutationObserver(() => said.push(document.querySelector("#status").textContent)).observe(document.querySelector("#status"), { childList: true, characterData: true, subtree: true })`, nil))
 	if err := o.Reload(t.Context(), strings.Replace(o.config, "$40", "$60", 1)); err != nil {
 		t.Fatal(err)
@@ -192,7 +191,7 @@ func TestPage(t *testing.T) {
 	v.fine(t, admin, site.Host, strained)
 }
 
-// strained serves the page with what is long, large or bad in it.
+// strained serves the page with long, large and bad data.
 func (o *office) strained(t *testing.T, admin string) (at string) {
 	t.Helper()
 	var data map[string]any
@@ -236,7 +235,7 @@ func (o *office) strained(t *testing.T, admin string) (at string) {
 	return s.Listener.Addr().String()
 }
 
-// llmCache runs a command of the Caddy under test, and returns what it prints.
+// llmCache runs a command of the Caddy under test, and returns its output.
 func (o *office) llmCache(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{"llm-cache"}, args...)...)
@@ -248,7 +247,7 @@ func (o *office) llmCache(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// pictures takes those of what there is to see in a terminal, if they are to be kept.
+// pictures takes screenshots of the terminal commands, if there is a folder for them.
 func (o *office) pictures(t *testing.T, v *viewer) {
 	t.Helper()
 	if v.shots == "" {
@@ -266,14 +265,14 @@ func (o *office) pictures(t *testing.T, v *viewer) {
 	v.keep(t, "terminal", shot)
 }
 
-// TestReportPage: the report as a page, in the same browser by the same measures.
+// TestReportPage: the report as a page, in the same browser with the same checks.
 func TestReportPage(t *testing.T) {
 	o := openOffice(t)
 	v := newViewer(t, o.zone.String())
 	file := filepath.Join(o.dir, "report.html")
 	o.llmCache(t, "report", "--store", o.record, "--since", "7d", "--by", "user", "--html", file)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" { // the browser asks for an icon
+		if r.URL.Path != "/" { // the browser requests an icon
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// pi is pi, the coding agent of that name, with one of the APIs it speaks.
+// pi is the coding agent pi with one of its APIs.
 type pi struct{ url, api string }
 
 func (c pi) executable() (name, variable string) { return "pi", "LLM_CACHE_PI" }

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// program is one of those in the folder sdks: it is written with an SDK for
-// JavaScript, and runs the tools that it offers.
+// program is a program of the folder sdks: it uses an SDK for JavaScript, and runs the tools that
+// it offers.
 type program struct {
 	url, file string
 	env       []string
@@ -37,8 +37,7 @@ func (p program) write(path, text string) toolCall {
 	return toolCall{"write", map[string]any{"path": path, "text": text}}
 }
 
-// needSDKs skips the test if the SDKs are not there, and returns the folder in
-// whose node_modules they are.
+// needSDKs skips the test without the SDKs, and returns the folder with their node_modules.
 func needSDKs(t *testing.T) string {
 	t.Helper()
 	needCaddy(t)
@@ -52,12 +51,12 @@ func needSDKs(t *testing.T) string {
 	return packages
 }
 
-// converse runs the program in a folder with one prompt after another, and
-// checks what it ends with each time.
+// converse runs the program in a folder with one prompt after another, and checks its last text
+// each time.
 func (p program) converse(t *testing.T, dir string, tasks map[string][]step, prompts ...string) {
 	t.Helper()
 	home := t.TempDir()
-	// Node.js looks for packages from where a program lies.
+	// Node.js searches packages from the program's folder.
 	if err := os.CopyFS(home, os.DirFS("sdks")); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,7 @@ import (
 	"fmt"
 )
 
-// qwenCode is Qwen Code with one of the APIs it speaks: openai (chat
-// completions), anthropic or gemini.
+// qwenCode is Qwen Code with one of its APIs: openai (chat completions), anthropic or gemini.
 type qwenCode struct{ url, api string }
 
 func (c qwenCode) executable() (name, variable string) { return "qwen", "LLM_CACHE_QWEN" }
@@ -42,7 +41,7 @@ func (c qwenCode) command(_, prompt string, further bool) (args, env []string) {
 	}
 }
 
-// last: it prints what Claude Code prints.
+// last parses the output, which has the form of Claude Code's.
 func (c qwenCode) last(stdout []byte) (text string, err error) {
 	err = eachLine(stdout, func(line []byte) error {
 		var l struct {
@@ -87,7 +86,7 @@ func (c qwenCode) write(path, text string) toolCall {
 func settings(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // all of it stands in the tests
+		panic(err) // all values come from the tests
 	}
 	return string(b)
 }

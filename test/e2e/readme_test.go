@@ -20,11 +20,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// firstCommand is what the README tells a newcomer to type.
+// firstCommand is the README's command for newcomers.
 const firstCommand = "go run ./cmd/caddy run --config Caddyfile.example"
 
-// The first command of the README starts a Caddy that answers both formats
-// without a model anywhere, says what it did, and logs no key.
+// The first command of the README starts a Caddy that answers both formats without a model, reports
+// its work, and logs no key.
 func TestFirstCommand(t *testing.T) {
 	needCaddy(t)
 	if !isolated {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// record is what the tests read of a line that audit wrote.
+// record is the used part of an audit line.
 type record struct {
 	Kind           string `json:"kind"`
 	Session        string `json:"session"`
@@ -36,9 +36,8 @@ type record struct {
 	Resent  bool   `json:"resent"`
 }
 
-// records waits until every request that has come to the front, of which
-// there are so many at least, is on record: answers reach clients before they
-// are counted.
+// records waits until every request that has come to the front, at least so many, is recorded:
+// responses reach clients before they are counted.
 func (s *stack) records(t *testing.T, least int) []record {
 	t.Helper()
 	var list []record
@@ -53,7 +52,7 @@ func (s *stack) records(t *testing.T, least int) []record {
 	return nil
 }
 
-// arrived is how many requests have come to the front. On a socket they are in no access log.
+// arrived returns the number of requests at the front. Those on a socket are in no access log.
 func (s *stack) arrived(t *testing.T) int {
 	t.Helper()
 	if s.socket {
@@ -81,9 +80,8 @@ func (s *stack) recorded(t *testing.T) (list []record) {
 	return list
 }
 
-// turns returns the records of the conversation, without the side requests,
-// which must have ended well. It checks that no status but the given ones was
-// answered, each so many times, and that nothing was edited in vain.
+// turns returns the records of the conversation, without side requests, which must have ended well.
+// It checks the numbers of response statuses, and that no edit was made in vain.
 func (s *stack) turns(t *testing.T, statuses map[int]int) (turns []record) {
 	t.Helper()
 	got, n, resent := map[int]int{}, 0, 0

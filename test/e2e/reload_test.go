@@ -20,10 +20,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/conversation"
 )
 
-// A configuration that is loaded every second, half a minute long, each time a
-// different one and now and then a broken one, costs no session and none of the
-// requests that reach Caddy: streams that began under the old configuration end
-// under the new one.
+// A configuration is loaded every second for half a minute, each time a different one and sometimes
+// a broken one. No session and no request that reaches Caddy is lost: streams that began under the
+// old configuration end under the new one.
 func TestReloadUnderLoad(t *testing.T) {
 	const (
 		clients = 8
@@ -56,14 +55,14 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	for n := range reloads {
 		time.Sleep(time.Second)
-		// What is loaded differs from what runs, and the shared state does not.
+		// The loaded configuration differs from the running one, and the shared state does not.
 		config := strings.Replace(s.config, "llm_cache {", fmt.Sprintf("header X-Generation %d\n\tllm_cache {\n\t\tprune {\n\t\t\tafter %d\n\t\t}", n, 3+n%2), 1)
 		err := s.Reload(t.Context(), config)
 		if err != nil {
 			t.Errorf("reload %d: %v", n, err)
 		}
 		if n%10 == 5 {
-			// Provisioned half way, refused, and cleaned up again.
+			// Provisioned half way, refused, and cleaned up.
 			broken := strings.Replace(config, "reverse_proxy", "reverse_proxy {\n\t\ttransport http {\n\t\t\ttls_trust_pool file /does/not/exist\n\t\t}\n\t}\n\treverse_proxy", 1)
 			if err := s.Reload(t.Context(), broken); err == nil {
 				t.Errorf("reload %d: a broken configuration was loaded", n)
@@ -72,7 +71,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	stop()
 	wg.Wait()
-	// A listener that is replaced may take a connection after its configuration was.
+	// A replaced listener may accept a connection after its configuration has ended.
 	newest := fmt.Sprint(reloads - 1)
 	for n, generation := 0, ""; generation != newest; n++ {
 		if n == 100 {
@@ -100,13 +99,13 @@ func TestReloadUnderLoad(t *testing.T) {
 	t.Logf("%d requests in %d sessions over %d reloads", len(front), len(sessions), reloads)
 }
 
-// fresh takes a connection for every request: on one that is kept alive, a
-// server that is replaced hangs up after the stream that was in flight, and a
-// client that writes in that moment fails whatever the handlers do.
+// fresh opens a connection for every request. A replaced server closes a kept-alive connection
+// after the stream in flight, and a client that writes at that moment fails regardless of the
+// handlers.
 var fresh = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// ask sends the request of a conversation after that many turns, reads the
-// stream to its end and returns the id of the session.
+// ask sends the request of a conversation after that many turns, reads the stream to its end and
+// returns the id of the session.
 func (s *stack) ask(ctx context.Context, tape *conversation.Tape, name string, turns int) (id string, err error) {
 	answer, err := s.asked(ctx, tape, name, turns)
 	return answer.Get(sessionHeader), err
@@ -114,11 +113,10 @@ func (s *stack) ask(ctx context.Context, tape *conversation.Tape, name string, t
 
 const sessionHeader = "X-Llm-Cache-Session"
 
-// asked is ask that returns the headers of the answer. Like the SDKs it tries again if
-// the connection breaks before an answer: the kernel resets what still waits to be
-// accepted when a listener is replaced, and no handler hears of it. A client that is
-// still writing then may be told that its connection is closed: its own reader has met
-// the reset, and closed it.
+// asked is ask that returns the headers of the response. Like the SDKs it retries if the connection
+// breaks before a response: the kernel resets unaccepted connections when a listener is replaced,
+// unnoticed by handlers. A client that is still writing may get an error of a closed connection,
+// because its own reader met the reset and closed it.
 func (s *stack) asked(ctx context.Context, tape *conversation.Tape, name string, turns int) (http.Header, error) {
 	for try := range 3 {
 		pieces, length := tape.Body(name, turns, true)

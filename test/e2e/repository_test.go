@@ -12,15 +12,14 @@ import (
 	"testing"
 )
 
-// repository is what the client works on.
+// repository is the client's working folder.
 type repository struct {
 	tools
 	dir   string
 	files map[string]string
 }
 
-// tools makes calls as a client's model makes them: the names and arguments of
-// its tools differ.
+// tools makes calls in the form of a client's model: the names and arguments of tools differ.
 type tools interface {
 	bash(command string) toolCall
 	read(path string) toolCall
@@ -84,8 +83,8 @@ func (r *repository) write(name, text string) toolCall {
 	return r.tools.write(r.path(name), text)
 }
 
-// first returns the steps of the first prompt. What they change is noted in
-// files, so they must be taken.
+// first returns the steps of the first prompt. It records their changes in files, so the steps must
+// be used.
 func (r *repository) first() []step {
 	return []step{
 		calls(r.bash("ls -la")).think(),
@@ -103,7 +102,7 @@ func (r *repository) first() []step {
 	}
 }
 
-// second returns the steps of the second prompt, on top of those of the first.
+// second returns the steps of the second prompt, after those of the first.
 func (r *repository) second() []step {
 	return []step{
 		calls(r.bash("git diff --stat")).think(),
@@ -116,8 +115,7 @@ func (r *repository) second() []step {
 	}
 }
 
-// brief returns the steps of two prompts that read little: for engines, which
-// take their time for what they read.
+// brief returns the steps of two prompts that read little: for engines, which read slowly.
 func (r *repository) brief() (first, second []step) {
 	first = []step{
 		calls(r.bash("ls src")).think(),
@@ -137,7 +135,7 @@ func (r *repository) brief() (first, second []step) {
 	return first, second
 }
 
-// check compares the files with what the script makes of them.
+// check compares the files with the script's results.
 func (r *repository) check(t *testing.T) {
 	t.Helper()
 	for name, want := range r.files {

@@ -12,13 +12,13 @@ import (
 	"google.golang.org/genai"
 )
 
-// geminiAgent uses the SDK's generateContent, streamed or not.
+// geminiAgent uses the SDK's generateContent, with or without streams.
 type geminiAgent struct {
 	client   *genai.Client
 	config   *genai.GenerateContentConfig
 	contents []*genai.Content
 	pending  []*genai.FunctionCall // calls without a response
-	whole    bool                  // answers are not streamed
+	whole    bool                  // no streams
 }
 
 func newGeminiAgent(url string) agent { return geminiAgentFor(url) }
@@ -34,10 +34,10 @@ func geminiAgentFor(url string) *geminiAgent {
 		APIKey: "sk-test", Backend: genai.BackendGeminiAPI, HTTPOptions: genai.HTTPOptions{BaseURL: url},
 	})
 	if err != nil {
-		panic(err) // the configuration stands above
+		panic(err) // all values are literals
 	}
 	a := &geminiAgent{client: client, config: &genai.GenerateContentConfig{
-		// Twice, as the shortest prefix that Gemini caches is longer than others'.
+		// Twice, because Gemini's shortest cached prefix is longer than that of others.
 		SystemInstruction: genai.NewContentFromText(sdkSystem+sdkSystem, genai.RoleUser),
 		ThinkingConfig:    &genai.ThinkingConfig{IncludeThoughts: true},
 	}}

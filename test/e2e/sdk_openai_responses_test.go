@@ -16,8 +16,8 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// responsesAgent uses the SDK's Responses API as coding agents do: nothing is
-// stored, and what the model put out goes back as it came, reasoning included.
+// responsesAgent uses the SDK's Responses API like coding agents: nothing is stored, and the
+// model's output goes back unchanged, reasoning included.
 type responsesAgent struct {
 	client  openai.Client
 	params  responses.ResponseNewParams
@@ -52,7 +52,7 @@ func (a *responsesAgent) prompt(text string) {
 	a.add(responses.ResponseInputItemParamOfMessage(text, responses.EasyInputMessageRoleUser))
 }
 
-// results sends every other output as a list of parts, as Codex does.
+// results sends every other output as a list of parts, like Codex.
 func (a *responsesAgent) results(texts []string) {
 	for i, text := range texts {
 		output := responses.ResponseInputItemParamOfFunctionCallOutput(text)

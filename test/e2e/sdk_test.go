@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// agent is a program around an SDK. It keeps its conversation itself, as the
-// SDK accumulates it.
+// agent is a program around an SDK. It keeps its conversation itself, as the SDK accumulates it.
 type agent interface {
-	// prompt adds what a person says.
+	// prompt adds a user's message.
 	prompt(text string)
 	// results adds the results of the last reply's calls, in their order.
 	results(texts []string)
@@ -24,7 +23,7 @@ type agent interface {
 	answer(ctx context.Context) (reply, error)
 }
 
-// reply is an answer of the model as an SDK accumulated it.
+// reply is an answer of the model as accumulated by an SDK.
 type reply struct {
 	text   string
 	calls  []sdkCall
@@ -36,13 +35,12 @@ type reply struct {
 
 type sdkCall struct{ id, name, arguments string }
 
-// Programs that are written with the official SDKs stream a task of many tool
-// calls, and a second one on top of it.
+// Programs with the official SDKs stream a task of many tool calls, and a second one after it.
 func TestSDKs(t *testing.T) {
 	for _, sdk := range []struct {
 		name string
 		make func(url string) agent
-		// finish are the reasons that end an answer: a call, or nothing to do.
+		// calls and stop are the finish reasons of an answer with and without calls.
 		calls, stop string
 	}{
 		{"anthropic-sdk-go", newAnthropicAgent, "tool_use", "end_turn"},
@@ -86,8 +84,8 @@ func TestSDKs(t *testing.T) {
 					if r.prompt <= 0 || r.output <= 0 {
 						t.Errorf("answer %d reports no usage: %+v", i, r)
 					}
-					// These programs set no markers. llm_cache does once the
-					// conversation has grown, which the second request shows.
+					// These programs set no cache markers. llm_cache sets them when the
+					// conversation has grown, as the second request shows.
 					if i > 1 && r.cached == 0 {
 						t.Errorf("answer %d read nothing from the cache: %+v", i, r)
 					}
@@ -109,7 +107,7 @@ func TestSDKs(t *testing.T) {
 	}
 }
 
-// compare checks that a reply is just what the script says.
+// compare checks that a reply equals the step of the script.
 func compare(t *testing.T, i int, r reply, want step, finish string) {
 	t.Helper()
 	if r.text != want.Text || r.finish != finish || len(r.calls) != len(want.Calls) {
@@ -138,7 +136,7 @@ var sdkParameters = map[string]any{"argument": map[string]any{"type": "string"}}
 // sdkSystem is long enough for a provider to cache it.
 var sdkSystem = "You are an agent that works on a repository. " + strings.Repeat("Read before you write, keep changes small, and say what you did when you are done. ", 120)
 
-// sdkScript is two tasks of eight steps with tools each.
+// sdkScript returns two tasks of eight steps with tools each.
 func sdkScript() (script []step) {
 	for task := range 2 {
 		for i := range 8 {
@@ -158,7 +156,7 @@ func sdkScript() (script []step) {
 	return script
 }
 
-// results makes up what the tools return.
+// results returns invented results of the tools.
 func results(calls []sdkCall) (texts []string) {
 	for _, c := range calls {
 		var b strings.Builder

@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/engine"
 )
 
-// The smoke test finds nothing wrong with a site before a simulated model, a real engine,
-// Letta, and an edge and an origin; and where an upstream holds conversations, that they
-// go there as what is new.
+// The smoke test finds no fault of a site before a simulated model, a real engine, Letta, and an
+// edge and an origin. For an upstream that retains conversations it finds that new messages only
+// are sent.
 func TestSmoketest(t *testing.T) {
 	needCaddy(t)
 	type line struct {
@@ -29,7 +29,7 @@ func TestSmoketest(t *testing.T) {
 		name, model string
 		formats     []string
 		url         func(t *testing.T) string
-		tolerated   string // what is wrong with the model itself
+		tolerated   string // a fault of the model itself
 		holds       bool
 	}{
 		{"simulator", "claude-opus-4-6", []string{"anthropic", "openai_chat", "openai_responses", "gemini"}, func(t *testing.T) string {
@@ -39,7 +39,7 @@ func TestSmoketest(t *testing.T) {
 			e := startEngine(t, engine.Options{})
 			return startStack(t, setup{cache: "upstream mlx_lm\nqueue", upstream: e.Addr, unwatched: true}).url
 		}, "", false},
-		// The agent of the tests says "pong", whatever it is told.
+		// The agent of the tests always answers "pong".
 		{"letta", "coder", []string{"openai_chat", "openai_responses"}, func(t *testing.T) string {
 			return startStack(t, setup{cache: "upstream letta", upstream: startLetta(t).addr, unwatched: true}).url
 		}, "the system prompt was not honoured", true},

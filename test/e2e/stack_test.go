@@ -23,40 +23,38 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/caddy"
 )
 
-// stack is a Caddy with llm_cache, and behind it another one that simulates the
-// model.
+// stack is a Caddy with llm_cache before another Caddy that simulates the model.
 type stack struct {
 	*caddy.Process
 	model     *caddy.Process
-	url       string // where clients find llm_cache
+	url       string // address of llm_cache for clients
 	modelAddr string
 	dir       string
 	config    string
-	// resends is how many turns are to be sent again without their edits.
+	// resends is the expected number of turns that are sent again without their edits.
 	resends int
 	socket  bool // see setup
-	// repeated has the sessions of requests that were sent again after a reset.
+	// repeated holds the sessions of requests that were retried after a reset.
 	repeated sync.Map
-	// clients and upstream see what goes in and out, unless setup.unwatched.
+	// clients and upstream check the traffic on both sides, unless setup.unwatched.
 	clients, upstream *witness
 }
 
-// setup is what differs between stacks.
+// setup configures a stack.
 type setup struct {
 	// cache and model are options of llm_cache and of llm_cache_simulator.
 	cache, model string
-	// script is what the model does.
+	// script is the model's script.
 	script []step
-	// audit puts every turn on record, see records.
+	// audit records every turn, see records.
 	audit bool
-	// upstream is the address of a real model, in the place of the simulated one.
+	// upstream is the address of a real model instead of the simulated one.
 	upstream string
-	// unwatched leaves out the witnesses, for tests that measure or that kill
-	// what they would stand before.
+	// unwatched omits the witnesses, for tests that measure or kill.
 	unwatched bool
-	// socket says that the client speaks over a WebSocket, whose requests nobody sees.
+	// socket says that the client uses a WebSocket, which the witness cannot read.
 	socket bool
-	// manner changes what the simulated model is asked and answers, see behave.
+	// manner changes the traffic of the simulated model, see behave.
 	manner func(*httputil.ReverseProxy, http.Handler) http.Handler
 }
 
@@ -79,10 +77,10 @@ func startStack(t *testing.T, o setup) *stack {
 	if !o.unwatched {
 		s.clients, s.upstream = startWitness(t, addrs[1]), startWitness(t, s.modelAddr)
 		s.url, behind = "http://"+s.clients.addr, s.upstream.addr
-		// What the simulated model says is checked, too, unless it is told to say it badly.
+		// The simulated model's responses are checked, too, unless the script makes them faulty.
 		sound := o.upstream == "" && !slices.ContainsFunc(o.script, func(s step) bool { return s.Clean })
 		t.Cleanup(func() {
-			if o.socket { // what a client says wrongly it may say
+			if o.socket { // the client's own faults are tolerated
 				s.upstream.work.Wait()
 				s.clients.requests = s.upstream.requests
 			}
@@ -108,7 +106,7 @@ func startStack(t *testing.T, o setup) *stack {
 	return s
 }
 
-// site returns a Caddyfile with one site, which keeps an access log.
+// site returns a Caddyfile with one site and an access log.
 func site(admin, addr, name, directives string) string {
 	return fmt.Sprintf(`{
 	admin %s
@@ -161,7 +159,7 @@ type entry struct {
 	Answer http.Header `json:"resp_headers"`
 }
 
-// models reports whether the request asked a model for an answer.
+// models reports whether the request was for a model.
 func (e *entry) models() bool {
 	path, _, _ := strings.Cut(e.Request.URI, "?")
 	if e.Request.Method != http.MethodPost {
@@ -185,7 +183,7 @@ func (e *entry) number(t *testing.T, header string) float64 {
 	return n
 }
 
-// access reads an access log, of which the part that asked a model is returned.
+// access returns the requests for a model in an access log.
 func (s *stack) access(t *testing.T, name string) (all []entry) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(s.dir, name))
@@ -212,7 +210,7 @@ func (s *stack) access(t *testing.T, name string) (all []entry) {
 	return all
 }
 
-// session is what the admin endpoint tells of a session.
+// session is the admin endpoint's description of a session.
 type session struct {
 	ID       string `json:"id"`
 	Lineages []struct {
@@ -226,7 +224,7 @@ type session struct {
 	} `json:"lineages"`
 }
 
-// requests is the number of requests in all lineages of the session.
+// requests returns the number of requests in all conversations of the session.
 func (s *session) requests() (n int) {
 	for _, l := range s.Lineages {
 		n += l.Requests
@@ -278,7 +276,7 @@ func (s *stack) metric(t *testing.T, name string) (sum float64) {
 	return sum
 }
 
-// until waits for something that is about to happen.
+// until waits for a condition.
 func (s *stack) until(t *testing.T, what string, happens func() bool) {
 	t.Helper()
 	for range 2400 {
@@ -290,7 +288,7 @@ func (s *stack) until(t *testing.T, what string, happens func() bool) {
 	t.Fatalf("waited in vain: %s", what)
 }
 
-// inFlight is the number of requests that the upstream works on.
+// inFlight returns the number of requests in progress at the upstream.
 func (s *stack) inFlight(t *testing.T) (n int) {
 	t.Helper()
 	var list []struct {
@@ -305,7 +303,7 @@ func (s *stack) inFlight(t *testing.T) (n int) {
 	return n
 }
 
-// remembered is the number of requests that ended well, of all sessions.
+// remembered returns the number of requests that ended well, of all sessions.
 func (s *stack) remembered(t *testing.T) (n int) {
 	t.Helper()
 	list, err := s.sessions(t.Context())
@@ -318,9 +316,8 @@ func (s *stack) remembered(t *testing.T) (n int) {
 	return n
 }
 
-// settle waits until the traffic of the test has been written down everywhere:
-// so many sessions, whose requests are all that the log of the front holds.
-// Answers reach clients before they are counted.
+// settle waits until the test's traffic is recorded everywhere: that many sessions, with all
+// requests of the front's log. Responses reach clients before they are counted.
 func (s *stack) settle(t *testing.T, sessions int) ([]session, []entry) {
 	t.Helper()
 	var (
@@ -346,8 +343,7 @@ func (s *stack) settle(t *testing.T, sessions int) ([]session, []entry) {
 	return nil, nil
 }
 
-// clean checks that nothing went wrong on the way: no request failed, none was
-// sent twice, and llm_cache never had to leave one alone.
+// clean checks that no request failed, was sent twice, or was forwarded unmodified after a failure.
 func (s *stack) clean(t *testing.T) {
 	t.Helper()
 	for _, log := range []string{"front.log", "model.log"} {
@@ -368,7 +364,7 @@ func (s *stack) clean(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(b)) {
-			// The admin endpoint logs what a test asks it to refuse.
+			// The admin endpoint logs requests that a test expects to fail.
 			if strings.Contains(line, "panic") || strings.Contains(line, `"level":"error"`) && !strings.Contains(line, `"logger":"admin.api"`) {
 				t.Errorf("Caddy's log: %s", line)
 			}

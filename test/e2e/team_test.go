@@ -20,17 +20,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/engine"
 )
 
-// teamSystem is the system text of everybody on the team.
+// teamSystem is the system text of all members.
 var teamSystem = strings.Repeat("You are an agent that looks after a repository. ", 60)
 
-// member is somebody of the team, with an agent.
+// member is a member of the team, with an agent.
 type member struct {
 	name   string
 	turns  []string
 	system string // default: teamSystem
 }
 
-// body is the member's next request.
+// body returns the member's next request.
 func (m *member) body() string {
 	var b strings.Builder
 	system := m.system
@@ -48,7 +48,7 @@ func (m *member) body() string {
 	return b.String()
 }
 
-// ask sends the member's next request, and returns the status and the answer.
+// ask sends the member's next request, and returns the status and the response.
 func (m *member) ask(ctx context.Context, url string) (status int, answer string, header http.Header, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(m.body()))
 	if err != nil {
@@ -66,10 +66,9 @@ func (m *member) ask(ctx context.Context, url string) (status int, answer string
 
 const nothingLeft = "Nothing is left to do."
 
-// Eight people share two slots. Nobody starves, nothing is lost, and from their
-// second request on everybody finds what all have in common, tools and system
-// text, in the cache. A server that keeps prompts besides its slots has what is
-// each person's own as well; of one that does not, six others have taken the slot
+// Eight users share two slots. No user starves, and no request is lost. From their second request
+// on all find the common prefix, tools and system text, in the cache. A server that keeps prompts
+// besides its slots has each user's own prompt as well. Without that, six others have used the slot
 // meanwhile.
 func TestTeam(t *testing.T) {
 	span := 20 * time.Second
@@ -93,13 +92,11 @@ func TestTeam(t *testing.T) {
 	}
 }
 
-// team has eight people at work for a while. If own, everybody is to find their own
-// last prompt in the cache. That nobody starves is told by how many others had their
-// answers meanwhile: a wait by the clock is long as well if the machine has other
-// things to do.
+// team runs eight users for a while. If own is set, each user must find the own last prompt in the
+// cache. Starvation is measured in responses to others: the clock would count other work of the
+// machine, too.
 func (b *box) team(t *testing.T, span time.Duration, own bool) {
-	// What all have in common is read before: who waits for that does not wait for
-	// the others.
+	// The common prefix is read first: waiting for that is not waiting for the others.
 	if status, answer, _, err := (&member{name: "early"}).ask(t.Context(), b.url); status != http.StatusOK || err != nil {
 		t.Fatal(status, answer, err)
 	}
@@ -109,10 +106,10 @@ func (b *box) team(t *testing.T, span time.Duration, own bool) {
 	var (
 		wg      sync.WaitGroup
 		mu      sync.Mutex
-		turns   []int           // answers to others, while somebody waited
-		waits   []time.Duration // before each answer
+		turns   []int           // responses to others during one wait
+		waits   []time.Duration // before each response
 		people  = make([][]time.Duration, 8)
-		further []float64 // shares of people's last prompts that were found again
+		further []float64 // shares of users' last prompts that were cached
 	)
 	end := time.Now().Add(span)
 	for i := range people {
@@ -197,13 +194,13 @@ func (b *box) team(t *testing.T, span time.Duration, own bool) {
 	if shared := len(teamSystem) / 6; base < shared {
 		t.Errorf("somebody found %d tokens in the cache: not even the system text of about %d", base, shared)
 	}
-	// The mean is that of all requests, those that found a free slot included.
+	// The mean includes requests that found a free slot.
 	if most*len(turns) > 3*others {
 		t.Errorf("somebody waited while %d others had their answers, over three times the mean of %.1f", most, float64(others)/float64(len(turns)))
 	}
 }
 
-// usageOf reads what the engine says of a prompt at the end of a stream.
+// usageOf reads the engine's usage at the end of a stream.
 func usageOf(answer string) (prompt, cached int64) {
 	for line := range strings.Lines(answer) {
 		var chunk struct {
@@ -222,7 +219,7 @@ func usageOf(answer string) (prompt, cached int64) {
 	return prompt, cached
 }
 
-// killed kills a box's engine and starts it anew.
+// killed kills a box's engine and restarts it.
 func (b *box) killed(t *testing.T, meanwhile func()) {
 	t.Helper()
 	b.engine.Kill()
@@ -232,7 +229,7 @@ func (b *box) killed(t *testing.T, meanwhile func()) {
 	}
 }
 
-// warmed waits until the engine has read the team's base without anybody asking.
+// warmed waits until the engine has read the team's common prefix in a warm-up.
 func (b *box) warmed(t *testing.T) engine.Request {
 	t.Helper()
 	for range 300 {
@@ -250,9 +247,9 @@ func (b *box) warmed(t *testing.T) engine.Request {
 	return engine.Request{}
 }
 
-// An engine that dies in the middle of an answer, with others waiting: each client
-// sees an error in its format, or an answer; a retry works; the queue is empty;
-// and the base is warm again before anybody asks.
+// An engine dies in the middle of a response, with others waiting. Each client gets an error in its
+// format or a response, a retry works, the queue is empty, and the common prefix is warm again
+// before the next request.
 func TestEngineRestart(t *testing.T) {
 	b := startBox(t, engine.Options{Layers: 8}, "upstream llama_cpp\nqueue\nwarm\nrejoin off")
 	first := &member{name: "first"}
@@ -303,11 +300,11 @@ func TestEngineRestart(t *testing.T) {
 	}
 }
 
-// An engine that dies in the middle of a warm-up: who asks meanwhile sees an error
-// in the client's format, and the base is warm again before anybody asks.
+// An engine dies in the middle of a warm-up: a request meanwhile gets an error in the client's
+// format, and the common prefix is warm again before the next request.
 func TestEngineRestartWarming(t *testing.T) {
 	b := startBox(t, engine.Options{Layers: 8}, "upstream llama_cpp\nqueue\nwarm\nrejoin off")
-	// A base that takes a while to read.
+	// A prefix that takes a while to read.
 	long := &member{name: "long", system: strings.Repeat(teamSystem, 12)}
 	if status, said, _, err := long.ask(t.Context(), b.url); status != http.StatusOK || err != nil {
 		t.Fatal(status, said, err)
@@ -325,7 +322,7 @@ func TestEngineRestartWarming(t *testing.T) {
 	})
 	b.killed(t, func() {
 		withoutEngine()
-		// This one, or the one that was tried after it.
+		// This attempt, or the one after it.
 		b.counts(t, `caddy_llm_cache_warmups_total{outcome="unreachable"}`, cut)
 	})
 	w := b.warmed(t)
@@ -360,7 +357,7 @@ func (b *box) works(t *testing.T, what string, is func(engine.Request) bool) eng
 	return engine.Request{}
 }
 
-// counts waits until a metric is no longer what it was.
+// counts waits until a metric changes.
 func (b *box) counts(t *testing.T, name, before string) {
 	t.Helper()
 	for range 500 {

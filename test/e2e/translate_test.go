@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Programs that are written with the official SDK of one API stream tasks of
-// many tool calls with a model whose server speaks nothing but another one.
+// Programs with the official SDK of one API stream tasks of many tool calls with a model whose
+// server only has another API.
 func TestTranslatedSDKs(t *testing.T) {
 	for _, c := range []struct {
 		name, upstream, path string

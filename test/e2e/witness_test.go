@@ -24,27 +24,27 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/contract"
 )
 
-// witness stands on the way to a model. It passes everything on as it is, and
-// notes what is wrong with it by the contract of the API.
+// witness is a proxy before a model. It forwards everything unchanged, and records violations of
+// the API's contract.
 type witness struct {
 	addr string
 
 	work sync.WaitGroup
 	mu   sync.Mutex
-	// what is wrong with requests and answers, each with one in which it is.
+	// Faults of requests and responses, each with an example.
 	requests, answers map[fault]*evidence
 	prompts           []prompt
 	threaded          []threaded
 }
 
-// threaded is a request that is part of a thread, and what the client was told of it.
+// threaded is a request of a thread, with the header to its client.
 type threaded struct {
 	goesOn   bool
 	messages int
-	held     string // how it went upstream
+	held     string // the way it went upstream
 }
 
-// fault is something wrong with what an API gets or says.
+// fault is a violation of an API's contract.
 type fault struct {
 	api contract.API
 	contract.Finding
@@ -55,16 +55,16 @@ type evidence struct {
 	sample string
 }
 
-// prompt is what a request asks the model to read.
+// prompt is the prompt of a request.
 type prompt struct {
 	api   contract.API
 	tools int
-	// items are the hashes of its tools, its system text and its messages, in the
-	// order in which models read them, without marks for caching.
+	// items are the hashes of its tools, system text and messages, in the models' reading order,
+	// without cache markers.
 	items []uint64
 }
 
-// startWitness starts a witness before the server at that address.
+// startWitness starts a witness before the server at an address.
 func startWitness(t *testing.T, upstream string) *witness {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +81,7 @@ func startWitness(t *testing.T, upstream string) *witness {
 			r.Out.Host = r.In.Host
 		},
 		Transport: transport, FlushInterval: -1, ErrorLog: quiet,
-		// As if the server had been asked without one in between.
+		// As without a proxy in between.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	server := &http.Server{Handler: w.watch(proxy), ErrorLog: quiet}
@@ -95,8 +95,8 @@ func startWitness(t *testing.T, upstream string) *witness {
 
 func (w *witness) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		// An answer that begins before the proxy has seen the end of the request would have
-		// net/http close the request's body under it, which cuts the answer.
+		// If a response begins before the proxy has read the whole request, net/http closes the
+		// request's body, and cuts the response.
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
@@ -107,12 +107,12 @@ func (w *witness) watch(next http.Handler) http.Handler {
 			next.ServeHTTP(rw, r)
 			return
 		}
-		// Noted before it goes on: what comes of it must find it here.
+		// Recorded before forwarding: the response needs the entry.
 		body = decoded(body, r.Header.Get("Content-Encoding"))
 		w.asked(api, body)
 		said := &recorder{ResponseWriter: rw, status: http.StatusOK}
 		if kind := gjson.GetBytes(body, "thread.type").Str; kind != "" {
-			said.begun = func() { // before the client has any of the answer
+			said.begun = func() { // before the client has any of the response
 				if said.status != http.StatusOK {
 					return
 				}
@@ -134,7 +134,7 @@ func (w *witness) watch(next http.Handler) http.Handler {
 	})
 }
 
-// recorder keeps a copy of an answer.
+// recorder keeps a copy of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -171,7 +171,7 @@ func decoded(body []byte, encoding string) []byte {
 	return body
 }
 
-// passed is the number of requests that offered tools and have come to the witness.
+// passed returns the number of requests with tools at the witness.
 func (w *witness) passed() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,8 +192,8 @@ func (w *witness) asked(api contract.API, body []byte) {
 	note(w.requests, api, found, body)
 }
 
-// life is what a client of the Responses API is shown while the upstream is silent,
-// however slow the machine: Codex counts events only, and takes it for what it is.
+// life is a sign of life to a client of the Responses API during the upstream's silence. Codex only
+// counts events and accepts it.
 const life = "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n"
 
 func (w *witness) answered(api contract.API, r contract.Reply) {
@@ -216,7 +216,7 @@ func note(in map[fault]*evidence, api contract.API, found []contract.Finding, bo
 	}
 }
 
-// sample is the beginning and the end of a text.
+// sample returns the beginning and the end of a text.
 func sample(b []byte) string {
 	const n = 1500
 	if len(b) <= 2*n {
@@ -225,9 +225,8 @@ func sample(b []byte) string {
 	return string(b[:n]) + " … " + string(b[len(b)-n:])
 }
 
-// passes reports what is wrong with what the module makes: in requests what was
-// not wrong with those that clients of the same API made, and in answers what was
-// not wrong with the model's own.
+// passes reports the faults of the module: faults in requests that the clients' requests of the
+// same API lack, and faults in responses that the model's own lack.
 func (w *witness) passes(t *testing.T, client *witness, simulated bool) {
 	t.Helper()
 	client.work.Wait()
@@ -253,7 +252,7 @@ func complain(t *testing.T, what string, in, but map[fault]*evidence) {
 	}
 }
 
-// seed keeps the hashes of a process comparable.
+// seed makes the hashes of a process comparable.
 var seed = maphash.MakeSeed()
 
 func promptOf(api contract.API, body []byte) (p prompt) {
@@ -262,10 +261,10 @@ func promptOf(api contract.API, body []byte) (p prompt) {
 		return p
 	}
 	p.api, p.tools = api, len(v.List("tools"))
-	for _, item := range v.List("input") { // Codex's
+	for _, item := range v.List("input") { // Codex has tools there
 		p.tools += len(item.List("tools"))
 	}
-	if api == contract.Anthropic { // a text is the same to it as a list of one
+	if api == contract.Anthropic { // a text equals a list of one
 		v.Get("system").AsBlocks("text")
 		for _, m := range v.List("messages") {
 			m.Get("content").AsBlocks("text")
@@ -288,9 +287,8 @@ func promptOf(api contract.API, body []byte) (p prompt) {
 	return p
 }
 
-// prefixes counts the requests of the conversation that begin with all of the
-// one before them, and those that do not. Requests that offer no tools are none
-// of it.
+// prefixes counts the requests of the conversation that extend the previous one, and those that do
+// not. Requests without tools are not part of it.
 func (w *witness) prefixes() (whole, broken int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,17 +310,17 @@ func (w *witness) prefixes() (whole, broken int) {
 	return whole, broken
 }
 
-// tolerated are faults that are none: what servers and clients do although the
-// official SDKs have no word for it, or leave out although they have.
+// tolerated reports findings that are no faults: deviations of servers and clients from the
+// official SDKs.
 func tolerated(f fault) bool {
 	name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 	if f.What == "is missing" {
 		switch f.api {
-		case contract.Anthropic: // of what an expansion used
+		case contract.Anthropic: // the usage of an expansion
 			return f.Path == "message_delta.usage.iterations[].model"
 		case contract.Responses:
 			switch f.Path {
-			case ".input[].id": // reasoning, which goes without where nothing is stored
+			case ".input[].id": // reasoning has no id if nothing is stored
 				return true
 			case ".input[].content[].detail": // the server's default
 				return true
@@ -332,7 +330,7 @@ func tolerated(f fault) bool {
 		return false
 	}
 	if f.api == contract.Chat && f.What == "has two of role user on end" {
-		return true // the API takes them, and so did the one that the client asked
+		return true // the API accepts them, as did the client's own
 	}
 	if f.What != "is not known to the SDK" {
 		return false
@@ -340,19 +338,19 @@ func tolerated(f fault) bool {
 	switch f.api {
 	case contract.Chat:
 		switch name {
-		case "reasoning_content", "reasoning_details": // thinking, as DeepSeek, vLLM, llama.cpp, mlx-lm and OpenRouter have it
+		case "reasoning_content", "reasoning_details": // thinking in DeepSeek, vLLM, llama.cpp, mlx-lm and OpenRouter
 			return true
-		case "chat_template_kwargs", "top_k": // what the same servers are told
+		case "chat_template_kwargs", "top_k": // options of the same servers
 			return true
 		}
 	case contract.Responses:
 		switch f.Path {
 		case "response.function_call_arguments.done.name", "response.output_item.added.item.status", "response.output_item.done.item.status",
-			"response.completed.response.output[].status": // as OpenAI's servers say it, the status of custom calls
+			"response.completed.response.output[].status": // the status of custom calls, as OpenAI's servers send it
 			return true
 		}
 	case contract.Gemini:
-		return name == "cacheWriteTokenCount" // what another provider wrote to its cache
+		return name == "cacheWriteTokenCount" // another provider's cache writes
 	}
-	return name == "iterations" || name == "cache_creation" // what the steps of an expansion used, in the words of the Messages API
+	return name == "iterations" || name == "cache_creation" // the usage of an expansion's steps in the Messages API
 }

@@ -64,7 +64,7 @@ type Audit struct {
 	extend.AuditOptions
 }
 
-// written counts what stores of this package were given.
+// written counts the records of all stores of this package.
 var written atomic.Int64
 
 // CaddyModule returns the Caddy module information.
@@ -90,7 +90,7 @@ func (records) Write(_ context.Context, batch []*extend.Record) error {
 func (records) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
 func (records) Close() error                                    { return nil }
 
-// Stamp signs by a header.
+// Stamp signs with a header.
 type Stamp struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -107,7 +107,7 @@ func (*Stamp) Sign(r *http.Request, _ []byte) error {
 	return nil
 }
 
-// Shout keeps texts, in capitals.
+// Shout returns texts in capitals, at full length.
 type Shout struct{}
 
 // CaddyModule returns the Caddy module information.

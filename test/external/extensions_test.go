@@ -18,8 +18,8 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 )
 
-// TestExtensions serves a request with a store, an audit store, a signer and a compressor
-// from outside of the module.
+// TestExtensions serves a request with a store, an audit store, a signer and a compressor from
+// outside of the module.
 func TestExtensions(t *testing.T) {
 	stamps := make(chan string, 1)
 	u := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// clients are what the User-Agents of known programs begin with. SDKs stand
-// behind the programs that use them.
+// clients maps the beginnings of User-Agents to program names. SDKs come last: programs that use an
+// SDK have their own entries.
 var clients = []struct{ prefix, name string }{
 	{"claude-cli/", "claude-code"},
 	{"claude-code/", "claude-code"},
@@ -26,10 +26,10 @@ var clients = []struct{ prefix, name string }{
 	{"ai/", "ai-sdk"},
 }
 
-// longestClient bounds the names of programs that are not known.
+// longestClient bounds the names of unknown programs, in bytes.
 const longestClient = 32
 
-// ClientName names the program that asks by its User-Agent.
+// ClientName returns the program's name by its User-Agent, "unknown" if the header is missing.
 func ClientName(agent string) string {
 	if agent == "" {
 		return "unknown"
@@ -47,10 +47,12 @@ func ClientName(agent string) string {
 	if i := strings.IndexAny(agent, "/ ("); i > 0 {
 		agent = agent[:i]
 	}
-	return strings.ToLower(strings.Clone(agent[:min(len(agent), longestClient)])) // a header may be of a megabyte
+	// The clone releases the header, which may be a megabyte.
+	return strings.ToLower(strings.Clone(agent[:min(len(agent), longestClient)]))
 }
 
-// TenantKey is the beginning of the key of a tenant by its name on record.
+// TenantKey returns the first 16 bytes of a tenant's key, decoded from its hexadecimal name on
+// record.
 func TenantKey(s string) (t [16]byte) {
 	if b, err := hex.DecodeString(s); err == nil {
 		copy(t[:], b)

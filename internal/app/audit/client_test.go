@@ -33,7 +33,7 @@ func TestClientNames(t *testing.T) {
 	}
 }
 
-// What is kept of long names that clients send does not keep all of them in memory.
+// Long names of clients are cut, and the rest of them is not kept in memory.
 func TestNamesAreBounded(t *testing.T) {
 	for of, name := range map[string]func(string) string{"client": audit.ClientName, "model": audit.Bounded} {
 		for _, sent := range []string{strings.Repeat("x", 1<<20), "short/" + strings.Repeat("x", 1<<20), "é\xff\x00" + strings.Repeat("é", 1<<20)} {

@@ -3,11 +3,10 @@
 
 package audit
 
-// maxGroups bounds the groups in which turns are counted together. Beyond it
-// only the outcome is told apart.
+// maxGroups bounds the groups of summed turns. Beyond it only kind and outcome are told apart.
 const maxGroups = 256
 
-// group is what turns have in common that are counted together.
+// group holds the fields that summed turns have in common.
 type group struct {
 	tenant, user, client         string
 	model, billed                string
@@ -16,11 +15,10 @@ type group struct {
 	pricesOf                     string
 }
 
-// groups are turns that have lost their details.
+// groups hold the sums of turns that have lost their details.
 type groups map[group]*Record
 
-// add counts a turn together with those of its group. A record of many turns
-// adds all of them.
+// add counts a turn, or the sum of several, in its group.
 func (g groups) add(r *Record) {
 	key := group{r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy, r.Outcome, r.PricesOf}
 	sum := g[key]

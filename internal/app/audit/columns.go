@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// columns are the columns of the table of turns, in every store that is a
-// database, in the order of values and targets.
+// columns are the columns of the table of turns in every database, in the order of values and
+// targets.
 var columns = []string{
 	"id", "at", "turns", "kind", "tenant", "user_id", "session", "lineage", "client", "model", "client_format", "upstream_format",
 	"policy", "stream", "original_tokens", "sent_tokens",
@@ -23,11 +23,11 @@ var columns = []string{
 	"status", "outcome", "stop_reason", "resent",
 }
 
-// columnList is the columns as SQL lists them.
+// columnList lists the columns for SQL statements.
 var columnList = strings.Join(columns, ", ")
 
-// values are what goes into the columns of a record. Databases differ in how
-// they write ids and times.
+// values returns the values of a record's columns. Databases differ in the representation of ids
+// and times.
 func (r *Record) values(id, at any) []any {
 	var edits any // NULL
 	if len(r.Edits) > 0 {
@@ -47,7 +47,7 @@ func (r *Record) values(id, at any) []any {
 	}
 }
 
-// targets are where the columns of a record are read to.
+// targets returns the destinations of a record's columns for Scan.
 func (r *Record) targets(id, at any) []any {
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{
@@ -62,7 +62,7 @@ func (r *Record) targets(id, at any) []any {
 	}
 }
 
-// micros is a duration that a database holds in microseconds.
+// micros is a duration that databases store in microseconds.
 type micros time.Duration
 
 // Scan implements sql.Scanner.
@@ -75,7 +75,7 @@ func (m *micros) Scan(v any) error {
 	return nil
 }
 
-// editList is a list that a database holds as JSON, NULL for none.
+// editList is a list that databases store as JSON, or as NULL if it is empty.
 type editList []Edits
 
 // Scan implements sql.Scanner.

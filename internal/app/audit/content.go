@@ -13,9 +13,9 @@ import (
 
 // Content is the text of a turn.
 type Content struct {
-	// Prompt is the request's body as the client sent it, after content decoding.
+	// Prompt is the body of the client's request, after content decoding.
 	Prompt json.RawMessage `json:"prompt"`
-	// Answer is what the model wrote, as JSON: text, thinking and calls.
+	// Answer is the model's response as JSON: text, thinking and tool calls.
 	Answer json.RawMessage `json:"answer"`
 }
 
@@ -34,7 +34,7 @@ var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 })
 
-// pack compresses a text as databases hold it.
+// pack compresses a text for a database.
 func pack(text []byte) ([]byte, error) {
 	e, err := encoder()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Reasons why a store fails, in the words of metrics and of the health page.
+// Reasons for a store's failure, in the words of metrics and of the health page.
 const (
 	ReasonFull        = "full"
 	ReasonDamaged     = "damaged"
@@ -31,13 +31,13 @@ const (
 	ReasonOther       = "other"
 )
 
-// Reasons lists them all.
+// Reasons lists all reasons.
 var Reasons = []string{
 	ReasonFull, ReasonDamaged, ReasonForeign, ReasonNewer, ReasonLocked, ReasonDenied, ReasonUnreachable, ReasonOther,
 }
 
 var (
-	// ErrForeign says that a database or file is not one of this program's records.
+	// ErrForeign says that a database or file belongs to another program.
 	ErrForeign = errors.New("audit: the file belongs to another program")
 	// ErrNewer says that a later version of this program made the database.
 	ErrNewer = errors.New("audit: the schema is newer than this program")
@@ -83,7 +83,7 @@ func ReasonOf(err error) string {
 	return ReasonOther
 }
 
-// code is the primary result code of an error of SQLite, 0 for any other error.
+// code returns the primary result code of an SQLite error, 0 for any other error.
 func code(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return e.Code() & 0xff
@@ -91,10 +91,10 @@ func code(err error) int {
 	return 0
 }
 
-// DamagedError is the error of a SQLite file that is damaged.
+// DamagedError is the error of a damaged SQLite file.
 type DamagedError struct {
 	path string
-	file os.FileInfo // the file as it was opened
+	file os.FileInfo // as of opening
 	err  error
 }
 
@@ -104,10 +104,10 @@ func (d *DamagedError) Error() string { return fmt.Sprintf("audit: %s is damaged
 // Unwrap returns the error of SQLite.
 func (d *DamagedError) Unwrap() error { return d.err }
 
-// SetAside renames the damaged file, so that a new one can be made, and returns its
-// new name. It returns "" where another process has set the file aside. The store
-// must be closed before.
+// SetAside renames the damaged file to make room for a new one, and returns the new name. It
+// returns "" if another process has set the file aside. The caller must close the store first.
 func (d *DamagedError) SetAside() (string, error) {
+	// Another process may have made a new file at the path already.
 	now, err := os.Stat(d.path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, d.file) {
 		return "", nil
@@ -115,7 +115,7 @@ func (d *DamagedError) SetAside() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("audit: %w", err)
 	}
-	// SQLite keeps the log beside the file that a link leads to.
+	// SQLite keeps its log beside the target of a symbolic link.
 	path, err := filepath.EvalSymlinks(d.path)
 	if err != nil {
 		return "", fmt.Errorf("audit: %w", err)
@@ -128,7 +128,7 @@ func (d *DamagedError) SetAside() (string, error) {
 		}
 		aside = fmt.Sprintf("%s-%d", stem, n)
 	}
-	// The file goes last: SQLite would play a log that is left behind into the new file.
+	// The database goes last: SQLite would replay a remaining log into the new file.
 	for _, suffix := range [...]string{"-wal", "-shm", "-journal", ""} {
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && (suffix == "" || !errors.Is(err, os.ErrNotExist)) {
 			return "", fmt.Errorf("audit: %w", err)

@@ -15,15 +15,14 @@ import (
 	"time"
 )
 
-// JSONL writes a line of JSON for each record. Should a write fail half way, the
-// batch is written again: a reader leaves out lines that are no JSON, and ids
-// that it has met.
+// JSONL writes a line of JSON for each record. After a write that failed half way the batch is
+// written again: readers must skip invalid lines and ids that they have seen.
 type JSONL struct {
 	w    io.WriteCloser
-	torn bool // what was written last may end within a line
+	torn bool // the last write may have ended within a line
 }
 
-// NewJSONL writes to w, which is closed with the store.
+// NewJSONL writes to w, and closes w with the store.
 func NewJSONL(w io.WriteCloser) *JSONL { return &JSONL{w: w} }
 
 // Write implements Store.
@@ -34,7 +33,7 @@ func (j *JSONL) Write(_ context.Context, batch []*Record) error {
 	}
 	for _, r := range batch {
 		line, err := json.Marshal(r)
-		if err != nil { // content that is no JSON
+		if err != nil { // the content is invalid JSON
 			bare := *r
 			bare.Content = nil
 			if line, err = json.Marshal(&bare); err != nil {
@@ -52,16 +51,16 @@ func (j *JSONL) Write(_ context.Context, batch []*Record) error {
 	return nil
 }
 
-// Prune implements Store. What becomes of old lines is up to the writer.
+// Prune implements Store. It does nothing: rotation is up to the writer.
 func (*JSONL) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
 
 // Close implements Store.
 func (j *JSONL) Close() error { return j.w.Close() }
 
-// JSONLFile is a file of lines of JSON to read.
+// JSONLFile is a source that reads a file of lines of JSON.
 type JSONLFile struct{ path string }
 
-// ReadJSONL returns a source that reads a file.
+// ReadJSONL returns a source for an existing file.
 func ReadJSONL(path string) (*JSONLFile, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
@@ -69,8 +68,7 @@ func ReadJSONL(path string) (*JSONLFile, error) {
 	return &JSONLFile{path}, nil
 }
 
-// Each implements Source. Records come in the order in which they were written,
-// which is that of their ends.
+// Each implements Source. Records come in the order of their ends, as they were written.
 func (j *JSONLFile) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
 	file, err := os.Open(j.path)
 	if err != nil {
@@ -85,6 +83,7 @@ func (j *JSONLFile) Each(ctx context.Context, since time.Time, f func(*Record) e
 			return fmt.Errorf("audit: %w", err)
 		}
 		var r Record
+		// Torn lines are skipped, and so are records of batches that were written twice.
 		if json.Unmarshal(line, &r) == nil && !r.At.Before(since) {
 			if _, again := met[r.ID]; !again {
 				met[r.ID] = struct{}{}

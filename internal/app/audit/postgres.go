@@ -15,30 +15,29 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// schemaLock is the advisory lock under which one of several processes
-// makes the schema of a database: an arbitrary number.
+// schemaLock is the advisory lock that a process holds while it makes the schema: an arbitrary
+// number.
 const schemaLock = 7236018430
 
-// Postgres keeps records in a PostgreSQL database, in the tables turns and
-// contents of the schema llm_cache. Any number of processes may write to it.
+// Postgres keeps records in a PostgreSQL database, in the tables turns and contents of the schema
+// llm_cache. Any number of processes may write to it.
 type Postgres struct {
 	pool  *pgxpool.Pool
 	ready atomic.Bool
 }
 
-// CheckDSN returns an error for what is no connection string or URL. It holds no password.
+// CheckDSN returns an error for an invalid connection string or URL. The error holds no password.
 func CheckDSN(dsn string) error {
 	_, err := pgxpool.ParseConfig(dsn)
 	return err
 }
 
-// OpenPostgres prepares connections to a database, by a connection string or
-// URL as libpq takes it. It does not connect: the first batch does, or whoever reads, and
-// makes the tables if need be.
+// OpenPostgres prepares connections to a database, by a connection string or URL of libpq. It does
+// not connect: the first batch, probe or read does, and makes the tables if they are missing.
 func OpenPostgres(dsn string) (*Postgres, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("audit: %w", err) // pgx leaves passwords out of it
+		return nil, fmt.Errorf("audit: %w", err) // pgx masks passwords in it
 	}
 	cfg.MaxConns = 2
 	if cfg.ConnConfig.ConnectTimeout == 0 {
@@ -51,7 +50,7 @@ func OpenPostgres(dsn string) (*Postgres, error) {
 	return &Postgres{pool: pool}, nil
 }
 
-// ReadPostgres is OpenPostgres for those who only read: the tables are left as they are.
+// ReadPostgres is OpenPostgres for readers: the tables are left as they are.
 func ReadPostgres(dsn string) (*Postgres, error) {
 	p, err := OpenPostgres(dsn)
 	if err == nil {
@@ -60,7 +59,7 @@ func ReadPostgres(dsn string) (*Postgres, error) {
 	return p, err
 }
 
-// prepare makes the tables, or brings them up to date, if that was not done yet.
+// prepare makes or migrates the tables, once.
 func (p *Postgres) prepare(ctx context.Context) error {
 	if p.ready.Load() {
 		return nil
@@ -134,7 +133,7 @@ func (p *Postgres) Write(ctx context.Context, batch []*Record) error {
 	}
 	err := p.copy(ctx, rows, contents, false)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == uniqueViolation {
-		// An earlier attempt was kept, though its answer never came.
+		// An earlier attempt was committed, though its response got lost.
 		err = p.copy(ctx, rows, contents, true)
 	}
 	if err != nil {
@@ -145,7 +144,7 @@ func (p *Postgres) Write(ctx context.Context, batch []*Record) error {
 
 const uniqueViolation = "23505"
 
-// copy sends a batch by COPY. With known it may hold records that are kept
+// copy sends a batch by COPY. If known is set, the batch may hold records that the table has
 // already.
 func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
@@ -158,6 +157,7 @@ func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool
 				continue
 			}
 			into := pgx.Identifier{"llm_cache", t.name}
+			// COPY has no ON CONFLICT, so the rows take the way over a temporary table.
 			if known {
 				into = pgx.Identifier{"llm_cache_" + t.name}
 				if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TEMPORARY TABLE llm_cache_%s (LIKE llm_cache.%s) ON COMMIT DROP", t.name, t.name)); err != nil {
@@ -178,7 +178,7 @@ func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool
 	})
 }
 
-// Prune implements Store. Contents go with their turns.
+// Prune implements Store. Contents are deleted with their turns.
 func (p *Postgres) Prune(ctx context.Context, before time.Time) (int64, error) {
 	if !p.ready.Load() {
 		return 0, nil
@@ -206,7 +206,7 @@ func (p *Postgres) Each(ctx context.Context, since time.Time, f func(*Record) er
 		if err := rows.Scan(targets...); err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
-		r.ClientBilled.Output = r.Billed.Output // one answer
+		r.ClientBilled.Output = r.Billed.Output // both bills have the same answer
 		if err := f(&r); err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (p *Postgres) Each(ctx context.Context, since time.Time, f func(*Record) er
 	return nil
 }
 
-// Content returns the content of a turn, nil if none was kept.
+// Content returns the content of a turn, nil if none was stored.
 func (p *Postgres) Content(ctx context.Context, id ID) (*Content, error) {
 	var prompt, answer []byte
 	err := p.pool.QueryRow(ctx, "SELECT prompt, answer FROM llm_cache.contents WHERE turn = $1", [16]byte(id)).Scan(&prompt, &answer)

@@ -12,25 +12,23 @@ import (
 	"time"
 )
 
-// Options say how records are queued. The zero value is ready to use.
+// Options configure a queue. The zero value is ready to use.
 type Options struct {
-	// Batch is the number of records from which a batch is written without
-	// waiting any longer, and the most that one batch holds. Default: 500.
+	// Batch is the number of records that are written at once, without waiting any longer, and the
+	// maximum of one batch. Default: 500.
 	Batch int
-	// Interval is how long a record waits for others to be written with. What a
-	// process that is killed loses is at most what came in this time and while
-	// a batch was being written. Default: 1s.
+	// Interval is the time that a record waits for others of its batch. A killed process loses at
+	// most the records of this time, and those of the batch being written. Default: 1s.
 	Interval time.Duration
-	// Room is the number of records that wait while the store is down or slow.
-	// Beyond it the oldest lose their details and are counted together.
-	// Default: 16384.
+	// Room is the number of records that wait while the store is down or slow. Beyond it the oldest
+	// lose their details and are counted together. Default: 16384.
 	Room int
-	// ContentRoom is the bytes of content that wait. Beyond it the oldest
-	// records lose theirs. Default: 67108864 (64 MiB).
+	// ContentRoom is the maximum of waiting content, in bytes. Beyond it the oldest records lose
+	// their content. Default: 67108864 (64 MiB).
 	ContentRoom int
-	// Retention is how long records are kept, 0 for ever.
+	// Retention is how long records are kept. Default: 0, for ever.
 	Retention time.Duration
-	// Log is told of errors and of what was lost. Optional.
+	// Log receives errors and losses. Optional.
 	Log func(message string, err error)
 }
 
@@ -60,26 +58,25 @@ func (o *Options) defaults() {
 	}
 }
 
-// Counters count what queues do, several of them together if need be.
+// Counters count the work of one queue or of several.
 type Counters struct {
 	// Written counts turns that a store has acknowledged.
 	Written atomic.Int64
-	// Coalesced counts turns that lost their details for want of room, and
-	// Stripped turns that lost their content only.
+	// Coalesced counts turns that lost their details for lack of room, and Stripped turns that lost
+	// their content only.
 	Coalesced atomic.Int64
 	// Stripped: see Coalesced.
 	Stripped atomic.Int64
-	// Dropped counts turns of which nothing was kept: those that no store had
-	// taken when a queue was closed. DroppedAt is when that last happened, in Unix
-	// nanoseconds.
+	// Dropped counts turns without any record, because no store had taken them before a queue was
+	// closed. DroppedAt is the last such moment, in Unix nanoseconds.
 	Dropped atomic.Int64
 	// DroppedAt: see Dropped.
 	DroppedAt atomic.Int64
-	// WriteErrors counts batches that a store did not take.
+	// WriteErrors counts failed writes of batches.
 	WriteErrors atomic.Int64
 }
 
-// Drop counts turns of which nothing was kept.
+// Drop counts turns that have lost their records.
 func (c *Counters) Drop(turns int64) {
 	if turns > 0 {
 		c.DroppedAt.Store(time.Now().UnixNano())
@@ -87,19 +84,18 @@ func (c *Counters) Drop(turns int64) {
 	}
 }
 
-// Stats is what is waiting in a queue.
+// Stats describes the contents of a queue.
 type Stats struct {
 	// Waiting is the number of records that wait or are being written.
 	Waiting int
 	// Open is the number of turns that have begun and not ended.
 	Open int
-	// Lag is the age of the oldest record that waits.
+	// Lag is the age of the oldest waiting record.
 	Lag time.Duration
 }
 
-// Queue takes records and writes them in batches, by a goroutine of its own. Its
-// methods may be called by several goroutines and never wait for the store, but
-// for Close.
+// Queue takes records and writes them in batches, in its own goroutine. Its methods are safe for
+// concurrent use. All but Close return without waiting for the store.
 type Queue struct {
 	store    Store
 	counters *Counters
@@ -107,10 +103,10 @@ type Queue struct {
 	mu      sync.Mutex
 	o       Options
 	waiting []*Record
-	bare    int // how many at the front of waiting have no content left
-	content int // bytes of it in waiting
+	bare    int // number of records at the start of waiting without content
+	content int // bytes of content in waiting
 	sums    groups
-	writing []*Record // taken by the writer and not acknowledged
+	writing []*Record // taken by the writer, not acknowledged yet
 	since   time.Time
 	open    Turn // head of the ring of open turns
 	opened  int
@@ -119,11 +115,11 @@ type Queue struct {
 	wake   chan struct{} // there is a batch
 	closes chan struct{}
 	done   chan struct{}
-	cancel context.CancelFunc // ends the writing in hand
+	cancel context.CancelFunc // ends the current write
 }
 
-// NewQueue starts a queue in front of a store, which it closes when it is
-// closed. Counters are added to; nil for none.
+// NewQueue starts a queue in front of a store. The queue closes the store when it is closed. It
+// adds to counters, which may be nil.
 func NewQueue(store Store, o Options, counters *Counters) *Queue {
 	if counters == nil {
 		counters = new(Counters)
@@ -155,7 +151,7 @@ func (q *Queue) options() Options {
 	return q.o
 }
 
-// Add takes a record of a turn that is over. The record is the queue's from now on.
+// Add takes a record of a finished turn. The queue owns the record from now on.
 func (q *Queue) Add(r *Record) {
 	q.mu.Lock()
 	full := q.add(r)
@@ -165,7 +161,7 @@ func (q *Queue) Add(r *Record) {
 	}
 }
 
-// add takes a record and reports whether there is a batch. The queue is locked.
+// add takes a record and reports whether a batch is full. The queue must be locked.
 func (q *Queue) add(r *Record) bool {
 	if q.closed {
 		q.counters.Drop(r.Turns)
@@ -176,11 +172,13 @@ func (q *Queue) add(r *Record) bool {
 	}
 	q.content += r.Content.size()
 	q.waiting = append(q.waiting, r)
+	// The store is too slow: the oldest records lose their details.
 	for len(q.waiting) > q.o.Room {
 		oldest := q.pop()
 		q.counters.Coalesced.Add(oldest.Turns)
 		q.sums.add(oldest)
 	}
+	// Beyond ContentRoom the oldest records lose their content, and keep their details.
 	for ; q.content > q.o.ContentRoom && q.bare < len(q.waiting); q.bare++ {
 		if r := q.waiting[q.bare]; r.Content != nil {
 			q.content -= r.Content.size()
@@ -191,7 +189,7 @@ func (q *Queue) add(r *Record) bool {
 	return len(q.waiting) >= q.o.Batch
 }
 
-// pop takes the oldest record off the queue, which is locked and not empty.
+// pop takes the oldest record off the queue. The queue must be locked and not empty.
 func (q *Queue) pop() *Record {
 	r := q.waiting[0]
 	q.waiting[0] = nil
@@ -208,7 +206,7 @@ func (q *Queue) rouse() {
 	}
 }
 
-// Stats tells what is waiting.
+// Stats returns the current contents.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -219,9 +217,8 @@ func (q *Queue) Stats() Stats {
 	return s
 }
 
-// Close puts the turns that are open on record as interrupted, writes what is
-// waiting, as far as the store takes it before the context is done, and closes
-// the store. What is added from now on is dropped and counted.
+// Close records the open turns as interrupted, writes the waiting records until the context is
+// done, and closes the store. Later records are dropped and counted.
 func (q *Queue) Close(ctx context.Context) error {
 	q.mu.Lock()
 	if q.closed {

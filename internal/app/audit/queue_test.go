@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// shelf is a store in memory that can be out of order.
+// shelf is a store in memory that can fail.
 type shelf struct {
 	mu      sync.Mutex
 	down    bool
@@ -89,7 +89,7 @@ func sample(n int) *Record {
 	}
 }
 
-// until waits for something that another goroutine does.
+// until waits for the work of another goroutine.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for range 12000 {
@@ -107,7 +107,8 @@ func TestBatches(t *testing.T) {
 	for i := range 25 {
 		q.Add(sample(i))
 	}
-	// What waits is fewer than a batch: the writer takes what it finds, whole batches or not.
+	// The waiting records are fewer than a batch: the writer takes all it finds, in whole batches
+	// or not.
 	until(t, "all but a rest by size", func() bool { return len(s.records()) > 25-10 })
 	q.SetOptions(Options{Batch: 10, Interval: time.Millisecond})
 	until(t, "the rest by time", func() bool { return len(s.records()) == 25 })
@@ -133,7 +134,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// While a store is down nothing is lost but the details of what no longer fits.
+// While a store is down, only the details of records beyond Room are lost.
 func TestStoreDown(t *testing.T) {
 	s, c := &shelf{down: true}, new(Counters)
 	q := NewQueue(s, Options{Batch: 10, Interval: time.Millisecond, Room: 50}, c)
@@ -180,7 +181,7 @@ func TestStoreDown(t *testing.T) {
 	}
 }
 
-// The groups in which turns are counted together are bounded, too.
+// The groups of summed turns are bounded, too.
 func TestGroupsAreBounded(t *testing.T) {
 	g := groups{}
 	for i := range 10 * maxGroups {
@@ -247,11 +248,11 @@ func TestOpenTurns(t *testing.T) {
 		t.Errorf("%d open", q.Stats().Open)
 	}
 	q.End(ended, sample(1))
-	q.End(ended, sample(1)) // once is enough
+	q.End(ended, sample(1)) // the second call does nothing
 	if err := q.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	q.End(open, sample(2))               // on record already
+	q.End(open, sample(2))               // recorded already
 	q.End(q.Begin(sample(3)), sample(3)) // begun too late
 	got := s.records()
 	if len(got) != 2 || got[0].Outcome != Completed || got[1].Outcome != Interrupted || got[1].Session != "s2" || got[1].Total <= 0 {
@@ -315,7 +316,7 @@ func TestConcurrency(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-	// A turn that was begun before the end and ended after it is on record once.
+	// A turn that began before Close and ended after it is recorded once.
 	if got := c.Written.Load() + c.Dropped.Load(); got != 8*500 {
 		t.Errorf("%d turns written, %d dropped", c.Written.Load(), c.Dropped.Load())
 	}
@@ -339,7 +340,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// BenchmarkBeginEnd is what the queue adds to a request.
+// BenchmarkBeginEnd measures the queue's share of a request.
 func BenchmarkBeginEnd(b *testing.B) {
 	q := NewQueue(new(void), Options{}, nil)
 	b.ReportAllocs()

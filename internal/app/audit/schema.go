@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// schemaVersion is the version of the schemas, which a database that has one says. A
-// later schema gets the next number, and statements that lead to it from each before.
+// schemaVersion is the version of the schemas, and stored in each database. A later schema gets the
+// next number, and statements for the migration from each earlier one.
 const schemaVersion = 1
 
 //go:embed schema/sqlite.sql
@@ -18,7 +18,7 @@ var sqliteSchema string
 //go:embed schema/postgres.sql
 var postgresSchema string
 
-// newer is the error of a database that a later version of this program made.
+// newer returns the error for a database that a later version of this program made.
 func newer(version int) error {
 	return fmt.Errorf("%w: it is of version %d, this program knows version %d", ErrNewer, version, schemaVersion)
 }

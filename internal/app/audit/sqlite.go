@@ -17,12 +17,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// sqliteTime is how times stand in SQLite: as its date functions read them, and
-// in an order that sorts. They are UTC.
+// sqliteTime is the format of times in SQLite: readable by its date functions and sortable. They
+// are UTC.
 const sqliteTime = "2006-01-02 15:04:05.000000"
 
-// SQLite keeps records in a file, in the tables turns and contents. Readers and
-// one writer may have it open at the same time.
+// SQLite keeps records in a file, in the tables turns and contents. Several readers and one writer
+// may open the file at the same time.
 type SQLite struct {
 	db     *sql.DB
 	path   string
@@ -30,16 +30,15 @@ type SQLite struct {
 	insert string
 }
 
-// OpenSQLite opens a file for reading and writing, and makes it and the folders
-// above it if need be, for nobody but the user to read. It changes nothing in a file
-// that is damaged ([DamagedError]), of another program ([ErrForeign]) or newer ([ErrNewer]).
+// OpenSQLite opens a file for reading and writing. It creates the file, readable by its owner only,
+// and the folders above it. A file that is damaged ([DamagedError]), of another program
+// ([ErrForeign]) or newer ([ErrNewer]) stays unchanged.
 func OpenSQLite(path string) (*SQLite, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	// The driver would make it for all to read. A file that is there is not
-	// touched: closing it would let go of the locks that SQLite may hold on it
-	// in this process.
+	// The driver would create the file readable for all. An existing file is not opened here:
+	// closing it would release SQLite's POSIX locks of this process.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -62,8 +61,8 @@ func OpenSQLite(path string) (*SQLite, error) {
 	return s, nil
 }
 
-// CheckSQLite reports why a file cannot be opened for writing. It changes nothing in it,
-// where opening it would switch its log on.
+// CheckSQLite returns the reason why a file cannot be opened for writing. It leaves the file
+// unchanged, where opening it for writing would switch its log on.
 func CheckSQLite(path string) error {
 	s, err := openSQLite(path, "rw", "query_only(1)")
 	if err != nil {
@@ -94,7 +93,7 @@ func CheckSQLite(path string) error {
 	return nil
 }
 
-// failed makes an error of SQLite one of the store.
+// failed wraps an SQLite error in an error of the store.
 func (s *SQLite) failed(err error) error {
 	if c := code(err); c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB {
 		return &DamagedError{s.path, s.file, err}
@@ -102,7 +101,7 @@ func (s *SQLite) failed(err error) error {
 	return fmt.Errorf("audit: %w", err)
 }
 
-// ReadSQLite opens a file that is there for reading.
+// ReadSQLite opens an existing file for reading.
 func ReadSQLite(path string) (*SQLite, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
@@ -130,7 +129,7 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	if !file.Mode().IsRegular() { // SQLite would wait for ever at a pipe
+	if !file.Mode().IsRegular() { // SQLite would block for ever on a pipe
 		return nil, fmt.Errorf("audit: %s is no regular file: %w", path, os.ErrPermission)
 	}
 	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
@@ -202,7 +201,7 @@ func (s *SQLite) Write(ctx context.Context, batch []*Record) error {
 	return nil
 }
 
-// Prune implements Store. Contents go with their turns.
+// Prune implements Store. Contents are deleted with their turns.
 func (s *SQLite) Prune(ctx context.Context, before time.Time) (int64, error) {
 	result, err := s.db.ExecContext(ctx, "DELETE FROM turns WHERE at < ?", before.UTC().Format(sqliteTime))
 	if err != nil {
@@ -233,7 +232,7 @@ func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) erro
 		if r.At, err = time.Parse(sqliteTime, at); err != nil {
 			return s.failed(err)
 		}
-		r.ClientBilled.Output = r.Billed.Output // one answer
+		r.ClientBilled.Output = r.Billed.Output // both bills have the same answer
 		if err := f(&r); err != nil {
 			return err
 		}
@@ -244,7 +243,7 @@ func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) erro
 	return nil
 }
 
-// Content returns the content of a turn, nil if none was kept.
+// Content returns the content of a turn, nil if none was stored.
 func (s *SQLite) Content(ctx context.Context, id ID) (*Content, error) {
 	var prompt, answer []byte
 	err := s.db.QueryRowContext(ctx, "SELECT prompt, answer FROM contents WHERE turn = ?", id.String()).Scan(&prompt, &answer)

@@ -8,31 +8,28 @@ import (
 	"time"
 )
 
-// Store is where records are kept. Its methods are called by one goroutine at a
-// time, except Each.
+// Store stores records. One goroutine at a time calls its methods, except Each.
 type Store interface {
-	// Write keeps a batch, all of it or nothing. A batch that is written again
-	// after an error, because nobody knows what became of it, is kept once.
+	// Write stores a batch, all of it or nothing. It stores a batch only once that is written again
+	// after an error of unknown effect.
 	Write(ctx context.Context, batch []*Record) error
-	// Prune forgets what is older than before and returns the number of records
-	// that went.
+	// Prune deletes the records before a time and returns their number.
 	Prune(ctx context.Context, before time.Time) (int64, error)
-	// Close releases what the store holds.
+	// Close releases the store's resources.
 	Close() error
 }
 
-// Prober is a store that opens without being reached.
+// Prober is a store that opens without a connection.
 type Prober interface {
-	// Probe reaches the store, or returns why it cannot.
+	// Probe connects to the store, or returns the reason why it cannot.
 	Probe(ctx context.Context) error
 }
 
 // Source is a store that can be read again.
 type Source interface {
-	// Each calls f for every record since a time, oldest first, without content,
-	// until f returns an error, which it returns. The record is f's only until
-	// it returns.
+	// Each calls f for every record since a time, oldest first, without content. It stops at f's
+	// first error and returns it. The record is valid until f returns.
 	Each(ctx context.Context, since time.Time, f func(*Record) error) error
-	// Close releases what the source holds.
+	// Close releases the source's resources.
 	Close() error
 }

@@ -87,7 +87,7 @@ func testStore(t *testing.T, s store) {
 	batch := []*Record{sample(0), sample(1), sample(2)}
 	batch[1].Edits, batch[1].Resent, batch[1].Stream = nil, false, false
 	batch[2].Content = &Content{Prompt: []byte(`{"messages":[]}`), Answer: []byte(`{"text":"Done."}`)}
-	// What was kept although an error came back is written again.
+	// A batch is written again after an error, though it was stored.
 	for range 2 {
 		if err := s.Write(ctx, batch); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func testStore(t *testing.T, s store) {
 		Content(context.Context, ID) (*Content, error)
 	})
 	if !ok {
-		return // neither content nor retention is the store's
+		return // the store has neither content nor retention
 	}
 	if kept, err := c.Content(ctx, batch[2].ID); err != nil || !reflect.DeepEqual(kept, batch[2].Content) {
 		t.Errorf("content %+v, %v", kept, err)
@@ -193,7 +193,7 @@ func TestSQLiteFile(t *testing.T) {
 	}
 }
 
-// A file that cannot be used is left as it is, and the error says why.
+// An unusable file stays unchanged, and the error names the reason.
 func TestUnusableFiles(t *testing.T) {
 	dir := t.TempDir()
 	made := func(name string, statements ...string) string {
@@ -246,10 +246,10 @@ func TestUnusableFiles(t *testing.T) {
 	}
 }
 
-// A file is full where it may not grow; what it has not taken it takes later.
+// A file is full when it may not grow. Rejected records are accepted later.
 func TestFullFile(t *testing.T) {
 	s := sqlite(t)
-	s.db.SetMaxOpenConns(1) // the bound is that of a connection
+	s.db.SetMaxOpenConns(1) // the limit applies to one connection
 	room := func(pages string) {
 		if _, err := s.db.Exec("PRAGMA max_page_count = " + pages); err != nil {
 			t.Fatal(err)
@@ -273,8 +273,8 @@ func TestFullFile(t *testing.T) {
 	}
 }
 
-// A damaged file goes aside with its log, and never over another one or in place of
-// one that was made since.
+// A damaged file is set aside with its log. It replaces no other file, and a file made since then
+// stays.
 func TestSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	var asides []string
@@ -311,8 +311,8 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// A database without our tables is one without records, to whoever opens it for writing; one
-// that is only read is left as it is.
+// A database without our tables counts as one without records when it is opened for writing. Opened
+// for reading, it stays unchanged.
 func TestEmptyPostgres(t *testing.T) {
 	p := postgres(t)
 	r, err := ReadPostgres(os.Getenv(dsnEnv))
@@ -374,7 +374,7 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// BenchmarkStore is how many turns a store takes, in the batches of the default.
+// BenchmarkStore measures the turns that a store takes, in batches of the default size.
 func BenchmarkStore(b *testing.B) {
 	for name, open := range map[string]func(testing.TB) Store{
 		"sqlite":   func(tb testing.TB) Store { return sqlite(tb) },

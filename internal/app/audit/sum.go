@@ -5,47 +5,46 @@ package audit
 
 import "fmt"
 
-// Sum is what turns came to.
+// Sum is the sum of turns.
 type Sum struct {
-	// Name is what they have in common.
+	// Name is the group's name.
 	Name string `json:"name"`
-	// Turns counts the requests of clients, Failed and Interrupted those of them that
-	// ended so, and Unpriced those whose model has no known price. Tokens and costs
-	// are those of requests of our own, too: continuations, pings, warm-ups.
+	// Turns counts the clients' requests. Failed and Interrupted count those with that outcome,
+	// Unpriced those of models without a known price. Tokens and costs include internal requests:
+	// continuations, pings, warm-ups.
 	Turns       int64 `json:"turns"`
 	Failed      int64 `json:"failed"`
 	Interrupted int64 `json:"interrupted"`
 	Unpriced    int64 `json:"unpriced"`
-	// Refused counts the requests that a spent budget has refused. They are no turns.
+	// Refused counts the requests that were refused for a spent budget. They are no turns.
 	Refused int64 `json:"refused"`
-	// Estimated counts the turns whose tokens are estimates, in whole or in part.
+	// Estimated counts the turns with estimated tokens, in whole or in part.
 	Estimated int64 `json:"estimated"`
-	// Billed is what upstreams reported, Client what they would have for the
-	// clients' own bytes.
+	// Billed is the usage that upstreams reported, Client the usage that the clients' own bytes
+	// would have had.
 	Billed Tokens `json:"billed"`
 	Client Tokens `json:"client"`
 	// ReadEstimated is the part of Billed.Read that upstreams did not report.
 	ReadEstimated int64 `json:"read_estimated"`
-	// Removed is how many tokens edits have taken out of prompts, and WouldRemove
-	// how many those would have that were only computed, both estimated.
+	// Removed is the tokens that edits took out of prompts, WouldRemove the tokens of edits that
+	// were only computed, both estimated.
 	Removed     int64 `json:"removed"`
 	WouldRemove int64 `json:"would_remove"`
-	// Folded is how many blocks were folded, and Regret how many signs there were that
-	// the model has missed folded text.
+	// Folded is the number of folded blocks, and Regret the number of misses of folded text.
 	Folded int64 `json:"folded"`
 	Regret int64 `json:"regret"`
-	// Cost and ClientCost are in units of one uncached input token of each
-	// model, USD and ClientUSD in US dollars where prices are known.
+	// Cost and ClientCost are in units of one uncached input token of each model, USD and ClientUSD
+	// in US dollars where prices are known.
 	Cost       float64 `json:"cost"`
 	ClientCost float64 `json:"client_cost"`
 	USD        float64 `json:"usd"`
 	ClientUSD  float64 `json:"client_usd"`
-	// WouldSave and WouldSaveUSD are what edits that were only computed, under the
-	// policy observe, would have saved, net.
+	// WouldSave and WouldSaveUSD are the net savings of edits that the policy observe only
+	// computed.
 	WouldSave    float64 `json:"would_save"`
 	WouldSaveUSD float64 `json:"would_save_usd"`
-	// Translation and TranslationUSD are what the cache markers saved that translations
-	// add. They are in no other saving.
+	// Translation and TranslationUSD are the savings of the cache markers that translations add. No
+	// other saving includes them.
 	Translation    float64 `json:"translation"`
 	TranslationUSD float64 `json:"translation_usd"`
 }
@@ -53,7 +52,7 @@ type Sum struct {
 // Priced reports whether the sum has a price in dollars.
 func (s *Sum) Priced() bool { return s.ClientUSD > 0 }
 
-// Actual returns what the turns cost: dollars, or units where no price is known.
+// Actual returns the cost of the turns: dollars, or units if no price is known.
 func (s *Sum) Actual() float64 {
 	if s.Priced() {
 		return s.USD
@@ -61,7 +60,7 @@ func (s *Sum) Actual() float64 {
 	return s.Cost
 }
 
-// Own returns what the client's own bytes would have cost, as Actual does.
+// Own returns the cost that the client's own bytes would have had, in the unit of Actual.
 func (s *Sum) Own() float64 {
 	if s.Priced() {
 		return s.ClientUSD
@@ -69,13 +68,13 @@ func (s *Sum) Own() float64 {
 	return s.ClientCost
 }
 
-// Saved returns the net saving, as Actual does.
+// Saved returns the net saving, in the unit of Actual.
 func (s *Sum) Saved() float64 { return s.Own() - s.Actual() }
 
 // Observed reports whether edits were only computed in some of the turns.
 func (s *Sum) Observed() bool { return s.WouldSave != 0 }
 
-// Would returns what those would have saved, as Actual does.
+// Would returns the net saving of edits that were only computed, in the unit of Actual.
 func (s *Sum) Would() float64 {
 	if s.Priced() {
 		return s.WouldSaveUSD
@@ -83,17 +82,16 @@ func (s *Sum) Would() float64 {
 	return s.WouldSave
 }
 
-// WouldShare returns that as a share of what the client's own bytes would have cost.
+// WouldShare returns Would as a share of Own.
 func (s *Sum) WouldShare() float64 { return share(s.Would(), s.Own()) }
 
-// SavedShare returns the net saving as a share of what the client's own bytes
-// would have cost.
+// SavedShare returns the net saving as a share of Own.
 func (s *Sum) SavedShare() float64 { return share(s.Saved(), s.Own()) }
 
 // ReadShare returns the share of the prompts that was read from a cache.
 func (s *Sum) ReadShare() float64 { return share(float64(s.Billed.Read), float64(s.Billed.Prompt())) }
 
-// Read writes ReadShare, with a ~ before it where a part of it is an estimate.
+// Read formats ReadShare, with a leading ~ if a part of it is an estimate.
 func (s *Sum) Read() string {
 	about := ""
 	if s.ReadEstimated > 0 {
@@ -102,13 +100,13 @@ func (s *Sum) Read() string {
 	return fmt.Sprintf("%s%.1f %%", about, 100*s.ReadShare())
 }
 
-// OwnReadShare is ReadShare of the client's own bytes.
+// OwnReadShare is ReadShare for the client's own bytes.
 func (s *Sum) OwnReadShare() float64 {
 	return share(float64(s.Client.Read), float64(s.Client.Prompt()))
 }
 
-// Worth orders sums: by what was saved or would have been, in dollars where prices are
-// known and by units where they are not.
+// Worth returns the actual and possible savings, for sorting: in dollars where prices are known,
+// and in units.
 func (s *Sum) Worth() (dollars, units float64) {
 	return s.ClientUSD - s.USD + s.WouldSaveUSD, s.ClientCost - s.Cost + s.WouldSave
 }

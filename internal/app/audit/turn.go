@@ -5,15 +5,15 @@ package audit
 
 import "time"
 
-// Turn is a turn that has begun and not ended: should the process end first, it
-// goes on record as interrupted.
+// Turn is a turn that has begun and not ended. If the process ends first, the turn is recorded as
+// interrupted.
 type Turn struct {
-	record     Record // what is known of it at its beginning
-	next, prev *Turn  // in the ring of the queue, nil when it has ended
+	record     Record // its fields known at the beginning
+	next, prev *Turn  // in the queue's ring of open turns, nil after the end
 }
 
-// Begin notes a turn that begins. The record's id, time and what identifies it
-// must be set; the queue keeps a copy.
+// Begin registers a turn. The record's id, time and identifying fields must be set. The queue keeps
+// a copy.
 func (q *Queue) Begin(r *Record) *Turn {
 	t := &Turn{record: *r}
 	q.mu.Lock()
@@ -29,9 +29,8 @@ func (q *Queue) Begin(r *Record) *Turn {
 	return t
 }
 
-// End takes the record of a turn that has begun. It does nothing if that turn
-// has ended before, or is on record as interrupted already. The record is the
-// queue's from now on.
+// End takes the record of a turn that has begun. It does nothing if the turn has ended before or is
+// recorded as interrupted. The queue owns the record from now on.
 func (q *Queue) End(t *Turn, r *Record) {
 	q.mu.Lock()
 	full := false
@@ -51,7 +50,7 @@ func (q *Queue) unlink(t *Turn) {
 	q.opened--
 }
 
-// interrupt puts all open turns on record as interrupted. The queue is locked.
+// interrupt records all open turns as interrupted. The queue must be locked.
 func (q *Queue) interrupt(now time.Time) {
 	for q.open.next != &q.open {
 		t := q.open.next

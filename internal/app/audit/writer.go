@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// A store that fails is tried again after a pause that doubles.
+	// The pauses between attempts at a failing store double from firstPause to longestPause.
 	firstPause, longestPause = 100 * time.Millisecond, 15 * time.Second
 	// writeTimeout bounds the writing of one batch.
 	writeTimeout = 30 * time.Second
-	// pruneAfter and pruneEvery say when old records are looked for.
+	// pruneAfter and pruneEvery schedule the deletion of old records.
 	pruneAfter, pruneEvery = time.Minute, time.Hour
-	// longestText bounds the texts that clients and upstreams may put on record.
+	// longestText bounds texts of clients and upstreams on record, in bytes.
 	longestText = 256
 )
 
-// run is the writer.
+// run is the writer's loop.
 func (q *Queue) run(ctx context.Context) {
 	defer close(q.done)
 	prune := time.Now().Add(pruneAfter)
@@ -43,7 +43,7 @@ func (q *Queue) run(ctx context.Context) {
 	}
 }
 
-// drain writes what is waiting. It returns false if the time for it is over.
+// drain writes all waiting records. It returns false if the context ended before.
 func (q *Queue) drain(ctx context.Context) bool {
 	for batch := q.take(); len(batch) > 0; batch = q.take() {
 		if !q.deliver(ctx, batch) {
@@ -54,7 +54,7 @@ func (q *Queue) drain(ctx context.Context) bool {
 	return true
 }
 
-// prune removes what is past its retention.
+// prune deletes records past their retention.
 func (q *Queue) prune(ctx context.Context) {
 	o := q.options()
 	if o.Retention <= 0 {
@@ -68,22 +68,22 @@ func (q *Queue) prune(ctx context.Context) {
 	}
 }
 
-// ErrPanic is what a store that panics is taken to have failed with.
+// ErrPanic is the error of a store that panics.
 var ErrPanic = errors.New("recovered from a panic")
 
-// guarded makes an error of a panic in f. Its value may quote a record: only its
-// type is told.
+// guarded turns a panic in f into an error.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			// The value may quote a record, so the error holds its type only.
 			err = fmt.Errorf("%w: %T", ErrPanic, p)
 		}
 	}()
 	return f()
 }
 
-// wait returns when there is a batch, or the interval has passed. It returns
-// false once the queue is being closed.
+// wait blocks until a batch is full or the interval has passed. It returns false once the queue is
+// closing.
 func (q *Queue) wait() bool {
 	timer := time.NewTimer(q.options().Interval)
 	defer timer.Stop()
@@ -96,7 +96,7 @@ func (q *Queue) wait() bool {
 	return true
 }
 
-// take takes the next batch off the queue, what was counted together first.
+// take takes the next batch off the queue, sums first.
 func (q *Queue) take() []*Record {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,8 +116,8 @@ func (q *Queue) take() []*Record {
 	return batch
 }
 
-// deliver writes a batch, however often that takes. It returns false if the
-// time for it is over.
+// deliver writes a batch, with any number of attempts. It returns false if the context ended
+// before.
 func (q *Queue) deliver(ctx context.Context, batch []*Record) bool {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := q.write(ctx, batch)
@@ -125,11 +125,12 @@ func (q *Queue) deliver(ctx context.Context, batch []*Record) bool {
 			return true
 		}
 		q.counters.WriteErrors.Add(1)
+		// The first error is logged, and then one for each of the longest pauses.
 		if pause == firstPause || pause == longestPause {
 			q.options().Log("audit records were not written and will be tried again", err)
 		}
 		closes := q.closes
-		if q.closing() { // it is tried until the context ends
+		if q.closing() { // attempts go on until the context ends
 			closes, pause = nil, firstPause
 		}
 		timer := time.NewTimer(pause)
@@ -153,7 +154,7 @@ func (q *Queue) closing() bool {
 	}
 }
 
-// write writes a batch once. A store that panics has failed.
+// write makes one attempt. A panic of the store counts as a failure.
 func (q *Queue) write(ctx context.Context, batch []*Record) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -174,10 +175,10 @@ func turns(records []*Record) (n int64) {
 	return n
 }
 
-// clean makes what others have chosen fit for any store: texts that are valid
-// UTF-8 without NUL and not too long, numbers that are numbers. A record that a
-// store cannot take would keep all others waiting.
+// clean makes texts and numbers from clients and upstreams fit for any store: valid UTF-8 without
+// NUL, bounded in length, finite.
 func (r *Record) clean() {
+	// A record that the store rejects would block all later ones.
 	for _, s := range [...]*string{&r.User, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
 		*s = Bounded(*s)
 	}
@@ -188,8 +189,8 @@ func (r *Record) clean() {
 	}
 }
 
-// Bounded makes a text that others have chosen fit for any store, and to be kept: whoever
-// sends megabytes for a name leaves none of them.
+// Bounded makes a text from a client or an upstream fit for any store. It cuts long texts, so that
+// megabytes sent as a name are not kept.
 func Bounded(s string) string {
 	if len(s) > longestText {
 		s = strings.Clone(s[:longestText])

@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is the live page: what was saved today, whose conversations are warm, how
-// boxes, pings and stores are. It is one HTML file, one script and one style sheet that
-// need nothing else, and a stream of what they show.
+// Package page is the live page: today's savings, warm conversations, the state of local servers,
+// pings and stores. It is one HTML file, one script and one style sheet without dependencies, and a
+// stream of events with the view.
 package page
 
 import (
@@ -22,31 +22,31 @@ import (
 var assets embed.FS
 
 const (
-	// every is how often what is shown is looked at, where anybody looks.
+	// every is the interval between two views, while a viewer is connected.
 	every = 2 * time.Second
-	// silence is after how long a stream without news shows that it is alive.
+	// silence is the time without news after which a stream sends a sign of life.
 	silence = 15 * time.Second
-	// mostViewers bounds the streams that are open at a time.
+	// mostViewers bounds the concurrent streams.
 	mostViewers = 256
 )
 
-// policy keeps the page from loading or sending anything elsewhere.
+// policy forbids the page to load or send anything elsewhere.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// Page serves the page. All viewers see the same.
+// Page serves the page. All viewers see the same view.
 type Page struct {
 	look      func() View
-	writeTime time.Duration // that a viewer may take for an event
+	writeTime time.Duration // maximum for a viewer to take an event
 
 	html  []byte
 	files map[string]file
 
 	mu      sync.Mutex
-	at      time.Time // when last was made
+	at      time.Time // creation of last
 	last    []byte    // the view as an event's data
 	viewers int
-	ends    map[*http.Server]chan struct{} // closed when it shuts down
+	ends    map[*http.Server]chan struct{} // closed when the server shuts down
 }
 
 type file struct {
@@ -54,7 +54,7 @@ type file struct {
 	kind string
 }
 
-// New returns a page that shows what look tells.
+// New returns a page that shows the views of look.
 func New(look func() View) *Page {
 	p := &Page{look: look, writeTime: 5 * time.Second, files: map[string]file{}, ends: map[*http.Server]chan struct{}{}}
 	p.html = read("page.html")
@@ -62,7 +62,8 @@ func New(look func() View) *Page {
 		data := read(name)
 		sum := sha256.Sum256(data)
 		ext := path.Ext(name)
-		hashed := name[:len(name)-len(ext)] + "-" + hex.EncodeToString(sum[:6]) + ext // so that the page never meets an older script
+		// The hash in the name keeps a new page from meeting an old script in a browser's cache.
+		hashed := name[:len(name)-len(ext)] + "-" + hex.EncodeToString(sum[:6]) + ext
 		p.html = bytes.ReplaceAll(p.html, []byte(`"`+name+`"`), []byte(`"`+hashed+`"`))
 		p.files[hashed] = file{data, kind}
 	}
@@ -72,13 +73,13 @@ func New(look func() View) *Page {
 func read(name string) []byte {
 	data, err := assets.ReadFile("assets/" + name)
 	if err != nil {
-		panic(err) // it was there when this was compiled
+		panic(err) // embedded at compile time
 	}
 	return data
 }
 
-// ServeHTTP serves what lies under a folder by the last element of the path: the page at
-// the folder itself.
+// ServeHTTP serves the files under a folder by the last element of the path, and the page at the
+// folder itself.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -114,7 +115,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// data returns what is shown now, as JSON: at most that old.
+// data returns the view as JSON, at most every/2 old.
 func (p *Page) data() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,13 +124,13 @@ func (p *Page) data() []byte {
 	}
 	b, err := json.Marshal(p.look())
 	if err != nil {
-		b = []byte("{}") // numbers that are none
+		b = []byte("{}") // NaN or infinity in the view
 	}
 	p.last, p.at = b, time.Now()
 	return p.last
 }
 
-// stream sends what is shown, again and again.
+// stream sends the view whenever it changes.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	ended, ok := p.enter(r)
 	if !ok {
@@ -142,7 +143,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // the admin endpoint's would end the stream
+	_ = out.SetReadDeadline(time.Time{}) // the admin endpoint's read deadline would end the stream
 	send := func(parts ...[]byte) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(p.writeTime))
 		for _, b := range parts {
@@ -154,7 +155,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	// The end of the body has to be written, too, however long ago the last event was.
+	// The end of the body needs a deadline, too, however long ago the last event was.
 	defer func() { _ = out.SetWriteDeadline(time.Now().Add(p.writeTime)) }()
 	var sent time.Time
 	for {
@@ -184,16 +185,14 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// same reports whether two views differ in nothing but the time at which they were made,
-// which comes first.
+// same reports whether two views are equal but for their first member, the time.
 func same(a, b []byte) bool {
 	_, a, _ = bytes.Cut(a, []byte(","))
 	_, b, _ = bytes.Cut(b, []byte(","))
 	return bytes.Equal(a, b)
 }
 
-// enter counts a viewer, and returns what is closed when the server shuts down: streams
-// must not hold up a reload.
+// enter counts a viewer, and returns a channel that is closed when the server shuts down.
 func (p *Page) enter(r *http.Request) (ended <-chan struct{}, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,6 +208,7 @@ func (p *Page) enter(r *http.Request) (ended <-chan struct{}, ok bool) {
 	if end == nil {
 		end = make(chan struct{})
 		p.ends[srv] = end
+		// Open streams must not delay a reload.
 		srv.RegisterOnShutdown(func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -25,8 +25,8 @@ func turn(at time.Time, user, tenant string, usd, own float64) *audit.Record {
 	}
 }
 
-// TestTally: today's turns count from midnight, the hours go back a day, and whoever gets a
-// name keeps what was counted before.
+// TestTally: today's turns count from midnight, the hours go back a day, and a user who gets a name
+// keeps the earlier counts.
 func TestTally(t *testing.T) {
 	now := time.Date(2026, 3, 4, 10, 30, 0, 0, time.UTC)
 	l := NewTally(func() time.Time { return now })
@@ -55,7 +55,7 @@ func TestTally(t *testing.T) {
 		t.Errorf("%d people are told apart", len(d.People))
 	}
 	now = now.Add(24 * time.Hour)
-	for i := range 2 * mostNames { // strangers who are refused
+	for i := range 2 * mostNames { // refused requests
 		l.Add(&audit.Record{At: now, Turns: 1, User: fmt.Sprint("p", i), Tenant: "x"})
 	}
 	l.Add(turn(now, "anna", "f00d", 1, 2))
@@ -80,7 +80,7 @@ func (p past) Each(_ context.Context, since time.Time, f func(*audit.Record) err
 
 func (past) Close() error { return nil }
 
-// TestSeed: what was on record before counts once, and from midnight on.
+// TestSeed: earlier records count once, and from midnight on.
 func TestSeed(t *testing.T) {
 	now := time.Date(2026, 3, 4, 10, 30, 0, 0, time.UTC)
 	l := NewTally(func() time.Time { return now })
@@ -95,8 +95,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestServe: the page is small, loads nothing from elsewhere, may only be looked at, and
-// its stream ends when the server does.
+// TestServe: the page is small, loads nothing from elsewhere and is read-only. Its stream ends with
+// the server.
 func TestServe(t *testing.T) {
 	views := 0
 	p := New(func() View { views++; return View{Now: time.Now(), Sessions: Sessions{Total: views}} })
@@ -168,8 +168,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestStreamEndsWhole: a stream ends as streams do when the server is shut down, however long ago
-// its last event was: browsers complain of one that breaks off.
+// TestStreamEndsWhole: a stream ends properly at shutdown, however long ago its last event was.
+// Browsers report a stream that breaks off.
 func TestStreamEndsWhole(t *testing.T) {
 	p := New(func() View { return View{} })
 	p.writeTime = 20 * time.Millisecond
@@ -184,7 +184,7 @@ func TestStreamEndsWhole(t *testing.T) {
 	if _, err := lines.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * p.writeTime) // the time for the event is over
+	time.Sleep(5 * p.writeTime) // the write deadline has passed
 	if err := s.Config.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -195,7 +195,7 @@ func TestStreamEndsWhole(t *testing.T) {
 
 const svgNamespace = "http://www.w3.org/2000/svg"
 
-// BenchmarkView measures what a view costs, which all viewers share.
+// BenchmarkView measures the cost of a view, which all viewers share.
 func BenchmarkView(b *testing.B) {
 	now := time.Now()
 	v := View{Now: now}

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// mostNames bounds the people, clients and models that are told apart in a day:
-	// clients choose the names of the latter two. The rest is counted as Others.
+	// mostNames bounds the users, clients and models of a day that are told apart: clients choose
+	// the names of the latter two. Others counts the rest.
 	mostNames = 500
-	// mostSessions bounds the sessions of which is known whose they are.
+	// mostSessions bounds the sessions with a known user.
 	mostSessions = 4096
 	hours        = 24
 )
 
-// Others is the name of what is not told apart.
+// Others is the name of the remainder.
 const Others = "(others)"
 
-// Tally counts the turns of today, which begins at midnight by the clock of this machine.
-// Its methods may be called concurrently.
+// Tally counts the turns of today, which begins at midnight in the local time zone. Its methods are
+// safe for concurrent use.
 type Tally struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	began    time.Time // of the counting
-	seeded   bool      // what was on record before it began is counted, too
+	began    time.Time // the start of counting
+	seeded   bool      // turns on record before began are counted, too
 	day      time.Time
-	ends     time.Time // the day
+	ends     time.Time // the end of the day
 	total    audit.Sum
 	people   map[string]*audit.Sum
 	clients  map[string]*audit.Sum
@@ -43,21 +43,21 @@ type Tally struct {
 	sessions map[string]Whose
 }
 
-// Hour is what the turns of an hour cost, and what they would have.
+// Hour is the actual cost of an hour's turns and the cost without edits.
 type Hour struct {
-	// At is its beginning.
+	// At is the beginning of the hour.
 	At time.Time `json:"at"`
-	// Sum is what they came to.
+	// Sum is the sum of its turns.
 	Sum audit.Sum `json:"sum"`
 }
 
-// Whose says who a session is of, and by what program.
+// Whose names the user and the program of a session.
 type Whose struct {
-	// User is the person's name, and Client that of the program.
+	// User is the name of the user, and Client that of the program.
 	User   string `json:"user"`
 	Client string `json:"client"`
-	// Estimated reports that the upstream does not say what it reads from its cache, so
-	// that this is our estimate.
+	// Estimated reports that cache reads are our estimate, because the upstream does not report
+	// them.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func NewTally(now func() time.Time) *Tally {
 	return t
 }
 
-// turnOver begins a new day if it is time. The tally is locked.
+// turnOver begins a new day if the old one has ended. The tally must be locked.
 func (t *Tally) turnOver() {
 	now := t.now()
 	if !now.Before(t.day) && now.Before(t.ends) {
@@ -83,11 +83,12 @@ func (t *Tally) turnOver() {
 	t.people, t.clients, t.models = map[string]*audit.Sum{}, map[string]*audit.Sum{}, map[string]*audit.Sum{}
 }
 
-// Add counts a record. It does not keep it.
+// Add counts a record. It does not retain it.
 func (t *Tally) Add(r *audit.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r.Session != "" {
+		// A full map is dropped: it is rebuilt from the next turns.
 		if len(t.sessions) >= mostSessions {
 			clear(t.sessions)
 		}
@@ -111,7 +112,7 @@ func (t *Tally) count(r *audit.Record) {
 	t.total.Add(r)
 	most := mostNames
 	if !r.Spent() {
-		most /= 2 // strangers leave room for those who are answered
+		most /= 2 // requests without usage leave room for real users
 	}
 	of(t.people, r.User, most).Add(r)
 	of(t.clients, r.Client, most).Add(r)
@@ -119,7 +120,7 @@ func (t *Tally) count(r *audit.Record) {
 	if r.User == r.Tenant {
 		return
 	}
-	if before := t.people[r.Tenant]; before != nil { // who had no name yet
+	if before := t.people[r.Tenant]; before != nil { // the tenant's turns from before it had a user name
 		of(t.people, r.User, most).Join(before)
 		delete(t.people, r.Tenant)
 	}
@@ -140,7 +141,7 @@ func of(sums map[string]*audit.Sum, name string, most int) *audit.Sum {
 	return s
 }
 
-// Seed counts what was on record before the tally began.
+// Seed counts the turns on record before the tally began.
 func (t *Tally) Seed(ctx context.Context, from audit.Source) error {
 	t.mu.Lock()
 	since := t.day
@@ -160,24 +161,24 @@ func (t *Tally) Seed(ctx context.Context, from audit.Source) error {
 	return err
 }
 
-// Today is what a tally has counted.
+// Today is the content of a tally.
 type Today struct {
-	// Since is the moment from which everything is counted: midnight, or the start
-	// of the process where nothing was on record before.
+	// Since is the start of the counted time: midnight, or the start of the process if nothing was
+	// on record before.
 	Since time.Time `json:"since"`
-	// Zone is the time zone whose midnight it is.
+	// Zone is the time zone of that midnight.
 	Zone string `json:"zone"`
 	// Total is the sum of all turns.
 	Total audit.Sum `json:"total"`
-	// Hours are the last 24 hours, the oldest first, those without turns left out.
+	// Hours are the last 24 hours, the oldest first. Hours without turns are left out.
 	Hours []Hour `json:"hours"`
-	// People, Clients and Models are the sums of each, the largest saving first.
+	// People, Clients and Models are the sums by user, client and model, the largest saving first.
 	People  []audit.Sum `json:"people"`
 	Clients []audit.Sum `json:"clients"`
 	Models  []audit.Sum `json:"models"`
 }
 
-// Today returns what was counted today.
+// Today returns the sums of today.
 func (t *Tally) Today() Today {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +201,7 @@ func (t *Tally) Today() Today {
 	return d
 }
 
-// Whose tells whose a session is, if it has had a request lately.
+// Whose returns the user of a session that has had a request lately.
 func (t *Tally) Whose(session string) Whose {
 	t.mu.Lock()
 	defer t.mu.Unlock()

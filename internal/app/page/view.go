@@ -5,153 +5,154 @@ package page
 
 import "time"
 
-// View is what the page shows at a moment: counters, sizes and times, names of people,
-// programs and models; never content, keys or credentials.
+// View is the page's content at one moment: counters, sizes and times, names of users, programs and
+// models; never content, keys or credentials.
 type View struct {
 	// Now is the moment, by the server's clock.
 	Now time.Time `json:"now"`
-	// Today is what was counted today.
+	// Today holds the turns of today.
 	Today Today `json:"today"`
-	// Sessions are those that are held.
+	// Sessions are the sessions in memory.
 	Sessions Sessions `json:"sessions"`
-	// Budgets are those of which something is spent, the closest to their end first.
+	// Budgets are the budgets in use, the closest to its limit first.
 	Budgets []Budget `json:"budgets"`
-	// Queues are those before boxes that have had a request.
+	// Queues are the queues of local servers that have had a request.
 	Queues []Queue `json:"queues"`
-	// KeepAlive is what pings have come to since the process began.
+	// KeepAlive sums up the pings since the process began.
 	KeepAlive KeepAlive `json:"keepalive"`
-	// Health says how upstreams and stores are.
+	// Health is the state of upstreams and stores.
 	Health []Health `json:"health"`
 }
 
-// Sessions are the sessions that are held.
+// Sessions are the sessions in memory.
 type Sessions struct {
-	// Total is the number of all, Warm that of those whose prefix is expected to be
-	// cached upstream.
+	// Total is the number of all sessions, Warm the number of sessions with a prefix that is
+	// expected to be cached upstream.
 	Total int `json:"total"`
 	Warm  int `json:"warm"`
-	// List are those that were used last, the latest first.
+	// List holds the sessions used last, the latest first.
 	List []Session `json:"list"`
 }
 
-// Session is one of them, by its conversation that was used last.
+// Session describes a session by its last used conversation.
 type Session struct {
 	// ID is the public id.
 	ID string `json:"id"`
 	Whose
 	// Model is the model of the last request.
 	Model string `json:"model"`
-	// Requests counts the requests of all its conversations, which Lineages counts.
+	// Requests counts the requests of all conversations, Lineages the conversations.
 	Requests int `json:"requests"`
 	Lineages int `json:"lineages"`
-	// Used is when the last request began.
+	// Used is the start of the last request.
 	Used time.Time `json:"used"`
-	// Until is when the cached prefix is expected to expire, absent where it does
-	// not, or where that is not known; Lifetime is how long it lives, in seconds.
+	// Until is the expected expiry of the cached prefix, absent if it does not expire or the expiry
+	// is unknown. Lifetime is the lifetime of the prefix in seconds.
 	Until    *time.Time `json:"until,omitempty"`
 	Lifetime float64    `json:"lifetime,omitempty"`
 	// Warm reports whether the prefix is expected to be cached.
 	Warm bool `json:"warm"`
-	// Sent is the last prompt in tokens, as the upstream counted it, Written what it
-	// was as the client wrote it, in part estimated.
+	// Sent is the last prompt in tokens, as the upstream counted it. Written is the same prompt as
+	// the client wrote it, in part estimated.
 	Sent    int64 `json:"sent"`
 	Written int64 `json:"written"`
 	// Read is the share of all prompts that was read from the cache.
 	Read float64 `json:"read"`
-	// Saved is what was saved, and Would what would have been, net: in dollars if
-	// Priced, in uncached input tokens otherwise.
+	// Saved is the net saving, Would the possible one under observe: in dollars if Priced, in
+	// uncached input tokens otherwise.
 	Saved  float64 `json:"saved"`
 	Would  float64 `json:"would"`
 	Priced bool    `json:"priced"`
 	// Observed reports whether edits are only computed.
 	Observed bool `json:"observed"`
-	// Misses counts the requests for which less was cached than expected, and Miss is
-	// the cause of the last.
+	// Misses counts the requests that found less cached than expected, and Miss is the cause of the
+	// last one.
 	Misses int    `json:"misses"`
 	Miss   string `json:"miss,omitempty"`
-	// Edits counts the edits in force, Folded those that can be asked for again, and
-	// Regret the signs that the model has missed one.
+	// Edits counts the edits in force, Folded the blocks that can be restored, and Regret the
+	// misses of folded text.
 	Edits  int `json:"edits"`
 	Folded int `json:"folded"`
 	Regret int `json:"regret"`
-	// Decision says why the last request was edited or left alone.
+	// Decision is the reason why the last request was edited or left alone.
 	Decision string `json:"decision,omitempty"`
 }
 
-// Budget is how a person stands with one.
+// Budget is the state of a user's budget.
 type Budget struct {
-	// Name is the person's.
+	// Name is the user's name.
 	Name string `json:"name"`
-	// Spent says how much is spent of what: "$3.10 of $20.00 a day".
+	// Spent is the spent part of the limit in words: "$3.10 of $20.00 a day".
 	Spent string `json:"spent"`
-	// Share is the part that is spent, above 1 where it was exceeded.
+	// Share is the spent share, above 1 if the limit was exceeded.
 	Share float64 `json:"share"`
-	// Ends is when it begins anew.
+	// Ends is the end of the budget's period.
 	Ends time.Time `json:"ends"`
-	// Soft reports that it refuses nothing, Refused that the next request is refused.
+	// Soft reports that the budget refuses nothing. Refused reports that it refuses the next
+	// request.
 	Soft    bool `json:"soft"`
 	Refused bool `json:"refused"`
 }
 
-// Queue is the queue before a box.
+// Queue is the queue of a local server.
 type Queue struct {
-	// Name is what sites share it by.
+	// Name is the name by which sites share the queue.
 	Name string `json:"name"`
-	// Slots is how many requests run at a time, Running how many do, and Waiting how
-	// many wait.
+	// Slots is the number of concurrent requests, Running and Waiting the numbers of running and of
+	// waiting requests.
 	Slots   int `json:"slots"`
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
-	// Expected is how long a request that came now would wait, in seconds.
+	// Expected is the wait of a request that came now, in seconds.
 	Expected float64 `json:"expected"`
-	// People are those who have requests there.
+	// People are the users with requests in the queue.
 	People []Turns `json:"people"`
 }
 
-// Turns are the requests of a person in a queue.
+// Turns are a user's requests in a queue.
 type Turns struct {
-	// Name is the person's.
+	// Name is the user's name.
 	Name string `json:"name"`
 	// Running and Waiting count the requests.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
 }
 
-// KeepAlive is what pings have come to.
+// KeepAlive sums up the pings.
 type KeepAlive struct {
 	// Targets is the number of idle conversations that may be pinged.
 	Targets int `json:"targets"`
-	// Pings is how many were sent, Cost what they have cost and Saved what requests
-	// after them did not pay, in units of one uncached input token.
+	// Pings is the number of pings, Cost their cost, and Saved the cost that later requests
+	// avoided, in units of one uncached input token.
 	Pings int     `json:"pings"`
 	Cost  float64 `json:"cost"`
 	Saved float64 `json:"saved"`
 }
 
-// States of what the process relies on.
+// States of components that the process relies on.
 const (
-	// OK: it works.
+	// OK says that the component works.
 	OK = "ok"
-	// Slow: it works, late or not for all.
+	// Slow says that it works late, or not for all requests.
 	Slow = "slow"
-	// Failing: it does not work.
+	// Failing says that it does not work.
 	Failing = "failing"
-	// Off: it is not configured.
+	// Off says that it is not configured.
 	Off = "off"
 )
 
-// Upstream is the name under which the health of servers of models stands.
+// Upstream is the name of the upstreams' health.
 const Upstream = "Upstream"
 
-// Edits is the name under which stands what upstreams refuse of our edits.
+// Edits is the name of the health of our edits at upstreams.
 const Edits = "Edits"
 
-// Health is the state of something that the process relies on.
+// Health is the state of a component that the process relies on.
 type Health struct {
-	// Name is what it is, and Of which of them, where there may be several.
+	// Name is the kind of component, and Of the name of one, if there may be several.
 	Name string `json:"name"`
 	Of   string `json:"of,omitempty"`
-	// State is how it is, see OK. Note says it in words.
+	// State is one of OK, Slow, Failing and Off. Note explains it in words.
 	State string `json:"state"`
 	Note  string `json:"note"`
 }

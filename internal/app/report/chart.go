@@ -13,20 +13,20 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// The size of a drawing and of what surrounds its plot.
+// The size of a drawing, and of the margins around its plot.
 const (
 	height                  = 260.0
 	left, right, top, under = 60.0, 10.0, 24.0, 28.0
 )
 
-// A drawing is made in two widths, of which the page shows the one that there is room for:
-// what is shrunk cannot be read.
+// widths are the two widths of each drawing. The page shows the one that fits, because shrunk text
+// is illegible.
 var widths = [...]struct {
 	class string
 	wide  float64
 }{{"wide", 900}, {"narrow", 360}}
 
-// inWidths returns what draw makes in each.
+// inWidths returns the drawings of draw in both widths.
 func inWidths(draw func(class string, wide float64) *drawing) (all template.HTML) {
 	for _, w := range widths {
 		all += draw(w.class, w.wide).end()
@@ -34,7 +34,7 @@ func inWidths(draw func(class string, wide float64) *drawing) (all template.HTML
 	return all
 }
 
-// drawing is an SVG under way. Colours come from the page's style.
+// drawing is an SVG under construction. Its colours come from the page's style.
 type drawing struct {
 	strings.Builder
 	wide float64
@@ -46,7 +46,7 @@ func newDrawing(title, class string, wide, height float64) *drawing {
 	return d
 }
 
-// slots divides the plot among so many days: the middle of each, and how wide it is.
+// slots divides the plot among n days, and returns the middle and the width of each.
 func (d *drawing) slots(n int) (middle func(int) float64, each float64) {
 	each = (d.wide - left - right) / float64(max(n, 1))
 	return func(i int) float64 { return left + each*(float64(i)+0.5) }, each
@@ -65,7 +65,7 @@ func (d *drawing) rect(x, y, w, h float64, class, title string) {
 	fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="%s"><title>%s</title></rect>`, x, y, max(w, 0), max(h, 0), class, template.HTMLEscapeString(title))
 }
 
-// legend names the two sides.
+// legend names the two sides: as billed, and the clients' own bytes.
 func (d *drawing) legend() {
 	d.rect(left, 4, 10, 10, "actual", "")
 	d.text(left+15, 13, "start", "", "as billed")
@@ -73,7 +73,7 @@ func (d *drawing) legend() {
 	d.text(left+105, 13, "start", "", "the clients' own bytes")
 }
 
-// scale draws the rules of the plot and returns the place of a value.
+// scale draws the grid lines of the plot, and returns the function from values to coordinates.
 func (d *drawing) scale(most float64, label func(float64) string) func(float64) float64 {
 	step := nice(most / 4)
 	ceiling := math.Max(math.Ceil(most/step)*step, step)
@@ -85,7 +85,7 @@ func (d *drawing) scale(most float64, label func(float64) string) func(float64) 
 	return at
 }
 
-// axis writes dollars at a rule of the plot, which are round.
+// axis formats a round amount of dollars for a grid line.
 func axis(v float64) string {
 	if v != 0 && v < 1 {
 		return "$" + strconv.FormatFloat(v, 'f', -1, 32)
@@ -107,7 +107,7 @@ func nice(v float64) float64 {
 	return 10 * p
 }
 
-// labels writes days below the plot, as many as there is room for.
+// labels writes days below the plot, as many as fit.
 func (s *Summary) labels(d *drawing, x func(int) float64) {
 	every := max(1, int(math.Ceil(float64(len(s.Days))*75/d.wide)))
 	for i := 0; i < len(s.Days); i += every {
@@ -120,7 +120,7 @@ func (s *Summary) costs(class string, wide float64) *drawing {
 	d := newDrawing("Cost by day", class, wide, height)
 	d.legend()
 	actual, own := (*Sum).Actual, (*Sum).Own
-	if s.Total.Priced() { // days of models without a price are not in dollars
+	if s.Total.Priced() { // days without any price would be in tokens
 		actual, own = func(g *Sum) float64 { return g.USD }, func(g *Sum) float64 { return g.ClientUSD }
 	}
 	most := 0.0
@@ -168,7 +168,7 @@ func (s *Summary) reads(class string, wide float64) *drawing {
 	return d
 }
 
-// bars draws a bar for each part: its saving, or the number of its turns.
+// bars draws a bar for each part, by its saving or the number of its turns.
 func (s *Summary) bars(title string, parts []Part, count bool, class string, wide float64) *drawing {
 	const row = 26.0
 	names := min(200, wide/3)
@@ -192,7 +192,7 @@ func (s *Summary) bars(title string, parts []Part, count bool, class string, wid
 		most, least = max(most, value(&parts[i])), min(least, value(&parts[i]))
 	}
 	d := newDrawing(title, class, wide, row*float64(len(parts))+8)
-	under := 0.0 // room for what is written left of a loss
+	under := 0.0 // room for the labels of losses, left of their bars
 	if least < 0 {
 		under = 60
 	}

@@ -13,8 +13,8 @@ import (
 //go:embed page.html
 var page string
 
-// WriteHTML writes the summary as a page with charts. It loads nothing from
-// elsewhere and runs no scripts.
+// WriteHTML writes the summary as a page with charts. The page loads nothing from elsewhere and
+// runs no scripts.
 func (s *Summary) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"percent": percent,
@@ -54,7 +54,7 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.2f ms", ms)
 }
 
-// chart is a drawing with a title and a remark.
+// chart is a drawing with a title and a note.
 type chart struct {
 	Title, Note string
 	SVG         template.HTML

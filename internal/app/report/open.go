@@ -9,9 +9,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// Open opens what an audit store has written, for reading: a PostgreSQL
-// database by its connection string or URL, a file of JSON lines (.jsonl), or
-// else a SQLite file.
+// Open opens the records of an audit store for reading: a PostgreSQL database by its connection
+// string or URL, a file of JSON lines (.jsonl), or else a SQLite file.
 func Open(name string) (audit.Source, error) {
 	switch {
 	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.Contains(name, "=") && (strings.Contains(name, "dbname") || strings.Contains(name, "host=")):

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// Names that clients have chosen neither steer a terminal nor push a table apart.
+// Names of clients neither steer a terminal nor break a table's layout.
 func TestPrintable(t *testing.T) {
 	for name, want := range map[string]string{
 		"gpt-6.1": "gpt-6.1", "a\x1b[31m\nb\x00c": "a[31mbc", "left\u202eright": "leftright", "\u009bx": "x",
@@ -22,7 +22,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// What a client has chosen steers no terminal that shows the JSON either, and stays what it was.
+// Names of clients steer no terminal that shows the JSON, and keep their values.
 func TestJSONIsPrintable(t *testing.T) {
 	const name = "a\x1b[31m\u007fb\u009b1mé\u0085"
 	s := &Summary{Groups: []*Sum{{Name: name}}}

@@ -23,12 +23,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// now is the day of the newest sample.
+// now is the day of the latest sample.
 var now = time.Now().UTC().Truncate(time.Second)
 
-// written is a file of turns of three days: an expensive user who saved half, one whose
-// turns cost more than the client's own bytes, one on a local model without a
-// price, and a turn of long ago.
+// written returns a file with turns of three days: a costly user with half saved, a user whose
+// turns cost more than the client's own bytes, one on a local model without a price, and an old
+// turn.
 func written(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit.db")
@@ -69,8 +69,8 @@ func written(t *testing.T) string {
 	return path
 }
 
-// TestLife: an edit counts for as long as it stays, by what it takes out of prompts; a
-// fold is credited with the turns that live off it, and charged with the one that pays.
+// TestLife: an edit counts as long as it stays, by the tokens that it removes. A fold gets the
+// savings of later turns and the cost of the turn that pays.
 func TestLife(t *testing.T) {
 	turn := func(cost, own float64, folded, removed int64, epoch string) *audit.Record {
 		return &audit.Record{
@@ -105,7 +105,7 @@ func (l list) Each(_ context.Context, _ time.Time, f func(*audit.Record) error) 
 
 func (list) Close() error { return nil }
 
-// TestNumbers: amounts are written as people write them.
+// TestNumbers: amounts are formatted for people.
 func TestNumbers(t *testing.T) {
 	priced := &Sum{ClientUSD: 1}
 	for v, want := range map[float64]string{0: "$0.00", -0.5: "-$0.5000", -1e-9: "$0.0000", -0.0001: "-$0.0001", 0.99999: "$1.00", 12.345: "$12.35", 12345.6: "$12,345.60", -1234: "-$1,234.00"} {
@@ -184,7 +184,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// The page is well-formed, runs nothing, loads nothing and shows names as they are.
+// The page is well-formed, runs and loads nothing, and shows names unchanged.
 func TestPage(t *testing.T) {
 	var b bytes.Buffer
 	if err := summarised(t, "model").WriteHTML(&b); err != nil {
@@ -250,7 +250,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// What libpq takes for a connection string is one, with or without the name of a database.
+// Every connection string of libpq is accepted, with or without a database name.
 func TestOpenPostgres(t *testing.T) {
 	for _, name := range []string{"postgres://u@127.0.0.1:1/d", "postgresql://127.0.0.1:1", "host=127.0.0.1 port=1 user=u password=p", "dbname=d user=u"} {
 		s, err := Open(name)

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report tells from the audit records what was saved, net, and where: as
-// a table, as JSON, and as a page of HTML that needs nothing but itself.
+// Package report sums up the net savings in the audit records: as a table, as JSON, and as a
+// self-contained page of HTML.
 package report
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
 
-// Keys are what records can be grouped by.
+// Keys are the keys that records can be grouped by.
 var Keys = []string{"user", "model", "client", "session", "day"}
 
-// Sum is what turns came to.
+// Sum is the sum of turns.
 type Sum = audit.Sum
 
 func share(part, whole float64) float64 {
@@ -29,66 +29,65 @@ func share(part, whole float64) float64 {
 	return part / whole
 }
 
-// Part is a share of something, by name.
+// Part is a named part of a sum.
 type Part struct {
-	// Name is what it is a part of: a stage, an epoch, a cause.
+	// Name is a stage, an epoch or a cause.
 	Name string `json:"name"`
-	// Turns counts the turns in which it was met.
+	// Turns counts the turns with this stage, epoch or cause.
 	Turns int64 `json:"turns"`
-	// Units is its part of the net saving, in uncached input tokens, and USD the same
-	// in US dollars, of turns whose price is known.
+	// Units is the part of the net saving, in uncached input tokens. USD is the same in US dollars,
+	// for turns with a known price.
 	Units float64 `json:"units"`
 	USD   float64 `json:"usd"`
 }
 
-// Latency is how long something took, in milliseconds.
+// Latency is a distribution of durations, in milliseconds.
 type Latency struct {
-	// Name is what: until the first byte, token, the last token, and own time.
+	// Name is the duration: first byte, first token, last token or own time.
 	Name string  `json:"name"`
 	P50  float64 `json:"p50_ms"`
 	P90  float64 `json:"p90_ms"`
 	P99  float64 `json:"p99_ms"`
 }
 
-// Summary is what the records of some time come to.
+// Summary sums up the records of a time span.
 type Summary struct {
-	// Since and Until bound the time.
+	// Since and Until bound the time span.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// By is what Groups are grouped by.
+	// By is the key of Groups.
 	By string `json:"by"`
-	// Groups are the sums, the largest saving first; days in their order.
+	// Groups are the sums, the largest saving first, days in order.
 	Groups []*Sum `json:"groups"`
-	// Total is the sum of all.
+	// Total is the sum of all groups.
 	Total *Sum `json:"total"`
-	// Unpriced are the models without a known price, what their turns cost in uncached
-	// input tokens, the dearest first: it is in no sum of dollars.
+	// Unpriced are the models without a known price, the dearest first. Their costs, in uncached
+	// input tokens, are in no sum of dollars.
 	Unpriced []*Sum `json:"unpriced"`
-	// Assumed are the models that were charged as the dearest one of their vendor, because
-	// their own price is not known: `<model> as <model>`.
+	// Assumed are the models that were charged as the dearest of their vendor, because their price
+	// is unknown: `<model> as <model>`.
 	Assumed []*Sum `json:"assumed"`
 	// Days are the sums by day.
 	Days []*Sum `json:"days"`
-	// Stages share the net saving of each turn by the tokens that their edits take out
-	// of it, those included that were made in earlier turns: so each edit counts for
-	// as long as it stays.
+	// Stages are the net savings by stage. A turn's saving is shared by the tokens that each
+	// stage's edits remove from it, earlier edits included: an edit counts as long as it stays.
 	Stages []Part `json:"stages"`
-	// Epochs share the net saving of each conversation from its first fold on by the tokens
-	// that each moment has taken out of it: the turn that pays for a fold and those
-	// that live off it.
+	// Epochs are the net savings of conversations from their first fold on, shared by the tokens
+	// that each epoch removed. They include the turn that pays for a fold and the turns that
+	// benefit.
 	Epochs []Part `json:"epochs"`
-	// Breaks counts turns whose cache did not hold what it was expected to.
+	// Breaks counts the turns with a cache miss by cause.
 	Breaks []Part `json:"breaks"`
-	// Latencies are those of turns that were completed.
+	// Latencies are those of completed turns.
 	Latencies []Latency `json:"latencies"`
-	// Coalesced counts turns that have lost their details.
+	// Coalesced counts the turns that have lost their details.
 	Coalesced int64 `json:"coalesced"`
 }
 
-// samples bounds the latencies that percentiles are taken of.
+// samples bounds the latencies that percentiles are computed from.
 const samples = 100_000
 
-// reservoir keeps a fair choice of values.
+// reservoir is a uniform sample of values (reservoir sampling).
 type reservoir struct {
 	values []float64
 	seen   int
@@ -115,7 +114,7 @@ func (v *reservoir) at(q float64) float64 {
 	return v.values[int(q*float64(len(v.values)-1)+0.5)]
 }
 
-// Summarise reads the records since a time and sums them up, by one of Keys.
+// Summarise sums up the records since a time, grouped by one of Keys.
 func Summarise(ctx context.Context, from audit.Source, since time.Time, by string) (*Summary, error) {
 	key, err := keyOf(by)
 	if err != nil {
@@ -124,14 +123,14 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	s := &Summary{Since: since, Until: time.Now(), By: by, Total: &Sum{Name: "total"}}
 	groups, days, unpriced, assumed := map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
 	stages, epochs, breaks := parts{}, parts{}, parts{}
-	folds := map[conversation]parts{}     // what each has folded, by the moment
+	folds := map[conversation]parts{}     // folded tokens by epoch
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fair choice, the same every time
 	latencies := [4]reservoir{{random: random}, {random: random}, {random: random}, {random: random}}
-	names := map[string]string{} // of people who had none at first, by their hashes
+	names := map[string]string{} // of users by tenant hash, for turns before they had names
 	err = from.Each(ctx, since, func(r *audit.Record) error {
 		if r.User != r.Tenant {
 			if other, ok := names[r.Tenant]; ok && other != r.User {
-				names[r.Tenant] = "" // several people share what the hash is made of
+				names[r.Tenant] = "" // several users share the credential
 			} else {
 				names[r.Tenant] = r.User
 			}
@@ -191,7 +190,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	return s, nil
 }
 
-// rename has people have been called all along what they were named since.
+// rename moves the sums of tenant hashes to the names that their users got later.
 func rename(groups map[string]*Sum, names map[string]string) {
 	for hash, name := range names {
 		before := groups[hash]
@@ -203,10 +202,10 @@ func rename(groups map[string]*Sum, names map[string]string) {
 	}
 }
 
-// day is the day of a record by the clock of this machine, as all times of a report are.
+// day returns the day of a record in the local time zone, as all times of a report are.
 func day(r *audit.Record) string { return r.At.Local().Format(time.DateOnly) }
 
-// keyOf returns what tells the group of a record.
+// keyOf returns the function from a record to its group.
 func keyOf(by string) (func(*audit.Record) string, error) {
 	switch by {
 	case "user":
@@ -257,13 +256,13 @@ func (p parts) of(name string) *Part {
 	return p[name]
 }
 
-// conversation is one of a session.
+// conversation identifies one conversation of a session.
 type conversation struct {
 	session string
 	lineage int
 }
 
-// worth is a saving, in both measures.
+// worth is a saving in units and in dollars.
 type worth struct{ units, usd float64 }
 
 func (p parts) add(name string, w worth, part float64) {
@@ -273,8 +272,8 @@ func (p parts) add(name string, w worth, part float64) {
 	to.USD += part * w.usd
 }
 
-// share divides the saving of a turn among the stages that made it: by the tokens that they
-// take out, or by their edits where those are not on record.
+// share divides the saving of a turn among its stages: by the tokens that they remove, or by the
+// numbers of their edits if no tokens are on record.
 func (p parts) share(edits []audit.Edits, w worth) {
 	tokens, n := 0, 0
 	for _, e := range edits {
@@ -289,7 +288,7 @@ func (p parts) share(edits []audit.Edits, w worth) {
 	}
 }
 
-// live divides the saving of a turn among the folds that its conversation lives off.
+// live divides the saving of a turn among the epochs of its conversation's folds.
 func (p parts) live(folds parts, w worth) {
 	all := 0.0
 	for _, f := range folds {

@@ -17,7 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// shown bounds the groups that a table lists.
+// shown bounds the groups in a table.
 const shown = 50
 
 // WriteText writes the summary as a table.
@@ -76,17 +76,17 @@ func (s *Summary) WriteText(w io.Writer) error {
 	return nil
 }
 
-// unpriced names the models without a known price, and what they cost in tokens.
+// unpriced lists the models without a known price, and their costs in tokens.
 func (s *Summary) unpriced() string {
 	return listed(s.Unpriced, func(g *Sum) string { return tokens(g.Cost) + " tok" })
 }
 
-// assumed names the models that were charged at another one's price, and what they cost.
+// assumed lists the models charged at another model's price, and their costs.
 func (s *Summary) assumed() string {
 	return listed(s.Assumed, func(g *Sum) string { return money(g, g.Actual()) })
 }
 
-// listed writes sums in one line, with their turns and costs.
+// listed formats sums in one line, with their turns and costs.
 func listed(sums []*Sum, cost func(*Sum) string) string {
 	var names []string
 	for i, g := range sums {
@@ -118,9 +118,9 @@ func (s *Summary) row(w io.Writer, g *Sum) {
 // longestName bounds a name in a table, in characters.
 const longestName = 48
 
-// printable keeps names that clients have chosen from steering a terminal, and from
-// pushing a table apart.
+// printable removes unprintable characters from a name and bounds its length.
 func printable(s string) string {
+	// Clients choose names: these must not steer a terminal or break a table's layout.
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return -1
@@ -133,7 +133,7 @@ func printable(s string) string {
 	return s
 }
 
-// money writes an amount of the sum's: dollars, or tokens where there is no price.
+// money formats an amount of the sum: dollars, or tokens without a price.
 func money(s *Sum, v float64) string {
 	if !s.Priced() {
 		return tokens(v) + " tok"
@@ -142,7 +142,7 @@ func money(s *Sum, v float64) string {
 	if v < 0 {
 		sign, v = "-", -v
 	}
-	if v < 0.00005 { // written as nothing, which has no sign
+	if v < 0.00005 { // rounds to zero, which has no sign
 		sign = ""
 	}
 	if v != 0 && v < 0.99995 {
@@ -172,13 +172,13 @@ func percent(v float64) string {
 	return fmt.Sprintf("%.1f %%", math.Round(1000*v)/10+0) // never -0.0
 }
 
-// WriteJSON writes the summary as JSON. Control characters in it are escaped, as a terminal may
-// show it: encoding/json leaves DEL and U+0080 to U+009F as they are.
+// WriteJSON writes the summary as JSON.
 func (s *Summary) WriteJSON(w io.Writer) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
 	}
+	// encoding/json leaves DEL and U+0080 to U+009F as they are. A terminal would interpret them.
 	text = controls.ReplaceAllFunc(text, func(c []byte) []byte {
 		r, _ := utf8.DecodeRune(c)
 		return fmt.Appendf(nil, `\u%04x`, r)

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sessionstore is the store of one process: its sessions are in memory, and where they are
-// kept besides can change while they are used.
+// Package sessionstore is the session store of one process. Sessions live in memory, and their
+// durable copy can move while they are in use.
 package sessionstore
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Store keeps sessions in memory, and in one place besides, if in any.
+// Store keeps sessions in memory, and optionally in one durable place.
 type Store struct {
 	*sessioncache.Memory
 
-	mu    sync.RWMutex // held for reading while the place is used
+	mu    sync.RWMutex // read-locked while the place is in use
 	place Place
 	names secret.Key
 	keeps atomic.Bool // the place has a Durable
 }
 
-// Place is where sessions are kept besides.
+// Place is a durable place of sessions.
 type Place struct {
-	// Name tells it from others.
+	// Name identifies the place.
 	Name string
-	// Durable keeps them there. It is over the memory of the store. Nil for nowhere.
+	// Durable writes to the place. It is built over the memory of the store. Nil for memory only.
 	Durable *sessioncache.Durable
 }
 
@@ -38,7 +38,7 @@ var (
 	_ sessioncache.Claimer  = (*Store)(nil)
 )
 
-// Open opens a store whose sessions are in memory only, until it is moved.
+// Open opens a store in memory. Move adds a durable place.
 func Open(o sessioncache.MemoryOptions) (*Store, error) {
 	m, err := sessioncache.NewMemory(o)
 	if err != nil {
@@ -47,15 +47,15 @@ func Open(o sessioncache.MemoryOptions) (*Store, error) {
 	return &Store{Memory: m}, nil
 }
 
-// Place is where the sessions are kept besides.
+// Place returns the durable place of the sessions.
 func (s *Store) Place() Place {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.place
 }
 
-// Names returns the key that tenants are told apart by, as long as there are sessions in
-// memory: the one that the place was first used with, or else one that it is given.
+// Names returns the key for tenant names. It stays the same as long as sessions are in memory. It
+// is the key that the place was first used with, or else first.
 func (s *Store) Names(first secret.Key) secret.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,15 +68,15 @@ func (s *Store) Names(first secret.Key) secret.Key {
 	return s.names
 }
 
-// Move has the sessions kept elsewhere from now on: those in memory come to lie there, and
-// what waits to be written where they were before is written.
+// Move changes the durable place. The sessions in memory are copied to the new place, and pending
+// writes to the old one are finished.
 func (s *Store) Move(to Place) error {
-	s.mu.Lock() // which waits for those who use the place
+	s.mu.Lock() // waits for requests that use the place
 	before := s.place
 	s.place = to
 	s.keeps.Store(to.Durable != nil)
 	if to.Durable != nil && s.names != (secret.Key{}) && s.Memory.Stats().Sessions == 0 {
-		s.names = to.Durable.Names(s.names) // nothing here has names yet
+		s.names = to.Durable.Names(s.names) // the memory is empty, so no name depends on the old key
 	}
 	names := s.names
 	s.mu.Unlock()
@@ -89,8 +89,7 @@ func (s *Store) Move(to Place) error {
 	return before.Durable.Close()
 }
 
-// OnEvict has f called with each session that gives way for want of memory, and is not kept
-// elsewhere.
+// OnEvict calls f with each session that gives way for want of memory, and is not kept elsewhere.
 func (s *Store) OnEvict(f func(*sessioncache.Session)) {
 	s.Memory.OnEvict(func(x *sessioncache.Session) {
 		if !s.keeps.Load() {
@@ -99,7 +98,7 @@ func (s *Store) OnEvict(f func(*sessioncache.Session)) {
 	})
 }
 
-// in calls f with the store as it is at the moment, which does not change meanwhile.
+// in calls f with the current store. The place does not change until f returns.
 func (s *Store) in(f func(sessioncache.Store)) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -150,16 +149,16 @@ func (s *Store) Claim(x *sessioncache.Session, m sessioncache.Match, v *wire.Vie
 // Close implements [sessioncache.Store].
 func (s *Store) Close() error { return errors.Join(s.Move(Place{}), s.Memory.Close()) }
 
-// visit is the store as one request uses it.
+// visit is the store in the life of one request.
 type visit struct {
 	*Store
 
 	mu sync.Mutex
 	of *sessioncache.Durable
-	as sessioncache.Store // what it is to the request
+	as sessioncache.Store // the request's view of the durable store
 }
 
-// ForRequest implements [sessioncache.Budgeted]. Memory alone is waited for by nobody.
+// ForRequest implements [sessioncache.Budgeted]. Memory alone never blocks, and needs no budget.
 func (s *Store) ForRequest() sessioncache.Store {
 	if s.Place().Durable == nil {
 		return s
@@ -167,7 +166,7 @@ func (s *Store) ForRequest() sessioncache.Store {
 	return &visit{Store: s}
 }
 
-// now is the store as the request uses it at the moment. The place is not to change meanwhile.
+// now returns the request's view of the store s. The caller must keep the place from changing.
 func (v *visit) now(s sessioncache.Store) sessioncache.Store {
 	d, ok := s.(*sessioncache.Durable)
 	if !ok {

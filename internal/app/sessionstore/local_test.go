@@ -36,7 +36,7 @@ func over(t *testing.T, s *Store, shelf *storetest.Shelf, key secret.Key) *sessi
 	return d
 }
 
-// A store is one like any other, wherever its sessions are kept, and while that changes.
+// The store conforms with and without a durable place, and while the place changes.
 func TestConforms(t *testing.T) {
 	for name, moves := range map[string]bool{"stays": false, "moves": true} {
 		t.Run(name, func(t *testing.T) {
@@ -80,9 +80,8 @@ func (m *moving) Close() error {
 	return m.Store.Close()
 }
 
-// What is in memory comes to lie in a new place, under its key, and is found there by the
-// names that it has; what waits to be written where it was before is written. A place that
-// was opened and is not used gets nothing.
+// After a move the memory's sessions are in the new place, under its key, and keep their names.
+// Pending writes to the old place are finished. A place that is opened and not used gets nothing.
 func TestMove(t *testing.T) {
 	s := opened(t)
 	k := func(id string) sessioncache.Key {

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// Answer is what the simulated model says to one request.
+// Answer is the simulated model's answer to one request.
 type Answer struct {
 	// Blocks are the content, in order.
 	Blocks []Block
-	// StopReason is the API's word for why the answer ends. Default: tool_use
-	// (OpenAI chat: tool_calls) if there is a call, else end_turn (stop); in the
-	// Responses API completed, and any other is why it is incomplete.
+	// StopReason is the reason for the end, in the API's words. Default: tool_use (OpenAI chat:
+	// tool_calls) if there is a call, else end_turn (stop). In the Responses API the default is
+	// completed; any other value makes the response incomplete for this reason.
 	StopReason string
-	// Delay passes before the first byte of the answer.
+	// Delay is the time before the first byte of the response.
 	Delay time.Duration
-	// Truncate, if positive, breaks the connection after that many events of a
-	// stream, or in the middle of an answer that is not streamed.
+	// Truncate, if positive, breaks the connection after that many events of a stream, or in the
+	// middle of a response without a stream.
 	Truncate int
-	// Clean has a truncated stream end as if it were whole.
+	// Clean ends a truncated stream without an error, as if it were whole.
 	Clean bool
-	// Hang says nothing until the client is gone.
+	// Hang sends nothing until the client has left.
 	Hang bool
-	// Failure, if set, is answered in the place of the content.
+	// Failure, if set, is the error sent instead of the content.
 	Failure *Failure
 }
 
-// BlockType is what a block of an answer is.
+// BlockType is the type of a block of an answer.
 type BlockType string
 
 // The types of blocks in answers.
@@ -42,19 +42,19 @@ const (
 
 // Block is one block of an answer.
 type Block struct {
-	// Type is what the block is.
+	// Type is the type of the block.
 	Type BlockType
 	// Text is the text or the thinking.
 	Text string
-	// Signature closes a thinking block of the Messages API; in the Responses
-	// API it stands for the encrypted content of the reasoning.
+	// Signature is the signature of a thinking block in the Messages API, and the encrypted content
+	// of the reasoning in the Responses API.
 	Signature string
-	// ID, Name and Input make a tool call. Input is a JSON object, or for a
-	// custom tool of the Responses API a JSON string.
+	// ID, Name and Input are a tool call. Input is a JSON object, or a JSON string for a custom
+	// tool of the Responses API.
 	ID, Name string
 	Input    json.RawMessage
-	// Item is the block as an item of the Responses API, for clients that are known to
-	// send it back so. Default: made of the above, with an id of its own.
+	// Item is the block as an item of the Responses API, for clients that send it back unchanged.
+	// Default: made of the other fields, with a generated id.
 	Item json.RawMessage
 }
 
@@ -62,21 +62,21 @@ type Block struct {
 type Failure struct {
 	// Status is the HTTP status. Default: 500.
 	Status int
-	// Type is the error's type. Default: what the API uses with the status.
+	// Type is the error's type. Default: the API's type for the status.
 	Type string
-	// Code is the error_code in the details of an error of the Messages API, and the
-	// code of one of OpenAI's. Default: none.
+	// Code is the error_code in the details of an error of the Messages API, and the code of an
+	// error of OpenAI. Default: none.
 	Code string
-	// Unsupported are the members that the details of an error of the Messages API
-	// name. Default: none.
+	// Unsupported lists the members named in the details of an error of the Messages API. Default:
+	// none.
 	Unsupported []string
-	// Param is the parameter that an error of OpenAI's is about. Default: none.
+	// Param is the parameter named in an error of OpenAI. Default: none.
 	Param string
-	// Message is the error's text. Default: a text that says it was asked for.
+	// Message is the error's text. Default: a text about the simulated failure.
 	Message string
 }
 
-// calls reports whether the answer holds a tool call.
+// calls reports whether the answer contains a tool call.
 func (a *Answer) calls() bool {
 	for i := range a.Blocks {
 		if a.Blocks[i].Type == ToolUse {
@@ -96,22 +96,21 @@ func (a *Answer) tokens() int64 {
 	return int64(n+3) / 4
 }
 
-// encode writes v as compact JSON in raw UTF-8, as the APIs do: nothing that
-// JSON allows is escaped.
+// encode writes v as compact JSON in raw UTF-8, without optional escapes, like the APIs.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		// Only types of this package are encoded; a script's inputs were
-		// checked when it was read.
+		// Only types of this package are encoded, and a script's inputs were validated when it was
+		// parsed.
 		panic("simulator: " + err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// chunks cuts a text into pieces of about n bytes at the bounds of characters.
-// An empty text gives one empty piece.
+// chunks splits a text at character boundaries into pieces of about n bytes. An empty text yields
+// one empty piece.
 func chunks(s string, n int) []string {
 	var out []string
 	for len(s) > n {

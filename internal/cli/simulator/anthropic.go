@@ -80,8 +80,7 @@ func (anthropic) stopReason(a *Answer) string {
 	return "end_turn"
 }
 
-// block is a whole block of an answer; open is how it stands in
-// content_block_start, where its content is still empty.
+// block returns a block of an answer: whole, or empty as in content_block_start if open is set.
 func (anthropic) block(b *Block, open bool) any {
 	text, signature, input := b.Text, b.Signature, b.Input
 	if open {
@@ -108,7 +107,7 @@ func (anthropic) block(b *Block, open bool) any {
 	}{"text", text}
 }
 
-// JSON encodes an answer that is not streamed.
+// JSON encodes a response without a stream.
 func (a anthropic) JSON(c *exchange) []byte {
 	m := a.message(c)
 	reason := a.stopReason(c.answer)
@@ -119,7 +118,7 @@ func (a anthropic) JSON(c *exchange) []byte {
 	return encode(m)
 }
 
-// events encodes a streamed answer, one element an event.
+// events encodes a stream, one event an element.
 func (a anthropic) events(c *exchange) [][]byte {
 	var out [][]byte
 	add := func(name string, data any) {
@@ -176,7 +175,7 @@ func (a anthropic) events(c *exchange) [][]byte {
 		}{"content_block_stop", i})
 	}
 	final := a.usage(c.usage)
-	final.ServiceTier, final.ByLifetime = "", nil // the beginning said them
+	final.ServiceTier, final.ByLifetime = "", nil // message_start has these
 	add("message_delta", struct {
 		Type  string         `json:"type"`
 		Delta any            `json:"delta"`
@@ -202,10 +201,10 @@ func (anthropic) failure(f Failure, id string) []byte {
 	return encode(anthropicError{Type: "error", Error: e, RequestID: id})
 }
 
-// streamType is the media type of a stream.
+// streamType returns the media type of a stream.
 func (anthropic) streamType() string { return eventStream }
 
-// requestID is the header that names a request.
+// requestID returns the name of the header with the request's id.
 func (anthropic) requestID() string { return "request-id" }
 
 func (anthropic) schema(output gjson.Result) gjson.Result { return formatSchema(output) }

@@ -10,10 +10,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
 )
 
-// claudeOnBedrock speaks the Messages API as Amazon Bedrock does.
+// claudeOnBedrock speaks the Messages API in Amazon Bedrock's variant.
 type claudeOnBedrock struct{ anthropic }
 
-// events encodes a streamed answer, one element an event.
+// events encodes a stream, one event an element.
 func (a claudeOnBedrock) events(c *exchange) [][]byte {
 	out := a.anthropic.events(c)
 	for i, e := range out {
@@ -23,7 +23,7 @@ func (a claudeOnBedrock) events(c *exchange) [][]byte {
 	return out
 }
 
-// streamType is the media type of a stream.
+// streamType returns the media type of a stream.
 func (claudeOnBedrock) streamType() string { return "application/vnd.amazon.eventstream" }
 
 // failure encodes an error.
@@ -33,11 +33,11 @@ func (claudeOnBedrock) failure(f Failure, _ string) []byte {
 	}{f.Message})
 }
 
-// requestID is the header that names a request.
+// requestID returns the name of the header with the request's id.
 func (claudeOnBedrock) requestID() string { return "x-amzn-requestid" }
 
-// customer is what stays the same of a credential: a signature says in front of its date
-// whose key it was made with.
+// customer returns the constant part of a credential. Of a signature it is the access key, which
+// precedes the date.
 func customer(authorization string) string {
 	if strings.HasPrefix(authorization, signatureScheme) {
 		authorization, _, _ = strings.Cut(authorization, "/")

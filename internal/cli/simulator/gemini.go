@@ -10,8 +10,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// gemini speaks generateContent and streamGenerateContent. With array, a stream
-// is one JSON array, as clients get it that do not ask for events by alt=sse.
+// gemini speaks generateContent and streamGenerateContent. With array set, a stream is one JSON
+// array, the format without alt=sse.
 type gemini struct{ array bool }
 
 type geminiResponse struct {
@@ -53,7 +53,7 @@ type geminiUsage struct {
 	Total      int64 `json:"totalTokenCount"`
 }
 
-// usage counts the prompt inclusively, and the thoughts beside the answer.
+// usage counts cached tokens within the prompt, and thoughts beside the candidates.
 func (gemini) usage(c *exchange) geminiUsage {
 	thoughts := int64(0)
 	for i := range c.answer.Blocks {
@@ -65,8 +65,8 @@ func (gemini) usage(c *exchange) geminiUsage {
 	return geminiUsage{Prompt: u.Prompt(), Cached: u.Read, Candidates: u.Output - thoughts, Thoughts: thoughts, Total: u.Prompt() + u.Output}
 }
 
-// parts returns the parts of an answer, texts in pieces of about n bytes. Of the
-// calls the first is signed, as newer models do.
+// parts returns the parts of an answer, with texts in pieces of about n bytes. The first call is
+// signed, as newer models do.
 func (gemini) parts(a *Answer, n int) (parts []geminiPart) {
 	signed := false
 	for i := range a.Blocks {
@@ -87,7 +87,7 @@ func (gemini) parts(a *Answer, n int) (parts []geminiPart) {
 	return parts
 }
 
-// finish is the reason why an answer ends: a call is none of its own.
+// finish returns the reason for the end of an answer: calls have none of their own.
 func (gemini) finish(a *Answer) string {
 	switch a.StopReason {
 	case "":
@@ -108,13 +108,12 @@ func (g gemini) response(c *exchange, parts []geminiPart, finish string) geminiR
 	}
 }
 
-// JSON encodes an answer that is not streamed.
+// JSON encodes a response without a stream.
 func (g gemini) JSON(c *exchange) []byte {
 	return encode(g.response(c, g.parts(c.answer, maxBody), g.finish(c.answer)))
 }
 
-// events encodes a streamed answer, one element a chunk. The last part comes
-// with the reason for the end.
+// events encodes a stream, one chunk an element. The last chunk holds the reason for the end.
 func (g gemini) events(c *exchange) [][]byte {
 	parts := g.parts(c.answer, chunkSize)
 	out := make([][]byte, 0, len(parts)+1)
@@ -138,7 +137,7 @@ func (g gemini) events(c *exchange) [][]byte {
 	return out
 }
 
-// streamType is the media type of a stream.
+// streamType returns the media type of a stream.
 func (g gemini) streamType() string {
 	if g.array {
 		return "application/json; charset=UTF-8"
@@ -158,7 +157,7 @@ var geminiStatus = map[int]string{
 	http.StatusGatewayTimeout:        "DEADLINE_EXCEEDED",
 }
 
-// failure encodes an error, in an array where the stream would have been one.
+// failure encodes an error, in an array if the stream would be one.
 func (g gemini) failure(f Failure, _ string) []byte {
 	type body struct {
 		Code    int    `json:"code"`
@@ -178,7 +177,7 @@ func (g gemini) failure(f Failure, _ string) []byte {
 	return b
 }
 
-// requestID is the header that names a request.
+// requestID returns the name of the header with the request's id.
 func (gemini) requestID() string { return "x-request-id" }
 
 func (gemini) schema(output gjson.Result) gjson.Result { return output }

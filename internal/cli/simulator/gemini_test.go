@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Everything that a step says arrives at a client of Gemini's API in each of the
-// three forms of answers.
+// All content of a step reaches a client of the Gemini API, in each of the three forms of
+// responses.
 func TestGeminiAnswers(t *testing.T) {
 	long := strings.Repeat("Größe → ✅ <&> \"quoted\"\n", 20)
 	script, err := ParseScript([]byte(`[{"thinking":` + string(encode(long)) + `,"text":"I look.","calls":[

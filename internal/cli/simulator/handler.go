@@ -1,11 +1,11 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator is the HTTP face of a simulated model: it answers Messages,
-// chat completions, Responses, Gemini and Interactions requests, streamed and not, with a
-// usage that follows the cache rules of a provider, and refuses what the
-// provider's API refuses.
-// What it says is a short fixed text or comes from a [Script].
+// Package simulator is the HTTP interface of a simulated model. It answers Messages, chat
+// completions, Responses, Gemini and Interactions requests, with and without streams. Usage follows
+// the cache rules of a provider, and requests that the provider's API refuses are refused.
+//
+// Answers are a short fixed text or come from a [Script].
 package simulator
 
 import (
@@ -32,31 +32,31 @@ import (
 )
 
 const (
-	// maxBody is the bound on a request of the Messages API.
+	// maxBody bounds a request of the Messages API, in bytes.
 	maxBody = 32 << 20
-	// chunkSize is about how many bytes of content one event of a stream holds.
+	// chunkSize is the approximate content of one event of a stream, in bytes.
 	chunkSize = 48
 	// eventStream is the media type of server-sent events.
 	eventStream = "text/event-stream; charset=utf-8"
 )
 
-// Handler answers requests as a provider would. Its zero value, with Cache
-// set, is ready to use; it must not be changed once it is in use.
+// Handler answers requests like a provider. It needs Cache only. It must not be changed after its
+// first use.
 type Handler struct {
 	// Cache is the simulated prefix cache. Required.
 	Cache *pricing.Simulator
-	// Script says what the model answers to requests that offer tools.
-	// Default: every request gets a short text.
+	// Script holds the answers to requests that offer tools. Default: every request gets a short
+	// text.
 	Script *Script
-	// Pace passes before each event of a stream. Default: none.
+	// Pace is the time before each event of a stream. Default: none.
 	Pace time.Duration
-	// Keys are access keys of AWS and their secrets: requests to Bedrock must be signed
-	// with one of them. Default: signatures are not looked at.
+	// Keys maps access keys of AWS to their secrets: requests to Bedrock must be signed with one of
+	// them. Default: signatures are not checked.
 	Keys map[string]string
-	// Unthreaded are members that a request of a thread must not have, such as thinking,
-	// cache_control or context_management. Default: fallbacks, which always is one.
+	// Unthreaded lists members that a request of a thread must not have besides fallbacks, such as
+	// thinking, cache_control or context_management.
 	Unthreaded []string
-	// SocketLife is how long a WebSocket lasts. Default: 1 hour, as at the provider.
+	// SocketLife is the lifetime of a WebSocket. Default: 1 hour, as at the provider.
 	SocketLife time.Duration
 	// Hooks replace parts of the handler.
 	Hooks Hooks
@@ -65,28 +65,26 @@ type Handler struct {
 	stored  stored
 }
 
-// Hooks replace parts of a [Handler], for programs that run it in process. All
-// are optional.
+// Hooks replace parts of a [Handler] for programs that run it in process. All are optional.
 type Hooks struct {
 	// Now is the clock. Default: time.Now.
 	Now func(ctx context.Context) time.Time
-	// Answer gives the answer to a request, in the place of the script. If it
-	// returns nil, the handler's own answer is used.
+	// Answer returns the answer to a request instead of the script. After nil the handler's own
+	// answer is used.
 	Answer func(ctx context.Context, v *wire.View) *Answer
 	// Parse reads a body. Default: [wire.Parse] without recall.
 	Parse func(ctx context.Context, f wire.Format, body []byte) (*wire.View, error)
-	// Call may complete what the simulated provider is asked.
+	// Call may complete the call to the simulated provider.
 	Call func(ctx context.Context, c *pricing.Call)
-	// Done is told what became of a request that was understood: its usage, or
-	// the error with which the provider would refuse it.
+	// Done receives the result of a parsed request: its usage, or the provider's refusal.
 	Done func(ctx context.Context, u wire.Usage, refused *pricing.APIError)
 }
 
-// format is one API's way of writing answers.
+// format encodes responses in one API.
 type format interface {
 	JSON(c *exchange) []byte
 	events(c *exchange) [][]byte
-	// streamType is the media type of what events encodes.
+	// streamType returns the media type of the output of events.
 	streamType() string
 	failure(f Failure, id string) []byte
 	requestID() string
@@ -94,14 +92,14 @@ type format interface {
 	schema(output gjson.Result) gjson.Result
 }
 
-// spoken are the formats that the simulated model speaks.
+// spoken are the formats of the simulated model.
 var spoken = map[wire.Format]format{
 	wire.Anthropic: anthropic{}, wire.OpenAIChat: openai{}, wire.OpenAIResponses: responses{}, wire.Gemini: gemini{},
 	wire.Interactions: interactions{},
 	vertex.Format:     anthropic{}, bedrock.Format: claudeOnBedrock{},
 }
 
-// exchange is one request and its answer.
+// exchange is one request and its response.
 type exchange struct {
 	view   *wire.View
 	usage  wire.Usage
@@ -110,12 +108,12 @@ type exchange struct {
 	at     time.Time
 }
 
-// ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens,
-// …/chat/completions, …/responses, …/responses/input_tokens, …/interactions,
-// …/models/{model}:generateContent, :streamGenerateContent and :countTokens,
-// …/publishers/anthropic/models/{model}:rawPredict and :streamRawPredict,
-// …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models, GET /inference-profiles, GET and HEAD of /, and WebSockets on …/responses;
-// everything else is not found.
+// ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens, …/chat/completions,
+// …/responses, …/responses/input_tokens, …/interactions, …/models/{model}:generateContent,
+// :streamGenerateContent and :countTokens, …/publishers/anthropic/models/{model}:rawPredict and
+// :streamRawPredict, …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models, GET
+// /inference-profiles, GET and HEAD of /, and WebSockets on …/responses. All other requests get a
+// 404.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
 		h.serve(w, r, f, false)
@@ -231,7 +229,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 	h.write(w, r, f, c)
 }
 
-// read reads a body, in one piece where its length is known.
+// read reads a body, in one allocation if its length is known.
 func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var b bytes.Buffer
 	if r.ContentLength > 0 && r.ContentLength <= maxBody {
@@ -241,7 +239,7 @@ func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// write sends the answer, or as much of it as is asked for.
+// write sends the response, or the part before its truncation.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exchange) {
 	if !c.view.Reply.Stream {
 		b := f.JSON(c)
@@ -272,22 +270,23 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exc
 		if _, err := w.Write(e); err != nil {
 			return
 		}
-		// A writer that cannot flush sends the stream at its end.
+		// A writer without Flush sends the stream at its end.
 		_ = flush.Flush()
 	}
 }
 
-// toldWord is the word that a prompt asks for, as `caddy llm-cache smoketest` does.
+// toldWord matches the word that a prompt asks for, such as those of `caddy llm-cache smoketest`.
 var toldWord = regexp.MustCompile(`your whole answer is the one word ([A-Z]+)`)
 
-// answer finds what to say: the hook's answer, the script's, or the fixed text.
+// answer returns the answer: the hook's, the script's, or the fixed text.
 func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
 	if h.Hooks.Answer != nil {
 		if a := h.Hooks.Answer(ctx, c.view); a != nil {
 			return a
 		}
 	}
-	if c.view.Caching.Prewarms || c.view.Reply.MaxTokens == 0 { // asks to fill the cache, not for an answer
+	// Such a request only fills the cache.
+	if c.view.Caching.Prewarms || c.view.Reply.MaxTokens == 0 {
 		return &Answer{StopReason: "max_tokens"}
 	}
 	if a := h.Script.answer(c.view); a != nil {
@@ -325,7 +324,7 @@ func (h *Handler) done(ctx context.Context, u wire.Usage, refused *pricing.APIEr
 	}
 }
 
-// credential is what tells one customer of the provider from another.
+// credential returns the credential that separates the provider's customers.
 func credential(r *http.Request) string {
 	for _, key := range []string{r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key")} {
 		if key != "" {
@@ -335,8 +334,7 @@ func credential(r *http.Request) string {
 	return customer(r.Header.Get("Authorization"))
 }
 
-// errorTypes are the types of errors by status, the same in both APIs where
-// both have one.
+// errorTypes are the types of errors by status. They are equal in both APIs if both have one.
 var errorTypes = map[int]string{
 	http.StatusBadRequest:            "invalid_request_error",
 	http.StatusUnauthorized:          "authentication_error",
@@ -375,11 +373,11 @@ func writeJSON(w http.ResponseWriter, status int, b []byte) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	}
 	w.WriteHeader(status)
-	// Nothing is left to say to a client that is gone.
+	// The client may have left, so the error does not matter.
 	_, _ = w.Write(b)
 }
 
-// models lists one model, in a shape that readers of either API accept.
+// models returns a list of one model that clients of either API accept.
 func models() []byte {
 	type model struct {
 		ID      string `json:"id"`
@@ -403,7 +401,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// sleep waits, and reports whether the client is still there.
+// sleep waits, and reports whether the client is still connected.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -33,7 +33,7 @@ func post(h http.Handler, path, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// turn decodes an answer as a client would.
+// turn decodes a response like a client.
 func turn(t *testing.T, f wire.Format, stream bool, w *httptest.ResponseRecorder) *wire.Turn {
 	t.Helper()
 	if w.Code != http.StatusOK {
@@ -57,8 +57,8 @@ var formats = []struct {
 	{wire.OpenAIChat, "/v1/chat/completions", `"tools":[{"type":"function","function":{"name":"Bash"}}],"stream_options":{"include_usage":true}`},
 }
 
-// Everything that a step says arrives at a client of either API, streamed and
-// not, in characters of any width.
+// All content of a step reaches a client of either API, with and without a stream, in characters of
+// any width.
 func TestAnswers(t *testing.T) {
 	long := strings.Repeat("Größe → ✅ <&> \"quoted\"\n", 20)
 	script, err := ParseScript([]byte(`[{"thinking":` + string(encode(long)) + `,"text":"I look.","calls":[
@@ -100,8 +100,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A second request reads what the first one wrote, and each API tells so in its
-// own way.
+// A second request reads the first one's cache entry, and each API reports it in its own way.
 func TestUsage(t *testing.T) {
 	prompt := strings.Repeat("a long text for the cache ", 800)
 	marked := `{"model":"claude-sonnet-4-6","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"` + prompt + `","cache_control":{"type":"ephemeral"}}]}]}`
@@ -201,7 +200,7 @@ func TestOtherEndpoints(t *testing.T) {
 	}
 }
 
-// A request that asks for no answer gets none, and fills the cache.
+// A request for no output gets none, and fills the cache.
 func TestNoAnswer(t *testing.T) {
 	h := &Handler{Cache: newCache(t, "anthropic-5m")}
 	got := turn(t, wire.Anthropic, false, post(h, "/v1/messages", `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"go"}]}`))

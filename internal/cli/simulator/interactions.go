@@ -23,7 +23,7 @@ type interactionsUsage struct {
 	Thought int64 `json:"total_thought_tokens"`
 }
 
-// interactionsStep is a step of an answer. Which members it has depends on its type.
+// interactionsStep is a step of an answer. Its members depend on its type.
 type interactionsStep struct {
 	Type      string                `json:"type"`
 	Content   []interactionsContent `json:"content,omitempty"`
@@ -50,8 +50,8 @@ type interactionsObject struct {
 	Model   string             `json:"model"`
 }
 
-// steps are the answer's blocks as steps. What the model has thought is signed, and so
-// is the first call, by a thought in front of it.
+// steps returns the answer's blocks as steps. Thoughts are signed. A first call without a thought
+// before it gets a signed one.
 func (interactions) steps(a *Answer) []interactionsStep {
 	steps := make([]interactionsStep, 0, len(a.Blocks)+1)
 	signed := false
@@ -73,7 +73,7 @@ func (interactions) steps(a *Answer) []interactionsStep {
 	return steps
 }
 
-// object is the interaction with its answer, or without it.
+// object returns the interaction, with its outcome if done.
 func (n interactions) object(c *exchange, done bool) interactionsObject {
 	o := interactionsObject{ID: "v1_" + c.id, Status: "in_progress", Object: "interaction", Model: c.view.Model}
 	if !done {
@@ -94,7 +94,7 @@ func (n interactions) object(c *exchange, done bool) interactionsObject {
 	return o
 }
 
-// JSON encodes an answer that is not streamed.
+// JSON encodes a response without a stream.
 func (n interactions) JSON(c *exchange) []byte {
 	o := n.object(c, true)
 	o.Steps = n.steps(c.answer)
@@ -109,7 +109,7 @@ type interactionsDelta struct {
 	Arguments string               `json:"arguments,omitempty"`
 }
 
-// interactionsEvent is one event of a stream. Which members it has depends on its type.
+// interactionsEvent is one event of a stream. Its members depend on its type.
 type interactionsEvent struct {
 	Interaction *interactionsObject `json:"interaction,omitempty"`
 	Index       *int                `json:"index,omitempty"`
@@ -118,7 +118,7 @@ type interactionsEvent struct {
 	Type        string              `json:"event_type"`
 }
 
-// events encodes a streamed answer, one element an event.
+// events encodes a stream, one event an element.
 func (n interactions) events(c *exchange) [][]byte {
 	var out [][]byte
 	send := func(e interactionsEvent) {
@@ -188,7 +188,7 @@ func (interactions) failure(f Failure, _ string) []byte {
 	}{body{f.Message, code}})
 }
 
-// schema finds the schema of the text in one response format or a list of them.
+// schema returns the schema of the text format, in one response format or a list of them.
 func (interactions) schema(output gjson.Result) gjson.Result {
 	if output.IsArray() {
 		output = output.Get(`#(type=="text")`)

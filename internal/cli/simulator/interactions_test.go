@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Everything that a step says arrives at a client of the Interactions API, streamed and
-// not, and what stands in the next request is read as the step's answer.
+// All content of a step reaches a client of the Interactions API, with and without a stream. The
+// next request contains it as the step's answer.
 func TestInteractions(t *testing.T) {
 	long := strings.Repeat("Größe → ✅ <&> \"quoted\"\n", 20)
 	script, err := ParseScript([]byte(`[{"thinking":` + string(encode(long)) + `,"text":"I look.","calls":[

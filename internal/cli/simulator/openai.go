@@ -22,7 +22,7 @@ type openaiUsage struct {
 type openaiDetails struct {
 	Cached     int64 `json:"cached_tokens"`
 	CacheWrite int64 `json:"cache_write_tokens"`
-	// ByLifetime is there where something was written.
+	// ByLifetime is set if anything was written.
 	ByLifetime *openaiLifetime `json:"cache_write_tokens_details,omitempty"`
 }
 
@@ -74,7 +74,7 @@ type openaiCompletion struct {
 	Usage   *openaiUsage   `json:"usage,omitempty"`
 }
 
-// usage counts inclusively: what was read or written is part of the prompt.
+// usage counts cached tokens within the prompt.
 func (openai) usage(u wire.Usage) *openaiUsage {
 	return &openaiUsage{
 		Prompt: u.Prompt(), Completion: u.Output, Total: u.Prompt() + u.Output,
@@ -96,7 +96,7 @@ func (openai) completion(c *exchange, object string) openaiCompletion {
 	return openaiCompletion{ID: "chatcmpl-" + c.id, Object: object, Created: c.at.Unix(), Model: c.view.Model, Choices: []openaiChoice{}}
 }
 
-// JSON encodes an answer that is not streamed.
+// JSON encodes a response without a stream.
 func (o openai) JSON(c *exchange) []byte {
 	m := openaiMessage{Role: "assistant"}
 	for i := range c.answer.Blocks {
@@ -124,7 +124,7 @@ func join(have *string, more string) *string {
 	return &more
 }
 
-// events encodes a streamed answer, one element an event.
+// events encodes a stream, one event an element.
 func (o openai) events(c *exchange) [][]byte {
 	var out [][]byte
 	send := func(r openaiCompletion) {
@@ -189,10 +189,10 @@ func (openai) failure(f Failure, _ string) []byte {
 	}{e})
 }
 
-// streamType is the media type of a stream.
+// streamType returns the media type of a stream.
 func (openai) streamType() string { return eventStream }
 
-// requestID is the header that names a request.
+// requestID returns the name of the header with the request's id.
 func (openai) requestID() string { return "x-request-id" }
 
 func (openai) schema(output gjson.Result) gjson.Result { return formatSchema(output) }

@@ -25,8 +25,7 @@ type responsesUsage struct {
 	Total int64 `json:"total_tokens"`
 }
 
-// responsesItem is an item of the output. Which members it has depends on its
-// type.
+// responsesItem is an item of the output. Its members depend on its type.
 type responsesItem struct {
 	ID        string           `json:"id"`
 	Type      string           `json:"type"`
@@ -40,7 +39,7 @@ type responsesItem struct {
 	Arguments *string          `json:"arguments,omitempty"`
 	Input     *string          `json:"input,omitempty"`
 
-	whole json.RawMessage // in its place, if set
+	whole json.RawMessage // replaces the item, if set
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -77,7 +76,7 @@ type responsesObject struct {
 	Tools      []struct{}           `json:"tools"`
 }
 
-// usage counts inclusively: what was read or written is part of the prompt.
+// usage counts cached tokens within the prompt.
 func (responses) usage(u wire.Usage) *responsesUsage {
 	return &responsesUsage{
 		Input: u.Prompt(), Output: u.Output, Total: u.Prompt() + u.Output,
@@ -85,9 +84,10 @@ func (responses) usage(u wire.Usage) *responsesUsage {
 	}
 }
 
-// items are the answer's blocks as items. Encrypted reasoning comes where the
-// request asks for it; an answer to a compaction_trigger is one compaction item.
+// items returns the answer's blocks as items. Reasoning is encrypted if the request includes
+// reasoning.encrypted_content.
 func (responses) items(c *exchange) []responsesItem {
+	// The answer to a compaction_trigger is one compaction item.
 	if last := c.view.Blocks[len(c.view.Blocks)-1]; gjson.GetBytes(c.view.Bytes(last.Span), "type").Str == "compaction_trigger" {
 		return []responsesItem{{ID: "cmp_" + c.id, Type: "compaction", Encrypted: Sign(c.id)}}
 	}
@@ -132,8 +132,8 @@ func (responses) items(c *exchange) []responsesItem {
 	return items
 }
 
-// takesText reports whether a tool is a custom one, which takes free text. Tools in
-// groups are not looked for.
+// takesText reports whether a tool is a custom one, with free text as its input. It does not search
+// groups of tools.
 func takesText(v *wire.View, name string) bool {
 	for i := range v.Blocks {
 		if b := &v.Blocks[i]; b.Kind == wire.KindToolDef && v.Text(b.Name) == name {
@@ -143,8 +143,8 @@ func takesText(v *wire.View, name string) bool {
 	return false
 }
 
-// freeText is the text that an input means: a string as it is, or the member
-// "input" of an object, or the object itself.
+// freeText returns the text of an input: a string, the member "input" of an object, or the object
+// itself.
 func freeText(input json.RawMessage) string {
 	v := gjson.ParseBytes(input)
 	if v.Type == gjson.String {
@@ -156,7 +156,7 @@ func freeText(input json.RawMessage) string {
 	return string(input)
 }
 
-// object is the response before anything is known of its answer.
+// object returns the response at its start.
 func (responses) object(c *exchange) responsesObject {
 	return responsesObject{
 		ID: "resp_" + c.id, Object: "response", CreatedAt: c.at.Unix(), Status: "in_progress", Model: c.view.Model,
@@ -164,7 +164,7 @@ func (responses) object(c *exchange) responsesObject {
 	}
 }
 
-// done is the response with its answer.
+// done returns the response with its output.
 func (r responses) done(c *exchange, items []responsesItem) responsesObject {
 	o := r.object(c)
 	o.Status, o.Output, o.Usage = "completed", items, r.usage(c.usage)
@@ -177,11 +177,10 @@ func (r responses) done(c *exchange, items []responsesItem) responsesObject {
 	return o
 }
 
-// JSON encodes an answer that is not streamed.
+// JSON encodes a response without a stream.
 func (r responses) JSON(c *exchange) []byte { return encode(r.done(c, r.items(c))) }
 
-// responsesEvent is one event of a stream. Which members it has depends on its
-// type.
+// responsesEvent is one event of a stream. Its members depend on its type.
 type responsesEvent struct {
 	Type     string           `json:"type"`
 	Sequence int              `json:"sequence_number"`
@@ -198,7 +197,7 @@ type responsesEvent struct {
 	Input    *string          `json:"input,omitempty"`
 }
 
-// events encodes a streamed answer, one element an event.
+// events encodes a stream, one event an element.
 func (r responses) events(c *exchange) [][]byte {
 	var out [][]byte
 	send := func(e responsesEvent) {

@@ -16,8 +16,8 @@ import (
 
 const responsesTools = `"tools":[{"type":"function","name":"Bash"},{"type":"custom","name":"exec"}],"include":["reasoning.encrypted_content"]`
 
-// Everything that a step says arrives at a client of the Responses API, streamed
-// and not: arguments as JSON, those of custom tools as free text.
+// All content of a step reaches a client of the Responses API, with and without a stream: arguments
+// as JSON, those of custom tools as free text.
 func TestResponses(t *testing.T) {
 	long := strings.Repeat("Größe → ✅ <&> \"quoted\"\n", 20)
 	script, err := ParseScript([]byte(`[{"thinking":` + string(encode(long)) + `,"text":"I look.","calls":[
@@ -69,8 +69,8 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// The tools may stand in the input, steps are counted by answers, and a request
-// to compact is answered by one compaction.
+// The input may contain the tools, steps are counted by answers, and a compaction request gets one
+// compaction item.
 func TestResponsesInput(t *testing.T) {
 	script, err := ParseScript([]byte(`[{"calls":[{"name":"exec","input":"a"}]},{"calls":[{"name":"exec","input":"b"}],"stop_reason":"max_tokens"}]`))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestResponsesInput(t *testing.T) {
 	}
 }
 
-// TestResponsesItem: an item that is given is answered as it is, streamed and not.
+// TestResponsesItem: a given item is sent unchanged, with and without a stream.
 func TestResponsesItem(t *testing.T) {
 	const item = `{"type":"message","id":"msg_ab1","role":"assistant","content":[{"type":"output_text","text":"I <look>."}]}`
 	for _, stream := range []bool{false, true} {
@@ -111,7 +111,7 @@ func TestResponsesItem(t *testing.T) {
 		if got := turn(t, wire.OpenAIResponses, stream, w); got.Text != "I <look>." {
 			t.Errorf("text %q", got.Text)
 		}
-		times := map[bool]int{false: 1, true: 2}[stream] // when it is done, and at the end
+		times := map[bool]int{false: 1, true: 2}[stream] // in its own done event, and at the end
 		if n := strings.Count(w.Body.String(), item); n != times {
 			t.Errorf("streamed %t: the item came %d times:\n%s", stream, n, w.Body)
 		}

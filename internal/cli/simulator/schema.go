@@ -12,13 +12,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// deepestSchema bounds how deep a schema is followed.
+// deepestSchema bounds the depth of a schema.
 const deepestSchema = 8
 
-// inShape returns a text of the JSON schema that a request wants its answer in,
-// "" if it wants none. Clients that ask a model to decide something try again and
-// again when the answer cannot be read.
+// inShape returns a text in the JSON schema that a request demands, "" without a schema.
 func inShape(v *wire.View) string {
+	// Clients that ask a model for a decision retry endlessly if its answer does not match the
+	// schema.
 	if v.Reply.OutputConfig.Empty() {
 		return ""
 	}
@@ -29,7 +29,7 @@ func inShape(v *wire.View) string {
 	return string(appendShaped(nil, schema, 0))
 }
 
-// formatSchema is the schema of a format that names it in a member of that name.
+// formatSchema returns the schema in the member format.schema.
 func formatSchema(output gjson.Result) gjson.Result {
 	if output.Get("format.type").Str != "json_schema" {
 		return gjson.Result{}
@@ -37,7 +37,7 @@ func formatSchema(output gjson.Result) gjson.Result {
 	return output.Get("format.schema")
 }
 
-// appendShaped appends the plainest value of a schema.
+// appendShaped appends the simplest value of a schema.
 func appendShaped(dst []byte, schema gjson.Result, depth int) []byte {
 	if first := schema.Get("enum.0"); first.Exists() {
 		return append(dst, first.Raw...)

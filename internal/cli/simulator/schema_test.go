@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// A request that wants its answer in a schema gets one of that schema.
+// A request with a schema gets a text in that schema.
 func TestInShape(t *testing.T) {
 	const schema = `{"type":"OBJECT","properties":{"why":{"type":"STRING"},"model":{"type":"string","enum":["flash","pro"]},"score":{"type":"integer","minimum":5},"more":{"type":["array","null"]},"sure":{"type":"boolean"},"in":{"type":"object","properties":{"none":{"type":"null"}}}}}`
 	const want = `{"why":"simulated","model":"flash","score":5,"more":[],"sure":false,"in":{"none":null}}`

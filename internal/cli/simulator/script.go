@@ -16,52 +16,49 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Script is what the simulated model does, step by step. Which step a request
-// gets depends on the number of assistant messages in it alone, so a retry, a
-// resumed conversation and a second client get what the first one got; unless
-// InOrder is set.
+// Script is the sequence of the model's answers. A request's step depends only on its number of
+// assistant messages. So a retry, a resumed conversation and a second client get the same answer,
+// unless InOrder is set.
 type Script struct {
-	// InOrder makes each request that offers tools get the step behind the one
-	// that was last answered properly. It is for one client that shortens its
-	// conversation, or goes on behind the part it has seen of a cut answer.
+	// InOrder gives each request with tools the step after the last one that was answered properly.
+	// It suits one client that shortens its conversation, or continues after the received part of a
+	// cut response.
 	InOrder bool
 
 	steps []*Step
 
 	mu   sync.Mutex
-	next int // the step of the next request, if InOrder
+	next int // step of the next request, if InOrder
 }
 
 // Step is one answer of a script.
 type Step struct {
-	// Thinking, Text and Calls are the content, in this order; empty ones are
-	// left out.
+	// Thinking, Text and Calls are the content, in this order. Empty ones are left out.
 	Thinking string `json:"thinking,omitempty"`
 	// Text: see Thinking.
 	Text string `json:"text,omitempty"`
 	// Calls are tool calls, several for parallel ones.
 	Calls []ScriptCall `json:"calls,omitempty"`
-	// StopReason overrides the reason why the answer ends.
+	// StopReason overrides the reason for the end of the answer.
 	StopReason string `json:"stop_reason,omitempty"`
-	// Status makes the step an error of this HTTP status, with the type Error
-	// and the text Message, instead of its content.
+	// Status replaces the content by an error of this HTTP status, with the type Error and the text
+	// Message.
 	Status int `json:"status,omitempty"`
-	// Error: see Status. Default: what the API uses with the status.
+	// Error: see Status. Default: the API's type for the status.
 	Error string `json:"error,omitempty"`
 	// Message: see Status.
 	Message string `json:"message,omitempty"`
-	// Truncate breaks the connection after that many events of the stream, or
-	// in the middle of an answer that is not streamed.
+	// Truncate breaks the connection after that many events of the stream, or in the middle of a
+	// response without a stream.
 	Truncate int `json:"truncate,omitempty"`
-	// Clean has a truncated stream end as if it were whole: the connection stays,
-	// and only the events are missing.
+	// Clean ends a truncated stream without an error: only events are missing.
 	Clean bool `json:"clean,omitempty"`
-	// Hang makes the step say nothing until its client is gone.
+	// Hang sends nothing until the client has left.
 	Hang bool `json:"hang,omitempty"`
-	// Times is how often Status, Truncate or Hang apply before the step answers
+	// Times is the number of times that Status, Truncate or Hang apply before the step answers
 	// properly; -1 is always. All clients count together. Default: 1.
 	Times *int `json:"times,omitempty"`
-	// Delay passes before the first byte, as "200ms" or "2s".
+	// Delay is the time before the first byte, such as "200ms" or "2s".
 	Delay Duration `json:"delay,omitempty"`
 
 	failed atomic.Int64
@@ -71,15 +68,15 @@ type Step struct {
 type ScriptCall struct {
 	// Name is the tool's name.
 	Name string `json:"name"`
-	// Input is the JSON object of its arguments, or the JSON string of the free
-	// text that a custom tool of the Responses API takes.
+	// Input is the JSON object of the arguments, or a JSON string with the free text for a custom
+	// tool of the Responses API.
 	Input json.RawMessage `json:"input"`
 }
 
-// Duration is a time.Duration that is written as a string in JSON: "200ms".
+// Duration is a time.Duration with the JSON form "200ms".
 type Duration time.Duration
 
-// UnmarshalJSON reads a string that time.ParseDuration understands.
+// UnmarshalJSON parses a string in the syntax of time.ParseDuration.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -93,7 +90,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ReadScript reads a script: a file that holds a JSON array of steps.
+// ReadScript reads a script from a file with a JSON array of steps.
 func ReadScript(path string) (*Script, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -106,8 +103,8 @@ func ReadScript(path string) (*Script, error) {
 	return s, nil
 }
 
-// ParseScript reads a JSON array of steps. Unknown members, calls without a
-// name and inputs that are neither objects nor texts are refused.
+// ParseScript parses a JSON array of steps. It refuses unknown members, calls without a name, and
+// inputs other than objects and strings.
 func ParseScript(b []byte) (*Script, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -159,8 +156,8 @@ func (s *Step) validate() error {
 	return nil
 }
 
-// answer returns the answer to a request, or nil if the script has none for
-// it: the request offers no tools or the script is over.
+// answer returns the answer to a request. It returns nil if the request offers no tools or the
+// script is over.
 func (s *Script) answer(v *wire.View) *Answer {
 	if s == nil || !v.OffersTools() {
 		return nil
@@ -180,8 +177,7 @@ func (s *Script) answer(v *wire.View) *Answer {
 	return s.steps[at].answer(at)
 }
 
-// take returns the next step's answer. A step that fails, is cut or hangs stays
-// the next one.
+// take returns the next step's answer, and advances unless the step fails, is cut or hangs.
 func (s *Script) take() *Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +215,7 @@ func (s *Step) answer(at int) *Answer {
 	return a
 }
 
-// misbehaves reports whether the step fails, is cut or hangs this time, and counts it.
+// misbehaves reports whether the step fails, is cut or hangs this time, and counts the attempt.
 func (s *Step) misbehaves() bool {
 	if s.Status == 0 && s.Truncate == 0 && !s.Hang {
 		return false

@@ -16,8 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
-// In order, the step depends on what was answered before, and a step that fails
-// comes again.
+// With InOrder the step depends on earlier responses, and a failing step comes again.
 func TestScriptInOrder(t *testing.T) {
 	h := &Handler{Cache: newCache(t, "kv"), Script: script(t, `[{"text":"zero"},{"text":"one","status":429,"times":2},{"text":"two"}]`)}
 	h.Script.InOrder = true
@@ -50,7 +49,7 @@ func TestScriptInOrder(t *testing.T) {
 
 const withTools = `"tools":[{"name":"Bash","input_schema":{"type":"object"}}]`
 
-// history is a conversation with n answers in it.
+// history returns a conversation with n answers.
 func history(n int, more string) string {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"go"}`)
@@ -79,8 +78,8 @@ func script(t *testing.T, s string) *Script {
 	return got
 }
 
-// The step depends on the answers in the request alone: asked twice, or out of
-// order, a request gets the same step.
+// The step depends on the answers in the request alone: a repeated or reordered request gets the
+// same step.
 func TestScriptIsStateless(t *testing.T) {
 	h := &Handler{Cache: newCache(t, "kv"), Script: script(t, `[{"text":"zero"},{"text":"one"},{"text":"two"}]`)}
 	for _, test := range []struct {
@@ -123,7 +122,7 @@ func TestScriptFails(t *testing.T) {
 	}
 }
 
-// A truncated step breaks the connection once, after the events that it names.
+// A truncated step breaks the connection once, after the given number of events.
 func TestScriptTruncates(t *testing.T) {
 	server := httptest.NewServer(&Handler{Cache: newCache(t, "kv"), Script: script(t, `[{"truncate":3,"text":"whole"}]`)})
 	defer server.Close()

@@ -9,9 +9,8 @@ import (
 	"encoding/binary"
 )
 
-// Sign returns the signature that the simulated model gives a thinking text:
-// always the same for the same text, opaque, and about as long as real ones,
-// which measure near 200 characters and 1.4 for each character of the text.
+// Sign returns the simulated model's signature of a thinking text. It is deterministic, opaque, and
+// about as long as real ones: about 200 characters and 1.4 for each character of the text.
 func Sign(thinking string) string {
 	raw := make([]byte, 0, 150+len(thinking)*21/20+sha256.Size)
 	seed := sha256.Sum256([]byte(thinking))

@@ -15,9 +15,9 @@ import (
 
 const signatureScheme = "AWS4-HMAC-SHA256"
 
-// unsigned returns what is wrong with the signature of a request, "" for nothing
-// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
-// It makes the signature from that description alone.
+// unsigned returns the fault of a request's signature, "" for a valid one
+// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html). It
+// is written from that description alone, independent of our signer.
 func (h *Handler) unsigned(r *http.Request, body []byte) string {
 	fields, ok := strings.CutPrefix(r.Header.Get("Authorization"), signatureScheme+" ")
 	if !ok {
@@ -65,7 +65,7 @@ func canonicalRequest(r *http.Request, signed []string, body []byte) string {
 	return strings.Join(append(lines, "", strings.Join(signed, ";"), hex.EncodeToString(sum[:])), "\n")
 }
 
-// escaped escapes a path that is escaped already, segment by segment.
+// escaped escapes each segment of an escaped path once more.
 func escaped(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {

@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
 )
 
-// serveSocket speaks the Responses API over a WebSocket: what was said lives with the
-// connection, one answer a lane, and an answer that fails takes what it went on from
-// with it. An answer that is cut cuts the connection.
+// serveSocket speaks the Responses API over a WebSocket. Responses are stored with the connection,
+// one a lane, and a failed response deletes its predecessor. A truncated response closes the
+// connection.
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s := &websocket.Server{MaxMessage: maxBody, Kept: websocket.NewMemory(mostStored), Strict: true, Life: h.SocketLife}
 	s.Accept(w, r, func(w http.ResponseWriter, r *http.Request) (err error) {

@@ -49,7 +49,7 @@ func (s *socket) send(message string) {
 	}
 }
 
-// next is the next event.
+// next returns the next event.
 func (s *socket) next() gjson.Result {
 	s.t.Helper()
 	_, b, err := s.ws.Read(s.t.Context())
@@ -59,7 +59,7 @@ func (s *socket) next() gjson.Result {
 	return gjson.ParseBytes(b)
 }
 
-// end is the event that ends an answer.
+// end returns the last event of a response.
 func (s *socket) end() gjson.Result {
 	s.t.Helper()
 	for {
@@ -78,8 +78,7 @@ func previous(id string) string { return `"previous_response_id":"` + id + `",` 
 
 const said = `[{"type":"message","role":"user","content":[{"type":"input_text","text":"%s"}]}]`
 
-// TestSocket: over a WebSocket the model sees what it sees over POST, and is sent no more
-// than what is new.
+// TestSocket: over a WebSocket the model sees the same as over POST, and only new items are sent.
 func TestSocket(t *testing.T) {
 	script, err := ParseScript([]byte(`[{"thinking":"Hm.","text":"I look.","calls":[{"name":"Bash","input":{"command":"ls"}}]},{"text":"Two."},{"text":"Three."}]`))
 	if err != nil {
@@ -108,7 +107,7 @@ func TestSocket(t *testing.T) {
 		t.Errorf("the model has seen %s", whole)
 	}
 
-	// A text stands for one message, and what is only to warm is answered by nothing.
+	// A string is one message, and a warm-up gets an empty response.
 	s.send(createEvent(`"generate":false,`+responsesTools+",", `[]`))
 	warm := s.end()
 	if warm.Get("type").Str != "response.completed" || warm.Get("response.output.#").Int() != 0 || len(seen) != 2 {
@@ -120,7 +119,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestSocketErrors: every error of the mode, and that the connection outlives it.
+// TestSocketErrors: every error of the mode, and the survival of the connection.
 func TestSocketErrors(t *testing.T) {
 	script, err := ParseScript([]byte(`[{"text":"One."},{"status":429},{"text":"Three."}]`))
 	if err != nil {
@@ -142,7 +141,7 @@ func TestSocketErrors(t *testing.T) {
 	expect("an unknown answer", createEvent(`"stream_id":"a",`+previous("resp_x"), `"go"`), "a", "previous_response_not_found", 400)
 	expect("an invalid request", createEvent("", `[{"type":"function_call_output","call_id":"c","output":""}]`), "", "", 400)
 
-	// What fails takes what it went on from with it.
+	// A failed response deletes its predecessor.
 	s.send(createEvent(responsesTools+",", `"go"`))
 	first := s.end()
 	on := createEvent(responsesTools+","+previous(first.Get("response.id").Str), `"on"`)
@@ -152,7 +151,7 @@ func TestSocketErrors(t *testing.T) {
 	}
 	expect("an answer that failed", on, "", "previous_response_not_found", 400)
 
-	// Other lanes go on, and go on from each other's.
+	// Other lanes continue, and may continue each other's responses.
 	s.send(createEvent(`"stream_id":"b",`, `"go"`))
 	b := s.end()
 	if b.Get("type").Str != "response.completed" || b.Get("stream_id").Str != "b" {
@@ -162,7 +161,7 @@ func TestSocketErrors(t *testing.T) {
 	if c := s.end(); c.Get("type").Str != "response.completed" || c.Get("stream_id").Str != "c" {
 		t.Errorf("a fork: %s", c)
 	}
-	for i := range 32 - 3 { // a, b and c are there
+	for i := range 32 - 3 { // a, b and c exist
 		s.send(createEvent(fmt.Sprintf(`"stream_id":"l%d",`, i), `"go"`))
 		if e := s.end(); e.Get("type").Str != "response.completed" {
 			t.Fatalf("lane %d: %s", i, e)
@@ -186,7 +185,7 @@ func TestSocketErrors(t *testing.T) {
 	}
 }
 
-// TestSocketCut: a client does not take a cut answer for a whole one.
+// TestSocketCut: a cut response does not look complete to a client.
 func TestSocketCut(t *testing.T) {
 	script, err := ParseScript([]byte(`[{"text":"One.","truncate":4,"times":2}]`))
 	if err != nil {
@@ -213,7 +212,7 @@ func TestSocketCut(t *testing.T) {
 	}
 }
 
-// TestSocketLanes: what waits in one lane holds up no other.
+// TestSocketLanes: a request that waits in one lane delays no other lane.
 func TestSocketLanes(t *testing.T) {
 	release := make(chan struct{})
 	h := &Handler{Cache: newCache(t, "openai-responses")}

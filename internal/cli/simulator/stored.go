@@ -13,19 +13,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// mostStored is how many bytes of stored responses are kept.
+// mostStored bounds the stored responses, in bytes.
 const mostStored = 64 << 20
 
-// stored are the responses that the simulated provider of the Responses API keeps, by
-// credential and id: all items up to and with the answer.
+// stored holds the stored responses of the Responses API, by credential and id: all items, the
+// output included.
 type stored struct {
 	mu    sync.Mutex
 	kept  map[[2]string][]byte
 	bytes int
 }
 
-// open makes a request whole that goes on from a stored response, any number of times.
-// What the input of a response was is put in front; instructions and tools are not.
+// open completes a request that continues a stored response, any number of times. The stored input
+// and output are prepended, without instructions and tools.
 func (s *stored) open(r *http.Request, v *wire.View) ([]byte, *Failure) {
 	if !v.Conversation.Partial || v.Conversation.Continues == "" {
 		return v.Raw, nil
@@ -57,7 +57,7 @@ func (s *stored) keep(r *http.Request, c *exchange) {
 	s.kept[[2]string{credential(r), "resp_" + c.id}] = items
 }
 
-// itemsOf is the input of a request as a list.
+// itemsOf returns the input of a request as a list.
 func itemsOf(body []byte) []byte {
 	input := gjson.GetBytes(body, "input")
 	if input.Type == gjson.String {
@@ -66,7 +66,7 @@ func itemsOf(body []byte) []byte {
 	return []byte(input.Raw)
 }
 
-// between makes one list of several.
+// between joins JSON lists.
 func between(lists ...[]byte) []byte {
 	out := []byte{'['}
 	for _, l := range lists {

@@ -16,41 +16,40 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// threadsBeta is what a request says in Anthropic-Beta if it has a thread.
+// threadsBeta is the value in Anthropic-Beta that requests of a thread need.
 const threadsBeta = "message-threads-2026-08-12"
 
-// threadLife is how long a conversation is kept after its last request, and
-// mostThreads how many are.
+// threadLife is the lifetime of a thread after its last request, mostThreads the maximum of
+// threads.
 const (
 	threadLife  = 5 * time.Minute
 	mostThreads = 1024
 )
 
-// threads are the conversations that the simulated provider keeps, by credential
-// and id of the last answer.
+// threads holds the threads of the simulated provider, by credential and id of the last response.
 type threads struct {
 	mu   sync.Mutex
 	kept map[[2]string]*thread
 }
 
-// thread is a conversation up to and with an answer.
+// thread is a conversation up to and including a response.
 type thread struct {
-	body     []byte // the whole request that the answer was given to
-	reply    []byte // the answer as a message
+	body     []byte // the whole request of the response
+	reply    []byte // the response as a message
 	at       time.Time
 	inFlight bool
-	done     bool // another answer was given behind it
+	done     bool // a later request has continued it
 }
 
 func threadFailure(status int, code, message string) *Failure {
 	return &Failure{Status: status, Code: code, Message: message}
 }
 
-// unthreaded are members that no request of a thread may have, those besides that
-// [Handler.Unthreaded] names.
+// unthreaded lists members that no request of a thread may have, besides those of
+// [Handler.Unthreaded].
 var unthreaded = []string{"fallbacks"}
 
-// unsupported refuses a request of a thread for the members that it has of those.
+// unsupported refuses a request of a thread that has such members.
 func (h *Handler) unsupported(v *wire.View) *Failure {
 	if v.Conversation.Thread.Empty() {
 		return nil
@@ -72,9 +71,9 @@ func marked(v *wire.View) bool {
 	return slices.ContainsFunc(v.Blocks, func(b wire.Block) bool { return !b.Marker.Empty() })
 }
 
-// open makes a request whole that asks for a thread or goes on with one. The
-// returned function is told the answer's id and the answer as a message before it is
-// given out, and that there was none in the end. Without a thread in the request there is nothing to do.
+// open completes a request that creates or continues a thread. The caller must call end with the id
+// and the message of the response before sending it, and with nil after a failure. Without a thread
+// open returns the body unchanged.
 func (t *threads) open(r *http.Request, v *wire.View, at time.Time) (body []byte, end func(id string, reply []byte), _ *Failure) {
 	if v.Conversation.Thread.Empty() {
 		return v.Raw, func(string, []byte) {}, nil
@@ -85,7 +84,7 @@ func (t *threads) open(r *http.Request, v *wire.View, at time.Time) (body []byte
 	owner := credential(r)
 	keep := func(body []byte) func(string, []byte) {
 		return func(id string, reply []byte) {
-			if reply != nil { // else it failed, or was given out before
+			if reply != nil { // nil after a failure, or in the final call
 				t.keep([2]string{owner, id}, &thread{body: body, reply: reply, at: at})
 			}
 		}
@@ -113,7 +112,7 @@ func (t *threads) keep(key [2]string, th *thread) {
 	t.kept[key] = th
 }
 
-// goOn puts what is kept in front of a request.
+// goOn prepends the thread to a request that continues it.
 func (t *threads) goOn(key [2]string, v *wire.View, at time.Time, keep func([]byte) func(string, []byte)) (body []byte, end func(string, []byte), _ *Failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +137,7 @@ func (t *threads) goOn(key [2]string, v *wire.View, at time.Time, keep func([]by
 	next := keep(body)
 	return body, func(id string, reply []byte) {
 		t.mu.Lock()
-		if th.inFlight = false; reply != nil { // nothing goes on from there any more
+		if th.inFlight = false; reply != nil { // each response can be continued once
 			th.done, th.body, th.reply = true, nil, nil
 		}
 		t.mu.Unlock()
@@ -146,12 +145,12 @@ func (t *threads) goOn(key [2]string, v *wire.View, at time.Time, keep func([]by
 	}, nil
 }
 
-// fingerprint are the members that a request which goes on must not change: those
-// that only the first may give, and those that each may repeat.
+// fingerprint lists the members that a continuing request must not change: members of the first
+// request only, and members that each request may repeat.
 var fingerprint = []string{"model", "system", "tools", "tool_choice", "thinking", "output_config", "context_management"}
 
-// differing names the members of a request that are there and other than those of
-// the thread, markers aside.
+// differing returns the members of a request that differ from those of the thread, cache markers
+// aside.
 func differing(thread, body []byte) (names []string) {
 	for _, name := range fingerprint {
 		if now := gjson.GetBytes(body, name); now.Exists() && !bytes.Equal(unmarked(unattributed(now)), unmarked(unattributed(gjson.GetBytes(thread, name)))) {
@@ -161,8 +160,8 @@ func differing(thread, body []byte) (names []string) {
 	return names
 }
 
-// unattributed is a JSON text without the entry in which Claude Code tells of
-// itself, which the provider takes out if it is the first.
+// unattributed returns a JSON text without Claude Code's attribution entry. The provider removes it
+// if it comes first.
 func unattributed(value gjson.Result) []byte {
 	raw := []byte(value.Raw)
 	if first := value.Get("0.text"); strings.HasPrefix(first.Str, wire.AttributionLine) && !strings.Contains(first.Str, "\n") {
@@ -172,7 +171,7 @@ func unattributed(value gjson.Result) []byte {
 	return raw
 }
 
-// unmarked is a JSON text without markers of the cache.
+// unmarked returns a JSON text without cache markers.
 func unmarked(value []byte) []byte {
 	for {
 		from := bytes.Index(value, []byte(`,"cache_control":{`))
@@ -187,10 +186,10 @@ func unmarked(value []byte) []byte {
 	}
 }
 
-// joined is the whole of a request that goes on: what is kept without its markers,
-// which each request sets anew, the answer, and what is new.
+// joined returns a whole continuing request: the thread, the response, and the new messages.
 func joined(th *thread, body []byte) ([]byte, error) {
 	messages := between(
+		// Each request sets its own markers.
 		unmarked([]byte(gjson.GetBytes(th.body, "messages").Raw)), append(append([]byte{'['}, th.reply...), ']'), []byte(gjson.GetBytes(body, "messages").Raw))
 	members := []wire.Member{{Name: "thread"}, {Name: "messages", Value: messages}}
 	for _, name := range fingerprint {
@@ -201,7 +200,7 @@ func joined(th *thread, body []byte) ([]byte, error) {
 	return wire.Patch(body, members...)
 }
 
-// reply is an answer as a message of the next request.
+// reply returns an answer as a message of the next request.
 func (a anthropic) reply(c *exchange) []byte {
 	content := make([]any, 0, len(c.answer.Blocks))
 	for i := range c.answer.Blocks {

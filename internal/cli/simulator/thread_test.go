@@ -27,8 +27,8 @@ func ask(h *Handler, path, body string, headers ...string) *httptest.ResponseRec
 	return w
 }
 
-// TestThreadErrors: each error that the Messages API documents for threads comes with
-// its status, type and code, and leaves the thread as it was.
+// TestThreadErrors: each error that the Messages API documents for threads has its status, type and
+// code, and leaves the thread unchanged.
 func TestThreadErrors(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var inside func()
@@ -89,7 +89,7 @@ func TestThreadErrors(t *testing.T) {
 	expect("expired", post(system, goOn(third), more), 404, "not_found_error", "thread_not_found", lost, "")
 }
 
-// TestThreadPrompt: the prompt of what goes on is that of the whole conversation.
+// TestThreadPrompt: the prompt of a continuing request is that of the whole conversation.
 func TestThreadPrompt(t *testing.T) {
 	h := &Handler{Cache: newCache(t, "anthropic-5m")}
 	beta := []string{"Anthropic-Beta", threadsBeta}
@@ -103,8 +103,8 @@ func TestThreadPrompt(t *testing.T) {
 	}
 }
 
-// TestStoredResponses: what goes on from a stored response has its items in front, any
-// number of times; what is not stored is not found.
+// TestStoredResponses: a request that continues a stored response gets the stored items prepended,
+// any number of times. Other responses are not found.
 func TestStoredResponses(t *testing.T) {
 	h := &Handler{Cache: newCache(t, "openai-responses")}
 	post := func(body string, key string) *httptest.ResponseRecorder {

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// quoted is a string as JSON in raw UTF-8, as agents write it.
+// quoted returns a string as JSON in raw UTF-8, like agents write it.
 func quoted(s string) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -26,7 +26,7 @@ func textBlock(s string) Block {
 	return Block{Type: "text", Text: s, Raw: join(`{"type":"text","text":`, quoted(s), `}`)}
 }
 
-// text returns a text block, or none of a text that says nothing.
+// text returns a text block, none for a blank text.
 func text(s string) []Block {
 	if blank(s) {
 		return nil
@@ -34,7 +34,7 @@ func text(s string) []Block {
 	return []Block{textBlock(s)}
 }
 
-// thinkingBlock returns none where there is neither text nor signature.
+// thinkingBlock returns a thinking block, none without text and signature.
 func thinkingBlock(s, signature string) []Block {
 	if s == "" && signature == "" {
 		return nil
@@ -48,7 +48,7 @@ func thinkingBlock(s, signature string) []Block {
 	return []Block{b}
 }
 
-// callBlock takes the input as JSON; anything but an object becomes one.
+// callBlock returns a tool call. input is JSON; values other than objects are wrapped in one.
 func callBlock(id, name, input string) Block {
 	if !rawjson.Valid(input) || !gjson.Parse(input).IsObject() {
 		input = string(join(`{"input":`, quoted(input), `}`))
@@ -58,7 +58,7 @@ func callBlock(id, name, input string) Block {
 	return b
 }
 
-// resultBlock takes the content as JSON: a string or a list of blocks.
+// resultBlock returns a tool result. content is JSON: a string or a list of blocks.
 func resultBlock(call string, content json.RawMessage, failed bool) Block {
 	b := Block{Type: "tool_result", ToolUseID: call, Content: content}
 	end := json.RawMessage(`}`)
@@ -69,13 +69,12 @@ func resultBlock(call string, content json.RawMessage, failed bool) Block {
 	return b
 }
 
-// image stands for all images: what they show is of no use here, and they are
-// large.
+// image replaces all images: they are large, and their contents are irrelevant here.
 var image = json.RawMessage(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}}`)
 
 func imageBlock() Block { return Block{Type: "image", Raw: image} }
 
-// join puts JSON together; strings are taken as they are.
+// join concatenates JSON. Strings are taken verbatim.
 func join(parts ...any) json.RawMessage {
 	var out []byte
 	for _, p := range parts {
@@ -89,8 +88,8 @@ func join(parts ...any) json.RawMessage {
 	return out
 }
 
-// content reads the content of a tool's result: a string, or a list of blocks, of
-// which texts and images are kept and others are told by their kind.
+// content returns the content of a tool result: a string, or a list of blocks. Texts and images are
+// kept, and other blocks replaced by their kind.
 func content(c gjson.Result) json.RawMessage {
 	switch {
 	case c.Type == gjson.String:

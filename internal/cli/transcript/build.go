@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// builder puts a conversation together, record by record, in the order in which
-// they were written.
+// builder builds a conversation from records, in the order in which they were written.
 type builder struct {
 	session Session
 	parts   [][]*said
-	now     []*said // the part under way
+	now     []*said // the current part
 	models  map[string]int
 	seen    map[string]bool // ids of calls
 }
@@ -22,19 +21,19 @@ type builder struct {
 // said is one message.
 type said struct {
 	role     string
-	id       string // of an answer
+	id       string // of an assistant message
 	blocks   []Block
 	from, to time.Time
 	usage    *Usage
 	model    string
-	// copied marks an answer of another conversation, which this one goes on from:
-	// nobody asked for it again.
+	// copied marks a message that was copied from another conversation or part: no request was sent
+	// for it here.
 	copied bool
-	// of is the message that it was copied from, nil for none.
+	// of is the original of a copy, nil for none.
 	of *said
 }
 
-// origin is the message as it was first said.
+// origin returns the original of a message.
 func (m *said) origin() *said {
 	if m.of != nil {
 		return m.of
@@ -46,7 +45,7 @@ func newBuilder(id string) *builder {
 	return &builder{session: Session{ID: id}, models: map[string]int{}, seen: map[string]bool{}}
 }
 
-// user adds what a person or a tool said.
+// user adds a message of the user or a tool.
 func (b *builder) user(at time.Time, blocks ...Block) {
 	if len(blocks) == 0 {
 		return
@@ -59,10 +58,11 @@ func (b *builder) user(at time.Time, blocks ...Block) {
 	b.now = append(b.now, &said{role: "user", blocks: blocks, from: at, to: at})
 }
 
-// answer adds to the answer of an id, or a further one. Agents write the blocks of
-// one answer one by one, and the result of its first call before its second call.
+// answer adds blocks to the answer with an id, or starts another one.
 func (b *builder) answer(id string, at time.Time, model string, usage *Usage, blocks ...Block) *said {
 	var m *said
+	// Agents write the blocks of one answer one by one, and the result of its first call before its
+	// second call. So the answer may be the last message or the one before.
 	for i := len(b.now) - 1; i >= 0 && i >= len(b.now)-2; i-- {
 		if l := b.now[i]; l.role == "assistant" && (id != "" && l.id == id || id == "" && i == len(b.now)-1) {
 			m = l
@@ -82,8 +82,7 @@ func (b *builder) answer(id string, at time.Time, model string, usage *Usage, bl
 	return m
 }
 
-// part begins anew with other messages in front, as agents do when they sum a
-// conversation up, or go back in it.
+// part starts another part with other messages in front, after a compaction or a rewind.
 func (b *builder) part(head ...*said) {
 	if len(b.now) > 0 {
 		b.parts = append(b.parts, b.now)
@@ -96,7 +95,7 @@ func (b *builder) part(head ...*said) {
 	}
 }
 
-// end makes the session of what there is.
+// end builds the session.
 func (b *builder) end(unknown int) *Session {
 	b.part()
 	s := &b.session
@@ -126,8 +125,8 @@ func (b *builder) end(unknown int) *Session {
 	return s
 }
 
-// calls makes requests of messages: one of each answer, with what stands before it
-// and after the answer before that. The last answer is in no request.
+// calls builds requests from messages: one for each answer, with the messages since the previous
+// request. The last answer is in no request.
 func (b *builder) calls(messages []*said) *Part {
 	messages = alternating(messages)
 	b.pair(messages)
@@ -151,8 +150,7 @@ func (b *builder) calls(messages []*said) *Part {
 	return p
 }
 
-// alternating joins what one side says in a row, drops what is empty, and has a
-// person begin.
+// alternating joins consecutive messages of one role, drops empty ones, and makes the user begin.
 func alternating(messages []*said) []*said {
 	var out []*said
 	for _, m := range messages {
@@ -175,8 +173,8 @@ func alternating(messages []*said) []*said {
 	return out
 }
 
-// pair sees to it that every call has its result in the next message, in order and
-// before all else, and that nothing else is a result. No API takes it otherwise.
+// pair gives each call its result in the next message, in order and before all other blocks, and
+// drops all other results. The APIs refuse anything else.
 func (b *builder) pair(messages []*said) {
 	for i, m := range messages {
 		if m.role == "assistant" {
@@ -187,7 +185,7 @@ func (b *builder) pair(messages []*said) {
 				}
 				return again || c.Type == "tool_result"
 			})
-			// An answer that was broken off as the model thought; no API takes it back.
+			// An answer that broke off in its thinking: no API accepts it back.
 			for n := len(m.blocks); n > 0 && m.blocks[n-1].Type == "thinking"; n-- {
 				m.blocks = m.blocks[:n-1]
 			}
@@ -236,8 +234,8 @@ func (p *Part) add(messages []Message, at time.Time, answer *said, characters in
 		since, until := max(0, at.Sub(p.started).Seconds()), max(0, answer.to.Sub(p.started).Seconds())
 		c.At, c.End = &since, &until
 	}
-	// What the first recorded prompt holds beyond the messages is what no
-	// transcript tells: system prompt, tools, reminders.
+	// The first recorded prompt is larger than its messages by the parts that no transcript has:
+	// system prompt, tools, reminders.
 	if u := answer.usage; u != nil && p.Header.Fit.TokensPerChar == 0 {
 		p.Header.Fit.TokensPerChar = perCharacter
 		p.Header.Fit.Overhead = max(0, float64(u.prompt())-perCharacter*float64(characters))
@@ -245,7 +243,7 @@ func (p *Part) add(messages []Message, at time.Time, answer *said, characters in
 	p.Calls = append(p.Calls, c)
 }
 
-// perCharacter is how many tokens a character of a message is, about.
+// perCharacter is the approximate number of tokens for a character of a message.
 const perCharacter = 0.28
 
 func later(a, b time.Time) time.Time {
@@ -255,7 +253,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// moment reads a time as agents write it, the zero time where it is none.
+// moment parses a time of RFC 3339, and returns the zero time for an invalid one.
 func moment(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
@@ -264,7 +262,7 @@ func moment(s string) time.Time {
 	return t
 }
 
-// millis reads a time in milliseconds since 1970.
+// millis converts a time in milliseconds since 1970.
 func millis(n int64) time.Time {
 	if n <= 0 {
 		return time.Time{}
@@ -272,5 +270,5 @@ func millis(n int64) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// blank reports whether a text says nothing; APIs refuse such blocks.
+// blank reports whether a text is blank; APIs refuse such blocks.
 func blank(s string) bool { return strings.TrimSpace(s) == "" }

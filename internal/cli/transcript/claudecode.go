@@ -10,16 +10,16 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Claude Code writes a line for each block of an answer, each result and each
-// thing that it adds to a request; uuid and parentUuid make a tree of them. Records
-// of sub-agents are marked isSidechain, in the same file or in one of their own.
+// Claude Code writes a line for each block of an answer, each result and each addition to a
+// request; uuid and parentUuid link the lines in a tree. Records of sub-agents are marked
+// isSidechain, in the same file or in one of their own.
 
 func knowsClaudeCode(start []byte) bool {
 	return bytes.Contains(start, []byte(`"sessionId":"`)) && (bytes.Contains(start, []byte(`"parentUuid"`)) || bytes.Contains(start, []byte(`"leafUuid"`)) ||
 		bytes.Contains(start, []byte(`"type":"file-history-snapshot"`)) || bytes.Contains(start, []byte(`"type":"queue-operation"`)))
 }
 
-// claudeRecord is what matters of a line.
+// claudeRecord holds the relevant members of a line.
 type claudeRecord struct {
 	kind, subtype, uuid, parent, agent, session, cwd string
 	at                                               time.Time
@@ -66,10 +66,10 @@ func readClaudeRecord(line gjson.Result) (r claudeRecord) {
 	return r
 }
 
-// claudeThread is the main conversation, or that of a sub-agent.
+// claudeThread is the main conversation or that of a sub-agent.
 type claudeThread struct {
 	*builder
-	// after is how many messages there were once a record had been added.
+	// after maps a record to the number of messages after its addition.
 	after map[string]int
 }
 
@@ -77,7 +77,7 @@ type claudeFile struct {
 	main  *claudeThread
 	sides map[string]*claudeThread
 	order []*claudeThread
-	// roots names the sub-agent of a record that names none.
+	// roots maps records without an agentId to their sub-agents.
 	roots map[string]string
 }
 
@@ -105,7 +105,7 @@ func (f *claudeFile) thread(id string) *claudeThread {
 	return t
 }
 
-// claudeSilent are kinds of lines that are no part of any request.
+// claudeSilent lists the kinds of lines that are in no request.
 var claudeSilent = map[string]bool{
 	"summary": true, "file-history-snapshot": true, "last-prompt": true, "permission-mode": true, "ai-title": true, "custom-title": true, "mode": true,
 	"queue-operation": true, "cost-state": true, "tools-used": true, "atis-latch": true, "api-request": true, "api-request-shape": true,
@@ -144,7 +144,7 @@ func (f *claudeFile) record(line gjson.Result) bool {
 	return true
 }
 
-// of finds the conversation that a record belongs to.
+// of returns the conversation of a record.
 func (f *claudeFile) of(r *claudeRecord) *claudeThread {
 	if !r.side {
 		return f.main
@@ -167,7 +167,7 @@ func (f *claudeFile) of(r *claudeRecord) *claudeThread {
 func (t *claudeThread) person(r *claudeRecord) {
 	blocks := claudeBlocks(r.message.Get("content"))
 	if r.summary {
-		if len(t.now) > 0 { // without a line that says so
+		if len(t.now) > 0 { // no compact_boundary line came before
 			t.part()
 		}
 		t.user(r.at, blocks...)
@@ -182,7 +182,7 @@ func (t *claudeThread) person(r *claudeRecord) {
 	}
 }
 
-// rewind goes back to where a prompt goes on from, if answers came after that.
+// rewind starts another part if the parent is not the last message and an answer came after it.
 func (t *claudeThread) rewind(parent string) {
 	n, known := t.after[parent]
 	if !known || n >= len(t.now) {
@@ -199,7 +199,7 @@ func (t *claudeThread) rewind(parent string) {
 func (t *claudeThread) model(r *claudeRecord) {
 	m := r.message
 	name := m.Get("model").String()
-	if r.failed || name == "<synthetic>" { // of Claude Code's own making
+	if r.failed || name == "<synthetic>" { // made by Claude Code itself
 		return
 	}
 	var u *Usage
@@ -214,7 +214,7 @@ func (t *claudeThread) model(r *claudeRecord) {
 	t.answer(m.Get("id").String(), r.at, name, u, claudeBlocks(m.Get("content"))...).copied = r.copied
 }
 
-// claudeBlocks reads content in the shape of the Messages API.
+// claudeBlocks converts content in the shape of the Messages API.
 func claudeBlocks(c gjson.Result) []Block {
 	if c.Type == gjson.String {
 		return text(c.String())
@@ -240,8 +240,8 @@ func claudeBlocks(c gjson.Result) []Block {
 	return out
 }
 
-// claudeAttachment is what Claude Code adds to a request by itself, as far as it is
-// recorded: as it was sent in newer versions, by its kind in older ones.
+// claudeAttachment returns Claude Code's own additions to a request, as far as they are recorded:
+// as sent in newer versions, by kind in older ones.
 func claudeAttachment(r *claudeRecord) []Block {
 	var out []Block
 	if r.rendered.IsArray() {

@@ -18,7 +18,7 @@ func TestClaudeCode(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		lines []string
-		want  []string // of each part of each session
+		want  []string // for each part of each session
 	}{
 		{"the result of the first call stands before the second call", []string{
 			claude("user", "1", "", "", `"go"`),

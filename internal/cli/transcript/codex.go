@@ -12,8 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Codex writes the items of the Responses API one by one, with what it counted
-// after each answer between them.
+// Codex writes the items of the Responses API one by one, and the usage after each answer.
 
 func isRollout(path string) bool {
 	return strings.HasPrefix(filepath.Base(path), "rollout-") && jsonLines(path)
@@ -24,17 +23,16 @@ func knowsCodex(start []byte) bool { return bytes.Contains(start, []byte(`"type"
 type codexFile struct {
 	*builder
 	model string
-	// forked is when a conversation that goes on from another one was begun. What
-	// it has of that one is written at once.
+	// forked is the creation of a conversation that continues another one. Its copy of the other
+	// conversation is written at once.
 	forked time.Time
-	// answering is set between the first item of an answer and the first that is
-	// none.
+	// answering is set from the first item of an answer until another item.
 	answering bool
-	// late is an answer whose usage has not been told yet.
+	// late is an answer without usage so far.
 	late *said
 }
 
-// copying is how long Codex takes at most to write what another conversation said.
+// copying bounds the time in which Codex writes the copy of another conversation.
 const copying = time.Second
 
 func readCodex(each records) []*Session {
@@ -74,7 +72,7 @@ func (f *codexFile) record(line gjson.Result) bool {
 
 func (f *codexFile) meta(p gjson.Result, at time.Time) {
 	if f.session.ID != "" {
-		return // that of the conversation it goes on from
+		return // this one belongs to the original conversation
 	}
 	f.session.ID, f.session.Project = p.Get("id").String(), p.Get("cwd").String()
 	if m := p.Get("model").String(); m != "" {
@@ -89,7 +87,7 @@ func (f *codexFile) billed(u gjson.Result) {
 	if f.late == nil || !u.Exists() {
 		return
 	}
-	// OpenAI counts what was read and written among the input.
+	// OpenAI counts cache reads and writes within the input.
 	read, write := u.Get("cached_input_tokens").Int(), u.Get("cache_write_input_tokens").Int()
 	f.late.usage = &Usage{Input: max(0, u.Get("input_tokens").Int()-read-write), Output: u.Get("output_tokens").Int(), Read: read, Write: write}
 	f.late = nil
@@ -137,7 +135,7 @@ func (f *codexFile) person(at time.Time, blocks ...Block) {
 	f.user(at, blocks...)
 }
 
-// said adds an item of an answer. All items of one stand together.
+// said adds an item to the current answer.
 func (f *codexFile) said(at time.Time, blocks ...Block) {
 	if len(blocks) == 0 {
 		return
@@ -149,8 +147,7 @@ func (f *codexFile) said(at time.Time, blocks ...Block) {
 	f.answering, f.late = true, m
 }
 
-// compacted begins anew with what Codex keeps: the history that it says, or the
-// summary.
+// compacted starts another part with the history that Codex retains, or with its summary.
 func (f *codexFile) compacted(p gjson.Result, at time.Time) {
 	f.part()
 	f.answering, f.late = false, nil

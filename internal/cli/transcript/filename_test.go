@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A session is saved whatever its id is like, and no two in one file.
+// Any id of a session works, and no two sessions share a file.
 func TestFileName(t *testing.T) {
 	long := strings.Repeat("é/x", 400)
 	for _, id := range []string{"a", "../../etc/passwd", "a\x00b\x1b", long, long + "y"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Gemini CLI keeps a chat as one JSON document in older versions, and as lines in
-// newer ones, where a line with the id of an earlier one takes its place.
+// Gemini CLI stores a chat as one JSON document in older versions, and as lines in newer ones.
+// There a line replaces an earlier line with the same id.
 
 func isGeminiChat(path string) bool {
 	ext := filepath.Ext(path)
@@ -26,7 +26,7 @@ func knowsGemini(start []byte) bool {
 	return bytes.Contains(start, []byte(`"sessionId"`)) && bytes.Contains(start, []byte(`"projectHash"`))
 }
 
-// geminiFile collects the messages, the last of each id, in the order of the first.
+// geminiFile collects the last version of each message, in the order of the first versions.
 type geminiFile struct {
 	head  gjson.Result
 	order []string
@@ -155,7 +155,7 @@ func geminiPart(part gjson.Result) []Block {
 	return text(part.Get("text").String())
 }
 
-// geminiProject reads where a chat's folder says the project lies.
+// geminiProject returns the project folder, which is recorded beside a chat's folder.
 func geminiProject(path string) string {
 	root, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(path)), ".project_root"))
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// maxRecord bounds one line of a transcript. Longer ones are passed over.
+// maxRecord bounds one line of a transcript. Longer lines are skipped.
 const maxRecord = 64 << 20
 
-// lineByLine makes a reader of a source of one for a file of JSON Lines.
+// lineByLine returns a reader of sources for a reader of JSON Lines.
 func lineByLine(read func(each records) []*Session) func(Source) ([]*Session, error) {
 	return func(s Source) ([]*Session, error) {
 		f, err := os.Open(s.Path)
@@ -36,8 +36,8 @@ func lineByLine(read func(each records) []*Session) func(Source) ([]*Session, er
 	}
 }
 
-// records goes through the lines of a transcript and returns how many there were
-// that were no JSON or not known.
+// records calls each for the lines of a transcript, and returns the number of invalid or unknown
+// lines.
 type records func(each func(line gjson.Result) (known bool)) (unknown int)
 
 func lines(from io.Reader, each func(gjson.Result) bool) (unknown int, err error) {
@@ -58,7 +58,7 @@ func lines(from io.Reader, each func(gjson.Result) bool) (unknown int, err error
 			line = append(long, line...)
 			long = long[:0]
 		}
-		// The last line may have been cut off while it was written.
+		// The last line may be incomplete.
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			if !rawjson.ValidBytes(line) || !each(gjson.Parse(string(line))) {
 				unknown++

@@ -24,8 +24,7 @@ import (
 //	storage/message/<session>/<message>.json
 //	storage/part/<message>/<part>.json
 //
-// `opencode export` writes a session as one object, in which each message stands with its
-// parts.
+// `opencode export` writes a session as one object with all messages and their parts.
 
 func isOpencode(path string) bool {
 	if filepath.Base(path) == "opencode.db" {
@@ -73,7 +72,7 @@ func listOpencode(path string) ([]Source, error) {
 	return out, rows.Err()
 }
 
-// storage is the folder of the files.
+// storage returns the root folder of the files.
 func storage(path string) string { return filepath.Dir(filepath.Dir(filepath.Dir(path))) }
 
 func partsSize(path, session string) (n int64) {
@@ -87,7 +86,7 @@ func partsSize(path, session string) (n int64) {
 	return n
 }
 
-// jsonFiles lists a folder in the order of its names, which is that of time.
+// jsonFiles lists a folder in the order of its names, which is chronological.
 func jsonFiles(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -147,7 +146,7 @@ func opencodeFiles(s Source) (out []opencodeMessage, project string, err error) 
 	return out, project, nil
 }
 
-// knowsOpencode reports whether a file begins as exports do.
+// knowsOpencode reports whether a file starts like an export.
 func knowsOpencode(start []byte) bool {
 	return gjson.GetBytes(start, "info.id").Exists() && gjson.GetBytes(start, "info.projectID").Exists()
 }
@@ -242,7 +241,7 @@ func (b *builder) opencode(m opencodeMessage) {
 	usage := &Usage{Input: t.Get("input").Int(), Output: t.Get("output").Int() + t.Get("reasoning").Int(), Read: t.Get("cache.read").Int(), Write: t.Get("cache.write").Int()}
 	ended := millis(m.message.Get("time.completed").Int())
 	id, model := m.message.Get("id").String()+"/"+m.message.Get("parentID").String()+"/"+created.String(), m.message.Get("modelID").String()
-	if n := len(b.now); n > 0 { // the request was sent when the answer was begun
+	if n := len(b.now); n > 0 { // the time of the answer's creation is that of the request
 		b.now[n-1].to = later(b.now[n-1].to, created)
 	}
 	var results []Block

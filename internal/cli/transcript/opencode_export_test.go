@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestOpencodeExport reads the rows that the database holds as `opencode export` writes them.
+// TestOpencodeExport reads the rows of the database in the form of `opencode export`.
 func TestOpencodeExport(t *testing.T) {
 	raw, err := os.ReadFile("testdata/opencode/rows.json")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// pi writes a line for each message. In newer versions id and parentId make a tree
-// of them; a person who goes back in it makes another branch in the same file.
+// pi writes a line for each message. In newer versions id and parentId link the lines in a tree.
+// After a rewind the conversation continues on another branch in the same file.
 
 func knowsPi(start []byte) bool {
 	line, _, _ := bytes.Cut(start, []byte("\n"))
@@ -23,7 +23,7 @@ func knowsPi(start []byte) bool {
 type piFile struct {
 	*builder
 	model string
-	after map[string][]*said // the messages once a line had been read
+	after map[string][]*said // the messages after each line
 	tip   string
 }
 
@@ -62,13 +62,13 @@ func (f *piFile) record(line gjson.Result) bool {
 	return true
 }
 
-// on reports whether a branch is that under way, as far as it has come.
+// on reports whether a branch ends like the current part.
 func (f *piFile) on(branch []*said) bool {
 	n := len(branch)
 	return n == len(f.now) && (n == 0 || branch[n-1].origin() == f.now[n-1].origin())
 }
 
-// kept are the messages from an entry on, which a compaction leaves as they are.
+// kept returns the messages from an entry on, which a compaction retains.
 func (f *piFile) kept(first string) []*said {
 	n := len(f.after[first])
 	if n < 1 || n > len(f.now) {
@@ -91,7 +91,7 @@ func (f *piFile) message(m, line gjson.Result) bool {
 		if name := m.Get("model").String(); name != "" {
 			f.model = name
 		}
-		// The time within the message is that of the request, in milliseconds.
+		// The time in the message is that of the request, in milliseconds.
 		if sent := millis(m.Get("timestamp").Int()); !sent.IsZero() && sent.Before(at) && len(f.now) > 0 {
 			f.now[len(f.now)-1].to = sent
 		}
@@ -133,8 +133,8 @@ func piBlocks(c gjson.Result) []Block {
 	return out
 }
 
-// signature leaves out what is none: pi keeps a whole reasoning item, or the name
-// of a member, in its place.
+// signature returns a signature, or "" for other values: pi stores a whole reasoning item, or the
+// name of a member, in its place.
 func signature(s string) string {
 	if len(s) < 32 || s[0] == '{' {
 		return ""

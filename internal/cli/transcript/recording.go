@@ -16,7 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxLine bounds one call of a trace; no API takes a longer body.
+// maxLine bounds one call of a trace, in bytes. No API accepts a longer body.
 const maxLine = 32 << 20
 
 // Trace reads a trace line by line. Close it after use.
@@ -28,11 +28,10 @@ type Trace struct {
 	line  int
 	file  *os.File
 	lines *bufio.Scanner
-	calls []*Call // of a part that is in memory, which has no file
+	calls []*Call // of a part in memory, without a file
 }
 
-// OpenTrace opens a trace, JSON Lines with or without gzip around it, and reads
-// its header.
+// OpenTrace opens a trace, as JSON Lines with or without gzip, and reads its header.
 func OpenTrace(path string) (*Trace, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -92,7 +91,7 @@ func (t *Trace) Next() (*Call, error) {
 		}
 		c := *t.calls[0]
 		t.calls, t.line = t.calls[1:], t.line+1
-		c.Messages = slices.Clone(c.Messages) // whoever reads may change them
+		c.Messages = slices.Clone(c.Messages) // callers may change them
 		for i := range c.Messages {
 			c.Messages[i].Content = slices.Clone(c.Messages[i].Content)
 		}
@@ -113,15 +112,15 @@ func (t *Trace) Next() (*Call, error) {
 	return c, nil
 }
 
-// Where names the line that was read last, for messages.
+// Where returns the position of the last line read, for messages.
 func (t *Trace) Where() string { return fmt.Sprintf("%s: line %d", t.path, t.line) }
 
-// isRecording reports whether a file begins as recordings do.
+// isRecording reports whether a file starts like a recording.
 func isRecording(start []byte) bool {
 	return gjson.GetBytes(start, "session").Type == gjson.String && !gjson.GetBytes(start, "type").Exists()
 }
 
-// Close closes the file, if there is one.
+// Close closes the file, if any.
 func (t *Trace) Close() error {
 	if t.file == nil {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"regexp"
 )
 
-// unsafe are the characters of a session's id that a file name does without.
+// unsafe matches the characters of session ids that file names leave out.
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// Save writes the conversation to a folder as recordings that replay takes, a file for each
-// part, named by agent, session and part.
+// Save writes the conversation to a folder as recordings for replay. There is a file for each part,
+// named by agent, session and part.
 func (s *Session) Save(folder string) error {
 	for i, p := range s.Parts {
 		name := fmt.Sprintf("%s-%s-p%d.jsonl.gz", s.Agent, fileName(s.ID), i+1)
@@ -33,11 +33,10 @@ func (s *Session) Save(folder string) error {
 	return nil
 }
 
-// longestName bounds, in bytes, what a session's id takes of a file name: most file
-// systems take 255.
+// longestName bounds a session's id in a file name, in bytes: most file systems accept 255 in all.
 const longestName = 128
 
-// fileName is a session's id as a part of a file name. One that is too long ends in its hash.
+// fileName returns a session's id for a file name. A long id is cut and gets a hash.
 func fileName(id string) string {
 	name := unsafe.ReplaceAllString(id, "_")
 	if len(name) > longestName {
@@ -47,7 +46,7 @@ func fileName(id string) string {
 	return name
 }
 
-// Redact replaces what looks like a key or a token in all parts.
+// Redact replaces keys and tokens in all parts.
 func (s *Session) Redact() {
 	for _, p := range s.Parts {
 		p.Redact()

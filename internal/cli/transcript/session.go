@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// Session is one conversation as an agent left it on disk.
+// Session is one conversation from an agent's files.
 type Session struct {
-	// Agent is the program that held it, Path the file that it stands in.
+	// Agent is the program of the conversation, Path its file.
 	Agent, Path string
-	// ID is the agent's own name for it. A sub-agent's has that of its parent in
-	// front, and a slash.
+	// ID is the agent's id of the conversation. For a sub-agent it follows the parent's id and a
+	// slash.
 	ID string
-	// Project is the folder that it was about, empty where not recorded.
+	// Project is the project folder, empty if it is not recorded.
 	Project string
-	// Model is the model of most calls, empty where not recorded.
+	// Model is the model of most calls, empty if it is not recorded.
 	Model string
-	// Started is when the first request was sent.
+	// Started is the time of the first request.
 	Started time.Time
-	// Parts are the stretches that go on from what stands before. A new one begins
-	// where the agent summed the conversation up, or the user went back in it.
+	// Parts are the stretches of append-only history. A compaction or a rewind by the user starts
+	// another one.
 	Parts []*Part
-	// Unknown counts the lines that were no JSON or of a kind that is not known.
+	// Unknown counts the invalid lines and the lines of an unknown kind.
 	Unknown int
 }
 
-// Calls is the number of requests.
+// Calls returns the number of requests.
 func (s *Session) Calls() int {
 	n := 0
 	for _, p := range s.Parts {
@@ -39,8 +39,8 @@ func (s *Session) Calls() int {
 	return n
 }
 
-// LongCaches reports whether more was written to caches of an hour than to those
-// of five minutes, as far as recorded.
+// LongCaches reports whether more tokens were written to one-hour caches than to five-minute
+// caches, as recorded.
 func (s *Session) LongCaches() bool {
 	var short, long int64
 	for _, p := range s.Parts {
@@ -55,7 +55,7 @@ func (s *Session) LongCaches() bool {
 
 // Part is a stretch of a conversation.
 type Part struct {
-	// Header is what its recording begins with.
+	// Header is the header of its recording.
 	Header Header
 	// Calls are its requests.
 	Calls []*Call
@@ -63,7 +63,7 @@ type Part struct {
 	started time.Time
 }
 
-// Trace reads the part as if it were a recording.
+// Trace returns the part as a trace.
 func (p *Part) Trace(name string) *Trace {
 	return &Trace{Header: p.Header, path: name, line: 1, calls: p.Calls}
 }
@@ -83,19 +83,17 @@ func (p *Part) Write(w io.Writer) error {
 	return nil
 }
 
-// Usage is what the provider billed for a call, as it was recorded.
+// Usage is the recorded bill of a call.
 type Usage struct {
-	// Input are the prompt's tokens that were neither read from a cache nor
-	// written to one.
+	// Input is the prompt's tokens neither read from nor written to a cache.
 	Input int64 `json:"input_tokens"`
-	// Output are the answer's.
+	// Output is the tokens of the answer.
 	Output int64 `json:"output_tokens"`
-	// Read and Write are the prompt's tokens that were read from a cache and
-	// written to one.
+	// Read and Write are the prompt's tokens read from a cache and written to one.
 	Read int64 `json:"cache_read_input_tokens"`
 	// Write: see Read.
 	Write int64 `json:"cache_creation_input_tokens"`
-	// CacheCreation are those written, by lifetime, where that is recorded.
+	// CacheCreation is the written tokens by lifetime, if that is recorded.
 	CacheCreation struct {
 		Short int64 `json:"ephemeral_5m_input_tokens"`
 		Long  int64 `json:"ephemeral_1h_input_tokens"`
@@ -104,15 +102,15 @@ type Usage struct {
 
 func (u *Usage) prompt() int64 { return u.Input + u.Read + u.Write }
 
-// Header is the first line of a trace: where it comes from and what it holds.
+// Header is the first line of a trace: its origin and contents.
 type Header struct {
-	// Repo is the repository that was worked on, as owner/name.
+	// Repo is the repository, as owner/name.
 	Repo string `json:"repo"`
-	// Agent is the program that held the conversation.
+	// Agent is the program of the conversation.
 	Agent string `json:"agent"`
-	// Model is the model of most calls, empty where not recorded.
+	// Model is the model of most calls, empty if it is not recorded.
 	Model string `json:"model"`
-	// Session identifies the conversation, of which a trace may be a part.
+	// Session identifies the conversation. A trace may be a part of it.
 	Session string `json:"session"`
 	// Part and Parts number the traces of one session from 1 on.
 	Part  int `json:"part"`
@@ -120,9 +118,9 @@ type Header struct {
 	// Offset is the time from the first call of the session to the first call
 	// of this part, in seconds.
 	Offset float64 `json:"t_offset"`
-	// System is the system prompt as content blocks, where it was recorded.
+	// System is the recorded system prompt as content blocks, if any.
 	System []json.RawMessage `json:"system,omitempty"`
-	// Fit says how many tokens the recorded prompts held beyond the messages.
+	// Fit is the estimate of the tokens that recorded prompts held beyond the messages.
 	Fit struct {
 		TokensPerChar float64 `json:"tokens_per_char"`
 		Overhead      float64 `json:"overhead_tokens"`
@@ -131,15 +129,14 @@ type Header struct {
 
 // Call is one request of a trace.
 type Call struct {
-	// At is the time from the first call of the trace to the sending of the
-	// request, and End to the end of the answer, in seconds; nil where not
-	// recorded.
+	// At is the time from the first call of the trace to this request, End the time to the end of
+	// the response, in seconds. Both are nil if they are not recorded.
 	At  *float64 `json:"t"`
 	End *float64 `json:"t_end"`
-	// Messages are those that the request before this one did not have: the
-	// answer to it first, but for the first call.
+	// Messages are the messages since the previous request. Except in the first call they begin
+	// with the answer to it.
 	Messages []Message `json:"messages"`
-	// Usage is what was billed, where recorded.
+	// Usage is the recorded bill, nil for none.
 	Usage *Usage `json:"usage,omitempty"`
 }
 
@@ -151,7 +148,7 @@ type Message struct {
 	Content []Block `json:"content"`
 }
 
-// Block is one block of content. Raw is its JSON as recorded.
+// Block is one block of content. Raw is its recorded JSON.
 type Block struct {
 	Raw       json.RawMessage `json:"-"`
 	Type      string          `json:"type"`
@@ -165,10 +162,10 @@ type Block struct {
 	Content   json.RawMessage `json:"content"`
 }
 
-// MarshalJSON writes a block as it was recorded.
+// MarshalJSON writes the recorded JSON.
 func (b Block) MarshalJSON() ([]byte, error) { return b.Raw, nil }
 
-// UnmarshalJSON reads a block and keeps its bytes, without white space.
+// UnmarshalJSON reads a block and stores its JSON without white space.
 func (b *Block) UnmarshalJSON(raw []byte) error {
 	type plain Block
 	if err := json.Unmarshal(raw, (*plain)(b)); err != nil {

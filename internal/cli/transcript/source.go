@@ -13,37 +13,36 @@ import (
 	"strings"
 )
 
-// Source is a file, or a part of a database, that holds conversations.
+// Source is a file with conversations, or one conversation of a database.
 type Source struct {
-	// Agent is the program that wrote it.
+	// Agent is the program that wrote the source.
 	Agent string
 	// Path is the file.
 	Path string
-	// Session is the conversation, where the file holds many.
+	// Session is the conversation, if the file holds many.
 	Session string
-	// Bytes is how large it is.
+	// Bytes is the size of the source.
 	Bytes int64
 }
 
-// agent is how one program keeps its conversations.
+// agent describes the files of one program.
 type agent struct {
 	name string
-	// folders are where it keeps them below the home folder, unless a variable
-	// names another place.
+	// folders are its folders below the home folder, unless variable is set.
 	folders []string
-	// variable names the folder that the first part of folders stands for.
+	// variable is the environment variable that replaces the first part of folders.
 	variable string
 	// owns reports whether a file below such a folder is a conversation.
 	owns func(path string) bool
-	// knows reports whether the first lines of a file are of this agent's making.
+	// knows reports whether the start of a file is written by this agent.
 	knows func(start []byte) bool
-	// list finds what a file holds, where that is many conversations.
+	// list returns the conversations of a file that may hold many.
 	list func(path string) ([]Source, error)
 	// read reads a source.
 	read func(s Source) ([]*Session, error)
 }
 
-// agents are those whose conversations can be read.
+// agents are the supported agents.
 var agents = []agent{
 	{name: "claude-code", folders: []string{".claude/projects", ".config/claude/projects"}, variable: "CLAUDE_CONFIG_DIR", owns: jsonLines, knows: knowsClaudeCode, read: lineByLine(readClaudeCode)},
 	{name: "codex", folders: []string{".codex/sessions", ".codex/archived_sessions"}, variable: "CODEX_HOME", owns: isRollout, knows: knowsCodex, read: lineByLine(readCodex)},
@@ -54,7 +53,7 @@ var agents = []agent{
 
 func jsonLines(path string) bool { return strings.HasSuffix(path, ".jsonl") }
 
-// Agents returns the names of the agents whose conversations can be read.
+// Agents returns the names of the supported agents.
 func Agents() []string {
 	names := make([]string, len(agents))
 	for i := range agents {
@@ -63,8 +62,8 @@ func Agents() []string {
 	return names
 }
 
-// Discover finds the conversations of all agents in a home folder. The
-// environment says where agents keep them elsewhere; nil stands for none.
+// Discover finds the conversations of all agents in a home folder. getenv returns the variables
+// with other folders; it may be nil.
 func Discover(home string, getenv func(string) string) ([]Source, error) {
 	var all []Source
 	for i := range agents {
@@ -86,9 +85,8 @@ func Discover(home string, getenv func(string) string) ([]Source, error) {
 	return sorted(all), nil
 }
 
-// Scan finds the conversations in files and folders, whichever agent wrote them.
-// Named files that are of no agent's making are an error, those in folders are
-// passed over.
+// Scan finds the conversations of any agent in files and folders. An unknown file among the
+// arguments is an error. Within folders unknown files are skipped.
 func Scan(paths ...string) ([]Source, error) {
 	var all []Source
 	for _, path := range paths {
@@ -116,12 +114,12 @@ func Scan(paths ...string) ([]Source, error) {
 	return sorted(all), nil
 }
 
-// sorted puts the sources in order, each once. What newer versions of an agent keep in a
-// database counts there, and not in the files that it came from.
+// sorted sorts the sources and removes duplicates.
 func sorted(all []Source) []Source {
 	slices.SortFunc(all, func(a, b Source) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session))
 	})
+	// Newer versions of an agent copy files into a database. The database sorts first and wins.
 	named := map[[2]string]bool{}
 	return slices.DeleteFunc(slices.Compact(all), func(s Source) bool {
 		key := [2]string{s.Agent, s.Session}
@@ -131,7 +129,7 @@ func sorted(all []Source) []Source {
 	})
 }
 
-// walk finds what an agent has in a folder, which need not be there.
+// walk returns the sources of an agent in a folder, which may be missing.
 func (a *agent) walk(root string) ([]Source, error) {
 	return walk(root, func(path string, size int64) ([]Source, error) {
 		if !a.owns(path) {
@@ -141,8 +139,8 @@ func (a *agent) walk(root string) ([]Source, error) {
 	})
 }
 
-// walk finds what is in the files below a folder. Both may be links to others; what is no
-// file is passed over, for nobody may ever write to a pipe.
+// walk collects the sources in the files below a folder. The folder and files may be symbolic
+// links.
 func walk(root string, in func(path string, size int64) ([]Source, error)) ([]Source, error) {
 	if target, err := filepath.EvalSymlinks(root); err == nil {
 		root = target
@@ -153,6 +151,7 @@ func walk(root string, in func(path string, size int64) ([]Source, error)) ([]So
 			return skipUnreadable(err)
 		}
 		info, err := os.Stat(path)
+		// Other file types are skipped: reading a pipe could block for ever.
 		if err != nil || !info.Mode().IsRegular() {
 			return skipUnreadable(err)
 		}
@@ -163,7 +162,8 @@ func walk(root string, in func(path string, size int64) ([]Source, error)) ([]So
 	return out, err
 }
 
-// skipUnreadable leaves out what is not there or may not be read: the rest can be.
+// skipUnreadable ignores the error of a file that is missing or unreadable: others are still of
+// use.
 func skipUnreadable(error) error { return nil }
 
 func (a *agent) sources(path string, size int64) ([]Source, error) {
@@ -173,10 +173,10 @@ func (a *agent) sources(path string, size int64) ([]Source, error) {
 	return []Source{{Agent: a.name, Path: path, Bytes: size}}, nil
 }
 
-// sniffed is how much of a file tells whose it is.
+// sniffed is the length of a file's start that identifies the agent, in bytes.
 const sniffed = 16 << 10
 
-// sniff finds out whose file it is, by its name and its beginning.
+// sniff identifies the agent of a file by its name and its start.
 func sniff(path string, size int64) ([]Source, error) {
 	if isOpencode(path) {
 		return listOpencode(path)
@@ -213,8 +213,7 @@ func beginning(path string) ([]byte, error) {
 	return start[:n], nil
 }
 
-// Read reads a source. Conversations without a single answered request are left
-// out.
+// Read reads a source. It leaves out conversations without an answered request.
 func (s Source) Read() ([]*Session, error) {
 	i := slices.IndexFunc(agents, func(a agent) bool { return a.name == s.Agent })
 	if i < 0 {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Folders and files may be links, as people have them who keep their settings elsewhere.
+// Folders and files may be symbolic links to settings elsewhere.
 func TestLinks(t *testing.T) {
 	at, linked := home(t), t.TempDir()
 	if err := os.Mkdir(filepath.Join(linked, ".claude"), 0o700); err != nil {
@@ -35,7 +35,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// What is no file is passed over: who reads from a pipe waits for somebody to write.
+// Pipes are skipped: reading one could block for ever.
 func TestPipes(t *testing.T) {
 	folder := t.TempDir()
 	if err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(folder, "x.jsonl")).Run(); err != nil {
@@ -56,8 +56,8 @@ func TestPipes(t *testing.T) {
 	}
 }
 
-// Conversations of opencode stand in its database and, where an older version has left
-// them, in files besides. They count once.
+// Conversations of opencode are in its database and may be in files of an older version. They count
+// once.
 func TestOpencodeAfterItsMigration(t *testing.T) {
 	both, files := opencodeHome(t, false), opencodeHome(t, true)
 	const folder = ".local/share/opencode"

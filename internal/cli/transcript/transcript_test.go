@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// opencodeHome makes what opencode keeps, as a database or as files, of rows that
-// it wrote.
+// opencodeHome makes opencode's data from recorded rows, as a database or as files.
 func opencodeHome(t *testing.T, files bool) string {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/opencode/rows.json")
@@ -80,7 +79,7 @@ func opencodeHome(t *testing.T, files bool) string {
 	return home
 }
 
-// home lays what the agents have written where they keep it.
+// home copies the transcripts of all agents to their folders.
 func home(t *testing.T) string {
 	t.Helper()
 	home := opencodeHome(t, false)
@@ -105,7 +104,7 @@ func readAll(t *testing.T, sources []Source) []*Session {
 	return all
 }
 
-// check holds a session against what replay takes and no API refuses.
+// check validates a session for replay and for the APIs.
 func check(t *testing.T, s *Session) {
 	t.Helper()
 	for _, p := range s.Parts {
@@ -148,8 +147,8 @@ func check(t *testing.T, s *Session) {
 	}
 }
 
-// The conversations were held by the agents themselves with a simulated model, in a
-// script of 18 or 19 steps (12 in pi).
+// The agents themselves held these conversations with a simulated model, in a script of 18 or 19
+// steps (12 in pi).
 func TestAgents(t *testing.T) {
 	sources, err := Discover(home(t), nil)
 	if err != nil {
@@ -204,7 +203,7 @@ func TestOpencodeFiles(t *testing.T) {
 	check(t, sessions[0])
 }
 
-// Scan knows files by what they hold.
+// Scan identifies files by their contents.
 func TestScan(t *testing.T) {
 	sources, err := Scan(home(t))
 	if err != nil || len(sources) != 5 {
@@ -247,7 +246,7 @@ func file(t *testing.T, lines ...string) []*Session {
 	return sessions
 }
 
-// said tells what the requests of a part hold, a word a block.
+// saidIn returns the texts in the requests of a part, a word a block.
 func saidIn(p *Part) string {
 	var out []string
 	for _, c := range p.Calls {
@@ -335,7 +334,7 @@ func TestPi(t *testing.T) {
 	}
 }
 
-// A person may go from branch to branch: what was said in one is not in the other.
+// After a change of branches the texts of one branch are not in the other.
 func TestPiGoesBackToALeftBranch(t *testing.T) {
 	line := func(id, parent, role, text string) string {
 		return `{"type":"message","id":"` + id + `","parentId":"` + parent + `","timestamp":"2026-01-01T00:00:00Z","message":{"role":"` + role + `","content":"` + text + `"}}`
@@ -344,8 +343,8 @@ func TestPiGoesBackToALeftBranch(t *testing.T) {
 	var got []string
 	for _, s := range file(t, head, line("1", "", "user", "go"), line("2", "1", "assistant", "yes"), line("3", "2", "user", "left"), line("4", "3", "assistant", "l"),
 		line("5", "2", "user", "right"), line("6", "5", "assistant", "r"),
-		line("7", "4", "user", "more"), line("8", "7", "assistant", "m"), // the left one goes on
-		line("9", "6", "user", "end"), line("10", "9", "assistant", "e"), // and the right one
+		line("7", "4", "user", "more"), line("8", "7", "assistant", "m"), // the left branch continues
+		line("9", "6", "user", "end"), line("10", "9", "assistant", "e"), // the right branch continues
 		line("11", "10", "user", "fin"), line("12", "11", "assistant", "f")) {
 		for _, p := range s.Parts {
 			got = append(got, saidIn(p))
@@ -375,7 +374,7 @@ func TestGeminiDocument(t *testing.T) {
 	}
 }
 
-// However a file is cut off, what is whole is read.
+// Wherever a file is cut, its complete lines are read.
 func TestCutOff(t *testing.T) {
 	sources, err := Discover(home(t), nil)
 	if err != nil {
@@ -409,7 +408,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// A part is read from memory as from the recording that it writes.
+// A part in memory reads like its recording.
 func TestWrite(t *testing.T) {
 	sources, err := Discover(home(t), nil)
 	if err != nil {

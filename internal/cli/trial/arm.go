@@ -35,8 +35,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// arm sends one conversation through a handler of its own, under one policy,
-// to a simulated provider of its own.
+// arm sends one conversation through its own handler, under one policy, to its own simulated
+// provider.
 type arm struct {
 	policy    pipeline.Policy
 	profile   pricing.Profile
@@ -44,30 +44,30 @@ type arm struct {
 	state     *app.State
 	store     sessioncache.Store
 	up        *simulator.Handler
-	worker    *compressor.Worker // leaves words out, nil if none are
-	expanding bool               // the model asks for what it was not shown
-	thread    *threading         // nil if the client sends everything
-	holds     bool               // the upstream holds conversations
-	changed   bool               // the last request came there other than the client wrote it, where bytes do not tell
-	errors    atomic.Int64       // errors that the handler has logged
+	worker    *compressor.Worker // compresses texts, nil for none
+	expanding bool               // the model restores folded text
+	thread    *threading         // nil if the client sends whole conversations
+	holds     bool               // the upstream retains conversations
+	changed   bool               // the last request reached the model changed, if retained
+	errors    atomic.Int64       // errors that the handler logged
 	result    Result
-	watch     func(time.Time, *Step) // told of each request when it is over, if set
-	watched   func(*Watched)         // the same, see [Options]
+	watch     func(time.Time, *Step) // called after each request, if set
+	watched   func(*Watched)         // likewise, see [Options]
 
-	// What follows belongs to the request that is under way.
+	// The rest is the state of the current request.
 	clock    time.Time
 	request  *request
 	sent     []byte
-	known    *wire.Known // of the last body that was not the client's own
+	known    *wire.Known // of the last body that differed from the client's
 	attempts int
 	asked    int // calls of the expand tool
 	usage    wire.Usage
 	refused  *pricing.APIError
 	pings    pings
-	speed    float64 // of the box at reading prompts, in tokens a second
+	speed    float64 // of a local server reading prompts, in tokens a second
 }
 
-// request is one request of a conversation, as all arms get it.
+// request is one request of a conversation, the same for all arms.
 type request struct {
 	body   []byte
 	view   *wire.View
@@ -77,46 +77,46 @@ type request struct {
 	end    time.Time
 	answer *simulator.Answer
 	edits  [][]string
-	// continued reports whether the body holds all of the one before it.
+	// continued reports whether the body extends the previous one.
 	continued bool
-	// base and baseCost are what the body itself came to, refused whether it was
-	// refused.
+	// base and baseCost are the bill of the body itself. refused reports whether the provider
+	// refuses it.
 	base     wire.Usage
 	baseCost float64
 	refused  bool
-	// texts of the body, once an arm has asked for them.
+	// history is the texts of the body, extracted on demand.
 	history []byte
 }
 
 // Asked is one request of a conversation, as its client sends it.
 type Asked struct {
-	// Conversation is the one that the request belongs to, Profile the provider's.
+	// Conversation is the request's conversation, Profile the provider's profile.
 	Conversation *recording.Conversation
 	// Profile: see Conversation.
 	Profile pricing.Profile
 	// View is the parsed request of the client.
 	View *wire.View
-	// Continued reports whether it holds all of the request before it.
+	// Continued reports whether the request extends the previous one.
 	Continued bool
 	// Billed is the usage of the unedited prompt, Cost its cost.
 	Billed wire.Usage
 	// Cost: see Billed.
 	Cost float64
-	// Edits are the lines that each edit in its answer quotes.
+	// Edits are the quoted lines of each edit in the answer.
 	Edits [][]string
 }
 
-// Watched is one request that is over.
+// Watched is one finished request.
 type Watched struct {
-	// View is what the client wrote, Sent the body that went upstream.
+	// View is the client's request, Sent the body sent upstream.
 	View *wire.View
 	// Sent: see View.
 	Sent []byte
-	// Answer is the recorded answer, Edits the lines that each of its edits quotes.
+	// Answer is the recorded answer, Edits the quoted lines of each of its edits.
 	Answer *simulator.Answer
 	// Edits: see Answer.
 	Edits [][]string
-	// At is when it was sent, Cost what its prompt came to.
+	// At is the time of the request, Cost the cost of its prompt.
 	At time.Time
 	// Cost: see At.
 	Cost float64
@@ -168,7 +168,7 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 	return a, nil
 }
 
-// logger counts what the handler logs as an error and drops it.
+// logger returns a logger that counts errors and drops all messages.
 func (a *arm) logger() *zap.Logger {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(nowhere{}), zapcore.ErrorLevel)
 	return zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error {
@@ -177,9 +177,10 @@ func (a *arm) logger() *zap.Logger {
 	}))
 }
 
-// parse reads what has arrived upstream.
+// parse parses a body that arrived upstream.
 func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, error) {
-	if a.sent = body; a.thread == nil && !a.holds || gjson.GetBytes(body, "thread").Type == gjson.Null { // else it is not yet whole
+	// A delta is parsed twice, as it arrived and completed. Only the latter counts.
+	if a.sent = body; a.thread == nil && !a.holds || gjson.GetBytes(body, "thread").Type == gjson.Null {
 		a.attempts++
 	}
 	if bytes.Equal(body, a.request.body) {
@@ -193,9 +194,9 @@ func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, 
 	return v, nil
 }
 
-// done notes what became of a request. The answer takes its time from here on.
+// done records the bill of a request. The clock moves to the end of the response.
 func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
-	u.Output = 0 // the same with and without the handler
+	u.Output = 0 // equal with and without the handler
 	if a.pings.flying {
 		return
 	}
@@ -207,7 +208,7 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 	a.clock = a.request.end
 }
 
-// run sends one request and notes what came of it.
+// run sends one request and records its result.
 func (a *arm) run(ctx context.Context, c *request) error {
 	a.keep(c.at)
 	a.idle(c.at)
@@ -236,7 +237,7 @@ func (a *arm) run(ctx context.Context, c *request) error {
 	return a.words(c, w)
 }
 
-// serve has the handler serve a body.
+// serve passes a body to the handler.
 func (a *arm) serve(ctx context.Context, c *request, header http.Header, body []byte, w *sink) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replay.invalid"+c.path, bytes.NewReader(body))
 	if err != nil {
@@ -260,7 +261,7 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	res := &a.result
 	res.Calls++
 	res.Resent += a.attempts - 1 - a.asked
-	if !c.refused { // else there is nothing that its cost could be compared with
+	if !c.refused { // the costs of refused requests cannot be compared
 		res.Sent = res.Sent.Add(a.usage)
 		res.Cost += a.profile.Rules().Cost(a.usage)
 	}
@@ -272,7 +273,7 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	if held && a.changed || !held && !bytes.Equal(a.sent, c.body) {
 		res.Changed++
 	}
-	// A request that the handler gave up on carries none of its headers.
+	// The response to a request that failed open has none of the handler's headers.
 	if troubled || (a.policy != pipeline.Off && w.header.Get("X-Llm-Cache-Session") == "") {
 		res.FailedOpen++
 	}
@@ -293,7 +294,7 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	}
 }
 
-// transforms reads what the stages did from the header that tells it.
+// transforms parses the stages' edits from their header.
 func transforms(h http.Header) map[string]int {
 	var out map[string]int
 	for field := range strings.SplitSeq(h.Get("X-Llm-Cache-Transforms"), ",") {
@@ -308,8 +309,7 @@ func transforms(h http.Header) map[string]int {
 	return out
 }
 
-// wentAs reads how a request went to an upstream that holds conversations from the header
-// that tells it.
+// wentAs parses the header about requests to an upstream that retains conversations.
 func wentAs(held string) (as string, whole, wire int64, ok bool) {
 	for i, field := range strings.Split(held, "; ") {
 		name, value, _ := strings.Cut(field, "=")
@@ -331,7 +331,7 @@ func wentAs(held string) (as string, whole, wire int64, ok bool) {
 	return as, whole, wire, held != ""
 }
 
-// harm counts the edits that quote what was not shown.
+// harm counts the edits that quote text the upstream was not shown.
 func (a *arm) harm(c *request, edits [][]string) int {
 	if len(edits) == 0 || bytes.Equal(a.sent, c.body) {
 		return 0
@@ -348,13 +348,13 @@ func (a *arm) harm(c *request, edits [][]string) int {
 	return n
 }
 
-// sink is the client's side of a request: it keeps status and headers and
-// drops the answer, which it knows already.
+// sink is the client's side of a request. It stores status and headers, and drops the response,
+// which is recorded.
 type sink struct {
 	header  http.Header
 	status  int
-	answer  *decode.Decoder // reads it, if set
-	failure []byte          // an error, then
+	answer  *decode.Decoder // decodes the response, if set
+	failure []byte          // the body of an error, if answer is set
 }
 
 func (w *sink) Header() http.Header { return w.header }

@@ -15,18 +15,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Background is what folding while nobody waits came to.
+// Background is the result of idle folding.
 type Background struct {
-	// Planned is the number of folds planned behind answers, Held that of those
-	// that the box had read before the next request came, and Broken that of
-	// those that it could not.
+	// Planned is the number of folds planned during responses. Held counts the folds that the local
+	// server had read before the next request, Broken those that were interrupted.
 	Planned int `json:"planned"`
 	// Held: see Planned.
 	Held int `json:"held"`
 	// Broken: see Planned.
 	Broken int `json:"broken"`
-	// Processed is the number of tokens that the box has read for them, Wasted an
-	// estimate of what it had read of those that were broken off.
+	// Processed is the number of tokens that the local server read for folds. Wasted estimates the
+	// tokens that it read for interrupted ones.
 	Processed int64 `json:"processed"`
 	// Wasted: see Processed.
 	Wasted int64 `json:"wasted"`
@@ -40,7 +39,7 @@ func (b *Background) add(o *Background) {
 	b.Wasted += o.Wasted
 }
 
-// foldIdly makes a handler fold while nobody waits.
+// foldIdly configures idle folding.
 func (o *Options) foldIdly(h *handler.Handler) {
 	if o.Background == 0 {
 		h.IdleFolding = nil
@@ -54,7 +53,8 @@ func (o *Options) foldIdly(h *handler.Handler) {
 	}
 }
 
-// idle lets the box read the planned fold if it comes to the end before a moment.
+// idle executes the planned fold if it ends before until, and counts it as broken if it would only
+// begin.
 func (a *arm) idle(until time.Time) {
 	f := a.state.Planned
 	if f == nil {
@@ -82,11 +82,11 @@ func (a *arm) idle(until time.Time) {
 	}
 }
 
-// long are the conversations over so many requests.
+// long is the number of requests above which a conversation counts as long.
 const long = 60
 
-// writeBackground tells what was read while nobody waited, and what that left to
-// be read in front of people.
+// writeBackground writes the results of idle folding, and the tokens that were read while users
+// waited.
 func (r *Combination) writeBackground(w io.Writer) error {
 	var all, longer Result
 	for i := range r.Conversations {
@@ -114,5 +114,5 @@ func (r *Combination) writeBackground(w io.Writer) error {
 	return err
 }
 
-// fresh is what an upstream had to read.
+// fresh returns the tokens that an upstream had to process.
 func fresh(u wire.Usage) int64 { return u.Prompt() - u.Read }

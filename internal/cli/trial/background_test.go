@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// A box folds in the pauses that are long enough for it to read what is left, and
-// then sends less without having people wait for more.
+// A local server folds in pauses that are long enough for reading the rest. Then it sends less, and
+// users do not wait longer.
 func TestBackground(t *testing.T) {
 	run := func(file string, speed float64) Result {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestBackground(t *testing.T) {
 		t.Errorf("%+v", with)
 	}
 
-	// Three seconds are too short for a slow box, and nothing changes.
+	// Three seconds are too short for a slow server, and nothing changes.
 	cut, plain := run(short, 100), run(short, 0)
 	if cut.Background.Broken == 0 || cut.Background.Held > 0 || cut.Background.Wasted == 0 {
 		t.Errorf("in short pauses: %+v", cut.Background)

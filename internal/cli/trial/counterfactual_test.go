@@ -16,9 +16,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// counterfactual replays a conversation under a policy and returns what its client's
-// own bytes have cost, prompts only: by the simulated provider that got them,
-// and by the account that the handler keeps from the answers to what it sent.
+// counterfactual replays a conversation under a policy and returns the cost of the client's own
+// bytes, prompts only: by a simulated provider that got them, and by the handler's account from the
+// responses to its own requests.
 func counterfactual(t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy) (exact, client, actual float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
@@ -32,7 +32,7 @@ func counterfactual(t *testing.T, c *recording.Conversation, profile pricing.Pro
 		t.Fatal(err)
 	}
 	requests := 0
-	rules := profile.Rules() // no answer is long enough for the upper tier, all together may be
+	rules := profile.Rules() // no answer reaches the upper price tier alone, but all together may
 	output := func(tokens int64) float64 { return rules.CostOutput(wire.Usage{Output: tokens}) }
 	for _, s := range a.store.Page(sessioncache.Newest, 1000) {
 		for _, l := range s.Report(time.Time{}).Lineages {
@@ -50,8 +50,8 @@ func counterfactual(t *testing.T, c *recording.Conversation, profile pricing.Pro
 	return d.baseline.cost, client, actual
 }
 
-// The account of what the client's own bytes would have cost agrees with a
-// provider that got them within 3 % over all conversations.
+// The handler's account of the client's own bytes agrees within 3 % with a provider that got them,
+// over all conversations.
 func TestShadowAccount(t *testing.T) {
 	within := 0.03
 	folder, ok := testkit.LookupRecordings(t)
@@ -73,7 +73,7 @@ func TestShadowAccount(t *testing.T) {
 			t.Logf("%-12s %-28s cost %+6.1f %%, by the account %+6.1f %%; error of the client's side %+5.2f %%", name, of, 100*(a/e-1), 100*(a/s-1), 100*(s/e-1))
 		}
 		for i, c := range conversations {
-			if len(conversations) > 4 && i%2 != half { // each has its own half of many
+			if len(conversations) > 4 && i%2 != half { // each profile has its own half of many
 				continue
 			}
 			e, s, a := counterfactual(t, c, profile, pipeline.CostAware)
@@ -87,7 +87,7 @@ func TestShadowAccount(t *testing.T) {
 	}
 }
 
-// Where nothing is edited, the client's side is what was billed.
+// Without edits the client's bill is the actual bill.
 func TestShadowAccountOfOwnBytes(t *testing.T) {
 	conversations, err := recording.Find("testdata/traces")
 	if err != nil {
@@ -106,8 +106,8 @@ func TestShadowAccountOfOwnBytes(t *testing.T) {
 	}
 }
 
-// saves replays a conversation under a policy and returns what its edits have saved by
-// the account that the handler keeps, and what they would have saved.
+// saves replays a conversation under a policy and returns the actual and the possible saving of its
+// edits, by the handler's account.
 func saves(t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy, o *Options) (own, saved, would float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
@@ -128,12 +128,13 @@ func saves(t *testing.T, c *recording.Conversation, profile pricing.Profile, pol
 	return own, saved, would
 }
 
-// TestWouldAccount: what observe says would have been saved is what cost_aware saves.
+// TestWouldAccount: the possible saving under observe is the actual one under cost_aware.
 func TestWouldAccount(t *testing.T) {
 	within, options := 0.03, new(Options)
 	folder, ok := testkit.LookupRecordings(t)
 	if !ok || testing.Short() {
-		folder, options.Handler = "testdata/traces", []byte(`{"planner":{"risk":100}}`) // of so short ones hardly anything is folded
+		// Hardly anything is folded in short conversations.
+		folder, options.Handler = "testdata/traces", []byte(`{"planner":{"risk":100}}`)
 	}
 	conversations, err := recording.Find(folder)
 	if err != nil {
@@ -146,7 +147,7 @@ func TestWouldAccount(t *testing.T) {
 		}
 		var own, saved, would float64
 		for i, c := range conversations {
-			if len(conversations) > 4 && i%2 != half { // each has its own half of many
+			if len(conversations) > 4 && i%2 != half { // each profile has its own half of many
 				continue
 			}
 			o, s, none := saves(t, c, profile, pipeline.CostAware, options)

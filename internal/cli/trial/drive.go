@@ -25,13 +25,13 @@ import (
 // unrecorded is the time between two requests of a trace without times.
 const unrecorded = 10 * time.Second
 
-// drive sends one conversation to one provider: once as the client's own
-// bytes, and once through each arm.
+// drive sends one conversation to one provider: once as the client's own bytes, and once through
+// each arm.
 type drive struct {
 	conversation *recording.Conversation
 	profile      pricing.Profile
 	start        time.Time
-	summaries    bool // Codex asks for some
+	summaries    bool // Codex requests summaries
 	progress     func()
 	results      []Result // one for each policy, in their order
 
@@ -41,11 +41,11 @@ type drive struct {
 	baseline baseline
 	asked    func(*Asked)
 	known    *wire.Known
-	before   []wire.Hash // the blocks of the request before
+	before   []wire.Hash // the blocks of the previous request
 	now      time.Time
 }
 
-// baseline is what the client's own bytes cost.
+// baseline is the bill of the client's own bytes.
 type baseline struct {
 	usage     wire.Usage
 	cost      float64
@@ -53,8 +53,7 @@ type baseline struct {
 	rejected  int
 }
 
-// configure makes a handler of options in JSON, as they stand in a Caddy
-// configuration.
+// configure builds a handler from options in JSON, as in a Caddy configuration.
 func configure(options []byte) (*handler.Handler, error) {
 	h := new(handler.Handler)
 	if len(options) == 0 {
@@ -63,7 +62,7 @@ func configure(options []byte) (*handler.Handler, error) {
 	if err := json.Unmarshal(options, h); err != nil {
 		return nil, fmt.Errorf("replay: options of the handler: %w", err)
 	}
-	h.Headers = handler.HeadersFull // the results are read from them
+	h.Headers = handler.HeadersFull // the results come from headers
 	return h, nil
 }
 
@@ -85,8 +84,8 @@ func (d *drive) run(ctx context.Context) error {
 	return nil
 }
 
-// part sends the requests of one trace. The answer to each is the first
-// message that the next one brings.
+// part sends the requests of one trace. The answer to each request is the first message of the
+// next.
 func (d *drive) part(ctx context.Context, t *recording.Trace) error {
 	next, err := t.Next()
 	if err != nil {
@@ -143,7 +142,7 @@ func noCalls(t *recording.Trace, err error) error {
 	return err
 }
 
-// send hands a request to the baseline and to all arms.
+// send sends a request to the baseline and to all arms.
 func (d *drive) send(ctx context.Context, r *request) error {
 	var err error
 	r.view, err = wire.Parse(d.profile.Format, r.body, func(wire.Hash) *wire.Known { return d.known })
@@ -178,8 +177,7 @@ func (d *drive) send(ctx context.Context, r *request) error {
 	return nil
 }
 
-// continued reports whether a request holds all blocks of the one before it, in
-// front of its own.
+// continued reports whether a request begins with all blocks of the previous one.
 func (d *drive) continued(v *wire.View) bool {
 	now := make([]wire.Hash, len(v.Blocks))
 	for i := range v.Blocks {
@@ -190,8 +188,7 @@ func (d *drive) continued(v *wire.View) bool {
 	return len(before) > 0 && len(before) <= len(now) && slices.Equal(before, now[:len(before)])
 }
 
-// time sets when the request is sent and when its answer ends. Time never
-// goes back.
+// time sets the times of the request and of the end of its response. Time never goes back.
 func (d *drive) time(r *request, from time.Time, c *recording.Call) {
 	switch {
 	case c.At != nil:
@@ -215,10 +212,10 @@ func (d *drive) time(r *request, from time.Time, c *recording.Call) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// last is the answer to the last request of a trace, which is in none.
+// last is the answer to the last request of a trace, which no request contains.
 var last = &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: "Done."}}}
 
-// recorded is an answer as it was recorded.
+// recorded returns a recorded answer.
 func recorded(m *recording.Message) *simulator.Answer {
 	a := &simulator.Answer{}
 	for i := range m.Content {

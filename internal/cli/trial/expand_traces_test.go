@@ -26,12 +26,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Over the recorded conversations, in all formats, with folds made as if nothing
-// were ever needed again: the model asks for every block that it sees folded, and
-// gets the original text, the lines or the matches that it asked for. What a
-// request showed the upstream stands in every later one in the same bytes, what
-// was said on the way included; only a fold may change it, by a stub. Nothing is
-// refused, by models that bind thinking to its past neither.
+// Over the recorded conversations, in all formats, with folds made as if nothing were ever needed
+// again: the model restores every folded block, and gets the original text, or the requested lines
+// or matches. Each request shows the upstream the same bytes as the earlier ones, including the
+// texts of hidden calls. Only a fold may change them, by a stub. No request is refused, nor by
+// models that bind thinking to its context.
 func TestExpandRecorded(t *testing.T) {
 	conversations, err := recording.Find(testkit.RecordingFolder(t))
 	if err != nil {
@@ -40,10 +39,10 @@ func TestExpandRecorded(t *testing.T) {
 	profiles := pricing.Profiles()
 	for i, name := range profiles {
 		if name == "interactions" {
-			// The provider signs what was thought in front of a hidden call as a step of its own.
-			// A client is shown it and sends it back; a recorded one says what it said then, so that
-			// blocks would seem to change. TestReinsertReasoning and the tongues of integration's tests
-			// go on as clients do.
+			// The provider signs thinking before a hidden call as a separate step. A client gets
+			// the step and sends it back, unlike a recorded client, so that blocks would seem to
+			// change. TestReinsertReasoning and the tongues of integration's tests continue like
+			// real clients.
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +66,7 @@ func TestExpandRecorded(t *testing.T) {
 	}
 }
 
-// longest is the number of requests above which a conversation takes too long.
+// longest returns the number of requests above which a conversation takes too long.
 func longest() int {
 	if testing.Short() || raceDetector {
 		return 60
@@ -75,8 +74,8 @@ func longest() int {
 	return 110
 }
 
-// boldly are options under which all that may be folded is, as soon as it pays.
-// Where that is never, because a cached prefix is free, it is folded at once.
+// boldly are options that fold every foldable block as soon as it pays. Under free cached prefixes,
+// where folding never pays, it folds at once.
 const boldly = `{"planner":{"risk":100},"expand":{"mode":"on"},"strip_narration":{"mode":"off"},"compact_tool_results":{"mode":"off"}}`
 
 func expandAll(t *testing.T, profile pricing.Profile, c *recording.Conversation) int {
@@ -106,33 +105,33 @@ func expandAll(t *testing.T, profile pricing.Profile, c *recording.Conversation)
 	return len(x.known)
 }
 
-// curious is a model that asks for every block that it sees folded.
+// curious is a model that restores every folded block.
 type curious struct {
 	*testing.T
 	*arm
 	name    string
-	known   map[string]bool // the stubs it has asked for
+	known   map[string]bool // stubs of earlier calls
 	pending *asked
-	fresh   []stubbed // those that are new in this turn
+	fresh   []stubbed // stubs that are new in this turn
 	calls   int
 
-	before []sentBlock // of the last request of the turn before
-	first  []sentBlock // of the first request of this one
-	now    []sentBlock // of the last one
+	before []sentBlock // of the last request of the previous turn
+	first  []sentBlock // of the first request of this turn
+	now    []sentBlock // of the last request
 	*request
 }
 
-// asked is a call, and what it must be answered by.
+// asked is a call with its expected result.
 type asked struct{ id, want string }
 
-// stubbed is a folded text: the name in its stub and what the client has.
+// stubbed is a folded text: the name in its stub and the client's text.
 type stubbed struct{ name, text string }
 
-// sentBlock is a block as the upstream got it.
+// sentBlock is a block as the upstream received it.
 type sentBlock struct {
 	kind         wire.Kind
 	id           string
-	bytes        uint64 // a hash of them
+	bytes        uint64 // hash of its bytes
 	stub, hidden bool
 }
 
@@ -188,7 +187,7 @@ func (x *curious) answer(_ context.Context, v *wire.View) *simulator.Answer {
 	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: x.pending.id, Name: pipeline.ExpandTool, Input: raw}}}
 }
 
-// check compares the last result in a request with what was asked for.
+// check compares the last result in a request with the expected one.
 func (x *curious) check(v *wire.View) {
 	p := x.pending
 	x.pending = nil
@@ -202,7 +201,7 @@ func (x *curious) check(v *wire.View) {
 	}
 }
 
-// watch is told when a turn is over.
+// watch checks a finished turn.
 func (x *curious) watch(_ time.Time, s *Step) {
 	if s.Continued && x.before != nil {
 		if err := follows(x.before, x.first, x.policy == pipeline.Eager || s.Decision != nil && s.Decision.Folded > 0); err != nil {
@@ -212,9 +211,8 @@ func (x *curious) watch(_ time.Time, s *Step) {
 	x.before = x.now
 }
 
-// follows reports whether a request repeats the one before it. A fold may have put
-// stubs in the place of what the client has, and taken out thinking; what the client
-// does not have stays.
+// follows reports whether a request repeats the previous one. A fold may replace the client's
+// blocks by stubs and remove thinking. Blocks that the client lacks stay.
 func follows(before, now []sentBlock, folded bool) error {
 	j := 0
 	for i := range before {
@@ -240,7 +238,7 @@ func (x *curious) sentBlocks(v *wire.View) []sentBlock {
 		s := &out[i]
 		s.kind, s.id = b.Kind, v.Text(b.ID)
 		span := b.Span
-		if b.Kind == wire.KindText { // a lone one is a string or an array
+		if b.Kind == wire.KindText { // a lone text is a string or an array
 			span = b.Body
 		}
 		s.bytes = maphash.Bytes(seed, unmarked(v, span, b.Marker))
@@ -250,7 +248,7 @@ func (x *curious) sentBlocks(v *wire.View) []sentBlock {
 	return out
 }
 
-// unmarked returns the bytes of a block without its marker, which moves on.
+// unmarked returns the bytes of a block without its cache marker, which moves.
 func unmarked(v *wire.View, span, marker rawjson.Span) []byte {
 	const member = `,"cache_control":`
 	if marker.Empty() || marker.Start < span.Start || marker.End > span.End {
@@ -263,8 +261,7 @@ func unmarked(v *wire.View, span, marker rawjson.Span) []byte {
 
 var anyStub = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}(?:\.[0-9]+)?): `)
 
-// stubs finds the stubs of a request that are new, as many as one call may ask
-// for, and by the client's own request what they stand for.
+// stubs returns the new stubs of a request, up to the maximum of one call, with the client's texts.
 func (x *curious) stubs(v *wire.View) (out []stubbed) {
 	for i := range v.MessageBlocks() {
 		b := &v.MessageBlocks()[i]
@@ -295,7 +292,7 @@ func (x *curious) stubs(v *wire.View) (out []stubbed) {
 	return out
 }
 
-// client is the body of a block of the client's request.
+// client returns the body of a block in the client's request.
 func (x *curious) client(kind wire.Kind, id string) []byte {
 	for i := range x.view.MessageBlocks() {
 		if b := &x.view.MessageBlocks()[i]; b.Kind == kind && x.view.Text(b.ID) == id {
@@ -306,13 +303,13 @@ func (x *curious) client(kind wire.Kind, id string) []byte {
 	return nil
 }
 
-// place is a stub and where in a body it stands.
+// place is a stub and its path in a body.
 type place struct {
 	stubbed
 	path string
 }
 
-// standing finds the stubs in a body.
+// standing returns the stubs in a body.
 func standing(body []byte) (out []place) {
 	walkStrings(decodedJSON(body), "", func(path, s string) {
 		if m := anyStub.FindStringSubmatch(s); m != nil {
@@ -322,7 +319,7 @@ func standing(body []byte) (out []place) {
 	return out
 }
 
-// at is the string at a path.
+// at returns the string at a path.
 func at(body []byte, path string) (found string) {
 	walkStrings(decodedJSON(body), "", func(p, s string) {
 		if p == path {
@@ -332,7 +329,7 @@ func at(body []byte, path string) (found string) {
 	return found
 }
 
-// decodedJSON decodes a body, and once more if it is a text that holds an object.
+// decodedJSON decodes a body, and once more if it is a text with an object.
 func decodedJSON(body []byte) (v any) {
 	if json.Unmarshal(body, &v) != nil {
 		return nil
@@ -361,8 +358,8 @@ func walkStrings(v any, path string, f func(path, s string)) {
 	}
 }
 
-// plain is the text of a body: a string, or the text parts of a list; of an
-// object its own bytes.
+// plain returns the text of a body: a string, or the text parts of a list. For an object it returns
+// the JSON.
 func plain(body []byte) string {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
@@ -383,7 +380,7 @@ func plain(body []byte) string {
 	return string(body)
 }
 
-// lines asks for some lines in the middle of a text.
+// lines returns a call for some lines in the middle of a text.
 func (s *stubbed) lines() (input map[string]any, want string) {
 	all := strings.SplitAfter(s.text, "\n")
 	if all[len(all)-1] == "" {
@@ -394,7 +391,7 @@ func (s *stubbed) lines() (input map[string]any, want string) {
 	return map[string]any{"ids": []string{s.name}, "lines": fmt.Sprintf("%d-%d", first+1, last)}, strings.Join(all[first:last], "")
 }
 
-// matches asks for the lines that look like one of a text.
+// matches returns a call for the lines that match one line of a text.
 func (s *stubbed) matches() (input map[string]any, want string) {
 	all := strings.SplitAfter(s.text, "\n")
 	word := strings.TrimRight(slices.MaxFunc(all, func(a, b string) int { return len(a) - len(b) }), "\n")

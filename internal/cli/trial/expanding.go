@@ -15,14 +15,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// maxAsked is how often the expanding model asks for text before it answers.
+// maxAsked bounds the restores of the expanding model before its answer.
 const maxAsked = 3
 
 var stubName = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8})`)
 
-// say is what the simulated model answers to a request as it arrived. An expanding
-// one does not quote what it was not shown: it first calls the expand tool, if
-// it was given one, for the blocks that hold the lines of its edits.
+// say returns the simulated model's answer to a request as it arrived. An expanding model first
+// restores the blocks with the lines that its edits quote, if it has the expand tool.
 func (a *arm) say(v *wire.View) *simulator.Answer {
 	if !a.expanding || a.asked == maxAsked || len(a.request.edits) == 0 || !declares(v) {
 		return a.request.answer
@@ -47,8 +46,8 @@ func declares(v *wire.View) bool {
 	return false
 }
 
-// missing finds the names of the stubs that stand for lines which the answer
-// quotes and the upstream was not shown.
+// missing returns the names of the stubs for lines that the answer quotes and the upstream was not
+// shown.
 func (a *arm) missing(v *wire.View) (names []string) {
 	c := a.request
 	if c.history == nil {
@@ -73,8 +72,8 @@ func (a *arm) missing(v *wire.View) (names []string) {
 	return names
 }
 
-// holder finds the latest block of the client's request that holds a line and
-// that stands folded in what arrived: the name in its stub, "" if there is none.
+// holder finds the client's latest block that contains a line and arrived upstream as a stub. It
+// returns the stub's name, or "".
 func (a *arm) holder(v *wire.View, line string) string {
 	client := a.request.view
 	blocks := client.MessageBlocks()

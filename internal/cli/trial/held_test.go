@@ -11,15 +11,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// holding are the ways in which a provider holds what clients send all of.
+// holding lists the ways in which a provider retains conversations of clients that send everything.
 var holding = []struct{ name, profile, options string }{
 	{"threads", "anthropic-5m", `{"hold":{"threads":"on"}}`},
 	{"websocket", "openai-responses", `{"hold":{"websocket":true}}`},
 }
 
-// Where the provider holds conversations of clients that send everything, it gets what is
-// new, the model has all that was said each time, and the cost is what it would be
-// without, within a hundredth.
+// A provider that retains conversations of clients that send everything gets new messages only. The
+// model gets the whole conversation each time. The cost equals the cost without, within a
+// hundredth.
 func TestHeld(t *testing.T) {
 	for _, c := range holding {
 		t.Run(c.name, func(t *testing.T) {
@@ -28,9 +28,9 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// The same with recordings. Over a WebSocket the model has its own answers, to the byte
-// those that the client sends back: where all is sent again (a fold, a connection that is
-// too old) the simulated cache finds them.
+// The same with recordings. Over a WebSocket the model's own answers equal those that the client
+// sends back, to the byte. So the simulated cache finds them when all is sent again, after a fold
+// or on a new connection.
 func TestRecordedHeld(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays tens of megabytes twice")

@@ -15,30 +15,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
-// Ping is one ping of a conversation, and what it came to.
+// Ping is one ping of a conversation, and its result.
 type Ping struct {
-	// At is when it was sent, in seconds from the first request.
+	// At is the time of the ping, in seconds from the first request.
 	At float64 `json:"at"`
 	// Number counts the pings of one pause from 1 on.
 	Number int `json:"number"`
-	// Outcome is what became of it.
+	// Outcome is the result of the ping.
 	Outcome string `json:"outcome"`
-	// Cost is what it cost, and Net what its share of what the next request did
-	// not pay leaves of that: each ping of a pause has the same share.
+	// Cost is the ping's cost. Net is its share of the next request's saving, less the cost: all
+	// pings of a pause share equally.
 	Cost float64 `json:"cost"`
 	// Net: see Cost.
 	Net float64 `json:"net"`
-	// Tail tells that no request came after it.
+	// Tail reports that no request followed.
 	Tail bool `json:"tail,omitempty"`
 }
 
-// pings are those of one arm.
+// pings are the pings of one arm.
 type pings struct {
 	flying bool
 	list   []Ping
 }
 
-// keep lets the handler send what is due before a moment, each at its time.
+// keep sends the handler's pings that are due until a time, each at its own time.
 func (a *arm) keep(until time.Time) {
 	if a.handler.KeepAlive == nil || a.request == nil {
 		return
@@ -55,8 +55,7 @@ func (a *arm) keep(until time.Time) {
 	a.pings.flying = false
 }
 
-// abandon lets time go on after the last request until the handler sends no
-// more pings.
+// abandon advances the clock after the last request until the handler sends no more pings.
 func (a *arm) abandon() {
 	before := len(a.pings.list)
 	a.keep(a.clock.AddDate(1, 0, 0))
@@ -75,7 +74,7 @@ func (a *arm) abandon() {
 	r.PingList = a.pings.list
 }
 
-// answer is what was recorded, or nothing for a ping.
+// answer returns the recorded answer, nil for a ping.
 func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
 	if a.pings.flying {
 		return nil
@@ -98,8 +97,8 @@ func (a *arm) Resumed(p pinger.Pause) {
 	a.result.PingSaved += p.Saved
 }
 
-// writePings writes what pings came to: a line for each conversation with pings,
-// and their sum. Single pings stand in the JSON form.
+// writePings writes the results of pings: a line for each conversation with pings, and their sum.
+// The JSON report lists single pings.
 func (r *Combination) writePings(w io.Writer) {
 	if r.Total.Pings+r.Total.TailPings == 0 {
 		return
@@ -121,7 +120,7 @@ func (r *Combination) writePings(w io.Writer) {
 	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", Change(all), Change(worst))
 }
 
-// withTail is the cost ratio, and the worst of any conversation, with the pings
+// withTail returns the cost ratio of all conversations and the worst of any, including the pings
 // after the last requests.
 func (r *Combination) withTail() (all, worst float64) {
 	t := &r.Total

@@ -16,8 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// What the pings of a conversation come to, by the handler's own account, is
-// what the replay finds: that which was not paid.
+// The savings of pings by the handler's account equal those of the replay.
 func TestKeepAliveAccount(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"agent":"pi","session":"s","prompt_fit":{"overhead_tokens":30000}}` + "\n")
@@ -63,7 +62,7 @@ func TestKeepAliveAccount(t *testing.T) {
 	}
 }
 
-// The text form has a line for each conversation with pings, and their sum.
+// The text report has a line for each conversation with pings, and their sum.
 func TestKeepAliveText(t *testing.T) {
 	one := Result{Conversation: "a", BaseCost: 1000, Cost: 900, Pings: 2, PingCost: 10_000, PingSaved: 30_000, TailPings: 1, TailCost: 4_000}
 	two := one

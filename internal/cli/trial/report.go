@@ -17,9 +17,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Report is what a replay came to.
+// Report is the result of a replay.
 type Report struct {
-	// Runs are the combinations of profile and policy, in the order asked for.
+	// Runs are the combinations of profile and policy, in the requested order.
 	Runs []Combination `json:"runs"`
 }
 
@@ -27,8 +27,7 @@ type Report struct {
 type Combination struct {
 	// Total is the sum of all conversations.
 	Total Result `json:"total"`
-	// Worst is the name of the conversation whose cost rose most, or fell
-	// least, and WorstRatio its cost as a multiple of the baseline's.
+	// Worst is the name of the conversation with the highest cost ratio, and WorstRatio that ratio.
 	Worst string `json:"worst"`
 	// WorstRatio: see Worst.
 	WorstRatio float64 `json:"worst_ratio"`
@@ -61,7 +60,7 @@ func (r *Combination) add(one Result) {
 	}
 }
 
-// Violations lists what must never happen and did, one line each.
+// Violations lists the violations of all conversations, one line each.
 func (r *Report) Violations() []string {
 	var out []string
 	for i := range r.Runs {
@@ -82,8 +81,8 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// WriteText writes the report as tables: the conversations of each run, and a
-// summary of all runs at the end.
+// WriteText writes the report as tables: the conversations of each run, and a summary of all runs
+// at the end.
 func (r *Report) WriteText(w io.Writer) error {
 	for i := range r.Runs {
 		if err := r.Runs[i].writeText(w); err != nil {
@@ -105,7 +104,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return r.writeVerdict(w)
 }
 
-// writeVerdict ends the report: what went against the rules, or that nothing did.
+// writeVerdict writes the violations, or that there are none.
 func (r *Report) writeVerdict(w io.Writer) error {
 	verdict := "\nNo request was refused or given up on.\n"
 	for i := range r.Runs {
@@ -164,8 +163,7 @@ func (r *Combination) writeText(w io.Writer) error {
 	return err
 }
 
-// writeRow writes one line of a table. Buckets are given as before and after
-// where the two differ.
+// writeRow writes one line of a table. Buckets that differ are written as before→after.
 func (r *Result) writeRow(w io.Writer) {
 	b, s := r.Base, r.Sent
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t\n",
@@ -181,11 +179,10 @@ func pair(before, after int64) string {
 	return thousands(before) + "→" + thousands(after)
 }
 
-// thousands writes a number of tokens in thousands.
+// thousands formats a number of tokens in thousands.
 func thousands(n int64) string { return fmt.Sprintf("%.1fk", float64(n)/1000) }
 
-// Change writes a ratio as a difference in percent. What is too small to be written has
-// no direction that matters.
+// Change formats a ratio as a difference in percent, never as -0.0%.
 func Change(ratio float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f%%", 100*(ratio-1)), "-0.0%", "+0.0%", 1)
 }

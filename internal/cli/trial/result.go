@@ -11,23 +11,23 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Result is what one conversation, or all of them, came to under one profile
-// and one policy. Costs are in units of one uncached input token and count the
-// prompts alone: answers are the same with and without the handler.
+// Result is the result of one conversation, or of all, under one profile and one policy. Costs are
+// in units of one uncached input token, for prompts only: answers cost the same with and without
+// the handler.
 type Result struct {
 	// Conversation is the name of the conversation, "total" for all of them.
 	Conversation string `json:"conversation"`
-	// Agent is the program that held it.
+	// Agent is the program of the conversation.
 	Agent string `json:"agent,omitempty"`
-	// Profile and Policy are what it was replayed under.
+	// Profile and Policy are the conditions of the replay.
 	Profile string `json:"profile"`
 	// Policy: see Profile.
 	Policy pipeline.Policy `json:"policy"`
 	// Calls is the number of requests.
 	Calls int `json:"calls"`
 
-	// BaseCost and Cost are the costs of the client's own bytes and of what
-	// the handler sent, of requests that the provider does not refuse in the former.
+	// BaseCost and Cost are the costs of the client's own bytes and of the requests as sent. Both
+	// leave out requests that the provider refuses in the client's own bytes.
 	BaseCost float64 `json:"base_cost"`
 	// Cost: see BaseCost.
 	Cost float64 `json:"cost"`
@@ -40,81 +40,74 @@ type Result struct {
 	// MaxPrompt: see BaseMaxPrompt.
 	MaxPrompt int64 `json:"max_prompt"`
 
-	// Changed counts the requests that did not reach the upstream in the
-	// client's own bytes.
+	// Changed counts the requests that did not reach the upstream in the client's own bytes.
 	Changed int `json:"changed"`
-	// Rejected counts the requests that the client saw refused and that its own
-	// bytes would not have been, BaseRejected those that are refused in these.
+	// Rejected counts the requests that were refused, but not in the client's own bytes.
+	// BaseRejected counts those refused in the client's own bytes.
 	Rejected int `json:"rejected"`
 	// BaseRejected: see Rejected.
 	BaseRejected int `json:"base_rejected"`
-	// Refusals are the upstream's reasons, with counts, those included after
-	// which the original was sent.
+	// Refusals counts the upstream's reasons, including refusals after which the original was sent.
 	Refusals map[string]int `json:"refusals,omitempty"`
-	// FailedOpen counts the requests that the handler gave up on and forwarded
-	// untouched.
+	// FailedOpen counts the requests that the handler forwarded unmodified after a failure.
 	FailedOpen int `json:"failed_open"`
-	// Continued counts the requests that held no more than what was new, Replayed those
-	// of them that the client had to send again, whole.
+	// Continued counts the requests with new messages only, Replayed those that the client had to
+	// send again as a whole.
 	Continued int `json:"continued,omitempty"`
 	// Replayed: see Continued.
 	Replayed int `json:"replayed,omitempty"`
-	// Held counts requests to an upstream that holds the conversation, by what was sent:
-	// delta, or the cause why it was the whole. Whole and Wire are the bytes of their
-	// bodies, as they were and as they went over the wire, by the handler's own account.
+	// Held counts the requests to an upstream that retains the conversation: delta, or the cause of
+	// a whole request. Whole and Wire are the bytes of their bodies, complete and as sent, from the
+	// handler's header.
 	Held map[string]int `json:"held,omitempty"`
 	// Whole: see Held.
 	Whole int64 `json:"whole_bytes,omitempty"`
 	// Wire: see Held.
 	Wire int64 `json:"wire_bytes,omitempty"`
-	// Resent counts the requests that were sent a second time.
+	// Resent counts the requests that were sent twice.
 	Resent int `json:"resent"`
-	// Expanded counts the calls by which an expanding model got folded text back.
+	// Expanded counts the restores of an expanding model.
 	Expanded int `json:"expanded,omitempty"`
-	// Fired counts what the stages did, summed over the requests.
+	// Fired counts the stages' edits, summed over the requests.
 	Fired map[string]int `json:"fired,omitempty"`
 
-	// Pings is the number of requests that only kept a cache alive, PingCost
-	// what they cost, which is part of Cost, and PingSaved what the requests
-	// after them did not pay for them, by the handler's own account.
+	// Pings is the number of pings, PingCost their cost, which is part of Cost, and PingSaved the
+	// cost that later requests avoided, by the handler's account.
 	Pings int `json:"pings,omitempty"`
 	// PingCost: see Pings.
 	PingCost float64 `json:"ping_cost,omitempty"`
 	// PingSaved: see Pings.
 	PingSaved float64 `json:"ping_saved,omitempty"`
-	// TailPings and TailCost are those after the last request. What a person
-	// did then is not recorded, so they are not part of Cost: they are what is
-	// lost if nobody ever came back.
+	// TailPings and TailCost are the pings after the last request. They are not part of Cost,
+	// because the recording ends there: they are lost if the user never returned.
 	TailPings int `json:"tail_pings,omitempty"`
 	// TailCost: see TailPings.
 	TailCost float64 `json:"tail_cost,omitempty"`
-	// PingList names each ping.
+	// PingList lists all pings.
 	PingList []Ping `json:"ping_list,omitempty"`
 
-	// Background is what folding while nobody waits came to. It is no part of
-	// Cost.
+	// Background is the result of idle folding. It is not part of Cost.
 	Background Background `json:"background,omitzero"`
 
-	// Words is what words that were left out come to.
+	// Words is the result of compression.
 	Words Words `json:"words,omitzero"`
 
-	// Edits counts the recorded edits of files that quote a line of 25
-	// characters or more; Harmed those of them that quote text which the
-	// client's request held and the upstream was not shown.
+	// Edits counts the recorded edits of files that quote a line of at least 25 characters. Harmed
+	// counts those that quote text of the client's request that the upstream was not shown.
 	Edits int `json:"edits"`
 	// Harmed: see Edits.
 	Harmed int `json:"harmed"`
 }
 
-// CostRatio is the cost as a multiple of what the client's own bytes cost.
+// CostRatio returns the cost as a multiple of the cost of the client's own bytes.
 func (r *Result) CostRatio() float64 { return Ratio(r.Cost, r.BaseCost) }
 
-// TokenRatio is the same in prompt tokens.
+// TokenRatio returns the same in prompt tokens.
 func (r *Result) TokenRatio() float64 {
 	return Ratio(float64(r.Sent.Prompt()), float64(r.Base.Prompt()))
 }
 
-// Harm is the share of edits that were harmed.
+// Harm returns the share of harmed edits.
 func (r *Result) Harm() float64 {
 	if r.Edits == 0 {
 		return 0
@@ -122,8 +115,8 @@ func (r *Result) Harm() float64 {
 	return float64(r.Harmed) / float64(r.Edits)
 }
 
-// Violations names what must never happen: a refused request, one that the
-// handler gave up on, and under the policies off and observe a changed one.
+// Violations lists the kinds of violations: a refused request, a request that failed open, and
+// under the policies off and observe a changed request.
 func (r *Result) Violations() []string {
 	var out []string
 	if r.Rejected > 0 {
@@ -145,7 +138,7 @@ func (r *Result) refuse(e *pricing.APIError) {
 	r.Refusals[e.Message]++
 }
 
-// Add sums results. The longest prompt is the longest of any.
+// Add sums results. The longest prompt is the maximum.
 func (r *Result) Add(o *Result) {
 	r.Calls += o.Calls
 	r.BaseCost += o.BaseCost
@@ -186,7 +179,7 @@ func sum(a, b map[string]int) map[string]int {
 	return a
 }
 
-// Ratio is a as a multiple of b, 1 where b is nothing.
+// Ratio returns a/b, and 1 if b is 0.
 func Ratio(a, b float64) float64 {
 	if b == 0 {
 		return 1

@@ -1,14 +1,13 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trial drives recorded conversations of coding agents through the
-// real handler, on a virtual clock, to a simulated provider, and tells what it
-// cost and saved against the client's own bytes, and what it did harm to.
+// Package trial replays recorded conversations of coding agents through the real handler, on a
+// virtual clock, to a simulated provider. It reports costs and savings against the client's own
+// bytes, and harmed edits.
 //
-// A [recording.Conversation] is a recorded session. Its requests are built as the agents send
-// them, byte for byte stable; each goes through the handler to a simulated
-// provider, which answers what was recorded, and once more straight to a
-// second one, which gives the baseline.
+// A [recording.Conversation] is a recorded session. Its requests are built like those of the
+// agents, byte-stable. Each request goes through the handler to a simulated provider, which returns
+// the recorded answer, and directly to a second one, for the baseline.
 package trial
 
 import (
@@ -31,64 +30,58 @@ import (
 // Policies are all policies, the mildest first.
 var Policies = []pipeline.Policy{pipeline.Off, pipeline.Observe, pipeline.Eager, pipeline.CostAware}
 
-// Options say what to replay.
+// Options configure a replay.
 type Options struct {
-	// Profiles are names of simulated providers, see [pricing.Profiles].
-	// Default: the first one.
+	// Profiles are the names of the simulated providers, see [pricing.Profiles]. Default: the first
+	// one.
 	Profiles []string
 	// Policies are the policies to compare. Default: cost_aware.
 	Policies []pipeline.Policy
 	// Handler holds further options of the handler in JSON, as in a Caddy
 	// configuration. The policy in it is overridden.
 	Handler []byte
-	// KeepAlive lets the handler keep caches alive in pauses, by its defaults or
-	// as the options of the handler say.
+	// KeepAlive enables pings in pauses, with the handler's options or defaults.
 	KeepAlive bool
-	// Threads has the client keep its conversation in a thread at the provider, where
-	// that has threads, and send what is new.
+	// Threads makes the client keep its conversation in a thread, if the provider has threads, and
+	// send new messages only.
 	Threads bool
-	// Summaries has Codex ask for a summary, without its tools, where a recorded
-	// conversation was compacted: the recordings leave that out.
+	// Summaries makes Codex request a summary, without its tools, before each compaction:
+	// recordings leave these requests out.
 	Summaries bool
-	// Background, if above zero, lets the handler fold while nobody waits, by its
-	// defaults or as its options say, and is the number of tokens that the box
-	// reads in a second.
+	// Background, if positive, enables idle folding, with the handler's options or defaults. It is
+	// the speed of the local server at reading prompts, in tokens a second.
 	Background float64
-	// Expanding has the simulated model ask for folded text, by the expand tool,
-	// where its recorded answer quotes it. What that costs is part of the cost.
+	// Expanding makes the simulated model restore folded text by the expand tool before an answer
+	// that quotes it. The restores are part of the cost.
 	Expanding bool
-	// scorer leaves words out, where the options of the handler ask for it.
+	// scorer compresses texts, if the handler's options enable it.
 	scorer *scorer
-	// Need, if set, returns the need model that a conversation is replayed with.
+	// Need, if set, returns the need model for a conversation.
 	Need func(*recording.Conversation) (*pipeline.NeedModel, error)
 	// Harm, if set, is the planner's price of harm.
 	Harm *planner.Harm
 	need *pipeline.NeedModel // of the conversation at hand
-	// Asked, if set, is told of each request as the client sends it, from the goroutine
-	// that replays its conversation.
+	// Asked, if set, receives each request as the client sends it, on the goroutine of its
+	// conversation.
 	Asked func(*Asked)
-	// Watch, if set, is told of each request when it is over, from the goroutine that
-	// replays its conversation.
+	// Watch, if set, receives each finished request, on the goroutine of its conversation.
 	Watch func(*Watched)
-	// Prices are those of models. Default: the built-in table.
+	// Prices are the prices of models. Default: the built-in table.
 	Prices *pricing.Table
-	// Start is when the conversations begin; prices depend on it. Default:
-	// 2026-11-20 00:00 UTC.
+	// Start is the beginning of the conversations, which prices depend on. Default: 2026-11-20
+	// 00:00 UTC.
 	Start time.Time
-	// Workers is how many conversations are replayed at a time. Default:
-	// GOMAXPROCS.
+	// Workers is the number of conversations replayed concurrently. Default: GOMAXPROCS.
 	Workers int
-	// Progress, if set, is told now and then how many of how many requests
-	// have been replayed, from several goroutines.
+	// Progress, if set, receives the number of requests replayed so far, from several goroutines.
 	Progress func(done, total int)
 }
 
-// defaultStart is fixed, so that a replay gives the same figures every day.
+// defaultStart is fixed, so that replays are reproducible.
 var defaultStart = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
-// Run replays conversations under all given profiles and policies. It stops at
-// the first trace that cannot be read, and at the first request that the
-// handler does not pass on.
+// Run replays conversations under all given profiles and policies. It stops at the first unreadable
+// trace, and at the first request that the handler does not forward.
 func Run(ctx context.Context, conversations []*recording.Conversation, o Options) (*Report, error) {
 	profiles, err := o.defaults()
 	if err != nil {
@@ -137,10 +130,10 @@ func Run(ctx context.Context, conversations []*recording.Conversation, o Options
 	return newReport(jobs, profiles, o.Policies), nil
 }
 
-// Bench replays conversations one by one, each with a profile of its own.
+// Bench replays conversations one by one, each with its own profile.
 type Bench struct{ o Options }
 
-// NewBench makes a bench of options, of which it takes the first policy. It is to be closed.
+// NewBench returns a bench for options, with their first policy. The caller must close it.
 func NewBench(o Options) (*Bench, error) {
 	if _, err := o.defaults(); err != nil {
 		return nil, err
@@ -163,10 +156,10 @@ func (b *Bench) Replay(ctx context.Context, c *recording.Conversation, p pricing
 	return &d.results[0], nil
 }
 
-// Close lets go of what the conversations share.
+// Close releases the shared compressor.
 func (b *Bench) Close() { b.o.scorer.release() }
 
-// longestFirst keeps all workers busy to the end.
+// longestFirst orders drives so that all workers stay busy to the end.
 func longestFirst(a, b *drive) int { return cmp.Compare(b.conversation.Calls, a.conversation.Calls) }
 
 func (o *Options) defaults() ([]pricing.Profile, error) {
@@ -195,10 +188,10 @@ func (o *Options) defaults() ([]pricing.Profile, error) {
 	return profiles, nil
 }
 
-// replay runs a drive and frees what its arms hold.
+// replay runs a drive and closes its arms.
 func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 	if ctx.Err() != nil {
-		return nil // another one has failed already
+		return nil // another drive has failed
 	}
 	defer func() {
 		for _, a := range d.arms {

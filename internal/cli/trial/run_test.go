@@ -30,8 +30,8 @@ func replayed(t *testing.T, o Options, paths ...string) *Report {
 	return report
 }
 
-// Under every profile and policy the conversations pass unrefused, and the
-// policies that promise it leave them as they are.
+// Under every profile and policy no conversation is refused, and the policies off and observe
+// change nothing.
 func TestRun(t *testing.T) {
 	report := replayed(t, Options{Profiles: pricing.Profiles(), Policies: Policies}, "testdata/traces")
 	if v := report.Violations(); len(v) > 0 {
@@ -58,8 +58,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The gardener edits a line that it read long ago and one that it has just
-// read: where old results are compacted, the first edit lacks its text.
+// The gardener edits a line read long ago and a line just read. If old results are compacted, the
+// first edit lacks its text.
 func TestHarmOfCompaction(t *testing.T) {
 	o := Options{Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off}, Handler: []byte(`{"admission":{"mode":"off"},"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
 	report := replayed(t, o, "testdata/traces")
@@ -74,8 +74,7 @@ func TestHarmOfCompaction(t *testing.T) {
 	}
 }
 
-// The pause of six minutes is longer than one lifetime and shorter than the
-// other.
+// The pause of six minutes is longer than one lifetime and shorter than the other.
 func TestVirtualClock(t *testing.T) {
 	o := Options{Profiles: []string{"anthropic-5m", "anthropic-1h"}, Policies: []pipeline.Policy{pipeline.Off}}
 	report := replayed(t, o, "testdata/traces/gardener-11111111-p1.jsonl")
@@ -135,8 +134,8 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// A request that the provider refuses in the client's own bytes is nobody's fault, and
-// one that it does not refuse in these is ours.
+// A request that is refused in the client's own bytes, too, does not count. A refusal of our
+// request alone is our fault.
 func TestRefusedAnyway(t *testing.T) {
 	text := `{"type":"text","text":"Hello."}`
 	trace := `{"agent":"pi","session":"s"}

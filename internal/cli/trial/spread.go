@@ -11,14 +11,14 @@ import (
 	"text/tabwriter"
 )
 
-// short is the number of requests up to which a conversation counts as a short one.
+// short is the maximum of requests of a short conversation.
 const short = 100
 
-// dearer is from when on a conversation counts as one that loses.
+// dearer is the cost ratio above which a conversation counts as a loss.
 const dearer = 1.0001
 
-// writeSpread tells how the conversations differ: the short ones and the others, and
-// those of each agent.
+// writeSpread writes the distribution of results: of all conversations, of short and long ones, and
+// by agent.
 func (r *Combination) writeSpread(w io.Writer) error {
 	groups := map[string][]*Result{}
 	all := make([]*Result, 0, len(r.Conversations))

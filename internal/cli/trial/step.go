@@ -13,63 +13,57 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 )
 
-// Step is one request of a conversation and what became of it under one
-// policy. Sizes are tokens of the simulated provider, costs as in [Result].
+// Step is one request of a conversation and its result under one policy. Sizes are tokens of the
+// simulated provider, costs as in [Result].
 type Step struct {
-	// At is the time from the first request of the conversation to this one,
-	// and Pause that from the request before it, in seconds: lifetimes of
-	// caches count from request to request.
+	// At is the time since the first request of the conversation, and Pause the time since the
+	// previous request, in seconds. Cache lifetimes count from request to request.
 	At float64 `json:"at"`
 	// Pause: see At.
 	Pause float64 `json:"pause"`
-	// Prompt tells that a person's prompt is the last message, not the result
-	// of a tool.
+	// Prompt reports that the last message is a user's prompt, not a tool result.
 	Prompt bool `json:"prompt"`
-	// Continued tells that the client's request holds all of the one before it.
+	// Continued reports that the client's request extends the previous one.
 	Continued bool `json:"continued"`
-	// Base and Sent are what the client's own bytes and what was sent in their
-	// place were billed, by bucket.
+	// Base and Sent are the bills of the client's own bytes and of the request as sent, by bucket.
 	Base wire.Usage `json:"base"`
 	// Sent: see Base.
 	Sent wire.Usage `json:"sent"`
-	// BaseCost and Cost are the costs of the two.
+	// BaseCost and Cost are their costs.
 	BaseCost float64 `json:"base_cost"`
 	// Cost: see BaseCost.
 	Cost float64 `json:"cost"`
-	// Net is what was saved up to and with this request, refused ones left out.
+	// Net is the saving up to and including this request, without refused ones.
 	Net float64 `json:"net"`
-	// Refused tells that the client saw the request refused.
+	// Refused reports that the client got a refusal.
 	Refused bool `json:"refused,omitempty"`
-	// Decision is what the handler said about editing history, nil where it
-	// said nothing.
+	// Decision is the handler's decision about editing history, nil without one.
 	Decision *planner.Decision `json:"decision,omitempty"`
-	// Fired counts what the stages did, edits of earlier requests included;
-	// Folded counts the edits that are new in this request.
+	// Fired counts the stages' edits, those of earlier requests included. Folded counts the edits
+	// that are new in this request.
 	Fired map[string]int `json:"fired,omitempty"`
 	// Folded: see Fired.
 	Folded map[string]int `json:"folded,omitempty"`
-	// Removed is the number of tokens by which the new edits shorten the
-	// prompt.
+	// Removed is the number of tokens that the new edits remove from the prompt.
 	Removed int64 `json:"removed,omitempty"`
-	// Earned is what the new edits earned from here to the end, less what had
-	// to be written again for them.
+	// Earned is the saving of the new edits until the end, less the cost of rewriting the cache for
+	// them.
 	Earned float64 `json:"earned,omitempty"`
-	// Edits counts the edits of files in the answer, Harmed those of them that
-	// quote text which was not shown, as in [Result].
+	// Edits counts the edits of files in the answer, Harmed the harmed ones, as in [Result].
 	Edits int `json:"edits,omitempty"`
 	// Harmed: see Edits.
 	Harmed int `json:"harmed,omitempty"`
 
-	shorter int64 // tokens by which the prompt is shorter
+	shorter int64 // tokens that the prompt is shorter by
 }
 
 const (
 	headerDecision = "X-Llm-Cache-Decision"
-	// markers is the stage that places markers, which are no edits of content.
+	// markers is the stage that places cache markers, which are no edits of content.
 	markers = "breakpoints"
 )
 
-// step describes a request that is over.
+// step describes a finished request.
 func (a *arm) step(c *request, w *sink, fired map[string]int, harmed int) *Step {
 	delete(fired, markers)
 	s := &Step{
@@ -85,7 +79,7 @@ func (a *arm) step(c *request, w *sink, fired map[string]int, harmed int) *Step 
 	return s
 }
 
-// follow fills in what depends on the step before, nil for the first one.
+// follow sets the fields that depend on the previous step, nil for the first one.
 func (s *Step) follow(before *Step, at time.Duration) {
 	s.At = at.Seconds()
 	s.Net = s.saving()
@@ -98,7 +92,7 @@ func (s *Step) follow(before *Step, at time.Duration) {
 			fired, shorter = before.Fired, before.shorter
 		}
 	}
-	if s.Refused { // nothing is known of it
+	if s.Refused { // no usage is known
 		s.shorter = shorter
 	}
 	for stage, n := range s.Fired {
@@ -114,8 +108,7 @@ func (s *Step) follow(before *Step, at time.Duration) {
 	}
 }
 
-// saving is what the request cost less than the client's own bytes. One that was
-// refused, as it is or in these, saves nothing.
+// saving returns the saving against the client's own bytes, 0 if either request was refused.
 func (s *Step) saving() float64 {
 	if s.Refused || s.BaseCost == 0 {
 		return 0
@@ -128,9 +121,8 @@ func (s *Step) epoch() bool {
 	return s.Decision != nil && s.Decision.Epoch != planner.NoEpoch && s.Decision.Folded > 0
 }
 
-// parseDecision reads a decision as the handler writes it into its header:
-// members name=value with semicolons between, texts in quotes. Members that it
-// does not know are left out. It reports false where no epoch is named.
+// parseDecision parses a decision from the handler's header: members name=value, separated by
+// semicolons, with texts in quotes. Unknown members are skipped. It returns false without an epoch.
 func parseDecision(s string) (d planner.Decision, ok bool) {
 	for s != "" {
 		var name, value string
@@ -166,7 +158,7 @@ func parseDecision(s string) (d planner.Decision, ok bool) {
 	return d, ok
 }
 
-// number reads a number, 0 where there is none.
+// number parses a number, 0 for an invalid one.
 func number(s string) float64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -175,7 +167,7 @@ func number(s string) float64 {
 	return f
 }
 
-// Prompted reports whether the last message of a request is a person's.
+// Prompted reports whether the last message of a request is a user's prompt.
 func Prompted(v *wire.View) bool {
 	if len(v.Messages) == 0 {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Codex reads the whole conversation anew for a summary, since it leaves its tools out;
-// with them back in, nearly all of it is found in the cache.
+// For a summary Codex leaves its tools out, so the whole conversation is read again. With the tools
+// restored, nearly all of it is cached.
 func TestSummaries(t *testing.T) {
 	o := Options{Profiles: []string{"openai-responses"}, Policies: []pipeline.Policy{pipeline.Off, pipeline.CostAware}}
 	without := replayed(t, o, "testdata/traces")

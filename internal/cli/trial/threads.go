@@ -18,14 +18,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// threading is a client that keeps its conversation in a thread at the provider and sends
-// what is new, as Claude Code does: with system prompt and tools each time.
+// threading is a client that keeps its conversation in a thread at the provider. Like Claude Code
+// it sends new messages only, with system prompt and tools each time.
 type threading struct {
-	before *wire.View // of the last request, whole
-	answer string     // the id of the answer to it
+	before *wire.View // the last whole request
+	answer string     // the id of its response
 }
 
-// goesOn returns what is new in a request, nil if it does not go on from the last answer.
+// goesOn returns the new messages of a request, nil if it does not continue the last response.
 func (t *threading) goesOn(v *wire.View) []byte {
 	if t.before == nil || t.answer == "" {
 		return nil
@@ -43,7 +43,7 @@ func (t *threading) goesOn(v *wire.View) []byte {
 	return rawjson.Span{Start: v.Messages[n+1].Span.Start, End: v.Messages[len(v.Messages)-1].Span.End}.Of(v.Raw)
 }
 
-// body is a request as the client sends it: whole if more is nil.
+// body returns a request as the client sends it: whole if more is nil.
 func (t *threading) body(whole, more []byte) ([]byte, error) {
 	if more == nil {
 		return wire.Patch(whole, wire.Member{Name: "thread", Value: []byte(`{"type":"create"}`)})
@@ -53,8 +53,8 @@ func (t *threading) body(whole, more []byte) ([]byte, error) {
 		wire.Member{Name: "thread", Value: []byte(`{"type":"continue","previous_message_id":"` + t.answer + `"}`)})
 }
 
-// sendThreaded sends a request as part of a thread, and all of it if the provider says
-// that it does not have what stands before.
+// sendThreaded sends a request as part of a thread. If the provider lacks the thread, it sends the
+// whole request.
 func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 	t := a.thread
 	more := t.goesOn(c.view)
@@ -86,8 +86,7 @@ func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 	}
 }
 
-// whole reports a request of which the model has not got all messages, and returns what
-// it has got.
+// whole returns the request that the model got. It returns an error if messages are missing.
 func (a *arm) whole(c *request) (*wire.View, error) {
 	v, err := wire.Parse(a.profile.Format, a.sent, nil)
 	if err != nil {
@@ -100,7 +99,7 @@ func (a *arm) whole(c *request) (*wire.View, error) {
 	return v, nil
 }
 
-// differs reports whether the model got something else than the client said.
+// differs reports whether the model got other blocks than the client wrote.
 func (a *arm) differs(got, said *wire.View) bool {
 	if len(got.Blocks) != len(said.Blocks) {
 		return true
@@ -120,8 +119,8 @@ func (a *arm) differs(got, said *wire.View) bool {
 	return false
 }
 
-// remembers reports a request of which the model has not got all, as the client wrote it
-// but for what the handler has changed behind the system prompt.
+// remembers returns an error if the model did not get the whole request. Only the blocks after the
+// system prompt may be edited.
 func (a *arm) remembers(c *request) error {
 	v, err := a.whole(c)
 	if err != nil {
@@ -138,5 +137,5 @@ func (a *arm) remembers(c *request) error {
 	return nil
 }
 
-// errOther says that what the model got is not what the client said.
+// errOther says that the model's conversation is not the client's.
 var errOther = errors.New("replay: the model got another conversation")

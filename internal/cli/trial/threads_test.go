@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// A client that keeps its conversations in threads pays what it would if it sent
-// everything, within a hundredth, and the model has all that was said each time.
+// A client with its conversations in threads pays the same as without, within a hundredth, and the
+// model gets the whole conversation each time.
 func TestThreads(t *testing.T) {
 	o := Options{Profiles: []string{"anthropic-5m", "opus-5.5"}, Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}}
 	recordedThreads(t, o, "testdata/traces")

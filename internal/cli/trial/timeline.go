@@ -21,7 +21,7 @@ import (
 
 // Timeline is one conversation under one policy, request by request.
 type Timeline struct {
-	// Result is what the conversation came to.
+	// Result is the result of the conversation.
 	Result Result `json:"result"`
 	// Steps are its requests.
 	Steps []Step `json:"steps"`
@@ -32,25 +32,23 @@ type Timeline struct {
 	lifetime time.Duration
 }
 
-// EpochSpan is a moment at which history was edited, and what followed.
+// EpochSpan is a moment at which history was edited, and its results.
 type EpochSpan struct {
-	// Request is the index in Steps at which history was edited.
+	// Request is the index in Steps of the request with the edits.
 	Request int `json:"request"`
-	// Decision is what the handler expected of it.
+	// Decision is the handler's decision and expectation.
 	Decision planner.Decision `json:"decision"`
-	// Requests is the number of requests from this one up to the next epoch or
-	// the end.
+	// Requests is the number of requests from this one up to the next epoch or the end.
 	Requests int `json:"requests"`
-	// Net is what these requests cost less than the client's own bytes did, by
-	// the buckets that the provider billed. What earlier epochs still earn is
-	// in it too.
+	// Net is the saving of these requests against the client's own bytes, as billed. It includes
+	// the savings of earlier epochs.
 	Net float64 `json:"net"`
-	// Earned is what this epoch alone earned, see [Step].
+	// Earned is the saving of this epoch alone, see [Step].
 	Earned float64 `json:"earned"`
 }
 
-// Explain replays one conversation and tells what became of each request. Of
-// the options it takes the first profile and the first policy.
+// Explain replays one conversation and describes each request. It uses the first profile and the
+// first policy of the options.
 func Explain(ctx context.Context, c *recording.Conversation, o Options) (*Timeline, error) {
 	profiles, err := o.defaults()
 	if err != nil {
@@ -88,7 +86,7 @@ func (t *Timeline) add(s *Step, at time.Duration) {
 	t.Steps = append(t.Steps, *s)
 }
 
-// sum finds the epochs and what they earned.
+// sum finds the epochs and their savings.
 func (t *Timeline) sum() {
 	t.share()
 	var open *EpochSpan
@@ -105,11 +103,8 @@ func (t *Timeline) sum() {
 	}
 }
 
-// share gives to each request that made edits what they earned. What a request
-// saves is shared by the edits that it holds, by the tokens they take out. A
-// request that makes edits itself leaves to the earlier ones what their tokens
-// cost in the client's own bytes, and has the rest, which is a loss where much
-// had to be written again.
+// share distributes savings among the requests that made edits. A request's saving is shared by the
+// edits in force, in proportion to the tokens they remove.
 func (t *Timeline) share() {
 	var makers []int
 	removed := int64(0)
@@ -128,6 +123,8 @@ func (t *Timeline) share() {
 			share(saving)
 			continue
 		}
+		// In a request with new edits the earlier ones get the cost of their tokens in the client's
+		// own bytes. The new ones get the rest, which is a loss after much rewriting.
 		old := float64(removed) * t.price(s)
 		share(old)
 		s.Earned += saving - old
@@ -136,7 +133,7 @@ func (t *Timeline) share() {
 	}
 }
 
-// price is what an old token of the client's own bytes cost in a request.
+// price returns the cost of an old token in the client's own bytes of a request.
 func (t *Timeline) price(s *Step) float64 {
 	u := s.Base
 	u.Uncached, u.Write5m, u.Write1h = 0, 0, 0
@@ -218,7 +215,7 @@ func (s *Step) harm() string {
 	return fmt.Sprintf("%d/%d", s.Harmed, s.Edits)
 }
 
-// why is what was folded, by stage, or else why history was left alone.
+// why describes the folds by stage, and the reason of the decision.
 func (s *Step) why() string {
 	var parts []string
 	if s.Refused {
@@ -233,16 +230,16 @@ func (s *Step) why() string {
 	return strings.Join(parts, ", ")
 }
 
-// signed writes an amount in thousands with its sign.
+// signed formats an amount in thousands with its sign.
 func signed(x float64) string { return fmt.Sprintf("%+.1fk", x/1000) }
 
-// clock writes a time as hours, minutes and seconds.
+// clock formats a time as hours, minutes and seconds.
 func clock(seconds float64) string {
 	s := int(seconds)
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// pause writes a length of time in its largest unit.
+// pause formats a duration in its largest unit.
 func pause(seconds float64) string {
 	switch {
 	case seconds >= 2*3600:
@@ -254,8 +251,8 @@ func pause(seconds float64) string {
 	}
 }
 
-// cold is the pause from which on a provider has forgotten everything: the
-// lifetime, or five minutes where there is none.
+// cold returns the pause after which a provider's cache is empty: the lifetime, or five minutes if
+// there is none.
 func (t *Timeline) cold() float64 {
 	if t.lifetime > 0 {
 		return t.lifetime.Seconds()

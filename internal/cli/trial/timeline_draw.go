@@ -14,14 +14,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svg"
 )
 
-// Colours of what becomes of a prompt.
+// Colours of the parts of a prompt.
 const (
 	inkRead     = "#9ecae1"
 	inkWritten  = "#e8a33d"
 	inkUncached = "#c2533c"
 )
 
-// The places of the panels of a timeline, in pixels.
+// The positions of the panels of a timeline, in pixels.
 const (
 	drawWidth   = 1200
 	panelLeft   = 70
@@ -33,7 +33,7 @@ const (
 	drawHeight  = 712
 )
 
-// chart is a timeline being drawn.
+// chart is a timeline under construction.
 type chart struct {
 	*svg.Canvas
 	t      *Timeline
@@ -41,10 +41,9 @@ type chart struct {
 	tokens svg.Axis
 }
 
-// Draw draws the timeline as an SVG: for each request the size of the client's
-// context, what was sent in its place and how much of that was read from the
-// cache, written to it or neither; epochs, pauses, and edits that were harmed;
-// and below what is saved so far.
+// Draw draws the timeline as an SVG. For each request it shows the size of the client's context and
+// of the request as sent, split into cache reads, cache writes and uncached tokens. It marks
+// epochs, pauses and harmed edits, and shows the saving so far below.
 func (t *Timeline) Draw(w io.Writer) error {
 	r := &t.Result
 	title := fmt.Sprintf("%s under %s, %s", r.Conversation, r.Profile, r.Policy)
@@ -71,7 +70,7 @@ func (t *Timeline) Draw(w io.Writer) error {
 	return c.Draw(w)
 }
 
-// x is the left edge of a request.
+// x returns the left edge of a request.
 func (c *chart) x(i int) float64 { return panelLeft + float64(i)*c.width }
 
 func (c *chart) grid(a svg.Axis, label string) {
@@ -117,7 +116,7 @@ func (c *chart) wedge(x, y float64) {
 	c.Path([]svg.Point{svg.At(x, y-8), svg.At(x-4, y), svg.At(x+4, y)}, true, `fill="`+svg.InkPause+`"`)
 }
 
-// buckets fills what was sent, by how it was billed.
+// buckets fills the requests as sent, by billing bucket.
 func (c *chart) buckets() {
 	read := func(s *Step) float64 { return float64(s.Sent.Read) }
 	written := func(s *Step) float64 { return read(s) + float64(s.Sent.Write5m+s.Sent.Write1h) }
@@ -127,7 +126,7 @@ func (c *chart) buckets() {
 	c.band(written, all, inkUncached)
 }
 
-// band fills what stands between two values of each request.
+// band fills the area between two values of each request.
 func (c *chart) band(low, high func(*Step) float64, fill string) {
 	var points []svg.Point
 	some := false
@@ -159,8 +158,8 @@ func (c *chart) steps(a svg.Axis, value func(*Step) float64, attributes string) 
 	c.Path(points, false, attributes)
 }
 
-// pauses marks those after which nothing is left in the cache, and the prompts
-// of persons. Labels that would stand on each other are left out.
+// pauses marks the pauses after which the cache is empty, and the prompts of users. Overlapping
+// labels are left out.
 func (c *chart) pauses() {
 	free := 0.0
 	for i := range c.t.Steps {
@@ -179,9 +178,8 @@ func (c *chart) pauses() {
 	}
 }
 
-// epochs marks where history was edited, and what that earned. Where they stand
-// close together, those that removed most have their labels, and small ones
-// have none.
+// epochs marks the epochs with their savings. Of close epochs only those that removed most have
+// labels, and small ones have none.
 func (c *chart) epochs() {
 	order := slices.Clone(c.t.Epochs)
 	slices.SortStableFunc(order, func(a, b EpochSpan) int { return cmp.Compare(b.Decision.Removed, a.Decision.Removed) })
@@ -205,7 +203,7 @@ func (c *chart) epochs() {
 	}
 }
 
-// refusals marks the requests that the client saw refused.
+// refusals marks the requests that the client got refused.
 func (c *chart) refusals() {
 	for i := range c.t.Steps {
 		if c.t.Steps[i].Refused {
@@ -224,7 +222,7 @@ func (c *chart) harms() {
 	}
 }
 
-// net draws what is saved so far, in units of one uncached token.
+// net draws the saving so far, in units of one uncached token.
 func (c *chart) net() {
 	low, high := 0.0, 0.0
 	for i := range c.t.Steps {

@@ -57,8 +57,8 @@ func FuzzParseDecision(f *testing.F) {
 	})
 }
 
-// told makes a timeline of five requests. The second folds 400 tokens, a third
-// request folds 100 and has 300 to write again, and a compaction ends it all.
+// told returns a timeline of five requests. The second folds 400 tokens, a third request folds 100
+// and has 300 to write again, and a compaction ends it.
 func told() *Timeline {
 	rules := pricing.Rules{Write: 1.25, Read: 0.1, TTL: 5 * time.Minute}
 	tl := &Timeline{rules: rules, lifetime: rules.TTL}
@@ -123,8 +123,8 @@ func TestTimeline(t *testing.T) {
 	}
 	near("net of the first", tl.Epochs[0].Net, 500)
 	near("net of the second", tl.Epochs[1].Net, -245)
-	// Of request 2 the first epoch has what its 400 tokens would have cost to
-	// read; of request 3 it has four fifths.
+	// In request 2 the first epoch earns the read cost of its 400 tokens, in request 3 four fifths
+	// of the saving.
 	near("earned by the first", tl.Epochs[0].Earned, 500+40+40)
 	near("earned by the second", tl.Epochs[1].Earned, -295-40+10+0)
 	near("earned by all", tl.Epochs[0].Earned+tl.Epochs[1].Earned, tl.Steps[4].Net)

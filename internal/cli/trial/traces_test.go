@@ -14,12 +14,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
-// everyProfileEnv asks for every conversation under every profile.
+// everyProfileEnv selects every conversation under every profile.
 const everyProfileEnv = "LLM_CACHE_REPLAY_ALL"
 
-// Over all recorded conversations, under every policy: nothing is refused or
-// given up on, and off and observe are byte-identical. Each conversation meets
-// one of the profiles, two in the nightly run, and each profile some of the conversations.
+// Over all recorded conversations, under every policy: no request is refused or fails open, and off
+// and observe are byte-identical. Each conversation meets one profile, two in the nightly run, and
+// each profile some conversations.
 func TestRecordedConversations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays a hundred megabytes, once for each policy")
@@ -28,7 +28,7 @@ func TestRecordedConversations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if raceDetector { // ten times as slow, and the short ones have all the races too
+	if raceDetector { // ten times slower, and the short ones have all the races, too
 		conversations = slices.DeleteFunc(conversations, func(c *recording.Conversation) bool { return c.Calls > 60 })
 	}
 	profiles := pricing.Profiles()

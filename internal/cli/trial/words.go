@@ -19,16 +19,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 )
 
-// Words is what words that were left out come to. Which ones is found out before the
-// next request, as if the worker were always quick enough.
+// Words is the result of compression. The worker finishes before the next request, as if it were
+// always fast enough.
 type Words struct {
-	// Blocks is the number of blocks of the longest request, Texts that of those from
-	// which words were left out.
+	// Blocks is the number of blocks of the longest request, Texts the number of compressed ones.
 	Blocks int `json:"blocks"`
 	// Texts: see Blocks.
 	Texts int `json:"texts"`
-	// Tokens is what the prompts are shorter by for it, as estimated, summed over the
-	// requests.
+	// Tokens is the estimate of the tokens removed from prompts, summed over the requests.
 	Tokens int64 `json:"tokens"`
 }
 
@@ -38,7 +36,7 @@ func (w *Words) add(o *Words) {
 	w.Tokens += o.Tokens
 }
 
-// scorer is the compressor of all arms, loaded when the first of them needs it.
+// scorer is the compressor of all arms, loaded on first use.
 type scorer struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc
@@ -47,7 +45,7 @@ type scorer struct {
 	known  map[[sha256.Size]byte]lingua.Result
 }
 
-// leaveOut gives a handler that leaves words out a worker, which is nil for any other.
+// leaveOut gives a handler with compression a worker. For others it returns nil.
 func (o *Options) leaveOut(h *handler.Handler) (*compressor.Worker, error) {
 	if h.Compress == nil {
 		return nil, nil
@@ -72,14 +70,14 @@ func (o *Options) leaveOut(h *handler.Handler) (*compressor.Worker, error) {
 	return w, nil
 }
 
-// release lets go of the compressor.
+// release stops the compressor.
 func (s *scorer) release() {
 	if s.cancel != nil {
 		s.cancel()
 	}
 }
 
-// Compress implements compressor.Compressor. What several arms ask is found out once.
+// Compress implements compressor.Compressor. Results are cached for all arms.
 func (s *scorer) Compress(ctx context.Context, text string, rate float64) (lingua.Result, error) {
 	key := sha256.Sum256([]byte(strconv.FormatFloat(rate, 'g', -1, 64) + " " + text))
 	s.mu.Lock()
@@ -101,7 +99,7 @@ func (s *scorer) Compress(ctx context.Context, text string, rate float64) (lingu
 // Health implements compressor.Compressor.
 func (s *scorer) Health(ctx context.Context) compressor.Health { return s.of.Health(ctx) }
 
-// words notes which words were left out of a request, and has the worker find out more.
+// words records the compressed texts of a request, and waits for the worker to finish.
 func (a *arm) words(c *request, w *sink) error {
 	if a.worker == nil {
 		return nil
@@ -125,7 +123,7 @@ func (a *arm) words(c *request, w *sink) error {
 	return nil
 }
 
-// writeWords tells what words that were left out come to.
+// writeWords writes the results of compression.
 func (r *Combination) writeWords(w io.Writer) {
 	if t := &r.Total.Words; t.Blocks > 0 {
 		fmt.Fprintf(w, "words were left out of %d of %d blocks (%.2f%%), which shortens prompts by %s tokens (%.2f%%)\n",

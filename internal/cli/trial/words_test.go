@@ -20,8 +20,8 @@ import (
 
 func init() { caddy.RegisterModule(compressor.Embedded{}) }
 
-// surfer is a session that fetches pages, pauses for so long that caches expire, and goes
-// on; its last answer edits a file by a line that stood in the first page.
+// surfer returns a session that fetches pages, pauses until caches expire, and continues. Its last
+// answer edits a file by a line of the first page.
 func surfer(t *testing.T) string {
 	t.Helper()
 	const line = "The page with a number tells of a meeting that was long and that nobody liked at all."
@@ -59,8 +59,7 @@ func surfer(t *testing.T) string {
 	return path
 }
 
-// TestWords says what leaving words out comes to: cost and blocks, alike in each run, and
-// nothing where no compressor is given.
+// TestWords: compression has the same cost and blocks in each run, and without a compressor none.
 func TestWords(t *testing.T) {
 	path := surfer(t)
 	const others = `"prune":{"mode":"off"},"admission":{"mode":"off"}`

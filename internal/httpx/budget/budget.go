@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package budget bounds the memory that the bodies of requests in flight may take.
+// Package budget bounds the memory of the bodies of requests in flight.
 package budget
 
 import (
@@ -21,57 +21,57 @@ import (
 )
 
 const (
-	// Patience is how long a request waits for room.
+	// Patience is the time that a request waits for room.
 	Patience = 5 * time.Second
-	// A body that brings less than progress bytes in a stall gives way to requests that
-	// need its room.
+	// A body with less than progress bytes in the time stall gives way to requests that need its
+	// room.
 	stall    = time.Second
 	progress = 16 << 10
-	// One part in smallPart is kept for shares of up to smallShare bytes.
+	// One smallPart-th of the budget is reserved for shares of up to smallShare bytes.
 	smallPart  = 8
 	smallShare = 4 << 20
-	// One owner holds up to ownPart/4 of the room for large bodies, unless nobody else
-	// holds any.
+	// One owner may have up to ownPart/4 of the room for large bodies, unless there is no other
+	// owner.
 	ownPart = 3
-	// Shares from largeShare on leave garbage that is not used again. Once there
-	// is litter of it, it is given back to the system after a lull.
+	// Shares from largeShare on leave garbage that is not reused. Once its sum reaches litter, it
+	// is returned to the system after the time lull.
 	largeShare = 8 << 20
 	litter     = 64 << 20
 	lull       = 5 * time.Second
 )
 
-// Bodies is the budget of the whole process: its memory knows no configurations. It has the
-// share of a default memory budget until an app tells it another.
+// Bodies is the budget of the whole process, independent of configurations. Until an app sets another
+// bound it has the share of a default memory budget.
 var Bodies = New(512 << 20)
 
-// Budget bounds the memory of all bodies in flight, in all forms in which they
-// lie there at once. Room is given in the order in which it was asked for, but
-// that a tenant with less room goes first, and that a part is reserved for small bodies.
+// Budget bounds the memory of all bodies in flight, in all forms that are in memory at once. Room
+// is granted in the order of requests, except that tenants with less room go first. A part is
+// reserved for small bodies.
 type Budget struct {
 	mu      sync.Mutex
 	main    pot
-	spare   pot       // for small shares when main is taken
+	spare   pot       // reserve for small shares
 	waiting list.List // of *waiter
 	reading map[*Share]struct{}
 	owned   map[Owner]int64 // of main
 
 	litter  int64
-	pending bool // litter is about to be given back
+	pending bool // litter is about to be returned
 }
 
-// pot is a sum with a bound.
+// pot is a part of the budget: the bytes in use, and the bound.
 type pot struct{ held, size int64 }
 
 func (p *pot) fits(n int64) bool { return p.held+n <= p.size }
 
-// Owner is the client of a request: its address and its tenant, each of which owns what
-// the share holds. A zero one owns nothing.
+// Owner is the client of a request: its address and its tenant. Each of the two owns the share. A
+// zero one owns nothing.
 type Owner struct {
 	Address netip.Addr
 	Tenant  [16]byte
 }
 
-// tenant is the owner without the address, or the address if there is no more.
+// tenant returns the owner without the address, or with the address only if there is no tenant.
 func (o Owner) tenant() Owner {
 	if o.Tenant == [16]byte{} {
 		return o
@@ -81,18 +81,18 @@ func (o Owner) tenant() Owner {
 
 func (o Owner) each() [2]Owner { return [...]Owner{{Address: o.Address}, {Tenant: o.Tenant}} }
 
-// Share is what one request holds of a budget. It belongs to one goroutine.
+// Share is one request's part of a budget. It belongs to one goroutine.
 type Share struct {
 	of          *Budget
 	main, spare int64
 	owner       Owner
 
-	// While its body is on its way:
-	moved   time.Time // it made progress
-	came    int64     // bytes of it, then
-	arrived int64     // what it takes in fact
+	// While the body is being read:
+	moved   time.Time // last progress
+	came    int64     // bytes received by then
+	arrived int64     // memory in actual use
 	waits   bool
-	large   bool // its length says so
+	large   bool // by its Content-Length
 	end     func() error
 	gone    bool // it gave way
 }
@@ -110,7 +110,7 @@ func New(size int64) *Budget {
 	return b
 }
 
-// Resize sets the bound. What is held stays held.
+// Resize sets the bound. Existing shares stay.
 func (b *Budget) Resize(size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +119,7 @@ func (b *Budget) Resize(size int64) {
 	b.serve()
 }
 
-// Held returns the bytes that all shares hold.
+// Held returns the bytes of all shares.
 func (b *Budget) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,14 +133,14 @@ func (b *Budget) Limit() int64 {
 	return b.main.size + b.spare.size
 }
 
-// Open returns a share that holds nothing.
+// Open returns an empty share.
 func (b *Budget) Open() *Share { return &Share{of: b} }
 
-// By tells whose share it is, before it grows.
+// By sets the owner of the share, before it grows.
 func (s *Share) By(o Owner) { s.owner = o }
 
-// Grow makes the share one of n bytes, if it is smaller. It waits for its turn,
-// but not for long: [httpx.ErrNoRoom]. [ErrStalled] says that the share gave way.
+// Grow grows the share to n bytes, if it is smaller. It waits for its turn, and returns
+// [httpx.ErrNoRoom] after the patience. [ErrStalled] means that the share gave way.
 func (s *Share) Grow(ctx context.Context, n int64) error {
 	b := s.of
 	b.mu.Lock()
@@ -148,6 +148,7 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 		b.mu.Unlock()
 		return ErrStalled
 	}
+	// A new request must not overtake the waiting ones in main.
 	if n -= s.main + s.spare; n <= 0 || b.waiting.Len() == 0 && b.fromMain(s, n) || b.fromSpare(s, n) {
 		b.mu.Unlock()
 		return nil
@@ -156,7 +157,7 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	e := b.enqueue(w)
 	s.waits = true
 	b.sweep()
-	b.serve() // those in front may wait for what their own requests hold
+	b.serve() // waiters in front may exceed their owners' limits
 	select {
 	case <-w.ready:
 		s.waits = false
@@ -171,7 +172,7 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	defer b.mu.Unlock()
 	s.waits, s.moved = false, time.Now()
 	select {
-	case <-w.ready: // be it at the last moment
+	case <-w.ready: // perhaps at the last moment
 		waited.WithLabelValues("served").Inc()
 		return nil
 	default:
@@ -181,9 +182,9 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	}
 }
 
-// enqueue adds a waiter before the waiters of tenants with more room: many bodies of one
-// tenant must not delay another tenant.
+// enqueue inserts a waiter before the waiters of tenants with more room.
 func (b *Budget) enqueue(w *waiter) *list.Element {
+	// Many bodies of one tenant must not delay another tenant.
 	held := b.owned[w.share.owner.tenant()]
 	for e := b.waiting.Front(); e != nil; e = e.Next() {
 		if b.owned[e.Value.(*waiter).share.owner.tenant()] > held {
@@ -196,6 +197,7 @@ func (b *Budget) enqueue(w *waiter) *list.Element {
 func (w *waiter) wait(ctx context.Context) error {
 	patience := time.NewTimer(Patience)
 	defer patience.Stop()
+	// Bodies may stall while this request waits.
 	look := time.NewTicker(stall)
 	defer look.Stop()
 	for {
@@ -215,7 +217,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// Settle makes the share one of n bytes, which are taken already.
+// Settle sets the share to n bytes of memory already in use.
 func (s *Share) Settle(n int64) {
 	b := s.of
 	b.mu.Lock()
@@ -226,7 +228,7 @@ func (s *Share) Settle(n int64) {
 	b.shrink(s, n)
 }
 
-// Close gives the share back.
+// Close releases the share.
 func (s *Share) Close() {
 	b := s.of
 	b.mu.Lock()
@@ -241,8 +243,8 @@ func (s *Share) Close() {
 	b.shrink(s, 0)
 }
 
-// tidy gives the memory of bodies that are gone back to the system, which the
-// collector would do minutes later.
+// tidy returns the memory of finished bodies to the system, minutes before the garbage collector
+// would.
 func (b *Budget) tidy() {
 	b.mu.Lock()
 	b.litter, b.pending = 0, false
@@ -250,8 +252,8 @@ func (b *Budget) tidy() {
 	debug.FreeOSMemory()
 }
 
-// Read tells that a body, of that length if it is above zero, is on its way until
-// [Share.Arrived] is called. end, if not nil, ends the reading of a body that stalls.
+// Read marks a body as being read, until [Share.Arrived]. length is its length if above zero. end,
+// if not nil, aborts the reading of a stalled body.
 func (s *Share) Read(length int64, end func() error) {
 	b := s.of
 	b.mu.Lock()
@@ -260,8 +262,8 @@ func (s *Share) Read(length int64, end func() error) {
 	b.reading[s] = struct{}{}
 }
 
-// Arrived tells that the body is there, or will not come. It reports whether the share
-// gave way meanwhile: nothing is held for the body any more.
+// Arrived marks the body as complete or failed. It reports whether the share gave way, so that the
+// body has no room any more.
 func (s *Share) Arrived() (gone bool) {
 	b := s.of
 	b.mu.Lock()
@@ -271,7 +273,7 @@ func (s *Share) Arrived() (gone bool) {
 	return s.gone
 }
 
-// Progress tells how many bytes of the body have come, and what it takes so far in fact.
+// Progress reports the bytes received, and the memory in actual use.
 func (s *Share) Progress(came, arrived int64) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -282,9 +284,9 @@ func (s *Share) Progress(came, arrived int64) {
 
 // The methods below are called with the lock held.
 
-// fromMain takes n bytes for a share if they are there, or if nobody else holds
-// any: what is larger than all room goes alone.
+// fromMain grants n bytes of main if there is room.
 func (b *Budget) fromMain(s *Share, n int64) bool {
+	// A body larger than the whole budget is granted when no other share is in use.
 	if b.main.held != s.main && (!b.main.fits(n) || b.over(s, n) != Owner{}) {
 		return false
 	}
@@ -292,7 +294,7 @@ func (b *Budget) fromMain(s *Share, n int64) bool {
 	return true
 }
 
-// over is the owner of a share that may not hold so much more, if there is one.
+// over returns the owner of a share that would exceed its limit with n more bytes, if any.
 func (b *Budget) over(s *Share, n int64) Owner {
 	for _, o := range s.owner.each() {
 		if o != (Owner{}) && b.owned[o]+n > b.main.size/4*ownPart {
@@ -302,7 +304,7 @@ func (b *Budget) over(s *Share, n int64) Owner {
 	return Owner{}
 }
 
-// take changes what a share holds of main.
+// take changes a share's bytes of main.
 func (b *Budget) take(s *Share, n int64) {
 	s.main += n
 	b.main.held += n
@@ -317,6 +319,7 @@ func (b *Budget) take(s *Share, n int64) {
 }
 
 func (b *Budget) fromSpare(s *Share, n int64) bool {
+	// The reserve is for small bodies only.
 	if s.large || s.main+s.spare+n > smallShare || !b.spare.fits(n) {
 		return false
 	}
@@ -337,9 +340,7 @@ func (b *Budget) shrink(s *Share, to int64) {
 	b.serve()
 }
 
-// serve gives room to the waiters in their order, and the reserve to small ones. An owner
-// above its share blocks only its own later waiters, which would otherwise take freed room
-// piece by piece before the first of them fits.
+// serve grants room to the waiters in their order, and the reserve to small ones.
 func (b *Budget) serve() {
 	inOrder := true
 	var held []Owner
@@ -352,20 +353,23 @@ func (b *Budget) serve() {
 		case inOrder && !behind && b.fromMain(w.share, w.n), b.fromSpare(w.share, w.n):
 			close(w.ready)
 			b.waiting.Remove(e)
+		// An owner above its limit blocks only its own later waiters. They would otherwise take
+		// freed room piece by piece before the first of them fits.
 		case behind:
 		case over != Owner{}:
 			held = append(held, over)
 		case b.spare.held >= b.spare.size:
 			return
 		default:
+			// Later waiters may only use the reserve.
 			inOrder = false
 		}
 		e = next
 	}
 }
 
-// sweep takes room from bodies that do not come: first what they were promised, then
-// what they hold, of those that have stalled for longest first, until nobody waits.
+// sweep takes room from stalled bodies until there are no waiters. First it takes the room that a
+// body does not use yet, and then whole shares, the longest stalled first.
 func (b *Budget) sweep() {
 	since := time.Now().Add(-stall)
 	var stalled []*Share
@@ -380,6 +384,7 @@ func (b *Budget) sweep() {
 		if b.waiting.Len() == 0 {
 			return
 		}
+		// The reading cannot be aborted.
 		if s.end == nil || s.end() != nil {
 			continue
 		}
@@ -390,19 +395,19 @@ func (b *Budget) sweep() {
 	}
 }
 
-// ErrStalled says that a body came too slowly while others needed its room.
+// ErrStalled reports a body that came too slowly while other requests needed its room.
 var ErrStalled = errors.New("the body stalled while others needed its memory")
 
-// FailStalled tells a client in its own API's words that its upload has stalled. w has not
-// been written to.
+// FailStalled responds, in the format of the client's API, that the upload has stalled. w must not
+// have been written to.
 func FailStalled(w http.ResponseWriter, format wire.Format) error {
 	return httpx.Fail(w, format, &translate.Failure{
 		Status: http.StatusServiceUnavailable, RetryAfter: int(Patience / time.Second), Message: "the upload stalled while other requests needed its memory, try again later",
 	})
 }
 
-// Fail tells a client in its own API's words that there is no room for its request, and
-// when to come again. w has not been written to.
+// Fail responds, in the format of the client's API, that there is no room for the request, and when
+// to retry. w must not have been written to.
 func Fail(w http.ResponseWriter, format wire.Format) error {
 	return httpx.Fail(w, format, &translate.Failure{
 		Status: http.StatusServiceUnavailable, RetryAfter: int(Patience / time.Second), Message: "too many large requests at once, try again later",

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 )
 
-// TestBudgetKeepsOrder: room is given in the order in which it was asked for, and to
-// small bodies out of what is kept for them.
+// TestBudgetKeepsOrder: room is granted in the order of requests, and to small bodies from their
+// reserve.
 func TestBudgetKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
@@ -64,7 +64,7 @@ func TestBudgetKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestBudgetEndsWaits: nobody waits for ever, and who leaves is not in the way.
+// TestBudgetEndsWaits: every wait ends, and a request that gives up does not block others.
 func TestBudgetEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(80 << 20)
@@ -96,8 +96,8 @@ func TestBudgetEndsWaits(t *testing.T) {
 	})
 }
 
-// TestBudgetTakesBackPromises: a body that was announced and does not come holds what
-// has come.
+// TestBudgetTakesBackPromises: a body that is announced but does not come has room only for the
+// bytes received.
 func TestBudgetTakesBackPromises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(80 << 20)
@@ -120,7 +120,7 @@ func TestBudgetTakesBackPromises(t *testing.T) {
 		if n := b.Held(); n != 0 || len(b.reading) != 0 {
 			t.Errorf("%d bytes held, %d are read", n, len(b.reading))
 		}
-		time.Sleep(2 * lull) // what is given back
+		time.Sleep(2 * lull) // returns memory to the system
 	})
 }
 
@@ -200,8 +200,8 @@ func TestStalledGiveWay(t *testing.T) {
 	}
 }
 
-// TestOneOwnerLeavesRoom: neither an address nor a tenant takes all room, and its
-// requests that wait hold up nobody else. Alone it may have all.
+// TestOneOwnerLeavesRoom: neither an address nor a tenant takes all room, and its waiting requests
+// block no other owner. Alone it may take all room.
 func TestOneOwnerLeavesRoom(t *testing.T) {
 	const mib = 1 << 20
 	here, there := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")

@@ -10,8 +10,8 @@ var waited = metric.CounterOf("bodies_waited_total", "Requests that waited for m
 
 var gaveWay = metric.Counter("bodies_gave_way_total", "Uploads that stalled and were ended, because other requests needed their memory.")
 
-// PassedUnread counts a request that found no room and passed without being read.
+// PassedUnread counts a request that found no room and was forwarded without being read.
 func PassedUnread() { waited.WithLabelValues("unread").Inc() }
 
-// Refused counts a request that found no room and was answered by 503.
+// Refused counts a request that found no room and got a 503.
 func Refused() { waited.WithLabelValues("refused").Inc() }

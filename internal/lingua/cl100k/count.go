@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cl100k counts tokens as OpenAI's cl100k_base encoding makes them,
-// which is how LLMLingua-2 weighs the words of a text.
+// Package cl100k counts tokens of OpenAI's cl100k_base encoding, by which LLMLingua-2 weighs the
+// words of a text.
 package cl100k
 
 import (
@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// The encoding as merges, as testdata/oracle/cl100k.cjs of package lingua describes it,
-// deflated. From OpenAI's tiktoken (MIT).
+// The encoding as deflated merges, see testdata/oracle/cl100k.cjs of package lingua. From OpenAI's
+// tiktoken (MIT).
 //
 //go:embed merges.bin
 var packed []byte
@@ -47,8 +47,7 @@ var ranks = sync.OnceValue(func() map[string]int32 {
 	return m
 })
 
-// Count returns the number of tokens of a text. Names of special tokens are
-// text like any other.
+// Count returns the number of tokens of a text. Names of special tokens count as text.
 func Count(s string) int {
 	n := 0
 	for len(s) > 0 {
@@ -59,9 +58,9 @@ func Count(s string) int {
 	return n
 }
 
-// piece returns the length of the first piece of s, as cl100k's expression
-// splits: a contraction; a word with what stands before it; up to three
-// digits; signs with a space before and line ends behind; white space.
+// piece returns the length of the first piece of s, as cl100k's regular expression splits. A piece
+// is a contraction; a word with one rune before it; up to three digits; signs with a space before
+// and line ends after; or white space.
 func piece(s string) int {
 	if n := contraction(s); n > 0 {
 		return n
@@ -119,14 +118,13 @@ func letters(s string, n int) int {
 	}
 }
 
-// sign is what is no space, no letter and no number. Bytes that are no UTF-8
-// count as signs.
+// sign reports whether r is neither space, letter nor number. Invalid UTF-8 counts as signs.
 func sign(r rune) bool {
 	return !space(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r)
 }
 
-// space is \s of JavaScript's and Rust's expressions, which differ in U+0085
-// and U+FEFF; Rust's are those of tiktoken.
+// space is \s of Rust's regular expressions, as in tiktoken. JavaScript's \s differs in U+0085 and
+// U+FEFF.
 func space(r rune) bool { return unicode.Is(unicode.White_Space, r) }
 
 func signs(s string) int {
@@ -151,8 +149,8 @@ func signs(s string) int {
 	return n
 }
 
-// spaces takes a run of white space up to its last line end; without one, all
-// but the last, which belongs to what follows.
+// spaces returns the length of a run of white space up to its last line end. Without a line end,
+// the last rune is left to the next piece.
 func spaces(s string) int {
 	n, last, line := 0, 0, 0
 	for n < len(s) {
@@ -175,9 +173,8 @@ func spaces(s string) int {
 	return n
 }
 
-// merge returns how many tokens byte pair encoding makes of a piece: of all
-// neighbours, those that together have the lowest rank become one, until none
-// has a rank.
+// merge returns the number of tokens of a piece by byte pair encoding. It merges the neighbours of
+// the lowest rank until no two neighbours have a rank.
 func merge(s string) int {
 	m := ranks()
 	if _, ok := m[s]; ok {
@@ -205,6 +202,6 @@ func merge(s string) int {
 	return len(starts) - 1
 }
 
-// longest bounds the work on a piece, which grows with the square of its
-// length. Longer ones are counted in parts and may come out a token too long.
+// longest bounds the work on a piece, which grows with the square of its length. Longer pieces are
+// counted in parts, and each cut may add a token.
 const longest = 4096

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package answers holds the recorded answers that tests read.
+// Package answers has recorded upstream responses for tests.
 package answers
 
 import (
@@ -15,7 +15,7 @@ import (
 //go:embed testdata
 var files embed.FS
 
-// Answer is what an upstream sent.
+// Answer is a response of an upstream.
 type Answer struct {
 	Name   string
 	Format wire.Format
@@ -23,7 +23,7 @@ type Answer struct {
 	Data   []byte
 }
 
-// formats are told by how the name of a file begins.
+// formats are the formats by prefixes of file names.
 var formats = []struct {
 	prefix string
 	format wire.Format
@@ -35,7 +35,7 @@ var formats = []struct {
 	{"interactions_", wire.Interactions},
 }
 
-// All returns the answers, in the order of their names.
+// All returns the responses, ordered by name.
 func All(tb testing.TB) []Answer {
 	tb.Helper()
 	entries, err := files.ReadDir("testdata")
@@ -61,7 +61,7 @@ func All(tb testing.TB) []Answer {
 	return all
 }
 
-// Streams returns those that are streams.
+// Streams returns the streamed responses.
 func Streams(tb testing.TB) []Answer {
 	tb.Helper()
 	var streams []Answer

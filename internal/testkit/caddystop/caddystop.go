@@ -13,14 +13,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 )
 
-// Stop stops Caddy, and waits for requests that its grace period did not: a configuration
-// that is loaded while they run would go on with their sessions.
+// Stop stops Caddy, and waits for requests that outlast its grace period.
 func Stop(t testing.TB) {
 	t.Helper()
 	open := app.Open()
 	if err := caddy.Stop(); err != nil {
 		t.Error(err)
 	}
+	// A configuration loaded while they run would share their sessions.
 	end := time.Now().Add(5 * time.Second)
 	for _, s := range open {
 		for s.Pin() {

@@ -147,21 +147,24 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 // begin lays the overlay over a request.
 func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, error) {
 	c := overlay.Conversation{Session: o.Session, Tenant: string(o.Tenant[:]), Group: string(o.Tenant[:])}
-	if group := o.group(r); group != "" {
-		c.Group = "group " + group
+	if group := o.Sharing(r); group != "" {
+		c.Group = group
 	}
 	return o.Store.Begin(c, overlay.Request{
 		Format: o.format, Body: body, Rules: o.switches(), Markers: o.Upstream.KeepsMarkers(), At: o.Now(),
 	})
 }
 
-// group names those who share the prefixes of their prompts with whoever asks.
-func (o *Overlay) group(r *http.Request) string {
+// Sharing names those who share the prefixes of their prompts with a request's tenant, ""
+// where that is the tenant alone.
+func (o *Overlay) Sharing(r *http.Request) string {
 	if o.Rules == nil || o.Rules.Group == "" {
 		return ""
 	}
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		return repl.ReplaceAll(o.Rules.Group, "")
+		if group := repl.ReplaceAll(o.Rules.Group, ""); group != "" {
+			return "group " + group
+		}
 	}
 	return ""
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
@@ -54,7 +55,7 @@ type Queue struct {
 	// Default: one for each preset.
 	Name string `json:"name,omitempty"`
 	// Slots is how many requests run at a time, in all boxes behind the site.
-	// 1 to 1024. Default: 1.
+	// 1 to 1024. Default: 256 for vllm and sglang, which batch them, else 1.
 	Slots int `json:"slots,omitempty"`
 	// Waiting is how many more may wait. 0 to 100,000. Default: 64.
 	Waiting *int `json:"waiting,omitempty"`
@@ -81,10 +82,10 @@ func (q *Queue) Validate() error {
 }
 
 // limits returns the bounds, with the defaults where none are given.
-func (q *Queue) limits() queue.Limits {
+func (q *Queue) limits(slots int) queue.Limits {
 	l := queue.Limits{Slots: q.Slots, Waiting: defaultWaiting, Patience: time.Duration(q.Patience)}
 	if l.Slots == 0 {
-		l.Slots = defaultSlots
+		l.Slots = max(slots, defaultSlots)
 	}
 	if q.Waiting != nil {
 		l.Waiting = *q.Waiting
@@ -107,11 +108,11 @@ func (q *Queue) SharedName(preset string) string {
 // Queues are the open queues of a process. They outlive configurations.
 type Queues struct{ byName sync.Map }
 
-// Open finds the queue of a site in front of an upstream of some preset. The limits
-// are those of the configuration that served a request last.
-func (o *Queues) Open(q *Queue, preset string) *queue.Queue {
-	name := q.SharedName(preset)
-	limits := q.limits()
+// Open finds the queue of a site in front of an upstream. The limits are those of the
+// configuration that served a request last.
+func (o *Queues) Open(q *Queue, up *upstream.Upstream) *queue.Queue {
+	name := q.SharedName(up.Name())
+	limits := q.limits(up.Slots())
 	v, _ := o.byName.LoadOrStore(name, queue.New(limits))
 	found := v.(*queue.Queue)
 	found.SetLimits(limits)

@@ -31,10 +31,14 @@ type ear struct {
 // Hear implements [retain.Driver].
 func (d *Driver) Hear(r *retain.Request, stream bool) retain.Ear {
 	never := func(string) bool { return false }
-	return &ear{
+	e := &ear{
 		of: r, stream: stream, turn: decode.New(d.format, stream),
 		words: hidden.NewInterceptor(d.format, hidden.Options{Hide: never}),
 	}
+	if stream {
+		e.words.Follow(e.turn.Follow())
+	}
+	return e
 }
 
 // Feed implements [retain.Ear].
@@ -43,8 +47,8 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 		return v
 	}
 	if e.stream {
-		e.turn.Feed(p)
 		e.words.Feed(p)
+		e.turn.Feed(p)
 	} else {
 		if e.body = append(e.body, p...); len(e.body) > longestReply {
 			e.over, e.body = true, nil

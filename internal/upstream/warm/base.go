@@ -90,6 +90,7 @@ type prefix struct {
 	body   []byte // nil if it is known already
 	path   string
 	target wire.Format
+	salt   string // of the engine's cache
 }
 
 // recorder looks, behind the overlay, at how prompts begin, and whether the box
@@ -121,7 +122,7 @@ func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 				return
 			}
 			if body, err = baseBody(target, body); err == nil && len(body) <= mostBaseBytes {
-				p.prefix.Store(&prefix{key: key, body: body, path: r.URL.Path, target: target})
+				p.prefix.Store(&prefix{key: key, body: body, path: r.URL.Path, target: target, salt: f.site.Upstream.CacheSalt(r)})
 			}
 		})
 	}
@@ -151,7 +152,7 @@ func (x *Box) Answered(p *Prompt, now time.Time, lost bool, to func(body []byte)
 	var b *base
 	if f.body != nil {
 		sum := sha256.New()
-		sum.Write(tenant.AppendField(tenant.AppendField(nil, p.View.Model), f.path))
+		sum.Write(tenant.AppendField(tenant.AppendField(tenant.AppendField(nil, p.View.Model), f.path), f.salt))
 		sum.Write(f.body)
 		b = &base{id: hex.EncodeToString(sum.Sum(nil)[:16]), to: to(f.body), target: f.target, path: f.path, owner: p.Tenant}
 	}

@@ -44,17 +44,23 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 		}
 		return true
 	})
+	r.Index = -1
+	if index.Exists() {
+		r.Index = index.Int()
+	}
 	switch cmp.Or(kind.Str, name) {
 	case "content_block_delta":
-		r.delta(delta, index.Int())
+		r.delta(delta)
 	case "content_block_start":
-		r.block(block, index.Int(), false)
+		r.Open(index.Int(), block)
+		r.block(block, false)
 	case "content_block_stop":
-		if call := r.Find(index.Int()); r.Open(call) {
+		if call := r.Find(index.Int()); r.IsOpen(call) {
 			r.EndCall(call, "")
-			return
+		} else {
+			r.EndBlock()
 		}
-		r.EndBlock()
+		r.Close("")
 	case "message_start":
 		r.count(message.Get("usage"))
 		r.Begin(message.Get("id").Str, message.Get("model").Str)
@@ -65,7 +71,7 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 	case "message_stop":
 		r.End()
 	case "ping":
-		r.Ping()
+		r.Ping("")
 	default:
 		r.FailIf(root, name)
 	}
@@ -83,7 +89,9 @@ func (r *answerReader) Whole(root gjson.Result) {
 	r.Begin(root.Get("id").Str, root.Get("model").Str)
 	index := int64(0)
 	content.ForEach(func(_, block gjson.Result) bool {
-		r.block(block, index, true)
+		r.Open(index, block)
+		r.block(block, true)
+		r.Close(block.Raw)
 		index++
 		return true
 	})
@@ -103,7 +111,7 @@ func (r *answerReader) EOF() {
 
 // block reads a block of content: whole in a JSON answer, as it opens in a stream, where
 // its text and its input are still to come as deltas.
-func (r *answerReader) block(block gjson.Result, index int64, whole bool) {
+func (r *answerReader) block(block gjson.Result, whole bool) {
 	switch block.Get("type").Str {
 	case "text":
 		r.Text(rawjson.Inner(block.Get("text")))
@@ -115,7 +123,7 @@ func (r *answerReader) block(block gjson.Result, index int64, whole bool) {
 	case "compaction":
 		r.Tell(wire.Event{Kind: wire.EventCompacted})
 	case "tool_use":
-		call := r.Call(index, wire.Event{
+		call := r.Call(r.Index, wire.Event{
 			ID: block.Get("id").Str, Name: block.Get("name").Str, Text: rawjson.View(rawjson.Escaped(block.Get("input").Raw)),
 		})
 		if whole {
@@ -129,7 +137,7 @@ func (r *answerReader) block(block gjson.Result, index int64, whole bool) {
 }
 
 // delta reads what was added to a block.
-func (r *answerReader) delta(delta gjson.Result, index int64) {
+func (r *answerReader) delta(delta gjson.Result) {
 	var kind, text, thinking, signature, input gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -154,7 +162,15 @@ func (r *answerReader) delta(delta gjson.Result, index int64) {
 	case "signature_delta":
 		r.Sign(wire.SignsBlock, "", signature.Str)
 	case "input_json_delta":
-		r.Arguments(r.Find(index), rawjson.Inner(input))
+		if call := r.Find(r.Index); call >= 0 {
+			r.Arguments(call, rawjson.Inner(input))
+		} else { // of a tool that the provider runs itself
+			r.Piece("", rawjson.Inner(input))
+		}
+	case "citations_delta":
+		r.Piece(delta.Raw, "")
+	default:
+		r.Opaque()
 	}
 }
 
@@ -171,7 +187,9 @@ func (r *answerReader) count(u gjson.Result) {
 	}
 	c := &r.Counts
 	c.Usage = readUsage(c.Usage, u)
-	c.Reasoning = wire.Reasoning(u.Get("output_tokens_details.reasoning_tokens"), c)
+	if n := u.Get("output_tokens_details.reasoning_tokens").Int(); n > 0 && n <= c.Usage.Output {
+		c.Reasoning = n
+	}
 	c.Service = readService(u).Or(c.Service)
 	if list := u.Get("iterations"); list.IsArray() {
 		c.Final, c.Iterations = finalUsage(list, c.Usage), iterations(list, c.Usage)

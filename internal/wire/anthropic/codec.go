@@ -77,7 +77,7 @@ func (Codec) System(p *wire.Parser, value rawjson.Span) {
 
 // Reader implements [wire.Codec].
 func (Codec) Reader(to wire.Sink) wire.AnswerReader {
-	return &answerReader{Teller: wire.Teller{Sink: to}}
+	return &answerReader{Teller: wire.Teller{Sink: to, Index: -1}}
 }
 
 // Silent implements [wire.Codec].
@@ -90,7 +90,9 @@ func (Codec) Hides(*wire.View) bool { return true }
 
 // Intercept implements [hidden.Codec].
 func (Codec) Intercept(r *hidden.Message) hidden.Interception {
-	return &interception{Message: r}
+	i := &interception{}
+	i.Numbered = hidden.Numbered{Message: r, Type: "type", Index: "index", End: i.end}
+	return i
 }
 
 // Mark implements [wire.Marker].

@@ -86,7 +86,9 @@ func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.An
 func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte { return appendAnswer(dst, c) }
 
 // Holder implements [translate.Dialect].
-func (Codec) Holder(bool) translate.Holder { return new(holder) }
+func (c Codec) Holder(bool) translate.Holder {
+	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "index", Arguments: "delta.partial_json"})
+}
 
 // AppendFailure implements [translate.Dialect].
 func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, text string) []byte {
@@ -99,10 +101,16 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 
 // TooLong implements [translate.Dialect].
 func (Codec) TooLong(message string, tokens, answer, limit int64) string {
-	if tokens > 0 && tokens <= limit && answer > 0 { // clients ask for less then, and do not compact
+	// Claude Code reads from these words how much to ask for, keeps 1000 tokens in reserve, and
+	// fails if less than 3000 are left. It compacts at the words below.
+	const least = 4000
+	if tokens > 0 && answer > 0 && limit-tokens >= least {
 		return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again", tokens, answer, limit)
 	}
 	if tokens > 0 && limit > 0 {
+		if tokens <= limit {
+			tokens += answer
+		}
 		return "prompt is too long: " + strconv.FormatInt(tokens, 10) + " tokens > " + strconv.FormatInt(limit, 10) + " maximum"
 	}
 	return "prompt is too long: " + message

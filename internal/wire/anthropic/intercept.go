@@ -4,8 +4,6 @@
 package anthropic
 
 import (
-	"bytes"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -17,22 +15,7 @@ import (
 )
 
 // interception intercepts calls in answers of the Messages API.
-type interception struct {
-	*hidden.Message
-	blocks []*openBlock
-}
-
-func (r *interception) Next() { r.blocks = nil }
-
-// openBlock is a block of a stream that is open.
-type openBlock struct {
-	hidden.Entry
-	start string
-	kind  string
-	// What came by deltas: the insides of JSON strings, and the text of input.
-	text, thinking, signature, input strings.Builder
-	citations                        []byte
-}
+type interception struct{ hidden.Numbered }
 
 // DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
@@ -43,51 +26,15 @@ func (r *interception) Failure(kind, message string) []byte {
 	return framing.SSE{}.Append(nil, "error", rawjson.Object("type", "error", "error", rawjson.Object("type", kind, "message", message)))
 }
 
-func (r *interception) Event(f hidden.Event) {
-	switch kind := f.Root.Get("type").Str; kind {
-	case "message_start":
-		r.Now.Usage = readUsage(wire.Usage{}, f.Root.Get("message.usage"))
-		if len(r.Past) == 0 {
-			r.ID = strings.Clone(f.Root.Get("message.id").Str)
-			r.Pass(f.Event)
-		}
-	case "content_block_start":
-		r.startBlock(f)
-	case "content_block_delta", "content_block_stop":
-		b := r.block(f.Root.Get("index").Int())
-		if b == nil {
-			r.showBeyond(f)
-			return
-		}
-		delta := f.Root.Get("delta")
-		if kind == "content_block_delta" && r.Keep(len(delta.Raw)) {
-			r.Now.Opaque = !b.gather(r.Message, delta) || r.Now.Opaque
-		}
-		r.show(b, f, delta.Get("partial_json").Str)
-		if kind == "content_block_stop" {
-			r.stopBlock(b)
-		}
-	case "message_delta":
-		r.Now.StopReason = strings.Clone(f.Root.Get("delta.stop_reason").Str)
-		r.Now.Usage = readUsage(r.Now.Usage, f.Root.Get("usage"))
-		if r.Now.StopReason == "tool_use" && r.Now.Asks() {
-			r.Held, r.Last = true, bytes.Clone(f.Data)
-			return
-		}
-		if len(r.Past) == 0 {
-			r.Pass(f.Event)
-			return
-		}
-		r.Put("message_delta", ending(r, f.Root, ""))
-	case "message_stop":
-		if r.Held {
-			return
-		}
-		r.Ended = true
-		r.Pass(f.Event)
-	default:
-		r.Pass(f.Event)
+// Tell implements [hidden.Interception].
+func (r *interception) Tell(f hidden.Event, e *hidden.Entry) { r.Renumber(f, e, nil) }
+
+// end returns the last message_delta of a message that is made of several answers.
+func (r *interception) end(last hidden.Event) []byte {
+	if len(r.Past) == 0 {
+		return nil
 	}
+	return ending(r, last.Root, "")
 }
 
 // ending is a message_delta with the usage of all iterations.
@@ -112,167 +59,56 @@ func totalUsage(r *interception, last gjson.Result) []byte {
 	return append(out, '}')
 }
 
-func (r *interception) Flush() {
+func (r *interception) Flush() string {
 	r.Put("message_delta", ending(r, gjson.ParseBytes(r.Last), "end_turn"))
 	r.Put("message_stop", []byte(`{"type":"message_stop"}`))
-	r.Ended = true
+	return "end_turn"
 }
 
-func (r *interception) block(index int64) *openBlock {
-	for _, b := range r.blocks {
-		if b.Index == index {
-			return b
-		}
+// Part implements [hidden.Interception]. Arguments that are no object cannot be repeated.
+func (r *interception) Part(e *hidden.Entry) hidden.Part {
+	if e.Whole != "" {
+		return partOf(gjson.Parse(e.Whole))
 	}
-	return nil
-}
-
-func (r *interception) startBlock(f hidden.Event) {
-	start := f.Root.Get("content_block")
-	if !r.Keep(hidden.BlockSize + len(start.Raw)) {
-		r.showBeyond(f)
-		return
-	}
-	b := &openBlock{start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
-	b.text.WriteString(rawjson.Inner(start.Get("text")))
-	b.thinking.WriteString(rawjson.Inner(start.Get("thinking")))
-	b.signature.WriteString(rawjson.Inner(start.Get("signature")))
-	hides, watches, input := false, false, start.Get("input").Raw
-	if b.kind == "tool_use" {
-		name := start.Get("name").Str
-		hides = r.Options.Hide(name)
-		watches = !hides && r.Options.Watch(name)
-	}
-	if input == "{}" { // it comes by deltas
-		input = ""
-	}
-	b.Entry = r.Open(f.Root.Get("index").Int(), hides, watches)
-	r.blocks = append(r.blocks, b)
-	r.show(b, f, input)
-}
-
-// Index implements [hidden.Interception].
-func (r *interception) Index(f hidden.Event) (int64, bool) {
-	index := f.Root.Get("index")
-	return index.Int(), index.Exists()
-}
-
-// showBeyond hands on an event of a block that is not remembered.
-func (r *interception) showBeyond(f hidden.Event) {
-	if !r.Full || r.Shift() == 0 {
-		r.Pass(f.Event)
-		return
-	}
-	r.renumber(f.Root, int(f.Root.Get("index").Int())+r.Shift())
-}
-
-// show hands an event of a block on, which adds to the input of a call.
-func (r *interception) show(b *openBlock, f hidden.Event, input string) {
-	r.Show(&b.Entry, f, input, b.teller(r))
-}
-
-// teller returns what hands events of a block on, under the client's index.
-func (b *openBlock) teller(r *interception) func(hidden.Event) {
-	return func(f hidden.Event) {
-		if int64(b.Client) == b.Index {
-			r.Pass(f.Event)
-			return
-		}
-		r.renumber(f.Root, b.Client)
-	}
-}
-
-func (r *interception) renumber(root gjson.Result, index int) {
-	r.Put(root.Get("type").Str, rawjson.Rewrite(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
-}
-
-// gather keeps what a delta adds to a block. It reports false for a delta that
-// it does not know.
-func (b *openBlock) gather(m *hidden.Message, d gjson.Result) bool {
-	switch d.Get("type").Str {
-	case "text_delta":
-		m.Write(&b.text, d.Get("text"))
-	case "thinking_delta":
-		m.Write(&b.thinking, d.Get("thinking"))
-	case "signature_delta":
-		m.Write(&b.signature, d.Get("signature"))
-	case "input_json_delta":
-		b.input.WriteString(d.Get("partial_json").Str)
-	case "citations_delta":
-		b.citations = rawjson.AppendElement(b.citations, []byte(d.Get("citation").Raw))
-	default:
-		return false
-	}
-	return true
-}
-
-// stopBlock makes a part of a block that is complete.
-func (r *interception) stopBlock(b *openBlock) {
-	if r.Full {
-		return
-	}
-	p := b.part()
-	r.Judge(&b.Entry, &p, b.teller(r))
-	if !rawjson.Valid(p.Arguments) || b.Hidden && !gjson.Parse(p.Arguments).IsObject() {
-		b.input.Reset() // what is no object cannot be repeated
-		p.Raw = b.part().Raw
-	}
-	if p.Raw != nil && r.Keep(len(p.Raw)+len(p.Arguments)) {
-		r.Now.Parts = append(r.Now.Parts, p)
-	}
-	b.forget()
-}
-
-func (r *interception) Spill() {
-	for _, b := range r.blocks {
-		r.Release(&b.Entry, b.teller(r))
-		b.forget()
-	}
-}
-
-// forget drops what came by deltas.
-func (b *openBlock) forget() {
-	*b = openBlock{Entry: b.Entry, start: b.start, kind: b.kind}
-}
-
-// part is a complete block as it stands in a request; its Raw is nil if the
-// block says nothing.
-func (b *openBlock) part() hidden.Part {
-	start := gjson.Parse(b.start)
+	start := gjson.Parse(e.Raw)
 	with := map[string][]byte{}
 	var order []string
 	set := func(key string, value []byte) { with[key], order = value, append(order, key) }
-	switch b.kind {
+	input := e.Input()
+	switch start.Get("type").Str {
 	case "text":
-		if strings.TrimSpace(gjson.Parse(`"`+b.text.String()+`"`).Str) == "" {
-			return hidden.Part{}
-		}
-		set("text", rawjson.Quoted(b.text.String()))
+		set("text", rawjson.Quoted(e.Text.String()))
 		set("citations", nil)
-		if len(b.citations) > 0 {
-			with["citations"] = rawjson.Array(b.citations)
+		var citations []byte
+		for _, piece := range e.Pieces {
+			citations = rawjson.AppendElement(citations, []byte(gjson.Get(piece, "citation").Raw))
+		}
+		if citations != nil {
+			with["citations"] = rawjson.Array(citations)
 		}
 	case "thinking":
-		set("thinking", rawjson.Quoted(b.thinking.String()))
-		set("signature", rawjson.Quoted(b.signature.String()))
+		set("thinking", rawjson.Quoted(e.Text.String()))
+		set("signature", rawjson.Quote(e.Signature.String()))
 	default:
-		if b.input.Len() > 0 {
-			set("input", []byte(b.input.String()))
+		if e.Arguments.Len() > 0 && rawjson.ValidObject(input) {
+			set("input", []byte(input))
 		}
 	}
-	p := partOf(start)
-	p.Raw = rawjson.Rewrite(start, order, with)
-	if b.input.Len() > 0 {
-		p.Arguments = b.input.String()
+	p := partOf(gjson.Parse(rawjson.View(rawjson.Rewrite(start, order, with))))
+	if p.Kind.IsCall() {
+		p.Arguments = input
 	}
 	return p
 }
 
+// partOf is a block as it stands in a request, which takes no blank text.
 func partOf(block gjson.Result) hidden.Part {
 	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(block.Raw)}
 	switch block.Get("type").Str {
 	case "text":
-		p.Kind = wire.KindText
+		if p.Kind = wire.KindText; strings.TrimSpace(block.Get("text").Str) == "" {
+			p.Raw = nil
+		}
 	case "thinking":
 		p.Kind = wire.KindThinking
 	case "redacted_thinking":
@@ -286,30 +122,6 @@ func partOf(block gjson.Result) hidden.Part {
 		}
 	}
 	return p
-}
-
-func (r *interception) Document(body []byte) bool {
-	root := gjson.ParseBytes(body)
-	content := root.Get("content")
-	if !content.IsArray() {
-		return false
-	}
-	if len(r.Past) == 0 {
-		r.ID = root.Get("id").Str
-	}
-	r.Now.StopReason = root.Get("stop_reason").Str
-	r.Now.Usage = readUsage(wire.Usage{}, root.Get("usage"))
-	content.ForEach(func(_, block gjson.Result) bool {
-		p := partOf(block)
-		if p.Kind == wire.KindToolUse {
-			p.Hidden = r.Options.Hide(p.Name) || r.Options.Watch(p.Name) && r.Copies(p.Arguments)
-		}
-		if p.Kind != wire.KindText || strings.TrimSpace(block.Get("text").Str) != "" {
-			r.Now.Parts = append(r.Now.Parts, p)
-		}
-		return true
-	})
-	return true
 }
 
 func (r *interception) Join(last []byte) []byte {

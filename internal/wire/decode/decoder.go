@@ -21,7 +21,6 @@ import (
 // cost is linear in the bytes fed. A Decoder belongs to one goroutine.
 type Decoder struct {
 	codec  wire.Codec // nil for a format that is not known
-	read   wire.AnswerReader
 	traits *wire.Traits
 	stream bool
 	form   answerForm
@@ -31,6 +30,7 @@ type Decoder struct {
 	doc    framing.Document
 	answer wire.Answer
 	same   Template
+	told   bool // see Follow
 }
 
 // answerForm is the form that an answer has turned out to have.
@@ -59,13 +59,34 @@ func (d *Decoder) Begin(f wire.Format, stream bool) {
 	*d = Decoder{codec: f.Codec(), traits: f.Traits(), stream: stream}
 	d.emit = d.event
 	if d.codec != nil {
-		d.read = d.codec.Reader(&d.answer)
+		d.same.Reset(d.codec, &d.answer)
+	}
+}
+
+// Follow makes d an observer of a stream that is read elsewhere: the reader tells the sink that
+// Follow returns, and Feed takes the same bytes without reading them.
+func (d *Decoder) Follow() wire.Sink {
+	d.told, d.form = true, answerStream
+	return (*follower)(d)
+}
+
+// follower is told of a stream up to its end.
+type follower Decoder
+
+// Take implements [wire.Sink].
+func (d *follower) Take(e *wire.Event) {
+	if d.form == answerStream && !d.answer.Ended {
+		d.answer.Take(e)
 	}
 }
 
 // Feed takes the next bytes of the answer, after content decoding. It keeps no
 // reference to p.
 func (d *Decoder) Feed(p []byte) {
+	if d.told {
+		d.settle()
+		return
+	}
 	if d.form == answerUnknown {
 		p = bytes.TrimLeft(p, " \t\r\n")
 		if len(p) == 0 {
@@ -108,8 +129,11 @@ func (d *Decoder) recognise(first byte) {
 // their last one; and the answer is done if the model has said why it stopped, for
 // some leave out the terminal event.
 func (d *Decoder) End() {
-	if d.form == answerStream {
+	if d.form == answerStream && !d.told {
 		d.events.End(d.emit)
+	}
+	if d.told {
+		d.settle()
 	}
 	if d.form == answerStream && d.Stopped() {
 		d.answer.Turn.Done = true
@@ -162,8 +186,7 @@ func (d *Decoder) event(e framing.Event) {
 		return
 	}
 	// What is kept of the text is copied: it is gone when this returns.
-	if text, ok := d.same.text(data); ok {
-		d.answer.Write(d.same.To, text)
+	if d.same.Read(data) {
 		if d.answer.Broken {
 			d.stop()
 		}
@@ -172,7 +195,6 @@ func (d *Decoder) event(e framing.Event) {
 	if d.codec == nil || d.codec.Silent(e.Name) {
 		return
 	}
-	d.answer.Added = wire.Added{}
 	text := rawjson.View(data)
 	if !rawjson.Valid(text) {
 		d.stop()
@@ -182,16 +204,24 @@ func (d *Decoder) event(e framing.Event) {
 	if !root.IsObject() {
 		return
 	}
-	d.read.Event(root, rawjson.View(e.Name))
+	d.same.Reader().Event(root, rawjson.View(e.Name))
+	if !d.settle() {
+		d.same.Learn(data)
+	}
+}
+
+// settle ends the reading of a stream where the answer is over, for better or worse.
+func (d *Decoder) settle() bool {
 	switch {
+	case d.form != answerStream:
 	case d.answer.Broken, d.answer.Turn.Failed():
 		d.stop()
 	case d.answer.Ended:
 		d.finish()
 	default:
-		d.same.Learn(data, d.answer.Added)
-		d.answer.Added = wire.Added{}
+		return false
 	}
+	return true
 }
 
 // element reads an element of an array, or the bracket that closes it.
@@ -209,7 +239,7 @@ func (d *Decoder) element(e framing.Event) {
 		d.stop()
 		return
 	}
-	d.read.Event(gjson.Parse(text), "")
+	d.same.Reader().Event(gjson.Parse(text), "")
 	d.answer.Turn.Done = false // before the bracket
 	if d.answer.Broken || d.answer.Turn.Failed() {
 		d.stop()
@@ -237,7 +267,7 @@ func (d *Decoder) document() {
 		return
 	}
 	if d.codec != nil {
-		d.read.Whole(gjson.Parse(text))
+		d.same.Reader().Whole(gjson.Parse(text))
 	}
 	d.answer.Turn.Done = !d.answer.Broken
 }

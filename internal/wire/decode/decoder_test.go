@@ -348,12 +348,12 @@ func TestDecoderRefrains(t *testing.T) {
 		alike  int // events that are read by the one before
 	}{
 		{"anthropic", wire.Anthropic, anthropic, []string{"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five", "one"}, 6},
-		{"escapes first", wire.Anthropic, anthropic, []string{`a\n`, "two", "three"}, 1},
+		{"escapes first", wire.Anthropic, anthropic, []string{`a\n`, "two", "three"}, 2},
 		{"empty first", wire.Anthropic, anthropic, []string{"", "two", "three"}, 1},
 		{"a member more", wire.Anthropic, anthropic, []string{"one", "two", `x","text":"y`, `x"},"delta":{"type":"text_delta","text":"z`, "four", "five"}, 2},
 		{"another value", wire.Anthropic, anthropic, []string{"one", `","index":1,"x":"`, "three"}, 0},
 		{"chat", wire.OpenAIChat, chat, []string{"one", "two", `\/three\t`, "", "five"}, 4},
-		{"calls", wire.OpenAIChat, call, []string{"{", `\"a\":`, "1", "}"}, 1},
+		{"calls", wire.OpenAIChat, call, []string{"{", `\"a\":`, "1", "}"}, 2},
 		{"two names", wire.OpenAIChat, both, []string{"one", "two", "three"}, 0},
 		{"gemini", wire.Gemini, gemini, []string{"one", "two", "three"}, 2},
 		{"numbered", wire.OpenAIResponses, numbered, []string{"one", "two", `\"sequence_number\":1`, "four", "five"}, 4},
@@ -456,6 +456,22 @@ func BenchmarkDecoderStream(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestCallsAtOneIndex: arguments end where their object does, also where only their text is
+// read of an event: the next name at their index begins a call.
+func TestCallsAtOneIndex(t *testing.T) {
+	event := func(function string) string {
+		return `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{` + function + "}}]}}]}\n\n"
+	}
+	d := decode.New(wire.OpenAIChat, true)
+	for _, function := range []string{`"name":"f","arguments":"{"`, `"arguments":"\"a\":"`, `"arguments":"1"`, `"arguments":"}"`, `"name":"g","arguments":"{}"`} {
+		d.Feed([]byte(event(function)))
+	}
+	want := []wire.Call{{Name: "f", Arguments: `{"a":1}`}, {Name: "g", Arguments: "{}"}}
+	if got := d.Turn().Calls; !reflect.DeepEqual(got, want) {
+		t.Errorf("calls are %+v, want %+v", got, want)
 	}
 }
 

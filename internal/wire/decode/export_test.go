@@ -15,10 +15,10 @@ func (d *Decoder) Streams() bool { return d.form == answerStream }
 func (d *Decoder) HeldDocument() int { return d.doc.Held() }
 
 // Forget forgets what the last event tells of the next ones.
-func (d *Decoder) Forget() { d.same = Template{} }
+func (d *Decoder) Forget() { d.same.Forget() }
 
 // Alike reports whether an event is read by the one before.
 func (d *Decoder) Alike(data []byte) bool {
-	_, ok := d.same.text(data)
+	_, ok := d.same.Match(data)
 	return ok
 }

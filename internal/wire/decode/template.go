@@ -9,21 +9,23 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Template is what the events of a stream have in common while the model writes:
-// hundreds follow each other that differ in the text only, and in what says nothing
-// of the answer, see fillers. What the others say of such an event is known from the
-// first, so that only its text has to be read.
+// Template is what the events of a stream have in common while the model writes: hundreds
+// follow each other that differ in the text only, and in fillers. A Template stands between
+// a reader and its sink. It learns from an event that the reader has told of, and tells of
+// the ones like it by itself: only their text has to be read.
 type Template struct {
-	// To is where the text goes, nil for no template.
-	To    *strings.Builder
-	event []byte
-	gaps  []gap // in order, one of them the text
+	sink   wire.Sink
+	reader wire.AnswerReader
+	told   wire.Event // the text of the last event
+	texts  int        // how many texts the last event has told
+	other  bool       // it has told what the next ones need not tell
+	known  bool       // the last event is a pattern
+	event  []byte
+	gaps   []gap // in order, one of them the text
 }
 
 // gap is where events of a template differ: inside the quotes of a string, or in a number.
@@ -47,13 +49,37 @@ var fillers = [...]struct {
 // longestTemplate bounds the events that are kept, in bytes.
 const longestTemplate = 8 << 10
 
+// Reset begins to read an answer.
+func (t *Template) Reset(c wire.Codec, to wire.Sink) {
+	t.Forget()
+	t.sink, t.reader = to, c.Reader(t)
+}
+
+// Reader returns the reader of the answer.
+func (t *Template) Reader() wire.AnswerReader { return t.reader }
+
+// Take implements [wire.Sink].
+func (t *Template) Take(e *wire.Event) {
+	switch e.Kind {
+	case wire.EventText, wire.EventRefusal, wire.EventThinking, wire.EventArguments:
+		t.texts++
+		t.told = wire.Event{Kind: e.Kind, Call: e.Call, Index: e.Index, Name: e.Name, Text: e.Text}
+	case wire.EventBegin, wire.EventUsage, wire.EventProgress:
+		// The next events would only tell the same again.
+	case wire.EventPiece:
+		t.other = t.other || e.Index >= 0 || e.Text != ""
+	default:
+		t.other = true
+	}
+	t.sink.Take(e)
+}
+
 // Learn makes the event that was just read the pattern of the next ones, if all
-// it did was to add to a text, and that text stands in it without escapes. Whatever
-// else it told, of the answer's id or of the usage so far, it would only tell again.
-func (r *Template) Learn(data []byte, a wire.Added) {
-	text := a.Text
-	r.To = nil
-	if a.Texts != 1 || a.Calls > 0 || len(data) > longestTemplate {
+// it did was to add to a text that stands in it.
+func (t *Template) Learn(data []byte) {
+	alone, text := t.texts == 1 && !t.other, t.told.Text
+	t.Forget()
+	if !alone || len(data) > longestTemplate {
 		return
 	}
 	at := uintptr(unsafe.Pointer(unsafe.StringData(text))) - uintptr(unsafe.Pointer(unsafe.SliceData(data)))
@@ -64,7 +90,7 @@ func (r *Template) Learn(data []byte, a wire.Added) {
 	if data[g.from-1] != '"' || data[g.to] != '"' {
 		return
 	}
-	r.event, r.gaps = append(r.event[:0], data...), append(r.gaps[:0], g)
+	t.event, t.gaps = append(t.event[:0], data...), append(t.gaps[:0], g)
 	for _, f := range &fillers {
 		i := bytes.Index(data, f.begins) // nowhere inside of a string: its quotes would be escaped
 		if i < 0 {
@@ -72,23 +98,42 @@ func (r *Template) Learn(data []byte, a wire.Added) {
 		}
 		i += len(f.begins)
 		if n := gapLen(data[i:], f.number); n >= 0 && bytes.IndexByte(data[i:i+n], '\\') < 0 {
-			r.gaps = append(r.gaps, gap{from: i, to: i + n, number: f.number})
+			t.gaps = append(t.gaps, gap{from: i, to: i + n, number: f.number})
 		}
 	}
-	slices.SortFunc(r.gaps, func(a, b gap) int { return a.from - b.from })
-	r.To = a.To
+	slices.SortFunc(t.gaps, func(a, b gap) int { return a.from - b.from })
+	t.known = true
 }
 
-// Quoted returns the text of an event of the pattern as the JSON string that it stands in;
-// ok is false for any other event. The text is good as long as the data is.
-func (r *Template) Quoted(data []byte) (quoted string, ok bool) {
-	if r.To == nil {
+// Forget forgets the last event.
+func (t *Template) Forget() { t.texts, t.other, t.known = 0, false, false }
+
+// Read reads an event of the pattern and tells the sink of its text. It reports false for
+// any other event.
+func (t *Template) Read(data []byte) bool {
+	text, ok := t.Match(data)
+	switch {
+	case !ok:
+	case t.told.Kind == wire.EventArguments: // of which the reader looks for the end
+		t.reader.Arguments(t.told.Call, text)
+		t.texts = 0
+	default:
+		t.told.Text = text
+		t.sink.Take(&t.told)
+	}
+	return ok
+}
+
+// Match returns the text of an event of the pattern, the inside of a JSON string.
+func (t *Template) Match(data []byte) (text string, ok bool) {
+	if !t.known {
 		return "", false
 	}
+	var quoted string
 	at, done := 0, 0
-	for i := range r.gaps {
-		g := &r.gaps[i]
-		same := r.event[done:g.from]
+	for i := range t.gaps {
+		g := &t.gaps[i]
+		same := t.event[done:g.from]
 		if !bytes.HasPrefix(data[at:], same) {
 			return "", false
 		}
@@ -102,22 +147,10 @@ func (r *Template) Quoted(data []byte) (quoted string, ok bool) {
 		}
 		at += n
 	}
-	if !bytes.Equal(data[at:], r.event[done:]) {
+	if !bytes.Equal(data[at:], t.event[done:]) {
 		return "", false
 	}
-	return quoted, strings.IndexByte(quoted, '\\') < 0 || rawjson.Valid(quoted)
-}
-
-// text returns the text of an event of the pattern, as Quoted does.
-func (r *Template) text(data []byte) (text string, ok bool) {
-	quoted, ok := r.Quoted(data)
-	switch {
-	case !ok:
-		return "", false
-	case strings.IndexByte(quoted, '\\') < 0:
-		return quoted[1 : len(quoted)-1], true
-	}
-	return gjson.Parse(quoted).Str, true
+	return quoted[1 : len(quoted)-1], strings.IndexByte(quoted, '\\') < 0 || rawjson.Valid(quoted)
 }
 
 // gapLen returns the length of the digits or of the inside of the string that b begins

@@ -15,6 +15,7 @@ import (
 // the latest usage counts. Of several candidates it reads the first.
 type answerReader struct {
 	wire.Teller
+	parts   int64 // that are told as entries
 	stopped bool
 }
 
@@ -30,8 +31,12 @@ func (r *answerReader) Event(root gjson.Result, _ string) {
 	}
 	r.count(usage)
 	r.Begin(root.Get("responseId").Str, root.Get("modelVersion").Str)
+	first := true
 	candidates.ForEach(func(_, candidate gjson.Result) bool {
-		if candidate.Get("index").Int() == 0 {
+		if !first || candidate.Get("index").Int() != 0 { // several were asked for
+			r.Opaque()
+		}
+		if first = false; candidate.Get("index").Int() == 0 {
 			r.candidate(candidate)
 		}
 		return true
@@ -87,33 +92,71 @@ func (r *answerReader) candidate(candidate gjson.Result) {
 	}
 }
 
-// part reads a part: calls come whole. The signature of a call travels with the call, that
-// of thinking with the thinking, and that of a text behind it.
+// part reads a part. Texts come in pieces, all else whole. The signature of a call travels
+// with the call, that of thinking with the thinking, and that of a text behind it.
 func (r *answerReader) part(part gjson.Result) {
-	signature := part.Get("thoughtSignature").Str
-	if call := part.Get("functionCall"); call.IsObject() {
-		name := call.Get("name").Str
-		if name == "" { // a piece of arguments that are streamed
-			return
+	var text, call, image, signature gjson.Result
+	thought := false
+	part.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "text":
+			text = value
+		case "thought":
+			thought = value.Bool()
+		case "functionCall":
+			call = value
+		case "inlineData":
+			image = value
+		case "thoughtSignature":
+			signature = value
 		}
-		arguments := "{}"
-		if args := call.Get("args"); args.IsObject() {
-			arguments = rawjson.InnerJSON(args)
-		}
-		n := r.Call(0, wire.Event{ID: call.Get("id").Str, Name: name, Data: signature})
-		r.Arguments(n, arguments)
-		r.EndCall(n, "")
+		return true
+	})
+	if !isPlain(part) {
+		r.Open(r.parts, part)
+		r.parts++
+		defer r.Close(part.Raw)
+	}
+	switch {
+	case call.IsObject():
+		r.call(call, signature.Str)
+	case thought: // images among the thoughts are drafts
+		r.Thinking(rawjson.Inner(text))
+		r.Sign(wire.SignsBlock, "", signature.Str)
+	default:
+		r.Text(rawjson.Inner(text))
+		r.Image(image.Get("mimeType").Str, image.Get("data").Str)
+		r.Sign(wire.SignsText, "", signature.Str)
+	}
+}
+
+// isPlain reports whether a part is a text and nothing else, so that it may go on with the
+// one before.
+func isPlain(part gjson.Result) (plain bool) {
+	plain = true
+	part.ForEach(func(key, value gjson.Result) bool {
+		plain = key.Str == "thought" || key.Str == "text" && value.Type == gjson.String
+		return plain
+	})
+	return plain
+}
+
+// call reads a call, which comes whole, unless its arguments are streamed.
+func (r *answerReader) call(call gjson.Result, signature string) {
+	name := call.Get("name").Str
+	if name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool() {
+		r.Opaque()
+	}
+	if name == "" { // a piece of arguments
 		return
 	}
-	text, image := rawjson.Inner(part.Get("text")), part.Get("inlineData")
-	if part.Get("thought").Bool() { // images among the thoughts are drafts
-		r.Thinking(text)
-		r.Sign(wire.SignsBlock, "", signature)
-		return
+	arguments := "{}"
+	if args := call.Get("args"); args.IsObject() {
+		arguments = rawjson.InnerJSON(args)
 	}
-	r.Text(text)
-	r.Image(image.Get("mimeType").Str, image.Get("data").Str)
-	r.Sign(wire.SignsText, "", signature)
+	n := r.Call(r.Index, wire.Event{ID: call.Get("id").Str, Name: name, Data: signature})
+	r.Arguments(n, arguments)
+	r.EndCall(n, "")
 }
 
 func (r *answerReader) count(u gjson.Result) {
@@ -121,27 +164,20 @@ func (r *answerReader) count(u gjson.Result) {
 		return
 	}
 	c := &r.Counts
-	c.Usage = readUsage(c.Usage, u)
-	c.Reasoning = wire.Reasoning(u.Get("thoughtsTokenCount"), c)
+	usage.Read(c, u)
 	c.Service = (wire.ServiceTier(u.Get("serviceTier").Str) | wire.ServiceTier(u.Get("trafficType").Str)).Or(c.Service)
 	r.Count()
 }
 
-// readUsage takes in a usageMetadata, which replaces one that came before.
-// promptTokenCount holds what was read from the cache; what the provider's own
-// tools have put into the prompt comes on top of it. candidatesTokenCount leaves
-// the thoughts out.
-func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
-	prompt := wire.Count(u.Get("promptTokenCount"))
-	read := min(wire.Count(u.Get("cachedContentTokenCount")), prompt)
-	tools := wire.Count(u.Get("toolUsePromptTokenCount"))
-	output := wire.Count(u.Get("candidatesTokenCount")) + wire.Count(u.Get("thoughtsTokenCount"))
-	if prompt+output == 0 {
-		return known
-	}
-	// Gemini does not report what it writes to a cache; package translate does,
-	// for the upstreams behind it that do.
-	write := min(wire.Count(u.Get("cacheWriteTokenCount")), prompt-read)
-	hour := min(wire.Count(u.Get("cacheWrite1hTokenCount")), write)
-	return wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+// usage are the members of a usageMetadata. Gemini does not report what it writes to a cache;
+// package translate does, for the upstreams behind it that do.
+var usage = wire.UsageTable{
+	{Name: "promptTokenCount", Count: wire.CountPrompt},
+	{Name: "candidatesTokenCount", Count: wire.CountAnswer},
+	{Name: "totalTokenCount", Count: wire.CountSum},
+	{Name: "cachedContentTokenCount", Count: wire.CountRead, Sparse: true},
+	{Name: "thoughtsTokenCount", Count: wire.CountThoughts, Sparse: true},
+	{Name: "cacheWriteTokenCount", Count: wire.CountWrite, Sparse: true},
+	{Name: "cacheWrite1hTokenCount", Count: wire.CountLongWrite, Sparse: true},
+	{Name: "toolUsePromptTokenCount", Count: wire.CountTools, Alias: true},
 }

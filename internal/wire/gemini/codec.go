@@ -113,7 +113,7 @@ func (Codec) System(p *wire.Parser, value rawjson.Span) { parser{p}.system(value
 
 // Reader implements [wire.Codec].
 func (Codec) Reader(to wire.Sink) wire.AnswerReader {
-	return &answerReader{Teller: wire.Teller{Sink: to}}
+	return &answerReader{Teller: wire.Teller{Sink: to, Index: -1}}
 }
 
 // Silent implements [wire.Codec].

@@ -4,7 +4,6 @@
 package gemini
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -19,19 +18,7 @@ import (
 // come with the last of its parts.
 type interception struct {
 	*hidden.Message
-	pieces gathered
-	call   *hidden.Entry // whose arguments come in pieces and are watched
-}
-
-func (r *interception) Next() { r.pieces, r.call = gathered{}, nil }
-
-// Index implements [hidden.Interception]. No event is kept.
-func (*interception) Index(hidden.Event) (int64, bool) { return 0, false }
-
-// gathered gathers pieces of a text as the inside of a JSON string.
-type gathered struct {
-	text strings.Builder
-	kind wire.Kind
+	call *hidden.Entry // whose arguments come in pieces and are watched
 }
 
 // DeclareTool implements [hidden.Codec].
@@ -57,48 +44,37 @@ func (r *interception) Failure(kind, message string) []byte {
 	return append(rawjson.Object("error", rawjson.Object("code", code, "message", message, "status", kind)), "\r\n\r\n"...)
 }
 
+// Of implements [hidden.Interception]. No event is kept.
+func (*interception) Of(hidden.Event) *hidden.Entry { return nil }
+
+// Tell implements [hidden.Interception].
+func (*interception) Tell(hidden.Event, *hidden.Entry) {}
+
+// Event implements [hidden.Interception].
 func (r *interception) Event(f hidden.Event) {
-	if !f.Root.Exists() {
-		r.Pass(f.Event)
+	if r.Held { // more of the usage
 		return
 	}
-	r.envelope(f.Root)
 	candidates := f.Root.Get("candidates")
 	candidate := candidates.Get("0")
+	r.Settle()
 	switch {
-	case r.Held: // more of the usage
-	case candidate.Get("index").Int() != 0 || len(candidates.Array()) > 1: // several were asked for
-		r.Now.Opaque = true
+	case candidate.Get("index").Int() != 0 || candidates.Get("1").Exists(): // several were asked for
 		r.Pass(f.Event)
-	case !candidate.Exists():
-		if len(r.Past) == 0 || f.Root.Get("error").Exists() {
-			r.Pass(f.Event)
-			return
-		}
-		r.Put("", r.chunk(f.Root, gjson.Result{}, nil, false))
-	default:
+	case candidate.Exists():
 		r.candidate(f, candidate)
+	case len(r.Past) == 0 || f.Root.Get("error").Exists():
+		r.Pass(f.Event)
+	default:
+		r.Put("", r.chunk(f.Root, gjson.Result{}, nil, false))
 	}
 }
 
-func (r *interception) envelope(root gjson.Result) {
-	if r.ID == "" {
-		r.ID = strings.Clone(root.Get("responseId").Raw)
-	}
-	if u := root.Get("usageMetadata"); u.IsObject() {
-		r.Now.Usage, r.Now.Reasoning = readUsage(wire.Usage{}, u), u.Get("thoughtsTokenCount").Int()
-	}
-}
-
-// candidate reads a chunk with a candidate in it.
+// candidate puts out a chunk with a candidate in it.
 func (r *interception) candidate(f hidden.Event, candidate gjson.Result) {
 	shown, says, calls := r.parts(candidate)
-	finish := candidate.Get("finishReason").Str
-	if finish != "" {
-		r.settle()
-		r.Now.StopReason = strings.Clone(finish)
-		if r.Now.Asks() && r.Now.Complete() {
-			r.Held, r.Last = true, bytes.Clone(f.Data)
+	if r.Stopped {
+		if r.Asks(f) {
 			if says {
 				r.Put("", r.chunk(f.Root, candidate, shown, true))
 			}
@@ -113,107 +89,79 @@ func (r *interception) candidate(f hidden.Event, candidate gjson.Result) {
 		r.Put("", r.chunk(f.Root, candidate, nil, false))
 	case len(shown) > 0:
 		r.Put("", r.chunk(f.Root, candidate, shown, false))
-	case finish != "":
+	case r.Stopped:
 		r.Put("", r.chunk(f.Root, candidate, []byte(`{"text":""}`), false))
 	}
 }
 
-// parts reads the parts of a chunk or a document. It returns those that
-// the client gets, with commas between, whether they say anything, and how many
-// it does not get.
-func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, calls int) {
+// parts returns the parts of a chunk that the client gets, with commas between, whether they
+// say anything, and how many it does not get.
+func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, hides int) {
+	says = r.Says
+	entries := r.Pieces
+	if r.Full { // nothing more is hidden
+		entries = nil
+	}
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
-		call := part.Get("functionCall")
-		plain := !call.Exists()
-		part.ForEach(func(k, v gjson.Result) bool {
-			plain = plain && (k.Str == "thought" || k.Str == "text" && v.Type == gjson.String)
-			return true
-		})
-		if plain {
-			r.gather(part)
-			says = says || part.Get("text").Str != ""
-			shown = rawjson.AppendElement(shown, []byte(part.Raw))
-			return true
-		}
-		r.settle()
-		p := hidden.Part{Kind: wire.KindOther, Raw: []byte(part.Raw)}
-		switch {
-		case call.Exists():
-			p.Kind, p.Arguments = wire.KindToolUse, strings.Clone(call.Get("args").Raw)
-			p.ID, p.Name = strings.Clone(call.Get("id").Str), strings.Clone(call.Get("name").Str)
-			if p.Arguments == "" {
-				p.Arguments = "{}"
+		if len(entries) > 0 && !isPlain(part) {
+			e := entries[0].Entry
+			entries = entries[1:]
+			if call := part.Get("functionCall"); call.Exists() {
+				r.pieceOf(call)
 			}
-			// Arguments that come in pieces cannot be judged, nor repeated.
-			r.Now.Opaque = r.Now.Opaque || p.Name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool()
-			p.Hidden = !r.Full && (r.Options.Hide(p.Name) || r.Options.Watch(p.Name) && r.Copies(p.Arguments))
-			r.pieceOf(call, p.Name)
-		case part.Get("text").Exists() && part.Get("thought").Bool():
-			p.Kind = wire.KindThinking
-		case part.Get("text").Exists():
-			p.Kind = wire.KindText
+			if e.Hidden {
+				hides++
+				return true
+			}
+			says = true
 		}
-		if r.Begun++; r.Keep(hidden.BlockSize + len(p.Raw)) {
-			r.Now.Parts = append(r.Now.Parts, p)
-		}
-		if p.Hidden {
-			calls++
-			return true
-		}
-		says = true
-		shown = rawjson.AppendElement(shown, p.Raw)
+		shown = rawjson.AppendElement(shown, []byte(part.Raw))
 		return true
 	})
-	return shown, says, calls
+	return shown, says, hides
+}
+
+// Part implements [hidden.Interception].
+func (r *interception) Part(e *hidden.Entry) hidden.Part {
+	if e.Whole == "" {
+		var thought any
+		if e.Kind == wire.KindThinking {
+			thought = true
+		}
+		return hidden.Part{Kind: e.Kind, Raw: rawjson.Object("text", rawjson.Quoted(e.Text.String()), "thought", thought)}
+	}
+	part := gjson.Parse(e.Whole)
+	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(part.Raw)}
+	switch call := part.Get("functionCall"); {
+	case call.Exists():
+		p.Kind, p.ID, p.Name, p.Arguments = wire.KindToolUse, e.ID, e.Name, strings.Clone(call.Get("args").Raw)
+		if p.Arguments == "" {
+			p.Arguments = "{}"
+		}
+	case part.Get("text").Exists() && part.Get("thought").Bool():
+		p.Kind = wire.KindThinking
+	case part.Get("text").Exists():
+		p.Kind = wire.KindText
+	}
+	return p
 }
 
 // pieceOf reads a piece of the arguments of a call, whose name stands in the first.
-func (r *interception) pieceOf(call gjson.Result, name string) {
-	more := call.Get("willContinue").Bool()
+func (r *interception) pieceOf(call gjson.Result) {
+	name, more := call.Get("name").Str, call.Get("willContinue").Bool()
 	if name != "" && more && r.Options.Watch(name) {
-		e := r.Open(0, false, true)
-		r.Release(&e, nil)
-		r.call = &e
+		r.call = r.Watched()
 	}
 	if r.call == nil {
 		return
 	}
 	call.Get("partialArgs").ForEach(func(_, piece gjson.Result) bool {
-		return r.Shares(r.call, piece.Get("stringValue").Str, nil, nil)
+		return r.Shares(r.call, piece.Get("stringValue").Str, nil)
 	})
 	if !more {
-		r.Judge(r.call, &hidden.Part{}, nil)
+		r.Unwatch(r.call)
 		r.call = nil
 	}
-}
-
-// gather adds a piece of a text to what came before it.
-func (r *interception) gather(part gjson.Result) {
-	kind := wire.KindText
-	if part.Get("thought").Bool() {
-		kind = wire.KindThinking
-	}
-	if kind != r.pieces.kind {
-		r.settle()
-	}
-	r.pieces.kind = kind
-	if r.Keep(len(part.Raw)) {
-		r.Write(&r.pieces.text, part.Get("text"))
-	}
-}
-
-// settle makes a part of the pieces.
-func (r *interception) settle() {
-	if r.pieces.text.Len() == 0 {
-		return
-	}
-	var thought any
-	if r.pieces.kind == wire.KindThinking {
-		thought = true
-	}
-	raw := rawjson.Object("text", rawjson.Quoted(r.pieces.text.String()), "thought", thought)
-	r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: r.pieces.kind, Raw: raw})
-	r.pieces = gathered{}
 }
 
 // chunk is a chunk of the client's one answer. Parts of nil stay as they
@@ -236,7 +184,7 @@ func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bo
 	}
 	if len(r.Past) > 0 {
 		if r.ID != "" && root.Get("responseId").Exists() {
-			with["responseId"] = []byte(r.ID)
+			with["responseId"] = rawjson.Quote(r.ID)
 		}
 		if root.Get("usageMetadata").IsObject() {
 			with["usageMetadata"] = totalUsage(r)
@@ -245,12 +193,10 @@ func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bo
 	return rawjson.Rewrite(root, nil, with)
 }
 
-func (r *interception) Spill() { r.pieces = gathered{} } // calls come whole
-
-func (r *interception) Flush() {
+func (r *interception) Flush() string {
 	root := gjson.ParseBytes(r.Last)
 	r.Put("", r.chunk(root, root.Get("candidates.0"), []byte(`{"text":""}`), false))
-	r.Ended = true
+	return r.Now.StopReason
 }
 
 // totalUsage is the usage of all iterations.
@@ -260,20 +206,6 @@ func totalUsage(r *interception) []byte {
 		thoughts += it.Reasoning
 	}
 	return appendUsage(nil, r.Usage(), thoughts)
-}
-
-func (r *interception) Document(body []byte) bool {
-	root := gjson.ParseBytes(body)
-	candidate := root.Get("candidates.0")
-	if !candidate.Exists() {
-		return false
-	}
-	r.envelope(root)
-	r.Now.StopReason = candidate.Get("finishReason").Str
-	r.Now.Opaque = root.Get("candidates.#").Int() != 1
-	r.parts(candidate)
-	r.settle()
-	return true
 }
 
 func (r *interception) Join(last []byte) []byte {

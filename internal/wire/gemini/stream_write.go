@@ -197,26 +197,6 @@ var reasons = [...]string{
 	wire.StopRefusal: "SAFETY", wire.StopFilter: "SAFETY", wire.StopPause: "STOP", wire.StopContext: "MAX_TOKENS", wire.StopOther: "OTHER",
 }
 
-// appendUsage writes the counts: the prompt's includes what was read from
-// the cache, the candidates' leaves the thoughts out. What was written to a
-// cache has members of this package's.
 func appendUsage(b []byte, u wire.Usage, thoughts int64) []byte {
-	b = rawjson.AppendCount(append(b, '{'), "promptTokenCount", u.Prompt())
-	b = rawjson.AppendCount(b, "candidatesTokenCount", u.Output-thoughts)
-	b = rawjson.AppendCount(b, "totalTokenCount", u.Prompt()+u.Output)
-	for _, c := range [...]struct {
-		name string
-		n    int64
-	}{
-		{"cachedContentTokenCount", u.Read},
-		{"thoughtsTokenCount", thoughts},
-		{"cacheWriteTokenCount", u.Write5m + u.Write1h},
-		{"cacheWrite1hTokenCount", u.Write1h},
-	} {
-		if c.n > 0 {
-			b = rawjson.AppendCount(b, c.name, c.n)
-		}
-	}
-	b[len(b)-1] = '}'
-	return b
+	return append(usage.Append(append(b, '{'), u, thoughts), '}')
 }

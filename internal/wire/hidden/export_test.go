@@ -3,8 +3,6 @@
 
 package hidden
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
-
 // Remembered returns how much is remembered of the answer that came last.
 func (r *Interceptor) Remembered() (blocks, parts int) { return r.m.Begun, len(r.m.Now.Parts) }
 
@@ -12,10 +10,10 @@ func (r *Interceptor) Remembered() (blocks, parts int) { return r.m.Begun, len(r
 func (r *Interceptor) Size() int { return r.m.size }
 
 // Forget forgets what the last event tells of the next ones.
-func (r *Interceptor) Forget() { r.same = decode.Template{} }
+func (r *Interceptor) Forget() { r.same.Forget() }
 
 // Alike reports whether an event is read by the one before.
 func (r *Interceptor) Alike(data []byte) bool {
-	_, ok := r.same.Quoted(data)
+	_, ok := r.same.Match(data)
 	return ok
 }

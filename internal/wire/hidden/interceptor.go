@@ -7,7 +7,7 @@ package hidden
 
 import (
 	"bytes"
-	"strings"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -20,69 +20,33 @@ import (
 // largestKept bounds the memory that is kept to be used again, in bytes.
 const largestKept = 1 << 20
 
-// BlockSize is about what a block takes beside its content, in bytes.
-const BlockSize = 300
-
 // Interceptor makes one message for the client of several answers of an upstream, and
 // keeps calls from the client that are answered on the way. What need not be
 // changed passes in the upstream's own bytes, event by event. An Interceptor belongs
 // to one goroutine.
 type Interceptor struct {
 	m      Message
-	by     Interception
+	codec  wire.Codec
+	traits *wire.Traits
 	frames framing.Framer
 	emit   func(framing.Event)
 	same   decode.Template
-	beside int  // what events of the template take beside their text, see [Message.Keep]
 	broken bool // an event is too long to be read: all passes
 }
 
-// Message is the message that a client gets for several answers of an upstream,
-// as far as it has come.
-type Message struct {
-	Options Options
-	framing framing.Framing
-	Past    []Iteration // the answers before the one that comes now
-	Now     Iteration
-	out     []byte
-	passed  bool       // the last event passed as it came
-	Held    bool       // the iteration has ended, and its end was kept back
-	Ended   bool       // the message has ended
-	Full    bool       // the answer is too long to be remembered: nothing more is hidden
-	size    int        // bytes remembered
-	added   wire.Added // by the event that is read
-	Begun   int        // blocks, items or calls of the iteration that were told apart
-	Visible int        // blocks or calls that the client has
-	ID      string     // of the message
-	Last    []byte     // the event that was kept back
-
-	known   *Marks     // once a call was watched
-	watched []*scanner // of entries that are not complete
-	fresh   *Entry     // the client has nothing of it as long as no other event comes
-	freshen func()     // shows it
-	keeper  *Entry     // the last event was kept by it
-	gone    int64      // bytes that the client has, in front of out
-	ready   int        // bytes of out that it has since
-	began   int64      // where what the last event put out begins
-	failed  bool       // the answer ends in an error: a mark has come behind the beginning of its call
-	failure int64      // where it ends
-}
-
-// Interception is what a format makes of one message for the client, and what it
-// remembers of it.
+// Interception is what a format makes of one message for the client.
 type Interception interface {
-	// Event reads one event of a stream and puts out what the client gets.
+	// Of returns the entry that an event is of alone, nil if there is none.
+	Of(f Event) *Entry
+	// Event puts out what the client gets of an event of a stream that was read.
 	Event(f Event)
-	// Flush ends the client's message.
-	Flush()
-	// Index returns the number of the entry that an event is of alone, as [Entry] has it.
-	Index(f Event) (index int64, ok bool)
-	// Spill puts out what is kept back to be judged, and forgets the rest.
-	Spill()
-	// Next forgets the answer that came last.
-	Next()
-	// Document reads an answer in one piece, and reports whether it is one.
-	Document(body []byte) bool
+	// Tell puts out an event that is of one entry alone, under the client's number of it.
+	Tell(f Event, e *Entry)
+	// Part returns an entry that is complete as it stands in a request. One that says nothing
+	// has no Raw.
+	Part(e *Entry) Part
+	// Flush ends the client's message, and returns the word for why it ended.
+	Flush() (word string)
 	// Join makes one answer of all iterations; the last document is last.
 	Join(last []byte) []byte
 	// Failure makes the event that tells a client of a failed stream.
@@ -116,17 +80,26 @@ type Event struct {
 
 // NewInterceptor returns an interceptor of the answers to a request that [Possible].
 func NewInterceptor(f wire.Format, o Options) *Interceptor {
-	r := &Interceptor{m: Message{Options: o, framing: f.Traits().Streams()}}
-	r.frames = r.m.framing.Framer()
-	if i := codec(f); i != nil {
-		r.by = i.Intercept(&r.m)
-	}
+	r := &Interceptor{codec: f.Codec(), traits: f.Traits()}
+	r.m = Message{Options: o, framing: r.traits.Streams()}
+	r.m.by = codec(f).Intercept(&r.m)
 	if r.m.Options.Watch == nil {
 		r.m.Options.Watch = func(string) bool { return false }
 	}
 	r.emit = r.frame
+	r.begin()
 	return r
 }
+
+// begin begins to read an answer.
+func (r *Interceptor) begin() {
+	r.frames = r.m.framing.Framer()
+	r.same.Reset(r.codec, &r.m)
+}
+
+// Follow has a sink told of the client's stream, as a reader of the bytes that the client gets
+// would tell it.
+func (r *Interceptor) Follow(to wire.Sink) { r.m.to = to }
 
 // Feed takes the next bytes of a stream and returns what the client is to get
 // of them, good until the next call.
@@ -143,7 +116,7 @@ func (r *Interceptor) Feed(p []byte) []byte {
 	case r.m.failed:
 		return r.cut()
 	case r.frames.Err() != nil:
-		r.fill()
+		r.m.fill()
 		r.broken = true
 		r.m.out = append(r.m.out, r.frames.Rest()...)
 		r.frames = r.m.framing.Framer()
@@ -186,7 +159,7 @@ func (r *Message) fail(at int64) {
 
 // cut ends a stream that has failed.
 func (r *Interceptor) cut() []byte {
-	r.m.out = append(r.m.out[:max(int(r.m.failure-r.m.gone), 0)], r.by.Failure("overloaded_error", "The model has copied a note of llm_cache in place of the text that it stands for. Try again.")...)
+	r.m.out = append(r.m.out[:max(int(r.m.failure-r.m.gone), 0)], r.m.by.Failure("overloaded_error", "The model has copied a note of llm_cache in place of the text that it stands for. Try again.")...)
 	return r.m.give(true)
 }
 
@@ -235,120 +208,81 @@ func (r *Interceptor) Rest() []byte {
 	return r.m.give(true)
 }
 
-// Keep notes that so many more bytes are remembered of the answer, and tells
-// whether they may be.
-func (r *Message) Keep(n int) bool {
-	if r.Full {
-		return false
-	}
-	r.size += n
-	return true
-}
-
-// fill gives up remembering. What was kept back to be judged is the client's, and so
-// is all that follows; what is hidden already stays so, and nobody asks the upstream
-// to go on with an answer that cannot be repeated.
-func (r *Interceptor) fill() {
-	if r.m.Full {
-		return
-	}
-	r.m.Full, r.m.Now.Opaque, r.same.To = true, true, nil
-	r.by.Spill()
-	r.m.watched = nil
-	r.m.Now.Parts = nil
-}
-
-// Shift is what the client's numbers of blocks are beyond the upstream's.
-func (r *Message) Shift() int { return r.Visible - r.Begun }
-
 // frame reads one event. What is no JSON object passes.
 func (r *Interceptor) frame(f framing.Event) {
+	m := &r.m
 	switch {
-	case r.m.failed:
+	case m.failed:
 		return
 	case len(f.Raw) == 1 && f.Raw[0] == '\n': // the rest of a line end
-		if r.m.passed {
-			r.m.Pass(f)
+		if m.passed {
+			m.Pass(f)
 		} else {
-			r.m.rest(f)
+			m.rest(f)
 		}
 		return
 	}
-	r.m.passed, r.m.keeper = false, nil
-	if r.m.size > wire.MaxAnswer || r.m.Begun > wire.MaxCalls {
-		r.fill()
+	m.passed, m.keeper = false, nil
+	if m.size > wire.MaxAnswer || m.Begun > wire.MaxCalls {
+		m.fill()
+		r.same.Forget()
 	}
+	m.Said = Said{Pieces: m.Pieces[:0]}
 	data := bytes.TrimSpace(f.Data)
-	if len(data) == 0 {
-		r.m.loosen()
-		r.m.Pass(f)
+	if string(data) == "[DONE]" {
+		r.done(f)
 		return
 	}
-	f.Data = data
-	if quoted, ok := r.same.Quoted(data); ok {
-		r.m.Keep(r.beside + len(quoted))
-		r.same.To.WriteString(quoted[1 : len(quoted)-1])
-		r.m.Pass(f)
-		return
-	}
-	of := Event{Event: f}
-	if data[0] == '{' {
-		text := rawjson.View(data)
-		if !rawjson.Valid(text) {
-			r.m.loosen()
-			r.m.Pass(f)
-			return
+	text := rawjson.View(data)
+	switch {
+	case r.same.Read(data):
+		m.Pass(f)
+		if m.Repeats != nil {
+			m.Repeats()
 		}
-		of.Root = gjson.Parse(text)
-	}
-	if r.m.fresh != nil {
-		if index, ok := r.by.Index(of); !ok || index != r.m.fresh.Index {
-			r.m.loosen()
-		}
-	}
-	r.m.began = r.m.end()
-	r.read(of)
-}
-
-// loosen shows the client the entry that it has nothing of, because something else comes.
-func (r *Message) loosen() {
-	if r.fresh != nil {
-		r.freshen()
+	case len(data) == 0 || data[0] != '{' || !rawjson.Valid(text):
+		m.loosen()
+		m.Pass(f)
+	default:
+		f.Data = data
+		r.read(Event{Event: f, Root: gjson.Parse(text)})
 	}
 }
 
-// read has an event read. If all that it did was to add to a text, and it passed, others like
-// it need not be.
+// read reads an event and has the format put out what the client gets of it.
 func (r *Interceptor) read(f Event) {
 	m := &r.m
-	size, begun, visible, parts := m.size, m.Begun, m.Visible, len(m.Now.Parts)
-	m.added = wire.Added{}
-	r.by.Event(f)
-	if !m.passed || m.Now.StopReason != "" || m.Begun != begun || m.Visible != visible || len(m.Now.Parts) != parts {
-		m.added = wire.Added{}
+	r.same.Reader().Event(f.Root, rawjson.View(f.Name))
+	if m.fresh != nil && m.by.Of(f) != m.fresh {
+		m.loosen()
 	}
-	r.same.Learn(f.Data, m.added)
-	r.beside = m.size - size - len(m.added.Text) - len(`""`)
-	m.added = wire.Added{}
+	m.began = m.end()
+	m.by.Event(f)
+	m.Settle()
+	m.Ended = m.Ended || m.over && !m.Held
+	m.tellEnd(m.Now.StopReason)
+	// The next events like this need not be read if all that it did was to add to a text, and
+	// it passed.
+	watched := slices.ContainsFunc(m.Pieces, func(p Piece) bool { return p.Entry == nil || p.Entry.watch != nil })
+	if m.passed && !watched && m.Now.StopReason == "" {
+		r.same.Learn(f.Data)
+	} else {
+		r.same.Forget()
+	}
 }
 
-// Write adds a string of an event to a text, which is the inside of a JSON string.
-func (r *Message) Write(to *strings.Builder, s gjson.Result) {
-	text := rawjson.Inner(s)
-	if text == "" {
+// done reads `data: [DONE]`, by which some servers end streams of any format.
+func (r *Interceptor) done(f framing.Event) {
+	m := &r.m
+	m.loosen()
+	if m.Held {
 		return
 	}
-	to.WriteString(text)
-	r.added.Texts++
-	r.added.To, r.added.Text = to, text
-}
-
-// Pass puts an event out as it came.
-func (r *Message) Pass(f framing.Event) { r.out, r.passed = append(r.out, f.Raw...), true }
-
-// Put puts an event out.
-func (r *Message) Put(name string, data []byte) {
-	r.out = r.framing.Append(r.out, name, data)
+	if r.traits.EndsWithDone {
+		m.Ended, m.over = true, true
+		m.tellEnd("")
+	}
+	m.Pass(f)
 }
 
 // Asks reports whether the answer has ended in nothing but calls that are
@@ -370,40 +304,24 @@ func (r *Interceptor) Iteration() *Iteration { return &r.m.Now }
 // Iterations returns all answers so far.
 func (r *Interceptor) Iterations() []Iteration { return r.m.Iterations() }
 
-// Iterations returns all answers so far.
-func (r *Message) Iterations() []Iteration {
-	return append(r.Past[:len(r.Past):len(r.Past)], r.Now)
-}
-
-// Visibles returns the blocks of all answers that the client sees, with commas between.
-func (r *Message) Visibles() (elements []byte) {
-	for _, it := range r.Iterations() {
-		for i := range it.Parts {
-			if !it.Parts[i].Hidden {
-				elements = rawjson.AppendElement(elements, it.Parts[i].Raw)
-			}
-		}
-	}
-	return elements
-}
-
 // Next makes ready for the answer to a continuation.
 func (r *Interceptor) Next() {
 	r.m.Past = append(r.m.Past, r.m.Now)
 	r.m.Now = Iteration{Opaque: r.m.Full}
-	r.frames, r.same.To = r.m.framing.Framer(), nil
-	r.by.Next()
-	r.m.watched, r.m.fresh, r.m.freshen, r.m.keeper = nil, nil, nil, nil
+	r.m.entries, r.m.calls, r.m.counts = nil, nil, nil
+	r.m.watched, r.m.fresh, r.m.keeper = nil, nil, nil
 	r.m.Begun = 0
 	r.m.Held = false
+	r.begin()
 }
 
 // Close returns what ends the client's message where its end was kept back.
 func (r *Interceptor) Close() []byte {
 	r.m.begin()
 	if r.m.Held && !r.m.Ended {
-		r.m.Held = false
-		r.by.Flush()
+		r.m.Held, r.m.Ended = false, true
+		r.m.Said = Said{Stopped: true, word: wire.EventStop, over: true, counted: r.m.counts != nil}
+		r.m.tellEnd(r.m.by.Flush())
 	}
 	return r.m.give(true)
 }
@@ -412,9 +330,16 @@ func (r *Interceptor) Close() []byte {
 // reports false where that is not known yet, because the answer [Interceptor.Asks].
 func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 	text := rawjson.View(body)
-	if !rawjson.Valid(text) || !r.by.Document(body) {
+	if !rawjson.Valid(text) {
 		return body, true
 	}
+	r.m.Said = Said{}
+	r.same.Reader().Whole(gjson.Parse(text))
+	if r.m.none {
+		return body, true
+	}
+	r.m.Stopped = true
+	r.m.Settle()
 	if r.m.Held = r.m.Now.Asks() && r.m.Now.Complete(); r.m.Held {
 		r.m.Last = bytes.Clone(body)
 		return nil, false
@@ -423,51 +348,15 @@ func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 	if len(r.m.Past) == 0 && len(r.m.Now.Hidden()) == 0 {
 		return body, true
 	}
-	return r.by.Join(body), true
+	return r.m.by.Join(body), true
 }
 
 // CloseWhole is [Interceptor.Close] for answers in one piece.
 func (r *Interceptor) CloseWhole() []byte {
 	r.m.Held, r.m.Ended = false, true
-	return r.by.Join(r.m.Last)
+	return r.m.by.Join(r.m.Last)
 }
 
 // Failure returns the event by which the client's stream ends in an error. Kinds
 // are the format's own, or api_error or timeout_error.
-func (r *Interceptor) Failure(kind, message string) []byte { return r.by.Failure(kind, message) }
-
-// Usage is what the client is told: the sum over all iterations, unless it is to
-// be told of the last.
-func (r *Message) Usage() wire.Usage {
-	sum := r.Now.Usage
-	for _, it := range r.Past {
-		if r.Options.LastUsage {
-			sum.Output += it.Usage.Output
-		} else {
-			sum = sum.Add(it.Usage)
-		}
-	}
-	return sum
-}
-
-// TotalUsage returns what the client is told of the usage of all iterations, with each
-// of them on record behind the sum unless it is to be told of the last. counts appends
-// the members of one usage, each is what stands before those of an iteration.
-func (r *Message) TotalUsage(each string, counts func(dst []byte, u wire.Usage, reasoning int64) []byte) []byte {
-	its, reasoning := r.Iterations(), int64(0)
-	for _, it := range its {
-		reasoning += it.Reasoning
-	}
-	out := counts([]byte{'{'}, r.Usage(), reasoning)
-	if r.Options.LastUsage {
-		return append(out, '}')
-	}
-	out = append(out, `,"iterations":[`...)
-	for i, it := range its {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(counts(append(append(out, '{'), each...), it.Usage, it.Reasoning), '}')
-	}
-	return append(out, "]}"...)
-}
+func (r *Interceptor) Failure(kind, message string) []byte { return r.m.by.Failure(kind, message) }

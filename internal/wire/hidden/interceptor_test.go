@@ -101,7 +101,7 @@ func TestRelayAlike(t *testing.T) {
 	}{
 		{"text", wire.Anthropic, []string{open(0, `{"type":"text","text":""}`), anthropic(0, "text_delta", "text", "a"), anthropic(0, "text_delta", "text", "b\n\u00e9"), anthropic(0, "text_delta", "text", "")}, "..!!"},
 		{"thinking, then text", wire.Anthropic, []string{open(0, `{"type":"thinking","thinking":""}`), anthropic(0, "thinking_delta", "thinking", "a"), anthropic(0, "thinking_delta", "thinking", "b"), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "c"), anthropic(0, "thinking_delta", "thinking", "b")}, "..!..."},
-		{"arguments", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Read","input":{}}`), anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}")}, "..."},
+		{"arguments", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Read","input":{}}`), anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}")}, "..!"},
 		{"hidden", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Now","input":{}}`), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "a"), anthropic(1, "text_delta", "text", "b")}, "...."},
 		{"chat", wire.OpenAIChat, []string{chat(`{"role":"assistant","content":"a"}`, ""), chat(`{"content":"a"}`, ""), chat(`{"content":"b"}`, ""), chat(`{"content":"b"}`, `,"usage":{"prompt_tokens":1}`)}, "..!."},
 		{"chat, padded", wire.OpenAIChat, []string{chat(`{"content":"a"}`, `,"obfuscation":"xyz"`), chat(`{"content":"b"}`, `,"obfuscation":"v"`)}, ".!"},
@@ -138,6 +138,55 @@ func decoded(f wire.Format, stream string) *wire.Turn {
 	d := decode.New(f, true)
 	d.Feed([]byte(stream))
 	return d.Turn()
+}
+
+// A decoder that follows an interceptor knows of the client's stream what one knows that reads
+// it, without its bytes.
+func TestFollow(t *testing.T) {
+	all := func(string) bool { return true }
+	for _, a := range answers.Streams(t) {
+		if _, ok := a.Format.Codec().(hidden.Codec); !ok {
+			continue
+		}
+		for name, o := range map[string]hidden.Options{
+			"nothing hidden":   {Hide: func(string) bool { return false }},
+			"all hidden":       {Hide: all},
+			"last usage":       {Hide: all, LastUsage: true},
+			"some hidden":      interceptOptions,
+			"watched":          {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
+			"watched as whole": {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks, Whole: true},
+		} {
+			r := hidden.NewInterceptor(a.Format, o)
+			follows, reads := decode.New(a.Format, true), decode.New(a.Format, true)
+			r.Follow(follows.Follow())
+			feed := func(p []byte) {
+				follows.Feed(nil)
+				reads.Feed(p)
+			}
+			for n := range 2 {
+				if n > 0 {
+					if !r.Asks() {
+						break
+					}
+					r.Next()
+				}
+				for line := range bytes.Lines(a.Data) {
+					feed(r.Feed(line))
+				}
+				feed(r.End())
+			}
+			if r.Asks() {
+				feed(r.Close())
+			}
+			follows.End()
+			reads.End()
+			got, want := follows.Turn(), reads.Turn()
+			want.Final, want.Iterations = got.Final, got.Iterations // the list in the client's usage is ours
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s:\n got %+v\nwant %+v", a.Name, name, got, want)
+			}
+		}
+	}
 }
 
 // What need not be changed passes in its own bytes.

@@ -25,19 +25,23 @@ type answerReader struct {
 // Event implements [wire.AnswerReader].
 func (r *answerReader) Event(root gjson.Result, name string) {
 	kind := cmp.Or(root.Get("event_type").Str, name)
-	switch at := root.Get("index").Int(); kind {
+	index := root.Get("index")
+	if r.Index = -1; index.Exists() {
+		r.Index = index.Int()
+	}
+	switch kind {
 	case "step.delta":
-		r.delta(root.Get("delta"), at)
+		r.delta(root.Get("delta"))
 	case "step.start":
-		r.step(root.Get("step"), at)
+		r.step(root.Get("step"), index.Int())
 	case "step.stop":
-		r.stop(at)
+		r.stop("")
 	case "interaction.created":
 		r.begin(root.Get("interaction"))
 	case "interaction.status_update":
 		r.count(root.Get("usage"))
 		if r.begun {
-			r.Ping()
+			r.Ping(root.Get("interaction_id").Str)
 		}
 	case "interaction.completed":
 		r.end(root.Get("interaction"))
@@ -66,26 +70,34 @@ func (r *answerReader) begin(interaction gjson.Result) {
 	r.Begin(interaction.Get("id").Str, interaction.Get("model").Str)
 }
 
-// delta reads a piece of a step.
-func (r *answerReader) delta(d gjson.Result, at int64) {
+// delta reads a piece of a step. Media cannot be told from their pieces; what is no text
+// comes whole, as members of the step.
+func (r *answerReader) delta(d gjson.Result) {
 	switch d.Get("type").Str {
 	case "text":
 		r.Text(rawjson.Inner(d.Get("text")))
 	case "image":
 		r.Image(d.Get("mime_type").Str, d.Get("data").Str)
+		r.Opaque()
+	case "audio", "video", "document":
+		r.Opaque()
 	case "thought_summary":
 		r.Thinking(rawjson.Inner(d.Get("content.text")))
 	case "thought_signature":
 		r.signature = strings.Clone(d.Get("signature").Str)
 		r.Tell(wire.Event{Kind: wire.EventThinking})
 	case "arguments_delta":
-		r.Arguments(r.Find(at), rawjson.InnerJSON(d.Get("arguments")))
+		r.Arguments(r.Find(r.Index), rawjson.InnerJSON(d.Get("arguments")))
+	case "text_annotation_delta":
+	default:
+		r.Piece(d.Raw, "")
 	}
 }
 
 // step reads a step, as it begins or whole.
 func (r *answerReader) step(s gjson.Result, at int64) {
 	r.said, r.signature = true, ""
+	r.Open(at, s)
 	switch s.Get("type").Str {
 	case "model_output":
 		s.Get("content").ForEach(func(_, c gjson.Result) bool {
@@ -105,15 +117,17 @@ func (r *answerReader) step(s gjson.Result, at int64) {
 	}
 }
 
-// stop ends a step. The signature of a thought counts for all that was told of it.
-func (r *answerReader) stop(at int64) {
-	if call := r.Find(at); r.Open(call) {
+// stop ends a step, which is repeated whole in an answer in one piece. The signature of a
+// thought counts for all that was told of it.
+func (r *answerReader) stop(whole string) {
+	if call := r.Find(r.Index); r.IsOpen(call) {
 		r.EndCall(call, "")
-		return
+	} else {
+		r.Sign(wire.SignsBlock, "", r.signature)
+		r.signature = ""
+		r.EndBlock()
 	}
-	r.Sign(wire.SignsBlock, "", r.signature)
-	r.signature = ""
-	r.EndBlock()
+	r.Close(whole)
 }
 
 // end reads an interaction: the JSON answer, or what the last event of a stream holds.
@@ -132,7 +146,7 @@ func (r *answerReader) end(interaction gjson.Result) {
 	if !r.said {
 		for i, s := range said(interaction.Get("steps")) {
 			r.step(s, int64(i))
-			r.stop(int64(i))
+			r.stop(s.Raw)
 		}
 	}
 	r.Stop(status, "")
@@ -140,12 +154,9 @@ func (r *answerReader) end(interaction gjson.Result) {
 }
 
 func (r *answerReader) count(u gjson.Result) {
-	if !u.IsObject() {
-		return
+	if usage.Read(&r.Counts, u) {
+		r.Count()
 	}
-	r.Counts.Usage = readUsage(r.Counts.Usage, u)
-	r.Counts.Reasoning = wire.Reasoning(u.Get("total_thought_tokens"), &r.Counts)
-	r.Count()
 }
 
 // said returns the steps of an answer that the model has made: an answer in one piece
@@ -160,23 +171,15 @@ func said(steps gjson.Result) []gjson.Result {
 	return all
 }
 
-// readUsage takes in a usage, which replaces one that came before. total_input_tokens
-// holds what was read from the cache; what the provider's own tools have put into the
-// prompt comes on top of it. total_output_tokens leaves the thoughts out.
-func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
-	if !u.IsObject() {
-		return known
-	}
-	prompt := wire.Count(u.Get("total_input_tokens"))
-	read := min(wire.Count(u.Get("total_cached_tokens")), prompt)
-	tools := wire.Count(u.Get("total_tool_use_tokens"))
-	output := wire.Count(u.Get("total_output_tokens")) + wire.Count(u.Get("total_thought_tokens"))
-	if prompt+output == 0 {
-		return known
-	}
-	// Google does not report what it writes to a cache; package translate does, for the
-	// upstreams behind it that do.
-	write := min(wire.Count(u.Get("total_cache_write_tokens")), prompt-read)
-	hour := min(wire.Count(u.Get("total_cache_write_1h_tokens")), write)
-	return wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+// usage are the members of a usage object. Google does not report what it writes to a cache;
+// package translate does, for the upstreams behind it that do.
+var usage = wire.UsageTable{
+	{Name: "total_tokens", Count: wire.CountSum},
+	{Name: "total_input_tokens", Count: wire.CountPrompt},
+	{Name: "total_cached_tokens", Count: wire.CountRead},
+	{Name: "total_output_tokens", Count: wire.CountAnswer},
+	{Name: "total_tool_use_tokens", Count: wire.CountTools},
+	{Name: "total_thought_tokens", Count: wire.CountThoughts},
+	{Name: "total_cache_write_tokens", Count: wire.CountWrite, Sparse: true},
+	{Name: "total_cache_write_1h_tokens", Count: wire.CountLongWrite, Sparse: true},
 }

@@ -31,7 +31,7 @@ func appendHead(b []byte, m *translate.Answer, status string) []byte {
 // appendTail adds what is known at the end.
 func appendTail(b []byte, f *translate.Flow, m *translate.Answer) []byte {
 	if m.Usage.Reported {
-		b = append(appendCounts(append(b, `,"usage":{`...), m.Usage, m.Reasoning), '}')
+		b = append(usage.Append(append(b, `,"usage":{`...), m.Usage, m.Reasoning), '}')
 	}
 	at := time.Unix(f.Asked.Created, 0).UTC()
 	b = at.AppendFormat(append(b, `,"created":"`...), time.RFC3339)

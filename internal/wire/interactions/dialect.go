@@ -82,7 +82,9 @@ func (Codec) AnswerWriter(f *translate.Flow, out *translate.Buffer) translate.An
 func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte { return appendAnswer(dst, c) }
 
 // Holder implements [translate.Dialect].
-func (Codec) Holder(bool) translate.Holder { return new(holder) }
+func (c Codec) Holder(bool) translate.Holder {
+	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "index", Arguments: "delta.arguments"})
+}
 
 // AppendFailure implements [translate.Dialect].
 func (Codec) AppendFailure(b []byte, _ *translate.Failure, w translate.Words, text string) []byte {

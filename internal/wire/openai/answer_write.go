@@ -10,23 +10,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// LongWrites is the part of what was written to a cache that lives for the long lifetime:
-// OpenAI's 12 hours, or the hour of an upstream that was translated, which has a member of
-// this module's.
-func LongWrites(details gjson.Result) int64 {
-	return max(wire.Count(details.Get("cache_write_tokens_details.ttl_12h_tokens")), wire.Count(details.Get("cache_write_1h_tokens")))
-}
-
-// AppendInputDetails writes what of a prompt was read from and written to a cache. The
-// part written for an hour has a member of this module's.
-func AppendInputDetails(b []byte, u wire.Usage) []byte {
-	b = rawjson.AppendCount(append(b, '{'), "cached_tokens", u.Read)
-	b = rawjson.AppendCount(b, "cache_write_tokens", u.Write5m+u.Write1h)
-	if u.Write1h > 0 {
-		b = rawjson.AppendCount(b, "cache_write_1h_tokens", u.Write1h)
-	}
-	b[len(b)-1] = '}'
-	return b
+// InputDetails are the members that tell what of a prompt was read from and written to a
+// cache. The long lifetime is OpenAI's 12 hours, or the hour of an upstream that was
+// translated, which has a member of this module's.
+var InputDetails = []wire.UsageMember{
+	{Name: "cached_tokens", Count: wire.CountRead},
+	{Name: "cache_write_tokens", Count: wire.CountWrite},
+	{Name: "cache_creation_tokens", Count: wire.CountWrite, Alias: true},
+	{Name: "cache_write_1h_tokens", Count: wire.CountLongWrite, Sparse: true},
+	{Name: "cache_write_tokens_details", Alias: true, In: []wire.UsageMember{{Name: "ttl_12h_tokens", Count: wire.CountLongWrite}}},
 }
 
 // AppendCustomInput writes the text that a custom tool takes, which went

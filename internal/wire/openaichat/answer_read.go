@@ -4,6 +4,8 @@
 package openaichat
 
 import (
+	"cmp"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -87,13 +89,21 @@ func (r *answerReader) read(root gjson.Result, from string) bool {
 	if fault.IsObject() || fault.Str != "" || !choices.Exists() {
 		return false
 	}
-	first := choices.Get("0")
-	if id != "" || first.Exists() { // the first chunk of some servers holds nothing yet
+	if id != "" {
 		r.Begin(id, model)
 	}
-	if first.Exists() {
-		r.choice(first, from)
-	}
+	first := true
+	choices.ForEach(func(_, choice gjson.Result) bool {
+		if !first { // several were asked for
+			r.Opaque()
+			return false
+		}
+		if first = false; id == "" { // the first chunk of some servers holds nothing yet
+			r.Begin(id, model)
+		}
+		r.choice(choice, from)
+		return true
+	})
 	return true
 }
 
@@ -114,6 +124,7 @@ func (r *answerReader) choice(choice gjson.Result, from string) {
 		return true
 	})
 	if index != 0 {
+		r.Opaque()
 		return
 	}
 	r.chosen = r.chosen || delta.IsObject()
@@ -127,6 +138,7 @@ func (r *answerReader) choice(choice gjson.Result, from string) {
 
 // delta reads a message, or the fragment of one.
 func (r *answerReader) delta(delta gjson.Result, whole bool) {
+	name := "" // of the member that reasoning stands in first
 	var content, refusal, reasoning, alias, details, images, calls, legacy gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -135,9 +147,13 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 		case "refusal":
 			refusal = value
 		case "reasoning_content":
-			reasoning = value
+			if reasoning = value; rawjson.Inner(value) != "" {
+				name = cmp.Or(name, "reasoning_content")
+			}
 		case "reasoning":
-			alias = value
+			if alias = value; rawjson.Inner(value) != "" {
+				name = cmp.Or(name, "reasoning")
+			}
 		case "reasoning_details":
 			details = value
 		case "images": // OpenRouter, LiteLLM
@@ -154,9 +170,12 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 	if rawjson.Inner(reasoning) == "" {
 		reasoning = alias
 	}
-	r.Thinking(rawjson.Inner(reasoning))
+	if s := rawjson.Inner(reasoning); s != "" {
+		r.Tell(wire.Event{Kind: wire.EventThinking, Name: name, Text: s})
+	}
 	r.sealed(details)
 	if content.IsArray() {
+		r.Opaque()
 		content.ForEach(func(_, part gjson.Result) bool {
 			r.Text(rawjson.Inner(part.Get("text")))
 			return true
@@ -180,7 +199,7 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 			return true
 		})
 	case legacy.IsObject(): // llama-cpp-python and other older servers
-		c := call{index: gjson.Result{Type: gjson.Number}}
+		c := call{index: gjson.Result{Type: gjson.Number}, apart: true}
 		c.function(legacy)
 		r.call(c, 0, whole)
 	}
@@ -212,6 +231,7 @@ func (r *answerReader) call(c call, position int64, whole bool) {
 	if at < 0 && c.id == "" && c.name == "" {
 		at = r.Last()
 		if at < 0 {
+			r.fragment(at, c)
 			return
 		}
 	}
@@ -222,11 +242,19 @@ func (r *answerReader) call(c call, position int64, whole bool) {
 		if c.index.Exists() {
 			position = c.index.Int()
 		}
-		if at = r.Call(position, wire.Event{ID: c.id, Name: c.name, Data: c.signature, Free: c.free, Loose: true}); at < 0 {
+		if at = r.Call(position, wire.Event{ID: c.id, Name: c.name, Data: c.signature, Free: c.free, Apart: c.apart, Loose: true}); at < 0 {
+			r.fragment(at, c)
 			return
 		}
 	}
+	r.fragment(at, c)
 	r.Arguments(at, c.arguments)
+}
+
+func (r *answerReader) fragment(at int, c call) {
+	if !c.apart {
+		r.Tell(wire.Event{Kind: wire.EventPiece, Call: at, Data: c.raw, Text: c.extra})
+	}
 }
 
 // continues reports whether a fragment goes on with a call: it has no other id, and does not
@@ -240,13 +268,17 @@ func (r *answerReader) continues(at int, c call) bool {
 
 // call are the members of a tool call, or of a fragment of one.
 type call struct {
+	raw                 string
 	index               gjson.Result
 	id, name, signature string
 	arguments           string // escaped
 	free                bool   // they are free text
+	apart               bool   // it is no fragment of tool_calls
+	extra               string // other members, with commas between
 }
 
 func readCall(item gjson.Result) (c call) {
+	c.raw = item.Raw
 	item.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "index":
@@ -258,8 +290,15 @@ func readCall(item gjson.Result) (c call) {
 		case "custom":
 			c.free = value.IsObject()
 			c.function(value)
+		case "type":
 		case "extra_content":
 			c.signature = value.Get("google.thought_signature").Str
+			fallthrough
+		default:
+			if c.extra != "" {
+				c.extra += ","
+			}
+			c.extra += key.Raw + ":" + value.Raw
 		}
 		return true
 	})
@@ -279,14 +318,10 @@ func (c *call) function(f gjson.Result) {
 }
 
 func (r *answerReader) usage(u gjson.Result) {
-	now := readUsage(wire.Usage{}, u)
-	if !now.Reported {
-		return
+	if usage.Read(&r.Counts, u) {
+		r.counted = true
+		r.Count()
 	}
-	r.counted = true
-	r.Counts.Usage = now
-	r.Counts.Reasoning = wire.Reasoning(u.Get("completion_tokens_details.reasoning_tokens"), &r.Counts)
-	r.Count()
 }
 
 // timings takes the usage from the timings of llama-server, which come with the last chunk

@@ -28,22 +28,7 @@ func finishReason(m *translate.Answer) string {
 
 // appendUsage writes the usage of an answer.
 func appendUsage(b []byte, m *translate.Answer) []byte {
-	return append(appendCounts(append(b, '{'), m.Usage, m.Reasoning), '}')
-}
-
-// appendCounts writes the counts: those of the prompt include what the details tell.
-func appendCounts(b []byte, u wire.Usage, reasoning int64) []byte {
-	b = rawjson.AppendCount(b, "prompt_tokens", u.Prompt())
-	b = rawjson.AppendCount(b, "completion_tokens", u.Output)
-	b = rawjson.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
-	b = append(b, `"prompt_tokens_details":`...)
-	b = openai.AppendInputDetails(b, u)
-	if reasoning > 0 {
-		b = append(b, `,"completion_tokens_details":{"reasoning_tokens":`...)
-		b = strconv.AppendInt(b, reasoning, 10)
-		b = append(b, '}')
-	}
-	return b
+	return append(usage.Append(append(b, '{'), m.Usage, m.Reasoning), '}')
 }
 
 // appendSealed writes sealed reasoning as OpenRouter writes encrypted reasoning.

@@ -59,7 +59,7 @@ func (Codec) System(*wire.Parser, rawjson.Span) {} // it stands in the messages
 
 // Reader implements [wire.Codec].
 func (Codec) Reader(to wire.Sink) wire.AnswerReader {
-	return &answerReader{Teller: wire.Teller{Sink: to}}
+	return &answerReader{Teller: wire.Teller{Sink: to, Index: -1}}
 }
 
 // Silent implements [wire.Codec].

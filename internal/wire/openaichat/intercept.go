@@ -16,29 +16,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// interception intercepts calls in answers of the chat completions API.
+// interception intercepts calls in answers of the chat completions API. A chunk may be of
+// several calls, and of texts beside them.
 type interception struct {
 	*hidden.Message
-	calls []*openCall
-	chat  gathered
-	role  bool // the client has been told whose message it is
-}
-
-func (r *interception) Next() { r.calls, r.chat = nil, gathered{} }
-
-// gathered gathers the texts of a chat answer as the insides of JSON strings.
-type gathered struct {
-	content, reasoning strings.Builder
-	reasoningKey       string
-}
-
-// openCall is a call of a chat stream.
-type openCall struct {
-	hidden.Entry
-	custom    bool // its input is free text
-	id, name  string
-	arguments strings.Builder
-	extra     string // members that this package does not know, with commas in front
+	role bool // the client has been told whose message it is
 }
 
 // DeclareTool implements [hidden.Codec].
@@ -50,87 +32,57 @@ func (r *interception) Failure(kind, message string) []byte {
 	return framing.SSE{}.Append(nil, "", rawjson.Object("error", rawjson.Object("message", message, "type", kind, "param", []byte("null"), "code", []byte("null"))))
 }
 
+// Of implements [hidden.Interception].
+func (r *interception) Of(f hidden.Event) *hidden.Entry {
+	if len(r.Pieces) != 1 || r.Pieces[0].Raw == "" || r.Says || r.Stopped || f.Root.Get("usage").IsObject() {
+		return nil
+	}
+	return r.Pieces[0].Entry
+}
+
+// Event implements [hidden.Interception].
 func (r *interception) Event(f hidden.Event) {
-	if !f.Root.Exists() {
-		if string(f.Data) == "[DONE]" {
-			if r.Held {
-				return
-			}
-			r.Ended = true
-		}
-		r.Pass(f.Event)
-		return
-	}
-	if id := f.Root.Get("id"); r.ID == "" {
-		r.ID = strings.Clone(id.Raw)
-	}
-	if u := f.Root.Get("usage"); u.IsObject() {
-		r.Now.Usage = readUsage(wire.Usage{}, u)
-	}
 	choice := f.Root.Get("choices.0")
 	switch {
 	case choice.Get("index").Int() != 0: // several were asked for
-		r.Now.Opaque = true
 		r.Pass(f.Event)
-	case !choice.Exists():
-		if r.Held {
-			r.Last = bytes.Clone(f.Data) // where the usage goes
-			return
-		}
-		if len(r.Past) == 0 || !f.Root.Get("usage").IsObject() {
-			r.Pass(f.Event)
-			return
-		}
-		r.Put("", r.chunk(f.Root, gjson.Result{}, nil, nil))
-	default:
+	case choice.Exists():
 		r.choice(f, choice)
+	case r.Held:
+		r.Last = bytes.Clone(f.Data) // where the usage goes
+	case len(r.Past) == 0 || !f.Root.Get("usage").IsObject():
+		r.Pass(f.Event)
+	default:
+		r.Put("", r.chunk(f.Root, gjson.Result{}, nil, nil))
 	}
 }
 
-// choice reads a chunk with a choice in it.
+// choice puts out a chunk with a choice in it.
 func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 	delta := choice.Get("delta")
-	says := r.gather(delta)
-	calls := delta.Get("tool_calls")
-	finish := choice.Get("finish_reason").Str
-	if len(r.Past) == 0 && finish == "" && !calls.IsArray() {
-		r.role = r.role || delta.Get("role").Exists()
-		r.Pass(f.Event)
+	calls := delta.Get("tool_calls").IsArray()
+	if e := r.Of(f); e != nil {
+		r.Show(e, f, r.Pieces[0].Text)
 		return
 	}
-	var shown []byte
-	if item := lone(f.Root); item.Exists() {
-		if c, _ := r.entry(item, 0); c != nil {
-			r.Show(&c.Entry, f, textIn(item), c.teller(r))
-			return
-		}
-	}
-	same := len(r.Past) == 0 && calls.IsArray()
-	if calls.IsArray() {
-		var changed bool
-		shown, changed = r.entries(f.Root, calls)
-		same = same && !changed
-	}
-	if finish != "" {
-		r.Now.StopReason = strings.Clone(finish)
-		r.finish()
-		if r.Now.Asks() && r.Now.Complete() {
-			r.Held, r.Last = true, bytes.Clone(f.Data)
-			if says {
+	shown, same := r.shown(f.Root, choice)
+	if r.Stopped {
+		r.Settle()
+		if r.Asks(f) {
+			if r.Says {
 				r.Put("", r.chunk(f.Root, choice, r.rest(delta, nil), []byte("null")))
 			}
 			return
 		}
 	}
-	if same || len(r.Past) == 0 && !calls.IsArray() {
+	switch {
+	case len(r.Past) == 0 && same:
 		r.role = r.role || delta.Get("role").Exists()
 		r.Pass(f.Event)
-		return
+	case calls && len(shown) == 0 && !r.Says && !r.Stopped:
+	default:
+		r.Put("", r.chunk(f.Root, choice, r.rest(delta, shown), nil))
 	}
-	if !says && len(shown) == 0 && finish == "" && calls.IsArray() {
-		return
-	}
-	r.Put("", r.chunk(f.Root, choice, r.rest(delta, shown), nil))
 }
 
 // rest is a delta with the calls that the client gets.
@@ -153,7 +105,7 @@ func (r *interception) rest(delta gjson.Result, calls []byte) []byte {
 func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []byte {
 	with := map[string][]byte{}
 	if r.ID != "" {
-		with["id"] = []byte(r.ID)
+		with["id"] = rawjson.Quote(r.ID)
 	}
 	if choice.Exists() {
 		inner := map[string][]byte{"delta": delta}
@@ -163,275 +115,108 @@ func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []
 		with["choices"] = rawjson.Array(rawjson.Rewrite(choice, nil, inner))
 	}
 	if root.Get("usage").IsObject() && len(r.Past) > 0 {
-		with["usage"] = r.TotalUsage("", appendCounts)
+		with["usage"] = r.TotalUsage("", usage.Append)
 	}
 	return rawjson.Rewrite(root, nil, with)
 }
 
-// gather keeps the texts of a delta and reports whether there were any.
-func (r *interception) gather(delta gjson.Result) (says bool) {
-	kept := r.Keep(len(delta.Raw))
-	delta.ForEach(func(k, v gjson.Result) bool {
-		switch k.Str {
-		case "content":
-			if kept {
-				r.Write(&r.chat.content, v)
-			}
-			r.Now.Opaque = r.Now.Opaque || v.IsArray()
-			says = says || v.Type == gjson.String && v.Str != ""
-		case "reasoning_content", "reasoning":
-			if r.chat.reasoningKey == "" {
-				r.chat.reasoningKey = strings.Clone(k.Str)
-			}
-			if kept && r.chat.reasoningKey == k.Str {
-				r.Write(&r.chat.reasoning, v)
-			}
-			says = says || v.Type == gjson.String && v.Str != ""
-		case "refusal":
-			says = says || v.Type == gjson.String
-		}
-		return true
-	})
-	return says
-}
-
-// lone is the fragment of a call that is all that a chunk says, nothing where a chunk says
-// anything else.
-func lone(root gjson.Result) (item gjson.Result) {
-	choice := root.Get("choices.0")
-	if choice.Get("finish_reason").Str != "" || choice.Get("index").Int() != 0 || root.Get("usage").IsObject() {
-		return item
-	}
-	choice.Get("delta").ForEach(func(k, v gjson.Result) bool {
-		switch {
-		case k.Str == "tool_calls" && v.Get("#").Int() == 1:
-			item = v.Get("0")
-			return true
-		case k.Str == "role", v.Type == gjson.Null, v.Type == gjson.String && v.Str == "":
-			return true
-		}
-		item = gjson.Result{}
-		return false
-	})
-	return item
-}
-
-// textIn is the text that a fragment adds to its call.
-func textIn(item gjson.Result) string {
-	if custom := item.Get("custom"); custom.IsObject() {
-		return wire.ArgumentsText(custom.Get("input"))
-	}
-	return wire.ArgumentsText(item.Get("function.arguments"))
-}
-
-// Index implements [hidden.Interception].
-func (r *interception) Index(f hidden.Event) (int64, bool) {
-	item := lone(f.Root)
-	if !item.Exists() {
-		return 0, false
-	}
-	c := r.find(item)
-	if c == nil {
-		return 0, false
-	}
-	return c.Index, true
-}
-
-// teller returns what hands chunks on that are of a call alone, under the client's index.
-func (c *openCall) teller(r *interception) func(hidden.Event) {
-	return func(f hidden.Event) {
-		choice := f.Root.Get("choices.0")
-		delta := choice.Get("delta")
-		item := delta.Get("tool_calls.0")
-		number := c.number(item)
-		if len(r.Past) == 0 && f.Raw != nil && string(number) == item.Raw {
-			r.role = r.role || delta.Get("role").Exists()
-			r.Pass(f.Event)
-			return
-		}
-		r.Put("", r.chunk(f.Root, choice, r.rest(delta, number), nil))
-	}
-}
-
-// number is a fragment under the client's index.
-func (c *openCall) number(item gjson.Result) []byte {
-	if index := item.Get("index"); index.Exists() && int64(c.Client) == index.Int() {
-		return []byte(item.Raw)
-	}
-	return rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.Client), 10)})
-}
-
-// entries reads the calls of a delta and returns those of them that the
-// client gets now, with commas between, and whether that is anything else.
-func (r *interception) entries(root, list gjson.Result) (shown []byte, changed bool) {
-	at := int64(-1)
-	list.ForEach(func(_, item gjson.Result) bool {
-		at++
-		c, _ := r.entry(item, at)
-		if c == nil { // there are too many to remember them
-			index := strconv.AppendInt(nil, item.Get("index").Int()+int64(r.Shift()), 10)
-			shown = rawjson.AppendElement(shown, rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": index}))
-			changed = true
-			return true
-		}
-		alone := func() []byte {
-			choice := root.Get("choices.0")
-			delta := rawjson.Object("tool_calls", rawjson.Array([]byte(item.Raw)))
-			return rawjson.Rewrite(root, nil, map[string][]byte{
-				"choices": rawjson.Array(rawjson.Rewrite(choice, nil, map[string][]byte{"delta": delta, "finish_reason": []byte("null")})), "usage": nil,
-			})
-		}
-		if !r.Shares(&c.Entry, textIn(item), c.teller(r), alone) {
-			changed = true
-			return true
-		}
-		number := c.number(item)
-		changed = changed || string(number) != item.Raw
-		shown = rawjson.AppendElement(shown, number)
-		return true
-	})
-	return shown, changed
-}
-
-// find finds the call that a fragment belongs to, by the rules by which the decoder does;
-// nil if it begins one.
-func (r *interception) find(item gjson.Result) (c *openCall) {
-	id, index := item.Get("id").Str, item.Get("index")
-	switch {
-	case index.Exists():
-		for i := len(r.calls) - 1; i >= 0 && c == nil; i-- {
-			if r.calls[i].Index == index.Int() {
-				c = r.calls[i]
-			}
-		}
-	case len(r.calls) > 0:
-		c = r.calls[len(r.calls)-1]
-	}
-	if c != nil && id != "" && c.id != "" && id != c.id {
-		return nil
-	}
-	return c
-}
-
-// entry finds the call that a fragment belongs to, and reports whether it begins with it.
-func (r *interception) entry(item gjson.Result, position int64) (c *openCall, begun bool) {
-	id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
-	custom := item.Get("custom")
-	if custom.IsObject() {
-		function = custom
-	}
-	if c = r.find(item); c == nil {
-		if len(r.calls) == wire.MaxCalls || !r.Keep(hidden.BlockSize) {
-			r.Now.Opaque = true
-			return nil, false
-		}
-		if index.Exists() {
-			position = index.Int()
-		}
-		c = &openCall{id: strings.Clone(id), name: strings.Clone(function.Get("name").Str), custom: custom.IsObject()}
-		hides := !c.custom && r.Options.Hide(c.name)
-		c.Entry = r.Open(position, hides, !hides && r.Options.Watch(c.name))
-		r.calls = append(r.calls, c)
-		begun = true
-	}
-	if c.id == "" {
-		c.id = strings.Clone(id)
-	}
-	if r.Full {
-		return c, begun
-	}
-	c.arguments.WriteString(textIn(item))
-	item.ForEach(func(k, v gjson.Result) bool {
-		switch k.Str {
-		case "index", "id", "type", "function", "custom":
-		default:
-			if !strings.Contains(c.extra, ","+k.Raw+":") { // it stands in one fragment
-				c.extra += "," + k.Raw + ":" + v.Raw
-			}
-		}
-		return true
-	})
-	return c, begun
-}
-
-// element is the call as it stands in tool_calls.
-func (c *openCall) element() []byte {
-	kind, text := "function", "arguments"
-	if c.custom {
-		kind, text = "custom", "input"
-	}
-	call := rawjson.Object("id", c.id, "type", kind, kind, rawjson.Object("name", c.name, text, c.arguments.String()))
-	return append(append(call[:len(call)-1], c.extra...), '}')
-}
-
-// finish makes parts of the texts and calls of a complete answer.
-func (r *interception) finish() {
-	r.Now.Parts = nil
-	if r.Full {
+// Tell implements [hidden.Interception], for a chunk that is of a call alone.
+func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
+	choice := f.Root.Get("choices.0")
+	delta := choice.Get("delta")
+	item := delta.Get("tool_calls.0")
+	fragment := numbered(item, e.Client)
+	if len(r.Past) == 0 && f.Raw != nil && string(fragment) == item.Raw {
+		r.role = r.role || delta.Get("role").Exists()
+		r.Pass(f.Event)
 		return
 	}
-	if r.chat.reasoning.Len() > 0 {
-		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindThinking, Name: r.chat.reasoningKey, Raw: rawjson.Quoted(r.chat.reasoning.String())})
-	}
-	if r.chat.content.Len() > 0 {
-		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindText, Raw: rawjson.Quoted(r.chat.content.String())})
-	}
-	for _, c := range r.calls {
-		p := hidden.Part{Kind: wire.KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Raw: c.element()}
-		r.Judge(&c.Entry, &p, c.teller(r))
-		r.Now.Parts = append(r.Now.Parts, p)
-	}
+	r.Put("", r.chunk(f.Root, choice, r.rest(delta, fragment), nil))
 }
 
-func (r *interception) Spill() {
-	for _, c := range r.calls {
-		r.Release(&c.Entry, c.teller(r))
-		c.arguments.Reset()
-		c.extra = ""
+// numbered is a fragment of a call under the client's index.
+func numbered(item gjson.Result, client int) []byte {
+	if index := item.Get("index"); index.Exists() && int64(client) == index.Int() {
+		return []byte(item.Raw)
 	}
-	r.chat = gathered{}
+	return rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(client), 10)})
 }
 
-func (r *interception) Flush() {
+// shown returns the fragments of calls that the client gets of a chunk, with commas between,
+// and whether they are all of them as they came.
+func (r *interception) shown(root, choice gjson.Result) (fragments []byte, same bool) {
+	same = true
+	for _, p := range r.Pieces {
+		if p.Raw == "" { // function_call, of older servers
+			continue
+		}
+		item := gjson.Parse(p.Raw)
+		client := int(item.Get("index").Int()) + r.Shift()
+		if p.Entry != nil {
+			if !r.Shares(p.Entry, p.Text, func() []byte { return alone(root, choice, p.Raw) }) {
+				same = false
+				continue
+			}
+			client = p.Entry.Client
+		}
+		fragment := numbered(item, client)
+		same = same && string(fragment) == p.Raw
+		fragments = rawjson.AppendElement(fragments, fragment)
+	}
+	return fragments, same
+}
+
+// alone is a chunk with one of its fragments of calls, and nothing else.
+func alone(root, choice gjson.Result, fragment string) []byte {
+	delta := rawjson.Object("tool_calls", rawjson.Array([]byte(fragment)))
+	return rawjson.Rewrite(root, nil, map[string][]byte{
+		"choices": rawjson.Array(rawjson.Rewrite(choice, nil, map[string][]byte{"delta": delta, "finish_reason": []byte("null")})), "usage": nil,
+	})
+}
+
+// Part implements [hidden.Interception]. All texts of a kind are one.
+func (r *interception) Part(e *hidden.Entry) hidden.Part {
+	if e.Kind != wire.KindToolUse {
+		text := e.Text.String()
+		for i := range r.Now.Parts {
+			if p := &r.Now.Parts[i]; p.Kind == e.Kind {
+				p.Raw = append(append(p.Raw[:len(p.Raw)-1], text...), '"')
+				return hidden.Part{}
+			}
+		}
+		return hidden.Part{Kind: e.Kind, Name: e.Name, Raw: rawjson.Quoted(text)}
+	}
+	kind, text := "function", "arguments"
+	if e.Free {
+		kind, text = "custom", "input"
+	}
+	input := e.Input()
+	call := rawjson.Object("id", e.ID, "type", kind, kind, rawjson.Object("name", e.Name, text, input))
+	has := map[string]bool{}
+	gjson.Parse("{" + strings.Join(e.Pieces, ",") + "}").ForEach(func(k, v gjson.Result) bool {
+		if !has[k.Str] { // servers may repeat it in each fragment
+			has[k.Str] = true
+			call = append(append(append(append(call[:len(call)-1], ','), k.Raw...), ':'), v.Raw...)
+			call = append(call, '}')
+		}
+		return true
+	})
+	return hidden.Part{Kind: wire.KindToolUse, ID: e.ID, Name: e.Name, Arguments: input, Raw: call}
+}
+
+func (r *interception) Flush() string {
 	root := gjson.ParseBytes(r.Last)
 	choice := root.Get("choices.0")
 	if choice.Exists() {
 		r.Put("", r.chunk(root, choice, []byte("{}"), []byte(`"stop"`)))
 	} else { // the usage came last
 		r.Put("", rawjson.Rewrite(root, []string{"choices"}, map[string][]byte{
-			"id": []byte(r.ID), "choices": []byte(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), "usage": nil,
+			"id": rawjson.Quote(r.ID), "choices": []byte(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), "usage": nil,
 		}))
 		r.Put("", r.chunk(root, choice, nil, nil))
 	}
 	r.Put("", []byte("[DONE]"))
-	r.Ended = true
-}
-
-func (r *interception) Document(body []byte) bool {
-	root := gjson.ParseBytes(body)
-	choice := root.Get("choices.0")
-	message := choice.Get("message")
-	if !message.IsObject() {
-		return false
-	}
-	if r.ID == "" {
-		r.ID = root.Get("id").Raw
-	}
-	r.Now.Usage = readUsage(wire.Usage{}, root.Get("usage"))
-	r.Now.StopReason = choice.Get("finish_reason").Str
-	r.Now.Opaque = root.Get("choices.#").Int() != 1
-	r.gather(message)
-	at := int64(-1)
-	message.Get("tool_calls").ForEach(func(_, item gjson.Result) bool {
-		at++
-		if id := item.Get("id").Str; id == "" {
-			r.Now.Opaque = true
-		}
-		r.entry(item, at)
-		return true
-	})
-	r.finish()
-	return true
+	return "stop"
 }
 
 func (r *interception) Join(last []byte) []byte {
@@ -471,10 +256,10 @@ func (r *interception) Join(last []byte) []byte {
 	}
 	with := map[string][]byte{"choices": rawjson.Array(rawjson.Rewrite(choice, nil, inner))}
 	if r.ID != "" {
-		with["id"] = []byte(r.ID)
+		with["id"] = rawjson.Quote(r.ID)
 	}
 	if len(r.Past) > 0 && root.Get("usage").IsObject() {
-		with["usage"] = r.TotalUsage("", appendCounts)
+		with["usage"] = r.TotalUsage("", usage.Append)
 	}
 	return rawjson.Rewrite(root, nil, with)
 }

@@ -10,68 +10,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
 )
 
-// readUsage takes in a usage object, which replaces one that came before. The
-// format counts inclusively: prompt_tokens holds what was read from the cache
-// and what was written to it. The cached part has a name per vendor:
-// prompt_tokens_details.cached_tokens (OpenAI, mlx_lm.server, llama-server),
-// cached_tokens (oMLX), prompt_cache_hit_tokens (DeepSeek),
-// cache_read_input_tokens (gateways in front of Anthropic).
-func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
-	if !u.IsObject() {
-		return known
-	}
-	var c counts
-	u.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "prompt_tokens":
-			c.prompt = wire.Count(value)
-		case "completion_tokens":
-			c.output = wire.Count(value)
-		case "total_tokens":
-			c.total = wire.Count(value)
-		case "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens":
-			c.read = max(c.read, wire.Count(value))
-		case "cache_creation_input_tokens":
-			c.write = max(c.write, wire.Count(value))
-		case "prompt_tokens_details":
-			c.details(value)
-		}
-		return true
-	})
-	if c.prompt+c.output == 0 {
-		return known
-	}
-	read := min(c.read, c.prompt)
-	write := min(c.write, c.prompt-read)
-	hour := min(c.hour, write)
-	return wire.Usage{
-		Uncached: c.prompt - read - write,
-		Write5m:  write - hour,
-		Write1h:  hour,
-		Read:     read,
-		// Some vendors leave reasoning out of completion_tokens, none leaves
-		// it out of the total.
-		Output:   max(c.output, c.total-c.prompt),
-		Reported: true,
-	}
-}
-
-// counts are the members of a usage object, by what they mean.
-type counts struct{ prompt, output, total, read, write, hour int64 }
-
-// details reads what there is to say of the prompt.
-func (c *counts) details(details gjson.Result) {
-	details.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "cached_tokens":
-			c.read = max(c.read, wire.Count(value))
-		case "cache_write_tokens", "cache_creation_tokens":
-			c.write = max(c.write, wire.Count(value))
-		case "cache_write_tokens_details", "cache_write_1h_tokens":
-			c.hour = openai.LongWrites(details)
-		}
-		return true
-	})
+// usage are the members of a usage object. The cached part has a name per vendor:
+// prompt_tokens_details.cached_tokens (OpenAI, mlx_lm.server, llama-server), cached_tokens
+// (oMLX), prompt_cache_hit_tokens (DeepSeek), cache_read_input_tokens (gateways in front of
+// Anthropic). Some vendors leave reasoning out of completion_tokens, none leaves it out of
+// the total.
+var usage = wire.UsageTable{
+	{Name: "prompt_tokens", Count: wire.CountPrompt},
+	{Name: "completion_tokens", Count: wire.CountOutput},
+	{Name: "total_tokens", Count: wire.CountTotal},
+	{Name: "prompt_tokens_details", In: openai.InputDetails},
+	{Name: "completion_tokens_details", In: []wire.UsageMember{{Name: "reasoning_tokens", Count: wire.CountReasoning, Sparse: true}}},
+	{Name: "cached_tokens", Count: wire.CountRead, Alias: true},
+	{Name: "prompt_cache_hit_tokens", Count: wire.CountRead, Alias: true},
+	{Name: "cache_read_input_tokens", Count: wire.CountRead, Alias: true},
+	{Name: "cache_creation_input_tokens", Count: wire.CountWrite, Alias: true},
 }
 
 // timings reads the timings of a llama.cpp server as a usage.

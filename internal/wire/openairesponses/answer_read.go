@@ -27,7 +27,11 @@ type answerReader struct {
 
 // Event implements [wire.AnswerReader].
 func (r *answerReader) Event(root gjson.Result, name string) {
-	at := root.Get("output_index").Int()
+	index := root.Get("output_index")
+	at := index.Int()
+	if r.Index = -1; index.Exists() {
+		r.Index = at
+	}
 	switch kind := cmp.Or(root.Get("type").Str, name); kind {
 	case "response.output_text.delta":
 		r.texts = mark(r.texts, at)
@@ -43,14 +47,16 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
 		r.Arguments(r.Find(at), rawjson.Inner(root.Get("delta")))
 	case "response.output_item.added":
-		r.open(root.Get("item"), at)
+		item := root.Get("item")
+		r.Open(at, item)
+		r.open(item, at)
 	case "response.output_item.done":
 		r.item(root.Get("item"), at)
 	case "response.created":
 		r.begin(root.Get("response"))
 	case "response.in_progress", "response.queued", "keepalive":
 		if r.begun {
-			r.Ping()
+			r.Ping(root.Get("response.id").Str)
 		}
 	case "response.completed", "response.incomplete", "response.failed":
 		r.end(root.Get("response"), kind == "response.failed")
@@ -59,6 +65,8 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 	default:
 		if !strings.HasPrefix(kind, "response.") {
 			r.FailIf(root, name)
+		} else if r.Find(at) >= 0 { // of a call of a tool that the API defines
+			r.Piece("", rawjson.Inner(root.Get("delta")))
 		}
 	}
 }
@@ -159,6 +167,8 @@ func (r *answerReader) open(item gjson.Result, at int64) int {
 
 // item reads an item that is complete, with what no delta has brought.
 func (r *answerReader) item(item gjson.Result, at int64) {
+	r.Index = at
+	defer r.Close(item.Raw)
 	switch kind := item.Get("type").Str; {
 	case kind == "message":
 		r.said = true
@@ -190,7 +200,7 @@ func (r *answerReader) item(item gjson.Result, at int64) {
 		r.Image("image/"+cmp.Or(item.Get("output_format").Str, "png"), item.Get("result").Str)
 	case strings.HasSuffix(kind, "_call"):
 		call := r.Find(at)
-		if call < 0 || !r.Open(call) && r.CallID(call) != item.Get("call_id").Str {
+		if call < 0 || !r.IsOpen(call) && r.CallID(call) != item.Get("call_id").Str {
 			if call = r.open(item, at); call < 0 {
 				return
 			}
@@ -206,10 +216,7 @@ func (r *answerReader) item(item gjson.Result, at int64) {
 }
 
 func (r *answerReader) count(u gjson.Result) {
-	if !u.IsObject() {
-		return
+	if usage.Read(&r.Counts, u) {
+		r.Count()
 	}
-	r.Counts.Usage = readUsage(r.Counts.Usage, u)
-	r.Counts.Reasoning = wire.Reasoning(u.Get("output_tokens_details.reasoning_tokens"), &r.Counts)
-	r.Count()
 }

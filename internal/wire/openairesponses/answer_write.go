@@ -144,18 +144,5 @@ func appendUsage(b []byte, m *translate.Answer) []byte {
 	if !m.Usage.Reported {
 		return append(b, "null"...)
 	}
-	return append(appendCounts(append(b, '{'), m.Usage, m.Reasoning), '}')
-}
-
-// appendCounts writes the counts, inclusively as in chat completions.
-func appendCounts(b []byte, u wire.Usage, reasoning int64) []byte {
-	b = rawjson.AppendCount(b, "input_tokens", u.Prompt())
-	b = append(b, `"input_tokens_details":`...)
-	b = append(openai.AppendInputDetails(b, u), ',')
-	b = rawjson.AppendCount(b, "output_tokens", u.Output)
-	b = append(b, `"output_tokens_details":{`...)
-	b = rawjson.AppendCount(b, "reasoning_tokens", reasoning)
-	b = append(b[:len(b)-1], `},`...)
-	b = rawjson.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
-	return b[:len(b)-1]
+	return append(usage.Append(append(b, '{'), m.Usage, m.Reasoning), '}')
 }

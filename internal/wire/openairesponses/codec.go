@@ -87,7 +87,7 @@ func (Codec) System(p *wire.Parser, value rawjson.Span) {
 
 // Reader implements [wire.Codec].
 func (Codec) Reader(to wire.Sink) wire.AnswerReader {
-	return &answerReader{Teller: wire.Teller{Sink: to}}
+	return &answerReader{Teller: wire.Teller{Sink: to, Index: -1}}
 }
 
 // Silent implements [wire.Codec].
@@ -100,7 +100,10 @@ func (Codec) Hides(v *wire.View) bool {
 
 // Intercept implements [hidden.Codec].
 func (Codec) Intercept(r *hidden.Message) hidden.Interception {
-	return &interception{Message: r}
+	i := &interception{}
+	i.Numbered = hidden.Numbered{Message: r, Type: "type", Index: "output_index", End: i.end}
+	r.Repeats = func() { i.sequence++ }
+	return i
 }
 
 // Mark implements [wire.Marker].

@@ -44,7 +44,9 @@ func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte {
 }
 
 // Holder implements [translate.Dialect].
-func (Codec) Holder(bool) translate.Holder { return new(holder) }
+func (c Codec) Holder(bool) translate.Holder {
+	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "output_index", Arguments: "delta", Sequence: "sequence_number"})
+}
 
 // Endpoint implements [translate.Dialect].
 func (Codec) Endpoint(prefix, _ string, _ bool) (string, string) {

@@ -4,32 +4,15 @@
 package openairesponses
 
 import (
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
 )
 
-// readUsage takes in a usage object. It counts inclusively: input_tokens
-// holds what was read from the cache and what was written to it.
-func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
-	if !u.IsObject() {
-		return known
-	}
-	details := u.Get("input_tokens_details")
-	prompt, output := wire.Count(u.Get("input_tokens")), wire.Count(u.Get("output_tokens"))
-	if prompt+output == 0 {
-		return known
-	}
-	read := min(wire.Count(details.Get("cached_tokens")), prompt)
-	write := min(wire.Count(details.Get("cache_write_tokens")), prompt-read)
-	hour := min(openai.LongWrites(details), write)
-	return wire.Usage{
-		Uncached: prompt - read - write,
-		Write5m:  write - hour,
-		Write1h:  hour,
-		Read:     read,
-		Output:   output,
-		Reported: true,
-	}
+// usage are the members of a usage object.
+var usage = wire.UsageTable{
+	{Name: "input_tokens", Count: wire.CountPrompt},
+	{Name: "input_tokens_details", In: openai.InputDetails},
+	{Name: "output_tokens", Count: wire.CountOutput},
+	{Name: "output_tokens_details", In: []wire.UsageMember{{Name: "reasoning_tokens", Count: wire.CountReasoning}}},
+	{Name: "total_tokens", Count: wire.CountSum},
 }

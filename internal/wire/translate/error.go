@@ -37,6 +37,8 @@ type Failure struct {
 	// Of a prompt that is too long: its tokens, those that the answer may have, and the window,
 	// as far as they are known.
 	tokens, answer, limit int64
+	// least: the prompt has at least so many tokens.
+	least bool
 }
 
 // Fault is what went wrong, in the terms that all APIs share.
@@ -168,6 +170,7 @@ var faultOfStatus = map[int]Fault{
 var tooLongTexts = []*regexp.Regexp{
 	regexp.MustCompile(`exceed context limit: (?P<n>\d+) \+ (?P<a>\d+) > (?P<m>\d+)`),
 	regexp.MustCompile(`is too large: (?P<a>\d+)\. This model's maximum context length is (?P<m>\d+) tokens and your request has (?P<n>\d+) input tokens`),
+	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?requested (?P<a>\d+) output tokens and your prompt contains (?P<least>at least )?(?P<n>\d+) input tokens`),
 	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?\((?P<n>\d+) in (?:the|your) (?:messages|prompt)[,;] (?:and )?(?P<a>\d+) (?:in|for) the completion`),
 	regexp.MustCompile(`maximum context length of (?P<m>\d+) tokens.*?: (?P<n>\d+) tokens from the input messages and (?P<a>\d+) tokens for the completion`),
 	regexp.MustCompile(`passed (?P<n>\d+) input tokens and requested (?P<a>\d+) output tokens.*?context length is only (?P<m>\d+)`),
@@ -208,6 +211,7 @@ func (f *Failure) tooLong() bool {
 		}
 		found = true
 		for i, name := range re.SubexpNames() {
+			f.least = f.least || name == "least" && m[i] != ""
 			n, err := strconv.ParseInt(m[i], 10, 64)
 			if err != nil {
 				continue
@@ -233,6 +237,22 @@ type Words struct {
 	// Type is the name of the type or state, Code that of the code if the API has any.
 	Type, Code string
 }
+
+// Room reports whether an answer was asked for that the window has no room for beside the prompt,
+// and how many tokens it has, 0 where the failure does not tell: vLLM stops counting a prompt at
+// the first token that is too many.
+func (f *Failure) Room() (tokens int64, exceeded bool) {
+	if f.fault != FaultContext || f.answer == 0 || f.tokens == 0 || f.tokens >= f.limit {
+		return 0, false
+	}
+	if f.least {
+		return 0, true
+	}
+	return f.limit - f.tokens, true
+}
+
+// Window returns the model's window in tokens as far as the failure tells it, else 0.
+func (f *Failure) Window() int64 { return f.limit }
 
 // In returns how the client's API calls the failure. A status of the upstream
 // that fits as well stays.

@@ -138,6 +138,8 @@ type Answering struct {
 	// OwnID is a part of the answer's id that no other answer has, "" where the upstream's will
 	// do: servers number answers in a circle, or all alike, and clients merge those of one id.
 	OwnID string
+	// InlineThinking has a text that begins with <think>…</think> begin with thinking.
+	InlineThinking bool
 	// Empty leaves out all that the answer says: the client asked for nothing, and
 	// the upstream could not be asked for less than something.
 	Empty bool

@@ -47,6 +47,9 @@ func NewStream(from, to wire.Format, asked *Answering) *Stream {
 	s := new(Stream)
 	s.read = from.Codec().Reader(&s.flow)
 	s.flow = Flow{Asked: asked, from: from, Client: to, stops: Stops{Sequences: asked.Stop}}
+	if asked.InlineThinking {
+		s.flow.inline.state = thinkMaybe
+	}
 	if asked.Stream {
 		s.flow.to = dialectOf(to).AnswerWriter(&s.flow, &s.out)
 	} else {

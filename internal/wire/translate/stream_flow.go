@@ -46,6 +46,7 @@ type Flow struct {
 	held    int
 	kept    int // by the writer, about, in bytes
 	stops   Stops
+	inline  inlineThinking
 	service wire.Service // as the upstream says
 	// Ended: nothing more goes to the client.
 	Ended bool
@@ -62,6 +63,7 @@ func (f *Flow) Take(e *wire.Event) {
 		f.Answer.Refused = true
 		f.text(e.Text)
 	case wire.EventThinking:
+		f.inline = inlineThinking{} // the server separates the two itself
 		f.more(ThinkingBlock, e.Text)
 	case wire.EventSignature:
 		if e.Signs == wire.SignsText {
@@ -151,6 +153,16 @@ func (f *Flow) Invent(prefix string, n int) string {
 // text takes more of a text, up to the first of the stop sequences that the
 // upstream was not told of.
 func (f *Flow) text(s string) {
+	if f.inline.state != thinkOff {
+		thinking, text := f.inline.feed(rawjson.Plain(s))
+		f.more(ThinkingBlock, string(rawjson.Escaped(thinking)))
+		s = string(rawjson.Escaped(text))
+	}
+	f.say(s)
+}
+
+// say takes more of a text in which nothing is thinking.
+func (f *Flow) say(s string) {
 	if len(f.stops.Sequences) == 0 {
 		f.more(TextBlock, s)
 		return
@@ -169,8 +181,13 @@ func (f *Flow) cut() {
 }
 
 // uncut passes on what was held back for it might have been the beginning of a
-// stop sequence.
+// tag or a stop sequence.
 func (f *Flow) uncut() {
+	if f.inline.state != thinkOff {
+		thinking, text := f.inline.rest()
+		f.more(ThinkingBlock, string(rawjson.Escaped(thinking)))
+		f.say(string(rawjson.Escaped(text)))
+	}
 	if rest := f.stops.Rest(); rest != "" {
 		f.more(TextBlock, string(rawjson.Escaped(rest)))
 	}

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package caddy runs a built Caddy as users run it: a process of its own, with
-// a configuration file, an admin endpoint and a log.
+// Package caddy runs a built Caddy like users do: as a process with a configuration file, an admin
+// endpoint and a log.
 package caddy
 
 import (
@@ -34,16 +34,14 @@ func Build(ctx context.Context, root, out string) error {
 	return nil
 }
 
-// held are UDP sockets that keep addresses from being given out twice, by whatever
-// process: they are open as long as this one lives.
+// held are UDP sockets that reserve addresses across processes. They stay open until this process
+// ends.
 var held struct {
 	sync.Mutex
 	sockets []net.PacketConn
 }
 
-// FreeAddrs returns n addresses on the loopback interface on which nothing
-// listens, and that nobody gets besides. The ports are below those that systems
-// give to connections that go out: one of these would be taken before Caddy comes.
+// FreeAddrs returns n free loopback addresses and reserves them.
 func FreeAddrs(n int) ([]string, error) {
 	held.Lock()
 	defer held.Unlock()
@@ -52,6 +50,7 @@ func FreeAddrs(n int) ([]string, error) {
 		if len(addrs) == n {
 			return addrs, nil
 		}
+		// Ports for outgoing connections are avoided: these could be taken before Caddy starts.
 		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)) //nolint:gosec // G404: any free port will do
 		hold, err := net.ListenPacket("udp", addr)
 		if err != nil {
@@ -73,7 +72,7 @@ func FreeAddrs(n int) ([]string, error) {
 type Process struct {
 	// Admin is the host and port of the admin endpoint.
 	Admin string
-	// LogFile holds what the process printed.
+	// LogFile is the file with the process's output.
 	LogFile string
 
 	cmd  *exec.Cmd
@@ -81,9 +80,9 @@ type Process struct {
 	err  error
 }
 
-// Start runs the binary with a Caddyfile, in the folder dir, which also is its
-// home, and waits until it serves. The Caddyfile must put the admin endpoint at
-// the address admin. Variables in env are added to a bare environment.
+// Start runs the binary with a Caddyfile, in the folder dir, which is also its home, and waits
+// until it serves. The Caddyfile must set the admin endpoint to the address admin. The variables in
+// env are added to a minimal environment.
 func Start(ctx context.Context, binary, dir, admin, caddyfile string, env ...string) (*Process, error) {
 	config := filepath.Join(dir, "Caddyfile")
 	if err := os.WriteFile(config, []byte(caddyfile), 0o600); err != nil {
@@ -95,8 +94,8 @@ func Start(ctx context.Context, binary, dir, admin, caddyfile string, env ...str
 	return Run(ctx, cmd, admin, filepath.Join(dir, "caddy.log"))
 }
 
-// Run starts a prepared command that runs Caddy with its admin endpoint at the
-// address admin, writes what it prints to logFile, and waits until it serves.
+// Run starts a prepared command that runs Caddy with its admin endpoint at the address admin. It
+// redirects the output to logFile, and waits until Caddy serves.
 func Run(ctx context.Context, cmd *exec.Cmd, admin, logFile string) (*Process, error) {
 	log, err := os.Create(logFile)
 	if err != nil {
@@ -104,7 +103,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, admin, logFile string) (*Process, e
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	// A group of its own, so that what `go run` starts is stopped with it.
+	// With a separate process group the children of `go run` can be stopped, too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start caddy: %w", err)
@@ -133,19 +132,18 @@ func (p *Process) ready(ctx context.Context) error {
 		var apps struct {
 			Apps map[string]json.RawMessage `json:"apps"`
 		}
-		// The admin endpoint shows a configuration only once all of it runs.
+		// The admin endpoint shows a configuration only after all of it is running.
 		if p.Get(ctx, "/config/", &apps) == nil && apps.Apps["http"] != nil {
 			return nil
 		}
 	}
 }
 
-// PID is the process id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stop ends the process and what it started: it asks, and after ten seconds it
-// insists. It returns an error if the process had ended by itself before, or
-// did not end when asked.
+// Stop terminates the process and its children, and kills them after ten seconds. It returns an
+// error if the process had ended before or had to be killed.
 func (p *Process) Stop() error {
 	select {
 	case <-p.done:
@@ -163,13 +161,13 @@ func (p *Process) Stop() error {
 	return errors.New("caddy did not end within 10 s and was killed")
 }
 
-// Kill ends the process at once, as a crash would.
+// Kill kills the process at once, like a crash.
 func (p *Process) Kill() {
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
 	<-p.done
 }
 
-// Reload loads a Caddyfile as `caddy reload --force` does.
+// Reload loads a Caddyfile like `caddy reload --force`.
 func (p *Process) Reload(ctx context.Context, caddyfile string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Admin+"/load", strings.NewReader(caddyfile))
 	if err != nil {
@@ -180,8 +178,7 @@ func (p *Process) Reload(ctx context.Context, caddyfile string) error {
 	return p.do(req, nil)
 }
 
-// Get reads a path of the admin endpoint and decodes its JSON answer into v,
-// unless v is nil.
+// Get requests a path of the admin endpoint and decodes the JSON response into v, unless v is nil.
 func (p *Process) Get(ctx context.Context, path string, v any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, nil)
 	if err != nil {

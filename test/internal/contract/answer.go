@@ -16,16 +16,16 @@ import (
 	"google.golang.org/genai"
 )
 
-// Reply is an answer as it went over the wire.
+// Reply is a response as it went over the wire.
 type Reply struct {
 	Status int
-	Type   string // of the content
+	Type   string // content type
 	Body   []byte
 	// Cut reports that the connection broke before the end.
 	Cut bool
 }
 
-// Answer returns what is wrong with an answer.
+// Answer returns the faults of a response.
 func Answer(api API, r Reply) []Finding {
 	f := new(findings)
 	if r.Status >= 400 {
@@ -41,7 +41,7 @@ func Answer(api API, r Reply) []Finding {
 		return f.found
 	}
 	body := bytes.ReplaceAll(r.Body, []byte("\r\n"), []byte("\n"))
-	if r.Cut { // the last event is not whole
+	if r.Cut { // the last event is incomplete
 		body = body[:bytes.LastIndex(body, []byte("\n\n"))+1]
 	}
 	events := eventsOf(body)
@@ -60,7 +60,7 @@ func Answer(api API, r Reply) []Finding {
 	return f.found
 }
 
-// document checks an answer that is one JSON text.
+// document checks a response of one JSON text.
 func (f *findings) document(api API, r Reply) {
 	v, err := Parse(r.Body)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *findings) document(api API, r Reply) {
 		f.shape("", v, reflect.TypeFor[responses.Response]())
 		f.responsesAnswer("", v)
 	case Gemini:
-		if v.Kind == Array { // a stream to clients that do not ask for events
+		if v.Kind == Array { // a stream without alt=sse
 			f.geminiChunks(v.Elements, false)
 			return
 		}
@@ -90,7 +90,7 @@ func (f *findings) document(api API, r Reply) {
 	}
 }
 
-// failure checks that an error is one of its API.
+// failure checks that an error has the form of its API.
 func (f *findings) failure(api API, r Reply) {
 	v, err := Parse(r.Body)
 	if err != nil {
@@ -126,7 +126,7 @@ func (f *findings) failure(api API, r Reply) {
 // event is one event of a stream.
 type event struct {
 	name, data string
-	value      *Value // nil if the data is no JSON
+	value      *Value // nil if the data is not JSON
 }
 
 func eventsOf(body []byte) (list []event) {
@@ -142,7 +142,7 @@ func eventsOf(body []byte) (list []event) {
 			}
 		}
 		if data == nil && strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
-			data = []string{strings.TrimSpace(string(text))} // how Gemini's servers say that a stream failed
+			data = []string{strings.TrimSpace(string(text))} // the form of errors in Gemini's streams
 		}
 		if data == nil {
 			continue // a comment, or the end
@@ -154,7 +154,7 @@ func eventsOf(body []byte) (list []event) {
 	return list
 }
 
-// number reads a value as a number, 0 if it is none.
+// number returns a value as a number, 0 if it is none.
 func number(v *Value) float64 {
 	if v == nil {
 		return 0
@@ -196,7 +196,7 @@ func (f *findings) anthropicStop(path, reason string, calls bool) {
 	}
 }
 
-// id checks that a call has an id of its own.
+// id checks that a call has a unique id.
 func (f *findings) id(path, id string, ids map[string]bool) {
 	if id == "" {
 		f.add(path, "is empty")
@@ -242,7 +242,7 @@ func (f *findings) responsesAnswer(path string, v *Value) {
 	}
 }
 
-// geminiChunks checks the pieces of an answer, or the one of which it is made.
+// geminiChunks checks the chunks of a response. A response without a stream is one chunk.
 func (f *findings) geminiChunks(chunks []*Value, cut bool) {
 	finish := ""
 	ids := map[string]bool{}

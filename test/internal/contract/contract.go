@@ -1,11 +1,10 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contract says what is wrong with a request to a model's API or with an
-// answer of one. It shares nothing with the module under test: members and their
-// types are those of the official SDKs, what holds between them (calls and
-// results, ids, the order of roles, the events of a stream) is written down here
-// from the APIs' documentation.
+// Package contract finds faults in requests to models' APIs and in their responses. It shares no
+// code with the module under test. Members and their types come from the official SDKs. The
+// relations between them (calls and results, ids, the order of roles, the events of a stream) are
+// written down from the APIs' documentation.
 package contract
 
 import (
@@ -20,7 +19,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// API is one of the ways to ask a model.
+// API is the API of a model.
 type API string
 
 // The APIs.
@@ -33,7 +32,7 @@ const (
 	Interactions API = "interactions"
 )
 
-// Of returns the API that a request is made to, or nothing if it asks no model.
+// Of returns the API of a request, "" if the request is for no model.
 func Of(r *http.Request) API {
 	if r.Method != http.MethodPost {
 		return ""
@@ -49,24 +48,23 @@ func Of(r *http.Request) API {
 	return ""
 }
 
-// Finding is something that is wrong.
+// Finding is one fault.
 type Finding struct {
-	// Path leads to it, without indices: messages[].content.
+	// Path is the path of the fault without indices: messages[].content.
 	Path string
-	// What is wrong. It names no ids, so that the same thing in two requests is
-	// the same finding.
+	// The fault. It contains no ids, so that equal faults are equal findings.
 	What string
 }
 
 func (f Finding) String() string { return f.Path + " " + f.What }
 
-// findings are what is found in one request or answer.
+// findings are the faults of one request or response.
 type findings struct {
 	request bool
 	found   []Finding
 }
 
-// Request returns what is wrong with the body of a request.
+// Request returns the faults of a request's body.
 func Request(api API, body []byte) []Finding {
 	f := &findings{request: true}
 	v, err := Parse(body)
@@ -94,8 +92,7 @@ func Request(api API, body []byte) []Finding {
 	return f.found
 }
 
-// answered gives the answers in a request the members that the SDK wants there:
-// the API takes them without.
+// answered adds the members to a request's answers that the SDK requires and the API does not.
 func answered(v *Value) {
 	for i, item := range v.List("input") {
 		if item.String("role") != "assistant" || item.String("type") == "" && item.Has("content") && item.Get("content").Kind == String {
@@ -113,7 +110,7 @@ func answered(v *Value) {
 	}
 }
 
-// The SDKs' types of requests, and what they add or do in a way of their own.
+// The SDKs' types of requests, with the members that the SDKs add by other means.
 type (
 	anthropicRequest struct {
 		anthropic.BetaMessageNewParams
@@ -127,7 +124,7 @@ type (
 		responses.ResponseNewParams
 		Stream bool `json:"stream"`
 	}
-	// geminiRequest is what the SDK makes of its configuration.
+	// geminiRequest is the SDK's wire form of its configuration.
 	geminiRequest struct {
 		Contents          []*genai.Content        `json:"contents"`
 		SystemInstruction *genai.Content          `json:"systemInstruction"`

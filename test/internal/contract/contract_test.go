@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// requests are sound, and every defect that is put into one is found.
+// requests are valid, and every defect inserted into one is found.
 var requests = map[API]string{
 	Anthropic: `{"model":"m","max_tokens":9,"system":"s","tools":[{"name":"f","input_schema":{"type":"object","properties":{}}}],"tool_choice":{"type":"auto"},"messages":[` +
 		`{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"t"},{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}]},` +
@@ -131,7 +131,7 @@ func sse(named bool, events ...string) string {
 	return b.String()
 }
 
-// answers are sound streams.
+// answers are valid streams.
 var answers = map[API]string{
 	Anthropic: sse(true, `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1}}}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"t"}}`, `{"type":"content_block_stop","index":0}`,

@@ -10,15 +10,15 @@ import (
 	"google.golang.org/genai/interactions/models/interactions"
 )
 
-// reads has the SDK read a value into one of its types, which are too many kinds of
-// unions to go through by reflection: it says itself what is missing or is of no kind.
+// reads decodes a value into a type of the SDK, which reports missing or invalid members itself.
+// Its many kinds of unions are impractical to check by reflection.
 func (f *findings) reads(path string, data []byte, into any) {
 	if err := json.Unmarshal(data, into); err != nil {
 		f.add(path, "is nothing that the SDK reads: %v", err)
 	}
 }
 
-// interactionsRequest: calls have their results behind them, by id.
+// interactionsRequest checks that each call is followed by its result, by id.
 func (f *findings) interactionsRequest(body []byte, v *Value) {
 	f.reads("", body, new(interactions.CreateModelInteraction))
 	var names []string
@@ -47,7 +47,7 @@ func (f *findings) interactionsRequest(body []byte, v *Value) {
 	t.closed()
 }
 
-// step checks what the SDK's types let pass.
+// step checks the rules that the SDK's types do not.
 func (f *findings) step(path string, step *Value) {
 	switch kind := step.String("type"); kind {
 	case "function_call":
@@ -68,7 +68,7 @@ func (f *findings) step(path string, step *Value) {
 	}
 }
 
-// interactionsStream: interaction.created, steps one after another,
+// interactionsStream checks the order: interaction.created, steps one after another,
 // interaction.completed, [DONE].
 func (f *findings) interactionsStream(events []event, cut bool) {
 	last, open, next, calls, failed := "", -1, 0, false, false

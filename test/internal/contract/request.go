@@ -14,8 +14,7 @@ var (
 	callID   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 )
 
-// names checks that tools have names, each its own, and that the one that is
-// chosen is there.
+// names checks that tools have unique and valid names, and that the chosen tool exists.
 func (f *findings) names(path string, names []string, chosen string) {
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -32,14 +31,14 @@ func (f *findings) names(path string, names []string, chosen string) {
 	}
 }
 
-// turns follow what messages say, across the formats.
+// turns tracks roles and calls across messages, in all formats.
 type turns struct {
 	*findings
 	path  string
 	roles []string
-	open  []string // calls without a result yet
+	open  []string // calls without a result so far
 	ids   map[string]bool
-	// partial: what stands before is with the server.
+	// partial says that the server has the earlier history.
 	partial bool
 }
 
@@ -60,7 +59,7 @@ func (t *turns) call(id string) {
 	t.open = append(t.open, id)
 }
 
-// result closes one.
+// result closes a call.
 func (t *turns) result(id string) {
 	i := slices.Index(t.open, id)
 	if i < 0 {
@@ -70,7 +69,7 @@ func (t *turns) result(id string) {
 	t.open = slices.Delete(t.open, i, i+1)
 }
 
-// closed checks that no call is open where all should have their result.
+// closed checks that no call is open.
 func (t *turns) closed() {
 	if len(t.open) > 0 {
 		t.add(t.path, "has a call without a result")
@@ -78,8 +77,7 @@ func (t *turns) closed() {
 	}
 }
 
-// ordered checks that the conversation begins with the user, and is none of
-// nothing.
+// ordered checks that the conversation is not empty and begins with the user.
 func (t *turns) ordered(first string) {
 	t.closed()
 	if len(t.roles) == 0 {
@@ -114,7 +112,7 @@ func (f *findings) anthropicRequest(v *Value) {
 		role := m.String("role")
 		if role == "system" {
 			f.blocks("messages[].content", m.Get("content"))
-			continue // stands between turns
+			continue // allowed between turns
 		}
 		t.role(role)
 		f.blocks("messages[].content", m.Get("content"))
@@ -159,7 +157,7 @@ func (t *turns) anthropicMessage(role string, m *Value) {
 	t.closed()
 }
 
-// blocks checks what may not be empty.
+// blocks checks for empty contents and texts.
 func (f *findings) blocks(path string, content *Value) {
 	switch {
 	case content == nil:
@@ -179,7 +177,7 @@ func (f *findings) blocks(path string, content *Value) {
 	}
 }
 
-// thinking checks the budget and what excludes it.
+// thinking checks the budget, and options incompatible with thinking.
 func (f *findings) thinking(v *Value) {
 	if v.String("thinking", "type") != "enabled" {
 		return
@@ -196,7 +194,7 @@ func (f *findings) thinking(v *Value) {
 	}
 }
 
-// marks counts the cache_control members, but those of a tool's own input.
+// marks counts the cache markers, without members of that name in a tool's input.
 func marks(v *Value) (n int) {
 	for _, list := range []*Value{v.Get("tools"), v.Get("system")} {
 		if list == nil {
@@ -251,7 +249,7 @@ func (f *findings) chatRequest(v *Value) {
 
 func (t *turns) chatMessage(m *Value) {
 	role := m.String("role")
-	if role != "tool" && !m.Has("tool_calls") { // which may have nothing to say
+	if role != "tool" && !m.Has("tool_calls") { // messages with calls may have no content
 		t.blocks("messages[].content", m.Get("content"))
 	}
 	switch role {
@@ -282,10 +280,10 @@ func (t *turns) chatMessage(m *Value) {
 	}
 }
 
-// arguments checks that a text holds an object.
+// arguments checks that a string contains a JSON object.
 func (f *findings) arguments(path string, v *Value) {
 	if v == nil || v.Kind != String {
-		return // its shape is wrong, or it is another kind of call
+		return // its shape is reported elsewhere, or it is another kind of call
 	}
 	if inner, err := Parse([]byte(v.Text)); err != nil || inner.Kind != Object {
 		f.add(path, "holds no JSON object")
@@ -372,8 +370,8 @@ func (f *findings) geminiRequest(v *Value) {
 	t.ordered("user")
 }
 
-// geminiContent: calls are answered in the next content, as many, by name where
-// they have no ids.
+// geminiContent checks that the next content holds the results of all calls, matched by id, or by
+// name for calls without ids.
 func (t *turns) geminiContent(content *Value) {
 	role := content.String("role")
 	if role == "" {
@@ -410,7 +408,7 @@ func (t *turns) geminiContent(content *Value) {
 	}
 }
 
-// part checks that a part holds one thing.
+// part checks that a part holds exactly one kind of content.
 func (f *findings) part(path string, p *Value) {
 	n := 0
 	for _, member := range []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"} {

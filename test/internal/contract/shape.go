@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// shape checks a value against a type of an official SDK, which it reads by
-// reflection: the members that there are, what they hold, which ones have to be
-// there. A union is whichever of its variants fits best.
+// shape checks a value against a type of an official SDK by reflection: known members, their types,
+// and required members. For a union the variant with the fewest faults counts.
 func (f *findings) shape(path string, v *Value, t reflect.Type) {
 	switch {
 	case v.Kind == Null || t == reflect.TypeFor[json.RawMessage]():
-		return // what must not be null is found where it has to be
+		return // required members are checked by object
 	case t == reflect.TypeFor[time.Time]():
 		f.want(path, v, String)
 		return
@@ -40,7 +39,7 @@ func (f *findings) shape(path string, v *Value, t reflect.Type) {
 			}
 		}
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		// The Gemini API writes its 64-bit integers as strings.
+		// The Gemini API writes 64-bit integers as strings.
 		if v.Kind != String && f.want(path, v, Number) && strings.ContainsAny(v.Text, ".eE") {
 			f.add(path, "is no whole number")
 		}
@@ -73,7 +72,7 @@ func (f *findings) want(path string, v *Value, k Kind) bool {
 	return v.Kind == k
 }
 
-// once finds members that stand twice.
+// once finds duplicate members.
 func (f *findings) once(path string, v *Value) {
 	seen := map[string]bool{}
 	for _, m := range v.Members {
@@ -89,7 +88,7 @@ func (f *findings) list(path string, v *Value, t reflect.Type) {
 		f.want(path, v, String)
 		return
 	}
-	// The SDK for Go writes a text as a list of one block.
+	// The Go SDK writes a text as a list of one block.
 	if v.Kind == String && texts(t.Elem()) || !f.want(path, v, Array) {
 		return
 	}
@@ -101,7 +100,7 @@ func (f *findings) list(path string, v *Value, t reflect.Type) {
 	}
 }
 
-// texts tells that a block of text is a value of the type.
+// texts reports whether a text block is a value of the type.
 func texts(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -144,8 +143,7 @@ func (f *findings) object(path string, v *Value, t reflect.Type) {
 	}
 }
 
-// needs reports whether a member has to be there. In answers the SDKs call those
-// required, too, that are null or newer than most servers.
+// needs reports whether a member is required.
 func (f *findings) needs(name string, field reflect.StructField) bool {
 	if _, fixed := constant(field.Type); fixed {
 		return true
@@ -156,6 +154,8 @@ func (f *findings) needs(name string, field reflect.StructField) bool {
 	if f.request {
 		return true
 	}
+	// In responses the SDKs also mark members as required that are null, or newer than most
+	// servers.
 	switch field.Type.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Pointer, reflect.Float32, reflect.Float64:
 		return false
@@ -163,9 +163,8 @@ func (f *findings) needs(name string, field reflect.StructField) bool {
 	return !absent[name]
 }
 
-// absent are members of answers without which clients of every version do, as
-// they came with a later one, repeat the request, or tell of what it did not ask
-// for.
+// absent lists members of responses that clients of every version can do without: members of later
+// versions, copies of the request, and reports about features that were not requested.
 var absent = map[string]bool{
 	// Messages
 	"estimated_tokens": true, "speed": true, "inference_geo": true, "service_tier": true, "iterations": true, "citations": true, "caller": true,
@@ -175,7 +174,7 @@ var absent = map[string]bool{
 	"refusal": true,
 }
 
-// fieldsOf returns the members of a type; open tells that it may have others.
+// fieldsOf returns the members of a type. open reports that it allows others.
 func fieldsOf(t reflect.Type) (fields map[string]reflect.StructField, open bool) {
 	fields = map[string]reflect.StructField{}
 	for field := range t.Fields() {
@@ -194,7 +193,7 @@ func fieldsOf(t reflect.Type) (fields map[string]reflect.StructField, open bool)
 	return fields, open
 }
 
-// union checks the value against that variant in which the least is wrong.
+// union checks the value against the variant with the fewest faults.
 func (f *findings) union(path string, v *Value, t reflect.Type, variants []reflect.Type) {
 	var best *findings
 	for _, variant := range variants {
@@ -214,8 +213,7 @@ func (f *findings) union(path string, v *Value, t reflect.Type, variants []refle
 	f.found = append(f.found, best.found...)
 }
 
-// may reports whether the value's kind and the members that tell the variants
-// apart are those of a variant.
+// may reports whether a variant matches the value's kind and its discriminating members.
 func (f *findings) may(v *Value, t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -259,8 +257,8 @@ func (f *findings) may(v *Value, t reflect.Type) bool {
 	return true
 }
 
-// variants returns those of a union: of one in a request the fields that begin
-// with Of, of one in an answer what its methods As… return.
+// variants returns the variants of a union: in requests the fields beginning with Of, in responses
+// the results of the methods As….
 func variants(t reflect.Type) (list []reflect.Type) {
 	for field := range t.Fields() {
 		if strings.HasPrefix(field.Name, "Of") && strings.HasSuffix(field.Tag.Get("json"), ",inline") {
@@ -277,7 +275,7 @@ func variants(t reflect.Type) (list []reflect.Type) {
 	return list
 }
 
-// constant returns the one value of a type that has only one.
+// constant returns the value of a type with only one.
 func constant(t reflect.Type) (string, bool) {
 	if t.Kind() != reflect.String || !strings.HasSuffix(t.PkgPath(), "/shared/constant") {
 		return "", false
@@ -289,12 +287,12 @@ func constant(t reflect.Type) (string, bool) {
 	return m.Func.Call([]reflect.Value{reflect.Zero(t)})[0].String(), true
 }
 
-// optional tells that a type stands for a value that may be left out.
+// optional reports whether a type is an optional value.
 func optional(t reflect.Type) bool {
 	return strings.HasSuffix(t.PkgPath(), "/packages/param") && strings.HasPrefix(t.Name(), "Opt[")
 }
 
-// add notes what is wrong at a path.
+// add records a fault at a path.
 func (f *findings) add(path, format string, args ...any) {
 	f.found = append(f.found, Finding{path, fmt.Sprintf(format, args...)})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// anthropicStream: message_start, blocks one after another, message_delta,
+// anthropicStream checks the order: message_start, blocks one after another, message_delta,
 // message_stop.
 func (f *findings) anthropicStream(events []event, cut bool) {
 	s := anthropicStreamed{findings: f, ids: map[string]bool{}}
@@ -40,7 +40,7 @@ func (f *findings) anthropicStream(events []event, cut bool) {
 type anthropicStreamed struct {
 	*findings
 	state  string // the last event
-	open   *Value // the block that is open
+	open   *Value // the open block
 	next   float64
 	input  strings.Builder
 	ids    map[string]bool
@@ -88,7 +88,7 @@ func (s *anthropicStreamed) event(kind string, v *Value) {
 	}
 }
 
-// delta checks that a piece is of what the block is.
+// delta checks that a delta matches the type of its block.
 func (s *anthropicStreamed) delta(v *Value) {
 	kind := v.String("delta", "type")
 	if s.open == nil || number(v.Get("index")) != s.next {
@@ -104,7 +104,7 @@ func (s *anthropicStreamed) delta(v *Value) {
 	s.input.WriteString(v.String("delta", "partial_json"))
 }
 
-// chatStream: chunks of one id, a call by its index, one finish_reason, [DONE].
+// chatStream checks for chunks of one id, calls by index, one finish_reason, and [DONE].
 func (f *findings) chatStream(events []event, cut bool) {
 	var id, finish string
 	calls, done, failed := map[string]*strings.Builder{}, false, false
@@ -168,8 +168,8 @@ func (f *findings) chatCall(c *Value, calls map[string]*strings.Builder, ids map
 	_, _ = calls[index.Text].WriteString(c.String("function", "arguments"))
 }
 
-// responsesStream: events in sequence, items by index, each done as its pieces
-// said, a last event with all of them.
+// responsesStream checks for events in sequence, items by index, items equal to their deltas, and a
+// last event with all items.
 func (f *findings) responsesStream(events []event, cut bool) {
 	s := responsesStreamed{findings: f, text: map[string]*strings.Builder{}, ids: map[string]bool{}}
 	last := ""
@@ -207,8 +207,8 @@ func (f *findings) responsesStream(events []event, cut bool) {
 
 type responsesStreamed struct {
 	*findings
-	items []string // as they were done
-	open  int      // items that are not done
+	items []string // as in their done events
+	open  int      // number of items not done
 	added int
 	text  map[string]*strings.Builder // by item, kind and part
 	ids   map[string]bool
@@ -249,7 +249,7 @@ func (s *responsesStreamed) event(kind string, v *Value) {
 	s.pieces(kind, v)
 }
 
-// pieces checks that a text at its end is what its pieces were.
+// pieces checks that a finished text equals its deltas.
 func (s *responsesStreamed) pieces(kind string, v *Value) {
 	if id := v.String("item_id"); id != "" && !s.ids[id] {
 		s.add("item_id", "was never added")

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Kind is what a JSON value is.
+// Kind is the kind of a JSON value.
 type Kind byte
 
 // The kinds of values.
@@ -28,8 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// Value is a JSON value with its members in their order, doubled ones included:
-// what a map would hide.
+// Value is a JSON value with its members in order, including duplicates, which a map would hide.
 type Value struct {
 	Kind     Kind
 	Text     string // of a string, or the literal of a number
@@ -44,7 +43,7 @@ type Member struct {
 	Value *Value
 }
 
-// Parse reads a JSON text.
+// Parse parses a JSON text.
 func Parse(b []byte) (*Value, error) {
 	d := json.NewDecoder(strings.NewReader(string(b)))
 	d.UseNumber()
@@ -88,7 +87,7 @@ func readAll(d *json.Decoder, open json.Delim) (*Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			m.Name = t.(string) // the decoder takes nothing else
+			m.Name = t.(string) // the decoder guarantees a string
 		}
 		next, err := read(d)
 		if err != nil {
@@ -104,7 +103,7 @@ func readAll(d *json.Decoder, open json.Delim) (*Value, error) {
 	return v, err
 }
 
-// Get returns a member, or nil: also of nil, and of what is no object.
+// Get returns a member, nil if it is missing. It accepts nil and values other than objects.
 func (v *Value) Get(names ...string) *Value {
 	for _, name := range names {
 		if v == nil {
@@ -121,13 +120,13 @@ func (v *Value) Get(names ...string) *Value {
 	return v
 }
 
-// Has reports that a member is there and not null.
+// Has reports whether a member is present and not null.
 func (v *Value) Has(name string) bool {
 	m := v.Get(name)
 	return m != nil && m.Kind != Null
 }
 
-// String returns the text of a member, or nothing.
+// String returns the text of a member, "" without one.
 func (v *Value) String(names ...string) string {
 	if m := v.Get(names...); m != nil && m.Kind == String {
 		return m.Text
@@ -135,7 +134,7 @@ func (v *Value) String(names ...string) string {
 	return ""
 }
 
-// List returns the elements of a member, or nothing.
+// List returns the elements of a member, nil without any.
 func (v *Value) List(names ...string) []*Value {
 	if m := v.Get(names...); m != nil {
 		return m.Elements
@@ -143,7 +142,7 @@ func (v *Value) List(names ...string) []*Value {
 	return nil
 }
 
-// AsBlocks turns a text into a list of one block of that type.
+// AsBlocks converts a text to a list of one block of a type.
 func (v *Value) AsBlocks(kind string) {
 	if v == nil || v.Kind != String {
 		return
@@ -151,15 +150,15 @@ func (v *Value) AsBlocks(kind string) {
 	*v = Value{Kind: Array, Elements: []*Value{{Kind: Object, Members: []Member{{"type", &Value{Kind: String, Text: kind}}, {"text", &Value{Kind: String, Text: v.Text}}}}}}
 }
 
-// fill gives an object a member that it lacks.
+// fill sets a missing member of an object.
 func (v *Value) fill(name, text string) {
 	if v.Get(name) == nil {
 		v.Members = append(v.Members, Member{name, &Value{Kind: String, Text: text}})
 	}
 }
 
-// Without encodes the value compactly, without the members of that name at any
-// depth, in an encoding of its own that compares equal where the values do.
+// Without encodes the value compactly, without the members of a name at any depth. The encoding is
+// equal for equal values.
 func (v *Value) Without(name string) string {
 	var b strings.Builder
 	v.write(&b, name)

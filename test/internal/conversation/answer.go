@@ -8,13 +8,12 @@ import (
 	"fmt"
 )
 
-// Answer returns what the model says to the request after that many turns: the
-// assistant's message with which the next turn begins, and a usage, for a
-// request of length bytes. It is a stream of events or one JSON value.
+// Answer returns the model's response to the request after that many turns: the assistant's message
+// of the next turn, and the usage for a request of length bytes. It is a stream of events or one
+// JSON value.
 func (t *Tape) Answer(turns, length int, stream bool) []byte {
 	a := t.turns[turns].answer
-	// About four bytes make a token, and all but the last kilobyte had been
-	// asked before.
+	// About four bytes make a token, and all but the last kilobyte was sent before.
 	prompt := length / 4
 	cached := max(0, prompt-256)
 	if t.shape == Chat {

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// author writes texts that need as much escaping as real ones. The same seed
-// writes the same texts.
+// author writes texts that need as much escaping as real ones. It is deterministic for a seed.
 type author struct{ *rand.Rand }
 
 var words = strings.Fields("the file a test build error server request handler returns value session cache of in and " +
@@ -36,8 +35,8 @@ func (a *author) prose(n int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// code returns about n bytes of numbered source lines, with tabs, quotes and
-// now and then a letter outside ASCII.
+// code returns about n bytes of numbered source lines, with tabs, quotes and some letters outside
+// ASCII.
 func (a *author) code(n int) string {
 	var b strings.Builder
 	for i := 1; b.Len() < n; i++ {

@@ -1,14 +1,13 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversation makes long conversations as agents and chats send them,
-// the same ones every time, so that runs can be compared.
+// Package conversation makes long conversations in the form of agents and chats. They are
+// deterministic, so that runs are comparable.
 //
-// A conversation grows by a turn per request: the assistant's message, which
-// is the answer that was given to the request before, and what the client
-// answers to it. In the Claude shape the last block carries a cache marker that
-// moves on with every request, and the messages precede the system prompt and
-// the tools, as in Claude Code's own bodies.
+// A conversation grows by a turn per request: the assistant's message, which is the response to the
+// previous request, and the client's reply. In the Claude shape the last block has a cache marker
+// that moves with every request, and the messages precede the system prompt and the tools, as in
+// Claude Code's bodies.
 package conversation
 
 import (
@@ -32,7 +31,7 @@ const (
 	Chat Shape = "chat"
 )
 
-// Path is the endpoint of the shape.
+// Path returns the endpoint of the shape.
 func (s Shape) Path() string {
 	if s == Chat {
 		return "/v1/chat/completions"
@@ -40,7 +39,7 @@ func (s Shape) Path() string {
 	return "/v1/messages"
 }
 
-// Model is the model that the shape asks for.
+// Model returns the model of the shape.
 func (s Shape) Model() string {
 	if s == Chat {
 		return "gpt-5.4"
@@ -48,43 +47,41 @@ func (s Shape) Model() string {
 	return "claude-opus-4-6"
 }
 
-// Size is about how long the parts of a conversation are, in bytes.
+// Size holds the approximate lengths of a conversation's parts, in bytes.
 type Size struct {
-	// System and Tools are the lengths of the system prompt and of all tool
-	// definitions.
+	// System and Tools are the lengths of the system prompt and of all tool definitions.
 	System, Tools int
 	// Result is the mean length of a tool result.
 	Result int
-	// Thinking reports whether the assistant thinks aloud.
+	// Thinking reports whether the assistant's messages contain thinking.
 	Thinking bool
 	// Prose reports whether results are paragraphs instead of code.
 	Prose bool
 }
 
-// The sizes that occur: a chat of a few lines, and an agent's session.
+// The sizes in use: a chat of a few lines, and an agent's session.
 var (
 	Small = Size{System: 300, Tools: 200, Result: 20}
 	Agent = Size{System: 8 << 10, Tools: 34 << 10, Result: 3 << 10, Thinking: true}
 )
 
-// Tape holds the turns that all conversations of one shape and size run
-// through. They differ in their first message only.
+// Tape holds the turns of all conversations of one shape and size. These differ in their first
+// message only.
 type Tape struct {
 	shape Shape
 	size  Size
 	turns []turn
-	// flat holds the turns as they are resent, one behind the other. Before
-	// them stands head with the first message, behind them one of the tails.
+	// flat holds the turns as they are resent, concatenated. head with the first message precedes
+	// it, and one of the tails follows.
 	flat, head, streamed, whole []byte
 }
 
 type turn struct {
-	// start and user are where the turn and the client's part of it begin in
-	// flat.
+	// start and user are the offsets of the turn and of the client's part in flat.
 	start, user int
-	// marked is the client's part as it is when it is the last.
+	// marked is the client's part with its marker, as the last message.
 	marked []byte
-	// answer is what the model said at the beginning of the turn.
+	// answer is the assistant's message at the beginning of the turn.
 	answer answer
 }
 
@@ -139,8 +136,7 @@ func (t *Tape) add(text *author) {
 	if t.size.Thinking && n%2 == 0 {
 		a.thinking, a.signature = text.prose(240), text.signature(400)
 	}
-	// Few results are long, most are short: a third of the mean, or more than
-	// the double of it.
+	// A few results are long and most are short: a third of the mean, or twice the mean.
 	length := t.size.Result / 3
 	if text.IntN(10) < 4 {
 		length = t.size.Result * 2
@@ -176,7 +172,7 @@ func (t *Tape) assistant(a answer) []byte {
 	return fmt.Appendf(b, `{"type":"text","text":%s},{"type":"tool_use","id":%q,"name":%q,"input":%s}]}`, quote(a.text), a.id, a.tool, a.input)
 }
 
-// Turns is the number of turns on the tape that can be asked for.
+// Turns returns the number of available turns.
 func (t *Tape) Turns() int { return len(t.turns) - 1 }
 
 // TurnsOf returns the number of turns after which a body has that many bytes.
@@ -190,8 +186,8 @@ func (t *Tape) TurnsOf(bytes int) int {
 	return t.Turns()
 }
 
-// Body returns the body of the request after that many turns of the named
-// conversation, in pieces that must not be changed, and its length.
+// Body returns the body of the request after that many turns of the named conversation, and its
+// length. The caller must not change the pieces.
 func (t *Tape) Body(name string, turns int, stream bool) (pieces net.Buffers, length int) {
 	first := fmt.Appendf(nil, `%s{"role":"user","content":"Conversation %s: find out why the build fails and mend it."}`, t.head, name)
 	pieces = append(pieces, first)
@@ -210,7 +206,7 @@ func (t *Tape) Body(name string, turns int, stream bool) (pieces net.Buffers, le
 	return pieces, length
 }
 
-// quote returns s as a JSON string in the form in which JavaScript writes it.
+// quote returns s as a JSON string in JavaScript's form.
 func quote(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -16,7 +16,7 @@ func body(t *Tape, name string, turns int) []byte {
 	return bytes.Join(pieces, nil)
 }
 
-// content returns the content of an answer that is not streamed.
+// content returns the content of a response without a stream.
 func content(t *testing.T, answer []byte) string {
 	t.Helper()
 	var whole struct {
@@ -34,9 +34,8 @@ func content(t *testing.T, answer []byte) string {
 	return string(whole.Content)
 }
 
-// Every body is valid JSON of the length that was told, each holds the one
-// before it but for the marker, and what the model answered is what the client
-// sends back.
+// Every body is valid JSON of the returned length. Each extends the previous one but for the
+// marker, and contains the model's answer.
 func TestConversationsGrow(t *testing.T) {
 	for _, shape := range []Shape{Claude, Chat} {
 		for size, s := range map[int]Size{4 << 10: Small, 100 << 10: Agent} {

@@ -9,11 +9,10 @@ import (
 	"sync"
 )
 
-// words splits a text much as the tokenizer that the model names does; near
-// enough to learn merges from.
+// words splits a text approximately like the model's tokenizer, well enough for learning merges.
 var words = regexp.MustCompile(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\pL\pN]?\pL+|\pN| ?[^\s\pL\pN]+[\r\n]*|\s*[\r\n]+|\s+`)
 
-// alphabet names each byte by a printable character, as byte-level BPE does.
+// alphabet returns a printable character for each byte, as in byte-level BPE.
 func alphabet() (names [256]string) {
 	spare := rune(256)
 	for b := range names {
@@ -39,8 +38,8 @@ var learned struct {
 	merges []merge
 }
 
-// vocabulary returns the merges of a text, which are learned once: the engines
-// of one run of the tests have the same text.
+// vocabulary returns the merges of a text. They are cached, because all engines of a test run have
+// the same text.
 func vocabulary(text string) []merge {
 	learned.Lock()
 	defer learned.Unlock()
@@ -50,7 +49,7 @@ func vocabulary(text string) []merge {
 	return learned.merges
 }
 
-// learn finds the most frequent merges of a text.
+// learn returns the most frequent merges of a text.
 func learn(text string, most int) []merge {
 	type word struct {
 		symbols []string

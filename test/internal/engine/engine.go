@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine runs a real inference engine for tests: a tiny model with
-// random weights, real KV caches, and a script for what it says.
+// Package engine runs a real inference engine for tests: a tiny model with random weights, real KV
+// caches, and scripted answers.
 package engine
 
 import (
@@ -27,34 +27,31 @@ import (
 //go:embed server.mjs
 var server []byte
 
-// Options say what kind of box the engine is.
+// Options configure an engine.
 type Options struct {
 	// Packages is a folder with node-llama-cpp in its node_modules.
 	Packages string
-	// Dir takes the model and the server's log.
+	// Dir is the folder of the model and the server's log.
 	Dir string
-	// Text is what the tokenizer learns from.
+	// Text is the text that the tokenizer learns from.
 	Text string
-	// Slots is how many prompts it works on at a time, each of which stays in its
-	// slot afterwards. Default: 1.
+	// Slots is the number of concurrent prompts. A prompt stays in its slot afterwards. Default: 1.
 	Slots int
-	// Prompts is how many prompts it keeps besides, in the way of mlx-lm: those
-	// used last, of which one that goes on takes the place of what it goes on
-	// from. Default: none.
+	// Prompts is the number of additional prompts in memory, in the manner of mlx-lm: the most
+	// recently used, where a longer prompt replaces its own prefix. Default: none.
 	Prompts int
-	// Context is the length of a prompt and its answer, over all slots, in
-	// tokens. Default: 65536.
+	// Context is the length of a prompt and its answer, over all slots, in tokens. Default: 65536.
 	Context int
-	// Sliding makes attention see a window, so that a cache cannot be cut back.
+	// Sliding restricts attention to a window, so that a cache cannot be cut back.
 	Sliding bool
-	// Layers is the depth of the model: the more, the longer it takes for a
-	// prompt. Default: 1, or 6 if Sliding.
+	// Layers is the depth of the model, and determines the time for a prompt. Default: 1, or 6 if
+	// Sliding.
 	Layers int
 }
 
 // Engine is a running server.
 type Engine struct {
-	// Addr is where it listens.
+	// Addr is the address of the server.
 	Addr string
 
 	options Options
@@ -69,7 +66,7 @@ type Call struct {
 	Arguments string `json:"arguments"`
 }
 
-// Step is what the engine answers to a request with tools.
+// Step is the engine's answer to one request with tools.
 type Step struct {
 	Thinking string `json:"thinking,omitempty"`
 	Text     string `json:"text,omitempty"`
@@ -82,13 +79,13 @@ type Request struct {
 	Tools    int    `json:"tools"`
 	Messages int    `json:"messages"`
 	Slot     int    `json:"slot"`
-	// Prompt is the length of the prompt in tokens: Cached of them were in
-	// the slot's cache and Processed were not.
+	// Prompt is the length of the prompt in tokens. Cached is the part from the slot's cache,
+	// Processed the rest.
 	Prompt    int  `json:"prompt"`
 	Cached    int  `json:"cached"`
 	Processed int  `json:"processed"`
 	Aborted   bool `json:"aborted"`
-	// Answering reports that it has read the prompt.
+	// Answering reports that the prompt is processed.
 	Answering bool    `json:"answering"`
 	Millis    float64 `json:"ms"`
 }
@@ -100,7 +97,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	}
 	switch {
 	case o.Layers > 0:
-	case o.Sliding: // one in six sees everything where the others see a window
+	case o.Sliding: // every sixth layer has full attention
 		o.Layers = 6
 	default:
 		o.Layers = 1
@@ -131,7 +128,7 @@ func (e *Engine) writeModel() error {
 	return f.Close()
 }
 
-// Restart starts the server anew, with empty caches.
+// Restart restarts the server with empty caches.
 func (e *Engine) Restart(ctx context.Context) error {
 	e.Kill()
 	script, err := e.script()
@@ -166,8 +163,8 @@ func (e *Engine) Restart(ctx context.Context) error {
 	}
 }
 
-// script writes the server's program to where it finds its packages, under a name
-// of its own: others may start beside it.
+// script writes the server's program into the folder of its packages, under a unique name for
+// concurrent engines.
 func (e *Engine) script() (path string, err error) {
 	f, err := os.CreateTemp(e.options.Packages, "llm_cache-engine-*.mjs")
 	if err != nil {
@@ -177,7 +174,7 @@ func (e *Engine) script() (path string, err error) {
 	return f.Name(), errors.Join(err, f.Close())
 }
 
-// Kill ends the server at once.
+// Kill kills the server.
 func (e *Engine) Kill() {
 	if e.process == nil {
 		return
@@ -187,24 +184,24 @@ func (e *Engine) Kill() {
 	e.process = nil
 }
 
-// Script sets what the engine answers to the next requests with tools.
+// Script sets the answers to the next requests with tools.
 func (e *Engine) Script(ctx context.Context, steps []Step) error {
 	return e.call(ctx, http.MethodPost, "/script", steps, nil)
 }
 
-// Requests tells of all requests that have ended since the last Reset.
+// Requests returns all finished requests since the last Reset.
 func (e *Engine) Requests(ctx context.Context) (list []Request, err error) {
 	err = e.call(ctx, http.MethodGet, "/stats", nil, &list)
 	return list, err
 }
 
-// Running tells of the requests that it works on now.
+// Running returns the requests in progress.
 func (e *Engine) Running(ctx context.Context) (list []Request, err error) {
 	err = e.call(ctx, http.MethodGet, "/running", nil, &list)
 	return list, err
 }
 
-// Reset forgets the record of requests, not the caches.
+// Reset clears the record of requests, not the caches.
 func (e *Engine) Reset(ctx context.Context) error {
 	return e.call(ctx, http.MethodDelete, "/stats", nil, nil)
 }

@@ -29,8 +29,7 @@ const (
 
 const alignment = 32
 
-// gguf is a file of metadata and tensors of 32-bit floats, version 3 of the
-// format.
+// gguf is a file of metadata and tensors of 32-bit floats, in version 3 of the format.
 type gguf struct {
 	keys    []string
 	values  []any
@@ -59,7 +58,7 @@ func (t *tensor) len() uint64 {
 	return n
 }
 
-// output counts what is written and keeps the first error.
+// output counts the written bytes and stores the first error.
 type output struct {
 	*bufio.Writer
 	n   int

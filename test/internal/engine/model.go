@@ -10,9 +10,9 @@ import (
 	"math/rand/v2"
 )
 
-// The model: a transformer of a quarter of a million random weights, so small that
-// a processor reads tens of thousands of tokens in seconds. What it says is noise;
-// what it keeps in its cache is as real as any model's.
+// The model is a transformer of a quarter of a million random weights. It is so small that a
+// processor reads tens of thousands of tokens in seconds. Its answers are noise, but its cache is
+// as real as any model's.
 const (
 	embedding   = 64
 	heads       = 1
@@ -24,9 +24,8 @@ const (
 	longest     = 131072
 )
 
-// WriteModel writes a model in GGUF whose tokenizer has learned from a text.
-// With sliding, its attention sees a window only, so that its cache cannot be
-// cut back to an earlier position.
+// WriteModel writes a model in GGUF with a tokenizer for a text. With sliding set, attention sees a
+// window only, so that the cache cannot be cut back to an earlier position.
 func WriteModel(to io.Writer, text string, sliding bool, layers int) error {
 	tokens, kinds := []string{}, []int32{}
 	token := func(s string, kind int32) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package needmodels has need models for figures out of fold: each was fitted without the
+// Package needmodels provides need models for out-of-fold figures: no model was fitted on the
 // conversations that it is used for.
 package needmodels
 
@@ -14,16 +14,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Models are need models that were each fitted without the conversations of some
-// owners of repositories.
+// Models are need models that were each fitted without the conversations of some repository owners.
 type Models struct {
-	// Fold says which of the models was fitted without an owner.
+	// Fold maps each owner to the index of the model fitted without the owner.
 	Fold map[string]int `json:"fold"`
-	// Models are those.
+	// Models are the models.
 	Models []*pipeline.NeedModel `json:"models"`
 }
 
-// Read reads them from a file that go run ./lab/fit has written.
+// Read reads models from a file written by go run ./lab/fit.
 func Read(path string) (*Models, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -36,7 +35,7 @@ func Read(path string) (*Models, error) {
 	return m, nil
 }
 
-// For returns the model that knows nothing of a conversation's owner.
+// For returns the model fitted without a conversation's owner.
 func (m *Models) For(c *recording.Conversation) (*pipeline.NeedModel, error) {
 	k, ok := m.Fold[c.Owner()]
 	if !ok || k < 0 || k >= len(m.Models) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package postgres runs a PostgreSQL server of Debian's packages, for tests.
+// Package postgres runs a PostgreSQL server from Debian's packages, for tests.
 package postgres
 
 import (
@@ -16,21 +16,20 @@ import (
 	"syscall"
 )
 
-// ErrMissing reports that no PostgreSQL is installed.
+// ErrMissing reports that PostgreSQL is not installed.
 var ErrMissing = errors.New("no PostgreSQL is installed: apt-get install postgresql")
 
-// Server is a PostgreSQL server with a database of its own.
+// Server is a PostgreSQL server with its own database.
 type Server struct {
-	// DSN is how to connect to it, up or not.
+	// DSN is the connection string of the server, running or not.
 	DSN string
 
 	bin, dir, port string
-	as             *syscall.Credential // who runs it, nil for this user
+	as             *syscall.Credential // the server's user, nil for the current one
 }
 
-// New makes a server in a folder, which it takes over, on a port of the loopback
-// interface. It is not started. The server does not run as root; for root it
-// runs as the user postgres.
+// New makes a server in an empty folder, on a port of the loopback interface, without starting it.
+// The server refuses to run as root, so for root it runs as the user postgres.
 func New(dir, addr string) (*Server, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(found) == 0 {
@@ -70,13 +69,13 @@ func unprivileged() (*syscall.Credential, error) {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Start starts the server and waits until it takes connections.
+// Start starts the server and waits until it accepts connections.
 func (s *Server) Start() error {
 	return s.run("pg_ctl", "-D", s.data(), "-w", "-l", filepath.Join(s.dir, "log"), "-o",
 		fmt.Sprintf("-p %s -k %s -c listen_addresses=127.0.0.1", s.port, s.dir), "start")
 }
 
-// Stop stops the server, cutting its connections.
+// Stop stops the server and cuts its connections.
 func (s *Server) Stop() error {
 	return s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "stop")
 }
@@ -85,7 +84,8 @@ func (s *Server) run(name string, args ...string) error {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
-	// What pg_ctl starts keeps its output open: it goes to a file, not a pipe.
+	// The server inherits pg_ctl's output and keeps it open. A pipe would never end, so the output
+	// goes to a file.
 	out, err := os.Create(filepath.Join(s.dir, name+".log"))
 	if err != nil {
 		return fmt.Errorf("postgres: %w", err)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redis runs Redis servers of Debian's packages, for tests.
+// Package redis runs Redis servers from Debian's packages, for tests.
 package redis
 
 import (
@@ -17,23 +17,23 @@ import (
 	"time"
 )
 
-// ErrMissing reports that no Redis is installed.
+// ErrMissing reports that Redis is not installed.
 var ErrMissing = errors.New("no Redis is installed: apt-get install redis-server")
 
-// Server is a Redis server, which keeps what it has in memory only.
+// Server is a Redis server without persistence.
 type Server struct {
-	// Addr is where it is, up or not.
+	// Addr is the address of the server, running or not.
 	Addr string
 
 	dir  string
 	args []string
-	tls  []string // how redis-cli connects
+	tls  []string // flags of redis-cli
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// New makes a server in a folder, which must be its own, at an address of the loopback
-// interface. It is not started. Args are further settings, each with two dashes in front.
+// New makes a server in its own folder, at an address of the loopback interface, without starting
+// it. args are further settings with two leading dashes.
 func New(dir, addr string, args ...string) (*Server, error) {
 	for _, program := range []string{"redis-server", "redis-cli"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -52,8 +52,8 @@ func New(dir, addr string, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// NewTLS makes a server that only takes encrypted connections, by the files of a
-// certificate and its key. CA is whose certificate it is.
+// NewTLS makes a server that accepts only TLS connections, with the files of a certificate and its
+// key. ca is the file of the issuing authority.
 func NewTLS(dir, addr, cert, key, ca string) (*Server, error) {
 	_, port, _ := net.SplitHostPort(addr)
 	s, err := New(dir, addr, "--port", "0", "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca, "--tls-auth-clients", "no")
@@ -80,7 +80,7 @@ func NewSentinel(dir, addr, watched string) (*Server, error) {
 	return s, nil
 }
 
-// Start starts the server, and waits until it answers.
+// Start starts the server and waits until it responds.
 func (s *Server) Start(ctx context.Context) error {
 	cmd := exec.Command("redis-server", s.args...) //nolint:gosec // G204: tests say with what
 	if err := cmd.Start(); err != nil {
@@ -99,7 +99,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Do runs a command, and returns what the server says, as redis-cli prints it.
+// Do runs a command and returns the server's response in redis-cli's format.
 func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
 	host, port, _ := net.SplitHostPort(s.Addr)
 	all := append(append([]string{"-h", host, "-p", port}, s.tls...), args...)
@@ -111,7 +111,7 @@ func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
 	return said, nil
 }
 
-// Until runs a command until what the server says holds a text.
+// Until repeats a command until the server's response contains a text.
 func (s *Server) Until(ctx context.Context, text string, args ...string) error {
 	for {
 		said, err := s.Do(ctx, args...)
@@ -128,13 +128,13 @@ func (s *Server) Until(ctx context.Context, text string, args ...string) error {
 	}
 }
 
-// Kill ends the server at once; all that it had is gone.
+// Kill kills the server. Its data are lost.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
 }
 
-// Pause has the server do nothing, with all connections open, until [Server.Resume].
+// Pause stops the process with all connections open, until [Server.Resume].
 func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume ends a pause.

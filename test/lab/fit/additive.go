@@ -9,22 +9,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// shape is how an additive model is fitted.
+// shape holds the regularization of an additive model.
 type shape struct {
-	// ridge draws each value of a table to zero, smooth to those of the bins beside
-	// it, in units of the weight of samples.
+	// ridge pulls each value of a table towards zero, smooth towards its neighbouring bins, in
+	// units of the weight of samples.
 	ridge, smooth float64
 }
 
-// deployed is how the models that come with the module are fitted. Blocks are seen
-// again at many moments, and all of a conversation are alike, so that tables that
-// are held less tightly learn the conversations by heart.
+// deployed is the shape of the module's own models. Blocks recur at many moments, and the blocks of
+// a conversation are alike. So models with weaker regularization learn the conversations by heart.
 var deployed = shape{ridge: 300, smooth: 1000}
 
-// rounds is how often each table is fitted to what the others leave.
+// rounds is the number of fits of each table to the residuals of the others.
 const rounds = 24
 
-// nominal are the terms whose bins have no order.
+// nominal are the terms with unordered bins.
 var nominal = [pipeline.Terms]bool{pipeline.TermForm: true}
 
 // fitter fits one additive model, table by table, by Newton's method.
@@ -92,10 +91,10 @@ func (f *fitter) round() {
 	}
 }
 
-// step is most of Newton's, and bounded.
+// step is a damped and bounded Newton step.
 func step(g, h float64) float64 { return max(-1, min(1, 0.7*g/h)) }
 
-// model rounds what was found.
+// model returns the fitted model, rounded.
 func (f *fitter) model() (m pipeline.Additive) {
 	round := func(v float64) float32 { return float32(math.Round(v*100) / 100) }
 	m.Base = round(f.base)

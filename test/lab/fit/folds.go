@@ -18,10 +18,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 
-// folds is the number of parts that the owners are split into.
+// folds is the number of folds of owners.
 const folds = 6
 
-// fitted is what a fit came to.
+// fitted is the result of a fit.
 type fitted struct {
 	conversations []*recording.Conversation
 	played        [][]sample
@@ -30,8 +30,8 @@ type fitted struct {
 	whole         *pipeline.NeedModel
 }
 
-// foldOwners puts owners into folds of about as many calls each: a repository, and
-// whoever worked on it, is in one fold only.
+// foldOwners assigns owners to folds with about as many calls each. All of an owner's repositories
+// are in one fold.
 func foldOwners(conversations []*recording.Conversation) map[string]int {
 	calls := map[string]int{}
 	for _, c := range conversations {
@@ -60,8 +60,8 @@ func fitAll(conversations []*recording.Conversation, played [][]sample) *fitted 
 	return f
 }
 
-// thin is how many times fewer of the samples that were not needed are fitted on,
-// each of which counts for as many.
+// thin is the factor by which samples that were not needed are thinned out. The weights of the rest
+// are multiplied by it.
 const thin = 6
 
 // without fits a model on all conversations but those of a fold.
@@ -92,8 +92,7 @@ func (f *fitted) without(fold int) *pipeline.NeedModel {
 	return m
 }
 
-// json gives the models of the folds as lab/study -folds-by repo reads
-// them.
+// json returns the models of the folds in the format of lab/study -folds-by repo.
 func (f *fitted) json() ([]byte, error) {
 	return json.Marshal(needmodels.Models{Fold: f.fold, Models: f.models[:]})
 }

@@ -5,10 +5,9 @@
 //
 //	go -C test run ./lab/fit <folder>...
 //
-// It writes pipeline/weights.go, the models of test/lab/fit/folds.json, each fitted
-// without the repositories of some owners, and docs/numbers/need-model.md, which tells how well
-// those did on the conversations that they had not seen. The same conversations give
-// the same bytes.
+// It writes pipeline/weights.go, the models of test/lab/fit/folds.json, each fitted without the
+// repositories of some owners, and docs/numbers/need-model.md with their accuracy on unseen
+// conversations. The output is deterministic.
 package main
 
 import (
@@ -54,7 +53,7 @@ func run(root string, folders []string) error {
 	return nil
 }
 
-// playAll plays conversations, several at a time, and tells how far it is.
+// playAll plays conversations concurrently, and prints its progress.
 func playAll(conversations []*recording.Conversation) ([][]sample, error) {
 	out, errs := make([][]sample, len(conversations)), make([]error, len(conversations))
 	var next, done atomic.Int64

@@ -22,30 +22,28 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// sample is one block at one moment: what was known, and what came of it.
+// sample is one block at one moment: its appraisal, and whether it was needed.
 type sample struct {
 	pipeline.Appraisal
-	// needed reports whether an edit quoted it later that no later block held.
+	// needed reports whether a later edit quoted a line of the block that no later block held.
 	needed bool
-	// weight is the number of moments that it stands for.
+	// weight is the number of moments that the sample represents.
 	weight float64
-	// bytes is what folding it would save.
+	// bytes is the saving from folding the block.
 	bytes int
 }
 
-// Of the requests within runs of calls one in so many is looked at: from one to the
-// next little changes. A prompt of a person counts for more, because most folds
-// are made there.
+// Of the requests within runs of calls one in loopStride is sampled, because little changes between
+// them. A user's prompt has more weight, because most folds are made there.
 const (
 	loopStride   = 4
 	promptWeight = 20
 )
 
-// least is the size from which blocks are folded, with the stub in their place.
+// least is the minimum size of folded blocks, for which their stubs are shorter.
 const least = 400
 
-// play goes through a conversation and returns what was known of each block at
-// each moment, and what came of it.
+// play plays a conversation and returns the samples of all blocks and moments.
 func play(c *recording.Conversation) ([]sample, error) {
 	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 30})
 	if err != nil {
@@ -70,26 +68,26 @@ func play(c *recording.Conversation) ([]sample, error) {
 	return out, nil
 }
 
-// keeping are the rules of a cache that nothing is bound to.
+// keeping are the rules of a cache that binds nothing to its context.
 var keeping = pricing.Rules{
 	Regime: pricing.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
 	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour, MinTokens: 1024,
 }
 
-// player is one part of a conversation that is being played.
+// player is the state of one part of a conversation.
 type player struct {
 	session  *sessioncache.Session
 	pipeline *pipeline.Pipeline
 	now      time.Time
 	body     []byte
 	known    *wire.Known
-	seen     int            // blocks whose lines are known
+	seen     int            // blocks with lines in holder
 	holder   map[string]int // line → the last block that holds it
-	needed   map[int]int    // block → the last call whose answer needed it
+	needed   map[int]int    // block → the last call with an answer that needed it
 	open     []pending
 }
 
-// pending is a sample of which it is not known yet what comes of it.
+// pending is a sample with an unknown outcome.
 type pending struct {
 	block, call int
 	sample
@@ -127,7 +125,7 @@ func (p *player) part(path string) ([]sample, error) {
 	return out, nil
 }
 
-// call plays one request and its answer, nil after the last.
+// call plays one request and its answer, which is nil for the last request.
 func (p *player) call(k int, path string, messages []recording.Message, answer *recording.Message) error {
 	for i := range messages {
 		if len(p.body) > 0 {
@@ -195,8 +193,8 @@ func appendMessage(dst []byte, m *recording.Message) []byte {
 	return append(dst, "]}"...)
 }
 
-// hold notes the lines that a block holds: those that its text has, or its input
-// would have left in a file.
+// hold records the lines of a block: those of its text, or those that its input would have written
+// to a file.
 func (p *player) hold(v *wire.View, b *wire.Block) {
 	note := func(text string) {
 		for line := range strings.Lines(text) {
@@ -213,7 +211,7 @@ func (p *player) hold(v *wire.View, b *wire.Block) {
 	}
 }
 
-// written calls f for the texts in the input of a call, but those that it replaces.
+// written calls f for the texts in a call's input, except for those that it replaces.
 func written(input []byte, f func(text string)) {
 	d := json.NewDecoder(bytes.NewReader(input))
 	var visit func(v any)
@@ -247,7 +245,7 @@ func written(input []byte, f func(text string)) {
 	}
 }
 
-// turn is an answer as the handler sees it.
+// turn converts an answer to the handler's form.
 func turn(answer *recording.Message) *wire.Turn {
 	t := &wire.Turn{Done: true}
 	for i := range answer.Content {

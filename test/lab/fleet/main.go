@@ -1,14 +1,13 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command fleet loads a Valkey or Redis server as many Caddys would that share it, and
-// prints what a turn of a conversation costs there.
+// Command fleet loads a Valkey or Redis server like many Caddys that share it, and prints the cost
+// of a turn there.
 //
 //	go -C test run ./lab/fleet -address 127.0.0.1:6379 -nodes 50 -people 200
 //
-// Each node has a store and a pipeline of its own, all in this process; there is no
-// HTTP. People talk side by side, all of them as fast as answers come. What the server
-// counts is read before and after.
+// Each node has its own store and pipeline, all in this process, without HTTP. Users talk
+// concurrently, as fast as responses come. The server's counters are read before and after.
 package main
 
 import (
@@ -53,7 +52,7 @@ func main() {
 	}
 }
 
-// node is what a Caddy has of its own.
+// node is the state of one Caddy.
 type node struct {
 	store *sessioncache.Durable
 	pipe  *pipeline.Pipeline
@@ -145,7 +144,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// talk is a conversation of an agent: a call of a tool a turn, and a task of ten turns.
+// talk is a conversation of an agent: one tool call a turn, and ten turns a task.
 type talk struct {
 	key      sessioncache.Key
 	messages bytes.Buffer
@@ -163,13 +162,13 @@ func keyOf(i int) sessioncache.Key {
 	return sessioncache.Key{Tenant: sessioncache.Tenant{byte(i), byte(i >> 8)}, Upstream: "anthropic llm.example", ID: strconv.Itoa(i)}
 }
 
-// turn sends the next request by a node, and returns for how long the store was waited
-// for, and how many blocks the conversation has.
+// turn sends the next request through a node. It returns the wait for the store and the number of
+// blocks of the conversation.
 func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	body := append([]byte(`{"model":"claude-sonnet-4-5","system":[{"type":"text","text":"`+strings.Repeat("Be helpful. ", 400)+`","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"Read"}],"messages":[`), c.messages.Bytes()...)
 	v, err := wire.Parse(wire.Anthropic, append(body, "]}"...), nil)
 	if err != nil {
-		panic(err) // it is made here
+		panic(err) // the body is our own
 	}
 	clock := func(f func()) {
 		begun := time.Now()
@@ -194,7 +193,7 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	x.Commit(&wire.Turn{ID: "msg_" + id, Done: true, Usage: wire.Usage{Read: int64(min(c.last, prompt)), Write5m: int64(max(prompt-c.last, 0)), Output: 80, Reported: true}}, time.Now())
 	c.last = prompt
 	clock(func() { n.store.Hold(s); n.store.Publish(s) })
-	n.store.Flush() // that takes less than whatever comes between two turns
+	n.store.Flush() // it takes less time than passes between two turns
 	n.store.Release(s)
 	if c.n%10 == 0 {
 		c.messages.WriteString(`,{"role":"assistant","content":"It is done."},{"role":"user","content":"Go on with the next."}`)
@@ -209,7 +208,7 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	return waited, len(v.Blocks)
 }
 
-// counts are what a server has counted.
+// counts are a server's counters.
 type counts struct {
 	commands, in, out, cpu float64
 	by                     map[string]float64
@@ -239,7 +238,7 @@ func read(ctx context.Context, c valkey.Client) (counts, error) {
 		}
 	}
 	scripts := n.by["evalsha"] + n.by["eval"]
-	n.by["getrange"] -= 2 * scripts // which call it twice each, as a rule
+	n.by["getrange"] -= 2 * scripts // each script calls it twice, as a rule
 	n.by["set"] -= scripts - n.by["rename"]
 	for _, sent := range sentByNodes {
 		n.commands += n.by[sent]
@@ -247,10 +246,10 @@ func read(ctx context.Context, c valkey.Client) (counts, error) {
 	return n, nil
 }
 
-// sentByNodes are the commands that nodes send; scripts run others.
+// sentByNodes are the commands that nodes send. Scripts run others.
 var sentByNodes = []string{"evalsha", "eval", "set", "get", "getrange"}
 
-// less tells which commands there were since, for each of n.
+// less formats the difference of the commands since before, divided by n.
 func (c counts) less(before counts, n float64) string {
 	var parts []string
 	for _, name := range sentByNodes {

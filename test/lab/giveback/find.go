@@ -15,20 +15,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// moment is a kind of sign that a file is about to be worked on.
+// moment is a kind of sign that work on a file is about to begin.
 type moment int
 
 const (
-	quoted  moment = iota // an edit has quoted the text that was not there
-	edited                // its file is edited
-	called                // another call is about its file
-	beside                // a call is about a file in the same folder
-	input                 // the input of a call names it
-	result                // a result names it
-	failure               // a result that is an error does
-	said                  // the agent's words name it
-	person                // a person's words name it
-	line                  // a result shows a line of it
+	quoted  moment = iota // an edit quoted the folded text
+	edited                // an edit of its file
+	called                // another call about its file
+	beside                // a call about a file in the same folder
+	input                 // a call's input names the file
+	result                // a result names the file
+	failure               // a result with an error names it
+	said                  // the agent's text names it
+	person                // the user's text names it
+	line                  // a result shows one of its lines
 	moments
 )
 
@@ -37,27 +37,27 @@ var names = [moments]string{
 	"an error names it", "the agent's words name it", "a person's words name it", "a result shows a line of it",
 }
 
-// fold is one text that was folded.
+// fold is one folded text.
 type fold struct {
-	at, last  int // the request that folded it, and the last that has it
+	at, last  int // the requests of the fold and of its last appearance
 	bytes     int
-	file, dir string // its file's name, and where that stands
+	file, dir string // base name and folder of its file
 	lines     map[uint64]bool
-	first     [moments]int // request of the first moment behind the fold, 0 for none
+	first     [moments]int // request of the first moment after the fold, 0 for none
 }
 
-// finding is what one conversation came to.
+// finding is the result of one conversation.
 type finding struct {
 	*trial.Result
-	folds  map[string]*fold // by the ID of the call, and whether it is the result
-	k      int              // requests so far
+	folds  map[string]*fold // by call id and kind of block
+	k      int              // number of requests
 	seen   int              // blocks of the last request
-	harmed [][][]*fold      // of each harmed edit, for each line that is missed, the folded texts that hold it
-	at     []int            // the requests of them
+	harmed [][][]*fold      // for each harmed edit and each missed line, the folds with the line
+	at     []int            // the requests of the harmed edits
 	failed error
 }
 
-// key names a block in its conversation.
+// key identifies a block in its conversation.
 func key(v *wire.View, b *wire.Block) string { return string('a'+rune(b.Kind)) + v.Text(b.ID) }
 
 func (f *finding) watch(w *trial.Watched) {
@@ -114,7 +114,7 @@ func newFold(v *wire.View, i, k int) *fold {
 	return x
 }
 
-// signs notes the moments that the new blocks are for what is folded.
+// signs records the moments that new blocks are for existing folds.
 func (f *finding) signs(v *wire.View, blocks []wire.Block) {
 	for i := f.seen; i < len(blocks); i++ {
 		b := &blocks[i]
@@ -151,7 +151,7 @@ func (f *finding) signs(v *wire.View, blocks []wire.Block) {
 	}
 }
 
-// harms notes the harmed edits in the answer.
+// harms records the harmed edits in the answer.
 func (f *finding) harms(w *trial.Watched) {
 	if len(w.Edits) == 0 || bytes.Equal(w.Sent, w.View.Raw) {
 		return

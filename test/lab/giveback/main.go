@@ -1,16 +1,16 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command giveback tells what folded texts would be worth if they came back at some
-// moment, on recorded conversations:
+// Command giveback computes the value of restoring folded texts at certain moments, on recorded
+// conversations:
 //
 //	go -C test run ./lab/giveback -price 2e6 <folder>...
 //
-// Each conversation is replayed with the need model that knows nothing of its owner, at a
-// price of harm, and nothing is given back. For each kind of moment it prints how many
-// texts would be, with how many tokens, how many of the harmed edits come behind such a
-// moment of all that they miss, and what that costs: each text is written once, and read by
-// every request that still has it in its history.
+// Each conversation is replayed with the need model fitted without its owner, at a price of harm,
+// and without restores. For each kind of moment it prints the number of texts to restore, their
+// tokens, the number of harmed edits that the restores would have reached with all missed text, and
+// the cost: a restored text is written once, and read by every later request that has it in its
+// history.
 package main
 
 import (
@@ -73,7 +73,7 @@ func run(profile string, price float64, folders []string) error {
 	return nil
 }
 
-// find replays a conversation and notes what was folded, and the moments behind that.
+// find replays a conversation and records its folds and the moments after them.
 func find(c *recording.Conversation, p pricing.Profile, models *needmodels.Models, price float64) (*finding, error) {
 	f := &finding{folds: map[string]*fold{}}
 	b, err := trial.NewBench(trial.Options{

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 )
 
-// perToken is the length of a token in bytes of JSON, about.
+// perToken is the approximate length of a token in bytes of JSON.
 const perToken = 3.3
 
 // report prints a table of the moments.

@@ -12,23 +12,23 @@ import (
 	"strings"
 )
 
-// What conversations grow by.
+// The dimensions in which conversations grow.
 const (
 	byTurns = "turns"
 	byBytes = "bytes"
 )
 
-// point is a length of conversations and what a request costs there.
+// point is a length of a conversation with the cost of a request.
 type point struct {
 	turns, kb, ms float64
 }
 
-// curve is what requests cost through one Caddy.
+// curve is the cost of requests through one Caddy.
 type curve struct {
 	by, caddy string
 	points    []point
-	slope     string // ms for each 1,000 turns or MB, as printed
-	ratio     string // of the slope to bare's, empty for bare itself
+	slope     string // ms per 1,000 turns or MB, as printed
+	ratio     string // slope relative to bare's, empty for bare itself
 }
 
 var (
@@ -36,7 +36,7 @@ var (
 	errSlope = errors.New("a slope of nothing that was measured")
 )
 
-// read reads the curves from the two tables, in their order.
+// read reads the curves of both tables, in their order.
 func read(in io.Reader) ([]*curve, error) {
 	var all []*curve
 	of := func(by, caddy string) *curve {
@@ -80,7 +80,7 @@ func read(in io.Reader) ([]*curve, error) {
 	return all, nil
 }
 
-// cellsOf returns the cells of a row of Markdown, two at least, or none.
+// cellsOf returns the cells of a Markdown row with at least two cells, else nil.
 func cellsOf(line string) []string {
 	inner, ok := strings.CutPrefix(strings.TrimSpace(line), "|")
 	if !ok || !strings.HasSuffix(inner, "|") {
@@ -96,7 +96,7 @@ func cellsOf(line string) []string {
 	return cells
 }
 
-// errScale says that a number has no place where each step is ten times the one before.
+// errScale says that a number is not positive, and so not on a logarithmic scale.
 var errScale = errors.New("not above zero")
 
 func pointOf(cells []string) (point, error) {

@@ -19,7 +19,7 @@ const (
 	width      = 1000
 	plotWidth  = 390
 	plotLeft   = 76  // of the first plot
-	plotApart  = 480 // from one plot's left to the next one's
+	plotApart  = 480 // from one plot's left edge to the next
 	plotHeight = 320
 	entryTop   = 78 // of the first Caddy's entry
 	entryGap   = 34
@@ -30,8 +30,8 @@ const (
 	about = "processor time of the Caddy process for one request of a conversation that it knows; both axes are logarithmic"
 )
 
-// draw draws the curves: one plot by turns and one by the size of the body, each with what
-// its curves rise by.
+// draw draws the curves: one plot by turns and one by body size, each with the slopes of its
+// curves.
 func draw(out io.Writer, all []*curve) error {
 	var most int
 	plots := [...]*plot{
@@ -61,7 +61,7 @@ func draw(out io.Writer, all []*curve) error {
 
 const quiet = `fill="` + svg.InkQuiet + `"`
 
-// plot is one of the two, being drawn.
+// plot is one plot under construction.
 type plot struct {
 	*svg.Canvas
 	by, title, axis, unit string
@@ -88,7 +88,7 @@ func (p *plot) draw() {
 	}
 }
 
-// entry says which curve a Caddy's is, and how steep.
+// entry draws a Caddy's entry in the legend, with its slope.
 func (p *plot) entry(c *curve, ink string, y float64) {
 	p.Line(p.left, y-4, p.left+18, y-4, `stroke="`+ink+`" stroke-width="2.5"`)
 	p.Text(p.left+24, y, "start", c.caddy, `font-weight="600"`)
@@ -102,7 +102,7 @@ func (p *plot) entry(c *curve, ink string, y float64) {
 	p.Text(p.left+24, y+14, "start", steep, `font-size="11" `+quiet)
 }
 
-// length is what the plot's conversations grow by.
+// length returns a point's value on the plot's x axis.
 func (p *plot) length(at point) float64 {
 	if p.by == byTurns {
 		return at.turns
@@ -110,7 +110,7 @@ func (p *plot) length(at point) float64 {
 	return at.kb
 }
 
-// scale finds the axes: they hold all points.
+// scale sets the axes to contain all points.
 func (p *plot) scale() {
 	short, long, cheap, dear := math.Inf(1), 0.0, math.Inf(1), 0.0
 	for _, c := range p.curves {

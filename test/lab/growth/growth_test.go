@@ -78,7 +78,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// The drawing is XML, says what the tables say, and stays within its frame.
+// The drawing is XML, contains the values of the tables, and stays within its frame.
 func TestDraw(t *testing.T) {
 	var out bytes.Buffer
 	if err := run("", strings.NewReader(printed), &out); err != nil {

@@ -1,13 +1,13 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command growth draws what a known request costs by how long its conversation is, from
-// the tables that e2e/bench makes of that:
+// Command growth draws the cost of a known request by the length of its conversation, from the
+// tables of test/bench:
 //
 //	go -C test run ./bench -only growth | tee growth.md
 //	go -C test run ./lab/growth growth.md >docs/images/growth.svg
 //
-// Without a file it reads what comes in. Whatever else stands around the tables is passed over.
+// Without a file it reads standard input. Text around the tables is skipped.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// run draws what a file holds, or what comes in if none is named.
+// run draws the tables of a file, or of in without a name.
 func run(name string, in io.Reader, out io.Writer) error {
 	if name != "" {
 		f, err := os.Open(name)

@@ -8,13 +8,13 @@ import (
 	"strconv"
 )
 
-// scale maps values to places, by their logarithms.
+// scale is a logarithmic scale from values to coordinates.
 type scale struct {
 	low, high float64 // values
-	from, to  float64 // their places
+	from, to  float64 // their coordinates
 }
 
-// newScale spans values with a little room at both ends.
+// newScale returns a scale of values with a little room at both ends.
 func newScale(low, high, from, to float64) scale {
 	room := math.Pow(max(high/low, 2), 0.04)
 	return scale{low / room, high * room, from, to}
@@ -34,8 +34,8 @@ func (s scale) ticks(of []float64) (on []float64) {
 	return on
 }
 
-// steps returns 1, 2 and 5 of each decade, 1 alone of scales that span many, and more of
-// those that span one.
+// steps returns 1, 2 and 5 of each decade, only 1 on scales of many decades, and more on scales of
+// one.
 func (s scale) steps() []float64 {
 	factors := []float64{1, 2, 5}
 	switch span := s.high / s.low; {
@@ -47,7 +47,7 @@ func (s scale) steps() []float64 {
 	var all []float64
 	for e := math.Floor(math.Log10(s.low)); e <= math.Log10(s.high); e++ {
 		for _, f := range factors {
-			// Read back from its digits, or 0.2 would be printed as 0.2 and a little.
+			// Parsed from its digits: the product would print as 0.2 and a little.
 			v, _ := strconv.ParseFloat(strconv.FormatFloat(f*math.Pow(10, e), 'g', 3, 64), 64)
 			all = append(all, v)
 		}
@@ -55,10 +55,10 @@ func (s scale) steps() []float64 {
 	return s.ticks(all)
 }
 
-// sizes are those in KB at which an axis of bytes is labelled.
+// sizes are the labelled values of an axis of bytes, in KB.
 var sizes = []float64{1, 10, 100, 1 << 10, 10 << 10, 100 << 10}
 
-// size writes KB, from 1,024 on as MB.
+// size formats KB, and values from 1,024 on as MB.
 func size(kb float64) string {
 	if kb >= 1<<10 {
 		return plain(kb/(1<<10)) + " MB"
@@ -66,7 +66,7 @@ func size(kb float64) string {
 	return plain(kb) + " KB"
 }
 
-// plain writes a number with commas between its thousands.
+// plain formats a number with commas between thousands.
 func plain(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 64)
 	if v < 1000 || v != math.Trunc(v) {

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// dearer is from when on a conversation counts as one that loses.
+// dearer is the cost ratio above which a conversation counts as a loss.
 const dearer = 1.0001
 
 // sum adds up outcomes.
@@ -46,8 +46,7 @@ func (s *sum) write(w io.Writer, name string) {
 		percent((s.ratios[(n-1)/2]+s.ratios[n/2])/2), percent(s.ratios[n-1]), 100*float64(lost)/float64(n), 100*s.harm(), s.harmed, s.edits)
 }
 
-// report tells what each price came to, and what the choice does for those on whom it
-// was not made.
+// report prints the results of each price, and the cross-validated results of the choice.
 func report(w io.Writer, tried []*result, fold map[string]int, bound float64) {
 	slices.SortFunc(tried, func(a, b *result) int { return int(a.Harm.Price - b.Harm.Price) })
 	fmt.Fprintf(w, "\n%s\n\n| price | conversations | cost | median | worst | dearer | harm | edits |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", tried[0].Profile)
@@ -76,8 +75,8 @@ func report(w io.Writer, tried []*result, fold map[string]int, bound float64) {
 	fmt.Fprintf(w, "\nchosen on all: %g\n", all.Harm.Price)
 }
 
-// choose returns the result at the lowest price at which the harm to some conversations
-// is within the bound; at the highest price if it is at none.
+// choose returns the result of the lowest price with the harm within the bound, among the selected
+// conversations. Without such a price it returns the highest.
 func choose(tried []*result, of func(o *outcome) bool, bound float64) *result {
 	for _, r := range tried {
 		var s sum

@@ -1,16 +1,15 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command price measures what the planner's price of harm does, on recorded conversations,
-// and chooses one for each provider:
+// Command price measures the effect of the planner's price of harm on recorded conversations, and
+// chooses a price for each provider:
 //
 //	go -C test run ./lab/price -profiles anthropic-5m,openai -results prices.jsonl <folder>...
 //
-// Each conversation is replayed at each price with the need model of lab/fit/folds.json that
-// knows nothing of its owner. The price chosen for the owners of a fold is the lowest at
-// which harm, over all other folds, is within the bound; what it comes to is told by what
-// happens on the fold. What has been replayed is kept in the file of the results, so that
-// prices can be added later.
+// Each conversation is replayed at each price with the need model of lab/fit/folds.json that was
+// fitted without its owner. The price for the owners of a fold is the lowest with the harm of all
+// other folds within the bound. Its printed results are those on the fold. Results are appended to
+// the results file, so that prices can be added later.
 package main
 
 import (
@@ -32,7 +31,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/internal/needmodels"
 )
 
-// setting is what was replayed with.
+// setting is the parameters of a replay.
 type setting struct {
 	Profile    string       `json:"profile"`
 	Harm       planner.Harm `json:"harm"`
@@ -40,13 +39,13 @@ type setting struct {
 	Background float64      `json:"background"`
 }
 
-// result is what the conversations came to at one setting.
+// result is the results of all conversations at one setting.
 type result struct {
 	setting
 	Conversations []outcome `json:"conversations"`
 }
 
-// outcome is what one conversation came to.
+// outcome is the result of one conversation.
 type outcome struct {
 	Name     string  `json:"name"`
 	Owner    string  `json:"owner"`
@@ -107,7 +106,7 @@ func run(profiles, prices []string, s setting, bound float64, file string, folde
 	return nil
 }
 
-// read returns the results in a file, none where there is no such file.
+// read returns the results in a file, none for a missing file.
 func read(file string) (map[setting]*result, error) {
 	out := map[setting]*result{}
 	f, err := os.Open(file)
@@ -130,7 +129,7 @@ func read(file string) (map[setting]*result, error) {
 	return out, lines.Err()
 }
 
-// replay plays all conversations at a setting, and keeps what came of it.
+// replay replays all conversations at a setting, and stores the results.
 func (s setting) replay(conversations []*recording.Conversation, models *needmodels.Models, file string) (*result, error) {
 	report, err := trial.Run(context.Background(), conversations, trial.Options{
 		Profiles: []string{s.Profile}, KeepAlive: s.KeepAlive, Background: s.Background, Need: models.For, Harm: &s.Harm,

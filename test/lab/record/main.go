@@ -1,15 +1,15 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command record makes recordings of the public conversations that the figures in docs rest
-// on, from the repositories that publish them:
+// Command record makes recordings of the public conversations behind the figures in docs, from the
+// repositories that publish them:
 //
 //	go -C test run ./lab/record -out recordings
 //	go -C test run ./lab/study -keepalive -folds-by repo recordings
 //
-// sources.txt names a commit of each repository and the transcripts in it. They are fetched
-// with git, a transcript at a time, and read as `caddy llm-cache import` reads those on a
-// disk. Nothing is replaced in them: they are public as they are.
+// sources.txt names a commit of each repository and its transcripts. The command fetches them with
+// git, one by one, and reads them like `caddy llm-cache import`. It redacts nothing: the
+// transcripts are public.
 package main
 
 import (
@@ -32,7 +32,7 @@ import (
 //go:embed sources.txt
 var sources string
 
-// repository is a commit of a repository that publishes conversations.
+// repository is a commit of a repository with conversations.
 type repository struct {
 	name, commit string
 	paths        []string
@@ -98,8 +98,8 @@ func parse(list string) ([]repository, error) {
 	return all, nil
 }
 
-// record fetches the commit and writes the recordings of its transcripts. It also tells how
-// many could not be read.
+// record fetches the commit and writes the recordings of its transcripts. It returns the number of
+// unreadable ones as well.
 func (r repository) record(out, from string) (all []*transcript.Session, failed int, err error) {
 	work, err := os.MkdirTemp("", "record")
 	if err != nil {
@@ -112,7 +112,7 @@ func (r repository) record(out, from string) (all []*transcript.Session, failed 
 	if _, err := git(work, "remote", "add", "origin", from+r.name); err != nil {
 		return nil, 0, err
 	}
-	// What is in the files comes when they are asked for.
+	// The blobs are fetched on demand.
 	if _, err := git(work, "fetch", "-q", "--depth", "1", "--filter", "blob:none", "origin", r.commit); err != nil {
 		return nil, 0, err
 	}
@@ -161,7 +161,7 @@ func (r repository) read(work, path string) ([]*transcript.Session, error) {
 	return all, nil
 }
 
-// git runs git in a folder and returns what it prints.
+// git runs git in a folder and returns its output.
 func git(folder string, args ...string) ([]byte, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = folder

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSources: each repository is named by owner and name and a whole commit, as servers give
-// out no others, and publishes some transcripts.
+// TestSources: each repository has an owner, a name, and a full commit hash, because servers accept
+// no others. Each has some transcripts.
 func TestSources(t *testing.T) {
 	all, err := parse(sources)
 	if err != nil {

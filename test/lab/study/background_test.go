@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
-// The text tells what folding in pauses came to, for long conversations apart.
+// The text reports the result of folding in pauses, and of long conversations separately.
 func TestBackgroundText(t *testing.T) {
 	out, err := studied("-profile", "kv", "-background", testkit.ReadRecording(t, 300))
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 
-// Frontier is what one policy comes to at several tolerances of harm, with other
-// policies for comparison.
+// Frontier is the result of one policy at several tolerances of harm, with other policies for
+// comparison.
 type Frontier struct {
 	// Points are the results, by profile and then by rising tolerance.
 	Points []FrontierPoint `json:"points"`
 	// References are the policies eager and off, by profile.
 	References []FrontierPoint `json:"references"`
-	// Optima are the best possible results by profile, where asked for.
+	// Optima are the best possible results by profile, if requested.
 	Optima []optimum.Optimum `json:"optima,omitempty"`
 }
 
@@ -36,9 +36,8 @@ type FrontierPoint struct {
 	trial.Combination
 }
 
-// sweep replays conversations under the first of the policies once for each
-// tolerance of harm, which overrides that of the handler's options, and once
-// under eager and off.
+// sweep replays conversations under the first policy once for each tolerance of harm, which
+// overrides the handler's options, and once under eager and off.
 func sweep(ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options, risks []float64) (*Frontier, error) {
 	policy := o.Policies[:1]
 	o.Policies = []pipeline.Policy{pipeline.Eager, pipeline.Off}
@@ -95,7 +94,7 @@ func withRisk(handler []byte, risk float64) ([]byte, error) {
 	return merged, nil
 }
 
-// Violations lists what must never happen and did, one line each.
+// Violations lists the violations of all results, one line each.
 func (f *Frontier) Violations() []string {
 	var r trial.Report
 	for _, points := range [...][]FrontierPoint{f.Points, f.References} {

@@ -22,29 +22,28 @@ import (
 // inks are the colours of the profiles.
 var inks = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#444444", "#56b4e9", "#8c564b", "#7d7d00"}
 
-// The place of the plot, in pixels.
+// The position of the plot, in pixels.
 const (
 	plotWidth  = 1000
 	plotLeft   = 76
 	plotRight  = 720
 	plotTop    = 76
 	plotBottom = 560
-	plotHeight = 620 // at least
-	entryGap   = 76  // from one entry of the legend to the next
+	plotHeight = 620 // minimum
+	entryGap   = 76  // between two entries of the legend
 )
 
-// plot is a frontier being drawn.
+// plot is a frontier under construction.
 type plot struct {
 	*svg.Canvas
 	f          *Frontier
 	harm, cost svg.Axis
 	profiles   []string
-	eager      bool // drawn for a profile
+	eager      bool // drawn for at least one profile
 }
 
-// Draw draws the frontier as an SVG: cost against harm, one curve for each
-// profile through the tolerances, with off at the origin and eager where it is not
-// too far away.
+// Draw draws the frontier as an SVG: cost against harm, with one curve for each profile through the
+// tolerances, off at the origin, and eager if it is near enough.
 func (f *Frontier) Draw(w io.Writer) error {
 	title := "Cost against harm"
 	about := "each point is all conversations at one tolerance of harm; lower left is better"
@@ -103,7 +102,7 @@ func (p *plot) diamond(at svg.Point, ink string) {
 	p.Path([]svg.Point{svg.At(at.X-5, at.Y), svg.At(at.X, at.Y-5), svg.At(at.X+5, at.Y), svg.At(at.X, at.Y+5)}, true, `fill="`+ink+`"`)
 }
 
-// scale finds the axes: they hold all points of the curves and the origin.
+// scale sets the axes to contain the origin and all points of the curves.
 func (p *plot) scale() {
 	low, high, harm := 0.0, 0.0, 0.0
 	for i := range p.f.Points {
@@ -139,7 +138,7 @@ func (p *plot) axes() {
 	p.Text((plotLeft+plotRight)/2, plotBottom+40, "middle", "harm: share of edits that quote text which was not shown", `fill="`+svg.InkQuiet+`"`)
 }
 
-// percent writes a change, without a sign where there is none.
+// percent formats a change, and zero without a sign.
 func percent(v float64) string {
 	if v == 0 {
 		return "0 %"
@@ -147,10 +146,10 @@ func percent(v float64) string {
 	return minus(fmt.Sprintf("%+g %%", v))
 }
 
-// asChange writes what a ratio to the client's own bytes is as a change.
+// asChange formats a ratio to the client's own bytes as a change.
 func asChange(ratio float64) string { return minus(fmt.Sprintf("%+.1f %%", 100*(ratio-1))) }
 
-// minus puts the sign for it in the place of the hyphen.
+// minus replaces the hyphen by a minus sign.
 func minus(number string) string { return strings.Replace(number, "-", "−", 1) }
 
 // of returns the points of a profile.
@@ -164,8 +163,7 @@ func (p *plot) of(profile string) []*FrontierPoint {
 	return out
 }
 
-// curve draws the points of a profile. Those that stand apart are labelled with
-// their tolerance.
+// curve draws the points of a profile. Points with enough room are labelled with their tolerance.
 func (p *plot) curve(profile, ink string) {
 	results := p.of(profile)
 	places := make([]svg.Point, len(results))
@@ -184,11 +182,11 @@ func (p *plot) curve(profile, ink string) {
 	}
 }
 
-// tolerable is the share of harmed edits up to which a point counts as good.
+// tolerable is the maximum share of harmed edits of a good point.
 const tolerable = 0.01
 
-// entry writes a profile into the legend, with its cheapest point that does
-// tolerable harm, or its least harmful one.
+// entry draws a profile's entry in the legend, with its cheapest tolerable point, or its least
+// harmful one.
 func (p *plot) entry(profile, ink string, y float64) {
 	best := slices.MinFunc(p.of(profile), func(a, b *FrontierPoint) int {
 		if c := cmp.Compare(max(a.Total.Harm(), tolerable), max(b.Total.Harm(), tolerable)); c != 0 {
@@ -210,7 +208,7 @@ func (p *plot) entry(profile, ink string, y float64) {
 	}
 }
 
-// best returns the optimum of a profile at any request, nil if not asked for.
+// best returns the optimum of a profile at any request, nil if it was not requested.
 func (p *plot) best(profile string) *optimum.Optimum {
 	for i := range p.f.Optima {
 		if o := &p.f.Optima[i]; o.Profile == profile && o.Moments == optimum.AnyRequest {
@@ -226,12 +224,12 @@ func (p *plot) optimum(profile, ink string) {
 	}
 }
 
-// place is where a result stands.
+// place returns the position of a result.
 func (p *plot) place(r *trial.Result) svg.Point {
 	return svg.At(p.harm.At(100*r.Harm()), p.cost.At(100*(r.CostRatio()-1)))
 }
 
-// under returns the result of a policy for comparison, nil if there is none.
+// under returns the reference result of a policy, nil for none.
 func (p *plot) under(profile string, policy pipeline.Policy) *trial.Result {
 	for i := range p.f.References {
 		if r := &p.f.References[i].Total; r.Profile == profile && r.Policy == policy {

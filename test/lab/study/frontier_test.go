@@ -36,8 +36,8 @@ func TestWithRisk(t *testing.T) {
 	}
 }
 
-// point makes a result of a cost in percent of the client's own, and of harmed
-// edits in a thousand.
+// point1000 returns a result with a cost in percent of the client's own, and harmed edits in a
+// thousand.
 func point1000(profile string, policy pipeline.Policy, risk, cost float64, harmed int) FrontierPoint {
 	r := trial.Result{Profile: profile, Policy: policy, BaseCost: 100, Cost: cost, Edits: 1000, Harmed: harmed, Base: wire.Usage{Uncached: 1}}
 	return FrontierPoint{risk, trial.Combination{Total: r, WorstRatio: 1.02}}
@@ -64,8 +64,8 @@ func TestFrontierDrawing(t *testing.T) {
 		t.Errorf("elements %v", elements)
 	}
 	for _, want := range []string{
-		"−20.0 % at 0.90 % harm (risk 1)", // the cheapest of little harm
-		"−3.0 % at 2.00 % harm (risk 0)",  // the least harmful
+		"−20.0 % at 0.90 % harm (risk 1)", // the cheapest point with little harm
+		"−3.0 % at 2.00 % harm (risk 0)",  // the least harmful point
 		"eager +70.0 % at 10.40 % harm",
 		"eager −15.0 % at 3.50 % harm",
 		"optimum −35.0 %",
@@ -75,10 +75,10 @@ func TestFrontierDrawing(t *testing.T) {
 			t.Errorf("%q is missing in %s", want, texts)
 		}
 	}
-	if elements["rect"] != 1+1+1 { // the paper, eager in the key, and the one that is not too far away
+	if elements["rect"] != 1+1+1 { // the paper, eager in the key, and the one that is near enough
 		t.Errorf("elements %v", elements)
 	}
-	f.References = f.References[:2] // of those that are too far away alone there is nothing to explain
+	f.References = f.References[:2] // without points that are near enough there is nothing to explain
 	drawing.Reset()
 	if err := f.Draw(&drawing); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestFrontierDrawing(t *testing.T) {
 	}
 }
 
-// However many profiles there are, all of the legend is in the drawing.
+// The drawing contains the whole legend, for any number of profiles.
 func TestFrontierLegendFits(t *testing.T) {
 	f := new(Frontier)
 	for i := range 9 {

@@ -1,33 +1,32 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command study replays recorded conversations as caddy llm-cache replay does, to find out
-// more than what the present build saves: the best possible result, cost against harm, and
-// figures out of fold.
+// Command study replays recorded conversations like caddy llm-cache replay, for questions beyond
+// the savings of the present build: the best possible result, cost against harm, and out-of-fold
+// figures.
 //
 //	go -C test run ./lab/study -folds-by repo -keepalive -profile anthropic-5m <path>...
 //
-// With -optimum the best that folding old tool results could come to with hindsight is
-// printed: at any request, and at the prompts of persons and when the cache is cold.
+// With -optimum it prints the optimum of folding old tool results with hindsight: at any request,
+// and at users' prompts and when the cache is cold.
 //
-// With -folds and -fold only a part of the conversations is replayed, so that what was
-// fitted on the others can be tested: a conversation is in the same part every time.
+// With -folds and -fold only one fold of the conversations is replayed, so that parameters fitted
+// on the others can be tested. The folds are deterministic.
 //
-// With -folds-by repo each conversation is replayed with a need model that was fitted
-// without the repositories of its owner, so that the figures are those of strangers. The
-// models are those of -models; go -C test run ./lab/fit need fits them.
+// With -folds-by repo each conversation is replayed with a need model that was fitted without the
+// repositories of its owner, so the figures are out of sample. The models come from -models; go -C
+// test run ./lab/fit need fits them.
 //
-// With -background a box folds while nobody waits, where the profile has one: history that
-// has been folded behind an answer is read by the box before the next request, if the
-// recorded pause is long enough at -speed tokens a second. What is read so is no part of
-// the cost and told apart.
+// With -background a local server folds in pauses, if the profile has one: it reads history that
+// was folded during a response before the next request, if the recorded pause is long enough at
+// -speed tokens a second. These tokens are not part of the cost and are reported separately.
 //
-// With -expanding the simulated model does not quote text that was folded: it first gets it
-// back by the expand tool, where that is declared. The cost holds these round trips; harm is
-// what remains.
+// With -expanding the simulated model does not quote folded text: it first restores it by the
+// expand tool, if that is declared. The cost includes these round trips, and the harm is the
+// remaining harm.
 //
-// With -frontier the first policy is replayed at several tolerances of harm, and cost
-// against harm is drawn, one curve for each profile, with eager and off for comparison.
+// With -frontier the first policy is replayed at several tolerances of harm. Cost against harm is
+// drawn as one curve for each profile, with eager and off for comparison.
 package main
 
 import (
@@ -58,7 +57,7 @@ func main() {
 	}
 }
 
-// findings are what a replay or a sweep has found out.
+// findings are the results of a replay or a sweep.
 type findings interface {
 	WriteText(w io.Writer) error
 	WriteJSON(w io.Writer) error
@@ -187,9 +186,8 @@ func drawn(ctx context.Context, conversations []*recording.Conversation, o trial
 	return f, errors.Join(f.Draw(to), to.Close())
 }
 
-// selected returns the conversations of one fold of k, or all but those where the fold is
-// negative. It is for cross-validation: what was fitted on all but a fold is measured on
-// that fold, and no conversation is on both sides.
+// selected returns the conversations of one of k folds, or of all other folds if fold is negative.
+// It serves cross-validation: parameters fitted on all folds but one are measured on that one.
 func selected(conversations []*recording.Conversation, k, fold int) ([]*recording.Conversation, error) {
 	want := max(fold, -fold)
 	if k < 2 || want < 1 || want > k {
@@ -207,7 +205,7 @@ func selected(conversations []*recording.Conversation, k, fold int) ([]*recordin
 	return out, nil
 }
 
-// list splits names at commas; "all" stands for all, if there are some.
+// list splits names at commas; "all" selects all, if all is not nil.
 func list(s string, all []string) []string {
 	if s == "all" && all != nil {
 		return all

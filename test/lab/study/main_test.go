@@ -21,7 +21,7 @@ const (
 	boats  = traces + "/ferry-22222222-p1.jsonl"
 )
 
-// studied returns what a study prints.
+// studied returns the output of a study.
 func studied(args ...string) (string, error) {
 	var out strings.Builder
 	err := study(context.Background(), args, &out)
@@ -85,7 +85,7 @@ func TestFoldsCommand(t *testing.T) {
 	}
 }
 
-// The folds are a partition, and each is the rest of all but it.
+// The folds are a partition, and each is the complement of the others.
 func TestFolds(t *testing.T) {
 	all := make([]*recording.Conversation, 40)
 	for i := range all {

@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 
-// On conversations: less is possible at chosen moments than at any, more with
-// inputs, and never more than nothing is lost.
+// On conversations: chosen moments save less than any request, inputs save more, and no optimum
+// costs more than the client's own bytes.
 func TestOptimum(t *testing.T) {
 	conversations, err := recording.Find(traces)
 	if err != nil {

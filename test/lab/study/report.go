@@ -19,10 +19,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
 
-// Report is what a replay came to, and what would have been possible.
+// Report is the result of a replay, and the optimum.
 type Report struct {
 	*trial.Report
-	// Optima are the best possible results by profile, where asked for.
+	// Optima are the best possible results by profile, if requested.
 	Optima []optimum.Optimum `json:"optima,omitempty"`
 }
 
@@ -57,7 +57,7 @@ func run(ctx context.Context, conversations []*recording.Conversation, o trial.O
 		for _, c := range slices.SortedFunc(slices.Values(conversations), func(a, b *recording.Conversation) int { return cmp.Compare(a.Name, b.Name) }) {
 			past := pasts[key{profile, c.Name}]
 			if past == nil {
-				continue // it holds no request
+				continue // it has no requests
 			}
 			for i, of := range past.Solve() {
 				of.Conversation = c.Name

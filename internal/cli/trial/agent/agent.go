@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// agents are the clients that speak the formats.
+// agents are the agents by wire format.
 var agents = map[wire.Format]struct {
 	build   func(p pricing.Profile, s setting) Agent
 	address func(header http.Header, model, session string) (path string)
@@ -50,7 +50,7 @@ var agents = map[wire.Format]struct {
 	},
 	wire.Gemini: {
 		func(_ pricing.Profile, s setting) Agent { return newGeminiCLI(s) },
-		func(header http.Header, model, session string) string { // says nowhere which session it is
+		func(header http.Header, model, session string) string { // no session header
 			header.Set("X-Goog-Api-Key", session)
 			return "/v1beta/models/" + model + ":streamGenerateContent?alt=sse"
 		},
@@ -64,20 +64,19 @@ var agents = map[wire.Format]struct {
 	},
 }
 
-// New returns the agent that speaks the profile's format, at the beginning of one part of a
-// conversation.
+// New returns the agent of the profile's format, at the beginning of one part of a conversation.
 func New(p pricing.Profile, c *recording.Conversation, head *recording.Header, first *recording.Call) Agent {
 	return agents[p.Format].build(p, settle(c, head, first))
 }
 
-// Address is where agents send their requests, and with which headers.
+// Address returns the path and headers of an agent's requests.
 func Address(p pricing.Profile, session string) (path string, header http.Header) {
 	header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
 	return agents[p.Format].address(header, p.Model, session), header
 }
 
-// Requests calls each with the requests of a conversation, one after the other, as its
-// client sends them to a provider. A part is another session of the client.
+// Requests calls each with the requests of a conversation in order, as its client sends them. Each
+// part is a session of the client.
 func Requests(c *recording.Conversation, p pricing.Profile, each func(part int, body []byte) error) error {
 	part := 0
 	return c.Traces(func(t *recording.Trace) error {

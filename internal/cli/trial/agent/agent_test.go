@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// bodies returns all bodies of a trace as an agent sends them.
+// bodies returns all bodies of a trace from an agent.
 func bodies(t *testing.T, path string, agent func(setting) Agent) []string {
 	t.Helper()
 	found, err := recording.Find(path)
@@ -63,8 +63,8 @@ func claude(long bool) func(setting) Agent {
 	}
 }
 
-// Ids are others in each part and notes stand in a changing order; nothing else
-// that was sent ever changes, and to the model nothing does.
+// Ids differ between parts, and the metadata change their order. All else stays the same, and for
+// the model everything does.
 func TestCodexBytes(t *testing.T) {
 	got := bodies(t, ferry, func(s setting) Agent { return newCodex(s, "gpt-x") })
 	const (
@@ -92,8 +92,8 @@ func TestCodexBytes(t *testing.T) {
 	}
 }
 
-// The marker moves along, and a lone text of the user is an array while it
-// carries the marker and a plain string afterwards. Nothing else ever changes.
+// The marker moves. A lone text of the user is an array while it has the marker, and a plain string
+// afterwards. Nothing else changes.
 func TestClaudeCodeBytes(t *testing.T) {
 	const mark = `"cache_control":{"type":"ephemeral"}`
 	got := bodies(t, ferry, claude(false))
@@ -122,8 +122,7 @@ func TestClaudeCodeBytes(t *testing.T) {
 	}
 }
 
-// Each request holds the one before it, block by block, and the three markers
-// that Claude Code sets.
+// Each request extends the previous one, block by block, and has the three markers of Claude Code.
 func TestClaudeCodeIsAppendOnly(t *testing.T) {
 	var before *wire.View
 	for i, body := range bodies(t, gardener, claude(true)) {
@@ -154,7 +153,7 @@ func TestClaudeCodeIsAppendOnly(t *testing.T) {
 	}
 }
 
-// What was not recorded is made up for in size, most of it in the tools.
+// Unrecorded parts are replaced by fillers of the same size, most of it in the tools.
 func TestFiller(t *testing.T) {
 	body := bodies(t, gardener, claude(false))[0]
 	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
@@ -195,8 +194,7 @@ func TestChatBytes(t *testing.T) {
 	}
 }
 
-// Only open models get their thinking back, and an answer of calls alone has
-// no text.
+// Only open models get their thinking back, and an answer of calls alone has no text.
 func TestChatReasoning(t *testing.T) {
 	for _, reasoning := range []bool{false, true} {
 		got := bodies(t, gardener, func(s setting) Agent {
@@ -212,8 +210,7 @@ func TestChatReasoning(t *testing.T) {
 	}
 }
 
-// Thinking that was recorded without a signature gets the one that the
-// simulated model streams.
+// Thinking without a recorded signature gets the signature that the simulated model streams.
 func TestSignedThinking(t *testing.T) {
 	got := bodies(t, gardener, claude(false))
 	body := got[len(got)-1]

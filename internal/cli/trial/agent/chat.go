@@ -11,22 +11,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// chat sends chat completions requests as an agent for servers of that format
-// does: one system message, a tool message for each result, everything else
-// append-only.
+// chat sends chat completions requests like agents of that format: one system message, a tool
+// message for each result, everything else append-only.
 type chat struct {
 	head, tail []byte
-	// messages are all messages, with commas between.
+	// messages are all messages, separated by commas.
 	messages []byte
-	// reasoning reports whether the thinking is sent back.
+	// reasoning reports whether thinking is sent back.
 	reasoning bool
 }
 
-// chatShape is what differs between the servers that an agent talks to.
+// chatShape are the differences between servers.
 type chatShape struct {
 	model     string
-	reasoning bool // sends reasoning_content back, as servers of open models want it
-	cacheKey  bool // names the session in prompt_cache_key
+	reasoning bool // sends reasoning_content back, for servers of open models
+	cacheKey  bool // sends the session as prompt_cache_key
 }
 
 func newChat(s setting, shape chatShape) *chat {
@@ -59,7 +58,7 @@ func newChat(s setting, shape chatShape) *chat {
 	return c
 }
 
-// joined joins the texts of blocks to one JSON string, a newline between.
+// joined joins the texts of blocks to one JSON string, separated by newlines.
 func joined(blocks []json.RawMessage) []byte {
 	out := []byte{'"'}
 	for i, block := range blocks {
@@ -83,7 +82,7 @@ func (c *chat) Add(messages []recording.Message) {
 	}
 }
 
-// assistant appends an answer: its text, its calls and its thinking.
+// assistant appends an answer: its text, calls and thinking.
 func (c *chat) assistant(m *recording.Message) {
 	var texts, thoughts []json.RawMessage
 	var calls []byte
@@ -118,8 +117,7 @@ func (c *chat) assistant(m *recording.Message) {
 	c.messages = append(c.messages, '}')
 }
 
-// user appends a tool message for each result, then what else was said. Images
-// in results follow in a user message, as tool messages cannot hold them.
+// user appends a tool message for each result, then a user message with the rest.
 func (c *chat) user(m *recording.Message) {
 	var parts []json.RawMessage
 	text := true
@@ -135,6 +133,7 @@ func (c *chat) user(m *recording.Message) {
 		} else if result[0] == '[' {
 			var texts []json.RawMessage
 			gjson.ParseBytes(b.Content).ForEach(func(_, v gjson.Result) bool {
+				// Tool messages cannot hold images, so these go into the user message.
 				if v.Get("type").String() == "image" {
 					parts, text = append(parts, json.RawMessage(v.Raw)), false
 				} else {
@@ -165,7 +164,7 @@ func (c *chat) user(m *recording.Message) {
 	c.messages = append(c.messages, `]}`...)
 }
 
-// chatPart turns a text or image block into a content part.
+// chatPart converts a text or image block to a content part.
 func chatPart(block json.RawMessage) []byte {
 	b := gjson.ParseBytes(block)
 	if b.Get("type").String() != "image" {

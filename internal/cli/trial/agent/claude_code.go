@@ -12,25 +12,24 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// claudeCode sends Messages requests as Claude Code does: messages before
-// system and tools, cache markers on the identity line, the main system prompt
-// and the last block of the last message. The message that carried the marker
-// is sent without it in the next request, and as a plain string if it was one
-// lone text of the user.
+// claudeCode sends Messages requests like Claude Code: messages before system and tools, cache
+// markers on the identity line, the main system prompt and the last block of the last message. The
+// next request sends the marked message without its marker, and a lone text of the user as a plain
+// string.
 type claudeCode struct {
 	head, tail []byte
-	// settled are all messages but the last, each with a comma behind.
+	// settled are all messages but the last, each followed by a comma.
 	settled []byte
-	// last is the last message as it will settle; marked as it is sent now.
+	// last is the last message as the next request sends it, marked the message as sent now.
 	last, marked []byte
 	marker       string
 }
 
-// claudeShape is what differs between the models that Claude Code talks to.
+// claudeShape are the differences between models.
 type claudeShape struct {
 	model    string
-	long     bool // asks for the lifetime of one hour
-	adaptive bool // the model decides itself how long it thinks
+	long     bool // a cache lifetime of one hour
+	adaptive bool // the model decides the length of its thinking
 }
 
 func newClaudeCode(s setting, shape claudeShape) *claudeCode {
@@ -56,9 +55,9 @@ func newClaudeCode(s setting, shape claudeShape) *claudeCode {
 	return c
 }
 
-// system is the recorded system prompt with a marker on its last block, or
-// what Claude Code sends: a line that depends on the first message, without a
-// marker, the identity line and the main prompt.
+// system returns the recorded system prompt with a marker on its last block. Without a recording it
+// returns Claude Code's blocks: a line that depends on the first message, without a marker, the
+// identity line and the main prompt.
 func (c *claudeCode) system(s setting) []byte {
 	if len(s.system) > 0 {
 		var out []byte

@@ -15,17 +15,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// codex sends Responses requests as Codex does: everything append-only, the
-// whole of the reasoning sent back, an id on each item that is another in each
-// part, and at the end of the body notes in an order that changes.
+// codex sends Responses requests like Codex: everything append-only, with all reasoning sent back.
+// Each item has an id that differs between parts, and the metadata at the end of the body changes
+// its order.
 type codex struct {
 	head, tail []byte
 	// bare is the tail without tools.
 	bare    []byte
 	session string
-	// items are all items, with commas between.
+	// items are all items, separated by commas.
 	items []byte
-	part  string // what ids begin with
+	part  string // prefix of ids
 	ids   int
 	sent  int
 }
@@ -70,7 +70,7 @@ func (c *codex) Add(messages []recording.Message) {
 	}
 }
 
-// begin appends an item up to its id.
+// begin appends the start of an item with its id.
 func (c *codex) begin(kind, prefix string) {
 	if len(c.items) > 0 {
 		c.items = append(c.items, ',')
@@ -89,8 +89,7 @@ func (c *codex) Items(answer *recording.Message) (all []json.RawMessage) {
 	return all
 }
 
-// assistant appends an answer. Thinking that led to nothing is not kept: the API
-// wants something behind it.
+// assistant appends an answer, without thinking at its end.
 func (c *codex) assistant(m *recording.Message) {
 	last := 0
 	for i := range m.Content {
@@ -98,6 +97,7 @@ func (c *codex) assistant(m *recording.Message) {
 			last = i
 		}
 	}
+	// The API requires an item after reasoning.
 	for i := range m.Content[:min(last+1, len(m.Content))] {
 		switch b := &m.Content[i]; b.Type {
 		case "text":
@@ -119,7 +119,7 @@ func (c *codex) assistant(m *recording.Message) {
 	}
 }
 
-// user appends an output for each result, then what else was said.
+// user appends an output for each result, then a message with the rest.
 func (c *codex) user(m *recording.Message) {
 	var parts []json.RawMessage
 	for i := range m.Content {
@@ -180,7 +180,7 @@ func (c *codex) parts(blocks []json.RawMessage) {
 
 func (c *codex) Body() []byte { return c.body(c.items, c.tail) }
 
-// summons is how Codex asks for a summary.
+// summons is Codex's request for a summary.
 const summons = `{"type":"message","id":"msg_compact","role":"user","content":[{"type":"input_text","text":"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that will resume the task."}]}`
 
 // Summary implements [Summarizer].

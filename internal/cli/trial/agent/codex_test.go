@@ -20,9 +20,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Over the recorded conversations as Codex would hold them: a parse that recalls
-// gives what a parse from nothing gives, no edits give the same bytes, and with
-// every output replaced and every sentence removed that may go, the API takes it.
+// Over the recorded conversations in Codex's form: a parse with known blocks equals one without, no
+// edits yield the same bytes, and the API accepts a body with every output replaced and every
+// removable sentence removed.
 func TestCodexTraces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads half a gigabyte")
@@ -74,8 +74,7 @@ func TestCodexTraces(t *testing.T) {
 	}
 }
 
-// splice checks what must hold of any splice of a view, and tells how many edits
-// it made.
+// splice checks the invariants of any splice of a view, and returns the number of its edits.
 func splice(t *testing.T, v *wire.View) int {
 	t.Helper()
 	if same, err := v.Splice(nil); err != nil || !bytes.Equal(same, v.Raw) {
@@ -105,14 +104,13 @@ func splice(t *testing.T, v *wire.View) int {
 	return len(edits)
 }
 
-// calls reports whether a message holds a call.
+// calls reports whether a message contains a call.
 func calls(v *wire.View, message int32) bool {
 	m := &v.Messages[message]
 	return slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindToolUse })
 }
 
-// TestCodexItems: what an answer is said to be sent back as, is what the next request
-// has of it.
+// TestCodexItems: the next request contains an answer in the items that Items has returned.
 func TestCodexItems(t *testing.T) {
 	c := newCodex(setting{session: "s"}, "gpt-x")
 	var said, answer recording.Message

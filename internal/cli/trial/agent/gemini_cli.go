@@ -12,13 +12,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// geminiCLI sends requests as Gemini CLI does: contents first, then the system
-// prompt and the tools. What the model thought comes back in the signature of
-// the first call of an answer only. Results stand in {"output": …}, or in
-// {"error": …} if the tool failed; images follow them as parts of their own.
+// geminiCLI sends requests like Gemini CLI: contents first, then the system prompt and the tools.
+// Thinking comes back only as the signature of the first call of an answer. Results are in
+// {"output": …}, or in {"error": …} after a failure; images follow as separate parts.
 type geminiCLI struct {
 	contents, tail []byte
-	// names are the tools of the calls, by id: a result names its tool.
+	// names maps call ids to tools: a result names its tool.
 	names map[string]string
 }
 
@@ -63,8 +62,7 @@ func (c *geminiCLI) Add(messages []recording.Message) {
 	}
 }
 
-// parts turns the blocks of a message into parts, commas between. The results
-// come first, as they have to.
+// parts returns the parts of a message, separated by commas. The API requires results first.
 func (c *geminiCLI) parts(m *recording.Message) []byte {
 	var results, rest []byte
 	signed := false
@@ -96,7 +94,7 @@ func (c *geminiCLI) parts(m *recording.Message) []byte {
 	return append(results, rest...)
 }
 
-// result returns the member that a result is told in, and its images as parts.
+// result returns the member with a result's texts, and its images as parts.
 func (c *geminiCLI) result(b *recording.Block) (text string, images [][]byte) {
 	name := `"output":`
 	if gjson.GetBytes(b.Raw, "is_error").Bool() {
@@ -120,7 +118,7 @@ func (c *geminiCLI) result(b *recording.Block) (text string, images [][]byte) {
 	return name + string(joined(texts)), images
 }
 
-// inline turns an image block into a part.
+// inline converts an image block to a part.
 func inline(image gjson.Result) []byte {
 	source := image.Get("source")
 	return appendPart(nil, `{"inlineData":{"mimeType":`, source.Get("media_type").Raw, `,"data":`, source.Get("data").Raw, `}}`)
@@ -133,7 +131,7 @@ func comma(parts []byte) []byte {
 	return parts
 }
 
-// appendPart appends a part, put together from pieces.
+// appendPart appends a part made of pieces.
 func appendPart(parts []byte, pieces ...string) []byte {
 	parts = comma(parts)
 	for _, p := range pieces {

@@ -36,10 +36,9 @@ func TestGeminiBytes(t *testing.T) {
 	}
 }
 
-// Over every recorded request, as Gemini CLI would send it: without edits the
-// body stays as it is; with one in every place where one may be, it is valid and
-// all else has kept its bytes, the signed parts above all; and a parse that
-// recalls gives what a parse from nothing gives.
+// Over every recorded request in the form of Gemini CLI: no edits leave the body unchanged. A body
+// with an edit in every possible place is valid and keeps all other bytes, the signed parts above
+// all. A parse with known blocks equals one without.
 func TestGeminiOverRecordedConversations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads half a gigabyte")
@@ -98,8 +97,7 @@ func eachBody(t *testing.T, c *recording.Conversation, path string, f func(body 
 	}
 }
 
-// spliced checks the splice invariants on a view, and returns the number of its
-// signed blocks.
+// spliced checks the splice invariants on a view, and returns the number of its signed blocks.
 func spliced(t *testing.T, v *wire.View) (signed int) {
 	t.Helper()
 	if same, err := v.Splice(nil); err != nil || !bytes.Equal(same, v.Raw) {

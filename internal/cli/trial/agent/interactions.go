@@ -12,12 +12,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// interactions sends requests as a program does that uses Google's Gen AI SDK and
-// has its interactions not stored: all steps in each request, what the model has
-// thought in front of the first call at least, with its signature.
+// interactions sends requests like a program with Google's Gen AI SDK and without stored
+// interactions: all steps in each request. Thinking comes with its signature, at least before the
+// first call.
 type interactions struct {
 	head, steps, tail []byte
-	// names are the tools of the calls, by id: a result names its tool.
+	// names maps call ids to tools: a result names its tool.
 	names map[string]string
 }
 
@@ -56,8 +56,8 @@ func (c *interactions) Add(messages []recording.Message) {
 	}
 }
 
-// answer appends the steps of an answer. What was thought is signed, and a call that
-// nothing thought stands in front of has a signature of its own.
+// answer appends the steps of an answer. Thinking is signed, and a first call without thinking gets
+// a signature of its own.
 func (c *interactions) answer(m *recording.Message) {
 	signed := false
 	for i := range m.Content {
@@ -79,7 +79,7 @@ func (c *interactions) answer(m *recording.Message) {
 	}
 }
 
-// user appends a step for each result, then one of what else was said.
+// user appends a step for each result, then a step with the rest.
 func (c *interactions) user(m *recording.Message) {
 	var said []json.RawMessage
 	for i := range m.Content {
@@ -99,7 +99,7 @@ func (c *interactions) user(m *recording.Message) {
 	}
 }
 
-// result is what a tool has given: a text, or a list of contents.
+// result returns the result of a tool: a text, or a list of contents.
 func result(content json.RawMessage) []byte {
 	switch {
 	case len(content) == 0:
@@ -115,7 +115,7 @@ func result(content json.RawMessage) []byte {
 	return contents(blocks)
 }
 
-// contents turns text and image blocks into a list of contents.
+// contents converts text and image blocks to a list of contents.
 func contents(blocks []json.RawMessage) []byte {
 	var out []byte
 	for _, block := range blocks {

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 )
 
-// All steps are in each request, and nothing that was sent ever changes.
+// All steps are in each request, and earlier ones never change.
 func TestInteractionsBytes(t *testing.T) {
 	got := bodies(t, ferry, func(s setting) Agent { return newInteractions(s, "gemini-x") })
 	const (

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent sends recorded conversations as the coding agents of the formats do.
+// Package agent sends recorded conversations like the coding agents of each format.
 package agent
 
 import (
@@ -16,50 +16,47 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// Agent builds the bodies that a coding agent would send in one part of a
-// conversation. The bytes of a message, once built, are kept: a body is put
-// together from them, so that it is byte-stable and cheap.
+// Agent builds the request bodies of a coding agent in one part of a conversation. It stores the
+// bytes of each message once, so bodies are byte-stable and cheap.
 type Agent interface {
-	// Add takes the messages that the next request has in addition.
+	// Add appends the messages that are new in the next request.
 	Add(messages []recording.Message)
-	// Body returns the next request. The caller may keep it.
+	// Body returns the next request. The caller may retain it.
 	Body() []byte
 }
 
 // Itemizer is an agent that sends answers back as the items that they came in.
 type Itemizer interface {
-	// Items are those in which it will send an answer, in order. What it will not send
-	// is at the end of the answer, and left out.
+	// Items returns the items in which the agent sends an answer back, in order. Trailing blocks
+	// that it does not send back are left out.
 	Items(answer *recording.Message) []json.RawMessage
 }
 
-// Summarizer is an agent that asks for a summary by a request of its own shape.
+// Summarizer is an agent with a special request for summaries.
 type Summarizer interface {
-	// Summary returns a request for a summary of all that was said.
+	// Summary returns a request for a summary of the whole conversation.
 	Summary() []byte
 }
 
-// tool is what little is known of a tool: its name, and a description that
-// stands in for the one that was not recorded.
+// tool is a tool's name, and a filler in place of its unrecorded description.
 type tool struct{ name, description string }
 
-// setting is what stands around the messages of all requests of a part.
+// setting holds the parts of a request around its messages.
 type setting struct {
 	session string
-	// system are the recorded blocks of the system prompt; where there are
-	// none, filler is the length of a text that stands in for them.
+	// system are the recorded blocks of the system prompt. Without them filler is the length of a
+	// filler text.
 	system []json.RawMessage
 	filler int
 	tools  []tool
-	// first is the first message, on which Claude Code's first line depends.
+	// first is the text of the first message. Claude Code's first line depends on it.
 	first string
 }
 
-// toolShare is the part of what was not recorded that goes into the tools:
-// about what the tool definitions of Claude Code take of it.
+// toolShare is the share of tool definitions in the unrecorded part, about as with Claude Code.
 const toolShare = 0.7
 
-// settle describes one part of a conversation.
+// settle returns the setting of one part of a conversation.
 func settle(c *recording.Conversation, head *recording.Header, first *recording.Call) setting {
 	s := setting{session: sessionID(c.Session), system: head.System}
 	inTools := 0
@@ -78,8 +75,8 @@ func settle(c *recording.Conversation, head *recording.Header, first *recording.
 	return s
 }
 
-// filler returns a text of about n characters that begins with s. It stands in
-// for instructions that were not recorded.
+// filler returns a text of about n characters that begins with s, in place of unrecorded
+// instructions.
 func filler(s string, n int) string {
 	const sentence = " This sentence stands in for instructions of the agent that are not part of the record."
 	if missing := n - len(s); missing > 0 {
@@ -88,14 +85,14 @@ func filler(s string, n int) string {
 	return s
 }
 
-// sessionID gives every session an id of the form that clients send.
+// sessionID returns a session's id in the form of a UUID.
 func sessionID(session string) string {
 	sum := sha256.Sum256([]byte(session))
 	h := hex.EncodeToString(sum[:16])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// Quote encodes a string as JSON in raw UTF-8, as JavaScript does.
+// quote encodes a string as JSON in raw UTF-8, like JavaScript.
 func quote(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -104,8 +101,7 @@ func quote(s string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Sign gives the thinking blocks that were recorded without a signature the
-// one that the simulated model would give them.
+// Sign adds the simulated model's signature to thinking blocks without a signature.
 func Sign(messages []recording.Message) {
 	for i := range messages {
 		blocks := messages[i].Content
@@ -120,9 +116,8 @@ func Sign(messages []recording.Message) {
 	}
 }
 
-// Unbind takes the thinking out of answers that a client carries over from
-// before a compaction. A model that binds thinking to what stood before it
-// refuses it there, so a client of such a model has to.
+// Unbind removes the thinking from answers that a client carries over from before a compaction.
+// Models that bind thinking to its context refuse such thinking, so their clients remove it, too.
 func Unbind(messages []recording.Message) {
 	for i := range messages {
 		m := &messages[i]
@@ -133,7 +128,7 @@ func Unbind(messages []recording.Message) {
 	}
 }
 
-// member puts a member at the end of a JSON object that is not empty.
+// member appends a member to a non-empty JSON object.
 func member(object []byte, m string) []byte {
 	out := slices.Grow([]byte(nil), len(object)+len(m)+1)
 	out = append(out, object[:len(object)-1]...)

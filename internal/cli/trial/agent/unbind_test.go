@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// What a compaction carried over is bound to a past that is gone: a client of a
-// model that checks it leaves the thinking out.
+// A block carried over by a compaction is bound to a lost context. A client of a model that
+// verifies the context leaves thinking out.
 func TestUnbind(t *testing.T) {
 	thinking, text := recording.Block{Type: "thinking"}, recording.Block{Type: "text"}
 	messages := []recording.Message{{Content: []recording.Block{thinking, text}}, {Content: []recording.Block{thinking}}}

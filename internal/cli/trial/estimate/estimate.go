@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package estimate tells from transcripts what the handler would have saved.
+// Package estimate estimates from transcripts the savings that the handler would have had.
 package estimate
 
 import (
@@ -23,90 +23,87 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Options say how to estimate.
+// Options configure an estimate.
 type Options struct {
 	trial.Options
-	// Requests bounds the requests that are simulated: conversations are drawn until
-	// there are so many. 0 stands for all.
+	// Requests bounds the simulated requests: conversations are drawn up to that number. Default:
+	// 0, all.
 	Requests int
-	// Reading, if set, is told how many of how many transcripts have been read, from
-	// several goroutines.
+	// Reading, if set, receives the number of transcripts read so far, from several goroutines.
 	Reading func(done, total int)
 }
 
-// Estimate is what the handler would have saved in conversations that were held
-// without it.
+// Estimate is the estimate of the handler's savings in conversations without it.
 type Estimate struct {
-	// Since and Until are when the first and the last conversation began, of those that say.
+	// Since and Until are the beginnings of the first and the last conversation with a recorded
+	// time.
 	Since time.Time `json:"since"`
 	// Until: see Since.
 	Until time.Time `json:"until"`
 	// Bytes is the size of the transcripts.
 	Bytes int64 `json:"bytes"`
-	// Unreadable counts the transcripts that could not be read, UnknownLines the
-	// lines of others that could not.
+	// Unreadable counts the unreadable transcripts, UnknownLines the unknown lines of the others.
 	Unreadable int `json:"unreadable"`
 	// UnknownLines: see Unreadable.
 	UnknownLines int `json:"unknown_lines"`
-	// Failed counts conversations that could not be simulated, Failure is why the
-	// first could not.
+	// Failed counts the conversations that could not be simulated. Failure is the reason of the
+	// first failure.
 	Failed int `json:"failed"`
 	// Failure: see Failed.
 	Failure string `json:"failure,omitempty"`
-	// Total are all conversations.
+	// Total is the group of all conversations.
 	Total Group `json:"total"`
-	// Projects are they by project and agent, the dearest first.
+	// Projects are the groups by project and agent, the dearest first.
 	Projects []*Group `json:"projects"`
-	// Unpriced are the models without a known price, that with the most tokens first.
+	// Unpriced are the models without a known price, sorted by tokens, most first.
 	Unpriced []Unpriced `json:"unpriced,omitempty"`
-	// Lengths are they by their number of requests.
+	// Lengths are the groups by number of requests.
 	Lengths []*Group `json:"lengths"`
-	// Median is the cost of the conversation in the middle as a multiple of what it
-	// did cost, Worst that of the one which would have become dearest.
+	// Median is the cost of the median conversation as a multiple of its cost without the handler,
+	// Worst that of the worst conversation.
 	Median float64 `json:"median"`
 	// Worst: see Median.
 	Worst float64 `json:"worst"`
 }
 
-// Group are conversations of one kind.
+// Group is a group of conversations.
 type Group struct {
-	// Project is the folder that they were about, Agent who held them.
+	// Project is the project folder, Agent the agent.
 	Project string `json:"project,omitempty"`
 	// Agent: see Project.
 	Agent string `json:"agent,omitempty"`
-	// Conversations and Requests count them.
+	// Conversations and Requests are their numbers.
 	Conversations int `json:"conversations"`
 	// Requests: see Conversations.
 	Requests int `json:"requests"`
-	// Tokens are those of the prompts as billed, as far as that is recorded.
+	// Tokens is the billed tokens of the prompts, as far as they are recorded.
 	Tokens int64 `json:"tokens"`
-	// Paid is what they cost at list prices, in US dollars. Models without a known
-	// price are left out.
+	// Paid is the cost at list prices, in US dollars. Models without a known price are left out.
 	Paid float64 `json:"paid_usd"`
-	// Saved is what of it would not have been paid, by the simulated conversations;
-	// not told by length, where few of the long ones may stand for many.
+	// Saved is the estimated saving, from the simulated conversations. It is empty in groups by
+	// length, where a few long conversations may represent many.
 	Saved float64 `json:"saved_usd"`
-	// Simulated are the conversations that were simulated.
+	// Simulated is the sum of the simulated conversations.
 	Simulated trial.Result `json:"simulated"`
-	// Drawn counts them.
+	// Drawn is their number.
 	Drawn int `json:"drawn"`
 }
 
-// Unpriced is a model of which no price is known.
+// Unpriced is a model without a known price.
 type Unpriced struct {
 	// Model is its name.
 	Model string `json:"model"`
-	// Tokens are those of its prompts as billed, which are in no sum of dollars.
+	// Tokens is the billed tokens of its prompts, which are in no sum of dollars.
 	Tokens int64 `json:"tokens"`
 }
 
-// Share is what part of the cost is saved, in the simulated conversations.
+// Share returns the saved share of the cost in the simulated conversations.
 func (g *Group) Share() float64 { return 1 - g.Simulated.CostRatio() }
 
-// talk is one conversation on its way.
+// talk is one conversation under estimate.
 type talk struct {
 	source   transcript.Source
-	session  int // within the source
+	session  int // index within the source
 	id       string
 	group    *Group
 	length   *Group
@@ -122,8 +119,8 @@ var lengths = []struct {
 	upTo int
 }{{"up to 20 requests", 20}, {"21 to 100", 100}, {"over 100", math.MaxInt}}
 
-// Run estimates what the handler would have saved in the conversations of the
-// sources. What cannot be read or simulated is left out and counted.
+// Run estimates the savings in the conversations of the sources. Conversations that cannot be read
+// or simulated are left out and counted.
 func (o Options) Run(ctx context.Context, sources []transcript.Source) (*Estimate, error) {
 	bench, err := trial.NewBench(o.Options)
 	if err != nil {
@@ -144,7 +141,7 @@ func (o Options) Run(ctx context.Context, sources []transcript.Source) (*Estimat
 	return e, nil
 }
 
-// each runs a function over things on several goroutines.
+// each runs a function over a slice on several goroutines.
 func each[T any](ctx context.Context, workers int, things []T, do func(T)) {
 	queue := make(chan T)
 	var group sync.WaitGroup
@@ -164,7 +161,7 @@ func each[T any](ctx context.Context, workers int, things []T, do func(T)) {
 	group.Wait()
 }
 
-// read reads all transcripts once, for what was billed, and keeps nothing else.
+// read reads all transcripts once for their bills, and retains nothing else.
 func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o *Options) []*talk {
 	var mu sync.Mutex
 	var talks []*talk
@@ -220,7 +217,7 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o *Opt
 	return talks
 }
 
-// count notes what a transcript itself tells.
+// count adds a transcript's recorded bill.
 func (e *Estimate) count(t *talk, s *transcript.Session, prices *pricing.Table) {
 	e.UnknownLines += s.Unknown
 	if e.Since.IsZero() || !s.Started.IsZero() && s.Started.Before(e.Since) {
@@ -253,7 +250,7 @@ func (e *Estimate) count(t *talk, s *transcript.Session, prices *pricing.Table) 
 	e.Unpriced[i].Tokens += t.tokens
 }
 
-// promptBilled is a recorded bill without the answer.
+// promptBilled returns a recorded bill without the answer.
 func promptBilled(u *transcript.Usage) wire.Usage {
 	out := wire.Usage{Uncached: u.Input, Read: u.Read, Write5m: u.Write}
 	if long := min(u.CacheCreation.Long, u.Write); long > 0 {
@@ -262,8 +259,8 @@ func promptBilled(u *transcript.Usage) wire.Usage {
 	return out
 }
 
-// draw chooses conversations: of each project in turn, in the order of a hash of
-// their ids, until there are enough requests. It is the same choice every time.
+// draw draws conversations: from each project in turn, in the order of a hash of their ids, until
+// there are enough requests. The draw is deterministic.
 func draw(talks []*talk, requests int) []*talk {
 	if requests <= 0 {
 		return talks
@@ -286,7 +283,7 @@ func draw(talks []*talk, requests int) []*talk {
 	return ordered
 }
 
-// order is a number that says nothing of a conversation.
+// order returns a hash of the id, unrelated to the conversation.
 func order(id string) int { return recording.Fold(id, math.MaxInt) }
 
 // simulate sends the drawn conversations through the handler.
@@ -330,8 +327,8 @@ func (t *talk) simulate(ctx context.Context, bench *trial.Bench, prices *pricing
 	return bench.Replay(ctx, recording.FromTranscript(s), profileOf(s, prices), progress)
 }
 
-// profileOf is the provider and the client of a conversation: its own model, asked
-// in the format that its agents speak to it.
+// profileOf returns the provider and client of a conversation: its own model, in the format of its
+// agents.
 func profileOf(s *transcript.Session, prices *pricing.Table) pricing.Profile {
 	p := pricing.Profile{
 		Name: s.Model, Provider: prices.Lookup("", s.Model, s.Started).Provider, Model: s.Model, Format: wire.OpenAIChat, Adaptive: true, Prices: prices,
@@ -347,8 +344,7 @@ func profileOf(s *transcript.Session, prices *pricing.Table) pricing.Profile {
 	return p
 }
 
-// sum brings the simulated conversations together. What is saved of a project is in
-// proportion to what was paid there, or in all where none of it was simulated.
+// sum sums up the simulated conversations.
 func (e *Estimate) sum(talks []*talk) {
 	var ratios []float64
 	for _, t := range talks {
@@ -361,6 +357,8 @@ func (e *Estimate) sum(talks []*talk) {
 		}
 		ratios = append(ratios, t.result.CostRatio())
 	}
+	// A project's saving is in proportion to its cost. Projects without a simulated conversation
+	// get the total share.
 	for _, g := range e.Projects {
 		g.Saved = g.Paid * e.Total.Share()
 		if g.Drawn > 0 {
@@ -373,7 +371,7 @@ func (e *Estimate) sum(talks []*talk) {
 	}
 }
 
-// name is what a table calls a group.
+// name returns the name of a group in a table.
 func (g *Group) name() string {
 	if g.Project == "" {
 		return "(no folder)"

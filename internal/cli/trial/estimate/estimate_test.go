@@ -26,7 +26,7 @@ func TestEstimate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Claude Code and Codex 19, Gemini CLI 18, pi 12; opencode has a test of its own.
+	// Claude Code and Codex 19, Gemini CLI 18, pi 12; opencode has a separate test.
 	if e.Total.Conversations != 4 || e.Total.Requests != 68 || e.Total.Drawn != 4 || e.Total.Simulated.Calls != 68 || e.Failed+e.Unreadable+e.UnknownLines != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -47,7 +47,7 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("saved %v, the projects %v", e.Total.Saved, saved)
 	}
 
-	// Fewer are drawn, the same ones each time, and the rest is in proportion.
+	// A smaller draw is deterministic, and the rest is in proportion.
 	few, err := Options{Requests: 31}.Run(t.Context(), sources)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// A conversation that does not say when it began says nothing of the time.
+// A conversation without times does not affect the time span.
 func TestTimesAreThoseThatAreTold(t *testing.T) {
 	folder := t.TempDir()
 	for name, at := range map[string]string{"a": `"timestamp":"2026-11-22T17:28:33Z",`, "b": ""} {
@@ -97,7 +97,7 @@ func TestTimesAreThoseThatAreTold(t *testing.T) {
 	}
 }
 
-// TestUnpriced: a model without a price is named, and the table of a caller may have one.
+// TestUnpriced: a model without a price is named, and a caller's table may have its price.
 func TestUnpriced(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.CopyFS(folder, os.DirFS("../../transcript/testdata/codex")); err != nil {
@@ -142,8 +142,8 @@ func TestUnpriced(t *testing.T) {
 	if len(priced.Unpriced) != 0 || priced.Total.Paid <= 0 || len(priced.notes()) != 0 {
 		t.Errorf("with a price: %+v", priced)
 	}
-	// It is simulated by these rules, by which reading costs a tenth: without a price it is
-	// taken for a model of a box, where only processing counts.
+	// The simulation uses these rules, with cache reads at a tenth. Without a price the model
+	// counts as one of a local server, where only processing counts.
 	for _, s := range []*trial.Result{&e.Total.Simulated, &priced.Total.Simulated} {
 		reads := 0.0
 		if s == &priced.Total.Simulated {

@@ -21,7 +21,7 @@ const all = "total"
 // shownProjects bounds the rows of a table.
 const shownProjects = 20
 
-// shownModels bounds the models without a price that are named.
+// shownModels bounds the listed models without a price.
 const shownModels = 5
 
 // WriteJSON writes the estimate as JSON.
@@ -114,13 +114,13 @@ func (g *Group) row(w io.Writer) {
 	if g.Paid > 0 {
 		paid, saved = dollars(g.Paid), dollars(g.Saved)
 	}
-	if g.Agent == "" && g.Project != all { // by length
+	if g.Agent == "" && g.Project != all { // a group by length
 		saved = ""
 	}
 	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.1fM\t%s\t%s\t%s\t%s\t%d\t\n", g.name(), g.Agent, g.Conversations, g.Requests, float64(g.Tokens)/1e6, paid, saved, cost, harm, g.Drawn)
 }
 
-// dollars writes an amount, a loss with a sign in front.
+// dollars formats an amount, with a leading sign for a loss.
 func dollars(v float64) string {
 	if s := fmt.Sprintf("%.2f", math.Abs(v)); v < 0 && s != "0.00" {
 		return "-$" + s

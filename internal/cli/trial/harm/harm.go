@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package harm finds the edits of files that quote what the model was not shown.
+// Package harm finds the edits of files that quote text the model was not shown.
 package harm
 
 import (
@@ -11,9 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Done reports whether an edit quotes text that the client's request held and
-// the request that the upstream was shown did not. Both are given as texts
-// returns them.
+// Done reports whether an edit quotes text of the client's request that the upstream was not shown.
+// history and shown are the results of Texts for both requests.
 func Done(lines []string, history, shown []byte) bool {
 	for _, line := range lines {
 		if l := []byte(line); !bytes.Contains(shown, l) && bytes.Contains(history, l) {
@@ -23,12 +22,11 @@ func Done(lines []string, history, shown []byte) bool {
 	return false
 }
 
-// Texts returns what a body says: all its strings but the keys, decoded, each
-// with a newline behind. The strings in the arguments of a tool call of chat
-// completions, which are JSON in a string, are decoded once more.
+// Texts returns all decoded strings of a body except keys, each followed by a newline. The
+// arguments of tool calls in chat completions, which are JSON in a string, are decoded twice.
 func Texts(body []byte) []byte { return AppendTexts(make([]byte, 0, len(body)), body) }
 
-// AppendTexts is Texts that appends.
+// AppendTexts appends the result of Texts.
 func AppendTexts(dst, b []byte) []byte {
 	arguments := false
 	for {
@@ -53,7 +51,7 @@ func AppendTexts(dst, b []byte) []byte {
 	}
 }
 
-// closing returns the index of the quote that ends a string.
+// closing returns the index of the closing quote of a string.
 func closing(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -66,7 +64,7 @@ func closing(b []byte) int {
 	return len(b)
 }
 
-// decode appends the meaning of the inside of a JSON string.
+// decode appends the decoded inside of a JSON string.
 func decode(dst, s []byte) []byte {
 	for {
 		i := bytes.IndexByte(s, '\\')
@@ -96,8 +94,8 @@ func decode(dst, s []byte) []byte {
 	}
 }
 
-// unicodeEscape reads what follows \u, a second half of a pair included, and
-// returns how many bytes it took.
+// unicodeEscape decodes an escape after \u, with the second half of a surrogate pair, and returns
+// its length in bytes.
 func unicodeEscape(s []byte) (rune, int) {
 	unit := func(s []byte) rune {
 		if len(s) < 4 {

@@ -72,7 +72,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// quote encodes a string as JSON in raw UTF-8, as JavaScript does.
+// quote encodes a string as JSON in raw UTF-8, like JavaScript.
 func quote(t *testing.T, s string) string {
 	t.Helper()
 	var b strings.Builder
@@ -84,8 +84,8 @@ func quote(t *testing.T, s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Lines are found whatever way they are escaped, in results, in the inputs of
-// calls and in arguments, which are JSON in a string.
+// Lines are found in every escaping, in results, in inputs of calls and in arguments, which are
+// JSON in a string.
 func TestTexts(t *testing.T) {
 	const line = "\tif a < \"b\" && größe → \\n ✅😀 {"
 	quoted := quote(t, line)
@@ -130,8 +130,7 @@ func TestHarmed(t *testing.T) {
 	}
 }
 
-// Of valid JSON all strings are found that a reader of JSON finds, but the keys,
-// each with its meaning.
+// For valid JSON, Texts finds the same decoded strings as a JSON parser, except for keys.
 func FuzzTexts(f *testing.F) {
 	f.Add([]byte(`{"arguments":"{\"a\":\"b\\n\"}","c":["d",{"e":"\ud83d\ude00"}]}`))
 	f.Add([]byte(`{"a" : "b\\\"\u00e9\/", "c":[1,"",{"d":null,"e":"f"}],"g":{"h":["i\t"]}}`))
@@ -144,15 +143,15 @@ func FuzzTexts(f *testing.F) {
 	})
 }
 
-// stringsOf reads the strings of some JSON as the standard library does. It is not
-// ok for what is not valid, for arguments, which are decoded once more, and for half
-// a surrogate pair, which the library replaces.
+// stringsOf reads the strings of JSON with the standard library. It returns false for invalid JSON,
+// for arguments, which are decoded twice, and for half a surrogate pair, which the library
+// replaces.
 func stringsOf(b []byte) (all string, ok bool) {
 	if !json.Valid(b) || !utf8.Valid(b) || bytes.Contains(b, []byte(`"arguments"`)) {
 		return "", false
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
-	var open []bool // for each bracket around, whether it is that of an object
+	var open []bool // whether each enclosing bracket is that of an object
 	key := false    // the next string of an object is a key
 	for {
 		token, err := d.Token()

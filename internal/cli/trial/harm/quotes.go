@@ -13,12 +13,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 )
 
-// minQuote is the length in characters from which on a line counts as a quote:
-// shorter ones stand in too many places.
+// minQuote is the minimum length of a quoted line, in characters: shorter lines occur in too many
+// places.
 const minQuote = 25
 
-// replacements are the names under which tools that edit files take the old
-// and the new text.
+// replacements are the parameter names of the old and the new text in edit tools.
 var replacements = [...][2]string{
 	{"old_string", "new_string"},
 	{"old_str", "new_str"},
@@ -29,10 +28,9 @@ var replacements = [...][2]string{
 	{"search", "replace"},
 }
 
-// Quotes returns, for each edit of a file in an answer, the lines of the old text
-// that it quotes: what an edit replaces, what a patch takes out or finds its place
-// by, and what a command or a script looks for in a file that it changes. Edits
-// that quote no line of 25 characters or more are left out.
+// Quotes returns the quoted lines of each edit of a file in an answer: the text that an edit
+// replaces, the removed and context lines of a patch, and the text that a command or script
+// searches for in order to replace it. Edits without a line of at least 25 characters are left out.
 func Quotes(answer *recording.Message) (edits [][]string) {
 	for i := range answer.Content {
 		b := &answer.Content[i]
@@ -46,8 +44,7 @@ func Quotes(answer *recording.Message) (edits [][]string) {
 	return edits
 }
 
-// longLines are the lines of some texts that are long enough to tell what was
-// quoted.
+// longLines returns the lines of texts that are long enough to identify a quote.
 func longLines(texts []string) (lines []string) {
 	for _, text := range texts {
 		for line := range strings.Lines(text) {
@@ -75,7 +72,7 @@ func oldTexts(key string, input gjson.Result) (out []string) {
 	}
 	input.ForEach(func(k, v gjson.Result) bool {
 		name := k.Str
-		if name == "" { // the elements of a list
+		if name == "" { // list elements take the key of the list
 			name = key
 		}
 		out = append(out, oldTexts(name, v)...)
@@ -84,7 +81,7 @@ func oldTexts(key string, input gjson.Result) (out []string) {
 	return out
 }
 
-// inText finds the texts that a string in the input of a call replaces.
+// inText finds the texts that a string in a call's input replaces.
 func inText(key, s string) (out []string) {
 	switch {
 	case strings.HasPrefix(strings.TrimSpace(s), patchBegin):
@@ -101,7 +98,7 @@ func inText(key, s string) (out []string) {
 	return out
 }
 
-// inCommand finds what a command line, or a script in it, replaces.
+// inCommand finds the texts that a command line or a script in it replaces.
 func inCommand(s string) []string {
 	out := append(patched(s), diffed(s)...)
 	for _, m := range inPlace.FindAllString(s, -1) {
@@ -112,8 +109,7 @@ func inCommand(s string) []string {
 
 const patchBegin, patchEnd = "*** Begin Patch", "*** End Patch"
 
-// patched returns the lines that patches in the form of Codex's apply_patch take
-// out, or find their place by.
+// patched returns the removed and context lines of patches in the format of Codex's apply_patch.
 func patched(s string) (out []string) {
 	inside := false
 	for line := range strings.Lines(s) {
@@ -132,8 +128,7 @@ func patched(s string) (out []string) {
 	return out
 }
 
-// diffed returns the lines that hunks of a unified diff take out, or find their
-// place by.
+// diffed returns the removed and context lines of unified diffs.
 func diffed(s string) (out []string) {
 	inside := false
 	for line := range strings.Lines(s) {
@@ -153,14 +148,13 @@ func diffed(s string) (out []string) {
 var (
 	// inPlace matches a command that edits files by substitutions.
 	inPlace = regexp.MustCompile(`\b(?:sed|perl)\s(?:[^|\n]*?\s)?-(?:-in-place|[a-zA-Z0-9]*i)[^\n]*`)
-	// substitution matches the start of one up to its delimiter.
+	// substitution matches the start of a substitution up to its delimiter.
 	substitution = regexp.MustCompile(`['"\s;][0-9,$]*s([/|#@,!])`)
-	// literal matches what stands before a quoted text that a script replaces.
+	// literal matches the code before a quoted text that a script replaces, up to the quote.
 	literal = regexp.MustCompile("(?:\\.replace(?:All)?\\(|\\bre\\.sub\\(|\\bold\\w*\\s*=)\\s*r?(\"\"\"|'''|\"|'|`)")
 )
 
-// until returns the texts in a command that begin behind a match and end at the
-// mark that is its first group.
+// until returns the texts in a command that begin after a match and end at the match's first group.
 func until(command string, begin *regexp.Regexp) (out []string) {
 	for {
 		m := begin.FindStringSubmatchIndex(command)
@@ -175,8 +169,8 @@ func until(command string, begin *regexp.Regexp) (out []string) {
 	}
 }
 
-// untilMark returns what stands before an end mark, with escapes resolved, and how
-// far it reaches, -1 where there is no such mark.
+// untilMark returns the text before an end mark, with escapes resolved, and the mark's index, -1
+// without a mark.
 func untilMark(s, end string) (string, int) {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -200,7 +194,7 @@ func untilMark(s, end string) (string, int) {
 	return "", -1
 }
 
-// literals returns the string literals of a program in JavaScript.
+// literals returns the string literals of a JavaScript program.
 func literals(program string) (out []string) {
 	for i := 0; i < len(program); i++ {
 		if strings.IndexByte("\"'`", program[i]) < 0 {

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording reads recorded conversations, and what agents have left of theirs.
+// Package recording reads recorded conversations and the transcripts of agents.
 package recording
 
 import (
@@ -21,33 +21,30 @@ import (
 
 // Conversation is one recorded session: all its traces in order of time.
 type Conversation struct {
-	// Name is short and tells conversations apart: the agent, and how the session's id
-	// begins, or all of it where that is not enough.
+	// Name identifies the conversation briefly: the agent, and the beginning of the session's id,
+	// or all of it if the beginning is ambiguous.
 	Name string
 	// Session is the session id.
 	Session string
-	// Agent is the program that held it, and Repo the repository that was worked
-	// on, as owner/name.
+	// Agent is the program of the conversation, and Repo its repository, as owner/name.
 	Agent string
 	// Repo: see Agent.
 	Repo string
-	// Parts are the paths of its traces, none where it is an agent's own transcript.
+	// Parts are the paths of its traces, none for an agent's own transcript.
 	Parts []string
 	// Calls is the number of requests.
 	Calls int
-	// Tools are the names of the tools that were used, sorted.
+	// Tools are the names of the tools used, sorted.
 	Tools []string
-	// Overhead is the length in characters of what was not recorded: system
-	// prompt and tool definitions.
+	// Overhead is the length of the unrecorded system prompt and tool definitions, in characters.
 	Overhead int
 
 	transcript *transcript.Session
 }
 
-// Find reads files and folders of traces and groups them by session, sorted by
-// name. In a folder all files that end in .jsonl or .jsonl.gz are taken. Where
-// there are transcripts of agents, they are taken as they are, from folders within
-// too.
+// Find reads files and folders of traces and groups them by session, sorted by name. In a folder it
+// reads all files ending in .jsonl or .jsonl.gz. Transcripts of agents are read directly, from
+// subfolders too.
 func Find(paths ...string) ([]*Conversation, error) {
 	var all []*Conversation
 	var files []string
@@ -98,10 +95,10 @@ func Find(paths ...string) ([]*Conversation, error) {
 	return all, nil
 }
 
-// transcripts reads what agents have left in a file or a folder.
+// transcripts reads the transcripts of agents in a file or a folder.
 func transcripts(path string) ([]*Conversation, error) {
 	sources, err := transcript.Scan(path)
-	if err != nil { // a trace, or nothing
+	if err != nil { // a trace, or missing
 		return nil, nil //nolint:nilerr // whoever reads it as a trace says what it is
 	}
 	var out []*Conversation
@@ -117,7 +114,7 @@ func transcripts(path string) ([]*Conversation, error) {
 	return out, nil
 }
 
-// FromTranscript makes a conversation of what an agent has left.
+// FromTranscript converts an agent's transcript to a conversation.
 func FromTranscript(s *transcript.Session) *Conversation {
 	parts := make([]*part, len(s.Parts))
 	for i, p := range s.Parts {
@@ -131,7 +128,7 @@ func FromTranscript(s *transcript.Session) *Conversation {
 	return c
 }
 
-// Traces opens the parts one by one.
+// Traces calls each with the parts in order.
 func (c *Conversation) Traces(each func(*Trace) error) error {
 	if c.transcript != nil {
 		for _, p := range c.transcript.Parts {
@@ -153,20 +150,20 @@ func (c *Conversation) Traces(each func(*Trace) error) error {
 	return nil
 }
 
-// Fold returns which of k parts a session belongs to, from 1 to k. It depends on
-// the session id alone, so that a part keeps its sessions when others come in.
+// Fold returns the number of a session's fold, from 1 to k. It depends on the session id alone, so
+// that a fold keeps its sessions when others are added.
 func Fold(session string, k int) int {
 	sum := sha256.Sum256([]byte(session))
 	return int(binary.BigEndian.Uint64(sum[:8])%uint64(k)) + 1
 }
 
-// Owner is who owns the repository, and has held the conversation as a rule.
+// Owner returns the repository's owner, usually the user of the conversation.
 func (c *Conversation) Owner() string {
 	owner, _, _ := strings.Cut(c.Repo, "/")
 	return owner
 }
 
-// part is what a first look at a trace tells.
+// part is the summary of a trace.
 type part struct {
 	path  string
 	head  Header
@@ -221,13 +218,11 @@ func (p *part) add(c *Call) {
 	}
 }
 
-// fillerTokens is what package pricing counts for a character of a system
+// fillerTokens is the number of tokens that package pricing counts for a character of a system
 // prompt or a tool definition.
 const fillerTokens = 0.27
 
-// assemble makes a conversation of its parts. All parts get one and the same
-// system prompt and tools, sized by the mean of their fits, because a client
-// does not change them within a session.
+// assemble builds a conversation from its parts. All parts get the same system prompt and tools.
 func assemble(parts []*part) *Conversation {
 	sort.Slice(parts, func(i, j int) bool {
 		a, b := parts[i].head, parts[j].head
@@ -250,6 +245,7 @@ func assemble(parts []*part) *Conversation {
 	}
 	slices.Sort(c.Tools)
 	if c.Calls > 0 && len(head.System) == 0 {
+		// The mean of the parts: a client does not change prompt and tools within a session.
 		c.Overhead = max(0, int(overhead/float64(c.Calls)/fillerTokens))
 	}
 	return c

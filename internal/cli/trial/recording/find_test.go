@@ -29,7 +29,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Sessions that begin alike are told apart: agents put the time first, or the kind of id.
+// Sessions with a common beginning have distinct names: some ids begin with the time or with the
+// kind of id.
 func TestNamesTellConversationsApart(t *testing.T) {
 	const call = `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`
 	folder := t.TempDir()

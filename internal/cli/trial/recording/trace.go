@@ -5,9 +5,9 @@ package recording
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/transcript"
 
-// What a recording is made of.
+// The types of a recording.
 type (
-	// Header is the first line of a trace: where it comes from and what it holds.
+	// Header is the first line of a trace: its origin and contents.
 	Header = transcript.Header
 	// Call is one request of a trace.
 	Call = transcript.Call

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package optimum computes what conversations could have cost with hindsight.
+// Package optimum computes the minimum cost of conversations with hindsight.
 package optimum
 
 import (
@@ -14,54 +14,53 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// stubTokens is what is left of a block that is folded: a line that says what
-// it was.
+// stubTokens is the length of a folded block's stub, in tokens.
 const stubTokens = 40
 
-// Hindsight collects what the optimum of a conversation is computed from.
+// Hindsight collects the data for the optimum of a conversation.
 type Hindsight struct {
 	rules     pricing.Rules
 	o         Options
 	stretches []*stretch
 }
 
-// New begins a conversation.
+// New returns an empty hindsight for a conversation.
 func New(rules pricing.Rules, o Options) *Hindsight {
 	return &Hindsight{rules: rules, o: o}
 }
 
-// stretch is a run of requests each of which holds the one before it. A
-// compaction begins a new one.
+// stretch is a run of requests that each extend the previous one. A compaction begins a new
+// stretch.
 type stretch struct {
 	asks  []ask
 	items []item // the blocks of the last request
-	turns []int  // for each item, the turn it stands in
+	turns []int  // the turn of each item
 }
 
 // ask is one request of a stretch.
 type ask struct {
 	cost   float64 // of the client's own bytes
-	items  int     // the number of items it holds
-	read   int     // the number of those that were read from the cache
-	warm   float64 // the price of a token that was read
-	rest   float64 // the price of one that was not
-	prompt bool    // a person's prompt is the last message
-	cold   bool    // no message was read from the cache, as at the start
+	items  int     // the number of its items
+	read   int     // the number of items read from the cache
+	warm   float64 // the price of a cached token
+	rest   float64 // the price of an uncached token
+	prompt bool    // a user's prompt is the last message
+	cold   bool    // no message was read from the cache, or the first request
 }
 
 // item is one block.
 type item struct {
 	tokens  int64
-	saves   int64 // tokens that folding it removes, 0 if it may not be folded
-	ripe    int   // the first request in which it may be folded, never if none is known
+	saves   int64 // tokens removed by folding it, 0 if it must not be folded
+	ripe    int   // the first request in which it may be folded, or never
 	thought bool
 	says    []byte
 }
 
-// never is later than any request.
+// never is after any request.
 const never = 1 << 30
 
-// Add takes the next request.
+// Add adds the next request.
 func (h *Hindsight) Add(r *trial.Asked) {
 	if !r.Continued || len(h.stretches) == 0 {
 		h.stretches = append(h.stretches, new(stretch))
@@ -102,13 +101,13 @@ func (s *stretch) add(it item, turn int) {
 	s.items, s.turns = append(s.items, it), append(s.turns, turn)
 }
 
-// item describes a block that a request is the first to hold.
+// item describes a block that is new in a request.
 func (h *Hindsight) item(v *wire.View, b *wire.Block, born int) item {
 	it := item{tokens: int64(pricing.Tokens(v, b)), ripe: never, says: harm.Texts(v.Bytes(b.Span))}
 	switch {
 	case b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking:
 		it.thought = true
-		if h.rules.BindsThinking { // goes with what stands before it
+		if h.rules.BindsThinking { // it is lost with an edit of its context
 			it.saves, it.ripe = it.tokens, born
 		}
 	case b.Kind == wire.KindToolResult && !b.Has(wire.FlagMedia), b.Kind == wire.KindToolUse && h.o.Inputs:
@@ -119,7 +118,7 @@ func (h *Hindsight) item(v *wire.View, b *wire.Block, born int) item {
 	return it
 }
 
-// turn counts the answers up to and with the message of a block.
+// turn returns the number of answers up to and including a block's message.
 func turn(v *wire.View, b *wire.Block) int {
 	n := 0
 	for m := 0; m <= int(b.Message); m++ {
@@ -130,8 +129,7 @@ func turn(v *wire.View, b *wire.Block) int {
 	return n
 }
 
-// ripen lets the blocks be folded that have left the hot turns with the
-// request added last.
+// ripen marks the blocks that left the hot turns with the last request as foldable.
 func (s *stretch) ripen(hot int) {
 	now := len(s.asks) - 1
 	end := s.turns[len(s.turns)-1]
@@ -141,15 +139,14 @@ func (s *stretch) ripen(hot int) {
 			continue
 		}
 		if it.ripe != never {
-			return // and all before it
+			return // earlier items are ripe already
 		}
 		it.ripe = now
 	}
 }
 
-// need keeps a line that an edit in the answer to the last request quotes: the
-// last block that shows it is not folded before the next request, unless
-// something shows it that cannot be folded, or not yet.
+// need keeps a line available that an edit in the last answer quotes: the last block with the line
+// is not folded before the next request.
 func (s *stretch) need(line []byte) {
 	now := len(s.asks) - 1
 	last := -1
@@ -159,6 +156,7 @@ func (s *stretch) need(line []byte) {
 			continue
 		}
 		if it.saves == 0 || it.ripe > now {
+			// A block that cannot be folded, or not yet, shows the line anyway.
 			return
 		}
 		if last < 0 {

@@ -9,65 +9,61 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 )
 
-// Moments are the moments at which an [Optimum] folds.
+// Moments are the kinds of requests at which an [Optimum] folds.
 type Moments string
 
-// The moments.
+// The kinds of moments.
 const (
-	// AnyRequest: whenever it pays.
+	// AnyRequest folds whenever it pays.
 	AnyRequest Moments = "any request"
-	// Boundaries: when a person's prompt is the last message or no message was
-	// found in the cache. Models that bind thinking to its past are left with
-	// the prompts.
+	// Boundaries folds at a user's prompt, or when no message was found in the cache. For models
+	// that bind thinking to its context only prompts count.
 	Boundaries Moments = "boundaries, cold"
 )
 
-// AllMoments are the moments in the order in which [Hindsight.Solve] answers.
+// AllMoments are the moments in the order of the results of [Hindsight.Solve].
 var AllMoments = [...]Moments{AnyRequest, Boundaries}
 
-// Options say which blocks an [Optimum] may fold.
+// Options configure the blocks that an [Optimum] may fold.
 type Options struct {
-	// Over is the length in characters above which a block may be folded.
-	// The zero value folds all, the command's default is 500.
+	// Over is the length above which a block may be folded, in characters. Default: 0, all; the
+	// command's default is 500.
 	Over int
-	// Hot is the number of turns at the end whose blocks stay. The command's
-	// default is 4.
+	// Hot is the number of turns at the end that stay unfolded. The command's default is 4.
 	Hot int
-	// Inputs folds inputs of tools like their results.
+	// Inputs enables the folding of tool inputs.
 	Inputs bool
 }
 
-// Optimum is the least that conversations could have cost with hindsight, by
-// folding tool results alone. It is computed, not replayed:
+// Optimum is the minimum cost of conversations with hindsight, by folding tool results alone. It is
+// computed, not replayed:
 //
 //   - A fold at a request edits, from some block on, every block that may be
-//     folded. What is behind that block in the cache has to be written again.
-//     What is in front is found: one marker of our own stands there, set with
-//     foresight in the request before, where it costs nothing because all in
-//     front of it is read.
-//   - A block may be folded that is long enough and out of the hot turns, from
-//     the moment on at which no later edit of a file quotes text that nothing
-//     else shows. So nothing is harmed.
-//   - Models that bind thinking to its past lose all thinking behind the first
+//     folded. The cache after that block has to be written again. The prefix
+//     before it is read: one marker of our own is there, set with foresight in
+//     the previous request at no cost, because its prefix was read.
+//   - A block may be folded if it is long enough, out of the hot turns, and no
+//     later edit of a file quotes its text, unless another block shows the text.
+//     So nothing is harmed.
+//   - Models that bind thinking to its context lose all thinking after the first
 //     edit.
 //
-// Which requests to fold at, and from which block on, is chosen by dynamic
-// programming, so that no other choice is cheaper. Prices, lifetimes and what
-// was found in the cache are the baseline's own.
+// The requests to fold at, and the blocks to fold from, are chosen by dynamic programming, so no
+// other choice is cheaper. Prices, lifetimes and cache reads are those of the baseline.
 type Optimum struct {
-	// Profile and Moments are what it was computed for; Inputs tells that
-	// inputs of tools were folded like their results.
+	// Profile and Moments are the parameters of the computation. Inputs reports that tool inputs
+	// were folded like results.
 	Profile string `json:"profile"`
 	// Moments: see Profile.
 	Moments Moments `json:"moments"`
 	// Inputs: see Profile.
 	Inputs bool `json:"inputs,omitempty"`
-	// BaseCost and Cost are the costs of the client's own bytes and of the
-	// optimum, as in the trial's result.
+	// BaseCost and Cost are the costs of the client's own bytes and of the optimum, as in the
+	// trial's result.
 	BaseCost float64 `json:"base_cost"`
 	// Cost: see BaseCost.
 	Cost float64 `json:"cost"`
-	// Folds is the number of requests at which something is folded.
+	// Folds is the number of requests with a fold.
 	Folds int `json:"folds"`
 	// Conversations are the costs by conversation, sorted by name.
 	Conversations []Of `json:"conversations"`
@@ -85,10 +81,10 @@ type Of struct {
 	Folds int `json:"folds"`
 }
 
-// CostRatio is the cost as a multiple of what the client's own bytes cost.
+// CostRatio returns the cost as a multiple of the cost of the client's own bytes.
 func (o *Optimum) CostRatio() float64 { return trial.Ratio(o.Cost, o.BaseCost) }
 
-// Worst is the highest cost ratio of any conversation.
+// Worst returns the highest cost ratio of any conversation.
 func (o *Optimum) Worst() float64 {
 	worst := 0.0
 	for i := range o.Conversations {
@@ -98,7 +94,7 @@ func (o *Optimum) Worst() float64 {
 	return worst
 }
 
-// Add takes in a conversation.
+// Add adds a conversation.
 func (o *Optimum) Add(c Of) {
 	o.BaseCost += c.BaseCost
 	o.Cost += c.Cost
@@ -106,7 +102,7 @@ func (o *Optimum) Add(c Of) {
 	o.Conversations = append(o.Conversations, c)
 }
 
-// Solve returns the optimum of the conversation for each of moments.
+// Solve returns the optimum of the conversation for each of AllMoments.
 func (h *Hindsight) Solve() []Of {
 	out := make([]Of, len(AllMoments))
 	for _, s := range h.stretches {
@@ -124,7 +120,7 @@ func (h *Hindsight) Solve() []Of {
 	return out
 }
 
-// allowed returns the requests at which may be folded.
+// allowed returns the requests at which folds are allowed.
 func (s *stretch) allowed(m Moments, binds bool) []int {
 	var out []int
 	for i := range s.asks {
@@ -135,20 +131,18 @@ func (s *stretch) allowed(m Moments, binds bool) []int {
 	return out
 }
 
-// solve chooses folds at the allowed requests and returns what they gain, and
-// how many they are.
+// solve chooses folds at the allowed requests and returns their gain and number.
 //
-// Let best[a][b] be the most that can be gained between two folds a and b by
-// folding blocks from position p on, that is, blocks which ripen after a; b
-// folds what is left of them. For the last position it is nothing. For the one
-// before, either the block there waits for b, or one fold t between a and b
-// begins with it, which splits what is behind it into before t and after t:
+// Let best[a][b] be the maximum gain between two folds a and b from folding blocks from position p
+// on, that is, blocks which ripen after a; b folds the rest of them. For the last position it is 0.
+// For the position before, either its block waits for b, or one fold t between a and b begins with
+// it. Such a fold splits the blocks after it into those before t and those after t:
 //
 //	best[a][b] = max( gain(p, b) + best'[a][b],
 //	                  gain(p, t) − price(t, p) + best'[a][t] + best'[t][b] )
 //
-// where best' is that of the position behind. Row 0 stands for the start and
-// the last column for the end, which folds nothing.
+// where best' is the value of the next position. Row 0 stands for the start. The last column stands
+// for the end, which folds nothing.
 func (s *stretch) solve(allowed []int) (gain float64, folds int) {
 	n := len(allowed)
 	best := make([][]plan, n+1)
@@ -192,8 +186,7 @@ type plan struct {
 	folds int
 }
 
-// later sums up what a token costs from each request on, were it read each
-// time, and were it not.
+// later sums up the costs of a token from each request on, cached and uncached.
 type later struct{ warm, rest []float64 }
 
 func (s *stretch) later() later {
@@ -204,7 +197,7 @@ func (s *stretch) later() later {
 	return l
 }
 
-// from returns what a token of an item costs from a request on.
+// from returns the cost of an item's token from a request on.
 func (l later) from(s *stretch, p, request int) float64 {
 	cost := l.warm[request]
 	for i := request; i < len(s.asks); i++ {
@@ -215,8 +208,8 @@ func (l later) from(s *stretch, p, request int) float64 {
 	return cost
 }
 
-// price sums up what a fold at one request has to write again, from the last
-// item backwards.
+// price sums up the tokens that a fold at one request has to write again, from the last item
+// backwards.
 type price struct {
 	request int
 	tokens  int64
@@ -230,13 +223,12 @@ func (s *stretch) prices(allowed []int) []price {
 	return out
 }
 
-// next takes the item in front of those taken so far and returns the price of a
-// fold that begins with it. Whatever was folded before, all that may be folded
-// behind it is afterwards.
+// next adds the preceding item and returns the price of a fold that begins with it.
 func (r *price) next(s *stretch, p int) float64 {
 	a, it := &s.asks[r.request], &s.items[p]
 	if p < a.read {
 		r.tokens += it.tokens
+		// After the fold all foldable blocks behind it are folded, regardless of earlier folds.
 		if it.ripe <= r.request {
 			r.tokens -= it.saves
 		}

@@ -18,10 +18,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Five requests, all but the first warm: each reads what the one before it held.
-// A token costs 0.1 read and 1.25 else. The result r may be folded from request 2
-// on, which saves 900 tokens. What stands behind it is 100 tokens each in a, b
-// and c, and what is left of r is 100.
+// Five requests, all but the first warm: each reads the previous one. A token
+// costs 0.1 read and 1.25 otherwise. The result r may be folded from request 2
+// on, which saves 900 tokens and leaves 100. The blocks a, b and c behind it have
+// 100 tokens each.
 //
 //	request   0    1    2      3        4
 //	holds     p    p r  p r a  p r a b  p r a b c
@@ -40,31 +40,30 @@ func byHand() *stretch {
 }
 
 func TestOptimumByHand(t *testing.T) {
-	// To fold r at request 2 saves 900 tokens read there, at 3 and at 4: 270.
-	// The 100 left of r are written again at 1.15 more than reading: 115.
+	// Folding r at request 2 saves 900 tokens read there, at 3 and at 4: 270. The remaining 100 of
+	// r are written again at 1.15 more than reading: 115.
 	s := byHand()
 	s.check(t, []int{0, 1, 2, 3, 4}, 270-115, 1)
 
 	// At request 3 it saves two reads, 180, and 200 tokens are written again.
 	s.check(t, []int{3, 4}, 0, 0)
 
-	// Where the cache is cold at request 3, all of it is written anyway: a fold
-	// there saves 900 at 1.25 and at 0.1.
+	// With a cold cache at request 3 everything is written anyway: a fold there saves 900 at 1.25
+	// and at 0.1.
 	s.asks[3].read = 0
 	s.check(t, []int{3, 4}, 900*1.35, 1)
-	// At request 2 it saves 900 at 0.1 in addition, which is less than the 115.
+	// At request 2 it also saves 900 at 0.1, which is less than the 115.
 	s.check(t, []int{0, 1, 2, 3, 4}, 900*1.35, 1)
 
-	// A second result, which ripens at the cold request too, is folded there at no
-	// price.
+	// A second result that ripens at the cold request is folded there for free.
 	s.items[2] = item{tokens: 100, saves: 50, ripe: 3}
 	s.check(t, []int{0, 1, 2, 3, 4}, 950*1.35, 1)
 
-	// One that ripens at request 4 is not worth it.
+	// A result that ripens at request 4 is not worth it.
 	s.items[2].ripe = 4
 	s.check(t, []int{0, 1, 2, 3, 4}, 900*1.35, 1)
 
-	// Thinking that goes with the edits saves too, but no fold begins with it.
+	// Thinking that is lost with the edits saves tokens, too, but no fold begins with it.
 	s = byHand()
 	s.items[2] = item{tokens: 100, saves: 100, ripe: 2, thought: true}
 	s.check(t, []int{0, 1, 2, 3, 4}, 270-115+125+20, 1)
@@ -79,7 +78,7 @@ func (s *stretch) check(t *testing.T, allowed []int, gain float64, folds int) {
 	}
 }
 
-// The optimum is that of trying all folds in all combinations.
+// The optimum equals the best of all combinations of folds.
 func TestOptimumIsBest(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
@@ -102,7 +101,7 @@ func TestOptimumIsBest(t *testing.T) {
 	}
 }
 
-// someStretch makes a stretch of five requests, two blocks each.
+// someStretch returns a stretch of five requests with two blocks each.
 func someStretch(random *rand.Rand) *stretch {
 	s := &stretch{}
 	for i := range 5 {
@@ -127,8 +126,7 @@ func someStretch(random *rand.Rand) *stretch {
 	return s
 }
 
-// least tries all folds at the allowed requests: for each, all blocks with which
-// it can begin, which are those that are not folded yet.
+// least tries all folds at the allowed requests, from every block that is not folded yet.
 func (s *stretch) least(plan, allowed []int) float64 {
 	if len(allowed) == 0 {
 		return s.cost(plan)
@@ -150,8 +148,7 @@ func (s *stretch) least(plan, allowed []int) float64 {
 	return best
 }
 
-// cost bills the requests one by one, with a fold from block plan[i] on at
-// request i.
+// cost bills the requests one by one, with a fold from block plan[i] on at request i.
 func (s *stretch) cost(plan []int) float64 {
 	sizes := make([]int64, len(s.items))
 	for i := range s.items {
@@ -175,8 +172,8 @@ func (s *stretch) cost(plan []int) float64 {
 	return sum
 }
 
-// A fold costs at the simulated providers what the optimum counts for it: where
-// all prefixes are found, and where markers have to stand.
+// A fold costs the same at the simulated providers as in the optimum: for a cache of all prefixes,
+// and for one with markers.
 func TestOptimumOfSimulator(t *testing.T) {
 	for _, name := range []string{"kv", "anthropic-5m"} {
 		profile, err := pricing.ProfileByName(name)
@@ -231,7 +228,7 @@ func TestOptimumOfSimulator(t *testing.T) {
 
 const gardenerTrace = "../../../../internal/cli/trial/testdata/traces/gardener-11111111-p1.jsonl"
 
-// bodiesOf returns the requests of a trace as the profile's agent sends them.
+// bodiesOf returns the requests of a trace from the profile's agent.
 func bodiesOf(t *testing.T, p pricing.Profile, path string) (out []string) {
 	t.Helper()
 	found, err := recording.Find(path)
@@ -257,7 +254,7 @@ func parsed(t *testing.T, p pricing.Profile, body string) *wire.View {
 	return v
 }
 
-// billed sends a request, the i-th of a conversation.
+// billed sends the i-th request of a conversation.
 func billed(t *testing.T, s *pricing.Simulator, v *wire.View, i int) wire.Usage {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Second)
@@ -269,7 +266,7 @@ func billed(t *testing.T, s *pricing.Simulator, v *wire.View, i int) wire.Usage 
 	return run.Usage()
 }
 
-// What an edit quotes is kept until that edit, unless something else shows it.
+// A quoted text is kept until its edit, unless another block shows it.
 func TestNeed(t *testing.T) {
 	line := []byte("return forecast[day].rain > 0.5")
 	held := func(it item) item {

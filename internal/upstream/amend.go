@@ -1,0 +1,316 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
+)
+
+const (
+	// minRoom is the shortest answer, in tokens, for which a request is sent with a lower
+	// max_tokens. With less room a client had better shorten its conversation: Claude Code asks
+	// for no less than 3000.
+	minRoom = 3000
+	// loadingPause is the time between two requests to a server that loads its model, maxLoading
+	// that after which its error reaches the client: a queue has the same patience.
+	loadingPause = time.Second
+	maxLoading   = 10 * time.Minute
+	// blindFor is how long a model counts as one that cannot see images, and maxBlind bounds the
+	// number of such models.
+	blindFor = time.Hour
+	maxBlind = 128
+)
+
+// What a request was amended by.
+const (
+	amendedLength  = "max_tokens"
+	amendedImages  = "images"
+	amendedLoading = "loading"
+)
+
+var amended = metric.CounterOf("amended_total", "Requests that a server had refused and that were sent once more, by what was changed: a lower max_tokens, "+
+	"a note for each image, or nothing, as the server was loading its model.", "by", amendedLength, amendedImages, amendedLoading)
+
+// loadingModel are the errors, at status 503, of servers that load a model: llama.cpp,
+// Hugging Face.
+var loadingModel = regexp.MustCompile(`(?i)\bloading (?:the )?model\b|\bmodel\b.{0,100}\b(?:is|still) (?:currently |being )?load(?:ing|ed)\b`)
+
+// noImages are the errors of servers whose model cannot see images: llama.cpp and old
+// versions of it, LM Studio, Ollama, vLLM, mlx_lm.server.
+var noImages = regexp.MustCompile(`(?i)image input is not supported|content part type: \\?"image_url|(?:does not|doesn't) support (?:images?|vision|multimodal)` +
+	`|missing data required for image input|is not a (?:multimodal|vision) model|at most 0 image|only 'text' content type is supported`)
+
+// Amend returns next with a second request behind refusals that say what to change. A server
+// gets a lower max_tokens where the prompt and that many do not fit its window, a note in the
+// place of each image where its model cannot see them, and time where it still loads.
+func (p *Profile) Amend(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
+	if p.Upstream == nil || p.Formats == nil || p.Official() || p.Stateful() {
+		return next
+	}
+	return &amending{p: p, next: next, format: p.Target(client)}
+}
+
+type amending struct {
+	p      *Profile
+	next   caddyhttp.Handler
+	format wire.Format // the upstream's
+}
+
+// ServeHTTP implements caddyhttp.Handler.
+func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	body, err := httpx.Outgoing(r, d.p.MaxBody)
+	if err != nil {
+		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
+	}
+	t := amendment{body: body, model: gjson.GetBytes(body, "model").Str, began: time.Now()}
+	if d.p.blind.has(t.model) {
+		httpx.Guard(d.p.Log, "leaving images out", func() { t.leaveImagesOut() })
+	}
+	for again := false; ; again = true {
+		a := &refusable{}
+		a.Answer = httpx.NewAnswer(w, a)
+		a.Apart()
+		if err := d.send(a, r, t.body, again); err != nil {
+			return err
+		}
+		if !a.held {
+			if t.by[amendedImages] && a.Status/100 == 2 {
+				d.p.blind.add(t.model)
+			}
+			return nil
+		}
+		by := ""
+		httpx.Guard(d.p.Log, "amending a refused request", func() { by = t.amend(d.format, translate.ReadFailure(d.format, a.Status, a.body(d.p.MaxBody))) })
+		if by == "" || by == amendedLoading && !waits(r) {
+			return a.release()
+		}
+		if !t.by[by] { // a server that loads is asked many times
+			amended.WithLabelValues(by).Inc()
+			d.p.Log.Info("sending a refused request once more", zap.String("change", by), zap.String("model", t.model), zap.Int("status", a.Status))
+		}
+		t.note(by)
+	}
+}
+
+// send sends a request with a body of its own.
+func (d *amending) send(a *refusable, r *http.Request, body []byte, again bool) error {
+	to := r
+	if again {
+		to = httpx.Isolate(r, a)
+		defer Tell(r.Context(), to.Context())
+	}
+	defer httpx.SwapBody(to, body, body)() // the next request may be made of it, so that its memory stays
+	cut := true
+	defer func() {
+		if cut { // half of an error is the client's, too
+			_ = a.release()
+		}
+	}()
+	err := d.next.ServeHTTP(a, to)
+	cut = false
+	return err
+}
+
+// waits reports whether the client of a request is still there after a pause.
+func waits(r *http.Request) bool {
+	select {
+	case <-r.Context().Done():
+		return false
+	case <-time.After(loadingPause):
+		return true
+	}
+}
+
+// amendment is what has become of a request.
+type amendment struct {
+	body  []byte
+	model string
+	began time.Time
+	by    map[string]bool // what it was amended by
+}
+
+func (t *amendment) note(by string) {
+	if t.by == nil {
+		t.by = map[string]bool{}
+	}
+	t.by[by] = true
+}
+
+// amend changes the request by what a server says of it, and returns the kind of change, "" for
+// none.
+func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
+	room, exceeded := f.Room()
+	switch {
+	case f.Status == http.StatusServiceUnavailable && loadingModel.MatchString(f.Message):
+		if time.Since(t.began) < maxLoading {
+			return amendedLoading
+		}
+	case exceeded:
+		unbounded := room == 0 && format.Traits().ServersVary // without a bound, vLLM takes what fits
+		if !t.by[amendedLength] && (unbounded || room >= min(minRoom, f.Window()/4)) && t.shorten(room) {
+			return amendedLength
+		}
+	case noImages.MatchString(f.Message):
+		if !t.by[amendedImages] && t.leaveImagesOut() {
+			return amendedImages
+		}
+	}
+	return ""
+}
+
+// shorten lowers the bound of the answer to the room that the window has for it, or takes it away
+// where that is 0.
+func (t *amendment) shorten(room int64) bool {
+	var members []wire.Member
+	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
+		if gjson.GetBytes(t.body, name).Int() <= room {
+			continue
+		}
+		m := wire.Member{Name: name}
+		if room > 0 {
+			m.Value = strconv.AppendInt(nil, room, 10)
+		}
+		members = append(members, m)
+	}
+	if members == nil {
+		return false
+	}
+	out, err := wire.Patch(t.body, members...)
+	if err != nil {
+		return false
+	}
+	t.body = out
+	return true
+}
+
+// imageParts are the types of images among the parts of a content, and those of the texts that
+// stand in their place.
+var imageParts = map[string]string{"image_url": "text", "image": "text", "input_image": "input_text"}
+
+// leaveImagesOut puts a note in the place of each image. It returns false where there is none.
+func (t *amendment) leaveImagesOut() bool {
+	if !bytes.Contains(t.body, []byte(`image`)) {
+		return false
+	}
+	root := gjson.ParseBytes(t.body)
+	cuts := imageCuts(root.Get("input"), imageCuts(root.Get("messages"), nil))
+	out, err := wire.Replace(t.body, cuts)
+	if len(cuts) == 0 || err != nil {
+		return false
+	}
+	t.body = out
+	return true
+}
+
+// imageCuts appends a cut for each image among messages, items or parts.
+func imageCuts(parts gjson.Result, cuts []wire.Cut) []wire.Cut {
+	if !parts.IsArray() {
+		return cuts
+	}
+	parts.ForEach(func(_, part gjson.Result) bool {
+		if text, is := imageParts[part.Get("type").Str]; is {
+			note := `{"type":"` + text + `","text":"[An image was attached here, which this model cannot see.]"}`
+			cuts = append(cuts, wire.Cut{Start: int32(part.Index), End: int32(part.Index + len(part.Raw)), With: []byte(note)})
+			return true
+		}
+		cuts = imageCuts(part.Get("output"), imageCuts(part.Get("content"), cuts))
+		return true
+	})
+	return cuts
+}
+
+// blindModels are those that were found to see no images.
+type blindModels struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+func (b *blindModels) has(model string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Now().Before(b.until[model])
+}
+
+func (b *blindModels) add(model string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until == nil || len(b.until) >= maxBlind {
+		b.until = map[string]time.Time{}
+	}
+	if !time.Now().Before(b.until[model]) {
+		b.until[model] = time.Now().Add(blindFor)
+	}
+}
+
+// refusable is the writer of an answer that may be a refusal, which is held.
+type refusable struct {
+	httpx.Answer
+	held    bool
+	refusal []byte
+}
+
+// Begin implements [httpx.Interceptor].
+func (a *refusable) Begin(status int) {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+	default:
+		a.held = status >= http.StatusBadRequest
+	}
+	if !a.held {
+		a.Send()
+	}
+}
+
+// Take implements [httpx.Interceptor].
+func (a *refusable) Take(p []byte) (int, error) {
+	if !a.held {
+		return a.ResponseWriter.Write(p)
+	}
+	a.refusal = append(a.refusal, p...)
+	if len(a.refusal) > httpx.MaxError { // no error that says what to change
+		return len(p), a.release()
+	}
+	return len(p), nil
+}
+
+// Holds implements [httpx.Interceptor].
+func (a *refusable) Holds() bool { return a.held }
+
+// body returns what is held, decoded.
+func (a *refusable) body(limit int64) []byte {
+	body, err := httpx.Decode(httpx.Coding(a.Header()), a.refusal, limit, nil)
+	if err != nil {
+		return nil
+	}
+	return body
+}
+
+// release passes on what is held.
+func (a *refusable) release() error {
+	if !a.held {
+		return nil
+	}
+	a.held = false
+	a.Send()
+	if len(a.refusal) == 0 {
+		return nil
+	}
+	_, err := a.ResponseWriter.Write(a.refusal)
+	return err
+}

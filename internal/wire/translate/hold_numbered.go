@@ -1,0 +1,154 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+)
+
+// NumberedHolder holds the calls of a format whose events are each of one entry, by its number:
+// from the event that begins a call to the next that does not add to its arguments.
+type NumberedHolder struct {
+	// Index is the member of an event that numbers its entry, Arguments the path in it to
+	// the arguments that it adds. Sequence is the member that numbers the event, if there is
+	// one: events are numbered anew, because some of them change places.
+	Index, Arguments, Sequence string
+
+	read     wire.AnswerReader
+	begins   bool // the event begins a call
+	ended    bool
+	open     []heldEntry
+	numbered bool
+	next     int64
+}
+
+type heldEntry struct {
+	index int64
+	begun heldEvent
+	first heldEvent // with a piece of its arguments
+	args  []byte
+}
+
+type heldEvent struct {
+	name string
+	data []byte
+}
+
+// NewNumberedHolder returns a holder of calls that a codec reads.
+func NewNumberedHolder(c wire.Codec, h NumberedHolder) *NumberedHolder {
+	h.read = c.Reader(&h)
+	return &h
+}
+
+// Take implements [wire.Sink].
+func (h *NumberedHolder) Take(e *wire.Event) {
+	switch e.Kind {
+	case wire.EventCall:
+		h.begins = !e.Own
+	case wire.EventCallEnd:
+		h.begins = false
+	case wire.EventEnd:
+		h.ended = true
+	}
+}
+
+// Event implements [Holder].
+func (h *NumberedHolder) Event(o *Buffer, name string, data []byte, root gjson.Result) bool {
+	h.begins = false
+	h.read.Event(root, name)
+	index, arguments := root.Get(h.Index), root.Get(h.Arguments)
+	at := -1
+	if index.Exists() {
+		at = slices.IndexFunc(h.open, func(e heldEntry) bool { return e.index == index.Int() })
+	}
+	event := heldEvent{name, data}
+	switch {
+	case h.begins && index.Exists():
+		h.number(root)
+		h.open = append(h.open, heldEntry{index: index.Int(), begun: event.clone()})
+		return false
+	case at >= 0 && arguments.Exists():
+		e := &h.open[at]
+		if e.first.data == nil {
+			e.first = event.clone()
+		}
+		e.args = append(e.args, rawjson.Inner(arguments)...)
+		return false
+	case at >= 0:
+		h.send(o, at)
+	case h.ended:
+		h.Flush(o)
+	}
+	h.write(o, event, root)
+	return h.ended
+}
+
+func (e heldEvent) clone() heldEvent {
+	return heldEvent{strings.Clone(e.name), bytes.Clone(e.data)}
+}
+
+// send sends a call as far as it has come.
+func (h *NumberedHolder) send(o *Buffer, at int) {
+	e := h.open[at]
+	h.open = slices.Delete(h.open, at, at+1)
+	h.write(o, e.begun, gjson.ParseBytes(e.begun.data))
+	if e.first.data == nil {
+		return
+	}
+	e.first.data = replaceAt(e.first.data, h.Arguments, rawjson.Quoted(e.args))
+	h.write(o, e.first, gjson.ParseBytes(e.first.data))
+}
+
+// replaceAt replaces a member of an object, or of an object in it.
+func replaceAt(object []byte, path string, value []byte) []byte {
+	name, rest, inner := strings.Cut(path, ".")
+	if inner {
+		value = replaceAt([]byte(gjson.GetBytes(object, name).Raw), rest, value)
+	}
+	return ReplaceMembers(object, wire.Member{Name: name, Value: value})
+}
+
+// number begins the numbers with that of the first event.
+func (h *NumberedHolder) number(root gjson.Result) (n gjson.Result) {
+	if h.Sequence == "" {
+		return n
+	}
+	if n = root.Get(h.Sequence); !h.numbered && n.Exists() {
+		h.numbered, h.next = true, n.Int()
+	}
+	return n
+}
+
+func (h *NumberedHolder) write(o *Buffer, e heldEvent, root gjson.Result) {
+	if n := h.number(root); n.Exists() {
+		if n.Int() != h.next {
+			e.data = ReplaceMembers(e.data, wire.Member{Name: h.Sequence, Value: strconv.AppendInt(nil, h.next, 10)})
+		}
+		h.next++
+	}
+	o.Pass(e.name, e.data)
+}
+
+// Flush implements [Holder].
+func (h *NumberedHolder) Flush(o *Buffer) {
+	for len(h.open) > 0 {
+		h.send(o, 0)
+	}
+}
+
+// Weight implements [Holder].
+func (h *NumberedHolder) Weight() (n int) {
+	for i := range h.open {
+		n += HeldWeight + len(h.open[i].begun.data) + len(h.open[i].first.data) + len(h.open[i].args)
+	}
+	return n
+}

@@ -1,0 +1,89 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import "strings"
+
+const (
+	thinkOpen  = "<think>"
+	thinkClose = "</think>"
+	blanks     = " \t\r\n"
+)
+
+// inlineThinking splits reasoning from a text that begins with <think>, as servers without a
+// reasoning parser leave it. The text comes in pieces. A tag anywhere else is text.
+type inlineThinking struct {
+	state thinkState
+	held  string // the possible beginning of a tag, with the blanks before it
+}
+
+type thinkState uint8
+
+const (
+	thinkOff    thinkState = iota // text as it comes
+	thinkMaybe                    // nothing but blanks and the beginning of a tag has come
+	thinkOpened                   // behind <think>, before the thought
+	thinkInside                   // in the thought
+	thinkBehind                   // behind </think>, before the text
+)
+
+// feed takes the next piece and returns what can be passed on by now.
+func (t *inlineThinking) feed(s string) (thinking, text string) {
+	if t.state == thinkOff {
+		return "", s
+	}
+	s = t.held + s
+	t.held = ""
+	if t.state == thinkMaybe {
+		switch trimmed := strings.TrimLeft(s, blanks); {
+		case strings.HasPrefix(trimmed, thinkOpen):
+			t.state, s = thinkOpened, trimmed[len(thinkOpen):]
+		case strings.HasPrefix(thinkOpen, trimmed):
+			t.held = s
+			return "", ""
+		default:
+			t.state = thinkOff
+			return "", s
+		}
+	}
+	if t.state == thinkOpened {
+		if s = strings.TrimLeft(s, blanks); s == "" {
+			return "", ""
+		}
+		t.state = thinkInside
+	}
+	if t.state == thinkInside {
+		inside, rest, closed := strings.Cut(s, thinkClose)
+		if !closed {
+			keep := len(strings.TrimRight(s[:len(s)-beginning(s, thinkClose)], blanks))
+			t.held = s[keep:]
+			return s[:keep], ""
+		}
+		thinking, s, t.state = strings.TrimRight(inside, blanks), rest, thinkBehind
+	}
+	if text = strings.TrimLeft(s, blanks); text != "" {
+		t.state = thinkOff
+	}
+	return thinking, text
+}
+
+// rest ends the text and returns what was held.
+func (t *inlineThinking) rest() (thinking, text string) {
+	held, inside := t.held, t.state == thinkInside
+	*t = inlineThinking{}
+	if inside {
+		return strings.TrimRight(held, blanks), ""
+	}
+	return "", held
+}
+
+// beginning returns the length of the longest end of s that is a beginning of a tag.
+func beginning(s, tag string) int {
+	for n := min(len(s), len(tag)-1); n > 0; n-- {
+		if strings.HasSuffix(s, tag[:n]) {
+			return n
+		}
+	}
+	return 0
+}

@@ -28,7 +28,7 @@ const (
 	longestAnswer = 8192
 	// promptMargin is by how much a prompt may be longer than it was estimated.
 	promptMargin = 1.5
-	// heldFor is the Retry-After, in seconds, for a person whose own running requests have reserved
+	// heldFor is the Retry-After, in seconds, while running requests of the same person have reserved
 	// the rest of a budget.
 	heldFor = 5
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// passHiding is pass, in a conversation that has the expand tool.
+// passHiding is pass for a conversation with the expand tool.
 func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
 	i := NewInterceptor(t, &c.ex.Interceptor, c.view.Format, c.site.up.Log)
 	c.plain, c.answers = i.Plain, i.Answers
@@ -37,7 +37,8 @@ func (t *tap) Follow() wire.Sink {
 	return t.dec.Follow()
 }
 
-// Abort implements [InterceptTap]: the client must not take the answer for a whole one.
+// Abort implements [InterceptTap]. It cuts the connection, so that the client does not take the
+// response for a complete one.
 func (t *tap) Abort(err error) {
 	t.state.settle(t, err)
 	t.flushAll()
@@ -51,18 +52,18 @@ func (t *tap) Recall(name string) (string, bool) {
 	return c.site.store.Blocks.Get(c.session, c.view.First(), name)
 }
 
-// keepFolded keeps texts that were folded in this request, for when the client itself
-// drops them from its history.
+// keepFolded stores the texts folded in this request, for the case that the client drops them from
+// its history.
 func (c *requestState) keepFolded(all []pipeline.Block) {
 	for _, b := range all {
 		c.site.store.Blocks.Put(c.session, c.view.First(), b.Name, b.Text)
 	}
 }
 
-// continuation is one request by which the upstream was asked to go on.
+// continuation is one request for the continuation of an answer.
 type continuation struct {
 	at     time.Time
-	reason string // the texts that the model had asked for and got
+	reason string // summary of the requested texts
 }
 
 // GoesOn implements [InterceptTap].
@@ -72,10 +73,10 @@ func (t *tap) GoesOn(what string) {
 	c.books.span.Event("llm_cache.expand", attribute.String("llm_cache.texts", what))
 }
 
-// apart puts continuations on record by themselves, and takes their cost out of the turn's record: the
-// client's own bytes would not have caused it. The client's side, all answers included, stays with the
-// turn.
+// apart records continuations separately and subtracts their cost from the turn's record. The
+// client's side, all answers included, stays with the turn.
 func (a *account) apart(c *requestState) {
+	// The client's own bytes would not have caused the cost of a continuation.
 	turn := a.record
 	for i, b := range c.ex.Continuations(c.ending.turn) {
 		if i >= len(c.books.continued) {

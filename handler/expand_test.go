@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// streamed is an answer in a format: events of text, and those of a call of the
-// expand tool, with what ends it; and a request that may get it.
+// streamed is an answer in a format: events of text, events of a call of the expand tool, and the
+// final events. path and body make a request for it.
 type streamed struct {
 	format     wire.Format
 	path, body string
@@ -98,7 +98,7 @@ var streams = []streamed{
 	},
 }
 
-// request is a request of the answer's client.
+// request returns a request for the answer.
 func (s *streamed) request(tb testing.TB, session string) *http.Request {
 	tb.Helper()
 	r := request([]byte(s.body), session)
@@ -110,7 +110,7 @@ func (s *streamed) request(tb testing.TB, session string) *http.Request {
 	return r
 }
 
-// client notes what it gets.
+// client records the bytes that it gets.
 type client struct {
 	sink
 	got bytes.Buffer
@@ -118,8 +118,8 @@ type client struct {
 
 func (c *client) Write(p []byte) (int, error) { return c.got.Write(p) }
 
-// send has an endpoint write an answer in pieces, and tells after each of them
-// what the client has. A continuation is answered at once.
+// send serves an answer in pieces, and returns the client's bytes after each of them. A
+// continuation is answered at once.
 func (s *streamed) send(t *testing.T, mode stage.Mode, pieces []string) (had []string, asked int) {
 	t.Helper()
 	c := &client{sink: sink{http.Header{}}}
@@ -148,9 +148,9 @@ func (s *streamed) send(t *testing.T, mode stage.Mode, pieces []string) (had []s
 	return had, asked
 }
 
-// Where calls may be kept from the client, it has each event of text as soon as
-// the upstream has written it, as it has without: by the order of writes. An event
-// that comes in pieces is there with its last.
+// TestTextIsNeverLater: interception does not delay text. The client has each event of text as soon
+// as the upstream has written it, as without interception, measured by the order of writes. An
+// event in pieces arrives with its last piece.
 func TestTextIsNeverLater(t *testing.T) {
 	for i := range streams {
 		s := &streams[i]
@@ -179,8 +179,8 @@ func TestTextIsNeverLater(t *testing.T) {
 	}
 }
 
-// BenchmarkStream measures what an event of text costs on its way through the
-// handler, in conversations with the tool and without.
+// BenchmarkStream measures the cost of an event of text in the handler, in conversations with the
+// expand tool and without.
 func BenchmarkStream(b *testing.B) {
 	const events = 1000
 	for i := range streams {

@@ -3,8 +3,8 @@
 
 package handler
 
-// Intercept answers the calls that a model makes on the way to the client's
-// message, and makes one message of all that it says until then.
+// Intercept answers a model's internal tool calls on the way to the client, and merges all answers
+// of the turn into one message.
 
 import (
 	"bytes"
@@ -26,50 +26,52 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// maxContinuations is how often in one turn the upstream is asked to go on
-// after a call that was answered on the way.
+// maxContinuations bounds the continuations in one turn after intercepted calls.
 const maxContinuations = 3
 
-// InterceptTap is what the client reads through, and what is asked of the request's handler.
+// InterceptTap is the client's response writer, and the request's handler as the interceptor needs
+// it.
 type InterceptTap interface {
 	http.ResponseWriter
 	FlushError() error
-	// Follow returns what is to be told of a stream whose header was written, in place of its
-	// bytes being read again, nil if nobody reads them.
+	// Follow returns a sink for the parsed events of a stream, so that the tap need not parse the
+	// bytes again. It returns nil without a decoder. It is called after the stream's header was
+	// written.
 	Follow() wire.Sink
-	// Pass runs the handlers behind, with w for their writer. Should they panic, it
-	// calls [Interceptor.Spill].
+	// Pass runs the next handlers with the response writer w. If they panic, it calls
+	// [Interceptor.Spill].
 	Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error
-	// Abort cuts an answer that cannot come to its end, by a panic.
+	// Abort cuts a response that cannot be completed, by a panic.
 	Abort(err error)
 	// Recall finds the text of a folded block that the client has dropped.
 	Recall(name string) (string, bool)
-	// GoesOn is told of each continuation, and what the model had asked for and got.
+	// GoesOn records a continuation, with a summary of the requested texts.
 	GoesOn(what string)
 }
 
-// Interceptor stands between the upstream's answers and the tap, in conversations
-// that have the expand tool, or stubs and notes of ours in their prompt. It keeps calls
-// of that tool and calls that hold a stub or a note, and makes one message of all
-// answers to a request, so that the tap and the client see only that.
+// Interceptor stands between the upstream's responses and the tap, in conversations with the expand
+// tool, or with our stubs or notes in their prompt. It withholds calls of that tool and calls that
+// contain a stub or a note. It merges all answers to a request into one message, so that tap and
+// client see only that message.
 type Interceptor struct {
-	httpx.Answer // with a header of its own, if it is not the first
+	httpx.Answer // with a header of its own, except for the first response
 	tap          InterceptTap
 	calls        *pipeline.Interceptor
 	format       wire.Format
 	log          *zap.Logger
 	rewrite      *hidden.Interceptor
-	first        int // the status of the first answer
+	first        int // status of the first response
 	stream       bool
-	whole        bool // the answer is gathered: JSON
-	begun        bool // the first byte of a stream that says anything was there
-	posed        bool // it came as a stream, whose header the client has, and is JSON
+	whole        bool // the response is buffered: JSON
+	begun        bool // the stream's first significant byte has arrived
+	posed        bool // JSON declared as a stream; the client has its header
 	body         []byte
-	further      bool // not the first answer
-	failed       bool // a further answer is an error
+	further      bool // not the first response
+	failed       bool // a further response is an error
 }
 
-// NewInterceptor returns what stands between the answers to a request in a format, and the tap.
+// NewInterceptor returns an interceptor between the responses to a request in a format, and the
+// tap.
 func NewInterceptor(tap InterceptTap, calls *pipeline.Interceptor, format wire.Format, log *zap.Logger) *Interceptor {
 	r := &Interceptor{tap: tap, calls: calls, format: format, log: log}
 	r.Answer = httpx.NewAnswer(tap, r)
@@ -77,8 +79,8 @@ func NewInterceptor(tap InterceptTap, calls *pipeline.Interceptor, format wire.F
 	return r
 }
 
-// WriteHeader implements [http.ResponseWriter]. Of an answer that is not the first the
-// client learns nothing that is only informational.
+// WriteHeader implements [http.ResponseWriter]. It drops informational statuses of further
+// responses.
 func (r *Interceptor) WriteHeader(status int) {
 	if status >= http.StatusOK || !r.further {
 		r.Answer.WriteHeader(status)
@@ -103,7 +105,7 @@ func (r *Interceptor) Begin(status int) {
 		r.tap.WriteHeader(status)
 		r.rewrite.Follow(r.tap.Follow())
 	case ok && httpx.IsJSON(kind):
-		r.whole = true // the header waits: its length may change
+		r.whole = true // its length may change, so the header waits
 	default:
 		r.tap.WriteHeader(status)
 	}
@@ -151,16 +153,15 @@ func (r *Interceptor) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// copied notes that the stream ends in an error, before the tap sees that. What the
-// upstream says behind it reaches nobody.
+// copied records that the stream ends in an error, before the tap sees the error. Later output of
+// the upstream is dropped.
 func (r *Interceptor) copied() {
 	before := len(r.calls.Expansions)
 	r.calls.Copied()
 	count(r.calls.Expansions[before:])
 }
 
-// feed rewrites a piece of a stream. A panic in there ends the rewriting, not
-// the answer.
+// feed rewrites a piece of a stream. A panic ends the rewriting, not the response.
 func (r *Interceptor) feed(p []byte) (out []byte, ok bool) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -171,7 +172,7 @@ func (r *Interceptor) feed(p []byte) (out []byte, ok bool) {
 	return r.rewrite.Feed(p), true
 }
 
-// giveUp lets an answer pass that is too long to be gathered.
+// giveUp forwards a response that is too long to buffer.
 func (r *Interceptor) giveUp() error {
 	body := r.body
 	r.whole, r.body = false, nil
@@ -180,8 +181,7 @@ func (r *Interceptor) giveUp() error {
 	return err
 }
 
-// say tells the exchange what the client's message is made of, before the tap
-// sees its end.
+// say reports the parts of the client's message to the exchange, before the tap sees its end.
 func (r *Interceptor) say() {
 	httpx.Guard(r.log, "noting what was hidden", func() {
 		it := r.rewrite.Iteration()
@@ -194,25 +194,27 @@ func (r *Interceptor) say() {
 	})
 }
 
-// Plain reports whether nothing was kept from the client so far.
+// Plain reports whether nothing was withheld from the client so far.
 func (r *Interceptor) Plain() bool { return r.rewrite.Plain() }
 
-// Answers returns the answers so far of which the client's message is made.
+// Answers returns the answers so far that form the client's message.
 func (r *Interceptor) Answers() []hidden.Iteration { return r.rewrite.Iterations() }
 
-// answer answers a call that the client does not see.
+// answer answers an intercepted call.
 func (r *Interceptor) answer(p *hidden.Part) {
 	before := len(r.calls.Expansions)
 	r.calls.Answer(p, r.tap.Recall)
 	count(r.calls.Expansions[before:])
 }
 
-// Serve hands a request on: as long as an answer holds nothing but calls that are
-// answered on the way, the upstream is asked to go on, and the client gets one message.
+// Serve forwards a request. As long as an answer contains only intercepted calls, the upstream is
+// asked to continue, and the client gets one message.
 func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error {
+	// The next handlers may change the request, and a continuation needs the original.
 	again := request.Clone(request.Context())
 	if err := r.tap.Pass(r, request, next); err != nil {
-		if r.stream || r.posed { // its length is not what the upstream said any more: nobody would see that it is cut
+		// The header has no length any more, so only an abort shows the client that the response is cut.
+		if r.stream || r.posed {
 			r.tap.Abort(err)
 		}
 		return err
@@ -234,6 +236,7 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 		if !r.rewrite.Asks() {
 			return nil
 		}
+		// The continuation needs a result for each intercepted call.
 		for _, p := range r.rewrite.Iteration().Hidden() {
 			r.answer(p)
 		}
@@ -260,10 +263,10 @@ func options(calls *pipeline.Interceptor) hidden.Options {
 	return o
 }
 
-// errContinuation says that the body of a continuation could not be made.
+// errContinuation says that a continuation failed.
 var errContinuation = errors.New("continuing an answer")
 
-// goOn asks the upstream to go on.
+// goOn sends a continuation to the upstream.
 func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error {
 	body, err := r.calls.Continue(r.rewrite.Iterations())
 	if err != nil {
@@ -288,14 +291,14 @@ func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error
 	return nil
 }
 
-// rewriteWhole reads an answer in one piece.
+// rewriteWhole rewrites a response in one piece.
 func (r *Interceptor) rewriteWhole(body []byte) (out []byte, done bool) {
 	out, done = body, true
 	httpx.Guard(r.log, "rewriting an answer", func() { out, done = r.rewrite.Whole(body) })
 	return out, done
 }
 
-// finishWhole gives the client its answer in one piece.
+// finishWhole sends the client its response in one piece.
 func (r *Interceptor) finishWhole(out []byte) error {
 	if r.rewrite.Ended() {
 		r.say()
@@ -315,8 +318,7 @@ func (r *Interceptor) finishWhole(out []byte) error {
 	return err
 }
 
-// finishStream gives the client the last event of a stream that does not end in a
-// blank line.
+// finishStream sends the last event of a stream without a final blank line.
 func (r *Interceptor) finishStream() error {
 	var out []byte
 	ended := r.rewrite.Ended()
@@ -336,7 +338,7 @@ func (r *Interceptor) finishStream() error {
 	return r.tap.FlushError()
 }
 
-// close ends the client's message where the model would not stop asking.
+// close ends the client's message after too many continuations.
 func (r *Interceptor) close() error {
 	if r.whole {
 		out := r.rewrite.CloseWhole()
@@ -350,11 +352,11 @@ func (r *Interceptor) close() error {
 	return r.tap.FlushError()
 }
 
-// fail tells the client that a continuation failed: by an error in the stream,
-// or, where it has seen nothing, by the upstream's own answer.
+// fail reports a failed continuation to the client: by an error in the stream, or, if the client
+// has nothing yet, by the upstream's own response.
 func (r *Interceptor) fail(err error) error {
 	continuations.WithLabelValues(continuationFailed).Inc()
-	if r.posed { // the client has seen a header
+	if r.posed { // the client has a header
 		r.tap.Abort(errors.Join(errContinuation, err))
 	}
 	if !r.stream {
@@ -382,14 +384,15 @@ func (r *Interceptor) fail(err error) error {
 	if err == nil {
 		return nil
 	}
+	// The error event in the stream replaces an error route.
 	if _, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
-		return nil // the client has its answer
+		return nil
 	}
 	return err
 }
 
-// Spill gives the client what there is of an answer that is cut, and the event
-// that says so where it waits for a continuation.
+// Spill forwards the buffered part of a response that is cut. If the client waits for a
+// continuation, Spill sends an error event instead.
 func (r *Interceptor) Spill() {
 	switch {
 	case r.whole && !r.further:
@@ -405,8 +408,8 @@ func (r *Interceptor) Spill() {
 	}
 }
 
-// failure is the event that tells of a failed continuation. Where the upstream
-// did not say why, it is the one after which clients try again.
+// failure returns the error event for a failed continuation. Without a reason from the upstream,
+// the error is one upon which clients retry.
 func (r *Interceptor) failure(err error) []byte {
 	kind, text := "overloaded_error", "The upstream did not go on with its answer."
 	switch {

@@ -12,10 +12,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// results are what a model gets that asks for a folded text.
+// results are the results of a model's request for a folded text.
 var results = []string{"whole", "part", "unknown", "refused"}
 
-// What became of a continuation.
+// Outcomes of a continuation.
 const (
 	continuationAnswered = "answered"
 	continuationFailed   = "failed"
@@ -30,15 +30,14 @@ var (
 		continuationAnswered, continuationFailed, continuationLimit)
 )
 
-// count counts what models asked for again. The labels are bounded: a
-// tool counts under its class.
+// count counts expansions. A tool counts under its class, so the labels are bounded.
 func count(all []pipeline.Expansion) {
 	for _, e := range all {
 		expansions.WithLabelValues(e.Class.String(), result(&e)).Inc()
 	}
 }
 
-// result tells what the model got.
+// result returns the label for an expansion's result.
 func result(e *pipeline.Expansion) string {
 	switch {
 	case e.Refused:
@@ -51,7 +50,7 @@ func result(e *pipeline.Expansion) string {
 	return "whole"
 }
 
-// told says what models got that asked for folded texts.
+// told summarizes the results of expansions.
 func told(all []pipeline.Expansion) string {
 	counts := map[string]int{}
 	for i := range all {

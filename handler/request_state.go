@@ -360,7 +360,7 @@ func (c *requestState) noteCut() {
 	}
 	cutPrompts.Inc()
 	model := audit.Bounded(c.site.up.Model(c.view.Model))
-	if _, told := c.site.cutModels.LoadOrStore(model, true); !told {
+	if c.site.cutModels.Meet(model, "") {
 		c.site.up.Log.Warn("upstream leaves the oldest messages of prompts out, its context length is too low",
 			zap.String("model", model), zap.Int64("counted_tokens", c.ending.turn.Usage.Prompt()), zap.Int("estimated_tokens", c.sent()))
 	}

@@ -55,8 +55,8 @@ type site struct {
 	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
 	// refusal.
 	uncounted sync.Map
-	// cutModels are the models whose prompts the upstream cuts, as the log has said.
-	cutModels sync.Map
+	// cutModels are the models with prompts cut by the upstream that were warned of.
+	cutModels app.Strangers
 
 	// The parts between the handler and the upstream, nil where they are not configured.
 
@@ -178,8 +178,8 @@ func (o *site) share(h *Handler, log *zap.Logger) {
 	}
 }
 
-// cacheSalt returns what those have in common who share prefixes with a request's tenant: the
-// members of the overlay's group, or else the tenant alone.
+// cacheSalt returns a secret shared by the requests that may share prefixes: those of the overlay's
+// group, or else of the tenant alone.
 func (o *site) cacheSalt(r *http.Request) string {
 	key := o.store.Tenants()
 	if group := o.sharing.overlay.Sharing(r); group != "" {
@@ -202,8 +202,8 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 	return nil
 }
 
-// whose returns the person behind a request, by the key of the records, which outlives the process, or
-// else by that of the sessions.
+// The person behind a request is told by the key of the records, which outlives the process, or else by
+// that of the sessions.
 func (o *site) whose(r *http.Request) tenant.Person {
 	return o.clients.people.Of(r, o.persons(), translate.KeyHeader(formatAt(r)))
 }

@@ -16,36 +16,35 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// tap is the writer of an answer. Bytes go to the client first and at once and
-// are looked at afterwards, or before they are flushed. A JSON answer of known
-// length is held until it is complete: its header is to tell what was read from the
-// cache. A refusal is dropped where the request is sent once more. Nothing is ever added
-// to a stream: Gemini's clients break at any comment or event that is not an answer.
+// tap is the response writer of one pass. It forwards bytes to the client at once and decodes them
+// afterwards, or before their flush. Nothing is ever added to a stream: Gemini's clients fail at
+// any comment or event that is not an answer.
 type tap struct {
-	httpx.Answer // with a header apart from the client's until the header is
-	// released: what a first pass sets must not show in the answer of a second
+	// Until its release the header is apart from the client's: a first pass's fields must not appear
+	// in the response of a second pass.
+	httpx.Answer
 	state    *requestState
 	log      *zap.Logger
-	dec      *decode.Decoder // nil where there is nothing to read
+	dec      *decode.Decoder // nil if there is nothing to decode
 	reads    decode.Decoder
 	stream   bool          // dec reads events
-	begun    bool          // the first byte of the answer that says anything was there
-	request  *http.Request // as it was handed on
+	begun    bool          // the first significant byte has arrived
+	request  *http.Request // as forwarded
 	held     []byte
-	hold     int  // how many bytes may be held
+	hold     int  // maximum number of buffered bytes
 	resend   bool // the request may be sent once more
-	second   bool // it was
-	own      bool // the answer is ours, not the upstream's
-	dropped  bool // the client does not get this answer
+	second   bool // this pass is the second
+	own      bool // the module's own response, not the upstream's
+	dropped  bool // the client does not get this response
 	released bool
 	flushes  httpx.Flushes
-	// sent is when the request was handed on; timing counts from there.
+	// sent is when the request was forwarded; timing counts from there.
 	sent   time.Time
 	timing wire.Timing
 }
 
-// newTap returns the writer of one pass. With resend, a refusal may be dropped and the
-// header map is the pass's own.
+// newTap returns the writer of one pass. With resend, a refusal may be dropped, and the pass has a
+// header map of its own.
 func newTap(w http.ResponseWriter, c *requestState, resend bool) *tap {
 	t := &c.first
 	if t.state != nil { // a second pass
@@ -60,16 +59,16 @@ func newTap(w http.ResponseWriter, c *requestState, resend bool) *tap {
 	return t
 }
 
-// Waited takes a time in the queue for one before the request was handed on.
+// Waited adds a wait in the queue, which ends before the request is forwarded.
 func (t *tap) Waited(d time.Duration) {
 	t.timing.Queue += d
 	t.sent = time.Now()
 }
 
-// Common is told the share of the prompt that the upstream has been sent before.
+// Common stores the share of the prompt that the upstream has been sent before.
 func (t *tap) Common(share float64) { t.state.boxed.common = share }
 
-// Served is told how the upstream says that it serves the request.
+// Served stores the service tier that the upstream reports.
 func (t *tap) Served(s wire.Service) { t.state.ending.service = s }
 
 // Begin implements [httpx.Interceptor].
@@ -89,7 +88,7 @@ func (t *tap) Begin(status int) {
 	}
 }
 
-// observe picks the decoder of a successful answer by what it says it is.
+// observe selects the decoder of a successful response by its content type.
 func (t *tap) observe(h http.Header) {
 	if httpx.Coding(h) != "" {
 		httpx.FailOpen(reasonAnswerEncoding)
@@ -104,18 +103,20 @@ func (t *tap) observe(h http.Header) {
 		t.decode(false)
 		n, err := strconv.Atoi(h.Get("Content-Length"))
 		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.state.site.up.Headers {
+			// Buffer a JSON response of known length: its header reports the tokens read from the
+			// cache.
 			t.hold = n
 		}
 	}
 }
 
-// decode begins to read an answer.
+// decode starts a decoder.
 func (t *tap) decode(stream bool) {
 	t.reads.Begin(t.state.view.Format, stream)
 	t.dec = &t.reads
 }
 
-// Take writes what the upstream sends, and looks at it afterwards.
+// Take writes the upstream's bytes, and decodes them.
 func (t *tap) Take(p []byte) (int, error) {
 	if t.dropped {
 		return len(p), nil
@@ -143,18 +144,19 @@ func (t *tap) Take(p []byte) (int, error) {
 	return n, err
 }
 
-// atOnce is how long a piece of a stream may be, in bytes, that waits in the server's
-// buffer until it is flushed, however it is written: net/http has 2 KiB for it.
+// atOnce is the maximum length, in bytes, of a piece of a stream that stays in the server's buffer
+// until it is flushed: net/http buffers 2 KiB.
 const atOnce = 2 << 10
 
-// writeEvents keeps the last byte until the decoder has looked: no event is
-// complete without it, and a long one may be with the client before it is
-// flushed. Short ones are with nobody before, and are written whole.
+// writeEvents writes a piece of a stream so that the decoder sees each event before the client has
+// all of it.
 func (t *tap) writeEvents(p []byte) (int, error) {
+	// A short piece stays in the server's buffer until its flush.
 	if len(p) <= atOnce {
 		t.look(p)
 		return t.write(p)
 	}
+	// A long piece may reach the client at once. No event is complete without the last byte.
 	last := len(p) - 1
 	n, err := t.write(p[:last])
 	if err != nil {
@@ -174,9 +176,8 @@ func (t *tap) keep(p []byte) {
 	t.look(p)
 }
 
-// look feeds the decoder. At the terminal event of a stream the exchange is
-// settled, before the client has all of that event: whoever has seen it finds the
-// session up to date. A panic in there ends the looking, not the answer.
+// look feeds the decoder and settles the exchange at the terminal event. A panic of the decoder
+// ends the decoding, not the response.
 func (t *tap) look(p []byte) {
 	if t.dec == nil || len(p) == 0 {
 		return
@@ -191,7 +192,9 @@ func (t *tap) look(p []byte) {
 	t.clock()
 	switch {
 	case !t.stream:
-	case t.dec.Ended(): // which joins, too
+	case t.dec.Ended(): // settling includes joining
+		// Settle before the client has all of the terminal event, so that its next request finds
+		// the session up to date.
 		t.state.settle(t, nil)
 	case t.dec.Stopped():
 		t.state.join(t)
@@ -199,7 +202,7 @@ func (t *tap) look(p []byte) {
 	t.state.tell()
 }
 
-// end tells the decoder that the answer came to its end and was not cut.
+// end tells the decoder that the response is complete.
 func (t *tap) end() {
 	if t.dec != nil {
 		httpx.Guard(t.log, "decoding the end of an answer", func() {
@@ -209,8 +212,8 @@ func (t *tap) end() {
 	}
 }
 
-// clock notes when what came first and last came. It is asked after the client
-// has the bytes.
+// clock records the times of the first and the last token. It must run after the client has the
+// bytes.
 func (t *tap) clock() {
 	if t.timing.LastToken != 0 {
 		return
@@ -227,8 +230,7 @@ func (t *tap) clock() {
 	}
 }
 
-// release sends the header and what was held to the client. From here on the
-// answer passes through.
+// release sends the header and the buffered bytes to the client. Later bytes are forwarded.
 func (t *tap) release() error {
 	if t.released || t.dropped || t.Status == 0 {
 		return nil
@@ -248,7 +250,7 @@ func (t *tap) release() error {
 	return err
 }
 
-// turn returns what the answer said so far, nil if it was not one to decode.
+// turn returns the answer so far, nil without a decoder.
 func (t *tap) turn() *wire.Turn {
 	if t.dec == nil {
 		return nil
@@ -264,7 +266,7 @@ func (t *tap) write(p []byte) (int, error) {
 	return t.ResponseWriter.Write(p)
 }
 
-// FlushError implements what [http.ResponseController] looks for.
+// FlushError implements the flusher of [http.ResponseController].
 func (t *tap) FlushError() error {
 	if t.released && !t.flushes.Due(t.ResponseWriter, t.stream, &t.state.site.headers) {
 		return nil
@@ -272,7 +274,7 @@ func (t *tap) FlushError() error {
 	return t.Answer.FlushError()
 }
 
-// flushAll sends all there is, before the answer is cut.
+// flushAll flushes everything before the response is cut.
 func (t *tap) flushAll() {
 	t.flushes.Settle()
 	_ = t.Answer.FlushError()

@@ -22,7 +22,7 @@ import (
 
 const body = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`
 
-// recorder is a client's connection that knows the fast ways in.
+// recorder is a client's connection that implements io.ReaderFrom and FlushError.
 type recorder struct {
 	*httptest.ResponseRecorder
 	readFrom bool
@@ -54,7 +54,7 @@ func committed(h *Handler) (n int) {
 	return n
 }
 
-// TestReadFrom: what is copied by the writer's ReadFrom is seen as well.
+// TestReadFrom: bytes copied by the writer's ReadFrom are decoded as well.
 func TestReadFrom(t *testing.T) {
 	for _, length := range []bool{false, true} {
 		h := attached(t, pipeline.Options{})
@@ -75,12 +75,11 @@ func TestReadFrom(t *testing.T) {
 	}
 }
 
-// TestHeaderWithBody: the header of a stream that is flushed by itself, as reverse_proxy
-// does, goes out with the first bytes of the body, or without them if they do not come.
+// TestHeaderWithBody: a stream's header flushed on its own, as by reverse_proxy, is sent with the
+// first bytes of the body, or without them if they are late.
 func TestHeaderWithBody(t *testing.T) {
 	const event = `data: {"type":"message_start","message":{"id":"a"}}` + "\n\n"
-	// ask returns what each flush of a stream has sent up to then. With late, the body waits
-	// for a flush.
+	// ask returns the bytes sent by each flush of a stream. With late, the body waits for a flush.
 	ask := func(late bool) (flushes []string) {
 		w := &signal{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, flushes: make(chan string, 9)}
 		h := attached(t, pipeline.Options{})
@@ -110,7 +109,7 @@ func TestHeaderWithBody(t *testing.T) {
 	if got := ask(true); !slices.Equal(got, []string{"", event}) {
 		t.Errorf("a late body: flushed with %q", got)
 	}
-	for range 100 { // on a machine that stands still, a body may come late as well
+	for range 100 { // on a stalled machine, a body may be late as well
 		if got := ask(false); slices.Equal(got, []string{event}) {
 			return
 		}
@@ -118,7 +117,7 @@ func TestHeaderWithBody(t *testing.T) {
 	t.Error("a body that comes at once never had its header with it")
 }
 
-// signal is a client's connection that tells what each flush sends.
+// signal is a client's connection that reports the bytes sent by each flush.
 type signal struct {
 	*recorder
 	flushes chan string
@@ -129,7 +128,7 @@ func (s *signal) FlushError() error {
 	return nil
 }
 
-// watcher is a client that looks at every byte when it comes.
+// watcher is a client's connection that observes the body after each write.
 type watcher struct {
 	*recorder
 	look func(so string)
@@ -141,9 +140,8 @@ func (w *watcher) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestKnownBeforeTheEnd: a client that has the whole of the terminal event, and
-// may send its next request at once, finds the session up to date; however long
-// the event is, and in what pieces it came.
+// TestKnownBeforeTheEnd: a client that has the whole terminal event may send its next request at
+// once, and finds the session up to date. This holds for events of any length and in any pieces.
 func TestKnownBeforeTheEnd(t *testing.T) {
 	long := strings.Repeat("x", 1<<16)
 	for path, stream := range map[string][]string{
@@ -185,10 +183,9 @@ func TestKnownBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestKnownWhenTheModelStops: where the usage or the end of the stream comes behind
-// the reason why the model stopped, a client that has the reason finds the session up
-// to date, and the usage is counted all the same; once, and also if the stream breaks
-// off behind it.
+// TestKnownWhenTheModelStops: the usage or the end of a stream may follow the stop reason. A client
+// that has the reason finds the session up to date, and the usage is still counted once, even if
+// the stream breaks off after it.
 func TestKnownWhenTheModelStops(t *testing.T) {
 	for path, stream := range map[string][]string{
 		"/v1/messages":                       {`{"type":"message_start","message":{"id":"a","usage":{"input_tokens":70}}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`},
@@ -239,7 +236,7 @@ func TestKnownWhenTheModelStops(t *testing.T) {
 	}
 }
 
-// TestFlush reaches the client unless the answer is held.
+// TestFlush: a flush reaches the client unless the response is buffered.
 func TestFlush(t *testing.T) {
 	for contentType, want := range map[string]int{"text/event-stream": 2, "application/json": 0} {
 		h := attached(t, pipeline.Options{})
@@ -275,7 +272,7 @@ func TestFlushBeforeTheHeader(t *testing.T) {
 	}
 }
 
-// TestSecondHeader is ignored, as net/http does.
+// TestSecondHeader: a second header is ignored, as in net/http.
 func TestSecondHeader(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
@@ -288,7 +285,7 @@ func TestSecondHeader(t *testing.T) {
 	}
 }
 
-// TestLongerThanItSays: an answer that outgrows its Content-Length passes on.
+// TestLongerThanItSays: a response that exceeds its Content-Length is forwarded.
 func TestLongerThanItSays(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
@@ -306,7 +303,7 @@ func TestLongerThanItSays(t *testing.T) {
 	}
 }
 
-// TestPanicBefore: a panic of ours forwards the original.
+// TestPanicBefore: after a panic of the module, the original request is forwarded.
 func TestPanicBefore(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	h.site.pipe = nil
@@ -325,7 +322,7 @@ func TestPanicBefore(t *testing.T) {
 	}
 }
 
-// TestPanicInSettle leaves the answer whole.
+// TestPanicInSettle: a panic while settling leaves the response intact.
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	c := &requestState{site: h.site, view: new(wire.View), session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
@@ -338,7 +335,8 @@ func TestPanicInSettle(t *testing.T) {
 	}
 }
 
-// TestPanicBehind goes on its way, and the client gets what there was.
+// TestPanicBehind: a panic of the next handlers propagates, and the client gets the bytes written
+// before.
 func TestPanicBehind(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
@@ -360,7 +358,7 @@ func TestPanicBehind(t *testing.T) {
 	}
 }
 
-// TestRequestIsRestored for the access log and for error routes.
+// TestRequestIsRestored: the request is restored for the access log and for error routes.
 func TestRequestIsRestored(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	r := request([]byte(body), "s")
@@ -379,7 +377,7 @@ func TestRequestIsRestored(t *testing.T) {
 	}
 }
 
-// TestLateRequest passes untouched when the store has been closed.
+// TestLateRequest: after the store was closed, a request is forwarded unmodified.
 func TestLateRequest(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	if err := h.site.store.Unpin(); err != nil {
@@ -394,7 +392,7 @@ func TestLateRequest(t *testing.T) {
 	}
 }
 
-// TestTiming: the moments of an answer come in their order, and all of them.
+// TestTiming: all times of a response are set, in their order.
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, ending: ending{settled: true}, overhead: 1}

@@ -172,7 +172,7 @@ func (x *Exchange) cutShort(u wire.Usage) bool {
 	if x.req.rules.Regime != pricing.KV || !b.continued || x.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {
 		return false
 	}
-	var measured sessioncache.Calibration // what the session has learned, it has learned of cut prompts
+	var measured sessioncache.Calibration // not the session's own, which was learned from cut prompts
 	return 2*u.Prompt() < int64(measured.Tokens(&x.sizing.sent))
 }
 

@@ -61,8 +61,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestResendShare: a client that sends invalid requests does not double the load. A client whose
-// requests are refused for our edits always gets its second attempt.
+// TestResendShare: a client that sends invalid requests does not double the load. A request
+// refused for our edits always gets its second attempt.
 func TestResendShare(t *testing.T) {
 	tenant := sessioncache.Tenant{1}
 	for _, accepts := range []bool{false, true} {

@@ -100,7 +100,7 @@ func (c *patient) examine(t *testing.T) (faults, notes []cli.Finding) {
 	return faults, notes
 }
 
-// routes returns a site in JSON, whose handlers keep their order.
+// routes returns a site in JSON with its handlers in the order given.
 func routes(handlers ...string) string {
 	return `{"apps":{"http":{"servers":{"s":{"listen":[":8080"],"routes":[{"handle":[` + strings.Join(handlers, ",") + `]}]}}}}}`
 }

@@ -34,7 +34,7 @@ func TestSentToAnother(t *testing.T) {
 			p := start(t, cache+"\n"+fmt.Sprintf(proxy, addr(busy), addr(broken), addr(good)))
 			body := conversation(6, false)
 			res := p.post("/v1/messages", body)
-			if text := read(t, res); res.StatusCode != http.StatusOK || !strings.Contains(string(text), `"message"`) {
+			if text := read(t, res); res.StatusCode != http.StatusOK || !strings.Contains(text, `"message"`) {
 				t.Errorf("%s, %s: got status %d, %.200s, want the answer of the other upstream", cache, name, res.StatusCode, text)
 				continue
 			}

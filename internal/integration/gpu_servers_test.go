@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// batchingServers are servers for GPUs: what they answer to a request with thinking and tools,
-// how they call the thinking of earlier turns, and a prompt that is too long.
+// batchingServers are servers for GPUs, with their answers to a request with thinking and tools, their
+// name for the thinking of earlier turns, and their error for a prompt that is too long.
 var batchingServers = map[string]struct {
 	events            []string
 	thinking, overrun string
@@ -52,7 +52,7 @@ var batchingServers = map[string]struct {
 	},
 }
 
-// TestBatchingServers: vLLM and SGLang are translated to by what their sources say.
+// TestBatchingServers: translated requests and answers have the members of vLLM's and SGLang's sources.
 func TestBatchingServers(t *testing.T) {
 	for preset, c := range batchingServers {
 		t.Run(preset, func(t *testing.T) {

@@ -14,35 +14,36 @@ import (
 )
 
 const (
-	// DefaultAgentBlock is the label of the memory block that holds a system prompt.
+	// DefaultAgentBlock is the default label of the memory block with the system prompt.
 	DefaultAgentBlock = "system_prompt"
-	// DefaultAgentLimit is how many agents are known at a time.
+	// DefaultAgentLimit is the default number of agents kept in memory.
 	DefaultAgentLimit = 100
 
 	mostAgents = 100_000
 )
 
-// Agents has a server of Letta with the REST API, Letta Cloud or an old one, make an
-// agent for each conversation.
+// Agents configures a Letta server with the REST API (Letta Cloud or an old server): each
+// conversation gets an agent.
 type Agents struct {
-	// Embedding is the model by which agents embed what they file away, as in
-	// openai/text-embedding-3-small. Default: the server's, which old servers do not have.
+	// Embedding is the embedding model of the agents' archival memory, such as
+	// openai/text-embedding-3-small. Default: the server's default, which old servers lack.
 	Embedding string `json:"embedding,omitempty"`
-	// Block is the label of the memory block that holds the system prompt: letters,
-	// digits, "_" and "-". Default: system_prompt.
+	// Block is the label of the memory block that holds the system prompt: letters, digits, "_" and
+	// "-". Default: system_prompt.
 	Block string `json:"block,omitempty"`
-	// Tools are the names of tools of the server that agents get besides those for their
-	// own memory. Default: none.
+	// Tools are names of server tools that agents get, besides the tools for their own memory.
+	// Default: none.
 	Tools []string `json:"tools,omitempty"`
-	// Limit is how many agents are known at a time; whoever has most of them gives way
-	// first. They stay at the server, and are found there again. Default: 100.
+	// Limit is how many agents the module keeps in memory. Over the limit, the tenant with the most
+	// agents loses some first. Evicted agents stay at the server and are found there again.
+	// Default: 100.
 	Limit int `json:"limit,omitempty"`
 }
 
-// label is what a memory block may be called: it stands in a path.
+// label matches valid labels of memory blocks: the label is part of a URL path.
 var label = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// validate reports the first member that makes no sense. Nil is valid.
+// validate returns an error for the first invalid option. Nil is valid.
 func (a *Agents) validate(u *Upstream) error {
 	switch {
 	case a == nil:
@@ -57,7 +58,7 @@ func (a *Agents) validate(u *Upstream) error {
 	return nil
 }
 
-// agents parses how agents are made:
+// agents parses the options of agents:
 //
 //	agents {
 //		embedding <model>

@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// minRoom is the shortest answer, in tokens, for which a request is sent with a lower
-	// max_tokens. With less room a client had better shorten its conversation: Claude Code asks
-	// for no less than 3000.
+	// minRoom is the smallest answer, in tokens, for which a request is retried with a lower
+	// max_tokens. With less room a client should compact its conversation: Claude Code asks for at
+	// least 3000.
 	minRoom = 3000
-	// loadingPause is the time between two requests to a server that loads its model, maxLoading
-	// that after which its error reaches the client: a queue has the same patience.
+	// loadingPause is the time between two requests to a server that is loading its model. After
+	// maxLoading, which equals the queue's timeout, the client gets the server's error.
 	loadingPause = time.Second
 	maxLoading   = 10 * time.Minute
-	// blindFor is how long a model counts as one that cannot see images, and maxBlind bounds the
-	// number of such models.
+	// blindFor is how long a model counts as unable to see images. maxBlind bounds the number of
+	// such models.
 	blindFor = time.Hour
 	maxBlind = 128
 )
 
-// What a request was amended by.
+// Kinds of amendments to a refused request.
 const (
 	amendedLength  = "max_tokens"
 	amendedImages  = "images"
@@ -47,18 +47,18 @@ const (
 var amended = metric.CounterOf("amended_total", "Requests that a server had refused and that were sent once more, by what was changed: a lower max_tokens, "+
 	"a note for each image, or nothing, as the server was loading its model.", "by", amendedLength, amendedImages, amendedLoading)
 
-// loadingModel are the errors, at status 503, of servers that load a model: llama.cpp,
-// Hugging Face.
+// loadingModel matches the errors, at status 503, of servers that load a model: llama.cpp, Hugging
+// Face.
 var loadingModel = regexp.MustCompile(`(?i)\bloading (?:the )?model\b|\bmodel\b.{0,100}\b(?:is|still) (?:currently |being )?load(?:ing|ed)\b`)
 
-// noImages are the errors of servers whose model cannot see images: llama.cpp and old
-// versions of it, LM Studio, Ollama, vLLM, mlx_lm.server.
+// noImages matches the errors of servers with a model that cannot see images: llama.cpp and its old
+// versions, LM Studio, Ollama, vLLM, mlx_lm.server.
 var noImages = regexp.MustCompile(`(?i)image input is not supported|content part type: \\?"image_url|(?:does not|doesn't) support (?:images?|vision|multimodal)` +
 	`|missing data required for image input|is not a (?:multimodal|vision) model|at most 0 image|only 'text' content type is supported`)
 
-// Amend returns next with a second request behind refusals that say what to change. A server
-// gets a lower max_tokens where the prompt and that many do not fit its window, a note in the
-// place of each image where its model cannot see them, and time where it still loads.
+// Amend returns next behind a layer that repeats a request after a refusal which names the remedy.
+// The layer lowers max_tokens if prompt and answer do not fit the window, replaces each image by a
+// note if the model cannot see images, and waits while the server loads its model.
 func (p *Profile) Amend(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
 	if p.Upstream == nil || p.Formats == nil || p.Official() || p.Stateful() {
 		return next
@@ -79,6 +79,7 @@ func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
 	t := amendment{body: body, model: gjson.GetBytes(body, "model").Str, began: time.Now()}
+	// Spare a model known to be blind the refusal.
 	if d.p.blind.has(t.model) {
 		httpx.Guard(d.p.Log, "leaving images out", func() { t.leaveImagesOut() })
 	}
@@ -90,6 +91,7 @@ func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if !a.held {
+			// Success without images confirms that the model cannot see them.
 			if t.by[amendedImages] && a.Status/100 == 2 {
 				d.p.blind.add(t.model)
 			}
@@ -100,7 +102,7 @@ func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		if by == "" || by == amendedLoading && !waits(r) {
 			return a.release()
 		}
-		if !t.by[by] { // a server that loads is asked many times
+		if !t.by[by] { // a server that loads its model gets the same request many times
 			amended.WithLabelValues(by).Inc()
 			d.p.Log.Info("sending a refused request once more", zap.String("change", by), zap.String("model", t.model), zap.Int("status", a.Status))
 		}
@@ -108,17 +110,17 @@ func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// send sends a request with a body of its own.
+// send forwards the request with the given body.
 func (d *amending) send(a *refusable, r *http.Request, body []byte, again bool) error {
 	to := r
 	if again {
 		to = httpx.Isolate(r, a)
 		defer Tell(r.Context(), to.Context())
 	}
-	defer httpx.SwapBody(to, body, body)() // the next request may be made of it, so that its memory stays
+	defer httpx.SwapBody(to, body, body)() // keep the memory: the next attempt may be built from this body
 	cut := true
 	defer func() {
-		if cut { // half of an error is the client's, too
+		if cut { // the client gets the error as far as it arrived
 			_ = a.release()
 		}
 	}()
@@ -127,7 +129,7 @@ func (d *amending) send(a *refusable, r *http.Request, body []byte, again bool) 
 	return err
 }
 
-// waits reports whether the client of a request is still there after a pause.
+// waits pauses and reports whether the request's client is still connected afterwards.
 func waits(r *http.Request) bool {
 	select {
 	case <-r.Context().Done():
@@ -137,12 +139,12 @@ func waits(r *http.Request) bool {
 	}
 }
 
-// amendment is what has become of a request.
+// amendment is the state of one request over its attempts.
 type amendment struct {
 	body  []byte
 	model string
 	began time.Time
-	by    map[string]bool // what it was amended by
+	by    map[string]bool // kinds of amendments so far
 }
 
 func (t *amendment) note(by string) {
@@ -152,7 +154,7 @@ func (t *amendment) note(by string) {
 	t.by[by] = true
 }
 
-// amend changes the request by what a server says of it, and returns the kind of change, "" for
+// amend changes the request as the server's error demands and returns the kind of change, "" for
 // none.
 func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
 	room, exceeded := f.Room()
@@ -162,7 +164,7 @@ func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
 			return amendedLoading
 		}
 	case exceeded:
-		unbounded := room == 0 && format.Traits().ServersVary // without a bound, vLLM takes what fits
+		unbounded := room == 0 && format.Traits().ServersVary // vLLM fits an unbounded answer into the window
 		if !t.by[amendedLength] && (unbounded || room >= min(minRoom, f.Window()/4)) && t.shorten(room) {
 			return amendedLength
 		}
@@ -174,11 +176,11 @@ func (t *amendment) amend(format wire.Format, f *translate.Failure) string {
 	return ""
 }
 
-// shorten lowers the bound of the answer to the room that the window has for it, or takes it away
-// where that is 0.
+// shorten lowers the answer's bound to the room left in the window. A room of 0 removes the bound.
 func (t *amendment) shorten(room int64) bool {
 	var members []wire.Member
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
+		// An absent member counts as 0 and stays absent.
 		if gjson.GetBytes(t.body, name).Int() <= room {
 			continue
 		}
@@ -199,11 +201,10 @@ func (t *amendment) shorten(room int64) bool {
 	return true
 }
 
-// imageParts are the types of images among the parts of a content, and those of the texts that
-// stand in their place.
+// imageParts maps the types of image parts to the types of text parts that replace them.
 var imageParts = map[string]string{"image_url": "text", "image": "text", "input_image": "input_text"}
 
-// leaveImagesOut puts a note in the place of each image. It returns false where there is none.
+// leaveImagesOut replaces each image by a note. It returns false if there is no image.
 func (t *amendment) leaveImagesOut() bool {
 	if !bytes.Contains(t.body, []byte(`image`)) {
 		return false
@@ -235,7 +236,7 @@ func imageCuts(parts gjson.Result, cuts []wire.Cut) []wire.Cut {
 	return cuts
 }
 
-// blindModels are those that were found to see no images.
+// blindModels remembers the models that cannot see images.
 type blindModels struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -250,6 +251,7 @@ func (b *blindModels) has(model string) bool {
 func (b *blindModels) add(model string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// Start over when full: each forgotten model costs one refused request.
 	if b.until == nil || len(b.until) >= maxBlind {
 		b.until = map[string]time.Time{}
 	}
@@ -258,7 +260,7 @@ func (b *blindModels) add(model string) {
 	}
 }
 
-// refusable is the writer of an answer that may be a refusal, which is held.
+// refusable is a response writer that buffers a refusal.
 type refusable struct {
 	httpx.Answer
 	held    bool
@@ -270,6 +272,7 @@ func (a *refusable) Begin(status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 	default:
+		// No edit remedies an authentication error or a rate limit.
 		a.held = status >= http.StatusBadRequest
 	}
 	if !a.held {
@@ -283,7 +286,7 @@ func (a *refusable) Take(p []byte) (int, error) {
 		return a.ResponseWriter.Write(p)
 	}
 	a.refusal = append(a.refusal, p...)
-	if len(a.refusal) > httpx.MaxError { // no error that says what to change
+	if len(a.refusal) > httpx.MaxError { // too long for an error that names a remedy
 		return len(p), a.release()
 	}
 	return len(p), nil
@@ -292,7 +295,7 @@ func (a *refusable) Take(p []byte) (int, error) {
 // Holds implements [httpx.Interceptor].
 func (a *refusable) Holds() bool { return a.held }
 
-// body returns what is held, decoded.
+// body returns the buffered refusal, decoded.
 func (a *refusable) body(limit int64) []byte {
 	body, err := httpx.Decode(httpx.Coding(a.Header()), a.refusal, limit, nil)
 	if err != nil {
@@ -301,7 +304,7 @@ func (a *refusable) body(limit int64) []byte {
 	return body
 }
 
-// release passes on what is held.
+// release forwards the buffered refusal to the client.
 func (a *refusable) release() error {
 	if !a.held {
 		return nil

@@ -21,8 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// refusing is a server that answers each request by the next of its answers, the last one from
-// then on.
+// refusing is a server that answers requests with its answers in turn, and repeats the last one.
 type refusing struct {
 	answers []string // an error's status and body, or "ok"
 	bodies  []string // of the requests
@@ -66,8 +65,8 @@ const (
 	loads   = `503 {"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`
 )
 
-// TestAmend: a refusal that says what to change is followed by one more request, and any other is
-// the client's as it came.
+// TestAmend: a refusal that names the remedy is followed by one more request. Any other refusal
+// reaches the client unmodified.
 func TestAmend(t *testing.T) {
 	const (
 		image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`
@@ -121,7 +120,7 @@ func TestAmend(t *testing.T) {
 	}
 }
 
-// TestBlindModel: images for a model that was found to see none are left out for an hour.
+// TestBlindModel: images for a model that cannot see images are left out for an hour.
 func TestBlindModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := profileOf(&Upstream{Preset: "llama_cpp"})
@@ -149,8 +148,8 @@ func TestBlindModel(t *testing.T) {
 	})
 }
 
-// TestLoadingModel: a request waits while its server loads the model, within a bound, and as
-// long as its client does.
+// TestLoadingModel: a request waits while its server loads the model, within a limit, and as long
+// as its client does.
 func TestLoadingModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &refusing{answers: []string{loads, loads, loads, "ok"}}

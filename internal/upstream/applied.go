@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
-// Applied returns next with answers told what was cleared of their prompts on the client's
-// order, where the upstream does not know of it. The function returns that, nil for nothing
-// to tell, once there is an answer.
+// Applied returns next behind a layer that reports in responses which parts of the prompt this
+// module cleared on the client's order, if the upstream does not know of the order. cleared returns
+// the parts once there is a response, nil for none.
 func (p *Profile) Applied(next caddyhttp.Handler, client wire.Format, cleared func() *wire.Cleared) caddyhttp.Handler {
 	codec, ok := client.Codec().(wire.Manager)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/vertex"
 )
 
-// toolBounds are those of the APIs that providers offer a format at.
+// toolBounds are the limits of the providers' APIs by format.
 var toolBounds = map[wire.Format]wire.ToolBounds{
 	// Names: ^[a-zA-Z0-9_-]{1,128}$. Requests: 32 MB (API overview, "Request size limits");
 	// 30 MB at Vertex AI and 25,000,000 bytes at Bedrock (InvokeModel).
@@ -27,8 +27,8 @@ var toolBounds = map[wire.Format]wire.ToolBounds{
 	wire.Interactions: {Count: 512, Name: 64, Bytes: 20 << 20},
 }
 
-// ToolBounds returns what the upstream takes of the tools of a request in a client's
-// format. A local server takes what its model has room for.
+// ToolBounds returns the upstream's limits for the tools of a request in a client's format. A local
+// server has no limit but its model's context window.
 func (p *Profile) ToolBounds(client wire.Format) (b wire.ToolBounds) {
 	if !p.Local() {
 		b = toolBounds[p.Target(client)]

@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// The bounds are those of the API that a request goes to, not of the one that its client
-// speaks.
+// The bounds are those of the upstream's API, not of the client's format.
 func TestToolBounds(t *testing.T) {
 	limit := 16
 	for _, c := range []struct {
@@ -42,7 +41,7 @@ func TestToolBounds(t *testing.T) {
 			t.Errorf("%s: %s does not fit into %+v", f, pipeline.ExpandTool, b)
 		}
 	}
-	// What Claude plans take, and the names of all providers.
+	// The maximum of Claude plans, and the longest name that all providers take.
 	if !regexp.MustCompile(`^mcp__[a-zA-Z0-9_-]+__[a-zA-Z0-9_-]+$`).MatchString(pipeline.ExpandTool) {
 		t.Errorf("got %s, want mcp__server__tool", pipeline.ExpandTool)
 	}

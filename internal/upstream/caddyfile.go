@@ -40,9 +40,9 @@ import (
 //		}
 //	}
 //
-// Multiples are of the price of an uncached input token.
-// region has the signer aws sign requests for Amazon Bedrock in that region, for the
-// host bedrock-runtime.<region>.amazonaws.com unless one is given.
+// Multiples are relative to the price of an uncached input token.
+// region makes the signer aws sign requests for Amazon Bedrock in that region, for the host
+// bedrock-runtime.<region>.amazonaws.com unless another host is given.
 func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
 	if d.NextArg() {
@@ -76,7 +76,7 @@ func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-// modelName parses an entry of the models that go by another name:
+// modelName parses one entry of the model names:
 //
 //	model <name> <name of the upstream>
 func modelName(to *[]ModelName) option.Option {
@@ -95,7 +95,7 @@ func modelName(to *[]ModelName) option.Option {
 	}
 }
 
-// member parses a member that each request gets, JSON or a placeholder for it:
+// member parses a member added to each request, JSON or a placeholder for JSON:
 //
 //	body <member> <json>
 func member(to *map[string]json.RawMessage) option.Option {
@@ -108,6 +108,7 @@ func member(to *map[string]json.RawMessage) option.Option {
 			return d.Errf("duplicate body %q", name)
 		}
 		raw := json.RawMessage(value)
+		// A bare placeholder needs no quotes in the Caddyfile.
 		if !json.Valid(raw) && strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && !strings.ContainsAny(value, `"\\ `) {
 			raw = json.RawMessage(`"` + value + `"`)
 		}
@@ -122,7 +123,7 @@ func member(to *map[string]json.RawMessage) option.Option {
 	}
 }
 
-// region parses where the Bedrock is that requests are signed for:
+// region parses the region of Amazon Bedrock to sign requests for:
 //
 //	region <region> [<host>]
 func region(to *json.RawMessage) option.Option {

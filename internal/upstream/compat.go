@@ -25,8 +25,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// compat is what a box needs of a request besides its format: the preset's
-// entry with the operator's options over it.
+// compat holds the changes that a local server needs in requests, besides their format: the
+// preset's entry, overridden by the operator's options.
 type compat struct {
 	drop         []string
 	body         []bodyMember // by name
@@ -34,22 +34,20 @@ type compat struct {
 	answers      string
 	maxTokens    int
 	cacheControl bool
-	chat         bool // messages become what chat templates take
-	// template: the chat template has a switch for thinking (enable_thinking).
+	chat         bool // adapt messages to chat templates
+	// template reports that the chat template has a switch for thinking (enable_thinking).
 	template bool
 }
 
-// bodyMember is a member that each request gets: a JSON value, or a placeholder
-// that stands for one.
+// bodyMember is a member added to each request: a JSON value or a placeholder for one.
 type bodyMember struct {
 	name        string
 	value       []byte
 	placeholder string
-	yields      bool // members of the client's own win over its own
+	yields      bool // the client's nested members win
 }
 
-// validateCompat reports the first option of what requests are given that makes
-// no sense.
+// validateCompat returns an error for the first invalid option about members of requests.
 func (u *Upstream) validateCompat() error {
 	for _, name := range u.Drop {
 		if !plainName(name) {
@@ -85,7 +83,7 @@ func plainName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })
 }
 
-// compat returns what the upstream's server needs of requests, nil for nothing.
+// compat returns the changes that the upstream's server needs in requests, nil for none.
 func (u *Upstream) compat() *compat {
 	p := u.preset()
 	if u == nil || p.official {
@@ -108,10 +106,12 @@ func (u *Upstream) compat() *compat {
 	maps.Copy(body, u.Body)
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		value := body[name]
+		// null removes a member of the preset.
 		if string(value) == "null" {
 			continue
 		}
 		_, stated := u.Body[name]
+		// Objects of a preset yield to the client's members. Configured values do not.
 		m := bodyMember{name: name, value: value, yields: !stated && value[0] == '{'}
 		d.template = d.template || name == templateArguments && m.yields
 		if s := gjson.ParseBytes(value).Str; strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") {
@@ -126,12 +126,12 @@ func (u *Upstream) compat() *compat {
 	return d
 }
 
-// slotted reports whether requests name the slot that they are to run in.
+// slotted reports whether requests name their slot.
 func (d *compat) slotted() bool {
 	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
 }
 
-// saltPlaceholder stands for what separates the prefix caches of tenants at the engine.
+// saltPlaceholder stands for the salt that separates the tenants' prefix caches in the engine.
 const (
 	saltVar         = "llm_cache_salt"
 	saltPlaceholder = "{http.vars." + saltVar + "}"
@@ -142,8 +142,8 @@ func (d *compat) salted() bool {
 	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == saltPlaceholder })
 }
 
-// CacheSalt returns what separates the prefix cache of a request's tenant from those of others,
-// "" where the engine is not told.
+// CacheSalt returns the salt that separates the prefix cache of a request's tenant, "" if the
+// engine gets no salt.
 func (p *Profile) CacheSalt(r *http.Request) string {
 	if p.Salt == nil || !p.compat.salted() {
 		return ""
@@ -151,8 +151,7 @@ func (p *Profile) CacheSalt(r *http.Request) string {
 	return p.Salt(r)
 }
 
-// keepsMarkers reports whether cache_control goes upstream in requests that are
-// not translated.
+// keepsMarkers reports whether cache_control stays in requests that are not translated.
 func (u *Upstream) keepsMarkers() bool {
 	if u == nil || u.CacheControl == nil {
 		return u == nil || u.Preset == "" || u.preset().stateful || u.preset().cacheControl
@@ -160,7 +159,7 @@ func (u *Upstream) keepsMarkers() bool {
 	return *u.CacheControl
 }
 
-// Reports reports whether the upstream says what it found in its cache.
+// Reports reports whether the upstream reports cached tokens.
 func (u *Upstream) Reports() bool {
 	if u == nil || u.ReportsCache == nil {
 		return u.preset().reports
@@ -168,18 +167,17 @@ func (u *Upstream) Reports() bool {
 	return *u.ReportsCache
 }
 
-// adjusting makes requests, which have the upstream's format by now, ones that
-// this kind of server takes, and names thinking in its answers as clients know
-// it.
+// adjusting adapts requests, already in the upstream's format, to this kind of server. In responses
+// it renames the member with the thinking to the clients' name.
 type adjusting struct {
 	p      *Profile
 	next   caddyhttp.Handler
-	format wire.Format // the upstream's
-	native bool        // the client's, too
+	format wire.Format // the upstream's format
+	native bool        // the client's format, too
 }
 
-// Compat returns next with what makes requests of a client's format right for this
-// kind of server before it, or next itself where nothing has to be done.
+// Compat returns next behind a layer that adapts requests of a client's format to this kind of
+// server, or next itself if no change is needed.
 func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
 	if p.compat == nil {
 		return next
@@ -187,8 +185,7 @@ func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.H
 	return &adjusting{p: p, next: next, format: p.Target(client), native: p.Target(client) == client}
 }
 
-// ServeHTTP implements caddyhttp.Handler. A request that cannot be changed goes
-// out as it is.
+// ServeHTTP implements caddyhttp.Handler. A request that cannot be changed is forwarded unmodified.
 func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpx.Outgoing(r, d.p.MaxBody)
 	if err != nil {
@@ -222,9 +219,9 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}, func(body []byte) []byte { return edit(nil, body, "choices.0.message") }).Serve(d.next, r)
 }
 
-// identified returns an object of chat completions with another id. Clients never send the id
-// of a completion back.
+// identified returns a chat completions object with another id.
 func identified(object []byte, own string) []byte {
+	// Clients never send the id of a completion back, so a new one is safe.
 	id := gjson.GetBytes(object, "id")
 	if id.Type != gjson.String || id.Index == 0 {
 		return object
@@ -232,8 +229,8 @@ func identified(object []byte, own string) []byte {
 	return slices.Concat(object[:id.Index], []byte(own), object[id.Index+len(id.Raw):])
 }
 
-// appendRenamed appends an object of chat completions in which thinking, if it goes by the
-// name reasoning in the message at a path, is called reasoning_content.
+// appendRenamed appends a chat completions object. If the message at the given path has its
+// thinking under the name reasoning, the member becomes reasoning_content.
 func appendRenamed(out, object []byte, at string) []byte {
 	said := gjson.GetBytes(object, at)
 	value := said.Get(reasoningAlias)
@@ -249,9 +246,8 @@ func appendRenamed(out, object []byte, at string) []byte {
 	return append(out, object[key+len(reasoningAlias)+2:]...)
 }
 
-// values resolves a request's placeholders to JSON, nil where they have no value: what is
-// JSON stands for itself, and other text for a string. What is known of a request here is
-// typed: the id of a session is a string even if it reads like a number.
+// values returns a function that resolves a request's placeholders to JSON, nil for a placeholder
+// without a value. A value that is valid JSON stays as it is; other text becomes a string.
 func values(r *http.Request) func(string) []byte {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -260,13 +256,15 @@ func values(r *http.Request) func(string) []byte {
 	return func(s string) []byte {
 		name := s[1 : len(s)-1]
 		v, known := repl.Get(name)
-		if !known || strings.Contains(name, "{") { // several in a row
+		if !known || strings.Contains(name, "{") { // several placeholders in a row
 			v = repl.ReplaceAll(s, "")
 		}
 		text, isText := v.(string)
 		switch {
 		case v == nil || isText && text == "":
 			return nil
+		// The module's own placeholders are typed: a session's id is a string even if it looks like
+		// a number.
 		case isText && !strings.HasPrefix(name, "http.llm_cache.") && json.Valid([]byte(text)):
 			return []byte(text)
 		}
@@ -278,10 +276,11 @@ func values(r *http.Request) func(string) []byte {
 	}
 }
 
-// apply returns the body to send, body itself if it is right as it is. The view is what is
-// known of it, nil for nothing.
+// apply returns the body to send, which is body itself if no change is needed. View is the parsed
+// body, nil if it was not parsed.
 func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve func(string) []byte) []byte {
 	if named, changed := d.names(format, body, view); changed {
+		// The view describes the old body.
 		body, view = named, nil
 	}
 	object, err := wire.ReadObject(body, view)
@@ -294,12 +293,13 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 	}
 	if format.Traits().ServersVary {
 		if options := gjson.ParseBytes(object.Value("stream_options")); options.IsObject() && !options.Get("include_usage").Exists() {
-			members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server takes the one option for granted
+			members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server requires include_usage there
 		}
 		if d.maxTokens > 0 && object.Value("max_tokens") == nil && object.Value("max_completion_tokens") == nil {
 			members = append(members, wire.Member{Name: "max_tokens", Value: fmt.Append(nil, d.maxTokens)})
 		}
 	}
+	// Chat templates have no reasoning_effort, so none becomes their own switch.
 	off := d.template && format.Traits().ServersVary && string(object.Value("reasoning_effort")) == `"none"`
 	if off {
 		members = append(members, wire.Member{Name: "reasoning_effort"})
@@ -317,6 +317,7 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 				continue
 			}
 		}
+		// The member replaces an earlier one of the same name.
 		members = append(slices.DeleteFunc(members, func(o wire.Member) bool { return o.Name == m.name }), wire.Member{Name: m.name, Value: value})
 	}
 	out, err := object.Patch(members...)
@@ -328,9 +329,9 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 
 func isReasoning(b *wire.Block) bool { return b.Kind == wire.KindThinking && b.Has(wire.FlagMember) }
 
-// reasoningCuts are what has to be done to the thinking of a message, of which
-// block i is. Clients may write it under both names, and one is enough.
+// reasoningCuts returns the cuts for block i, the thinking of a message.
 func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
+	// Clients may send the thinking under both names. One of them is enough.
 	span := v.Blocks[i].Span
 	twin, second := i+1, false
 	if i > 0 && isReasoning(&v.Blocks[i-1]) && v.Blocks[i-1].Message == v.Blocks[i].Message {
@@ -341,7 +342,7 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 	case d.reasoning == reasoningNone && both && !second && v.Adjacent(span, v.Blocks[twin].Span):
 		return []wire.Cut{v.Without(rawjson.Span{Start: span.Start, End: v.Blocks[twin].Span.End})}
 	case d.reasoning == reasoningNone && both && second && v.Adjacent(v.Blocks[twin].Span, span):
-		return nil // gone with the first
+		return nil // the first cut covers both
 	case d.reasoning != reasoningNone && !bytes.HasPrefix(v.Bytes(span), []byte(`"`+other+`"`)):
 		return nil
 	case both || d.reasoning == reasoningNone:
@@ -353,7 +354,7 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 // templateArguments is the request member with the arguments of the chat template.
 const templateArguments = "chat_template_kwargs"
 
-// merged returns an object with the members of another, if that is one, over its own.
+// merged returns an object with the members of over added or replaced, if over is an object.
 func merged(object, over []byte) []byte {
 	root := gjson.ParseBytes(over)
 	if !root.IsObject() {
@@ -367,16 +368,16 @@ func merged(object, over []byte) []byte {
 	return translate.ReplaceMembers(object, members...)
 }
 
-// forTemplates returns the cuts for chat templates: an empty text for a null content beside
-// calls, which templates render as the word None or refuse, and the role system for developer,
-// which only OpenAI's own models know.
+// forTemplates returns the cuts that adapt messages to chat templates.
 func forTemplates(v *wire.View) (cuts []wire.Cut) {
 	for i := range v.Messages {
 		m := &v.Messages[i]
 		member, old, value := "content", "null", `""`
 		switch {
+		// Only OpenAI's models know the role developer.
 		case m.Role == wire.RoleSystem:
 			member, old, value = "role", `"developer"`, `"system"`
+		// A null content beside calls: templates render it as the word None or refuse it.
 		case m.Role != wire.RoleAssistant || m.First == m.End,
 			slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindText }):
 			continue
@@ -395,8 +396,8 @@ func forTemplates(v *wire.View) (cuts []wire.Cut) {
 	return cuts
 }
 
-// names puts the thinking of earlier turns under the name that the upstream
-// reads, and takes markers out that it does not.
+// names renames the thinking of earlier turns to the upstream's name and removes markers that the
+// upstream does not take.
 func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []byte, changed bool) {
 	other, thinking := "", false
 	if format.Traits().ServersVary {
@@ -406,6 +407,7 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 		case reasoningAlias:
 			other = reasoningContent
 		}
+		// Without a view, a search in the bytes spares most bodies the parsing.
 		thinking = other != "" && (view != nil || bytes.Contains(body, []byte(`"`+other+`"`))) || d.reasoning == reasoningNone
 	}
 	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))

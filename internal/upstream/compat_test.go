@@ -14,7 +14,7 @@ import (
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
 )
 
-// What is known of a request spares searching it, and changes nothing of what becomes of it.
+// TestCompatByView: a parsed view saves searching the body, and does not change the result.
 func TestCompatByView(t *testing.T) {
 	message := `{"role":"assistant",%s"content":"ok"%s}`
 	var bodies []string
@@ -54,7 +54,7 @@ func TestCompatByView(t *testing.T) {
 	}
 }
 
-// A message of calls has an empty text: boxes write the word None for a null, or fail.
+// A message with calls gets an empty text: servers render null as the word None, or fail.
 func TestContentNull(t *testing.T) {
 	const calls = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"content\":null}"}}]`
 	for message, want := range map[string]string{
@@ -73,7 +73,7 @@ func TestContentNull(t *testing.T) {
 	}
 }
 
-// The role developer, which templates do not know, is system for a box, and stays for others.
+// The role developer, unknown to chat templates, becomes system for a local server only.
 func TestDeveloperMessages(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"developer","content":"Be kind."},{"content":"Say \"developer\".","role":"user"},{"content":"Hurry.","role": "developer"}]}`
 	const want = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"content":"Say \"developer\".","role":"user"},{"content":"Hurry.","role": "system"}]}`
@@ -86,7 +86,7 @@ func TestDeveloperMessages(t *testing.T) {
 	}
 }
 
-// What a client says to the template of a model is kept, and a wish not to think reaches it.
+// The client's own template arguments are kept, and its request not to think reaches the template.
 func TestTemplateArguments(t *testing.T) {
 	const messages = `"messages":[{"role":"user","content":"hi"}]`
 	for body, want := range map[string]string{

@@ -1,7 +1,6 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream is who stands behind the handler: presets and what they need, and the
-// layers next to it, which translate, make requests right for its server, and unpack its
-// answers.
+// Package upstream describes the upstream: presets with their properties, and the layers next to
+// it, which translate requests, adapt them to the server, and decode its responses.
 package upstream

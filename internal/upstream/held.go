@@ -22,25 +22,24 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Clients of the Messages API may have the provider keep a conversation (threads)
-// and send no more than what is new. Upstreams that do not know of threads would
-// take that for the whole, and answer it: what a client wants kept there is sent
-// without asking for it, and what goes on from an answer is refused in the words
-// by which clients send all of it again.
+// Clients of the Messages API may let the provider retain a conversation (threads) and send only
+// new messages. Upstreams without threads would take these messages for the whole conversation. So
+// requests to retain a conversation lose that member, and requests that continue a retained
+// response get an error upon which clients send the whole conversation.
 
-// threadsBeta is the value of Anthropic-Beta that belongs to a thread.
+// threadsBeta is the value of Anthropic-Beta for threads.
 const threadsBeta = "message-threads-2026-08-12"
 
-// ErrUnheld says that a request goes on from an answer that the upstream has not
-// kept, because it keeps none.
+// ErrUnheld says that a request continues a response that the upstream has not retained, because it
+// retains none.
 var ErrUnheld = errors.New("the upstream holds no threads")
 
-// unheldAnswer is what the Messages API says where a request cannot be part of a
-// thread. Clients then send the whole conversation, without asking for one.
+// unheldAnswer is the Messages API's error for a request that cannot be part of a thread. Clients
+// then send the whole conversation, without asking for a thread.
 const unheldAnswer = `{"type":"error","error":{"type":"invalid_request_error","message":"thread: this upstream holds no message threads (` + threadsBeta +
 	`). Send the whole conversation without \u0060thread\u0060.","details":{"error_code":"thread_unsupported_request"}}}`
 
-// RefuseUnheld answers a request that goes on from what the upstream has not kept.
+// RefuseUnheld rejects a request that continues a response which the upstream has not retained.
 func RefuseUnheld(w http.ResponseWriter) error {
 	header := w.Header()
 	header["Content-Type"] = []string{"application/json"}
@@ -50,14 +49,14 @@ func RefuseUnheld(w http.ResponseWriter) error {
 	return err
 }
 
-// Unheld names what a request asks of its provider alone, which no box has: what is
-// kept there, histories that are compacted there, and safety checks. A box would leave
-// it out, and answer what is left.
+// Unheld names a feature in a request that only the provider has: retained conversations,
+// compaction at the provider, safety checks. A local server would ignore the feature and answer the
+// rest.
 type Unheld string //nolint:errname // it is read as a word: what is asked for is not held
 
 func (u Unheld) Error() string { return string(u) + ": only the provider's own API has it" }
 
-// ProvidersOnly returns what a request asks of its provider alone, "" for nothing.
+// ProvidersOnly returns the provider-only feature that a request asks for, "" for none.
 func ProvidersOnly(v *wire.View) Unheld {
 	if h := v.Conversation.Held; h != 0 {
 		return Unheld(h.String())
@@ -81,13 +80,13 @@ func ProvidersOnly(v *wire.View) Unheld {
 	return ""
 }
 
-// Refuse answers a request that asks for it.
+// Refuse rejects a request that asks for the feature.
 func (u Unheld) Refuse(w http.ResponseWriter, format wire.Format) error {
 	return httpx.Fail(w, format, translate.Refusal(u))
 }
 
-// CompactsElsewhere reports whether a request asks the provider to compact a
-// conversation, and in which format, where what stands behind is another API.
+// CompactsElsewhere reports whether a request asks the provider to compact a conversation, and in
+// which format, while the upstream speaks another API.
 func (p *Profile) CompactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
 	if r.Method != http.MethodPost {
 		return "", false
@@ -98,19 +97,18 @@ func (p *Profile) CompactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
 	return f, p.Target(f) != f
 }
 
-// RefuseCompact answers as an API that compacts no conversations.
+// RefuseCompact answers as an API that does not compact conversations.
 func RefuseCompact(w http.ResponseWriter, f wire.Format) error {
 	return httpx.Fail(w, f, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath + ": the upstream compacts no conversations", Modelless: true})
 }
 
-// Unthread takes the request to keep the conversation out of a request: the body
-// has become decoded, and headers must no longer speak of the client's. The returned
-// function puts back what was there before.
+// Unthread removes the request to retain the conversation. The body is decoded by now, so headers
+// must not describe the client's body. The returned function restores the request.
 func Unthread(r *http.Request, raw, body []byte) (out []byte, restore func(), err error) {
 	if out, err = wire.Patch(body, wire.Member{Name: "thread"}); err != nil {
 		return nil, nil, err
 	}
-	unswap := httpx.SwapBody(r, out, out) // which others go on with
+	unswap := httpx.SwapBody(r, out, out) // other layers continue with it
 	withoutBeta(r.Header, threadsBeta)
 	return out, func() {
 		unswap()
@@ -118,7 +116,7 @@ func Unthread(r *http.Request, raw, body []byte) (out []byte, restore func(), er
 	}, nil
 }
 
-// withoutBeta takes one value out of Anthropic-Beta, in a header map of its own.
+// withoutBeta removes one value from Anthropic-Beta, in a header map of its own.
 func withoutBeta(h http.Header, beta string) {
 	const name = "Anthropic-Beta"
 	var kept []string
@@ -138,20 +136,21 @@ func withoutBeta(h http.Header, beta string) {
 	}
 }
 
-// Clients take an answer whose id begins as those of the Messages API for one that
-// is kept there and go on from it, even if they were told otherwise before.
+// Clients take a response with an id of the Messages API for a retained one and continue it, even
+// after an error.
 const (
 	keptID   = "msg_"
-	unkeptID = "gen_" // as long, so that an event keeps its length
+	unkeptID = "gen_" // of the same length, so that an event keeps its length
 )
 
-// Unkept returns next with answers called by ids that are not those of a provider that keeps them.
+// Unkept returns next behind a layer that renames responses, so that clients do not take them for
+// retained ones.
 func Unkept(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		named := false // by the first event but for pings
+		named := false // by the first event except pings
 		return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {
 			if !named {
-				named = renameID(e.Data, "message.id") // which lies in Raw
+				named = renameID(e.Data, "message.id") // which aliases Raw
 			}
 			return append(out, e.Raw...)
 		}, func(body []byte) []byte {
@@ -161,8 +160,7 @@ func Unkept(next caddyhttp.Handler) caddyhttp.Handler {
 	})
 }
 
-// renameID changes the id at a path of an object in its place, and reports whether there is
-// one.
+// renameID changes the id at a path of an object in place, and reports whether there is an id.
 func renameID(object []byte, at string) bool {
 	id := gjson.GetBytes(object, at)
 	if strings.HasPrefix(id.Raw, `"`+keptID) && id.Index > 0 {

@@ -48,8 +48,8 @@ func TestProvidersOnly(t *testing.T) {
 	}
 }
 
-// The id of an answer that nobody keeps is another, whatever comes before it and in whatever
-// pieces, and what comes before it does not wait for it.
+// The id of an answer that no provider keeps is replaced, after any earlier events and in any
+// pieces. Earlier events are not delayed.
 func TestUnkept(t *testing.T) {
 	const ping, start, rest = ": ping\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n", "event: message_start\ndata: {\"message\":{\"id\":\"msg_1\"}}\n\n", "data: {\"message\":{\"id\":\"msg_2\"}}\n\n"
 	for _, size := range []int{1, 7, 1000} {

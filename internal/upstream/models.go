@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// ModelName gives models that clients ask for another name at the upstream.
+// ModelName maps a client's model name to the upstream's.
 type ModelName struct {
 	// From is the client's name. Each * in it stands for any characters.
 	From string `json:"from"`
@@ -18,8 +18,8 @@ type ModelName struct {
 	To string `json:"to"`
 }
 
-// formats returns the formats that the upstream speaks, none for any. What it
-// does not speak is translated to the first one.
+// formats returns the formats that the upstream speaks, none for any. Requests in other formats are
+// translated to the first one.
 func (u *Upstream) formats() []wire.Format {
 	if u == nil {
 		return nil
@@ -30,7 +30,7 @@ func (u *Upstream) formats() []wire.Format {
 	return u.preset().formats
 }
 
-// speaks reports whether the upstream takes requests of a format as they are.
+// speaks reports whether the upstream takes requests of a format untranslated.
 func (u *Upstream) speaks(f wire.Format) bool {
 	known := u.formats()
 	return known == nil || slices.Contains(known, f)
@@ -41,7 +41,7 @@ func (u *Upstream) Official() bool {
 	return u.preset().official
 }
 
-// Local reports whether the upstream is a box that runs a model itself.
+// Local reports whether the upstream is a local server.
 func (u *Upstream) Local() bool { return u != nil && u.Preset != "" && !u.Official() }
 
 // Name is the name of the preset, "" for none.
@@ -52,10 +52,10 @@ func (u *Upstream) Name() string {
 	return u.Preset
 }
 
-// Renames reports whether models may go by other names at the upstream.
+// Renames reports whether any model has another name at the upstream.
 func (u *Upstream) Renames() bool { return len(u.models()) > 0 }
 
-// models returns the names in force.
+// models returns the model names in force.
 func (u *Upstream) models() []ModelName {
 	if u != nil && len(u.Models) > 0 {
 		return u.Models
@@ -73,8 +73,7 @@ func (u *Upstream) Model(name string) string {
 	return name
 }
 
-// matches reports whether a name fits a pattern, in which each * stands for any
-// characters.
+// matches reports whether a name fits a pattern, in which each * stands for any characters.
 func matches(pattern, name string) bool {
 	head, rest, open := strings.Cut(pattern, "*")
 	if !open {

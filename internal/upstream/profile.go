@@ -13,46 +13,44 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Options are what a site says of how the upstream is spoken to.
+// Options are a site's options for its upstream.
 type Options struct {
-	// Translate reports whether requests in a format that the upstream does not speak are
-	// translated. Nil: they are.
+	// Translate enables the translation of requests in a format that the upstream does not speak.
+	// Nil: enabled.
 	Translate *bool
-	// BufferCalls has tool calls of streams sent whole, JoinCalls all of them together.
+	// BufferCalls sends each tool call of a stream in one piece, JoinCalls all calls together.
 	BufferCalls, JoinCalls bool
-	// MaxBody is the size in bytes that a body may have.
+	// MaxBody is the maximum size of a body, in bytes.
 	MaxBody int64
-	// Headers has answers say what was left out of their requests.
+	// Headers adds a header with the fields that the translation dropped from the request.
 	Headers bool
-	// Salt returns a secret that is the same for all who share prefixes with a request's
-	// tenant, and another for everybody else.
+	// Salt returns a secret that is equal for all tenants which share prefixes with a request's
+	// tenant, and different for all others.
 	Salt func(r *http.Request) string
-	// Log gets what goes wrong.
+	// Log gets errors.
 	Log *zap.Logger
-	// Prices are those of models. Default: the built-in table.
+	// Prices is the table of model prices. Default: the built-in table.
 	Prices *pricing.Table
 }
 
-// Profile is an upstream as a site speaks to it: what the layers next to it are made
-// of.
+// Profile is an upstream with a site's options. The layers next to the upstream are built from it.
 type Profile struct {
-	*Upstream // nil: whatever stands there
+	*Upstream // nil: any upstream
 	Options
 
-	// Formats are what it speaks, the one that all else is translated to first. None:
-	// any.
+	// Formats are the upstream's formats. Other formats are translated to the first one. None: any.
 	Formats []wire.Format
 
-	compat *compat // nil for nothing to do
+	compat *compat // nil if no change is needed
 	blind  blindModels
 }
 
-// Profile returns what the options come to.
+// Profile combines the upstream with a site's options.
 func (u *Upstream) Profile(o Options) *Profile {
 	return &Profile{Upstream: u, Options: o, Formats: u.formats(), compat: u.compat()}
 }
 
-// Target returns the format that a request goes upstream in.
+// Target returns the format in which a client's request is sent upstream.
 func (p *Profile) Target(client wire.Format) wire.Format {
 	if p.speaks(client) || p.Options.Translate != nil && !*p.Options.Translate || client.Traits().Variant || p.Formats[0].Traits().Variant {
 		return client
@@ -60,19 +58,17 @@ func (p *Profile) Target(client wire.Format) wire.Format {
 	return p.Formats[0]
 }
 
-// Understands reports whether requests in a format can be forwarded at all: as they
-// are, or translated.
+// Understands reports whether requests in a format can be forwarded, unmodified or translated.
 func (p *Profile) Understands(client wire.Format) bool { return p.speaks(p.Target(client)) }
 
-// Holds reports whether the upstream may keep conversations that it is asked to keep in
-// a format: a provider does in its own, a box does not, and what stands behind an
-// unstated upstream says so itself.
+// Holds reports whether the upstream may retain conversations in a format: a provider does in its
+// own format, a local server does not, and an unspecified upstream decides itself.
 func (p *Profile) Holds(client wire.Format) bool {
 	return p.Target(client) == client && !p.Local()
 }
 
-// Marks reports whether the translation of a request asks the provider to mark the end of
-// its prompt for the cache.
+// Marks reports whether the translation of a request asks the provider to cache the prompt up to
+// its end.
 func (p *Profile) Marks(v *wire.View) bool {
 	to := p.Target(v.Format)
 	if to == v.Format || !p.Official() || !to.Traits().Markers {
@@ -90,22 +86,21 @@ func (p *Profile) Marks(v *wire.View) bool {
 	return talks
 }
 
-// Manages reports whether the upstream gets what a client asks its provider to do about a
-// history that has grown long, in the client's own words, or makes its prompts itself.
+// Manages reports whether the client's options for long histories reach the upstream unmodified, or
+// the upstream builds its prompts itself.
 func (p *Profile) Manages(client wire.Format) bool {
 	return p.Stateful() || p.Target(client) == client && (p.compat == nil || !slices.Contains(p.compat.drop, "context_management"))
 }
 
-// Verbatim reports whether requests in a format go out as they are, if nothing is
-// edited.
+// Verbatim reports whether unedited requests in a format are forwarded unmodified.
 func (p *Profile) Verbatim(client wire.Format) bool {
 	return p.Target(client) == client && !p.Renames() && p.compat == nil
 }
 
-// Forms counts the forms that the layers make of a body in a format.
+// Forms counts the copies that the layers make of a body in a format.
 func (p *Profile) Forms(client wire.Format) (n int64) {
 	if p.Target(client) != client {
-		n += 2 // the upstream's body, and the pieces of which it is made
+		n += 2 // the upstream's body, and the pieces to build it from
 	}
 	if p.compat != nil {
 		n++
@@ -113,14 +108,14 @@ func (p *Profile) Forms(client wire.Format) (n int64) {
 	return n
 }
 
-// KeepsMarkers reports whether cache_control goes upstream.
+// KeepsMarkers reports whether cache_control reaches the upstream.
 func (p *Profile) KeepsMarkers() bool { return p.compat == nil || p.compat.cacheControl }
 
-// TellsTimings reports whether the server tells what an answer took without being asked
-// for its usage, in the timings that llama.cpp adds.
+// TellsTimings reports whether the server reports timings, as llama.cpp does, without a request for
+// usage.
 func (p *Profile) TellsTimings() bool { return p.Upstream != nil && p.Preset == "llama_cpp" }
 
-// Slotted reports whether requests name the slot that they are to run in.
+// Slotted reports whether requests name their slot.
 func (p *Profile) Slotted() bool { return p.compat.slotted() }
 
 func (p *Profile) buffers() bool { return p.BufferCalls || p.JoinCalls }

@@ -11,23 +11,23 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/vertex"
 )
 
-// providers are those that the OpenTelemetry conventions for generative AI have a name
-// for (gen_ai.provider.name, 1.41), by preset.
+// providers maps presets to the provider names of the OpenTelemetry conventions for generative AI
+// (gen_ai.provider.name, 1.41).
 var providers = map[string]string{
 	"anthropic": "anthropic", "openai": "openai", "gemini": "gcp.gemini", "vertex": "gcp.vertex_ai", "bedrock": "aws.bedrock",
 }
 
-// spoken are those whose own API a format is, for upstreams of which nothing is said.
+// spoken maps a format to the provider that owns it, for upstreams without a preset.
 var spoken = map[wire.Format]string{
 	wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai",
 	wire.Gemini: "gcp.gemini", wire.Interactions: "gcp.gemini", vertex.Format: "gcp.vertex_ai", bedrock.Format: "aws.bedrock",
 }
 
-// operations are those that have another name than chat.
+// operations maps formats to operation names other than chat.
 var operations = map[wire.Format]string{wire.Gemini: "generate_content", wire.Interactions: "generate_content"}
 
-// Provider returns who serves the model of requests in a client's format, as traces call
-// them: by the conventions' name, or else by the preset's.
+// Provider returns the provider's name for requests in a client's format, as traces use it: the
+// conventions' name, or else the preset.
 func (p *Profile) Provider(client wire.Format) string {
 	preset := p.Name()
 	switch name, ok := providers[preset]; {
@@ -39,8 +39,8 @@ func (p *Profile) Provider(client wire.Format) string {
 	return spoken[p.Target(client)]
 }
 
-// Operation returns what requests in a client's format ask the upstream for, as traces
-// call it (gen_ai.operation.name).
+// Operation returns the name of the operation of requests in a client's format, as traces use it
+// (gen_ai.operation.name).
 func (p *Profile) Operation(client wire.Format) string {
 	return cmp.Or(operations[p.Target(client)], "chat")
 }

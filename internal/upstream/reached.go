@@ -9,21 +9,21 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Where a request went in the end, as reverse_proxy says it.
+// Placeholders in which reverse_proxy reports the upstream's address.
 const (
 	Host     = "http.reverse_proxy.upstream.host"
 	Port     = "http.reverse_proxy.upstream.port"
 	HostPort = "http.reverse_proxy.upstream.hostport"
 )
 
-// told are the placeholders that say so to others, such as an access log.
+// told lists the placeholders that reverse_proxy sets for others, such as the access log.
 var told = [...]string{
 	Host, Port, HostPort, "http.reverse_proxy.upstream.address", "http.reverse_proxy.upstream.latency", "http.reverse_proxy.upstream.latency_ms",
 	"http.reverse_proxy.status_code", "http.reverse_proxy.status_text",
 }
 
-// Tell has the placeholders of a request say what those of another one say, which went
-// upstream in its place.
+// Tell copies these placeholders from another request, which was sent upstream in place of the
+// first.
 func Tell(ctx, other context.Context) {
 	to, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	from, known := other.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -37,7 +37,7 @@ func Tell(ctx, other context.Context) {
 	}
 }
 
-// Reached returns one of these, "" if reverse_proxy has not said so.
+// Reached returns the value of one of these placeholders, "" if reverse_proxy has not set it.
 func Reached(ctx context.Context, what string) string {
 	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {

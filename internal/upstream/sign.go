@@ -20,18 +20,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// Signer signs requests to an upstream that takes no body but one that was signed. It is
-// a guest module llm_cache.signers.*.
+// Signer signs requests to an upstream that accepts signed bodies only. It is a guest module
+// llm_cache.signers.*.
 type Signer interface {
-	// Ready returns why nothing can be signed, nil if it can.
+	// Ready returns the reason why the signer cannot sign, nil if it can.
 	Ready(ctx context.Context) error
-	// Sign signs a request with this body: it sets headers, and the host that the
-	// signature is for.
+	// Sign signs a request with this body: it sets headers, and the host that the signature covers.
 	Sign(r *http.Request, body []byte) error
 }
 
-// ErrSealed says that a request is signed by its client, and that nobody here can
-// sign what would become of it.
+// ErrSealed says that the client signed the request and no signer is configured that could sign an
+// edited one.
 var ErrSealed = errors.New("the client has signed the request, and there is nobody to sign it anew")
 
 // Provision loads the signer.
@@ -51,8 +50,8 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Sealed returns why a request must go upstream as it came: an edit would break its
-// signature. It is nil for all others.
+// Sealed returns the reason why a request must be forwarded unmodified: an edit would break its
+// signature. Sealed returns nil for all other requests.
 func (p *Profile) Sealed(r *http.Request) error {
 	if !signed(r.Header) {
 		return nil
@@ -66,17 +65,17 @@ func (p *Profile) Sealed(r *http.Request) error {
 	return nil
 }
 
-// signed reports whether a request carries a signature of AWS, which covers the body
+// signed reports whether a request carries an AWS signature, which covers the body
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
 func signed(h http.Header) bool { return strings.HasPrefix(h.Get("Authorization"), "AWS4-") }
 
-// signing is the layer that signs what goes upstream.
+// signing is the layer that signs outgoing requests.
 type signing struct {
 	p    *Profile
 	next caddyhttp.Handler
 }
 
-// Sign returns next with the signing before it, or next itself where nobody signs.
+// Sign returns next behind the signing layer, or next itself without a signer.
 func (p *Profile) Sign(next caddyhttp.Handler) caddyhttp.Handler {
 	if p.Upstream == nil || p.signer == nil {
 		return next
@@ -84,9 +83,8 @@ func (p *Profile) Sign(next caddyhttp.Handler) caddyhttp.Handler {
 	return signing{p, next}
 }
 
-// ServeHTTP implements caddyhttp.Handler. What cannot be signed goes out as it is, and
-// the upstream says so. The headers are the request's own again afterwards: what is
-// logged holds nothing of the operator's credentials.
+// ServeHTTP implements caddyhttp.Handler. A request that cannot be signed is forwarded unsigned,
+// and the upstream reports the error.
 func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if bearer(r.Header) || s.p.signer.Ready(r.Context()) != nil {
 		return s.next.ServeHTTP(w, r)
@@ -95,6 +93,7 @@ func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.next.ServeHTTP(w, r) //nolint:nilerr // too long to be signed, or cut
 	}
+	// Restore the headers afterwards: the access log must not show the operator's credentials.
 	header, host := r.Header, r.Host
 	defer func() { r.Header, r.Host = header, host }()
 	r.Header = maps.Clone(header)
@@ -104,7 +103,7 @@ func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return s.next.ServeHTTP(w, r)
 }
 
-// bearer reports whether a request carries a token, which needs no signature
+// bearer reports whether a request carries a bearer token, which needs no signature
 // (https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys-use.html).
 func bearer(h http.Header) bool {
 	scheme, _, _ := strings.Cut(h.Get("Authorization"), " ")

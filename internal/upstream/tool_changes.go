@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// ToolChanges returns next with texts in the place of the blocks by which messages add tools and
-// remove them. Local servers that speak the Messages API refuse a whole request for such a block
-// (omlx issue 3754). Translated requests have none of them by now.
+// ToolChanges returns next behind a layer that replaces blocks which add or remove tools in
+// messages by texts. Local servers with the Messages API refuse a whole request for such a block
+// (omlx issue 3754). Translated requests contain no such blocks at this point.
 func (p *Profile) ToolChanges(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
 	codec, ok := client.Codec().(wire.ToolChanger)
 	if !ok || !p.Local() || p.Stateful() {

@@ -24,7 +24,7 @@ import (
 
 var translations = metric.CounterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome")
 
-// Announce has the counters of what is translated for this upstream there, at zero.
+// Announce initializes the counters of this upstream's translations at zero.
 func (p *Profile) Announce() {
 	for _, from := range wire.Formats() {
 		if to := p.Target(from); to != from && p.Understands(from) {
@@ -33,22 +33,20 @@ func (p *Profile) Announce() {
 	}
 }
 
-// translation is the layer between the handler, which works in the client's
-// format, and an upstream that speaks another one, goes by another name of the
-// model, or whose tool calls are to be sent whole. It stands in the place of
-// next, so that whatever is sent through it is translated: a resend and a
-// continuation, too.
+// translation is the layer between the handler, which works in the client's format, and an upstream
+// that speaks another format, has other model names, or must send tool calls whole. Resends and
+// continuations also pass through it.
 type translation struct {
 	p        *Profile
 	next     caddyhttp.Handler
 	from, to wire.Format // the client's format and the upstream's
 	key      string      // names the conversation to the upstream
-	view     *wire.View  // of the client's request, nil for what nobody has read
+	view     *wire.View  // of the client's request, nil if unparsed
 }
 
-// Translate returns next with a translation before it, or next itself where there is
-// nothing to translate. key names the conversation to the upstream. View is that of the
-// client's request, which may have been edited since; nil for what nobody has read.
+// Translate returns next behind a translation, or next itself if there is nothing to translate. key
+// names the conversation to the upstream. view is the parsed client's request, which may have been
+// edited since; nil if it was not parsed.
 func (p *Profile) Translate(next caddyhttp.Handler, client wire.Format, key string, view *wire.View) caddyhttp.Handler {
 	to := p.Target(client)
 	if to == client && !p.Renames() && !p.buffers() {
@@ -57,12 +55,12 @@ func (p *Profile) Translate(next caddyhttp.Handler, client wire.Format, key stri
 	return &translation{p: p, next: next, from: client, to: to, key: key, view: view}
 }
 
-// ServeHTTP implements caddyhttp.Handler. What the client is told of a request
-// that cannot be translated is an answer, not an error: nothing can be forwarded.
+// ServeHTTP implements caddyhttp.Handler. A request that cannot be translated gets an error
+// response in the client's format.
 func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpx.Outgoing(r, t.p.MaxBody)
 	if err != nil && t.from == t.to {
-		return t.next.ServeHTTP(w, r) // whatever it is, the upstream speaks the same
+		return t.next.ServeHTTP(w, r) // the upstream speaks the client's format
 	}
 	var out *translate.Outgoing
 	if err == nil {
@@ -81,8 +79,8 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return a.finish()
 }
 
-// convert puts the request into the upstream's format. A panic in there is an
-// error: the request cannot go out as it is.
+// convert puts the request into the upstream's format. A panic becomes an error: the request cannot
+// be forwarded untranslated.
 func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outgoing, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -115,9 +113,10 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	return out, err
 }
 
-// rename puts the upstream's name of the model in the place of the client's.
+// rename replaces the client's model name by the upstream's.
 func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error) {
 	out := &translate.Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}
+	// Some formats have the model in the path.
 	if a, ok := t.from.Codec().(wire.Addresser); ok {
 		base, model, stream, ok := a.Address(in.Path)
 		out.Stream = stream
@@ -152,8 +151,8 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 	return out, nil
 }
 
-// substitute makes the request, whose body was another, the upstream's. The returned function
-// puts back what was there before, for the access log, error routes and a second pass.
+// substitute replaces the request's URL, headers and body by the upstream's. The returned function
+// restores the request, for the access log, error routes and a second pass.
 func (t *translation) substitute(r *http.Request, body []byte, out *translate.Outgoing) (restore func()) {
 	address, uri := r.URL, r.RequestURI
 	unswap := httpx.SwapBody(r, body, out.Body)
@@ -174,7 +173,7 @@ func (t *translation) count(outcome string) {
 	translations.WithLabelValues(string(t.from), string(t.to), outcome).Inc()
 }
 
-// asked is what the answer has to know of the request.
+// asked returns the properties of the request that its response's translation needs.
 func (t *translation) asked(out *translate.Outgoing, query string) *translate.Answering {
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
@@ -182,11 +181,11 @@ func (t *translation) asked(out *translate.Outgoing, query string) *translate.An
 		Array: t.from.Array(out.Stream, query),
 	}
 	a.InlineThinking = !t.p.Official()
-	if t.p.Local() && !t.p.Stateful() { // by whose ids a conversation is found again
+	if t.p.Local() && !t.p.Stateful() { // conversations are found again by the ids of their responses
 		a.OwnID = rand.Text()
 	}
 	if t.p.Upstream.Model(out.Model) != out.Model {
-		a.Model = out.Model // clients look up what a model can do by the name that they know
+		a.Model = out.Model // clients look up a model's properties by the name they know
 	}
 	return a
 }

@@ -18,35 +18,34 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// headerDropped lists the fields of a request that the upstream's format cannot
-// hold.
+// headerDropped lists the fields of a request that the upstream's format cannot express.
 const headerDropped = "X-Llm-Cache-Dropped"
 
-// How a translated exchange went.
+// Outcomes of a translated turn.
 const (
 	translationDone    = "translated"
-	translationRefused = "refused"        // the request cannot be carried: 400
+	translationRefused = "refused"        // the request cannot be translated: 400
 	translationFailed  = "failed"         // the upstream answered with an error, or not at all
-	translationBroken  = "broken"         // the answer could not be read
-	translationUnknown = "unknown_reason" // the answer ended for a reason that has no translation
+	translationBroken  = "broken"         // the response could not be read
+	translationUnknown = "unknown_reason" // the response's stop reason has no translation
 )
 
-// translatedAnswer is the writer of an upstream's answer, which reaches the
-// client in its own format. A stream passes on event by event; an answer in one
-// piece and an error are held until they are complete.
+// translatedAnswer is a response writer that translates the upstream's response to the client's
+// format. It forwards a stream event by event and buffers an error or a response in one piece until
+// it is complete.
 type translatedAnswer struct {
 	httpx.Answer
 	t      *translation
 	out    *translate.Outgoing
 	asked  *translate.Answering
-	stream answerStream // of an answer that is no error
+	stream answerStream // of a successful response
 	coding string
-	held   []byte // an error, or an answer that came encoded
+	held   []byte // a buffered error, or an encoded response
 	mode   answerMode
 }
 
-// answerStream is what an answer of a model goes through: a translation, or, in
-// the client's own format, the holding of tool calls.
+// answerStream processes a model's response: a translation or, in the client's own format, the
+// buffering of tool calls.
 type answerStream interface {
 	Feed(p []byte) []byte
 	Close(cut bool) []byte
@@ -57,12 +56,12 @@ type answerStream interface {
 type answerMode uint8
 
 const (
-	answerPasses  answerMode = iota // as it is
+	answerPasses  answerMode = iota // unmodified
 	answerStreams                   // event by event
-	answerWaits                     // its first byte will tell whether event by event
-	answerGathers                   // one answer in one piece
+	answerWaits                     // the first byte will tell whether the response is a stream
+	answerGathers                   // one response in one piece
 	answerFails                     // an error
-	answerTold                      // the client has an error in its place
+	answerTold                      // the client got an error instead
 )
 
 func newTranslatedAnswer(w http.ResponseWriter, t *translation, out *translate.Outgoing, asked *translate.Answering) *translatedAnswer {
@@ -94,8 +93,8 @@ func (a *translatedAnswer) Begin(status int) {
 	}
 }
 
-// nothingFollows reports whether an answer of this status has no body (RFC 9110, 15.3.5
-// and 15.3.6), and so nothing that a model has said.
+// nothingFollows reports whether a response of this status has no body (RFC 9110, 15.3.5 and
+// 15.3.6).
 func nothingFollows(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusResetContent
 }
@@ -105,14 +104,15 @@ func (a *translatedAnswer) pass() {
 	a.Send()
 }
 
-// begin prepares for an answer of the model.
+// begin prepares for a model's response.
 func (a *translatedAnswer) begin(h http.Header) {
 	if a.t.from == a.t.to && (a.coding != "" || httpx.MediaType(h.Get("Content-Type")) != "text/event-stream") {
-		a.pass() // in one piece, its calls are whole
+		a.pass() // a response in one piece has its calls whole
 		return
 	}
 	if a.t.from == a.t.to {
 		a.stream, a.mode = translate.NewHold(a.t.from, a.t.p.JoinCalls), answerStreams
+		// Buffering calls changes the length.
 		delete(h, "Content-Length")
 		a.Send()
 		return
@@ -140,22 +140,21 @@ func (a *translatedAnswer) open() {
 	a.Send()
 }
 
-// recognise decides by its first byte what an answer is whose type does not say
-// that it is a stream. A page of some gateway, or JSON, must be known whole before
-// the client is told of any success.
+// recognise decides by its first byte whether a response without the type of a stream is one.
 func (a *translatedAnswer) recognise(p []byte) {
 	p = bytes.TrimLeft(p, "\xEF\xBB\xBF \t\r\n")
 	switch {
 	case len(p) == 0:
 	case strings.IndexByte("deir:", p[0]) >= 0: // data, event, id, retry, or a comment
 		a.open()
+	// A gateway's HTML page, or JSON, must be complete before the client gets a status.
 	default:
 		a.mode = answerGathers
 	}
 }
 
-// serve runs the handlers behind. An answer that is cut before the client has any of
-// it becomes an error of the client's API; any other stays cut.
+// serve runs the next handlers. A response that is cut before the client has any of it becomes an
+// error of the client's API. Any other response stays cut.
 func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err error) {
 	cut := true
 	defer func() {
@@ -180,14 +179,14 @@ func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err e
 	return err
 }
 
-// Holds implements [httpx.Interceptor]: the upstream has answered, and the client has
-// nothing of it.
+// Holds implements [httpx.Interceptor]: the upstream has answered, and the client has nothing of
+// the response.
 func (a *translatedAnswer) Holds() bool {
 	return a.mode == answerWaits || a.mode == answerGathers || a.mode == answerFails
 }
 
-// fault deals with an error of the handlers behind. Where the client has nothing of
-// the answer, it is told of the error; a stream that has begun is cut.
+// fault handles an error of the next handlers. If the client has nothing of the response, it gets
+// the error; a stream that has begun is cut.
 func (a *translatedAnswer) fault(err error) error {
 	switch {
 	case a.mode == answerStreams && !a.stream.Ended():
@@ -202,8 +201,8 @@ func (a *translatedAnswer) fault(err error) error {
 	return err
 }
 
-// clean drops the headers that speak of the upstream's bytes, and names the
-// request as the client's API does.
+// clean drops headers about the upstream's bytes, and renames the request id's header to the client
+// API's.
 func (a *translatedAnswer) clean(h http.Header) {
 	httpx.DropCoded(h)
 	from, to := "X-Request-Id", "Request-Id"
@@ -217,14 +216,14 @@ func (a *translatedAnswer) clean(h http.Header) {
 
 // Take implements [httpx.Interceptor].
 func (a *translatedAnswer) Take(p []byte) (int, error) {
-	if a.mode == answerWaits { // nothing but white space is held
+	if a.mode == answerWaits { // only white space is buffered so far
 		a.recognise(p)
 	}
 	switch a.mode {
 	case answerStreams:
 		return len(p), a.send(a.feed(p))
 	case answerWaits, answerGathers, answerFails:
-		if room := a.room(); len(p) > room { // the rest would only be thrown away
+		if room := a.room(); len(p) > room { // the rest would be thrown away
 			a.held = append(a.held, p[:room]...)
 			return len(p), nil
 		}
@@ -234,8 +233,8 @@ func (a *translatedAnswer) Take(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// room is how much may still be held. An answer that does not fit is cut, and
-// so is none; of an error the beginning is enough.
+// room returns how many more bytes may be buffered. A response that does not fit is invalid; of an
+// error the beginning is enough.
 func (a *translatedAnswer) room() int {
 	if a.mode == answerFails {
 		return httpx.MaxError - len(a.held)
@@ -243,11 +242,10 @@ func (a *translatedAnswer) room() int {
 	return largestAnswer + 1 - len(a.held)
 }
 
-// largestAnswer bounds an answer that has to be held to be translated.
+// largestAnswer bounds a response that is buffered for translation, in bytes.
 const largestAnswer = 32 << 20
 
-// feed translates the next bytes. A panic in there ends the answer where it is:
-// it stays cut.
+// feed translates the next bytes. A panic of the translation cuts the response there.
 func (a *translatedAnswer) feed(p []byte) (out []byte) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -271,12 +269,11 @@ func (a *translatedAnswer) end() (out []byte) {
 func (a *translatedAnswer) broke(e any) {
 	httpx.Recovered(a.t.p.Log, "translating an answer", e)
 	a.t.count(translationBroken)
-	panic(http.ErrAbortHandler) // neither the upstream's bytes nor half an answer may pass for a whole one
+	panic(http.ErrAbortHandler) // neither the upstream's bytes nor half a response may pass for a whole one
 }
 
 func (a *translatedAnswer) send(out []byte) error {
-	// The answer in the client's format need not say it, and the end of the answer is when
-	// it is charged.
+	// The client's format may lack the service tier, and the response is charged at its end.
 	if s, ok := a.stream.(*translate.Stream); ok && s.Service() != 0 {
 		httpx.Served(a.ResponseWriter, s.Service())
 	}
@@ -287,7 +284,7 @@ func (a *translatedAnswer) send(out []byte) error {
 	return err
 }
 
-// finish ends an answer that has not been cut.
+// finish ends a response that has not been cut.
 func (a *translatedAnswer) finish() error {
 	switch a.mode {
 	case answerStreams:
@@ -321,7 +318,7 @@ func (a *translatedAnswer) judge(whole bool) {
 	}
 }
 
-// fail answers with the upstream's error as the client's API would put it.
+// fail sends the upstream's error in the format of the client's API.
 func (a *translatedAnswer) fail() error {
 	h := a.Header()
 	body, err := httpx.Decode(a.coding, a.held, 16*httpx.MaxError, nil)
@@ -336,7 +333,7 @@ func (a *translatedAnswer) fail() error {
 	return httpx.Relay(a.ResponseWriter, a.t.from, f)
 }
 
-// gathered answers with an answer that came, or has to go, in one piece.
+// gathered sends a response that arrived, or must be sent, in one piece.
 func (a *translatedAnswer) gathered() error {
 	body, err := httpx.Decode(a.coding, a.held, largestAnswer, nil)
 	var out []byte

@@ -19,22 +19,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 )
 
-// unpacker undoes a content coding piece by piece, as an answer comes. Reading
-// and being fed take turns in one goroutine: the reader asks for more by handing
-// over nothing.
+// unpacker decodes a content coding piece by piece, as the response arrives. Reader and feeder take
+// turns in one goroutine: the reader asks for more input by yielding nothing.
 type unpacker struct {
 	next func() ([]byte, error, bool)
 	stop func()
 
-	packed []byte // what was fed and not read yet
-	ended  bool   // nothing more will be fed
+	packed []byte // fed and not yet read
+	ended  bool   // no more input will follow
 }
 
-// errUnpackerStopped ends the reading of an answer that nobody waits for any more.
+// errUnpackerStopped ends the decoding of an abandoned response.
 var errUnpackerStopped = errors.New("the answer is given up")
 
-// newUnpacker returns an unpacker for gzip or zstd, nil for any other coding. It
-// must be stopped.
+// newUnpacker returns an unpacker for gzip or zstd, nil for any other coding. The caller must stop
+// the unpacker.
 func newUnpacker(coding string) *unpacker {
 	var open func(io.Reader) (io.Reader, error)
 	switch coding {
@@ -73,7 +72,7 @@ func newUnpacker(coding string) *unpacker {
 	return u
 }
 
-// packedReader reads what is fed.
+// packedReader reads the fed bytes.
 type packedReader struct {
 	*unpacker
 	yield func([]byte, error) bool
@@ -94,20 +93,19 @@ func (r packedReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// ReadByte implements io.ByteReader: readers that have it read no further than
-// they must.
+// ReadByte implements io.ByteReader, with which decoders read no further than necessary.
 func (r packedReader) ReadByte() (byte, error) {
 	var b [1]byte
 	_, err := r.Read(b[:])
 	return b[0], err
 }
 
-// feed unpacks the next bytes, of which do gets what comes out.
+// feed decodes the next bytes and calls do with the output.
 func (u *unpacker) feed(p []byte, do func([]byte) error) error {
 	u.packed = p
 	for {
 		out, err, ok := u.next()
-		if err != nil || !ok || len(out) == 0 { // what follows the end is nobody's
+		if err != nil || !ok || len(out) == 0 { // bytes behind the end are ignored
 			u.packed = nil
 			return err
 		}
@@ -117,31 +115,29 @@ func (u *unpacker) feed(p []byte, do func([]byte) error) error {
 	}
 }
 
-// end unpacks what is left. It is an error if the end is missing.
+// end decodes the remaining bytes. A missing end is an error.
 func (u *unpacker) end(do func([]byte) error) error {
 	u.ended = true
 	return u.feed(nil, do)
 }
 
-// unpacking is the layer next to the upstream: an answer of a model that comes
-// packed though it was asked not to is unpacked event by event, for the client and
-// for all that look at it on the way.
+// unpacking is the layer next to the upstream that decodes a model's response which arrives encoded
+// despite the request. The client and all layers in between then get plain events.
 type unpacking struct {
 	next  caddyhttp.Handler
-	first unpackedAnswer // most requests have no other
+	first unpackedAnswer // most requests have one response only
 }
 
-// Unpack returns next with the unpacking before it.
+// Unpack returns next behind the decoding layer.
 func Unpack(next caddyhttp.Handler) caddyhttp.Handler { return &unpacking{next: next} }
 
-// ServeHTTP implements caddyhttp.Handler. An answer shorter than it said it would be
-// is cut, whoever made it: what stands in front may give it another length.
+// ServeHTTP implements caddyhttp.Handler. A response shorter than its Content-Length is cut.
 func (u *unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !httpx.AsksPlain(r.Header) {
 		return u.next.ServeHTTP(w, r)
 	}
 	a := &u.first
-	if a.taken { // by the request before, as where an answer goes on
+	if a.taken { // by the request before, as in a continuation
 		a = new(unpackedAnswer)
 	}
 	a.taken = true
@@ -161,29 +157,28 @@ func (u *unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// undecided bounds what is kept of an answer, in bytes, until it is clear that it is
-// packed as it says.
+// undecided bounds the bytes buffered until the coding is confirmed.
 const undecided = 64 << 10
 
-// unpackedAnswer is the writer of an answer that may be packed. Whether it is, its
-// first bytes tell; until then the client has nothing of it.
+// unpackedAnswer is the writer of a response that may be encoded. The first bytes decide; until
+// then the client gets nothing.
 type unpackedAnswer struct {
 	httpx.Answer
-	unpacker *unpacker // nil if it is not
-	held     []byte    // what came before it was clear
-	taken    bool      // somebody has it
-	clear    bool      // the header is gone
-	left     int64     // how much is missing of the length that its header gives
+	unpacker *unpacker // nil for a plain response
+	held     []byte    // bytes before the decision
+	taken    bool      // in use
+	clear    bool      // the header was sent
+	left     int64     // missing bytes of the Content-Length
 }
 
-// Begin implements [httpx.Interceptor]. An error is left as it is: who wants to know
-// what it says unpacks it whole.
+// Begin implements [httpx.Interceptor].
 func (a *unpackedAnswer) Begin(status int) {
 	h := a.Header()
 	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && hasBody(status) {
 		a.left = n
 	}
 	kind := httpx.MediaType(h.Get("Content-Type"))
+	// Errors pass unmodified: their readers decode them whole.
 	if status/100 == 2 && (httpx.IsStream(kind) || httpx.IsJSON(kind)) {
 		a.unpacker = newUnpacker(httpx.Coding(h))
 	}
@@ -192,7 +187,7 @@ func (a *unpackedAnswer) Begin(status int) {
 	}
 }
 
-// hasBody reports whether an answer of that status may have a body.
+// hasBody reports whether a response of that status may have a body.
 func hasBody(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }
@@ -202,8 +197,8 @@ func (a *unpackedAnswer) begin() {
 	a.Send()
 }
 
-// asItCame passes an answer on that turned out not to be packed, or was cut before
-// that was clear.
+// asItCame forwards the buffered bytes of a response that is not encoded, or was cut before the
+// decision.
 func (a *unpackedAnswer) asItCame() error {
 	if a.Status == 0 || a.clear {
 		return nil
@@ -241,7 +236,7 @@ func (a *unpackedAnswer) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// decide says that the answer is packed.
+// decide marks the response as encoded.
 func (a *unpackedAnswer) decide() {
 	a.held = nil
 	httpx.DropCoded(a.Header())
@@ -263,8 +258,9 @@ func (a *unpackedAnswer) send(p []byte) error {
 	return err
 }
 
-// finish ends an answer. One that lacks its end was cut, and stays so.
+// finish ends a response. A response without its end was cut and stays cut.
 func (a *unpackedAnswer) finish() error {
+	// Layers above may change the length, so net/http would not notice the missing bytes.
 	if a.left > 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -280,7 +276,7 @@ func (a *unpackedAnswer) finish() error {
 	case err != nil:
 		return a.asItCame()
 	}
-	a.decide() // there is nothing in it
+	a.decide() // an empty response
 	return nil
 }
 

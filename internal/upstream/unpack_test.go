@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// flusher packs what is written, piece by piece.
+// flusher is an encoder that writes piece by piece.
 type flusher interface {
 	io.WriteCloser
 	Flush() error
@@ -28,7 +28,7 @@ func packers(t *testing.T, w io.Writer) map[string]flusher {
 	return map[string]flusher{"gzip": gzip.NewWriter(w), "zstd": z}
 }
 
-// What a server has flushed comes out at once, however it is cut.
+// Flushed bytes of a server come out at once, in pieces of any size.
 func TestUnpacker(t *testing.T) {
 	events := []string{"data: {\"a\":1}\n\n", strings.Repeat("data: long\n\n", 5000), "data: [DONE]\n\n"}
 	for _, coding := range []string{"gzip", "zstd"} {
@@ -89,7 +89,7 @@ func TestUnpackerEnds(t *testing.T) {
 		}
 		u.stop()
 
-		u = newUnpacker(coding) // given up before and within
+		u = newUnpacker(coding) // abandoned before and within
 		u.stop()
 		u = newUnpacker(coding)
 		_ = u.feed(packed.Bytes()[:packed.Len()/2], drop)
@@ -100,7 +100,7 @@ func TestUnpackerEnds(t *testing.T) {
 	}
 }
 
-// Whatever comes, how it is cut makes no difference to what comes out.
+// The division of the input into pieces does not change the output, for any input.
 func FuzzUnpacker(f *testing.F) {
 	for _, text := range []string{"", "data: {}\n\n", strings.Repeat("data: long\n\n", 500)} {
 		var packed bytes.Buffer

@@ -20,98 +20,89 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Upstream states what stands behind the handler: who, which format it
-// speaks, and where its prompt cache differs from the built-in table.
+// Upstream describes the upstream: its kind, its format, and differences of its prompt cache from
+// the built-in table.
 type Upstream struct {
-	// Preset names the kind of upstream: anthropic, openai, gemini, vertex and
-	// bedrock (Claude there), mlx_lm,
-	// lm_studio, omlx, vllm_mlx, rapid_mlx, mlx_openai_server, swift_lm, ollama,
-	// llama_cpp, vllm, sglang or letta. It is where the defaults of all other options come
-	// from. Default: inferred from the model of each request; a model that no
-	// table knows counts as one on a box whose cached prefix is free.
+	// Preset names the kind of upstream: anthropic, openai, gemini, vertex and bedrock (Claude
+	// there), mlx_lm, lm_studio, omlx, vllm_mlx, rapid_mlx, mlx_openai_server, swift_lm, ollama,
+	// llama_cpp, vllm, sglang or letta. The preset gives the defaults of all other options.
+	// Default: inferred from the model of each request; an unknown model counts as one on a local
+	// server with a free cached prefix.
 	Preset string `json:"preset,omitempty"`
-	// Format is what the upstream speaks: anthropic, openai_chat,
-	// openai_responses, gemini or interactions. Requests in another format are translated.
-	// Default: what the preset speaks; without a preset, whatever comes.
+	// Format is the upstream's format: anthropic, openai_chat, openai_responses, gemini or
+	// interactions. Requests in another format are translated. Default: the preset's format;
+	// without a preset, the client's.
 	Format wire.Format `json:"format,omitempty"`
-	// Models maps the models that clients ask for to those that the upstream
-	// has, by the first entry that fits. Default: every model goes by its name;
-	// under mlx_lm, which would download them, those of hosted models become
-	// default_model.
+	// Models maps the clients' model names to the upstream's. The first matching entry wins.
+	// Default: every model keeps its name; under mlx_lm, hosted models become default_model,
+	// because the server would download them.
 	Models []ModelName `json:"models,omitempty"`
-	// MaxTokensDefault bounds the answers to requests that give no bound: where
-	// they are translated to the format anthropic, which demands one, and where
-	// they go to a box in openai_chat. Default: 8192 for anthropic, 32768 for
-	// mlx_lm, whose own bound is 512, none for the others.
+	// MaxTokensDefault bounds the answers to requests without a bound. It applies to requests
+	// translated to the format anthropic, which requires a bound, and to requests to a local server
+	// in openai_chat. Default: 8192 for anthropic, 32768 for mlx_lm (the server's own bound is
+	// 512), none for the others.
 	MaxTokensDefault *int `json:"max_tokens_default,omitempty"`
-	// Drop names top-level members that are left out of requests. Default: what
-	// the preset's server trips over; empty: none. Not for anthropic, openai and
-	// gemini; nor are Body and Reasoning.
+	// Drop names top-level members to remove from requests. Default: the members that the preset's
+	// server mishandles; empty: none. Drop, Body and Reasoning do not apply to anthropic, openai
+	// and gemini.
 	Drop []string `json:"drop,omitzero"`
-	// Body are members that are put into each request, in the place of what it
-	// says there: chat_template_kwargs, ttl, return_progress. A string that is
-	// one placeholder stands for its value, which is text if it is not JSON, and for
-	// no member where there is none: "{http.vars.llm_slot}" is the slot of the queue,
-	// "{http.llm_cache.session}" the ID of the session, "{http.vars.llm_cache_salt}" a secret
-	// that those have in common who share prefixes (overlay's group, or else the credential).
-	// null takes a member of the preset's away. Default: the preset's.
+	// Body holds members to set in each request, replacing the client's: chat_template_kwargs, ttl,
+	// return_progress. A string of exactly one placeholder stands for the placeholder's value:
+	// JSON, or else a string; without a value the member is omitted. "{http.vars.llm_slot}" is the
+	// slot of the queue, "{http.llm_cache.session}" the ID of the session.
+	// "{http.vars.llm_cache_salt}" is a secret common to all tenants that share prefixes (the
+	// overlay's group, or else the credential). null removes a member of the preset. Default: the
+	// preset's.
 	Body map[string]json.RawMessage `json:"body,omitempty"`
-	// Reasoning is the name by which the thinking of earlier turns goes to the
-	// upstream in openai_chat: reasoning_content, reasoning, or none for not at
-	// all. Towards clients of openai_chat it is always reasoning_content.
-	// Default: the preset's.
+	// Reasoning is the upstream's name for the thinking of earlier turns in openai_chat:
+	// reasoning_content, reasoning, or none to remove the thinking. Clients of openai_chat always
+	// get reasoning_content. Default: the preset's.
 	Reasoning string `json:"reasoning,omitempty"`
-	// CacheControl reports whether cache_control is kept on the way to
-	// openai_chat and to boxes. Default: false in requests translated to openai_chat; in
-	// others true for anthropic, vertex, bedrock, omlx and letta, and where there is no
-	// preset.
+	// CacheControl reports whether cache_control stays in requests to openai_chat and to local
+	// servers. Default: false in requests translated to openai_chat; in others true for anthropic,
+	// vertex, bedrock, omlx and letta, and without a preset.
 	CacheControl *bool `json:"cache_control,omitempty"`
-	// Breakpoints turns cache_control into prompt_cache_breakpoint in requests
-	// translated to OpenAI's formats, for models that take it (gpt-5.6 and
-	// later). Default: false.
+	// Breakpoints turns cache_control into prompt_cache_breakpoint in requests translated to
+	// OpenAI's formats, for models that support it (gpt-5.6 and later). Default: false.
 	Breakpoints *bool `json:"breakpoints,omitempty"`
-	// NameLimit is the longest name of a tool that the upstream takes, in bytes,
-	// 16 to 256. Longer ones are shortened in translated requests. Default: 128
-	// for anthropic, 64 for the other formats.
+	// NameLimit is the maximum length of a tool's name at the upstream, in bytes, 16 to 256.
+	// Translation shortens longer names. Default: 128 for anthropic, 64 for the other formats.
 	NameLimit *int `json:"name_limit,omitempty"`
-	// SystemMessages says what becomes of system messages in the middle of
-	// translated requests: in_place or folded, into the text or tool result before
-	// them. Default: in_place where the upstream is known to take them.
+	// SystemMessages places system messages in the middle of translated requests: in_place keeps them
+	// there, folded moves them into the text or tool result before them. Default: in_place if the
+	// upstream is known to accept them.
 	SystemMessages translate.SystemMessages `json:"system_messages,omitempty"`
-	// ReportsCache reports whether the upstream reports how many tokens of a
-	// prompt were cached. Where it does not they are estimated. Default: false for
-	// lm_studio, vllm_mlx, swift_lm, ollama, vllm and sglang, else true. What an answer
-	// does report counts in any case.
+	// ReportsCache reports whether the upstream reports how many tokens of a prompt were cached. If
+	// it does not, they are estimated. Default: false for lm_studio, vllm_mlx, swift_lm, ollama,
+	// vllm and sglang, else true. Reported cached tokens always count.
 	ReportsCache *bool `json:"reports_cache,omitempty"`
-	// CacheTTL is how long a cached prefix lives unused. Default: as the
-	// built-in table has it.
+	// CacheTTL is how long an unused cache entry lives. Default: the built-in table's value.
 	CacheTTL caddy.Duration `json:"cache_ttl,omitempty"`
-	// CacheWrite is the price of writing a token to the cache, as a multiple
-	// of an uncached input token. Default: as the built-in table has it.
+	// CacheWrite is the price of writing a token to the cache, as a multiple of an uncached input
+	// token. Default: the built-in table's value.
 	CacheWrite *float64 `json:"cache_write,omitempty"`
-	// CacheRead is the price of reading a token from the cache, as a multiple
-	// of an uncached input token. Default: as the built-in table has it.
+	// CacheRead is the price of reading a token from the cache, as a multiple of an uncached input
+	// token. Default: the built-in table's value.
 	CacheRead *float64 `json:"cache_read,omitempty"`
-	// CacheMinTokens is the shortest prefix that is cached, in tokens.
-	// Default: as the built-in table has it.
+	// CacheMinTokens is the shortest prefix that is cached, in tokens. Default: the built-in
+	// table's value.
 	CacheMinTokens *int `json:"cache_min_tokens,omitempty"`
-	// ContextWindow is the longest prompt that the model takes, in tokens.
-	// Default: as the built-in table has it.
+	// ContextWindow is the longest prompt that the model takes, in tokens. Default: the built-in
+	// table's value.
 	ContextWindow *int `json:"context_window,omitempty"`
-	// SignerRaw is who signs requests anew, a guest module `llm_cache.signers.*`:
-	// aws for Amazon Bedrock, whose clients sign each body. What a client signed goes
-	// upstream as it came if nobody can; what carries a bearer token needs no
-	// signature. Default: nobody.
+	// SignerRaw signs edited requests, a guest module `llm_cache.signers.*`: aws for Amazon
+	// Bedrock, where clients sign each body. Without a working signer, signed requests are
+	// forwarded unmodified; requests with a bearer token need no signature. Default: none.
 	SignerRaw json.RawMessage `json:"signer,omitempty" caddy:"namespace=llm_cache.signers inline_key=provider"`
 
-	// Agents has Letta's REST API spoken to, that of Letta Cloud and of old servers, where
-	// each conversation gets an agent of its own. Only for letta. Default: its App Server.
+	// Agents selects Letta's REST API (Letta Cloud and old servers), where each conversation gets
+	// an agent of its own. Only for letta. Default: Letta's App Server.
 	Agents *Agents `json:"agents,omitempty"`
 
 	signer Signer
 }
 
-// meant names the presets that may have been meant by a name that is none.
+// meant suggests presets similar to an unknown name.
 func meant(written string) string {
 	var near []string
 	for _, name := range presetNames {
@@ -128,7 +119,7 @@ func meant(written string) string {
 	return "; did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// Validate reports the first member that makes no sense. A nil Upstream is valid.
+// Validate returns an error for the first invalid option. A nil Upstream is valid.
 func (u *Upstream) Validate() error {
 	if u == nil {
 		return nil
@@ -162,6 +153,7 @@ func (u *Upstream) Validate() error {
 		value *float64
 		max   float64
 	}{{"cache_write", u.CacheWrite, 10}, {"cache_read", u.CacheRead, 1}} {
+		// The negation also rejects NaN.
 		if f.value != nil && !(*f.value >= 0 && *f.value <= f.max) {
 			return fmt.Errorf("%s: %v is not between 0 and %v", f.name, *f.value, f.max)
 		}
@@ -178,11 +170,11 @@ func (u *Upstream) Validate() error {
 	return nil
 }
 
-// redacted stands for what may be a secret.
+// redacted replaces potential secrets.
 var redacted = json.RawMessage(`"REDACTED"`)
 
-// Redacted returns the upstream with what may be a secret made unreadable: the values
-// that are put into each request.
+// Redacted returns a copy of the upstream in which potential secrets are unreadable: the values of
+// Body.
 func (u *Upstream) Redacted() *Upstream {
 	if u == nil || len(u.Body) == 0 {
 		return u
@@ -200,18 +192,17 @@ func (p *Profile) Rules() func(model string, at time.Time) pricing.Rules {
 	return remembered(p.lookup(cmp.Or(p.Prices, pricing.BuiltIn())))
 }
 
-// rulesOf are the rules of a model on a day: prices change at midnight, in UTC.
+// rulesOf holds the rules of a model on a day: prices change at midnight, in UTC.
 type rulesOf struct {
 	model string
 	day   int64
 	rules pricing.Rules
 }
 
-// longestModel bounds the names of models that are remembered.
+// longestModel bounds the length of remembered model names, in bytes.
 const longestModel = 128
 
-// remembered keeps the last rules that were looked up: nearly all requests ask
-// for those of the one before.
+// remembered caches the last lookup: consecutive requests mostly have the same model.
 func remembered(lookup func(model string, at time.Time) pricing.Rules) func(model string, at time.Time) pricing.Rules {
 	const day = 24 * 60 * 60
 	var last atomic.Pointer[rulesOf]
@@ -221,6 +212,7 @@ func remembered(lookup func(model string, at time.Time) pricing.Rules) func(mode
 			return l.rules
 		}
 		r := &rulesOf{model, today, lookup(model, at)}
+		// Do not keep a client's long string in memory.
 		if len(model) <= longestModel {
 			last.Store(r)
 		}
@@ -228,7 +220,7 @@ func remembered(lookup func(model string, at time.Time) pricing.Rules) func(mode
 	}
 }
 
-// lookup looks the cache rules of the upstream up in a table.
+// lookup returns a function that finds the upstream's cache rules in a table.
 func (u *Upstream) lookup(table *pricing.Table) func(model string, at time.Time) pricing.Rules {
 	if u == nil {
 		return func(model string, at time.Time) pricing.Rules { return table.Lookup("", model, at) }

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 )
 
-// What is remembered is never another model's, nor that of another day.
+// TestRememberedRules: the cached rules never belong to another model or another day.
 func TestRememberedRules(t *testing.T) {
 	asked := 0
 	rules := remembered(func(model string, at time.Time) pricing.Rules {

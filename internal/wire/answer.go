@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// MaxAnswer bounds what is gathered of one answer: its texts, the
-	// arguments of its calls and their names, or the bytes of a JSON body.
+	// MaxAnswer is the limit on the bytes gathered of one answer: its texts, the names and
+	// arguments of its calls, or a JSON body.
 	MaxAnswer = 32 << 20
-	// MaxCalls bounds the tool calls of one answer, so that looking
-	// them up by index stays cheap whatever the upstream sends.
+	// MaxCalls is the limit on the tool calls of one answer. It keeps the lookup of a call by index
+	// cheap.
 	MaxCalls = 4096
-	// MaxCount bounds a count of tokens, so that no sum overflows.
+	// MaxCount is the upper limit of a token count. Sums of counts cannot overflow below it.
 	MaxCount = 1 << 40
 )
 
-// Answer gathers a turn. Texts go into builders and become strings only when
-// the turn is asked for.
+// Answer collects the events of one answer. Texts stay in builders until [Answer.Snapshot] reads
+// them.
 type Answer struct {
-	Turn           Turn // without its texts and calls
+	Turn           Turn // without texts and calls, see Snapshot
 	Text, Thinking strings.Builder
 	Calls          []*AnswerCall
-	size           int  // bytes gathered
-	Begun          bool // the model has written something
-	Ended          bool // the terminal event came
-	Broken         bool // a bound was exceeded
+	size           int  // bytes collected
+	Begun          bool // the model has produced output
+	Ended          bool // the terminal event was read
+	Broken         bool // a limit was exceeded
 }
 
-// AnswerCall is a tool call whose arguments are still coming.
+// AnswerCall is a tool call with its arguments so far.
 type AnswerCall struct {
 	ID, Name  string
-	Initial   string // arguments that came with the call itself
+	Initial   string // arguments sent with the call itself
 	Arguments strings.Builder
-	Free      bool // they are free text
+	Free      bool // the arguments are free text, not JSON
 }
 
 // Snapshot returns the turn as far as it is known.
@@ -52,6 +52,7 @@ func (a *Answer) Snapshot() *Turn {
 	}
 	for i, c := range a.Calls {
 		t.Calls[i] = Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments.String(), Free: c.Free}
+		// No fragments were sent: the call had its arguments from the start.
 		if c.Arguments.Len() == 0 {
 			t.Calls[i].Arguments = c.Initial
 		}
@@ -59,14 +60,14 @@ func (a *Answer) Snapshot() *Turn {
 	return &t
 }
 
-// grow makes room for n more bytes, if the bound allows.
+// grow counts n more bytes. It returns false once the total exceeds [MaxAnswer].
 func (a *Answer) grow(n int) bool {
 	a.size += n
 	a.Broken = a.Broken || a.size > MaxAnswer
 	return !a.Broken
 }
 
-// write appends what the model wrote to one of the builders.
+// write appends model output to a builder.
 func (a *Answer) write(to *strings.Builder, s string) {
 	if s == "" || !a.grow(len(s)) {
 		return
@@ -75,7 +76,7 @@ func (a *Answer) write(to *strings.Builder, s string) {
 	to.WriteString(s)
 }
 
-// keep copies s out of the bytes fed.
+// keep copies s, because event strings are views of the decoder's buffer.
 func (a *Answer) keep(s string) string {
 	if !a.grow(len(s)) {
 		return ""
@@ -128,9 +129,9 @@ func (a *Answer) Take(e *Event) {
 	}
 }
 
-// identify sets the id and the model of the answer unless they are known. The
-// first chunk of some servers leaves them empty.
+// identify sets the answer's id and model. The first non-empty value wins.
 func (a *Answer) identify(id, model string) {
+	// Some servers leave both empty in the first chunk.
 	if a.Turn.ID == "" {
 		a.Turn.ID = a.keep(id)
 	}
@@ -139,7 +140,7 @@ func (a *Answer) identify(id, model string) {
 	}
 }
 
-// open adds a call, unless there are too many.
+// open adds a call, up to [MaxCalls].
 func (a *Answer) open(e *Event) {
 	if len(a.Calls) == MaxCalls {
 		a.Broken = true
@@ -149,7 +150,7 @@ func (a *Answer) open(e *Event) {
 	a.Calls = append(a.Calls, &AnswerCall{ID: a.keep(e.ID), Name: a.keep(e.Name), Initial: a.keep(rawjson.Plain(e.Text)), Free: e.Free})
 }
 
-// fail records an error.
+// fail records an error. It reads the error shapes listed at [IsError].
 func (a *Answer) fail(event *Event) {
 	root := gjson.Parse(event.Data)
 	e := root.Get("error")
@@ -173,14 +174,14 @@ func (a *Answer) fail(event *Event) {
 	a.Turn.ErrorMessage = a.keep(message.String())
 }
 
-// Count reads a count of tokens; absent, null and negative count as 0.
+// Count returns a token count; absent, null and negative count as 0.
 func Count(r gjson.Result) int64 {
 	return min(max(r.Int(), 0), MaxCount)
 }
 
-// ArgumentsText returns the JSON text of arguments, which is a string; some
-// servers send the object itself.
+// ArgumentsText returns the JSON text of call arguments.
 func ArgumentsText(v gjson.Result) string {
+	// The APIs define a string; some servers send the object itself.
 	if v.IsObject() {
 		return v.Raw
 	}

@@ -9,11 +9,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Hash identifies a block by its canonical content: cache markers dropped, a
-// string content counted as one text block, white space between tokens
-// ignored. Equal hashes mean equal meaning to the model, in the same role.
-// It is the first half of a SHA-256, so that no content can be made to collide
-// with another, and it is the same in every process.
+// Hash identifies a block by its canonical content: without cache markers and white space between
+// tokens, and with a string content as one text block. Blocks of the same role and equal hashes
+// mean the same to the model. The hash is the first half of a SHA-256: collisions cannot be
+// constructed, and every process computes the same value.
 type Hash [16]byte
 
 // String returns the hash in hexadecimal.
@@ -22,8 +21,8 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // IsZero reports whether the hash was never set.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// Section is the part of a prompt that a block stands in, in the order in
-// which providers render them.
+// Section is the part of the prompt that contains a block. The values follow the order in which
+// providers render the sections.
 type Section uint8
 
 // The sections.
@@ -33,12 +32,11 @@ const (
 	SectionMessages
 )
 
-// Role is the role of the message that a block stands in.
+// Role is the role of the message that contains a block.
 type Role uint8
 
-// The roles. RoleTool is a message of role "tool" in OpenAI chat, or outputs of
-// tools in the Responses API; in Anthropic tool results stand in messages of
-// RoleUser. RoleSystem covers "developer".
+// The roles. RoleTool is a message of role "tool" in OpenAI chat, or a tool output in the Responses
+// API; Anthropic tool results are part of RoleUser messages. RoleSystem includes "developer".
 const (
 	RoleNone Role = iota
 	RoleSystem
@@ -47,11 +45,11 @@ const (
 	RoleTool
 )
 
-// Kind is what a block is.
+// Kind is the type of a block.
 type Kind uint8
 
-// The kinds of blocks. Blocks of a type that this package does not know are
-// KindOther and are never edited.
+// The kinds of blocks. KindOther stands for block types that this package does not know; such
+// blocks are never edited.
 const (
 	KindOther Kind = iota
 	KindToolDef
@@ -63,33 +61,31 @@ const (
 	KindImage
 	KindDocument
 	KindServerTool
-	// KindReasoning is a reasoning item of the Responses API, or a thought of the
-	// Interactions API. It is opaque and
-	// belongs to the item behind it: it is never edited, and nothing comes
-	// between the two.
+	// KindReasoning is a reasoning item of the Responses API, or a thought of the Interactions API.
+	// It is opaque and bound to the next item: it is never edited, and nothing is inserted between
+	// the two.
 	KindReasoning
-	// KindProgram is a call of a client's tool by a program of the model's, or the
-	// result of one: code in the provider's sandbox reads the result, the model
-	// never does. Neither is edited or pointed to, and neither takes tokens.
+	// KindProgram is a tool call made by a program of the model, or its result. Code in the
+	// provider's sandbox reads the result, the model does not. Such blocks take no prompt tokens
+	// and are never edited or referred to.
 	KindProgram
 )
 
-// IsCall reports whether a block of an answer of this kind is a call that waits for a
-// result.
+// IsCall reports whether a block of this kind is a call that needs a result.
 func (k Kind) IsCall() bool { return k == KindToolUse || k == KindProgram }
 
-// isPaired reports whether a block of this kind is one of a call and its result.
+// isPaired reports whether blocks of this kind belong to a call and its result.
 func (k Kind) isPaired() bool {
 	return k == KindToolUse || k == KindToolResult || k == KindServerTool || k == KindProgram
 }
 
-// Collapses reports whether providers that count positions in front of a marker count
-// a run of blocks of this kind as one.
+// Collapses reports whether a provider's lookback before a marker counts a run of blocks of this
+// kind as one position.
 func (k Kind) Collapses() bool { return k == KindToolUse || k == KindToolResult || k == KindProgram }
 
 var kindNames = [...]string{"other", "tool_def", "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool", "reasoning", "program"}
 
-// String returns the name of the kind as it stands in reports.
+// String returns the kind's name in reports.
 func (k Kind) String() string { return kindNames[k] }
 
 // Kinds is the number of kinds, for arrays indexed by Kind.
@@ -101,61 +97,59 @@ type Flags uint8
 const (
 	// FlagError marks a tool result with is_error true.
 	FlagError Flags = 1 << iota
-	// FlagString marks a block that stands as a plain string where an array
-	// of blocks would be allowed too: it is the whole content of its message
-	// (or the whole system prompt).
+	// FlagString marks a block in the form of a plain string, where an array of blocks is allowed
+	// too: the whole content of its message, or the whole system prompt.
 	FlagString
 	// FlagDeferred marks a tool definition with defer_loading true.
 	FlagDeferred
-	// FlagMedia marks a tool result whose content holds parts that are not text.
+	// FlagMedia marks a tool result with non-text parts.
 	FlagMedia
-	// FlagEmpty marks a text or content of zero characters.
+	// FlagEmpty marks an empty text or content.
 	FlagEmpty
-	// FlagMember marks a block that is a member of its message object, not an
-	// element of a content array: reasoning_content of OpenAI chat.
+	// FlagMember marks a block that is a member of its message object, not an element of a content
+	// array: reasoning_content of OpenAI chat.
 	FlagMember
-	// FlagSigned marks a part with a thoughtSignature of the model (Gemini), or a
-	// thought with a signature and the call behind it (Interactions). It goes back as it came: it is neither edited nor removed.
+	// FlagSigned marks a part with a thoughtSignature of the model (Gemini), or a signed thought
+	// and the call after it (Interactions). Such blocks are neither edited nor removed.
 	FlagSigned
-	// FlagPart marks a block that is one of several parts of an item in the
-	// Responses API or of a step in the Interactions API. It is never removed.
+	// FlagPart marks one of several parts of an item (Responses API) or a step (Interactions API).
+	// It is never removed.
 	FlagPart
 )
 
-// Block is the unit that a provider hashes: one text, thinking, tool_use,
-// tool_result, image, one tool definition. Spans point into [View.Raw].
+// Block is the unit that a provider hashes: one text, thinking, tool_use, tool_result, image or
+// tool definition. Spans point into [View.Raw].
 type Block struct {
 	// Hash is the canonical hash of the block in its role.
 	Hash Hash
-	// Span is the whole JSON value: an object, or the string of a FlagString
-	// block. A FlagMember block spans its member, key included. The text of an
-	// answer in the Responses API spans its item, if it is all that is in it.
+	// Span is the whole JSON value: an object, or the string of a FlagString block. A FlagMember
+	// block spans its member, key included. In the Responses API an answer's only text spans its
+	// whole item.
 	Span rawjson.Span
-	// Body is the JSON value that an edit of the content may replace: the
-	// string of a text or thinking, the content of a tool_result (a string
-	// or an array; in Gemini a string in the response, or the whole response,
-	// an object), the input of a tool_use: an object, or in the OpenAI formats
-	// a string, which holds JSON or, of a custom tool, free text. Empty where
-	// there is none.
+	// Body is the JSON value that a content edit replaces, empty for none: the string of a text or
+	// thinking, the content of a tool_result, or the input of a tool_use. A tool_result has a
+	// string or an array; in Gemini the string inside the response, or the whole response object.
+	// An input is an object; in the OpenAI formats a string with JSON, or with free text for a
+	// custom tool.
 	Body rawjson.Span
-	// ID is the id of a tool_use or the tool_use_id of a tool_result, without
-	// quotes. Gemini may leave it out on either side.
+	// ID is the id of a tool_use or the tool_use_id of a tool_result, without quotes. Optional in
+	// Gemini.
 	ID rawjson.Span
-	// Name is the tool's name in a tool_use or a tool definition, in Gemini also
-	// in a tool_result, without quotes.
+	// Name is the tool's name in a tool_use or tool definition, in Gemini also in a tool_result,
+	// without quotes.
 	Name rawjson.Span
-	// Marker is the JSON value of the block's own cache_control (in the
-	// Responses API prompt_cache_breakpoint), empty if it has none.
+	// Marker is the JSON value of the block's own cache_control (in the Responses API
+	// prompt_cache_breakpoint), empty for none.
 	Marker rawjson.Span
 	// Message is the index in [View.Messages], -1 for tools and system.
 	Message int32
-	// Kind is what the block is.
+	// Kind is the type of the block.
 	Kind Kind
-	// Section is where the block stands.
+	// Section is the section of the prompt.
 	Section Section
 	// Role is the role of its message.
 	Role Role
-	// Flags are further properties.
+	// Flags are further properties of the block.
 	Flags Flags
 }
 

@@ -5,26 +5,24 @@ package wire
 
 import "errors"
 
-// The reasons why a body is not read. None of them holds any content.
+// The reasons for rejecting a body. None of them contains any content.
 var (
-	// ErrSyntax says that the body is not one well-formed JSON object, or is
-	// nested too deeply.
+	// ErrSyntax reports a body that is not one well-formed JSON object, or is nested too deeply.
 	ErrSyntax = errors.New("not a well-formed JSON object")
-	// ErrDuplicate says that a body holds a member twice that decides what the
-	// request as a whole means, so that two readers could understand it
-	// differently.
+	// ErrDuplicate reports a duplicate member that changes the meaning of the whole request: two
+	// parsers could read such a body differently.
 	ErrDuplicate = errors.New("a member stands twice")
-	// ErrShape says that the body is JSON, but not a request of its format.
+	// ErrShape reports a body that is JSON, but no request of its format.
 	ErrShape = errors.New("not a request of this format")
-	// ErrCrowded says that the body has more than [MaxElements] entries, or is
-	// [rawjson.Crowded] with values.
+	// ErrCrowded reports a body with more than [MaxElements] entries, or a body that is
+	// [rawjson.Crowded].
 	ErrCrowded = errors.New("more messages, blocks, parts or values than are read")
-	// ErrFormat says that the format is none that this package reads.
+	// ErrFormat reports a format that is not registered.
 	ErrFormat = errors.New("unknown format")
 )
 
-// MaxElements bounds the entries of a request that are read: messages, blocks,
-// their parts, tools. The longest recorded conversation has 665, one that fills a
-// context of a million tokens some ten thousand; each costs us a hundred bytes, and
-// some five hundred where it is translated, and the client two.
+// MaxElements is the limit on the entries of one request: messages, blocks, parts and tools. The
+// longest recorded conversation has 665 entries, a full context of a million tokens some ten
+// thousand. An entry costs us about 100 bytes of memory, 500 with translation, and its client two
+// bytes.
 const MaxElements = 1 << 15

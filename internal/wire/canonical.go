@@ -9,16 +9,16 @@ import (
 	"hash"
 )
 
-// Hasher computes canonical block hashes. What goes in: where and as what
-// the block stands, then its members in the order given, without cache_control.
-// A string content goes in as the one text block that it means.
+// Hasher computes canonical block hashes. Its input is the block's section, role and kind, then the
+// members in the order of the Member calls; callers leave cache_control out. A string content is
+// hashed as one text block.
 type Hasher struct {
 	sum   hash.Hash
 	buf   [sha256.Size]byte
 	small [8]byte
 }
 
-// Begin begins the hash of a block.
+// Begin starts the hash of a block.
 func (c *Hasher) Begin(s Section, r Role, k Kind) {
 	if c.sum == nil {
 		c.sum = sha256.New()
@@ -28,9 +28,9 @@ func (c *Hasher) Begin(s Section, r Role, k Kind) {
 	c.sum.Write(c.small[:3])
 }
 
-// Add writes a byte string in front of its length, so that no two lists of
-// strings give the same input.
+// Add writes b after its length.
 func (c *Hasher) Add(b []byte) {
+	// Without the lengths, different lists of strings could give the same input.
 	binary.LittleEndian.PutUint64(c.small[:], uint64(len(b)))
 	c.sum.Write(c.small[:])
 	c.sum.Write(b)

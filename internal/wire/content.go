@@ -5,22 +5,21 @@ package wire
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
-// The names of the members by which a text and a result are hashed, whatever they are
-// called in a format.
+// The member names in the hashes of texts and results, the same for all formats.
 var (
 	keyText    = []byte("text")
 	keyID      = []byte("id")
 	keyContent = []byte("content")
 )
 
-// HashResult adds the result of a call to the hash that has begun: a lone text counts
-// the same in either form.
+// HashResult adds a tool result to the current hash. A lone text hashes the same as a string and as
+// an array.
 func (p *Parser) HashResult(b *Block, content rawjson.Span) {
 	p.Hasher.Member(keyID, b.ID.Of(p.Body))
 	p.Hasher.Member(keyContent, p.Lone(content).Of(p.Body))
 }
 
-// Plain is the text block that a string content means.
+// Plain returns the text block for a string content.
 func (p *Parser) Plain(span rawjson.Span, section Section, role Role, message int32) Block {
 	b := Block{Kind: KindText, Section: section, Role: role, Message: message, Span: span, Body: span, Flags: FlagString}
 	if span.Len() == 2 {
@@ -32,8 +31,8 @@ func (p *Parser) Plain(span rawjson.Span, section Section, role Role, message in
 	return b
 }
 
-// Lone returns the text of a content that is an array of one plain text block,
-// and any other content as it is.
+// Lone returns the text of a content that is an array of one plain text block, and any other
+// content unchanged.
 func (p *Parser) Lone(content rawjson.Span) rawjson.Span {
 	if content.Empty() || p.Body[content.Start] != '[' {
 		return content
@@ -52,6 +51,7 @@ func (p *Parser) Lone(content rawjson.Span) rawjson.Span {
 			case key == "text":
 				text = value
 			case key == "type" && isTextType(value.Of(p.Body)), key == "cache_control", key == "prompt_cache_breakpoint":
+				// Cache markers do not count.
 			default:
 				return content
 			}
@@ -64,18 +64,17 @@ func (p *Parser) Lone(content rawjson.Span) rawjson.Span {
 	return text
 }
 
-// isTextType reports whether the type of a part is that of a text: the Responses
-// API has a name of its own for it.
+// isTextType reports whether a part's type is a text. The Responses API calls it input_text.
 func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(kind) == `"input_text"` }
 
-// AllText reports whether a content is a string, or an array of text blocks only. It
-// goes to the end of the array in any case, so that all its parts are counted.
+// AllText reports whether a content is a string or an array of text blocks.
 func (p *Parser) AllText(content rawjson.Span) bool {
 	if p.Body[content.Start] != '[' {
 		return true
 	}
 	e := p.Elements(int(content.Start))
 	all := true
+	// The loop never breaks early: every part counts against the limit of [MaxElements].
 	for e.Next() {
 		text, start := false, e.At
 		m := rawjson.Walk(p.Body, e.At)

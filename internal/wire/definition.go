@@ -9,18 +9,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// ToolMembers says what means something in the definition of a tool, besides its name.
+// ToolMembers configures the reading of a tool definition.
 type ToolMembers struct {
 	// Marker is the name of the cache marker, empty for none.
 	Marker string
-	// Typed: a tool of the provider's own, which has no name, goes by its type.
+	// Typed allows the provider's own tools, which have a type and no name.
 	Typed bool
-	// Defers: defer_loading keeps a definition from the model until it looks for it.
+	// Defers honors defer_loading, which hides a definition until the model searches for it.
 	Defers bool
 }
 
-// Read reads the definition of a tool at b[at] into a block that says where it stands,
-// and returns the index behind it, or -1.
+// Read reads the tool definition at b[at] into b, with Section, Role and Message already set. It
+// returns the index after the definition, or -1.
 func (n *ToolMembers) Read(p *Parser, at int, b *Block) int {
 	b.Kind = KindToolDef
 	var kind rawjson.Span
@@ -59,6 +59,7 @@ func (n *ToolMembers) Read(p *Parser, at int, b *Block) int {
 	if IsNull(p.Body, b.Marker) {
 		b.Marker = rawjson.Span{}
 	}
+	// A tool of the provider's own may have a type and no name.
 	if n.Typed && b.Name.Empty() {
 		b.Name = kind
 	}
@@ -67,7 +68,7 @@ func (n *ToolMembers) Read(p *Parser, at int, b *Block) int {
 	return m.End
 }
 
-// Tool reads one entry of tools that is one definition.
+// Tool reads one entry of tools that is a single definition.
 func (p *Parser) Tool(at int, members *ToolMembers) int {
 	b := Block{Section: SectionTools, Message: -1}
 	end := members.Read(p, at, &b)

@@ -10,6 +10,6 @@
 // the edited spans is the client's: key order, number forms, escapes, unknown
 // fields and white space survive, and nothing is ever encoded again.
 //
-// An [Answer] is what has come of one so far, a [Turn] what it says: package decode reads
-// it as its bytes pass.
+// An [Answer] collects the events of one answer, a [Turn] is its content. Package decode reads
+// answers while their bytes pass.
 package wire

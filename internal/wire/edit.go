@@ -3,37 +3,33 @@
 
 package wire
 
-// Op is what an edit does to its block.
+// Op is the operation of an edit.
 type Op uint8
 
 const (
-	// OpReplace puts Value, a JSON value, in the place of the block's Body. Where
-	// that is the whole response of a Gemini function, a string goes in as
-	// {"output": …}.
+	// OpReplace replaces the block's Body by Value, a JSON value. If Body is the whole response of
+	// a Gemini function, a string value becomes {"output": …}.
 	OpReplace Op = iota
-	// OpRemove takes the block out of its message, comma and all. A message
-	// never loses its last block: Splice refuses that.
+	// OpRemove removes the block and its comma from the message. Splice refuses to remove a
+	// message's last block.
 	OpRemove
-	// OpMark gives the block a cache_control (in the Responses API a
-	// prompt_cache_breakpoint) of Value, a JSON value. A FlagString block
-	// becomes an array of one text block on the way. A cache_control that the
-	// block has already is replaced; a prompt_cache_breakpoint is refused, and
-	// so is the whole Gemini format.
+	// OpMark sets the block's cache_control (in the Responses API prompt_cache_breakpoint) to
+	// Value, a JSON value. A FlagString block becomes an array of one text block. An existing
+	// cache_control is replaced. An existing prompt_cache_breakpoint is an error, as is any OpMark
+	// in the Gemini format.
 	OpMark
-	// OpBefore puts Value, one element, in front of the
-	// block in the array that it stands in: a message's content, its tool
-	// calls, or the tools. A string content becomes an array on the way.
+	// OpBefore inserts Value, one element, before the block in its array: a message's content, its
+	// tool calls, or the tools. A string content becomes an array.
 	OpBefore
-	// OpAfter does what OpBefore does, behind the block.
+	// OpAfter inserts like OpBefore, after the block.
 	OpAfter
-	// OpSplit ends the block's message in front of the block, puts Value, one
-	// or several whole messages with commas between, and goes on with the
-	// block in a new message of the same role.
+	// OpSplit splits the block's message before the block and inserts Value, one or more
+	// comma-separated messages. The block continues in a new message of the same role.
 	OpSplit
-	// OpBeforeMessage puts Value, one or several whole messages with commas
-	// between, in front of the block's message.
+	// OpBeforeMessage inserts Value, one or more comma-separated messages, before the block's
+	// message.
 	OpBeforeMessage
-	// OpAfterMessage does what OpBeforeMessage does, behind the message.
+	// OpAfterMessage inserts like OpBeforeMessage, after the message.
 	OpAfterMessage
 )
 
@@ -41,7 +37,7 @@ const (
 type Edit struct {
 	// Block is an index in [View.Blocks].
 	Block int
-	// Op is what to do.
+	// Op is the operation.
 	Op Op
 	// Value is a JSON value, see Op.
 	Value []byte

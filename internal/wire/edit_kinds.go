@@ -5,32 +5,31 @@ package wire
 
 import "strings"
 
-// EditKinds is a set of kinds of edits: what an upstream may refuse of a request without
-// refusing the rest.
+// EditKinds is a set of edit kinds. An upstream may reject one kind and accept the rest.
 type EditKinds uint8
 
 const (
-	// EditTools says that the request offers tools that the client has not put into it.
+	// EditTools marks a request with tools that the client did not send.
 	EditTools EditKinds = 1 << iota
-	// EditMarkers says that the request says more about caching than the client's.
+	// EditMarkers marks a request with cache markers or options that the client did not send.
 	EditMarkers
-	// EditText says that blocks are shorter than the client's, or gone.
+	// EditText marks a request with shortened or removed blocks.
 	EditText
-	// EditOverlay says that the prompt begins as an earlier one at a local server.
+	// EditOverlay marks a prompt that starts with an earlier prompt's bytes, for a local server.
 	EditOverlay
-	// EditUsage says that the request asks for the usage of a stream.
+	// EditUsage marks a request that asks for the usage of a stream.
 	EditUsage
 
-	// AllEdits are all kinds.
+	// AllEdits is the set of all kinds.
 	AllEdits = EditTools | EditMarkers | EditText | EditOverlay | EditUsage
 )
 
 var editKindNames = [...]string{"tools", "markers", "text", "overlay", "usage"}
 
-// Has reports whether the sets share a kind.
+// Has reports whether the sets have a kind in common.
 func (k EditKinds) Has(any EditKinds) bool { return k&any != 0 }
 
-// String names the kinds, separated by commas.
+// String returns the names of the kinds, separated by commas.
 func (k EditKinds) String() string {
 	var names []string
 	for i, name := range editKindNames {

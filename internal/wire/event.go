@@ -11,220 +11,220 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// EventKind is what an [Event] tells.
+// EventKind is the type of an [Event].
 type EventKind uint8
 
 // The kinds of events, with the fields that they fill.
 const (
-	// EventBegin names the answer (ID) and the model (Name), either of which may be empty.
+	// EventBegin has the ids of the answer (ID) and the model (Name). Either may be empty.
 	EventBegin EventKind = iota
-	// EventText adds Text to what the model says, EventRefusal what it says in a member
-	// of its own where it will not answer.
+	// EventText adds Text to the answer's text, EventRefusal to the text of a refusal, where the
+	// format has a separate member for it.
 	EventText
 	EventRefusal
-	// EventThinking adds Text to the model's reasoning; without a text the reasoning begins.
-	// Name is the member that it stands in, where servers differ in that.
+	// EventThinking adds Text to the reasoning; an empty Text begins it. Name is the JSON member of
+	// the reasoning; servers use different names.
 	EventThinking
-	// EventSignature signs the reasoning before it, or what Signs says: Data, and for an
-	// item of reasoning its ID.
+	// EventSignature has a signature in Data; Signs says for which part. A reasoning item also has
+	// its ID.
 	EventSignature
-	// EventImage is an image that the model has made: Name is its media type and Data its bytes
-	// in base64, or without a Name its address.
+	// EventImage is an image from the model: Name is its media type and Data its base64 bytes.
+	// Without Name, Data is a URL.
 	EventImage
-	// EventBlockEnd ends a text, or reasoning.
+	// EventBlockEnd ends a text or reasoning.
 	EventBlockEnd
-	// EventCall begins call number Call, with its ID and Name as far as they are known, and
-	// Data, its signature. Text are its arguments if no EventArguments follows.
+	// EventCall begins call number Call, with its ID and Name as far as known, and its signature in
+	// Data. Text has the arguments if no EventArguments follows.
 	EventCall
-	// EventCallName tells the ID and the Name of a call that came late, or in pieces.
+	// EventCallName updates the ID and Name of a call that arrived late or in pieces.
 	EventCallName
 	// EventArguments adds Text to the arguments of a call.
 	EventArguments
-	// EventCallEnd ends a call. Text are its arguments if there was no EventArguments.
+	// EventCallEnd ends a call. Text has the arguments if there was no EventArguments.
 	EventCallEnd
-	// EventUsage tells all that is known of the answer's cost by now: Counts.
+	// EventUsage has the answer's usage so far in Counts.
 	EventUsage
-	// EventProgress tells, in Counts, the prompt that a server is reading.
+	// EventProgress has the progress of prompt processing in Counts.
 	EventProgress
-	// EventCleared tells what the provider left out of the prompt: Cleared.
+	// EventCleared has the provider's own prompt edits in Cleared.
 	EventCleared
-	// EventCompacted tells that the provider has replaced the conversation by a summary.
+	// EventCompacted reports that the provider replaced the conversation by a summary.
 	EventCompacted
-	// EventStop tells the provider's word for why the answer ended, Name, and the stop
-	// sequence that was met, Text.
+	// EventStop has the provider's stop reason in Name and the matched stop sequence in Text.
 	EventStop
-	// EventBlocked is EventStop of a prompt or an answer that a filter has blocked.
+	// EventBlocked is EventStop for a prompt or answer blocked by a filter.
 	EventBlocked
-	// EventComplete tells that the answer is complete, in a format whose streams have no
-	// terminal event: more of its cost may follow.
+	// EventComplete reports a complete answer in a format without a terminal event. Usage may still
+	// follow.
 	EventComplete
 	// EventEnd ends the answer.
 	EventEnd
-	// EventPing is a sign of life. ID is the answer's, where it has that.
+	// EventPing is a sign of life. ID is the answer's id, where the event has it.
 	EventPing
-	// EventError is an error: Data is JSON that is or holds it. Name is its type where the
-	// format has that in a place of its own.
+	// EventError is an error: Data is the error's JSON, or an object that contains it. Name is the
+	// error's type if the format has a separate place for it.
 	EventError
-	// EventNoAnswer tells that Data, which is JSON, is neither an answer nor an error.
+	// EventNoAnswer reports JSON, in Data, that is neither an answer nor an error.
 	EventNoAnswer
-	// EventOpen begins an entry of the answer's list, a block, an item, a step or a part: Data
-	// is the entry as it begins. What is told under its Index is the entry's.
+	// EventOpen begins an entry of the answer (a block, an item, a step or a part). Data is its
+	// first JSON. Later events of the entry have the same Index.
 	EventOpen
-	// EventClose ends an entry. Data is all of it, where the API repeats it whole.
+	// EventClose ends an entry. Data is the complete entry, if the API repeats it.
 	EventClose
-	// EventPiece adds to an entry what no other event tells: Data, and Text to what stands in
-	// the place of arguments. In a format without entries Data is the fragment of call number
-	// Call, -1 for none, that was just read, and Text its members that no other event tells.
+	// EventPiece has the rest of an entry's update, without an event of its own: Data, and Text for
+	// an input in the place of arguments. In a format without entries, Data is the last fragment of
+	// call number Call (-1 for none) and Text its remaining members.
 	EventPiece
-	// EventOpaque tells that the answer holds what no event tells.
+	// EventOpaque reports answer content that has no event.
 	EventOpaque
 )
 
-// Event is one thing that an answer says. Its strings are views of the bytes that were read,
-// good as long as those are.
+// Event is one step of an answer. Its strings are views of the input and valid as long as the
+// input.
 type Event struct {
 	Kind EventKind
 	Call int
-	// Index is the provider's number of the entry that the event is of, -1 for none.
+	// Index is the provider's number of the event's entry, -1 for none.
 	Index int64
-	// Own tells that a call is of a tool that the API defines and the client runs.
+	// Own: the call is for a tool that the API defines and the client runs.
 	Own bool
-	// Free tells that the arguments of a call are free text.
+	// Free: the arguments of the call are free text.
 	Free bool
-	// Apart tells that a call stands outside of the list of calls.
+	// Apart: the call is outside the list of calls.
 	Apart bool
-	// Loose tells that no EventCallEnd will follow.
+	// Loose: no EventCallEnd will follow.
 	Loose bool
-	// Signs is what a signature signs.
+	// Signs is the part that a signature covers.
 	Signs Signs
 	ID    string
 	Name  string
 	Data  string
-	// Text is the inside of a JSON string, escapes and all: pieces may be put together.
+	// Text is the inside of a JSON string with its escapes. Texts can be concatenated.
 	Text    string
 	Counts  *Counts
 	Cleared *Cleared
 }
 
-// Signs is what a signature signs.
+// Signs is the part of an answer that a signature covers.
 type Signs uint8
 
-// What signatures sign.
+// The parts that signatures cover.
 const (
-	SignsBlock    Signs = iota // the reasoning before it
-	SignsRedacted              // nothing: it is reasoning that only the provider can read
-	SignsCall                  // the call behind it
-	SignsText                  // the text before it
+	SignsBlock    Signs = iota // the preceding reasoning
+	SignsRedacted              // nothing: reasoning that only the provider can read
+	SignsCall                  // the following call
+	SignsText                  // the preceding text
 )
 
-// Counts is what an answer says of its cost. See [Turn] for the fields that both have.
+// Counts is the usage that an answer reports. The fields shared with [Turn] have the same meaning.
 type Counts struct {
 	Usage      Usage
 	Final      Usage
 	Iterations []Usage
-	// Reasoning are the tokens of the output that were reasoning.
+	// Reasoning is the number of output tokens for reasoning.
 	Reasoning int64
 	Service   Service
 }
 
-// Sink takes the events of an answer. An event is gone when Take returns.
+// Sink receives the events of an answer. The event is only valid during Take.
 type Sink interface{ Take(e *Event) }
 
-// AnswerReader reads one answer of a format and tells a [Sink] what it says.
+// AnswerReader reads one answer of a format and sends its events to a [Sink].
 type AnswerReader interface {
-	// Event reads an event of a stream. The name is that of the server-sent event.
+	// Event reads an event of a stream. The name is the name of the server-sent event.
 	Event(root gjson.Result, name string)
-	// Whole reads an answer in one piece.
+	// Whole reads a complete answer from one JSON value.
 	Whole(root gjson.Result)
-	// Arguments takes arguments of a call, the inside of a JSON string, from an event that
-	// was not read as a whole.
+	// Arguments takes a fragment of a call's arguments, the inside of a JSON string, from an event
+	// that was not parsed as a whole.
 	Arguments(call int, inside string)
-	// Done takes `data: [DONE]`.
+	// Done handles `data: [DONE]`.
 	Done()
-	// EOF takes the clean end of a stream, after a whole event.
+	// EOF handles the clean end of a stream, after a complete event.
 	EOF()
 }
 
-// Teller tells a [Sink] what a reader finds. It counts the calls of the answer: providers
-// number them, or what they stand in, each in their own way.
+// Teller sends a reader's events to a [Sink]. It numbers the calls of the answer itself, because
+// each provider numbers calls or their entries differently.
 type Teller struct {
 	Sink   Sink
 	Counts Counts
-	// Index is the number of the entry that is read, -1 for none.
+	// Index is the number of the current entry, -1 for none.
 	Index int64
 	event Event
 	calls []toldCall
 }
 
-// toldCall is a call that was told.
+// toldCall is the state of a call already sent to the sink.
 type toldCall struct {
-	index    int64 // the provider's
+	index    int64 // the provider's index
 	id, name string
-	end      rawjson.ObjectEnd // of its arguments
-	filled   bool              // arguments came
+	end      rawjson.ObjectEnd // state of the arguments
+	filled   bool              // arguments were received
 	ended    bool
 }
 
-// Tell tells of an event.
+// Tell sends an event to the sink, with the current Index.
 func (t *Teller) Tell(e Event) {
 	t.event = e
 	t.event.Index = t.Index
 	t.Sink.Take(&t.event)
 }
 
-// Begin tells of the answer's id and model, as far as they are known.
+// Begin sends the answer's id and model, either of them may be empty.
 func (t *Teller) Begin(id, model string) { t.Tell(Event{Kind: EventBegin, ID: id, Name: model}) }
 
-// Open tells that an entry begins, under a number of the provider's.
+// Open begins an entry under the provider's index.
 func (t *Teller) Open(index int64, entry gjson.Result) {
 	t.Index = index
 	t.Tell(Event{Kind: EventOpen, Data: entry.Raw})
 }
 
-// Close tells that the entry ends that is read. It is "" where the API does not repeat it.
+// Close ends the current entry. The entry is "" if the API does not repeat it.
 func (t *Teller) Close(entry string) {
 	t.Tell(Event{Kind: EventClose, Data: entry})
 	t.Index = -1
 }
 
-// Piece tells what is added to the entry that is read, and no other event tells.
+// Piece sends the part of an entry's update that has no event of its own.
 func (t *Teller) Piece(data, inside string) {
 	t.Tell(Event{Kind: EventPiece, Data: data, Text: inside})
 }
 
-// Opaque tells that the answer holds what no event tells.
+// Opaque reports answer content that has no event.
 func (t *Teller) Opaque() { t.Tell(Event{Kind: EventOpaque}) }
 
-// Text tells of more text.
+// Text sends a fragment of text.
 func (t *Teller) Text(inside string) {
 	if inside != "" {
 		t.Tell(Event{Kind: EventText, Text: inside})
 	}
 }
 
-// Thinking tells of more reasoning.
+// Thinking sends a fragment of reasoning.
 func (t *Teller) Thinking(inside string) {
 	if inside != "" {
 		t.Tell(Event{Kind: EventThinking, Text: inside})
 	}
 }
 
-// Sign tells of a signature, if there is one.
+// Sign sends a signature, if not empty.
 func (t *Teller) Sign(signs Signs, id, signature string) {
 	if signature != "" {
 		t.Tell(Event{Kind: EventSignature, Signs: signs, ID: id, Data: signature})
 	}
 }
 
-// Image tells of an image by its media type and its bytes in base64.
+// Image sends an image as media type and base64 bytes.
 func (t *Teller) Image(media, data string) {
 	if data != "" {
 		t.Tell(Event{Kind: EventImage, Name: media, Data: data})
 	}
 }
 
-// ImageURL is [Teller.Image] for an image at an address, which may hold the image itself.
+// ImageURL sends an image by its URL. A data URL is sent as [Teller.Image].
 func (t *Teller) ImageURL(url string) {
+	// A data URL contains the image itself.
 	if media, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,"); ok && media != url {
 		t.Image(media, data)
 		return
@@ -232,9 +232,10 @@ func (t *Teller) ImageURL(url string) {
 	t.Image("", url)
 }
 
-// Call tells of a new call under a number of the provider's, and returns its own. Beyond
-// [MaxCalls], of which the sink hears the first, it returns -1.
+// Call begins a call under the provider's index and returns the call's own number. It returns -1
+// once the sink has received more than [MaxCalls] calls.
 func (t *Teller) Call(index int64, e Event) int {
+	// One call above the limit still goes to the sink, so that the sink notices the overflow.
 	if len(t.calls) > MaxCalls {
 		return -1
 	}
@@ -244,7 +245,7 @@ func (t *Teller) Call(index int64, e Event) int {
 	return e.Call
 }
 
-// Find returns the latest call under a number of the provider's, -1 if there is none.
+// Find returns the latest call with the provider's index, -1 for none.
 func (t *Teller) Find(index int64) int {
 	for i := len(t.calls) - 1; i >= 0; i-- {
 		if t.calls[i].index == index {
@@ -254,25 +255,25 @@ func (t *Teller) Find(index int64) int {
 	return -1
 }
 
-// Last returns the latest call, -1 if there is none.
+// Last returns the number of the latest call, -1 for none.
 func (t *Teller) Last() int { return len(t.calls) - 1 }
 
-// CallID returns the id of a call as the provider gave it, "" as long as it did not.
+// CallID returns the provider's id of a call, "" if not known yet.
 func (t *Teller) CallID(call int) string { return t.calls[call].id }
 
-// IsOpen reports whether there is such a call, and it has not ended.
+// IsOpen reports whether the call exists and has not ended.
 func (t *Teller) IsOpen(call int) bool { return call >= 0 && !t.calls[call].ended }
 
-// Complete reports whether the arguments of a call are a whole object by now.
+// Complete reports whether the arguments of a call form a complete object.
 func (t *Teller) Complete(call int) bool { return t.calls[call].end.Complete() }
 
-// Identify tells of the id and of the name of a call as they come, the name in pieces: some
-// servers repeat it in each.
+// Identify adds the id of a call and a fragment of its name.
 func (t *Teller) Identify(call int, id, name string) {
 	c := &t.calls[call]
 	if c.id != "" {
 		id = ""
 	}
+	// Some servers repeat the whole name in each chunk.
 	if name == c.name || c.filled && c.name != "" {
 		name = ""
 	}
@@ -283,7 +284,7 @@ func (t *Teller) Identify(call int, id, name string) {
 	t.Tell(Event{Kind: EventCallName, Call: call, ID: c.id, Name: c.name})
 }
 
-// Arguments tells of more arguments of a call.
+// Arguments sends a fragment of a call's arguments.
 func (t *Teller) Arguments(call int, inside string) {
 	if inside == "" || !t.IsOpen(call) {
 		return
@@ -295,7 +296,7 @@ func (t *Teller) Arguments(call int, inside string) {
 	t.Tell(Event{Kind: EventArguments, Call: call, Text: inside})
 }
 
-// EndCall tells that a call has ended, and all of its arguments, which count if none came before.
+// EndCall ends a call. The arguments are complete and only used if no fragment came before.
 func (t *Teller) EndCall(call int, arguments string) {
 	if !t.IsOpen(call) {
 		return
@@ -304,13 +305,13 @@ func (t *Teller) EndCall(call int, arguments string) {
 	t.Tell(Event{Kind: EventCallEnd, Call: call, Text: arguments})
 }
 
-// EndBlock tells that a text, or reasoning, has ended.
+// EndBlock ends a text or reasoning.
 func (t *Teller) EndBlock() { t.Tell(Event{Kind: EventBlockEnd}) }
 
-// Count tells of the Counts.
+// Count sends the Counts.
 func (t *Teller) Count() { t.Tell(Event{Kind: EventUsage, Counts: &t.Counts}) }
 
-// Served tells how the answer is served, if that is said.
+// Served records the service of the answer, if the answer reports one.
 func (t *Teller) Served(s Service) {
 	if s != 0 {
 		t.Counts.Service = s.Or(t.Counts.Service)
@@ -318,23 +319,23 @@ func (t *Teller) Served(s Service) {
 	}
 }
 
-// Stop tells why the answer ended, if that is said.
+// Stop sends the stop reason, if not empty.
 func (t *Teller) Stop(word, sequence string) {
 	if word != "" {
 		t.Tell(Event{Kind: EventStop, Name: word, Text: sequence})
 	}
 }
 
-// End tells that the answer is complete.
+// End sends the end of the answer.
 func (t *Teller) End() { t.Tell(Event{Kind: EventEnd}) }
 
-// Ping tells of a sign of life, under the answer's id where it has that.
+// Ping sends a sign of life. The id may be empty.
 func (t *Teller) Ping(id string) { t.Tell(Event{Kind: EventPing, ID: id}) }
 
-// Fail tells of the error that an object is or holds.
+// Fail sends an error object, or an object that contains one.
 func (t *Teller) Fail(root gjson.Result) { t.Tell(Event{Kind: EventError, Data: root.Raw}) }
 
-// FailIf is [Teller.Fail] for an event that may be no error, and reports whether it is.
+// FailIf sends an error if the event is one, and reports whether it is.
 func (t *Teller) FailIf(root gjson.Result, name string) bool {
 	if !IsError(root, name) {
 		return false
@@ -343,24 +344,25 @@ func (t *Teller) FailIf(root gjson.Result, name string) bool {
 	return true
 }
 
-// NoAnswer tells that an object in the place of an answer is none.
+// NoAnswer handles an object that is not an answer: an error, or unknown JSON.
 func (t *Teller) NoAnswer(root gjson.Result) {
 	if !t.FailIf(root, "") {
 		t.Tell(Event{Kind: EventNoAnswer, Data: root.Raw})
 	}
 }
 
-// IsError reports whether an object, under the name of a server-sent event, says that
-// something went wrong. Servers do so by {"error":{…}}, by an error that is a plain string
-// (mlx_lm.server), by {"object":"error","message"} (vLLM and its kin), by {"detail"}
-// (FastAPI), and by an event of that name. Members that are null say nothing.
+// IsError reports whether an object, from a server-sent event with the given name, is an error.
+// Null members are ignored.
 func IsError(root gjson.Result, name string) bool {
 	e := root.Get("error")
 	switch {
 	case e.IsObject(), e.Type == gjson.String && e.Str != "":
+		// {"error":{…}}, or an error that is a plain string (mlx_lm.server).
 		return true
 	case name == "error", root.Get("object").Str == "error", root.Get("type").Str == "error":
+		// An event named error, or {"object":"error","message"} (vLLM and forks).
 		return true
 	}
+	// {"detail"} (FastAPI).
 	return root.Get("detail").Exists() && !root.Get("type").Exists()
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// A conversation is recalled by its first turn: the messages in front of the first answer,
-// which never change once that was given. Agents begin all conversations with the same
-// system prompt or context, so that less would not tell them apart.
+// A conversation is looked up by its first turn: the messages before the first answer. They never
+// change once the answer was given. Less would not do, because agents start every conversation with
+// the same system prompt or context.
 
-// firstTurns remember by which hash a conversation is recalled whose first turn has certain
-// bytes, so that these, often the longest of all messages, are not read and hashed with
-// every request only to find that out. They hold no content, and tell only what the
-// bytes themselves tell: what is recalled by it is the tenant's own.
+// firstTurns maps the bytes of a first turn to its hash. First turns are often the longest
+// messages; the map saves scanning and hashing them with every request. An entry has no content and
+// is derived from the bytes alone, so tenants may share the map: the conversations behind a hash
+// stay separate.
 var firstTurns [4096]atomic.Pointer[firstTurn]
 
 type firstTurn struct {
@@ -33,8 +33,8 @@ func firstTurnAt(raw uint64) *atomic.Pointer[firstTurn] {
 	return &firstTurns[raw%uint64(len(firstTurns))]
 }
 
-// recallFirstTurn asks for what is known of the conversation whose messages begin at e, if its
-// first turn was read before.
+// recallFirstTurn looks up the conversation with the messages at e, if its first turn was read
+// before.
 func (p *Parser) recallFirstTurn(e rawjson.Elements) {
 	if p.recognition.recall == nil {
 		return
@@ -54,6 +54,7 @@ func (p *Parser) recallFirstTurn(e rawjson.Elements) {
 
 func (p *Parser) recallFirstTurnAt(raw uint64, messages int) {
 	o := firstTurnAt(raw).Load()
+	// The slot may belong to another first turn.
 	if o == nil || o.raw != raw {
 		return
 	}
@@ -62,14 +63,14 @@ func (p *Parser) recallFirstTurnAt(raw uint64, messages int) {
 	}
 }
 
-// noteFirstTurn notes by which hash the conversation is recalled whose first turn has been read.
+// noteFirstTurn records the hash of the first turn under the hash of its bytes.
 func (p *Parser) noteFirstTurn(first Hash) {
 	m := p.View.Messages[:p.recognition.firstTurn]
 	raw := rawHash(p.Body[m[0].Span.Start:m[len(m)-1].Span.End])
 	firstTurnAt(raw).Store(&firstTurn{raw, first})
 }
 
-// answers reports whether the message at b[at] is an answer of the model's.
+// answers reports whether the message at b[at] is an answer of the model.
 func (p *Parser) answers(at int) bool {
 	for m := rawjson.Walk(p.Body, at); m.Next(); {
 		isRole := string(m.Key) == "role"
@@ -85,15 +86,15 @@ func (p *Parser) answers(at int) bool {
 	return false
 }
 
-// A conversation that nobody names is recognised by its first answer, too, and by
-// the prompt that it answers: clients write anew what they tell of the day and the
-// place, in front of it and when they resume, but not what was said.
+// A conversation without a name is also recognised by its first answer and the prompt before it.
+// Clients rewrite the date and place before the prompt, and when they resume, but neither the
+// prompt nor the answer.
 
-// mostSaid is how much of a text a conversation is recognised by, in bytes.
+// mostSaid is the number of bytes of a text that count for recognition.
 const mostSaid = 64 << 10
 
-// FirstAnswer returns a hash of the first answer in the messages and of the prompt
-// in front of it; zero where there is no answer, or nothing to tell it by.
+// FirstAnswer returns a hash of the first answer and the prompt before it. It is zero without an
+// answer, or without any text or call to identify the answer by.
 func (v *View) FirstAnswer() Hash {
 	var prompt *Block
 	for i := range v.Messages {
@@ -117,8 +118,8 @@ func (v *View) FirstAnswer() Hash {
 	return Hash{}
 }
 
-// AnsweredBy returns what [View.FirstAnswer] of the next request will be, if t is
-// the answer to this one and the first of its conversation.
+// AnsweredBy returns the [View.FirstAnswer] of the next request, if t is the answer to this one and
+// the first of its conversation.
 func (v *View) AnsweredBy(t *Turn) Hash {
 	var prompt *Block
 	for i := range v.Messages {
@@ -131,7 +132,7 @@ func (v *View) AnsweredBy(t *Turn) Hash {
 	return answerHash(v.said(prompt), call, t.Text)
 }
 
-// asked returns the last text of a message of the user's, else what was asked before.
+// asked returns the last text of a user message, or before if there is none.
 func (v *View) asked(m *Message, before *Block) *Block {
 	for i := m.End - 1; i >= m.First && m.Role == RoleUser; i-- {
 		if b := &v.Blocks[i]; b.Kind == KindText && !b.Has(FlagEmpty) {
@@ -144,14 +145,15 @@ func (v *View) asked(m *Message, before *Block) *Block {
 	return before
 }
 
-// said returns how the text of a block begins, at least as far as counts.
+// said returns the start of a block's text, at least the [mostSaid] bytes that count.
 func (v *View) said(b *Block) string {
 	if b == nil {
 		return ""
 	}
 	raw := v.Bytes(b.Body)
-	if most := 6*mostSaid + 16; len(raw) > most { // so much is said by the longest escapes
+	if most := 6*mostSaid + 16; len(raw) > most { // an escape takes up to six bytes for one
 		raw = raw[:most:most]
+		// The cut must not split an escape, or the closing quote would be escaped.
 		if backslashes := len(raw) - len(bytes.TrimRight(raw, `\`)); backslashes%2 > 0 {
 			raw = raw[: most-1 : most-1]
 		}
@@ -160,8 +162,9 @@ func (v *View) said(b *Block) string {
 	return gjson.ParseBytes(raw).Str
 }
 
-// answerHash goes by the id of the answer's first call: clients drop and trim texts.
+// answerHash hashes a prompt and its answer, zero if either is empty.
 func answerHash(prompt, call, text string) Hash {
+	// The id of the first call replaces the text, because clients drop and trim texts.
 	if call != "" {
 		text = ""
 	}
@@ -173,10 +176,10 @@ func answerHash(prompt, call, text string) Hash {
 	return Hash(sum[:len(Hash{})])
 }
 
-// said is what counts of a text.
+// said returns the part of a text that counts for recognition.
 func said(text string) string { return strings.TrimSpace(text[:min(len(text), mostSaid)]) }
 
-// AnswerID returns a hash of the id that an answer has at the provider.
+// AnswerID returns a hash of the provider's id of an answer.
 func AnswerID(id string) Hash {
 	if id == "" {
 		return Hash{}

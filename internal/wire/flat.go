@@ -8,15 +8,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// ItemReader reads one item of a flat list, which begins a message or belongs to the
-// one before it, see [Parser.Enter].
+// ItemReader reads one item of a flat list. The item begins a message or joins the previous one,
+// see [Parser.Enter].
 type ItemReader interface {
 	Item(at int) int
 }
 
-// Items reads the value of an input: a text, which is one message of the
-// user, or items. Items of the model in a row make one message, as do the
-// outputs of tools; every other item is a message of its own.
+// Items reads the value of an input: a text, as one message of the user, or a list of items.
+// Consecutive items of the model form one message, as do consecutive tool outputs. Every other item
+// is a message.
 func (p *Parser) Items(at int, by ItemReader) int {
 	if !p.weigh() {
 		return -1
@@ -46,6 +46,7 @@ func (p *Parser) Items(at int, by ItemReader) int {
 	if e.Bad {
 		return p.Fail(ErrSyntax)
 	}
+	// The last message may have grown.
 	p.seal()
 	if p.recognition.firstTurn == 0 {
 		p.recognition.firstTurn = len(p.View.Messages)
@@ -53,9 +54,8 @@ func (p *Parser) Items(at int, by ItemReader) int {
 	return e.End
 }
 
-// Answered is told of an item at b[at] that is the model's, or answers it. At the first
-// of them what is known of the conversation is asked for; it returns the index behind
-// what of it is recognised, or 0.
+// Answered handles the first item of the model, or the first item after its answer, at b[at]. It
+// looks up the conversation and returns the index after the recognised items, or 0.
 func (p *Parser) Answered(at int) int {
 	if p.recognition.firstTurn > 0 {
 		return 0
@@ -67,14 +67,14 @@ func (p *Parser) Answered(at int) int {
 	return p.recallItems(at)
 }
 
-// joins reports whether an item of a role belongs to the message before it.
+// joins reports whether an item of the role belongs to the previous message.
 func (p *Parser) joins(r Role) bool {
 	n := len(p.View.Messages)
 	return n > 0 && (r == RoleAssistant || r == RoleTool) && p.View.Messages[n-1].Role == r
 }
 
-// recallItems recognises the items of the next message at b[at] and returns the
-// index behind them, or 0.
+// recallItems recognises the items of the next message at b[at]. It returns the index after them,
+// or 0.
 func (p *Parser) recallItems(at int) int {
 	i := len(p.View.Messages)
 	if p.recognition.known == nil || i >= len(p.recognition.known.messages) || p.joins(p.recognition.known.messages[i].Role) {
@@ -84,7 +84,7 @@ func (p *Parser) recallItems(at int) int {
 	return p.recallMessage(i, at)
 }
 
-// seal hashes the bytes of the last message, if items have joined it.
+// seal rehashes the bytes of the last message after items have joined it.
 func (p *Parser) seal() {
 	if !p.recognition.grown {
 		return
@@ -93,7 +93,7 @@ func (p *Parser) seal() {
 	p.recognition.raw[n], p.recognition.grown = rawHash(p.View.Messages[n].Span.Of(p.Body)), false
 }
 
-// Enter begins a message with an item, or adds the item to the last one.
+// Enter begins a message with an item, or adds the item to the last message.
 func (p *Parser) Enter(role Role, span rawjson.Span) {
 	if p.joins(role) {
 		m := &p.View.Messages[len(p.View.Messages)-1]

@@ -3,8 +3,8 @@
 
 package wire
 
-// Format names a wire format, in configurations, records and metrics. Like a
-// [crypto.Hash] it stands for what is registered under it, see [Register].
+// Format names a wire format in configurations, records and metrics. Like a [crypto.Hash] it stands
+// for its registered implementation, see [Register].
 type Format string
 
 // The formats.
@@ -15,9 +15,9 @@ const (
 	OpenAIChat Format = "openai_chat"
 	// OpenAIResponses is the Responses API: POST …/responses.
 	OpenAIResponses Format = "openai_responses"
-	// Gemini is the Gemini API: POST …/models/{model}:generateContent and
-	// :streamGenerateContent. Its clients take any comment or event that is not
-	// an answer for a broken stream, so none may be added to one.
+	// Gemini is the Gemini API: POST …/models/{model}:generateContent and :streamGenerateContent.
+	// Its clients treat any comment or non-answer event as a broken stream, so nothing may be added
+	// to a stream.
 	Gemini Format = "gemini"
 	// Interactions is the Interactions API of Gemini: POST …/interactions.
 	Interactions Format = "interactions"

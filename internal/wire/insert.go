@@ -8,8 +8,7 @@ import (
 	"fmt"
 )
 
-// inContent reports whether a block is, or is an element of, the content of its
-// message.
+// inContent reports whether a block is the content of its message or an element of it.
 func (v *View) inContent(b *Block) bool {
 	if b.Message < 0 {
 		return false
@@ -18,9 +17,8 @@ func (v *View) inContent(b *Block) bool {
 	return b.Span.Start >= c.Start && b.Span.End <= c.End
 }
 
-// toRebuild finds the messages whose content gets new elements, or is split.
-// Those are written anew, element by element; all other edits of their content
-// are made on the way.
+// toRebuild returns the messages that need a rebuild: their content gets new elements, or is split.
+// The rebuild applies all other edits of their content, too.
 func (v *View) toRebuild(edits []Edit) map[int32]bool {
 	var out map[int32]bool
 	for i := range edits {
@@ -38,10 +36,11 @@ func (v *View) toRebuild(edits []Edit) map[int32]bool {
 	return out
 }
 
-// insert makes the cut of an insertion outside of a message's content.
+// insert returns the cut of an insertion outside of a message's content.
 func (v *View) insert(b *Block, e *Edit) (Cut, error) {
 	switch e.Op {
 	case OpBefore, OpAfter:
+		// A whole item of the model is an element of the input.
 		item := v.Traits().FlatItems && b.Role == RoleAssistant && !b.Has(FlagPart)
 		if !b.Kind.IsCall() && b.Kind != KindToolDef && !item {
 			break
@@ -63,8 +62,8 @@ func (v *View) insert(b *Block, e *Edit) (Cut, error) {
 	return Cut{}, fmt.Errorf("%w: nothing can be put beside this %s", ErrEdit, b.Kind)
 }
 
-// rebuild writes the content of a message anew. The bytes of its blocks, and
-// all that stands around its content, stay the client's.
+// rebuild writes a message with new elements in its content. Unedited blocks and the bytes around
+// the content stay the client's.
 func (v *View) rebuild(m int32, edits []Edit) (Cut, error) {
 	msg := &v.Messages[m]
 	if string(msg.Content.Of(v.Raw)) == "null" {
@@ -131,7 +130,7 @@ func (v *View) rebuild(m int32, edits []Edit) (Cut, error) {
 	return Cut{msg.Span.Start, msg.Span.End, out}, nil
 }
 
-// spliced returns a block with its own edits made, nil if it is removed.
+// spliced returns a block with its own edits applied, nil if it is removed.
 func (v *View) spliced(i int, b *Block, edits []Edit) ([]byte, error) {
 	var cuts []Cut
 	marked := false
@@ -168,7 +167,7 @@ func (v *View) spliced(i int, b *Block, edits []Edit) ([]byte, error) {
 	if err != nil || !b.Has(FlagString) {
 		return out, err
 	}
-	if marked { // it has become an array of one block
+	if marked { // mark has made it an array of one block
 		return out[1 : len(out)-1], nil
 	}
 	return append(append([]byte(`{"type":"text","text":`), out...), '}'), nil

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Insertions stand beside all other edits of a message.
+// Insertions can be combined with all other edits of a message.
 func TestInsert(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},{"type":"text","text":"d"}]},{"content":"e","role":"user"}],"tools":[{"name":"t"}]}`
 	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
@@ -30,7 +30,7 @@ func TestInsert(t *testing.T) {
 	} {
 		got, err := v.Splice(c.edits)
 		want := c.want
-		if c.name == "split" || c.name == "before all" { // blanks between elements go
+		if c.name == "split" || c.name == "before all" { // rebuilt content loses the white space between elements
 			want = strings.ReplaceAll(want, "}, {", "},{")
 		}
 		if err != nil || string(got) != want {

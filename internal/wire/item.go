@@ -16,24 +16,24 @@ type ItemMembers struct {
 	closed bool
 }
 
-// Members begins to walk the item at b[at].
+// Members starts a walk over the item at b[at].
 func (p *Parser) Members(at int) ItemMembers {
 	return ItemMembers{Members: rawjson.Walk(p.Body, at), at: at}
 }
 
-// Keep takes the value of a member into its slot, nil for one that does not matter.
+// Keep stores the value of a member in its slot. A nil slot skips the member.
 func (m *ItemMembers) Keep(slot *rawjson.Span) {
 	value := m.Skip()
 	if m.Bad || slot == nil {
 		return
 	}
+	// A duplicate member makes the item opaque.
 	m.closed = m.closed || !slot.Empty()
 	*slot = value
 }
 
-// EndOf returns the index behind an item whose members were walked, and whether it stays
-// closed: a member stands twice in it, or it could not be read. The index is -1 for what
-// is no object.
+// EndOf returns the index after a walked item, -1 for a value that is no object. closed reports an
+// item that must stay opaque: it has a duplicate member or could not be read.
 func (p *Parser) EndOf(m *ItemMembers) (end int, closed bool) {
 	if !m.closed && !m.Bad {
 		return m.End, false
@@ -44,22 +44,20 @@ func (p *Parser) EndOf(m *ItemMembers) (end int, closed bool) {
 	return end, true
 }
 
-// Spoken is a member of the last message that says something in a content.
+// Spoken is an item with a content, part of the last message.
 type Spoken struct {
-	// Item is the item as a whole, and Content what it says.
+	// Item is the whole item, Content its content.
 	Item, Content rawjson.Span
-	// Role is whose it is.
+	// Role is the role of the item.
 	Role Role
 }
 
-// PartReader reads one part of a content, which is of a message.
+// PartReader reads one part of a message's content.
 type PartReader interface {
 	Part(at int, role Role, message int32) int
 }
 
-// Say reads what an item of the last message says: a text, or parts. An item of the model
-// that holds one of them is its block, so that it can be taken out as a whole. It reports
-// false for other forms.
+// Say reads the content of an item: a text, or parts. It returns false for other forms.
 func (p *Parser) Say(s Spoken, by PartReader) bool {
 	if s.Content.Empty() || IsNull(p.Body, s.Content) {
 		return true
@@ -84,16 +82,18 @@ func (p *Parser) Say(s Spoken, by PartReader) bool {
 	}
 	said := p.Blocks[first:]
 	if len(said) == 1 {
+		// The only block of a model item spans the whole item, so that the item can be removed.
 		said[0].Span, said[0].Flags = s.Item, said[0].Flags&^FlagString
 		return true
 	}
 	for i := range said {
+		// A part cannot be removed without its item.
 		said[i].Flags |= FlagPart
 	}
 	return true
 }
 
-// parts reads the parts of a content. One that cannot be read stays closed.
+// parts reads the parts of a content. A part that cannot be read becomes an opaque block.
 func (p *Parser) parts(s Spoken, message int32, by PartReader) bool {
 	e := p.Elements(int(s.Content.Start))
 	for e.Next() {
@@ -111,7 +111,7 @@ func (p *Parser) parts(s Spoken, message int32, by PartReader) bool {
 	return true
 }
 
-// OnlyParts reports whether a value is an array of objects whose types are all so.
+// OnlyParts reports whether a value is an array of objects, each with a type that satisfies is.
 func (p *Parser) OnlyParts(value rawjson.Span, is func(kind []byte) bool) bool {
 	if p.Body[value.Start] != '[' {
 		return false

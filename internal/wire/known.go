@@ -15,20 +15,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Known is what a parse leaves behind for the next request of the same
-// conversation: where its blocks stood, their hashes, and a hash of the bytes
-// of each message and section. It holds no content. It is immutable.
+// Known is the result of a parse, kept for the conversation's next request: the positions and
+// hashes of its blocks, and a hash of the bytes of each message and section. It has no content and
+// is immutable.
 type Known struct {
 	format          Format
 	blocks          []Block
 	messages        []Message
-	raw             []uint64 // of each message's bytes
-	runs            []run    // of all whole runs of messages
+	raw             []uint64 // one hash for each message's bytes
+	runs            []run    // one for each complete run of messages
 	tools, system   section
 	nTools, nSystem int
 	first           Hash
 	programs        bool         // whether any block is a KindProgram
-	holds           atomic.Int32 // those who may be reading it
+	holds           atomic.Int32 // number of readers
 }
 
 var (
@@ -41,17 +41,17 @@ var (
 // Hold keeps the memory of a Known from being recycled until Release.
 func (k *Known) Hold() { k.holds.Add(1) }
 
-// Release ends what Hold began. Nil is allowed.
+// Release ends a Hold. Nil is allowed.
 func (k *Known) Release() {
 	if k != nil {
 		k.holds.Add(-1)
 	}
 }
 
-// Recycle gives the memory of a Known, and so of its [View], back. Nothing may
-// use them from here on, and nobody can take a hold of it any more; if somebody
-// has, nothing happens.
+// Recycle returns the memory of a Known and of its [View] to the pools. The caller guarantees that
+// both are no longer used and that no new Hold can follow. With a Hold, Recycle does nothing.
 func (k *Known) Recycle() {
+	// A reader still has the memory. The garbage collector frees it later.
 	if k.holds.Load() != 0 {
 		return
 	}
@@ -62,32 +62,31 @@ func (k *Known) Recycle() {
 	k.blocks, k.messages, k.raw, k.runs = nil, nil, nil, nil
 }
 
-// section is the whole value of tools or system.
+// section is the value of tools or system.
 type section struct {
 	span rawjson.Span
 	hash uint64
 }
 
-// rawSeed makes the hashes of bytes unpredictable, so that nobody can make two
-// messages look the same. They never leave the process.
+// rawSeed makes the hashes of bytes unpredictable, so that no client can construct messages with
+// equal hashes. The hashes never leave the process.
 var rawSeed = maphash.String(maphash.MakeSeed(), "raw")
 
-// rawHash is what a known conversation costs for each of its bytes.
+// rawHash hashes bytes. It is the only cost of a known conversation for each of its bytes.
 func rawHash(b []byte) uint64 { return xxh3.HashSeed(b, rawSeed) }
 
-// RestoreKnown makes a Known of what has outlived a process: the hashes and the roles
-// of the blocks, so many of them tools and so many of the system section. It holds
-// no places and no hashes of bytes: no request is recognised by it that has not
-// been read.
+// RestoreKnown returns a Known from a snapshot of an earlier process: the hashes and roles of the
+// blocks, the first of them tools, then the system section. Without positions and byte hashes it
+// recognises no message, so the next request is read in full.
 func RestoreKnown(blocks []Block, tools, system int, first Hash) *Known {
 	return &Known{blocks: blocks, nTools: tools, nSystem: tools + system, first: first}
 }
 
-// Known returns what to remember of the request.
+// Known returns the Known for the conversation's next request.
 func (v *View) Known() *Known { return v.known }
 
-// First returns the hash by which a conversation is recalled: that of its first turn, all
-// messages in front of the first answer.
+// First returns the hash of the first turn (all messages before the first answer), the key for
+// recalling the conversation.
 func (k *Known) First() Hash { return k.first }
 
 // hashBlocks returns one hash for a run of blocks, zero for none.
@@ -107,32 +106,30 @@ func hashBlocks(blocks []Block) Hash {
 // Chain returns the blocks of the messages section, in order.
 func (k *Known) Chain() []Block { return k.blocks[k.nSystem:] }
 
-// Tools returns a hash of the tool definitions, zero if there are none.
+// Tools returns a hash of the tool definitions, zero for none.
 func (k *Known) Tools() Hash { return hashBlocks(k.blocks[:k.nTools]) }
 
-// Front returns the blocks of the tools and of the system section, in order.
+// Front returns the blocks of the tools and system sections, in order.
 func (k *Known) Front() (tools, system []Block) {
 	return k.blocks[:k.nTools], k.blocks[k.nTools:k.nSystem]
 }
 
-// Blocks returns all blocks in order, and how many of them are tools and how many
-// stand in the system section.
+// Blocks returns all blocks in order, with the number of blocks in the tools and system sections.
 func (k *Known) Blocks() (blocks []Block, tools, system int) {
 	return k.blocks, k.nTools, k.nSystem - k.nTools
 }
 
-// Size returns the memory that the Known holds, in bytes.
+// Size returns the size of the Known in memory, in bytes.
 func (k *Known) Size() int {
 	return int(unsafe.Sizeof(*k)) + cap(k.blocks)*int(unsafe.Sizeof(Block{})) +
 		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8 + cap(k.runs)*int(unsafe.Sizeof(run{}))
 }
 
-// First returns the hash of the conversation's first turn, see [Known.First]; zero if
-// it is empty.
+// First returns the hash of the conversation's first turn, see [Known.First]. It is zero for an
+// empty first turn.
 func (v *View) First() Hash { return v.known.First() }
 
-// remember asks for what is known, once that has been read by which a
-// conversation is recalled.
+// remember looks up the conversation once its first turn has been read.
 func (p *Parser) remember() {
 	if p.recognition.recall == nil || p.recognition.known != nil || len(p.Blocks) == p.front {
 		return
@@ -144,14 +141,15 @@ func (p *Parser) remember() {
 	p.adopt(first)
 }
 
-// adopt takes up what is known of the conversation, if anything is.
+// adopt recalls the conversation with this first turn, if it is known in the same format.
 func (p *Parser) adopt(first Hash) {
 	p.recognition.known = p.recognition.recall(first)
+	// The same first turn may be known in another format.
 	if p.recognition.known == nil || p.recognition.known.format != p.View.Format {
 		p.recognition.known = nil
 		return
 	}
-	// Room for what is known and a little more, tools and system in front.
+	// Room for the known blocks and a few more, after the tools and system.
 	k := p.recognition.known
 	n := k.nSystem + len(p.Blocks)
 	blocks := blockSlices.Make(max(len(k.blocks), n) + 8)[:n]
@@ -170,8 +168,8 @@ func (p *Parser) adopt(first Hash) {
 	}
 }
 
-// recallMessage recognises message i at b[at] and returns the index behind it,
-// or 0.
+// recallMessage recognises message i at b[at] by a hash of its bytes. It returns the index after
+// the message, or 0.
 func (p *Parser) recallMessage(i, at int) int {
 	k := p.recognition.known
 	if k == nil || i >= len(k.messages) {
@@ -186,13 +184,14 @@ func (p *Parser) recallMessage(i, at int) int {
 	return end
 }
 
-// take appends known messages and their blocks, which now stand at b[at].
+// take appends known messages and their blocks, moved to b[at].
 func (p *Parser) take(known []Message, at int) {
 	k, blocks, messages := p.recognition.known, len(p.Blocks), len(p.View.Messages)
 	first := known[0].First
 	p.Blocks = append(p.Blocks, k.blocks[first:known[len(known)-1].End]...)
 	p.View.Messages = append(p.View.Messages, known...)
 	p.View.Recalled += len(p.Blocks) - blocks
+	// The messages stand at another position of this body.
 	if by := int32(at) - known[0].Span.Start; by != 0 {
 		move(p.Blocks[blocks:], by)
 		for i := range known {
@@ -200,6 +199,7 @@ func (p *Parser) take(known []Message, at int) {
 			m.Span, m.Content = m.Span.Shift(by), m.Content.Shift(by)
 		}
 	}
+	// The number of preceding blocks has changed.
 	if by := int32(blocks) - first; by != 0 {
 		for i := range known {
 			m := &p.View.Messages[messages+i]
@@ -216,12 +216,12 @@ func move(blocks []Block, by int32) {
 	}
 }
 
-// recognition is how a parser recognises a conversation, and has it recognised later.
+// recognition is the state of a parser for recognising a conversation.
 type recognition struct {
 	recall    func(Hash) *Known
-	known     *Known   // what was recalled
+	known     *Known   // the recalled conversation
 	raw       []uint64 // seeded hash of each message's bytes
-	runs      []run    // and those of each whole run
-	firstTurn int      // messages in front of the first answer
-	grown     bool     // the last message has grown since it was hashed
+	runs      []run    // and of each complete run
+	firstTurn int      // messages before the first answer
+	grown     bool     // items joined the last message since its hash
 }

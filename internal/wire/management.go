@@ -9,49 +9,48 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Management is what a client asks its provider to do about a history that has grown
-// long. The client goes on to send all of it.
+// Management is the client's request to the provider to shorten a long history. The client keeps
+// sending all of it.
 type Management struct {
-	// Results says which results of tools are to be cleared, nil for none.
+	// Results selects tool results for clearing, nil for none.
 	Results *Clearing
-	// Thinking is the number of tasks, from the last on, whose thinking stays where that
-	// of earlier ones is to be cleared; 0 where all of it stays.
+	// Thinking is the number of last tasks that keep their thinking while earlier thinking is
+	// cleared; 0 keeps all thinking.
 	Thinking int
-	// Compacts reports whether the history is to be summed up.
+	// Compacts reports whether the provider shall summarize the history.
 	Compacts bool
 }
 
-// Clearing is how results of tools are to be cleared: all but the last ones, as soon as
-// the prompt is so long.
+// Clearing configures the clearing of tool results: all but the last ones, once the prompt exceeds
+// a limit.
 type Clearing struct {
-	// Tokens and Calls are what the prompt has to exceed, the one in its length, the
-	// other in calls whose results are there; 0 for what does not count.
+	// Tokens and Calls are the limits that the prompt must exceed, in tokens and in calls with a
+	// result; 0 for no limit.
 	Tokens, Calls int64
-	// Keep is the number of calls, from the last on, whose results stay.
+	// Keep is the number of last calls that keep their results.
 	Keep int
-	// AtLeast is the number of tokens below which clearing is not worth it.
+	// AtLeast is the minimum number of tokens that clearing must save.
 	AtLeast int64
-	// Exclude are the tools whose results stay.
+	// Exclude lists the tools that keep their results.
 	Exclude []string
-	// Inputs reports whether what the calls were given goes as well, or that of the
-	// tools InputsOf.
+	// Inputs clears the inputs of the calls as well; InputsOf does so for the listed tools.
 	Inputs   bool
 	InputsOf []string
 }
 
-// Excludes reports whether the results of a tool stay.
+// Excludes reports whether a tool keeps its results.
 func (c *Clearing) Excludes(tool string) bool { return slices.Contains(c.Exclude, tool) }
 
-// ClearsInput reports whether what a tool was given goes with its result.
+// ClearsInput reports whether a tool's inputs are cleared with its results.
 func (c *Clearing) ClearsInput(tool string) bool {
 	return c.Inputs || slices.Contains(c.InputsOf, tool)
 }
 
-// Cuts reports whether results are to be cleared, or the history is to be summed up:
-// whoever asks for that decides what the model reads. Clearing thinking is no such cut.
+// Cuts reports whether results are cleared or the history is summarized. Both leave the prompt's
+// content to the client; clearing thinking does not count.
 func (m *Management) Cuts() bool { return m.Results != nil || m.Compacts }
 
-// Management returns what the client asks its provider to do about a long history.
+// Management returns the client's request to shorten a long history.
 func (v *View) Management() (m Management) {
 	if c, ok := v.Format.Codec().(Manager); ok {
 		if s := v.Bytes(v.Conversation.ContextManagement); len(s) > 0 {

@@ -55,7 +55,7 @@ func TestManagement(t *testing.T) {
 	}
 }
 
-// What is told of is read again as what it was.
+// Counts written by Applied read back unchanged.
 func TestApplied(t *testing.T) {
 	codec := wire.Anthropic.Codec().(wire.Manager)
 	both := wire.Cleared{ToolUses: 8, Thinking: 3, Tokens: 65000, ThinkingTokens: 15000}

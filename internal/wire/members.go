@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Names turns a table of what a format calls its top-level members, and what [Parse]
-// does, into one that is looked up without allocating.
+// Names turns a table from a format's top-level member names to those of [Parse] into a table for
+// lookups without allocation.
 func Names(called map[string]string) map[string][]byte {
 	names := make(map[string][]byte, len(called))
 	for name, like := range called {
@@ -20,7 +20,7 @@ func Names(called map[string]string) map[string][]byte {
 	return names
 }
 
-// cacheOptions reads what a request to OpenAI says of its cache.
+// cacheOptions reads OpenAI's prompt_cache_options.
 func (p *Parser) cacheOptions(s rawjson.Span) {
 	if s.Empty() || p.Body[s.Start] != '{' {
 		return
@@ -32,14 +32,13 @@ func (p *Parser) cacheOptions(s rawjson.Span) {
 	p.View.Caching.Prewarms = p.View.Caching.Prewarms || options.Get("prewarm").Type == gjson.True
 }
 
-// refers reports whether a member of a Responses request names what the provider
-// is to put before the input.
+// refers reports whether a member of a Responses request refers to stored input.
 func (p *Parser) refers(s rawjson.Span) bool {
 	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
 }
 
-// Held is a top-level member that refers to what only the provider's own API has: its name,
-// empty for none.
+// Held is a top-level member that refers to a resource of the provider's own API. String returns
+// its name, "" for none.
 type Held uint8
 
 const (
@@ -57,22 +56,22 @@ func (p *Parser) holds(h Held, s rawjson.Span) {
 	}
 }
 
-// thread reads the member by which a conversation over the Messages API is kept
-// at the provider, or goes on from an answer that is. A kind that is not known
-// is taken for the latter: what the model will see may be elsewhere.
+// thread reads the thread of a Messages request. A thread is created, or continues from a stored
+// answer.
 func (p *Parser) thread(s rawjson.Span) {
 	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
 		return
 	}
 	p.View.Conversation.Thread = s
 	thread := gjson.ParseBytes(s.Of(p.Body))
+	// An unknown type counts as a continuation, because part of the prompt may be stored at the
+	// provider.
 	if thread.Get("type").Str != "create" {
 		p.View.Conversation.Partial, p.View.Conversation.Continues = true, thread.Get("previous_message_id").Str
 	}
 }
 
-// session finds the conversation id of Claude Code (a JSON object in a string
-// in metadata.user_id, in older versions user_…_session_<id>) or of OpenAI.
+// session returns the conversation id of OpenAI or of Claude Code.
 func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
 	if !cacheKey.Empty() {
 		if key := p.Text(cacheKey); key != "" {
@@ -88,13 +87,16 @@ func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
 	if metadata.Empty() || p.Body[metadata.Start] != '{' {
 		return ""
 	}
+	// Claude Code has its id in metadata.user_id.
 	user := gjson.GetBytes(metadata.Of(p.Body), "user_id").String()
 	if len(user) == 0 {
 		return ""
 	}
+	// A JSON object in the string.
 	if user[0] == '{' {
 		return gjson.Get(user, "session_id").String()
 	}
+	// Older versions: user_…_session_<id>.
 	const sep = "_session_"
 	for i := len(user) - len(sep); i > 0; i-- {
 		if user[i:i+len(sep)] == sep {
@@ -104,8 +106,8 @@ func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
 	return ""
 }
 
-// ForcesCall reads the choice of a format in which it is a word, or an object of a
-// type.
+// ForcesCall implements [Codec.ForcesCall] for formats with a word as tool choice, or an object
+// with a type.
 func ForcesCall(choice gjson.Result) bool {
 	if choice.IsObject() {
 		choice = choice.Get("type")

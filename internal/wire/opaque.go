@@ -5,20 +5,19 @@ package wire
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
-// What this package cannot make out with certainty (a member that stands twice, a
-// role or a form that it does not know, a key with escapes) costs a conversation
-// no more than that one piece of it: the piece is a block that nobody looks into
-// and nothing is done to, and counts by its bytes. Only what decides about the
-// whole request, see [Parse], makes all of it unreadable.
+// This package does not reject a request for one unclear piece, such as a duplicate member, an
+// unknown role or form, or a key with escapes. The piece becomes an opaque block: it is neither
+// read nor edited, and counts by its bytes. Only members that decide the meaning of the whole
+// request make it unreadable, see [Parse].
 
-// Opaque takes the value at b[at] for one closed block, in the place of what was
-// read of it, and returns the block and the index behind it, or -1 if it is no
-// well-formed value.
+// Opaque reads the value at b[at] as one opaque block. It returns the block and the index after it,
+// or -1 if the value is not well-formed.
 func (p *Parser) Opaque(at int, b Block) (Block, int) {
 	end := rawjson.SkipValue(p.Body, at)
 	if end < 0 {
 		return b, p.Fail(ErrSyntax)
 	}
+	// This reading replaces the first one, which has failed.
 	p.err = nil
 	b.Span = rawjson.Span{Start: int32(at), End: int32(end)}
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)
@@ -27,8 +26,7 @@ func (p *Parser) Opaque(at int, b Block) (Block, int) {
 	return b, end
 }
 
-// Shut puts a closed block in the place of blocks n and further, which were read
-// of the value at b[at].
+// Shut replaces the blocks from index n on, read from the value at b[at], by one opaque block.
 func (p *Parser) Shut(at, n int, section Section, role Role, message int32) int {
 	b, end := p.Opaque(at, Block{Kind: KindOther, Section: section, Role: role, Message: message})
 	if end > 0 {
@@ -37,8 +35,8 @@ func (p *Parser) Shut(at, n int, section Section, role Role, message int32) int 
 	return end
 }
 
-// shutMessage makes the message that began with block n and could not be read one
-// closed block. Whose it is, it says in one plain member, or nobody knows.
+// shutMessage makes an unreadable message, with blocks from index n on, one opaque block. It keeps
+// the role if the message has exactly one.
 func (p *Parser) shutMessage(at, n int) int {
 	if p.Body[at] != '{' {
 		return p.Fail(ErrShape)
@@ -48,7 +46,7 @@ func (p *Parser) shutMessage(at, n int) int {
 	return p.Shut(at, n, SectionMessages, p.View.Messages[index].Role, int32(index))
 }
 
-// RoleOf returns what the object at b[at] says of whose it is.
+// RoleOf returns the role of the object at b[at], RoleNone if it is missing, unknown or duplicate.
 func (p *Parser) RoleOf(at int) (role Role) {
 	seen := false
 	for m := rawjson.Walk(p.Body, at); m.Next(); {
@@ -56,6 +54,7 @@ func (p *Parser) RoleOf(at int) (role Role) {
 		value := m.Skip()
 		switch {
 		case m.Bad || isRole && seen:
+			// A duplicate role could be read either way.
 			return RoleNone
 		case isRole:
 			role, seen = roles[string(value.Of(p.Body))], true
@@ -64,7 +63,7 @@ func (p *Parser) RoleOf(at int) (role Role) {
 	return role
 }
 
-// roles are those of all formats, as they stand in JSON.
+// roles maps the JSON roles of all formats.
 var roles = map[string]Role{
 	`"user"`: RoleUser, `"assistant"`: RoleAssistant, `"model"`: RoleAssistant,
 	`"system"`: RoleSystem, `"developer"`: RoleSystem, `"tool"`: RoleTool, `"function"`: RoleTool,

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// What cannot be made out is closed, and everything beside it is read: nothing of
-// it can be edited, and it counts by its bytes.
+// An unreadable piece becomes an opaque block: not editable, and counted by its bytes. Everything
+// beside it is read.
 func TestParseCloses(t *testing.T) {
 	part := func(p string) string { return `{"contents":[{"role":"user","parts":[` + p + `]}]}` }
 	message := func(m string) string {
@@ -90,7 +90,7 @@ func TestParseCloses(t *testing.T) {
 	}
 }
 
-// Members of which the last counts for everybody cost nothing.
+// Duplicates of members with last-wins semantics are accepted.
 func TestParseTolerates(t *testing.T) {
 	for f, members := range map[wire.Format]string{
 		wire.Anthropic:  `"thinking":{},"thinking":{"type":"disabled"},"metadata":{},"metadata":null`,
@@ -100,7 +100,7 @@ func TestParseTolerates(t *testing.T) {
 	}
 }
 
-// Thinking that stands under two names goes as one.
+// Thinking under two names is removed as one.
 func TestSpliceTwins(t *testing.T) {
 	for message, want := range map[string]string{
 		`{"role":"assistant","content":"t","reasoning_content":"r", "reasoning":"r"}`: `{"role":"assistant","content":"t"}`,

@@ -16,15 +16,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Parse reads a body as a view. An error means that the body is not one that
-// can be edited safely; it should be passed on as it is.
+// Parse reads a body as a view. After an error the body cannot be edited safely and should be
+// forwarded unmodified.
 //
-// Where recall is given, it is called with the hash of the first turn, see [Known.First],
-// and may return what is known of the conversation that begins
-// so. Messages, tools and system prompts that have not changed since are then
-// recognised by a hash of their bytes and not scanned again. What recall
-// returns need not be the right conversation: nothing is taken from it unless
-// the bytes are equal.
+// If recall is not nil, Parse calls it with the hash of the first turn, see [Known.First]. It may
+// return the Known of the conversation. Unchanged messages, tools and system prompts are then
+// recognised by a hash of their bytes and not scanned again. A Known of another conversation does
+// no harm: Parse only uses the parts with equal bytes.
 func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error) {
 	if len(body) > math.MaxInt32 {
 		return nil, fmt.Errorf("%w: longer than 2 GiB", ErrShape)
@@ -42,9 +40,10 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	}
 	v := p.View
 	err := p.run()
-	if p.room < 0 || len(v.Blocks) > MaxElements { // blocks that are recalled are not counted
+	if p.room < 0 || len(v.Blocks) > MaxElements { // recalled blocks did not count against room
 		err = ErrCrowded
 	}
+	// Drop all references to the body before the parser is reused.
 	*p = Parser{Hasher: p.Hasher, desk: p.desk}
 	parsers.Put(p)
 	if err != nil {
@@ -53,27 +52,27 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	return v, nil
 }
 
-// parsers are idle, with nothing in them but memory. One that panics does not come back.
+// parsers are idle parsers, kept for their memory. A parser that panics is not returned.
 var parsers = sync.Pool{New: func() any { return new(Parser) }}
 
-// Parser builds a View. Its methods return the index behind what they read, or
-// -1 after setting err.
+// Parser builds a View. Its methods return the index after the value they read, or -1 after setting
+// err.
 type Parser struct {
 	Body   []byte
 	View   *View
 	Hasher Hasher
 	err    error
-	room   int // for so many more entries
+	room   int // number of further entries allowed
 
 	weighed  bool // see weigh
 	programs programs
 
 	codec  Codec
 	traits *Traits
-	desk   desk // what of a conversation that is not known is gathered in
+	desk   desk // scratch memory while the conversation is not known
 
-	// Blocks gathers message blocks from index front on; the tools and system
-	// blocks, which may come later in the bytes, are put before them.
+	// Blocks collects message blocks from index front on. The tools and system blocks, possibly
+	// later in the body, are put before them.
 	Blocks        []Block
 	front         int
 	tools, system part
@@ -81,30 +80,30 @@ type Parser struct {
 	recognition recognition
 }
 
-// desk is memory for blocks and messages as long as nobody knows how many there will be.
+// desk is scratch memory for blocks and messages while their number is unknown.
 type desk struct {
 	blocks   []Block
 	messages []Message
 	raw      []uint64
 }
 
-// mostDesk bounds the blocks for which a desk keeps room.
+// mostDesk is the maximum number of blocks that a desk keeps room for.
 const mostDesk = 8 << 10
 
-// clear makes room for the next conversation, where the last has gathered so much.
+// clear keeps the slices for the next conversation, unless they have grown beyond [mostDesk].
 func (d *desk) clear(blocks []Block, messages []Message, raw []uint64) {
 	if cap(blocks) <= mostDesk {
 		d.blocks, d.messages, d.raw = blocks[:0], messages[:0], raw[:0]
 	}
 }
 
-// Add adds a block of the message or system prompt that is being read.
+// Add adds a block of the current message or system prompt.
 func (p *Parser) Add(b Block) { p.Blocks = reuse.Append(p.Blocks, b) }
 
 // AddTool adds a tool definition.
 func (p *Parser) AddTool(b Block) { p.tools.blocks = reuse.Append(p.tools.blocks, b) }
 
-// Fail ends the reading, for the first reason that it is given, and returns -1.
+// Fail stops the parse and returns -1. Only the first error counts.
 func (p *Parser) Fail(err error) int {
 	if p.err == nil {
 		p.err = err
@@ -112,8 +111,8 @@ func (p *Parser) Fail(err error) int {
 	return -1
 }
 
-// Keep takes the value of a member into its slot, nil for one that does not matter. A
-// member that stands twice ends the reading.
+// Keep stores the value of a member in its slot. A nil slot skips the member; a duplicate member
+// stops the parse.
 func (p *Parser) Keep(m *rawjson.Members, slot *rawjson.Span) {
 	value := m.Skip()
 	switch {
@@ -126,8 +125,8 @@ func (p *Parser) Keep(m *rawjson.Members, slot *rawjson.Span) {
 	}
 }
 
-// Bits for the top-level members that must not stand twice: they say what is
-// asked of whom. Of all others the last counts.
+// Bits for the top-level members that must not be duplicate, because they select the model and the
+// prompt. For all other members the last one counts.
 const (
 	seenModel = 1 << iota
 	seenMessages
@@ -171,6 +170,7 @@ func (p *Parser) run() error {
 			s := m.Skip()
 			if n, err := strconv.Atoi(string(s.Of(p.Body))); err == nil {
 				p.View.Reply.MaxTokens = n
+				// max_tokens of 0 requests a cached prompt and no answer.
 				p.View.Caching.Prewarms = p.View.Caching.Prewarms || n == 0 && p.traits.Markers
 			}
 		case "tool_choice":
@@ -193,6 +193,7 @@ func (p *Parser) run() error {
 			p.View.Conversation.Compaction = m.Skip()
 			p.holds(heldCompaction, p.View.Conversation.Compaction)
 		case "prompt_cache_retention":
+			// prompt_cache_options takes precedence.
 			if s := m.Skip(); p.View.Caching.Retention == "" {
 				p.View.Caching.Retention = p.name(s)
 			}
@@ -239,15 +240,17 @@ func (p *Parser) run() error {
 	if m.Bad || rawjson.SkipSpace(p.Body, m.End) != len(p.Body) {
 		return ErrSyntax
 	}
+	// An empty list is valid if the request refers to stored input.
 	if seen&seenMessages == 0 || len(p.View.Messages) == 0 && !p.View.Conversation.Partial {
 		return fmt.Errorf("%w: no messages", ErrShape)
 	}
+	// A null marker is no marker.
 	if IsNull(p.Body, p.View.Caching.AutoMarker) {
 		p.View.Caching.AutoMarker = rawjson.Span{}
 	}
 	p.View.Model = p.name(model)
 	p.View.Session = p.session(metadata, cacheKey, conversation)
-	if !p.weigh() { // messages that were all known, or are no list
+	if !p.weigh() { // all messages were known, or there is no list
 		return p.err
 	}
 	if err := p.sections(); err != nil {
@@ -257,7 +260,7 @@ func (p *Parser) run() error {
 	return nil
 }
 
-// Text decodes a JSON string value; anything else gives "".
+// Text decodes a JSON string. Any other value gives "".
 func (p *Parser) Text(s rawjson.Span) string {
 	if rawjson.Unquoted(p.Body, s).Empty() {
 		return ""
@@ -265,7 +268,7 @@ func (p *Parser) Text(s rawjson.Span) string {
 	return gjson.ParseBytes(s.Of(p.Body)).String()
 }
 
-// name is Text for what is the same in most requests.
+// name is Text for values that repeat across requests, with interning.
 func (p *Parser) name(s rawjson.Span) string {
 	inside := rawjson.Unquoted(p.Body, s)
 	if inside.Empty() || bytes.IndexByte(inside.Of(p.Body), '\\') >= 0 {
@@ -277,14 +280,14 @@ func (p *Parser) name(s rawjson.Span) string {
 // IsNull reports whether a value is null.
 func IsNull(b []byte, s rawjson.Span) bool { return string(s.Of(b)) == "null" }
 
-// Elements walks the entries of an array, as far as there is room for them.
+// Elements walks an array's entries, within the limit of [MaxElements].
 func (p *Parser) Elements(at int) rawjson.Elements {
 	e := rawjson.List(p.Body, at)
 	e.Most = &p.room
 	return e
 }
 
-// MessageReader reads one entry of a list of messages, whose [Message] has begun.
+// MessageReader reads one entry of a list of messages. Its [Message] has been appended already.
 type MessageReader interface {
 	Message(at int) int
 }
@@ -296,8 +299,10 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		i := len(p.View.Messages)
 		switch {
 		case i == 0:
+			// The conversation may be known by the bytes of its first turn.
 			p.recallFirstTurn(e)
 		case p.recognition.firstTurn == 0 && p.answers(e.At):
+			// The first answer ends the first turn.
 			p.recognition.firstTurn = i
 			p.remember()
 		}
@@ -317,6 +322,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		p.View.Messages = reuse.Append(p.View.Messages, Message{First: int32(first)})
 		end := by.Message(start)
 		if end < 0 {
+			// An unreadable message becomes an opaque block.
 			if end = p.shutMessage(start, first); end < 0 {
 				return -1
 			}
@@ -331,17 +337,19 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 	if e.Bad {
 		return p.Fail(ErrSyntax)
 	}
+	// Without an answer the first turn has all messages.
 	if p.recognition.firstTurn == 0 {
 		p.recognition.firstTurn = len(p.View.Messages)
 	}
 	return e.End
 }
 
-// assemble puts tools and system before the message blocks.
+// assemble puts the tools and system blocks before the message blocks and builds the [Known].
 func (p *Parser) assemble() {
 	v := p.View
 	v.Tools, v.System = len(p.tools.blocks), len(p.tools.blocks)+len(p.system.blocks)
 	gathered := p.recognition.known == nil
+	// The message blocks are copied unless the space reserved before them fits.
 	if gathered || v.System != p.front {
 		n := v.System + len(p.Blocks) - p.front
 		blocks := blockSlices.Make(n)[:n]
@@ -361,7 +369,7 @@ func (p *Parser) assemble() {
 		v.Messages = append(messageSlices.Make(len(messages)), messages...)
 		p.recognition.raw = append(rawSlices.Make(len(raw)), raw...)
 		p.desk.clear(p.Blocks, messages, raw)
-	} else { // these live as long as the conversation
+	} else { // known slices live as long as the conversation
 		v.Messages, p.recognition.raw = trim(v.Messages), trim(p.recognition.raw)
 	}
 	var first []Block
@@ -375,7 +383,7 @@ func (p *Parser) assemble() {
 	}
 }
 
-// trim gives up spare room where growing has left much of it.
+// trim reallocates a slice with much spare capacity.
 func trim[T any](s []T) []T {
 	if cap(s) <= len(s)+len(s)/16+32 {
 		return s

@@ -45,8 +45,8 @@ func TestDetectGemini(t *testing.T) {
 	}
 }
 
-// geminiRequest has the shapes that clients send: those of Gemini CLI in the
-// members of the first name, others in those of the second.
+// geminiRequest has the shapes that clients send: Gemini CLI uses the first spelling of members,
+// other clients the second.
 const geminiRequest = `{"contents":[
  {"role":"user","parts":[{"text":"This is the environment."}]},
  {"role":"user","parts":[{"text":"hi"},{"inlineData":{"mimeType":"image/png","data":"aGk="}},{"file_data":{"file_uri":"gs://x"}}]},
@@ -141,7 +141,7 @@ func TestParseGeminiRefuses(t *testing.T) {
 			t.Errorf("%s: a part of the prompt is stored: %t", body, v.Conversation.Partial)
 		}
 	}
-	// A tool may answer with any keys.
+	// A tool result may have any keys.
 	v := mustParse(t, wire.Gemini, `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"a","response":{"outp\u0075t":"a","output":"b"}}}]}]}`)
 	if got := v.Text(v.Blocks[0].Body); got != `{"outp\u0075t":"a","output":"b"}` {
 		t.Errorf("the response is replaced in part: %s", got)
@@ -220,8 +220,8 @@ func TestSpliceGemini(t *testing.T) {
 	checkSplice(t, v)
 }
 
-// A conversation that has grown is recognised but for its first turn, by which it is found,
-// and for what is new; and from the second time on with its first turn.
+// The first parse of a grown conversation recognises everything but the first turn and the new
+// messages; later parses recognise the first turn, too.
 func TestRecallGemini(t *testing.T) {
 	head := geminiRequest[:strings.Index(geminiRequest, `,
  {"parts":{"text":"go on"}}`)]

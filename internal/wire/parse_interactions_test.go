@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 )
 
-// stepsBody is a conversation whose history stands in the request.
+// stepsBody is a conversation with its whole history in the request.
 const stepsBody = `{"model":"gemini-3.1-pro","store":false,"stream":true,"system_instruction":"rules","tools":[{"type":"function","name":"read_file","parameters":{}},{"type":"google_search"}],"input":[
 {"type":"user_input","content":[{"type":"text","text":"go"},{"type":"image","data":"AA==","mime_type":"image/png"},{"type":"audio","uri":"u"}]},
 {"type":"thought","signature":"c2ln","summary":[{"type":"text","text":"hm"}]},
@@ -70,7 +70,7 @@ func TestDetectInteractions(t *testing.T) {
 	}
 }
 
-// An input stands in several forms, and inputs of the same meaning are the same.
+// An input has several forms. Inputs of equal meaning have equal hashes.
 func TestParseInteractionsInputs(t *testing.T) {
 	for _, c := range []struct {
 		input, want string
@@ -134,7 +134,7 @@ func TestParseInteractionsRefuses(t *testing.T) {
 	}
 }
 
-// The provider holds, or makes, a part of what the model sees in these.
+// The provider stores or creates a part of these prompts.
 func TestInteractionsPartial(t *testing.T) {
 	for member, want := range map[string]bool{
 		`"previous_interaction_id":"v1_a"`: true, `"agent":"deep-research"`: true, `"background":true`: true, `"environment":{}`: true,
@@ -151,7 +151,7 @@ func TestInteractionsPartial(t *testing.T) {
 	}
 }
 
-// A parse that recalls gives the same view as one that does not.
+// A parse with recall gives the same view as one without.
 func TestInteractionsRecall(t *testing.T) {
 	const front = `{"model":"m","input":[{"type":"user_input","content":[{"type":"text","text":"go"}]}`
 	step := func(id string) string {

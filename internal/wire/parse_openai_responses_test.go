@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// codexBody has the form of the requests of Codex's default model: the tools
-// are an item, the calls are programs, the outputs are arrays.
+// codexBody has the form of Codex's requests for its default model: the tools are an item, the
+// calls are programs, the outputs are arrays.
 const codexBody = `{"model":"gpt-6.1-sol","stream":true,"input":[
 {"type":"additional_tools","id":"at_1","role":"developer","tools":[{"type":"custom","name":"exec","format":{"type":"grammar","syntax":"lark"}},{"type":"namespace","name":"x","tools":[{"type":"function","name":"y"}]}]},
 {"type":"message","id":"msg_1","role":"developer","content":[{"type":"input_text","text":"rules"}]},
@@ -58,7 +58,7 @@ func TestParseResponses(t *testing.T) {
 	}
 }
 
-// Items of all kinds, in the forms that clients and the API itself write them.
+// Items of all kinds, in the forms of clients and of the API itself.
 func TestParseResponsesItems(t *testing.T) {
 	for _, c := range []struct{ item, want string }{
 		{`{"role":"user","content":"hi"}`, `2/2/text|||"hi"||00010`},
@@ -113,8 +113,7 @@ func TestParseResponsesRefuses(t *testing.T) {
 	}
 }
 
-// What clients change from request to request does not count, what the model
-// sees does.
+// Hashes ignore volatile members and include everything that the model reads.
 func TestResponsesHashIsCanonical(t *testing.T) {
 	const output = `{"type":"function_call_output","call_id":"c","output":`
 	for _, c := range []struct {
@@ -146,7 +145,7 @@ func TestResponsesHashIsCanonical(t *testing.T) {
 	}
 }
 
-// The provider holds what these requests go on from.
+// The provider stores the history that these requests continue.
 func TestResponsesPartial(t *testing.T) {
 	for body, want := range map[string]struct {
 		partial bool
@@ -169,8 +168,8 @@ func TestResponsesPartial(t *testing.T) {
 	}
 }
 
-// A parse that recalls gives the same view as one that does not, also where
-// answers and outputs have grown, shrunk or gone since.
+// A parse with recall gives the same view as one without, also after answers and outputs have
+// grown, shrunk or gone.
 func TestResponsesRecall(t *testing.T) {
 	const front = `{"model":"m","input":[{"type":"additional_tools","tools":[{"type":"custom","name":"exec"}]},{"role":"developer","content":"d"},{"role":"user","content":"go"}`
 	call := func(id string) string {
@@ -263,8 +262,8 @@ func TestSpliceResponses(t *testing.T) {
 	}
 }
 
-// responsesGrowing returns two consecutive bodies of a conversation of at least
-// size bytes, in the form of Codex.
+// responsesGrowing returns two consecutive bodies of a conversation of at least size bytes, in the
+// form of Codex.
 func responsesGrowing(size int) (before, after []byte) {
 	output, _ := json.Marshal(strings.Repeat("     1→\tfunc main() { fmt.Println(\"hello\") }\n", 40))
 	turn := func(i int) string {
@@ -313,7 +312,7 @@ func FuzzResponses(f *testing.F) {
 			t.Fatalf("not readable a second time: %v", err)
 		}
 		sameViews(t, v, again)
-		// A conversation that recalls another one is not confused by it.
+		// Recalling another conversation does no harm.
 		cut := mustParse(t, wire.OpenAIResponses, codexBody)
 		if again, err = wire.Parse(wire.OpenAIResponses, body, func(wire.Hash) *wire.Known { return cut.Known() }); err != nil {
 			t.Fatalf("not readable with another in mind: %v", err)

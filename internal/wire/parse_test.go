@@ -121,7 +121,7 @@ func TestParseRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, f := range []wire.Format{wire.Anthropic, wire.OpenAIChat} {
 				if f == wire.OpenAIChat && strings.HasPrefix(c.name, "system") {
-					continue // no member of that name there
+					continue // no member of that name in this message
 				}
 				if _, err := wire.Parse(f, []byte(c.body), nil); !errors.Is(err, c.want) {
 					t.Errorf("%s: got %v, want %v", f, err, c.want)
@@ -134,7 +134,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Canonical hashes ignore what clients change from request to request.
+// Canonical hashes ignore the members that clients change between requests.
 func TestHashIsCanonical(t *testing.T) {
 	message := func(content string) string {
 		return `{"messages":[{"role":"user","content":` + content + `}]}`
@@ -173,7 +173,7 @@ func TestHashIsCanonical(t *testing.T) {
 	}
 }
 
-// An attribution counts in front of the system prompt only.
+// An attribution is only recognised as the first system entry.
 func TestAttributionStandsFirst(t *testing.T) {
 	body := `{"system":[{"type":"text","text":"S"},{"type":"text","text":"` + wire.AttributionLine + ` cch=%d;"}],"messages":[{"role":"user","content":"hi"}]}`
 	a, b := mustParse(t, wire.Anthropic, fmt.Sprintf(body, 1)), mustParse(t, wire.Anthropic, fmt.Sprintf(body, 2))
@@ -185,7 +185,7 @@ func TestAttributionStandsFirst(t *testing.T) {
 	}
 }
 
-// A parse that recalls gives the same view as one that does not.
+// A parse with recall gives the same view as one without.
 func TestRecall(t *testing.T) {
 	first := `{"messages":[{"role":"user","content":[{"type":"text","text":"one","cache_control":{"type":"ephemeral"}}]}],"system":"s","tools":[{"name":"a"}],"model":"m"}`
 	second := `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"a","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r","cache_control":{"type":"ephemeral"}}]}],"system":"s","tools":[{"name":"a"}],"model":"m"}`
@@ -212,8 +212,8 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// Conversations that begin with the same system prompt are told apart by what a person
-// asked, and found again whether their first turn is read for the first time or not.
+// Conversations with equal system prompts are distinguished by their first prompt, and recalled
+// whether their first turn is read for the first time or not.
 func TestRecallByOpening(t *testing.T) {
 	body := func(format wire.Format, prompt, rest string) []byte {
 		if format == wire.Gemini {
@@ -334,7 +334,7 @@ func TestSpliceChat(t *testing.T) {
 	}
 }
 
-// everyEdit proposes one edit for each block that can take one.
+// everyEdit proposes one edit for each editable block.
 func everyEdit(v *wire.View) []wire.Edit {
 	var edits []wire.Edit
 	for i := range v.Messages {
@@ -366,8 +366,8 @@ func everyEdit(v *wire.View) []wire.Edit {
 	return edits
 }
 
-// checkSplice is the splice invariant: without edits the same bytes; with
-// edits valid JSON in which every block that was not edited has kept its bytes.
+// checkSplice checks the splice invariant: without edits the same bytes; with edits valid JSON, in
+// which every unedited block has its original bytes.
 func checkSplice(t testing.TB, v *wire.View) {
 	t.Helper()
 	same, err := v.Splice(nil)

@@ -9,17 +9,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// PartMembers says which members of a part are more, or less, than what it says.
+// PartMembers names the special members of a part.
 type PartMembers struct {
 	// Marker is the name of the cache marker, empty for none.
 	Marker string
-	// Notes are members of an answer that clients may send back or not while they are
-	// empty.
+	// Notes are annotation members of answers. Clients may send them back or omit them while they
+	// are empty.
 	Notes []string
 }
 
-// Read reads the part at b[at] of a message: its type, its text, and its marker. The
-// index is -1 for what is no object.
+// Read reads the part at b[at] of a message: its type, text and marker. The index is -1 if the part
+// is no object.
 func (n *PartMembers) Read(p *Parser, at int, b *Block) (kind, text rawjson.Span, end int) {
 	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
@@ -44,15 +44,17 @@ func (n *PartMembers) Read(p *Parser, at int, b *Block) (kind, text rawjson.Span
 	return kind, text, m.End
 }
 
-// Hash sets the canonical hash of a part: a text counts like a plain one.
+// Hash sets the canonical hash of a part. A text part hashes like a plain text.
 func (n *PartMembers) Hash(p *Parser, b *Block) {
 	p.HashMembers(b, func(key, value []byte) bool {
 		switch {
 		case n.marks(key):
 			return false
 		case string(key) == "type":
+			// The kind is part of the hash already, unless it is unknown.
 			return b.Kind == KindOther
 		case string(value) == "[]" || string(value) == "null":
+			// Clients may send empty annotations back or omit them.
 			return !n.notes(key)
 		}
 		return true
@@ -63,8 +65,7 @@ func (n *PartMembers) marks(key []byte) bool { return n.Marker != "" && string(k
 
 func (n *PartMembers) notes(key []byte) bool { return slices.Contains(n.Notes, string(key)) }
 
-// HashMembers sets the canonical hash of a block that is an object, by those of its
-// members that count.
+// HashMembers sets the canonical hash of an object block from the members accepted by counts.
 func (p *Parser) HashMembers(b *Block, counts func(key, value []byte) bool) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)

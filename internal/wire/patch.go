@@ -11,31 +11,31 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// ErrNotObject tells that a text that should be a JSON object is none.
+// ErrNotObject reports JSON text that is not an object.
 var ErrNotObject = errors.New("wire: not a JSON object")
 
-// Member is a member of a JSON object.
+// Member is a member of a JSON object, or a change to one.
 type Member struct {
-	// Name is the member's name. It must need no escapes.
+	// Name is the member's name, without characters that need escapes.
 	Name string
-	// Value is its JSON value. Where it is nil there shall be no such member.
+	// Value is the JSON value. Nil removes the member.
 	Value []byte
 }
 
-// Object is a JSON object by its top-level members.
+// Object is a JSON object, split into its top-level members.
 type Object struct {
 	raw     []byte
 	members []objectMember
-	end     int // behind the closing brace
+	end     int // index after the closing brace
 }
 
 type objectMember struct {
-	from       int // where its name begins
+	from       int // start of the name
 	key, value rawjson.Span
 }
 
-// ReadObject reads the members of a JSON object. Where a view of it is known, the messages
-// are not read once more; nil for none. It returns ErrNotObject if it is not an object.
+// ReadObject reads the members of a JSON object. A view of the same bytes, nil for none, saves
+// scanning the messages again. It returns [ErrNotObject] if raw is not an object.
 func ReadObject(raw []byte, known *View) (o Object, err error) {
 	o = Object{raw: raw, members: make([]objectMember, 0, 16)}
 	m := rawjson.Walk(raw, 0)
@@ -55,9 +55,10 @@ func ReadObject(raw []byte, known *View) (o Object, err error) {
 	return o, nil
 }
 
-// endOfMessages is the index behind the list of messages that begins at an index, 0 if
-// none does.
+// endOfMessages returns the index after the list of messages at index at, or 0 if the list is
+// elsewhere or the view is of other bytes.
 func (v *View) endOfMessages(raw []byte, at int) int {
+	// The view must be of this slice, not of equal bytes.
 	if v == nil || len(v.Messages) == 0 || len(raw) != len(v.Raw) || &raw[0] != &v.Raw[0] || raw[at] != '[' {
 		return 0
 	}
@@ -71,7 +72,7 @@ func (v *View) endOfMessages(raw []byte, at int) int {
 	return end + 1
 }
 
-// Value returns the JSON value of a member, nil if there is none of that name.
+// Value returns the JSON value of a member, nil for none.
 func (o *Object) Value(name string) []byte {
 	for i := range o.members {
 		if string(o.members[i].key.Of(o.raw)) == name {
@@ -81,11 +82,9 @@ func (o *Object) Value(name string) []byte {
 	return nil
 }
 
-// Patch returns a JSON object with some of its members replaced, dropped or, if
-// they were not there, added at its end. All other bytes stay as they are, and
-// so does object, of which nothing is changed. A name that stands in object
-// more than once is patched in all its places. Patch returns object itself if
-// nothing changes, and ErrNotObject if it is not an object.
+// Patch returns a JSON object with members replaced, dropped, or added at its end. All other bytes
+// stay the same, and object is not modified. A duplicate member is patched at each position. Patch
+// returns object itself if nothing changes, and [ErrNotObject] if it is not an object.
 func Patch(object []byte, patches ...Member) ([]byte, error) {
 	o, err := ReadObject(object, nil)
 	if err != nil {
@@ -94,14 +93,14 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 	return o.Patch(patches...)
 }
 
-// Patch is [Patch] of the object.
+// Patch applies [Patch] to the object.
 func (o *Object) Patch(patches ...Member) ([]byte, error) {
 	var (
 		found = make([]bool, len(patches))
 		cuts  []Cut
-		kept  = false // a member in front stays
-		open  = -1    // where dropped members at the beginning begin
-		last  = 0     // the end of the member in front
+		kept  = false // a preceding member stays
+		open  = -1    // start of dropped members at the beginning
+		last  = 0     // end of the preceding member
 	)
 	for _, m := range o.members {
 		if open >= 0 {
@@ -118,8 +117,10 @@ func (o *Object) Patch(patches ...Member) ([]byte, error) {
 			}
 			kept, found[i] = true, true
 		case kept:
+			// Remove the member with the comma before it.
 			cuts = append(cuts, Cut{Start: int32(last), End: m.value.End})
 		default:
+			// Leading members are removed with the comma after them.
 			open = m.from
 		}
 		last = int(m.value.End)

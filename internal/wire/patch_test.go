@@ -56,7 +56,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// What is known of a body spares reading its messages once more, and changes nothing.
+// A view of the body saves scanning the messages and does not change the result.
 func TestObjectOfView(t *testing.T) {
 	for _, body := range []string{
 		`{"model":"m","messages":[{"role":"user","content":"[1]"}],"stream":true}`,
@@ -70,13 +70,13 @@ func TestObjectOfView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := ReadObject([]byte(`{"messages":[{"role":"user","content":"b"}]}`), v) // of another body, as long
+	o, err := ReadObject([]byte(`{"messages":[{"role":"user","content":"b"}]}`), v) // another body of the same length
 	if err != nil || string(o.Value("messages")) != `[{"role":"user","content":"b"}]` {
 		t.Errorf("%s, %v", o.Value("messages"), err)
 	}
 }
 
-// holdToView compares the members of a body that is read with its view and without.
+// holdToView compares the members of a body read with and without its view.
 func holdToView(t *testing.T, format Format, body []byte) {
 	t.Helper()
 	v, err := Parse(format, body, nil)
@@ -113,7 +113,7 @@ func FuzzPatch(f *testing.F) {
 		}
 		var before, after map[string]any
 		if json.Unmarshal([]byte(object), &before) != nil {
-			return // strict about more than we are
+			return // the standard library is stricter here
 		}
 		if err := json.Unmarshal(got, &after); err != nil {
 			t.Fatalf("%s became %s: %v", object, got, err)

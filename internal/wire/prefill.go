@@ -5,11 +5,10 @@ package wire
 
 import "github.com/tidwall/gjson"
 
-// PrefillMessage is the message behind a prompt that is only to be read.
+// PrefillMessage is the user message after a prompt sent only for prefill.
 const PrefillMessage = `{"role":"user","content":"."}`
 
-// PrefillMessages are the messages up to the first that is the client's, and one
-// more.
+// PrefillMessages returns the leading system messages, followed by [PrefillMessage].
 func PrefillMessages(messages gjson.Result) []byte {
 	out := []byte{'['}
 	messages.ForEach(func(_, m gjson.Result) bool {

@@ -9,33 +9,33 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// IsProgram reports whether the member "caller" of a call, or of its result, names a
-// program. The Messages API says {"type":"code_execution_20250825","tool_id":…}, the
-// Responses API {"type":"program","caller_id":…}; for the model itself both say
-// {"type":"direct"}, or nothing. A type that is not known yet counts as a program's:
-// its results stay as they are.
+// IsProgram reports whether "caller", a member of a call or result, is a program. The Messages API
+// has {"type":"code_execution_20250825","tool_id":…}, the Responses API
+// {"type":"program","caller_id":…}. For a direct call both have {"type":"direct"}, or no caller.
 func IsProgram(caller gjson.Result) bool {
 	kind := caller
 	if caller.IsObject() {
 		kind = caller.Get("type")
 	}
+	// Unknown types count as programs, so that their results stay unedited.
 	return kind.Type == gjson.String && kind.Str != "" && kind.Str != "direct"
 }
 
-// programs are the calls of programs in the blocks that were read so far.
+// programs tracks the calls of programs among the blocks read so far.
 type programs struct {
-	any  bool // whether there are any, here or in what was recalled
-	read int  // so many blocks were searched for them
+	any  bool // the blocks, or the recalled conversation, have any
+	read int  // number of blocks searched
 	ids  map[string]struct{}
 }
 
-// Program makes a call or a result a [KindProgram] where a program has called: by the
-// block's own caller, or by the caller of the call that a result answers.
+// Program turns a call or result into a [KindProgram] if a program made the call. The caller is in
+// the block itself, or in the call that a result belongs to.
 func (p *Parser) Program(b *Block, caller rawjson.Span) {
 	if b.Kind != KindToolUse && b.Kind != KindToolResult {
 		return
 	}
 	is := !caller.Empty() && IsProgram(gjson.ParseBytes(caller.Of(p.Body)))
+	// A result without a caller has the caller of its call.
 	if !is && b.Kind == KindToolResult && p.programs.any {
 		_, is = p.programCalls()[string(b.ID.Of(p.Body))]
 	}
@@ -44,7 +44,7 @@ func (p *Parser) Program(b *Block, caller rawjson.Span) {
 	}
 }
 
-// programCalls returns the ids of the programs' calls among the blocks so far.
+// programCalls returns the call ids of programs among the blocks so far.
 func (p *Parser) programCalls() map[string]struct{} {
 	q := &p.programs
 	if q.ids == nil {

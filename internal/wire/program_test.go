@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Calls by programs and their results, in each format that tells of them; and calls by
-// the model itself, in the same words.
+// Calls by programs and their results, in each format that supports them, and calls by the model
+// itself in the same forms.
 func TestParsePrograms(t *testing.T) {
 	const pair = `{"role":"assistant","content":[{"type":"server_tool_use","id":"s1","name":"code_execution","input":{}},{"type":"tool_use","id":"t1","name":"q","input":{"a":1}%s}]},
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"r"}]}`
@@ -52,7 +52,7 @@ func TestParsePrograms(t *testing.T) {
 	}
 }
 
-// A result is known for a program's although its call was recalled, not read.
+// A result counts as a program's although its call was recalled and not read.
 func TestRecallPrograms(t *testing.T) {
 	first := `{"model":"m","messages":[{"role":"user","content":"hi"},
 		{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"q","input":{},"caller":{"type":"code_execution_20250825","tool_id":"s"}},{"type":"tool_use","id":"t2","name":"q","input":{}}]}`

@@ -12,110 +12,104 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Codec is what a format can do. What only some can do are the interfaces
-// [Addresser], [TokenCounter], [Prefiller], [Replacer] and
-// [Marker], and that of package hidden.
+// Codec implements a format. Optional abilities are separate interfaces: [Addresser],
+// [TokenCounter], [Prefiller], [Replacer], [Marker], [Manager], [ToolChanger], and the one in
+// package hidden.
 type Codec interface {
 	// Traits returns the facts about the format.
 	Traits() Traits
-	// Match reports whether a POST to a path asks a model for an answer.
+	// Match reports whether a POST to a path is a model request.
 	Match(path string) bool
-	// ForcesCall reports whether a choice of tools, the value of [Reply.ToolChoice],
-	// makes the model call one, or wants the arguments of its calls in pieces.
+	// ForcesCall reports whether a tool choice, the value of [Reply.ToolChoice], forces a call, or
+	// requests the arguments in pieces.
 	ForcesCall(choice gjson.Result) bool
 	requestReader
-	// Reader returns what reads one answer, and tells to of it.
+	// Reader returns a reader for one answer. It sends its events to the sink.
 	Reader(to Sink) AnswerReader
-	// Silent reports whether the name of an event says that nothing of it is part of
-	// the turn, so that it need not be read.
+	// Silent reports whether events of this name never belong to the turn and need no parsing.
 	Silent(name []byte) bool
 }
 
-// requestReader reads the body of a request. Where a method returns an index it is
-// the one behind what was read, or -1 after [Parser.Fail].
+// requestReader reads the body of a request. Indexes returned are those after the value read, or -1
+// after [Parser.Fail].
 type requestReader interface {
-	// Name returns the name that a top-level member's like has in the Messages API,
-	// nothing if it has none.
+	// Name returns the Messages API's name for a top-level member, nil if it has no equivalent.
 	Name(key []byte) []byte
-	// Member takes a top-level member that has no like there.
+	// Member reads a top-level member without an equivalent in the Messages API.
 	Member(p *Parser, key []byte, value rawjson.Span)
-	// Messages reads the value of the messages at an index.
+	// Messages reads the value of the messages at index at.
 	Messages(p *Parser, at int) int
-	// Tool reads one entry of the tools at an index.
+	// Tool reads one entry of the tools at index at.
 	Tool(p *Parser, at int) int
 	// System reads the system prompt.
 	System(p *Parser, value rawjson.Span)
 }
 
-// Addresser is a [Codec] of a format whose requests say in their path what the
-// body does not.
+// Addresser is a [Codec] of a format with the model's name in the request path.
 type Addresser interface {
-	// Address takes a path apart: what stands before the model's name, the model,
-	// and whether the answer is to be streamed. It reports false for any path that
-	// does not [Codec.Match].
+	// Address splits a path into the part before the model's name, the model, and whether the
+	// response is streamed. ok is false unless the path satisfies [Codec.Match].
 	Address(path string) (base, model string, stream, ok bool)
 }
 
-// TokenCounter is a [Codec] of a format whose API counts the tokens of a prompt.
+// TokenCounter is a [Codec] of a format with an API for counting prompt tokens.
 type TokenCounter interface {
-	// MatchCount reports whether a POST to a path asks for that.
+	// MatchCount reports whether a POST to a path is a count request.
 	MatchCount(path string) bool
-	// CountedRequest returns the request whose prompt the body of such a request asks
-	// about, and a path under which it could be sent.
+	// CountedRequest extracts the model request from the body of a count request, and returns a
+	// path for sending it.
 	CountedRequest(body []byte) (request []byte, path string)
-	// CountAnswer returns the answer.
+	// CountAnswer returns the response to a count request.
 	CountAnswer(tokens int) []byte
 }
 
-// Prefiller is a [Codec] of a format in which a server can be made to read a prompt
-// and say next to nothing.
+// Prefiller is a [Codec] of a format that allows a prompt to be processed with a minimal answer.
 type Prefiller interface {
-	// Prefill returns the members that make a request one for the least of an answer.
-	// Its stream is another matter.
+	// Prefill returns the members that limit a request's answer to the minimum. They do not change
+	// stream.
 	Prefill() []Member
-	// Base returns the members that make a request one for the least of an answer
-	// that begins as it does, and has no more than one message of a user.
+	// Base returns the members for the minimal answer to a prompt that begins like body and ends
+	// with one short user message.
 	Base(body []byte) []Member
 }
 
-// Replacer is a [Codec] of a format in which a new content cannot always stand in the
-// place of the old one as it is.
+// Replacer is a [Codec] of a format that may need new content in another form than the old one.
 type Replacer interface {
-	// Replacement returns the value in the form in which it can.
+	// Replacement returns the value in the form that fits the block.
 	Replacement(v *View, b *Block, value []byte) []byte
 }
 
-// Marker is a [Codec] of a format whose blocks can be marked as the end of what is to
-// be cached.
+// Marker is a [Codec] of a format with cache breakpoints on blocks.
 type Marker interface {
 	// Markable reports whether a block may carry a marker.
 	Markable(b *Block) bool
-	// Mark returns the cuts that give a block a marker.
+	// Mark returns the cuts that add a marker to a block.
 	Mark(v *View, b *Block, value []byte) ([]Cut, error)
 }
 
-// Manager is a [Codec] of a format whose clients may have the provider shorten a history
-// that has grown long.
+// Manager is a [Codec] of a format with a request option that makes the provider shorten a long
+// history.
 type Manager interface {
 	// Management reads the value of a [Conversation.ContextManagement].
 	Management(value gjson.Result) Management
-	// Applied returns an answer in one piece, or the data of an event of a stream, with
-	// what was cleared of its prompt, where that is the place to say so.
+	// Applied returns a JSON answer, or the data of a stream event, with the cleared counts added.
+	// Data without a place for the counts stays the same.
 	Applied(data []byte, c Cleared) []byte
 }
 
-// ToolChanger is a [Codec] of a format whose messages may add tools and remove them.
+// ToolChanger is a [Codec] of a format with blocks in messages that add and remove tools.
 type ToolChanger interface {
-	// ToolChangesAsText returns the body of a request with a text in the place of each such block, and
-	// body itself where there is none.
+	// ToolChangesAsText returns the body with each such block replaced by a text, or body itself if
+	// there is none.
 	ToolChangesAsText(body []byte) []byte
 }
 
-// registered is what is known of a format.
+// registered is one registered format.
 type registered struct {
 	format Format
 	codec  Codec
-	// counter is the codec, if it is one; asking that of each request costs more.
+	// counter is the codec as TokenCounter, nil if it is none. A type assertion for each request
+	// would cost more.
 	counter TokenCounter
 	traits  Traits
 }
@@ -123,8 +117,8 @@ type registered struct {
 // registry holds the formats in the order of their registration.
 var registry []*registered
 
-// Register makes a format known. It panics if the format is known already, and must
-// not be called but while packages are initialised.
+// Register registers a format. It panics on a duplicate, and must only be called during package
+// initialization.
 func Register(f Format, c Codec) {
 	if f == "" || lookup(f) != nil {
 		panic("wire: format " + string(f) + " registered twice, or without a name")
@@ -133,8 +127,8 @@ func Register(f Format, c Codec) {
 	registry = append(registry, &registered{f, c, counter, c.Traits()})
 }
 
-// There are a handful of formats: going through them costs less than a map.
 func lookup(f Format) *registered {
+	// A linear search through the few formats costs less than a map.
 	for _, r := range registry {
 		if r.format == f {
 			return r
@@ -145,7 +139,7 @@ func lookup(f Format) *registered {
 
 var unknown Traits
 
-// Formats returns the formats that are known, in the order of their registration.
+// Formats returns the registered formats in the order of their registration.
 func Formats() []Format {
 	out := make([]Format, len(registry))
 	for i, r := range registry {
@@ -154,7 +148,7 @@ func Formats() []Format {
 	return out
 }
 
-// CompactsAt returns the format whose requests to compact a conversation go to a path.
+// CompactsAt returns the format with this compact path.
 func CompactsAt(path string) (f Format, ok bool) {
 	for _, r := range registry {
 		if p := r.traits.CompactPath; p != "" && strings.HasSuffix(path, p) {
@@ -164,7 +158,7 @@ func CompactsAt(path string) (f Format, ok bool) {
 	return "", false
 }
 
-// Codec returns what the format can do, nil if it is not known.
+// Codec returns the format's codec, nil if it is not registered.
 func (f Format) Codec() Codec {
 	if r := lookup(f); r != nil {
 		return r.codec
@@ -172,7 +166,7 @@ func (f Format) Codec() Codec {
 	return nil
 }
 
-// Traits returns the facts about the format, which must not be changed.
+// Traits returns the facts about the format. They must not be modified.
 func (f Format) Traits() *Traits {
 	if r := lookup(f); r != nil {
 		return &r.traits
@@ -180,9 +174,8 @@ func (f Format) Traits() *Traits {
 	return &unknown
 }
 
-// Detect returns the format that a request speaks, by its method and the end of its
-// path, and whether it is one that is known. Token counting, model lists,
-// …/responses/compact and everything else are not.
+// Detect returns the format of a model request by its method and the end of its path. It returns
+// false for token counting, model lists, …/responses/compact and all other requests.
 func Detect(method, path string) (Format, bool) {
 	if method != http.MethodPost {
 		return "", false
@@ -195,7 +188,7 @@ func Detect(method, path string) (Format, bool) {
 	return "", false
 }
 
-// DetectCount is [Detect] for requests that ask how many tokens a prompt has.
+// DetectCount is [Detect] for token count requests.
 func DetectCount(method, path string) (Format, bool) {
 	if method != http.MethodPost {
 		return "", false
@@ -208,8 +201,8 @@ func DetectCount(method, path string) (Format, bool) {
 	return "", false
 }
 
-// Base returns what of a path stands before the name of a model, all of it if no
-// format has a model there.
+// Base returns the part of a path before the model's name, or the whole path if no format has a
+// model there.
 func Base(path string) string {
 	for _, r := range registry {
 		if a, ok := r.codec.(Addresser); ok {

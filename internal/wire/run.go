@@ -5,18 +5,18 @@ package wire
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
-// runLength is the number of messages that are recognised at once. The last messages of a
-// request, in which clients move markers, are looked at one by one.
+// runLength is the number of messages in a run, the unit of recognition. The remaining messages are
+// compared one by one, because clients move markers in the last messages of a request.
 const runLength = 32
 
-// run is what is remembered of a run.
+// run is the byte hash of one run.
 type run struct {
-	raw    uint64 // seeded hash of its bytes
-	values int    // see [rawjson.Values]; -1 if that was not counted
+	raw    uint64 // seeded hash of the bytes
+	values int    // see [rawjson.Values]; -1 if not counted
 }
 
-// recallRun recognises a run of messages that begins with message i at b[at], and what
-// stands between them, and returns the index behind it, or 0.
+// recallRun recognises the run of messages from message i at b[at], with the bytes between them. It
+// returns the index after the run, or 0.
 func (p *Parser) recallRun(i, at int) int {
 	k := p.recognition.known
 	n := i / runLength
@@ -24,6 +24,7 @@ func (p *Parser) recallRun(i, at int) int {
 		return 0
 	}
 	old := k.messages[i : i+runLength]
+	// The hash covers the bytes between the messages, too.
 	end := at + int(old[runLength-1].Span.End-old[0].Span.Start)
 	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n].raw {
 		return 0
@@ -34,7 +35,7 @@ func (p *Parser) recallRun(i, at int) int {
 	return end
 }
 
-// noteRun notes the bytes of a run that the last message has completed.
+// noteRun records the run that the last message completes, if any.
 func (p *Parser) noteRun() {
 	all := p.View.Messages
 	if len(all) != (len(p.recognition.runs)+1)*runLength {
@@ -44,13 +45,13 @@ func (p *Parser) noteRun() {
 	p.recognition.runs = append(p.recognition.runs, run{rawHash(bytes), -1})
 }
 
-// spanOf is where messages in a row stand.
+// spanOf returns the span of consecutive messages.
 func spanOf(m []Message) rawjson.Span {
 	return rawjson.Span{Start: m[0].Span.Start, End: m[len(m)-1].Span.End}
 }
 
-// weigh fails a body that holds more values than are read, before any message is that does not
-// stand in a known run. Of long conversations only what is behind such runs is counted.
+// weigh rejects a body with more than [rawjson.MaxValues] values. It runs before the first message
+// outside of a known run is read.
 func (p *Parser) weigh() bool {
 	if p.weighed || len(p.Body) <= rawjson.MaxValues {
 		return true
@@ -60,6 +61,8 @@ func (p *Parser) weigh() bool {
 	if runs := p.recognition.runs; len(runs) > 0 {
 		known := p.View.Messages[:len(runs)*runLength]
 		for i := range runs {
+			// The counts of known runs are cached, so a long conversation only needs a count of the
+			// rest.
 			if runs[i].values < 0 {
 				runs[i].values = rawjson.Values(spanOf(known[i*runLength:][:runLength]).Of(p.Body))
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// TestRecallRuns: messages that are recognised many at a time, or were until something in
-// them changed, give the view that reading them gives.
+// TestRecallRuns: a parse that recalls whole runs gives the same view as a full parse, also after a
+// change in a run.
 func TestRecallRuns(t *testing.T) {
 	for format, answers := range map[wire.Format]string{wire.Anthropic: "assistant", wire.OpenAIChat: "assistant", wire.Gemini: "model"} {
 		content, list := `"content":"%s %d."`, "messages"
@@ -34,7 +34,7 @@ func TestRecallRuns(t *testing.T) {
 		}
 		for _, next := range []struct {
 			name, body string
-			recalled   int // messages, at least
+			recalled   int // minimum number of messages
 		}{
 			{"the same", long, 100},
 			{"grown", body(131, ""), 100},
@@ -47,7 +47,7 @@ func TestRecallRuns(t *testing.T) {
 			{"spaces between them", body(101, " "), 100},
 		} {
 			known := mustParse(t, format, long).Known()
-			for range 2 { // what was recognised is recognised again
+			for range 2 { // a recalled run is recalled again
 				v, err := wire.Parse(format, []byte(next.body), func(wire.Hash) *wire.Known { return known })
 				if err != nil {
 					t.Fatal(err)
@@ -62,10 +62,10 @@ func TestRecallRuns(t *testing.T) {
 	}
 }
 
-// TestCrowdedByWhatIsNew: a conversation that has come to hold too many values is refused,
-// whoever of its messages was counted with an earlier request.
+// TestCrowdedByWhatIsNew: a conversation that grows beyond the limit on values is refused, although
+// some messages were counted with an earlier request.
 func TestCrowdedByWhatIsNew(t *testing.T) {
-	const each = 10_000 // values a message, and somewhat more bytes
+	const each = 10_000 // values in a message, with a few more bytes
 	body := func(messages int) string {
 		var b strings.Builder
 		b.WriteString(`{"model":"m","messages":[{"role":"user","content":"Begin."}`)
@@ -88,7 +88,7 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 			t.Fatalf("%d messages of %d values: %v", n, each, err)
 		}
 	}
-	for range 2 { // three runs and nothing else
+	for range 2 { // exactly three runs
 		if err := parse(95); err != nil {
 			t.Errorf("96 messages that are all known: %v", err)
 		}
@@ -106,8 +106,8 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestCrowdedHoweverItStands: too many values are refused in every form in which a format
-// takes its messages, wherever in the body they are.
+// TestCrowdedHoweverItStands: too many values are refused in every form of messages and at every
+// place in the body.
 func TestCrowdedHoweverItStands(t *testing.T) {
 	many := strings.Repeat(",", rawjson.MaxValues+1)
 	for format, bodies := range map[wire.Format][]string{

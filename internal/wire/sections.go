@@ -9,23 +9,22 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// part is the tools or the system prompt on the way into a view.
+// part is the tools or system section during the parse.
 type part struct {
 	section
 	blocks []Block
-	by     int32 // how far they still have to be moved
-	known  bool  // they are those of the Known
+	by     int32 // distance to move the blocks' spans
+	known  bool  // recalled from the Known
 }
 
-// put copies the blocks to their place.
+// put copies the blocks to their place in the view.
 func (s *part) put(to []Block) {
 	if copy(to, s.blocks); s.by != 0 {
 		move(to[:len(s.blocks)], s.by)
 	}
 }
 
-// section skips the value of tools or system, without a look at it if it is
-// known already.
+// section skips the value of tools or system. A known value is not scanned.
 func (p *Parser) section(m *rawjson.Members, s *part) {
 	if end := p.recallSection(s, m.At); end > 0 {
 		m.At = end
@@ -34,8 +33,8 @@ func (p *Parser) section(m *rawjson.Members, s *part) {
 	s.span = m.Skip()
 }
 
-// sections reads tools and system, or recognises them where they stand in front
-// of the messages.
+// sections reads tools and system. Sections before the messages could not be recognised until now,
+// so it tries that first.
 func (p *Parser) sections() error {
 	if s := &p.tools; p.unread(s) {
 		e := p.Elements(int(s.span.Start))
@@ -44,6 +43,7 @@ func (p *Parser) sections() error {
 			if e.At = p.codec.Tool(p, at); e.At > 0 {
 				continue
 			}
+			// An unreadable definition becomes an opaque block.
 			var b Block
 			if b, e.At = p.Opaque(at, Block{Kind: KindToolDef, Section: SectionTools, Message: -1}); e.At < 0 {
 				return p.err
@@ -58,6 +58,7 @@ func (p *Parser) sections() error {
 	if s := &p.system; p.unread(s) {
 		n := len(p.Blocks)
 		p.codec.System(p, s.span)
+		// An unreadable system prompt becomes an opaque block.
 		if p.err != nil && p.Shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
 			return p.err
 		}
@@ -71,11 +72,12 @@ func (p *Parser) sections() error {
 	return nil
 }
 
-// unread reports whether a section is there and neither read nor recognised.
+// unread reports whether a section is present and still has to be read.
 func (p *Parser) unread(s *part) bool {
 	if s.known || s.span.Empty() {
 		return false
 	}
+	// A null section counts as absent.
 	if IsNull(p.Body, s.span) {
 		s.span = rawjson.Span{}
 		return false
@@ -83,8 +85,8 @@ func (p *Parser) unread(s *part) bool {
 	return p.recallSection(s, int(s.span.Start)) != int(s.span.End)
 }
 
-// recallSection recognises the value of tools or system at b[at] and returns
-// the index behind it, or 0.
+// recallSection recognises the value of tools or system at b[at]. It returns the index after the
+// value, or 0.
 func (p *Parser) recallSection(s *part, at int) int {
 	k := p.recognition.known
 	if k == nil || at < 0 || s.known {

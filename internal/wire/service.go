@@ -5,15 +5,15 @@ package wire
 
 import "strings"
 
-// Service is how a provider serves a request, as far as prices depend on it: a set of
-// the values below, empty where nothing is said.
+// Service is the service level of a request, as far as it affects prices: a set of the values
+// below. It is empty if unspecified.
 type Service uint8
 
-// What providers tell, and requests ask for.
+// The service levels of requests and answers.
 const (
-	// Standard is the usual tier: an answer says so where it was asked for another.
+	// Standard is the default tier. Answers report it if another tier was requested.
 	Standard Service = 1 << iota
-	// Flex is served when there is room, Batch within a day.
+	// Flex is served when there is capacity, Batch within a day.
 	Flex
 	Batch
 	// Priority is served before others, Ultrafast faster still.
@@ -25,10 +25,10 @@ const (
 	Regional
 )
 
-// tiers are the values that exclude each other.
+// tiers are the mutually exclusive values.
 const tiers = Standard | Flex | Batch | Priority | Ultrafast
 
-// ServiceTier reads the name of a tier: service_tier of all APIs, trafficType of Vertex AI.
+// ServiceTier parses the name of a tier: service_tier of all APIs, trafficType of Vertex AI.
 func ServiceTier(name string) Service {
 	name = strings.ToLower(name)
 	name = strings.TrimPrefix(strings.TrimPrefix(name, "service_tier_"), "on_demand_")
@@ -44,10 +44,10 @@ func ServiceTier(name string) Service {
 	case "ultrafast":
 		return Ultrafast
 	}
-	return 0 // auto, scale, and what is paid in advance
+	return 0 // auto, scale, and prepaid tiers
 }
 
-// ServiceSpeed reads the speed of the Messages API.
+// ServiceSpeed parses speed of the Messages API.
 func ServiceSpeed(name string) Service {
 	if name == "fast" {
 		return Fast
@@ -55,7 +55,7 @@ func ServiceSpeed(name string) Service {
 	return 0
 }
 
-// ServiceGeo reads inference_geo of the Messages API.
+// ServiceGeo parses inference_geo of the Messages API.
 func ServiceGeo(name string) Service {
 	switch name {
 	case "", "global", "not_available":
@@ -64,15 +64,16 @@ func ServiceGeo(name string) Service {
 	return Regional
 }
 
-// Or returns the service with what another says in the place of what it leaves open.
+// Or returns the union of both services. The tier of s takes precedence.
 func (s Service) Or(asked Service) Service {
+	// The tiers are mutually exclusive.
 	if s&tiers != 0 {
 		asked &^= tiers
 	}
 	return s | asked
 }
 
-// String names what may have a price of its own, in one order, with blanks between.
+// String returns the values with a price of their own, in a fixed order, separated by spaces.
 func (s Service) String() string {
 	var names []string
 	for i, name := range [...]string{"flex", "batch", "priority", "ultrafast", "fast", "regional"} {

@@ -12,14 +12,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// ErrEdit says that an edit asks for what would not be a valid request.
+// ErrEdit reports an edit that would make the request invalid.
 var ErrEdit = errors.New("impossible edit")
 
-// Splice applies edits to the client's bytes and returns a new body. Bytes
-// outside the edited spans are copied as they are. Several edits of one block
-// are allowed where they touch different parts of it (a replacement and a
-// marker). Without edits the body itself is returned; a new one may be given to
-// [reuse.Recycle] once nobody needs it.
+// Splice applies edits to the client's bytes and returns a new body. Bytes outside the edited spans
+// are copied unchanged. A block may have several edits if they change different parts, such as a
+// replacement and a marker. Without edits Splice returns the body itself. A new body may be passed
+// to [reuse.Recycle] once it is no longer used.
 func (v *View) Splice(edits []Edit) ([]byte, error) {
 	if len(edits) == 0 {
 		return v.Raw, nil
@@ -33,9 +32,11 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 			return nil, fmt.Errorf("%w: no block %d", ErrEdit, e.Block)
 		}
 		b := &v.Blocks[e.Block]
+		// Signed blocks must come back unchanged.
 		if b.Has(FlagSigned) && e.Op <= OpMark {
 			return nil, fmt.Errorf("%w: a signed %s is to be edited", ErrEdit, b.Kind)
 		}
+		// rebuild applies these edits.
 		if rebuilt[b.Message] && v.inContent(b) && e.Op < OpBeforeMessage {
 			continue
 		}
@@ -75,9 +76,9 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 	return join(v.Raw, append(cuts, removals...))
 }
 
-// join copies raw with the cuts made. Insertions at one place keep their order
-// around a replacement that begins or ends there.
+// join copies raw with the cuts applied.
 func join(raw []byte, cuts []Cut) ([]byte, error) {
+	// A stable sort keeps the order of insertions at one position around a replacement there.
 	slices.SortStableFunc(cuts, func(a, b Cut) int {
 		if a.Start != b.Start {
 			return int(a.Start) - int(b.Start)
@@ -101,8 +102,7 @@ func join(raw []byte, cuts []Cut) ([]byte, error) {
 	return append(out, raw[at:]...), nil
 }
 
-// content returns a new content in the form that has to stand in the place of
-// the old one.
+// content returns new content in the form that fits the block.
 func (v *View) content(b *Block, value []byte) []byte {
 	if r, ok := v.Format.Codec().(Replacer); ok {
 		return r.Replacement(v, b, value)
@@ -110,7 +110,7 @@ func (v *View) content(b *Block, value []byte) []byte {
 	return value
 }
 
-// mark gives a block a cache marker.
+// mark returns the cuts that give a block a cache marker.
 func (v *View) mark(b *Block, value []byte) ([]Cut, error) {
 	if m, ok := v.Format.Codec().(Marker); ok {
 		return m.Mark(v, b, value)
@@ -124,7 +124,7 @@ func (v *View) Markable(b *Block) bool {
 	return ok && m.Markable(b)
 }
 
-// MarkBlock gives a block a cache_control.
+// MarkBlock returns the cuts that give a block a cache_control.
 func (v *View) MarkBlock(b *Block, value []byte) ([]Cut, error) {
 	switch {
 	case !b.Marker.Empty():
@@ -132,12 +132,14 @@ func (v *View) MarkBlock(b *Block, value []byte) ([]Cut, error) {
 	case !Markable(b):
 		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 	}
+	// A second cache_control beside a null one would be a duplicate.
 	if there := v.NullMember(b, "cache_control"); !there.Empty() {
 		return []Cut{{there.Start, there.End, value}}, nil
 	}
 	member := make([]byte, 0, len(value)+20)
 	member = append(member, `,"cache_control":`...)
 	member = append(member, value...)
+	// Only an object can have a marker: the string becomes an array of one text block.
 	if b.Has(FlagString) {
 		if b.Kind != KindText {
 			return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
@@ -155,8 +157,7 @@ func Markable(b *Block) bool {
 	return !(b.Has(FlagEmpty) && b.Kind == KindText || b.Has(FlagDeferred) || b.Has(FlagMember) || b.Kind == KindThinking || b.Kind == KindRedactedThinking)
 }
 
-// NullMember returns the value of a block's member that means nothing, but stands there:
-// a second member of its name must not be put beside it.
+// NullMember returns the value of a block's null member, empty for none.
 func (v *View) NullMember(b *Block, name string) (value rawjson.Span) {
 	if b.Has(FlagString) {
 		return rawjson.Span{}
@@ -171,7 +172,7 @@ func (v *View) NullMember(b *Block, name string) (value rawjson.Span) {
 	return value
 }
 
-// removals takes blocks out of their messages.
+// removals returns the cuts that remove blocks from their messages.
 func (v *View) removals(removed []int) ([]Cut, error) {
 	if len(removed) == 0 {
 		return nil, nil
@@ -189,6 +190,7 @@ func (v *View) removals(removed []int) ([]Cut, error) {
 		for n < len(removed) && removed[n] < int(msg.End) {
 			n++
 		}
+		// A message must keep at least one block.
 		if n-i == int(msg.End-msg.First) {
 			return nil, fmt.Errorf("%w: message %d would be left empty", ErrEdit, first.Message)
 		}
@@ -202,7 +204,7 @@ func (v *View) removals(removed []int) ([]Cut, error) {
 	return cuts, nil
 }
 
-// removeFrom takes some, not all, of one message's blocks out of it.
+// removeFrom removes some, but not all, blocks of one message.
 func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
 	cuts := make([]Cut, 0, len(removed))
 	for i := 0; i < len(removed); i++ {
@@ -213,7 +215,7 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
 		case !v.Removable(removed[i]):
 			return nil, fmt.Errorf("%w: this %s cannot be removed", ErrEdit, b.Kind)
 		case b.Has(FlagMember):
-			// Neighbours go with the comma between them.
+			// Adjacent members are removed together with the comma between them.
 			span := b.Span
 			for i+1 < len(removed) && v.Blocks[removed[i+1]].Has(FlagMember) && v.Adjacent(span, v.Blocks[removed[i+1]].Span) {
 				i++
@@ -221,7 +223,7 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
 			}
 			cuts = append(cuts, v.member(span))
 			continue
-		case b.Has(FlagString): // the content of a chat message that also has calls
+		case b.Has(FlagString): // the content of a chat message with calls
 			cuts = append(cuts, Cut{b.Span.Start, b.Span.End, []byte("null")})
 			continue
 		}
@@ -234,8 +236,8 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
 			i = last
 			continue
 		}
-		// A run of elements goes with the comma behind it, or, at the end of
-		// the array, with the comma before it.
+		// A run of elements is removed with the comma after it, or, at the end of the array, with
+		// the comma before it.
 		last := i
 		for last+1 < len(removed) && removed[last+1] == removed[last]+1 && v.element(msg, removed[last+1]) {
 			last++
@@ -246,7 +248,7 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
 			cuts = append(cuts, Cut{b.Span.Start, v.Blocks[next].Span.Start, nil})
 		case v.element(msg, prev):
 			cuts = append(cuts, Cut{v.Blocks[prev].Span.End, v.Blocks[removed[last]].Span.End, nil})
-		default: // the whole array of a chat message that also has calls
+		default: // the whole array of a chat message with calls
 			cuts = append(cuts, Cut{msg.Content.Start, msg.Content.End, []byte("null")})
 		}
 		i = last
@@ -260,16 +262,17 @@ func (v *View) element(msg *Message, block int) bool {
 		v.Blocks[block].Span.Start >= msg.Content.Start && v.Blocks[block].Span.End <= msg.Content.End
 }
 
-// Adjacent reports whether nothing but a comma stands between two members of an
-// object: they can only be taken out as one.
+// Adjacent reports whether two members of an object are separated by a comma only. Such members
+// must be removed with one cut.
 func (v *View) Adjacent(a, b rawjson.Span) bool {
 	comma := rawjson.SkipSpace(v.Raw, int(a.End))
 	return v.Raw[comma] == ',' && rawjson.SkipSpace(v.Raw, comma+1) == int(b.Start)
 }
 
-// member cuts an object's member with one of its commas.
+// member returns the cut that removes an object's member and one of its commas.
 func (v *View) member(s rawjson.Span) Cut {
 	end := int32(rawjson.SkipSpace(v.Raw, int(s.End)))
+	// The last member is removed with the comma before it, any other with the comma after it.
 	if v.Raw[end] == ',' {
 		return Cut{s.Start, int32(rawjson.SkipSpace(v.Raw, int(end)+1)), nil}
 	}

@@ -5,27 +5,27 @@ package wire
 
 import "strings"
 
-// StopReason is why an answer ended.
+// StopReason is the reason for the end of an answer.
 type StopReason uint8
 
-// Why an answer ends.
+// The stop reasons.
 const (
-	StopUnknown StopReason = iota // not said
+	StopUnknown StopReason = iota // not reported
 	StopEnd
 	StopLength
 	StopCalls
 	StopSequence
 	StopRefusal
-	StopFilter  // cut off by a filter of the provider
+	StopFilter  // a filter of the provider cut it off
 	StopPause   // the model wants to be called again
 	StopContext // the context window is full
-	StopOther   // by a word that nobody here knows
-	StopFailed  // the provider broke the answer off
+	StopOther   // unknown word
+	StopFailed  // the provider aborted the answer
 )
 
-// reasons are the words by which APIs, and the hosts that speak them, say why an answer
-// ended, in lower case. It is one table, since hosts use the words of several APIs: Z.ai,
-// DeepSeek and OpenRouter have their own in chat completions, and gateways Google's.
+// reasons maps the stop reasons of all APIs and hosts, in lower case. One table serves all formats,
+// because hosts mix the words of several APIs: Z.ai, DeepSeek and OpenRouter have their own in chat
+// completions, and gateways use Google's.
 var reasons = map[string]StopReason{
 	"stop": StopEnd, "end_turn": StopEnd, "completed": StopEnd, "eos": StopEnd, "eos_token": StopEnd, "finish_reason_unspecified": StopEnd,
 
@@ -51,7 +51,7 @@ var reasons = map[string]StopReason{
 	"malformed_response": StopFailed, "missing_thought_signature": StopFailed, "no_image": StopFailed, "image_other": StopFailed,
 }
 
-// StopReasonOf returns what a word for the end of an answer means.
+// StopReasonOf parses an API's stop reason.
 func StopReasonOf(word string) StopReason {
 	if word == "" {
 		return StopUnknown

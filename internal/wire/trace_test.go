@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// traceBodies calls f with the body of every request of every recorded
-// conversation, with the marker that a client moves along.
+// traceBodies calls f with the body of every request of every recorded conversation, with the
+// client's moving marker.
 func traceBodies(t testing.TB, f func(file string, call int, body []byte)) {
 	t.Helper()
 	for _, file := range testkit.RecordingFiles(t) {
@@ -56,8 +56,8 @@ func traceBodies(t testing.TB, f func(file string, call int, body []byte)) {
 	}
 }
 
-// Over every recorded request: the splice invariant, and a parse that recalls
-// gives what a parse from nothing gives.
+// For every recorded request: the splice invariant holds, and a parse with recall gives the same
+// view as one without.
 func TestTraces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads half a gigabyte")

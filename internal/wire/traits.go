@@ -5,100 +5,91 @@ package wire
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 
-// Traits are the facts about a format by which the code around it goes. The zero
-// value is that of a format that nobody knows.
+// Traits are facts about a format that generic code depends on. The zero value describes an unknown
+// format.
 type Traits struct {
-	// Markers: clients mark in the blocks what is to be cached (cache_control), what
-	// is marked lives as long as it is read, and the provider bills reading and
-	// writing apart (Messages API, "Prompt caching").
+	// Markers: clients mark cache breakpoints in blocks (cache_control). Each read renews a cache
+	// entry's lifetime, and the provider bills reads and writes separately (Messages API, "Prompt
+	// caching").
 	Markers bool
 	// Breakpoints: parts of messages take a prompt_cache_breakpoint (Responses API).
 	Breakpoints bool
-	// BindsThinking: the provider may check thinking against what stood before it
-	// (Messages API, "block_binding").
+	// BindsThinking: the provider may check thinking against the preceding blocks (Messages API,
+	// "block_binding").
 	BindsThinking bool
-	// Safeguards: a request may ask the provider for a safety check, which its client runs
-	// itself where that is refused (Messages API, "safeguards").
+	// Safeguards: a request may ask the provider for a safety check. The client runs the check
+	// itself if the provider refuses (Messages API, "safeguards").
 	Safeguards bool
 	// Attribution: an [AttributionLine] is no part of the prompt.
 	Attribution bool
-	// Threads: the provider keeps a conversation if it is asked to, so that the next
-	// request says what is new and nothing else (a top-level thread).
+	// Threads: the provider keeps a conversation on request, and the next request only has the new
+	// messages (a top-level thread).
 	Threads bool
-	// KeepsAnswers: the provider keeps answers unless it is told not to, and a later
-	// request may refer to one in place of a history (previous_response_id,
-	// previous_interaction_id).
+	// KeepsAnswers: the provider stores answers by default, and a later request may refer to one in
+	// place of a history (previous_response_id, previous_interaction_id).
 	KeepsAnswers bool
-	// FlatItems: the prompt is a list of items, of which several make up a message,
-	// and tools may be defined in it.
+	// FlatItems: the prompt is a list of items. Several items form a message, and items may define
+	// tools.
 	FlatItems bool
 	// MessageList: the prompt is a list of messages, each with a role and a content.
 	MessageList bool
-	// SystemInMessages: the system prompt is the messages at the beginning.
+	// SystemInMessages: the system prompt is the first messages.
 	SystemInMessages bool
-	// Alternates: messages of the two sides take turns, and the user begins.
+	// Alternates: messages of user and model alternate, starting with the user.
 	Alternates bool
-	// Variant: the format is another one's under other addresses, in another framing.
-	// Nothing is translated to it or from it.
+	// Variant: the format is another format under other paths, in another framing. It is never
+	// translated.
 	Variant bool
-	// Framing is how a stream puts one event behind the other. Default: server-sent
-	// events.
+	// Framing is the framing of a stream's events. Default: server-sent events.
 	Framing framing.Framing
 	// ArrayStreams: a stream is one JSON array unless the query says alt=sse.
 	ArrayStreams bool
-	// BareStreams: nothing may be added to a stream, neither comment nor event. The
-	// clients take it for a broken one.
+	// BareStreams: nothing may be added to a stream, neither comment nor event. The clients would
+	// treat the stream as broken.
 	BareStreams bool
 	// EndsWithDone: a stream ends with [DONE].
 	EndsWithDone bool
-	// UsageOnRequest: a stream tells its usage where stream_options.include_usage asks for
-	// it, in a chunk of its own without choices.
+	// UsageOnRequest: a stream reports usage only if stream_options.include_usage is set, in a
+	// separate chunk without choices.
 	UsageOnRequest bool
-	// UsageFirst: the first event of a stream says how long the prompt is.
+	// UsageFirst: the first event of a stream has the prompt's length.
 	UsageFirst bool
-	// ServersVary: many servers speak the format and differ in the members that they
-	// take and in what they call the model's thinking, which is a member of the
-	// message (reasoning_content or reasoning), signed by nobody.
+	// ServersVary: many servers implement the format. They accept different members and use
+	// different names for the unsigned thinking of a message (reasoning_content or reasoning).
 	ServersVary bool
-	// ArgumentsText: the arguments of a call are a text that holds JSON.
+	// ArgumentsText: call arguments are a string with JSON.
 	ArgumentsText bool
-	// ResultsFollow: the results of calls stand in the message behind them.
+	// ResultsFollow: the results of calls are in the next message.
 	ResultsFollow bool
-	// LooseIDs: clients make ids of calls up, or leave them out; calls and results
-	// are told apart by name and order.
+	// LooseIDs: clients invent or omit call ids. Calls and results are matched by name and order.
 	LooseIDs bool
-	// SignedParts: the model signs parts of its answers, which must come back as they
-	// were ([FlagSigned]).
+	// SignedParts: the model signs parts of its answers. Clients must send them back unchanged
+	// ([FlagSigned]).
 	SignedParts bool
-	// MediaBesideResult: what a tool gives that is not text stands beside the text of
-	// its result, not in it.
+	// MediaBesideResult: non-text output of a tool is placed beside its result's text, not in it.
 	MediaBesideResult bool
-	// HostedUnlisted: tools that the provider runs itself stand in no list of tools.
+	// HostedUnlisted: the provider's own tools are not in the list of tools.
 	HostedUnlisted bool
-	// OptionsOutsidePrompt: the choice of tools, thinking and the form of the answer
-	// do not change how the prompt is rendered.
+	// OptionsOutsidePrompt: tool choice, thinking and the response format do not change the
+	// rendered prompt.
 	OptionsOutsidePrompt bool
-	// NoCalls is the value of tool_choice that has the model call none of the tools it
-	// is offered, empty where it stands elsewhere, or where another choice changes how
-	// the messages are read.
+	// NoCalls is the tool_choice value that prevents calls. It is empty if the format has no such
+	// value, or if a changed choice changes how the messages are rendered.
 	NoCalls string
-	// Surroundings: clients put a message of their own in front of the first prompt
-	// that tells of the day and the place, and write it anew when they resume.
+	// Surroundings: clients insert a message with the date and place before the first prompt, and
+	// rewrite it when they resume.
 	Surroundings bool
-	// TextType is the type of a text in a content. Default: text.
+	// TextType is the type of a text part. Default: text.
 	TextType string
-	// Heartbeat is the event by which a stream shows that the upstream still works.
-	// Default: a comment, unless BareStreams.
+	// Heartbeat is the stream event for keepalive. Default: a comment, unless BareStreams.
 	Heartbeat string
-	// HeartbeatWithin: clients but Codex take no Heartbeat before the first event.
+	// HeartbeatWithin: only Codex accepts a Heartbeat before the first event.
 	HeartbeatWithin bool
-	// RequestID is the header in which the provider names a request. Default:
-	// X-Request-Id.
+	// RequestID is the response header with the provider's request id. Default: X-Request-Id.
 	RequestID string
-	// CompactPath is the end of the path under which the provider compacts a
-	// conversation, empty if it does not.
+	// CompactPath is the end of the path for compacting a conversation, empty for none.
 	CompactPath string
-	// Sockets reports whether the provider takes its requests over a WebSocket, too.
+	// Sockets: the provider also accepts requests over a WebSocket.
 	Sockets bool
 }
 

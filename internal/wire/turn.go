@@ -5,25 +5,25 @@ package wire
 
 import "time"
 
-// Usage is what an answer says it cost, in tokens, in exclusive buckets: each
-// token of the prompt stands in just one of them.
+// Usage is the reported cost of an answer in tokens. Each token of the prompt counts in exactly one
+// field.
 type Usage struct {
-	// Uncached is the part of the prompt neither read from nor written to a cache.
+	// Uncached is the number of prompt tokens neither read from nor written to a cache.
 	Uncached int64 `json:"uncached"`
-	// Write5m and Write1h are the parts written to the cache, by lifetime.
-	// Providers that do not tell lifetimes apart report in Write5m.
+	// Write5m and Write1h are the tokens written to the cache, by lifetime. Writes of unknown
+	// lifetime count as Write5m.
 	Write5m int64 `json:"write_5m"`
 	// Write1h: see Write5m.
 	Write1h int64 `json:"write_1h"`
-	// Read is the part read from the cache.
+	// Read is the number of tokens read from the cache.
 	Read int64 `json:"read"`
-	// Output is the length of the answer, thinking included.
+	// Output is the number of output tokens, thinking included.
 	Output int64 `json:"output"`
-	// Reported reports whether the answer gave any count above zero.
+	// Reported reports whether the answer had any count above zero.
 	Reported bool `json:"reported"`
 }
 
-// Prompt returns the length of the whole prompt.
+// Prompt returns the length of the whole prompt, in tokens.
 func (u Usage) Prompt() int64 { return u.Uncached + u.Write5m + u.Write1h + u.Read }
 
 // Add returns the sum of two usages.
@@ -31,16 +31,15 @@ func (u Usage) Add(o Usage) Usage {
 	return Usage{u.Uncached + o.Uncached, u.Write5m + o.Write5m, u.Write1h + o.Write1h, u.Read + o.Read, u.Output + o.Output, u.Reported || o.Reported}
 }
 
-// Cleared is what a provider has left out of a prompt by itself, because the client asked
-// for it (context_management of the Messages API). Clients go on to send all of their
-// history, so that each answer tells it anew.
+// Cleared counts the provider's own removals from a prompt, requested by the client
+// (context_management of the Messages API). Clients keep sending their whole history, so each
+// answer reports the counts again.
 type Cleared struct {
-	// ToolUses counts the calls whose results were left out, the oldest ones.
+	// ToolUses is the number of oldest calls with cleared results.
 	ToolUses int64
-	// Thinking counts the turns whose thinking was.
+	// Thinking is the number of turns with cleared thinking.
 	Thinking int64
-	// Tokens is what that took of the prompt, ThinkingTokens the part of it that was
-	// thinking.
+	// Tokens is the number of tokens removed from the prompt, ThinkingTokens its share of thinking.
 	Tokens, ThinkingTokens int64
 }
 
@@ -50,22 +49,21 @@ type Call struct {
 	ID string
 	// Name is the tool's name.
 	Name string
-	// Arguments is the complete JSON text of the arguments, as the model wrote
-	// it, or the free text that a custom tool of the Responses API takes.
+	// Arguments is the complete JSON text of the arguments, as the model wrote it, or the free text
+	// for a custom tool of the Responses API.
 	Arguments string
-	// Free tells that Arguments is free text.
+	// Free: Arguments is free text.
 	Free bool
 }
 
-// Timing tells how long an answer took, by the clock of whoever handled it.
-// A moment that never came is zero.
+// Timing is the timing of an answer, by the clock of the request handler. Moments that never came
+// are zero.
 type Timing struct {
-	// Queue is the time from when the whole request was there to when it was
-	// handed on to the upstream.
+	// Queue is the time between the complete request and the hand-over to the upstream.
 	Queue time.Duration `json:"queue"`
-	// FirstByte, FirstToken and LastToken are counted from the hand-over: to the
-	// first byte of the answer's body, to the first text, thinking or call, and
-	// to the end of the answer (its terminal event, or the last byte of JSON).
+	// FirstByte, FirstToken and LastToken are counted from the hand-over: to the first byte of the
+	// response body, to the first text, thinking or call, and to the end of the answer (its
+	// terminal event, or the last byte of JSON).
 	FirstByte time.Duration `json:"first_byte"`
 	// FirstToken: see FirstByte.
 	FirstToken time.Duration `json:"first_token"`
@@ -73,48 +71,47 @@ type Timing struct {
 	LastToken time.Duration `json:"last_token"`
 }
 
-// Turn is an answer, in whichever format and form it came.
+// Turn is a decoded answer, independent of its format and framing.
 type Turn struct {
-	// ID and Model are as the answer gives them.
+	// ID and Model are copied from the answer.
 	ID, Model string
 	// Text and Thinking are the concatenated texts of the answer.
 	Text, Thinking string
-	// Calls are the calls of tools that the client is to run, in order; tools
-	// that the provider runs itself are left out.
+	// Calls are the tool calls for the client, in order. Calls of the provider's own tools are left
+	// out.
 	Calls []Call
 	// Usage is the final usage.
 	Usage Usage
-	// Final is the part of Usage that the last call of the model took for the
-	// conversation itself, where the provider made several and tells them apart: for a
-	// compaction, an advisor, a fallback. Without Reported there was one.
+	// Final is the usage of the last model call for the conversation itself. It is set if the
+	// provider made several calls (for a compaction, an advisor, a fallback) and reports them
+	// separately. Without Reported there was one call.
 	Final Usage
-	// Iterations are the usages of the calls that Usage sums up, where the provider made
-	// several and tells them apart: price tiers go by the prompt of one call.
+	// Iterations are the usages of the model calls summed in Usage, if the provider reports them
+	// separately. Price tiers depend on the prompt of a single call.
 	Iterations []Usage
-	// Service is how the answer says that it was served.
+	// Service is the service level that the answer reports.
 	Service Service
-	// Cleared is what the provider has left out of the prompt by itself.
+	// Cleared counts the provider's own removals from the prompt.
 	Cleared Cleared
-	// Compacted reports whether the provider has summed up the conversation within the
-	// answer: what stands in front of the summary is in no further prompt.
+	// Compacted reports that the provider summarized the conversation within the answer. Later
+	// prompts do not include the blocks before the summary.
 	Compacted bool
-	// StopReason is the format's own word for why the answer ended.
+	// StopReason is the stop reason in the format's own words.
 	StopReason string
 	// ErrorType and ErrorMessage are set when the answer is, or ends in, an error.
 	ErrorType, ErrorMessage string
-	// Done tells that the answer came to its proper end: the terminal event of
-	// a stream (in Gemini, which has none, a reason why it ended), a clean end behind
-	// the reason why the model stopped, or a whole JSON value. A cut stream is never
-	// done, nor is one that ends in an error; an error in a JSON body is whole, see
+	// Done reports that the answer is complete: the terminal event of a stream (in Gemini, which
+	// has none, a stop reason), a clean end after the stop reason, or a whole JSON value. Aborted
+	// streams and streams that end in an error are never done. An error in a JSON body is done, see
 	// Failed.
 	Done bool
-	// Timing is how long it took. Decoders leave it empty; whoever feeds them
-	// holds the clock.
+	// Timing is set by the request handler, not by decoders.
 	Timing Timing
 }
 
-// Held returns the usage of the prompt from which the next request goes on.
+// Held returns the usage of the prompt that the next request continues.
 func (t *Turn) Held() Usage {
+	// Calls for a compaction, an advisor or a fallback are not part of the conversation.
 	if t.Final.Reported {
 		return t.Final
 	}

@@ -11,24 +11,23 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Counted is what a member of a usage object counts.
+// Counted is the meaning of a member of a usage object.
 type Counted uint8
 
-// What members count, in APIs whose prompt includes what was read from a cache and written
-// to one.
+// The meanings of members, in APIs that include cache reads and writes in the prompt count.
 const (
 	CountNothing   Counted = iota
 	CountPrompt            // the prompt
-	CountTools             // what the provider's own tools have put into the prompt, on top of it
-	CountRead              // what was read from the cache
-	CountWrite             // what was written to it
-	CountLongWrite         // the part of that which lives for the long lifetime
+	CountTools             // prompt tokens of the provider's own tools, in addition to CountPrompt
+	CountRead              // tokens read from the cache
+	CountWrite             // tokens written to the cache
+	CountLongWrite         // the part of CountWrite with the long lifetime
 	CountOutput            // the output
-	CountReasoning         // the part of the output that was reasoning
-	CountAnswer            // the output without the reasoning
-	CountThoughts          // the reasoning beside CountAnswer
-	CountTotal             // prompt and output, for vendors that leave reasoning out of the latter
-	CountSum               // prompt and output, written and not read
+	CountReasoning         // the part of the output for reasoning
+	CountAnswer            // the output without reasoning
+	CountThoughts          // the reasoning in addition to CountAnswer
+	CountTotal             // prompt and output, for vendors that exclude reasoning from the output
+	CountSum               // prompt and output; written, never read
 	counted
 )
 
@@ -36,26 +35,28 @@ const (
 type UsageMember struct {
 	Name  string
 	Count Counted
-	// Alias: other vendors' name, read and not written.
+	// Alias: another vendor's name, only read.
 	Alias bool
-	// Sparse: written if it is not zero.
+	// Sparse: only written if not zero.
 	Sparse bool
-	// In are the members of a member that is an object.
+	// In are the members of an object member.
 	In []UsageMember
 }
 
-// UsageTable are the members of a usage object, in the order in which they are written.
+// UsageTable lists the members of a usage object in the order of writing.
 type UsageTable []UsageMember
 
-// Read takes in a usage object, which replaces one that came before, and reports whether it
-// counts anything.
+// Read reads a usage object into c, replacing earlier counts. It reports whether the object has any
+// count.
 func (t UsageTable) Read(c *Counts, u gjson.Result) bool {
 	var n [counted]int64
 	t.read(&n, u)
+	// Some vendors only report the parts of the output.
 	prompt, output := n[CountPrompt], max(n[CountOutput], n[CountAnswer]+n[CountThoughts])
 	if prompt+output == 0 {
 		return false
 	}
+	// Uncached must not become negative.
 	read := min(n[CountRead], prompt)
 	write := min(n[CountWrite], prompt-read)
 	long := min(n[CountLongWrite], write)
@@ -85,7 +86,7 @@ func (t UsageTable) read(n *[counted]int64, u gjson.Result) {
 	})
 }
 
-// Append writes the members of a usage object, with commas between.
+// Append writes the members of a usage object, separated by commas.
 func (t UsageTable) Append(b []byte, u Usage, reasoning int64) []byte {
 	reasoning = min(reasoning, u.Output)
 	n := [counted]int64{
@@ -109,6 +110,7 @@ func (t UsageTable) append(b []byte, n *[counted]int64) (_ []byte, some bool) {
 			b = append(append(append(b, '"'), m.Name...), `":{`...)
 			var any bool
 			if b, any = UsageTable(m.In).append(b, n); !any {
+				// An object without members is omitted.
 				b = b[:from]
 				continue
 			}

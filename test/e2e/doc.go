@@ -13,7 +13,7 @@
 // The package is a separate Go module, so that the SDKs do not become dependencies of the plugin
 // and `go test ./...` in the root needs only Go. Run it with
 //
-//	LLM_CACHE_E2E=1 go -C test test ./e2e
+//	cd test && LLM_CACHE_E2E=1 go test ./e2e
 //
 // It takes a ready binary from LLM_CACHE_CADDY, and the paths of the clients from LLM_CACHE_CLAUDE,
 // LLM_CACHE_CODEX, LLM_CACHE_OPENCODE, LLM_CACHE_GEMINI, LLM_CACHE_QWEN, LLM_CACHE_PI,

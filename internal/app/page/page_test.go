@@ -25,7 +25,7 @@ func turn(at time.Time, user, tenant string, usd, own float64) *audit.Record {
 	}
 }
 
-// TestTally: today's turns count from midnight, the hours go back a day, and a user who gets a name
+// TestTally: today's turns count from midnight, the hours go back a day, and a user with a new name
 // keeps the earlier counts.
 func TestTally(t *testing.T) {
 	now := time.Date(2026, 3, 4, 10, 30, 0, 0, time.UTC)

@@ -26,8 +26,8 @@ import (
 // now is the day of the latest sample.
 var now = time.Now().UTC().Truncate(time.Second)
 
-// written returns a file with turns of three days: a costly user with half saved, a user whose
-// turns cost more than the client's own bytes, one on a local model without a price, and an old
+// written returns a file with turns of three days: a costly user with half saved, a user with
+// turns dearer than the client's own bytes, one on a local model without a price, and an old
 // turn.
 func written(t *testing.T) string {
 	t.Helper()

@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
 )
 
-// body is a request of so many turns, with tools behind the messages; marked is the turn
-// that carries the marker.
+// body returns a request with a number of turns, and tools after the messages. The turn marked
+// carries the marker.
 func body(turns, marked int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"Fix it."}`)
@@ -59,7 +59,7 @@ func TestMake(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		base, body []byte
-		most       int // bytes of the program, in percent of the body
+		most       int // maximum size of the program, in percent of the body
 	}{
 		{"nothing", nil, nil, 100},
 		{"the first", nil, long, 80},
@@ -111,7 +111,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestHostile: what claims more than it is takes no memory for it.
+// TestHostile: a program that claims a large body allocates no memory for it.
 func TestHostile(t *testing.T) {
 	z, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -165,7 +165,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzAppend: what is written is read again.
+// FuzzAppend: decoding reverses encoding.
 func FuzzAppend(f *testing.F) {
 	f.Add([]byte("the quick brown fox jumps over the lazy dog, twice over"), []byte("the quick brown cat jumps over the lazy dog, twice over"))
 	f.Add(body(2, 1)[:4000], body(3, 2)[:5000])
@@ -178,8 +178,8 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// FuzzMake: a program that nobody wrote makes no more than it may, and nothing but the
-// body that it names.
+// FuzzMake: an arbitrary program builds no body over the limit, and only a body with the claimed
+// hash.
 func FuzzMake(f *testing.F) {
 	base := body(3, 2)[:6000]
 	f.Add(program(nil, base, body(3, 1)[:6500]))
@@ -239,14 +239,13 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// TestSteps: what a program says takes no memory beyond the body that it makes, however many
-// steps it has.
+// TestSteps: a program's steps allocate no memory beyond the body, however many there are.
 func TestSteps(t *testing.T) {
 	const n = 1 << 20
 	sum := xxh3.Hash128Seed(nil, uint64(seed)).Bytes()
 	p := binary.LittleEndian.AppendUint64([]byte("llm\x02\x00"), uint64(seed)) // of an empty body
 	p = binary.AppendUvarint(append(append(p, sum[:]...), 0), n)
-	p = append(p, bytes.Repeat([]byte{1}, n)...) // literals of nothing
+	p = append(p, bytes.Repeat([]byte{1}, n)...) // empty literals
 	p = append(p, 0, 0)
 	var before, behind runtime.MemStats
 	runtime.ReadMemStats(&before)

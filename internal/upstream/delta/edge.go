@@ -3,14 +3,13 @@
 
 package delta
 
-// Edge is the driver for an upstream that has llm_cache_origin in front of it,
-// and the words that both sides use.
+// Edge is the driver for an upstream behind llm_cache_origin, and the header fields of both sides.
 //
-// An edge names itself in each request. An origin that understands it keeps the body and
-// says under which handle. From then on the edge sends programs of package delta against
-// that body, and the origin makes the body of them before anything else sees it. A server
-// that is no origin never says that it keeps anything, and so never gets a program; and
-// an answer to a program that does not say that the body was made of it counts for
+// An edge names itself in each request. An origin that understands the request keeps the body and
+// returns its handle. From then on, the edge sends programs of package delta against that body, and
+// the origin rebuilds the body before any other handler runs. A server that is not an origin never
+// returns a handle, and so never gets a program. A response to a program counts only if it confirms
+// that the body was rebuilt.
 // nothing.
 
 import (
@@ -24,42 +23,39 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 )
 
-// The header fields of both sides, in canonical form, and what they say.
+// The header fields of both sides, in canonical form, and their values.
 const (
-	// EdgeName is by which an edge calls itself. What an origin keeps for one edge is not
-	// found by another.
+	// EdgeName is the edge's name. The bodies kept for one edge are invisible to another.
 	EdgeName = "Llm-Cache-Edge"
-	// Conversation is by which an edge calls a conversation. An origin keeps the last
-	// bodies of each.
+	// Conversation is the edge's name for a conversation. An origin keeps the last bodies of each.
 	Conversation = "Llm-Cache-Conversation"
-	// BaseHandle is the handle of what a program goes on from. None: from nothing.
+	// BaseHandle is the handle of the program's base. Absent: no base.
 	BaseHandle = "Llm-Cache-Base"
-	// Held is the handle by which the origin keeps the body of the request.
+	// Held is the handle under which the origin keeps the request's body.
 	Held = "Llm-Cache-Held"
-	// Delta is what became of a program: Made, or why nothing did, with the status 415.
+	// Delta is the outcome of a program: Made, or a reason for failure, with the status 415.
 	Delta = "Llm-Cache-Delta"
 
 	// Coding is the content coding of a program.
 	Coding = "llm-cache-delta"
 
-	// Made: the body was made of it, and is what it said.
+	// Made: the body was rebuilt and has the expected hash.
 	Made = "made"
-	// UnknownBase: the origin does not keep what it goes on from, or not for this edge
-	// and tenant.
+	// UnknownBase: the origin does not keep the base, or not for this edge and tenant.
 	UnknownBase = "unknown-base"
-	// BadDelta: it is no program for that base.
+	// BadDelta: the program is invalid for this base.
 	BadDelta = "bad-delta"
-	// BadHash: it makes another body than it said.
+	// BadHash: the rebuilt body has another hash.
 	BadHash = "bad-hash"
-	// NoRoom: there is no memory to make it in.
+	// NoRoom: there is no memory to rebuild the body.
 	NoRoom = "no-room"
-	// TooLarge: it is larger than the origin makes any.
+	// TooLarge: the body exceeds the origin's limit.
 	TooLarge = "too-large"
 )
 
 var reasons = []string{UnknownBase, BadDelta, BadHash, NoRoom, TooLarge}
 
-// headers is what a program costs besides itself, in bytes.
+// headers is the overhead of a program's header fields, in bytes.
 const headers = 128
 
 // EdgeDriver writes programs for an origin.
@@ -68,7 +64,7 @@ type EdgeDriver struct {
 	seed Seed
 }
 
-// NewEdge returns a driver with a name of its own.
+// NewEdge returns a driver with a random name.
 func NewEdge() *EdgeDriver { return &EdgeDriver{rand.Text(), NewSeed()} }
 
 // Name implements [retain.Driver].
@@ -86,6 +82,7 @@ func (d *EdgeDriver) Delta(base *retain.Base, r *retain.Request) (program []byte
 	to := d.seed.Text(r.Body)
 	r.Sums = to.Sums
 	program, front = d.seed.Append(make([]byte, 0, 4<<10), from, to)
+	// A delta must be shorter than the whole, header fields included.
 	if len(program)+headers >= len(r.Body) {
 		return nil, front
 	}

@@ -11,23 +11,23 @@ import (
 
 // step is a part of a body: a copy from the base, or a literal.
 type step struct {
-	from int // in the base, -1 for a literal
+	from int // offset in the base, -1 for a literal
 	len  int
 }
 
 const (
-	// stride is how far apart in the base the windows stand that are looked for.
+	// stride is the distance of the indexed windows in the base, in bytes.
 	stride = 32
-	// window is how long they are: what is shared and shorter than both together may
-	// be missed.
+	// window is the length of an indexed window, in bytes. A common text shorter than stride and
+	// window together may be missed.
 	window = 32
-	// chunk is how much is compared at once.
+	// chunk is the number of bytes compared at once.
 	chunk = 4 << 10
 	// prime is the base of the rolling hash.
 	prime = 0x9e3779b97f4a7c15
 )
 
-// match says how body is made of base, of which it begins with front bytes.
+// match returns the steps that build body from base. Both begin with the same front bytes.
 func match(steps []step, base, body []byte, front int) []step {
 	back := suffix(base[front:], body[front:])
 	steps = put(steps, 0, front)
@@ -35,7 +35,7 @@ func match(steps []step, base, body []byte, front int) []step {
 	return put(steps, len(base)-back, back)
 }
 
-// put appends a step, if it is one.
+// put appends a step unless its length is 0.
 func put(steps []step, from, n int) []step {
 	if n == 0 {
 		return steps
@@ -43,7 +43,7 @@ func put(steps []step, from, n int) []step {
 	return append(steps, step{from, n})
 }
 
-// prefix is the length of what two texts begin with.
+// prefix returns the length of the common prefix of two texts.
 func prefix(a, b []byte) int {
 	n, i := min(len(a), len(b)), 0
 	for i+chunk <= n && bytes.Equal(a[i:i+chunk], b[i:i+chunk]) {
@@ -60,7 +60,7 @@ func prefix(a, b []byte) int {
 	return i
 }
 
-// suffix is the length of what two texts end with.
+// suffix returns the length of the common suffix of two texts.
 func suffix(a, b []byte) int {
 	n := min(len(a), len(b))
 	a, b = a[len(a)-n:], b[len(b)-n:]
@@ -79,15 +79,15 @@ func suffix(a, b []byte) int {
 	return n - i
 }
 
-// between appends what stands between the two ends, which begin neither alike nor end
-// so. at is where old begins in the base. Each byte is looked at a bounded number of
-// times, whatever it is.
+// between appends the steps for the middle of the body, which differs from old in its first and
+// last byte. at is the offset of old in the base. Each byte is read a bounded number of times, for
+// any input.
 func between(steps []step, old, body []byte, at int) []step {
 	if len(old) < window || len(body) < window {
 		return put(steps, -1, len(body))
 	}
 	places := newIndex(old)
-	said, i := 0, 0 // up to where there are steps; where the window begins
+	said, i := 0, 0 // end of the encoded part; start of the window
 	sum := hash(body[:window])
 	for {
 		if from, ok := places.find(sum, old, body[i:i+window]); ok {
@@ -100,6 +100,7 @@ func between(steps []step, old, body []byte, at int) []step {
 			return put(steps, -1, len(body)-said)
 		}
 		if i == said {
+			// The window jumped over a match, so its hash does not roll.
 			sum = hash(body[i : i+window])
 		} else {
 			sum = (sum-uint64(body[i-1])*leaving)*prime + uint64(body[i+window-1])
@@ -107,8 +108,7 @@ func between(steps []step, old, body []byte, at int) []step {
 	}
 }
 
-// grow moves the beginning of a match back as far as it goes, but not into what has
-// been said.
+// grow extends a match backwards, but not into the encoded part.
 func grow(old, body []byte, from, i, said int) (int, int) {
 	for from > 0 && i > said && old[from-1] == body[i-1] {
 		from, i = from-1, i-1
@@ -116,7 +116,7 @@ func grow(old, body []byte, from, i, said int) (int, int) {
 	return from, i
 }
 
-// leaving is what the byte that leaves a window counts in its hash.
+// leaving is the weight of the byte that leaves a window.
 var leaving = func() uint64 {
 	p := uint64(1)
 	for range window - 1 {
@@ -125,7 +125,7 @@ var leaving = func() uint64 {
 	return p
 }()
 
-// hash is the rolling hash of a window.
+// hash returns the rolling hash of a window.
 func hash(b []byte) (sum uint64) {
 	for _, c := range b {
 		sum = sum*prime + uint64(c)
@@ -136,7 +136,7 @@ func hash(b []byte) (sum uint64) {
 // index finds windows of a text.
 type index struct {
 	shift int
-	at    []int32 // the beginning, and 1
+	at    []int32 // offset of a window plus 1, 0 for none
 }
 
 func newIndex(text []byte) index {

@@ -18,21 +18,21 @@ import (
 
 const (
 	magic = "llm\x02"
-	// plain and packed say how literals are written.
+	// plain and packed are the encodings of literals.
 	plain, packed = 0, 1
-	// fewest is how many literals are worth packing, in bytes.
+	// fewest is the minimum size of literals worth compressing, in bytes.
 	fewest = 128
-	// decoderWindow bounds the memory of a decoder, as RFC 9659 has it.
+	// decoderWindow bounds the memory of a decoder, as in RFC 9659.
 	decoderWindow = 8 << 20
 )
 
-// What is wrong with a program.
+// Errors of decoding a program.
 var (
-	// ErrProgram says that it is none, or was written against another base.
+	// ErrProgram says that the program is invalid or was written against another base.
 	ErrProgram = errors.New("not a program for this base")
-	// ErrHash says that another body has come out than went in.
+	// ErrHash says that the rebuilt body differs from the original.
 	ErrHash = errors.New("the body is not the one that was meant")
-	// ErrTooLarge says that the body would be larger than it may be.
+	// ErrTooLarge says that the body would exceed the limit.
 	ErrTooLarge = errors.New("the body is too large")
 )
 
@@ -41,8 +41,8 @@ var packer = sync.OnceValue(func() *zstd.Encoder {
 	return e
 })
 
-// Append appends the program that makes body, a text of the seed's, of base, another one
-// or none. shared is how many bytes both begin with.
+// Append appends the program that builds body from base, which may be empty. body must be hashed
+// with this seed. shared is the length of their common prefix.
 func (s Seed) Append(dst []byte, base, body Text) (program []byte, shared int) {
 	shared = front(base, body)
 	sum := s.sum(body)
@@ -67,7 +67,7 @@ func (s Seed) Append(dst []byte, base, body Text) (program []byte, shared int) {
 	return appendLiterals(dst, steps, body.Body, said), shared
 }
 
-// appendLiterals appends those of a body, said bytes in all.
+// appendLiterals appends the literals of a body, said bytes in all.
 func appendLiterals(dst []byte, steps []step, body []byte, said int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(said))
 	all, at, one := make([]byte, 0, said), 0, len(steps) == 1
@@ -75,6 +75,7 @@ func appendLiterals(dst []byte, steps []step, body []byte, said int) []byte {
 		switch {
 		case s.from >= 0:
 		case one:
+			// The body is one literal: no copy is needed.
 			all = body
 		default:
 			all = append(all, body[at:at+s.len]...)
@@ -86,13 +87,14 @@ func appendLiterals(dst []byte, steps []step, body []byte, said int) []byte {
 	}
 	before := len(dst)
 	dst = packer().EncodeAll(all, append(dst, packed))
+	// Incompressible literals stay plain.
 	if len(dst)-before > said {
 		return append(append(dst[:before], plain), all...)
 	}
 	return dst
 }
 
-// Size is the length of the body that a program says it makes.
+// Size returns the length of a program's body, as the program claims it.
 func Size(program []byte) (int64, error) {
 	r := reader{program}
 	if !r.magic() {
@@ -105,8 +107,8 @@ func Size(program []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// Make makes the body of at most so many bytes that a program makes of a base. It
-// takes no memory beyond that and a decoder's window.
+// Make builds a program's body from a base. It returns [ErrTooLarge] for a body of more than most
+// bytes, and allocates no more than the body and a decoder's window.
 func Make(base, program []byte, most int64) ([]byte, error) {
 	size, err := Size(program)
 	if err != nil {
@@ -126,6 +128,8 @@ func Make(base, program []byte, most int64) ([]byte, error) {
 		return nil, ErrProgram
 	}
 	plan, said := r, 0
+	// The first pass validates all steps. Storing the steps of a hostile program would take many
+	// times the program's own memory.
 	if err := r.steps(len(base), int(size), func(s step) {
 		if s.from < 0 {
 			said += s.len
@@ -138,7 +142,7 @@ func Make(base, program []byte, most int64) ([]byte, error) {
 		return nil, err
 	}
 	body := make([]byte, 0, size)
-	_ = plan.steps(len(base), int(size), func(s step) { // as before
+	_ = plan.steps(len(base), int(size), func(s step) { // validated above
 		if s.from >= 0 {
 			body = append(body, base[s.from:s.from+s.len]...)
 			return
@@ -152,7 +156,7 @@ func Make(base, program []byte, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// reader reads what nobody vouches for.
+// reader parses untrusted input.
 type reader struct{ rest []byte }
 
 func (r *reader) magic() bool {
@@ -161,7 +165,7 @@ func (r *reader) magic() bool {
 	return ok
 }
 
-// sum reads the hash of the body, and with what seed it was made.
+// sum reads the seed and the hash of the body.
 func (r *reader) sum() (seed Seed, sum wire.Hash, ok bool) {
 	if len(r.rest) < 8+len(sum) {
 		return 0, sum, false
@@ -171,7 +175,7 @@ func (r *reader) sum() (seed Seed, sum wire.Hash, ok bool) {
 	return seed, sum, true
 }
 
-// number reads one up to most.
+// number reads a number of at most most.
 func (r *reader) number(most int) (int, bool) {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 || n > uint64(most) {
@@ -181,8 +185,7 @@ func (r *reader) number(most int) (int, bool) {
 	return int(n), true
 }
 
-// steps reads steps that make size bytes of a base, one after the other: kept, those of a
-// hostile program would take many times its own memory.
+// steps reads steps that build size bytes from a base, and calls do for each.
 func (r *reader) steps(base, size int, do func(step)) error {
 	count, ok := r.number(len(r.rest)) // each has a byte at least
 	if !ok {
@@ -211,7 +214,7 @@ func (r *reader) steps(base, size int, do func(step)) error {
 
 var unpackers sync.Pool // of *zstd.Decoder
 
-// literals reads those of a program, which are what is left of it.
+// literals reads the literals, which are the rest of a program.
 func (r *reader) literals(said int) ([]byte, error) {
 	if n, ok := r.number(said); !ok || n != said || len(r.rest) == 0 {
 		return nil, ErrProgram
@@ -241,6 +244,7 @@ func (r *reader) literals(said int) ([]byte, error) {
 	if _, err := io.ReadFull(z, out); err != nil {
 		return nil, ErrProgram
 	}
+	// The compressed literals must not be longer than claimed.
 	var more [1]byte
 	if n, err := z.Read(more[:]); n != 0 || !errors.Is(err, io.EOF) {
 		return nil, ErrProgram

@@ -12,22 +12,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// piece is how many bytes of a body are hashed at once. Both sides have to know it.
+// piece is the number of bytes per hash. Both sides must use the same value.
 const piece = 64 << 10
 
-// Seed makes hashes that nobody can foresee, so that bodies are not easily made to look the
-// same to those who compare them by their hashes.
+// Seed makes hashes unpredictable, so that authors of content cannot produce collisions.
 type Seed uint64
 
-// NewSeed returns a seed that nobody knows.
+// NewSeed returns a random seed.
 func NewSeed() Seed {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return Seed(binary.LittleEndian.Uint64(b[:]))
 }
 
-// Text is a body and the hashes of its pieces, in order. Without hashes it is compared by
-// its bytes.
+// Text is a body and the hashes of its pieces, in order. Without hashes, texts are compared byte by
+// byte.
 type Text struct {
 	Body []byte
 	Sums []wire.Hash
@@ -42,7 +41,7 @@ func (s Seed) Text(body []byte) Text {
 	return Text{body, sums}
 }
 
-// sum is the hash of all of a text: that of the hashes of its pieces.
+// sum returns the hash of a whole text: the hash of its pieces' hashes.
 func (s Seed) sum(t Text) wire.Hash {
 	all := make([]byte, 0, len(t.Sums)*len(wire.Hash{}))
 	for i := range t.Sums {
@@ -51,10 +50,10 @@ func (s Seed) sum(t Text) wire.Hash {
 	return xxh3.Hash128Seed(all, uint64(s)).Bytes()
 }
 
-// front is how many bytes two texts begin with. Of a base that is known by its hashes no
-// more is read than what stands around the place where they part.
+// front returns the length of the common prefix of two texts.
 func front(base, body Text) int {
 	n := 0
+	// Equal hashes skip whole pieces, so only the bytes around the first difference are read.
 	for n < min(len(base.Sums), len(body.Sums)) && base.Sums[n] == body.Sums[n] {
 		n++
 	}

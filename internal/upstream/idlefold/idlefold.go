@@ -24,70 +24,68 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// What became of an idle fold.
+// Outcomes of an idle fold.
 const (
-	foldRead        = "read"        // the box has read it, and it holds
-	foldInterrupted = "interrupted" // somebody came
-	foldLate        = "late"        // the conversation had gone on
-	foldFailed      = "failed"      // the box answered with an error, or not at all
+	foldRead        = "read"        // the server has read the fold, and the fold is committed
+	foldInterrupted = "interrupted" // a client's request came
+	foldLate        = "late"        // the conversation had continued
+	foldFailed      = "failed"      // the server answered with an error, or not at all
 )
 
 var foldMetrics = metric.CounterOf("idle_folds_total", "Conversations that a box was to read folded while nobody waited, by what became of that.", "outcome",
 	foldRead, foldInterrupted, foldLate, foldFailed)
 
-// Site is what a fold needs to know of the site.
+// Site is the part of the site that folds need.
 type Site struct {
 	*Options
-	// Upstream is what stands behind.
+	// Upstream is the site's upstream.
 	Upstream *upstream.Profile
-	// Queue is the box's.
+	// Queue returns the local server's queue.
 	Queue func() *queue.Queue
-	// Carrier takes what the box is to read to it.
+	// Carrier sends internal requests to the local server.
 	Carrier *selfrequest.Carrier
-	// Pin keeps the store open while something is sent, until Unpin. It returns false
-	// when it is closed.
+	// Pin keeps the store open during a request, until Unpin. It returns false for a closed store.
 	Pin func() bool
 	// Unpin: see Pin.
 	Unpin func() error
-	// Log gets what goes wrong.
+	// Log gets errors.
 	Log *zap.Logger
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// Answered is a request that came to a proper end.
+// Answered is a completed turn.
 type Answered struct {
-	// Exchange is what was made of it, View what the client sent, Turn what the answer
-	// said.
+	// Exchange is the edited request, View the client's request, Turn the answer.
 	Exchange *pipeline.Exchange
 	// View: see Exchange.
 	View *wire.View
 	// Turn: see Exchange.
 	Turn *wire.Turn
-	// Session is the public id of its session, Tenant whose that is.
+	// Session is the public id of the session, Tenant its tenant.
 	Session string
 	// Tenant: see Session.
 	Tenant sessioncache.Tenant
-	// Target makes what is needed to send a body the way that the request took.
+	// Target returns the target for a body on the request's route.
 	Target func(body []byte) *selfrequest.Target
-	// Keep keeps texts that were folded.
+	// Keep stores folded texts.
 	Keep func([]pipeline.Block)
 }
 
-// Fold is a fold that a box is to read.
+// Fold is a planned fold that the local server has to read.
 type Fold struct {
 	site *Site
 	*Answered
 	plan *pipeline.Background
 	to   *selfrequest.Target
-	at   time.Time // when it may begin
+	at   time.Time // earliest start
 }
 
-// Plan plans what to fold now that an answer is over, nil for nothing. The request must
-// be as it came.
+// Plan plans a fold after an answer, nil for none. The request must be in its original state.
 func (s *Site) Plan(a *Answered) (f *Fold) {
 	httpx.Guard(s.Log, "planning what to fold while nobody waits", func() {
 		limit := 0
+		// The results of tools are likely to arrive soon, so bound the reading.
 		if len(a.Turn.Calls) > 0 {
 			if limit = defaultFoldCallTokens; s.CallTokens != nil {
 				limit = *s.CallTokens
@@ -115,8 +113,8 @@ func (s *Site) Plan(a *Answered) (f *Fold) {
 
 var errNoPrefill = errors.New("the format has no request by which a box reads a history")
 
-// foldBody makes the request by which a box reads a history: for one token, in
-// one piece.
+// foldBody returns the request that makes the server read a history: for one token, without
+// streaming.
 func foldBody(v *wire.View, body []byte) ([]byte, error) {
 	c, ok := v.Format.Codec().(wire.Prefiller)
 	if !ok {
@@ -125,14 +123,14 @@ func foldBody(v *wire.View, body []byte) ([]byte, error) {
 	return wire.Patch(body, append(c.Prefill(), wire.Member{Name: "stream", Value: []byte("false")}, wire.Member{Name: "stream_options"})...)
 }
 
-// Start has the box read the fold in the background, when it is idle.
+// Start sends the fold in the background, when the server is idle.
 func (f *Fold) Start() {
 	if ctx := f.site.Carrier.Running(); ctx != nil && f.site.Pin() {
 		go httpx.Background("folding while nobody waits", func() { f.run(ctx) })
 	}
 }
 
-// longest bounds a fold: a slow machine reads 60,000 tokens in it.
+// longest bounds the time of a fold: a slow machine reads 60,000 tokens in it.
 const longest = 15 * time.Minute
 
 func (f *Fold) run(ctx context.Context) {
@@ -153,12 +151,12 @@ func (f *Fold) run(ctx context.Context) {
 		return
 	}
 	defer s.Leave()
-	if f.plan.Current() { // it may have waited for long
+	if f.plan.Current() { // the wait for a slot may have been long
 		f.send(s.Context, s.Slot)
 	}
 }
 
-// send has the box read the fold, and makes it part of the conversation.
+// send makes the server read the fold, and commits the fold to the conversation.
 func (f *Fold) send(ctx context.Context, slot int) (u wire.Usage, outcome string) {
 	at, format := f.site.Now(), f.View.Format
 	e := &selfrequest.Errand{Kind: selfrequest.Fold, Target: f.to, Session: f.Session, Tenant: f.Tenant, Adapt: func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
@@ -176,6 +174,7 @@ func (f *Fold) send(ctx context.Context, slot int) (u wire.Usage, outcome string
 	default:
 		u = a.Turn(format).Usage
 		outcome = foldLate
+		// Commit fails if the conversation has continued.
 		if f.plan.Commit(u) {
 			outcome = foldRead
 			f.Keep(f.plan.Texts())
@@ -192,17 +191,17 @@ func (f *Fold) send(ctx context.Context, slot int) (u wire.Usage, outcome string
 	return u, outcome
 }
 
-// Size is the number of blocks folded, what they took, and what the box has to read for
-// it, in estimated tokens.
+// Size returns the number of folded blocks, the tokens removed, and the tokens to read, all
+// estimated.
 func (f *Fold) Size() (blocks, removed, process int) {
 	return f.plan.Blocks, f.plan.Removed, f.plan.Process
 }
 
-// Due is when it may begin.
+// Due returns the earliest start.
 func (f *Fold) Due() time.Time { return f.at }
 
-// Send has the box read the fold, and tells what the upstream reported and whether it
-// holds, for those who keep time themselves.
+// Send sends the fold now, for callers with their own schedule. It returns the reported usage and
+// whether the fold was committed.
 func (f *Fold) Send() (wire.Usage, bool) {
 	u, outcome := f.send(context.Background(), 0)
 	return u, outcome == foldRead

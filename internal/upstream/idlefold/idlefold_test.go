@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
-// A fold that panics is over, and costs nobody anything: the store is let go of, and the
-// process goes on.
+// A fold that panics ends without further effects: it releases the store, and the process
+// continues.
 func TestFoldPanics(t *testing.T) {
 	carrier := new(selfrequest.Carrier)
 	carrier.Use(nil)
@@ -31,7 +31,7 @@ func TestFoldPanics(t *testing.T) {
 	panics := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, panics)
 	for round := range 2 {
-		(&Fold{site: site}).Start() // what it is to fold is missing
+		(&Fold{site: site}).Start() // the fold's plan is missing
 		<-over
 		await(t, "the panic", func() bool { return testkit.MetricValue(t, panics) == before+float64(round+1) })
 		if n := pins.Load(); n != 0 {
@@ -40,7 +40,7 @@ func TestFoldPanics(t *testing.T) {
 	}
 }
 
-// await waits for something that is bound to happen.
+// await waits for a condition that must come true.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for range 10000 {

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package idlefold folds conversations on a box while nobody waits.
+// Package idlefold folds conversations on a local server while it is idle.
 package idlefold
 
 import (
@@ -14,20 +14,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// Options fold conversations on a box while nobody waits. When an answer has
-// come to its end, old results and inputs of tools that are hardly needed any more
-// are folded, and the box reads the shorter history by a request of ours for one
-// token. Only once it has read it is the next request sent with these folds. That
-// one, or any other, ends the reading if it comes before, and goes out as it
-// would have gone. It needs a queue, which knows when nobody waits, and a box
-// whose cached prefix is free; elsewhere it does nothing.
+// Options fold conversations on a local server while it is idle. After an answer, old results and
+// inputs of tools that are hardly needed any more are folded. The server then reads the shorter
+// history by an internal request for one token. Later requests use these folds only once the server
+// has read them. A client's request that comes earlier interrupts the reading and is forwarded as
+// without the fold. Idle folding requires a queue, which knows when the server is idle, and a
+// server with a free cached prefix; otherwise it does nothing.
 type Options struct {
-	// After is how long after an answer the reading begins, if the box is idle
-	// then. At most 10m. Default: 1s.
+	// After is the delay between an answer and the reading, if the server is idle then. At most
+	// 10m. Default: 1s.
 	After caddy.Duration `json:"after,omitempty"`
-	// CallTokens bounds what the box has to read, in tokens, where the answer
-	// calls tools, whose results are likely to be there soon. 0 for not folding
-	// then. Default: 8000.
+	// CallTokens bounds the tokens to read after an answer with tool calls, because their results
+	// are likely to arrive soon. 0 disables folding after such answers. Default: 8000.
 	CallTokens *int `json:"call_tokens,omitempty"`
 }
 
@@ -36,7 +34,7 @@ const (
 	defaultFoldCallTokens = 8000
 )
 
-// Validate reports the first option out of its range. Nil is valid.
+// Validate returns an error for the first option out of its range. Nil is valid.
 func (o *Options) Validate() error {
 	switch {
 	case o == nil:
@@ -48,7 +46,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+// UnmarshalCaddyfile sets the options from Caddyfile tokens. Syntax:
 //
 //	idle_folding {
 //		after       <duration>

@@ -15,17 +15,16 @@ import (
 
 type object = map[string]any
 
-// again reports whether a client says that it sends a request once more, rather than ask
-// for another answer to it.
+// again reports whether a request is a retry by its client, and not a request for another answer.
 func again(h http.Header, o *retain.Outcome) bool {
 	n, _ := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
 	return n > 0 || o.Mark != "" && o.Mark == mark(h)
 }
 
-// longestMark bounds the names of requests that are kept.
+// longestMark bounds the idempotency keys to remember, in bytes.
 const longestMark = 255
 
-// mark is the client's own name for a request, by which a retry is known.
+// mark returns the client's idempotency key, which identifies a retry.
 func mark(h http.Header) string {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if key := h.Get(name); key != "" && len(key) <= longestMark {
@@ -35,8 +34,7 @@ func mark(h http.Header) string {
 	return ""
 }
 
-// answer answers a request by what is known: an outcome, or, where there is nothing to
-// answer, by nothing.
+// answer answers a request with a stored outcome and the given text, "" for an empty answer.
 func (s *said) answer(w http.ResponseWriter, o *retain.Outcome, text string, now time.Time) error {
 	events := s.completion(o.Handle, text, now)
 	if s.items() {
@@ -51,6 +49,7 @@ func (s *said) answer(w http.ResponseWriter, o *retain.Outcome, text string, now
 			body = framing.SSE{}.Append(body, name, mustJSON(e))
 		}
 		if !s.items() {
+			// Streams of chat completions end with this marker.
 			body = framing.SSE{}.Append(body, "", []byte("[DONE]"))
 		}
 	} else {
@@ -68,7 +67,7 @@ func (s *said) answer(w http.ResponseWriter, o *retain.Outcome, text string, now
 	return err
 }
 
-// mustJSON is for values that can be marshalled.
+// mustJSON marshals values that cannot fail.
 func mustJSON(v any) []byte {
 	out, err := json.Marshal(v)
 	if err != nil {
@@ -77,7 +76,8 @@ func mustJSON(v any) []byte {
 	return out
 }
 
-// response is an answer of the Responses API, event by event; the last one has all of it.
+// response returns the events of an answer in the Responses API. The last event holds the whole
+// response.
 func (s *said) response(id, text string, now time.Time) (events []object) {
 	a := speaker{id: id, model: s.model, at: now, emit: func(e object) { events = append(events, e) }}
 	a.begin()
@@ -86,8 +86,8 @@ func (s *said) response(id, text string, now time.Time) (events []object) {
 	return events
 }
 
-// completion is an answer of chat completions: chunks, of which the first names the role
-// and says nothing, or the one of an answer in one piece.
+// completion returns an answer of chat completions: one object, or chunks. The first chunk holds
+// only the role.
 func (s *said) completion(id, text string, now time.Time) (events []object) {
 	emit := func(kind string, choice object) {
 		choice["index"] = 0

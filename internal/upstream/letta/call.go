@@ -13,13 +13,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// longestReply bounds what is read of an answer to a request of our own, in bytes: an
-// agent is listed with all of its tools and blocks.
+// longestReply bounds a response to an internal request, in bytes: an agent is listed with all of
+// its tools and blocks.
 const longestReply = 8 << 20
 
 var errLongReply = errors.New("letta: the answer of the server is too long")
 
-// reply is an answer to a request of our own.
+// reply is the response to an internal request.
 type reply struct {
 	header http.Header
 	status int
@@ -31,6 +31,7 @@ func (a *reply) Header() http.Header { return a.header }
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *reply) WriteHeader(status int) {
+	// Ignore informational responses.
 	if a.status == 0 && status >= 200 {
 		a.status = status
 	}
@@ -45,11 +46,11 @@ func (a *reply) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// refusal is what the client is told of an answer that is an error.
+// refusal returns the client's error for an error reply.
 func (a *reply) refusal() *refusal { return failed(a.header, a.status, a.body) }
 
-// call sends a request of our own the way that the client's goes. What the server cannot
-// do now is an error, a refusal.
+// call sends an internal request along the client's route. Temporary failures of the server are
+// returned as a *refusal.
 func (v *visit) call(method, path, query string, body object) (*reply, error) {
 	a := &reply{header: http.Header{}}
 	q := v.request(httpx.Isolate(v.r.Clone(v.r.Context()), a), method, path, query, body)
@@ -65,7 +66,7 @@ func (v *visit) call(method, path, query string, body object) (*reply, error) {
 	return a, nil
 }
 
-// request is a request to the API, in the place of another.
+// request returns a request to the API that replaces r.
 func (v *visit) request(r *http.Request, method, path, query string, body object) *http.Request {
 	q := r.WithContext(r.Context())
 	u := *r.URL
@@ -87,7 +88,7 @@ func (v *visit) request(r *http.Request, method, path, query string, body object
 	return q
 }
 
-// failed is what the client is told of an error of the server.
+// failed returns the client's error for an error of the server.
 func failed(h http.Header, status int, body []byte) *refusal {
 	f := translate.ReadFailure(wire.OpenAIResponses, status, body)
 	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {

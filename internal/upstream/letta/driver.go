@@ -15,10 +15,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// driver puts requests against a conversation that the App Server has stored: with the
-// id of its last answer, from which the server forks.
+// driver continues a conversation stored by the App Server: requests carry the id of the last
+// answer, and the server forks from it.
 type driver struct {
-	agents bool // the conversation is that of an agent of its own
+	agents bool // each conversation has an agent
 }
 
 // Name implements [retain.Driver].
@@ -32,9 +32,7 @@ func (d driver) Name() string {
 // Once implements [retain.Driver]. Each answer is a fork of its own, which stays.
 func (driver) Once() bool { return false }
 
-// request is what is to be held of what was said. An agent of its own can be given
-// another system prompt, so that each request carries it; to the App Server it goes with
-// the first, and a conversation is bound to it.
+// request returns the request to retain.
 func (s *said) request(agents bool) (*retain.Request, error) {
 	whole, err := s.with(s.whole(), s.system())
 	if err != nil {
@@ -42,6 +40,9 @@ func (s *said) request(agents bool) (*retain.Request, error) {
 	}
 	r := &retain.Request{Body: whole, View: &wire.View{Format: s.format, Raw: whole}, History: s.history()}
 	if last := s.turns[len(s.turns)-1:]; last[0].user {
+		// An agent's system prompt can be replaced, so each request carries it. The App Server
+		// stores the first message with the instructions in front, which binds the conversation
+		// to them, so later requests go without.
 		var system []byte
 		if agents {
 			system = s.system()
@@ -60,7 +61,7 @@ func (s *said) request(agents bool) (*retain.Request, error) {
 	return r, nil
 }
 
-// with is the request with turns of it, and instructions if there are any.
+// with returns the request with the given turns, and instructions if there are any.
 func (s *said) with(turns []turn, instructions []byte) ([]byte, error) {
 	return wire.Patch(
 		s.body, wire.Member{Name: lists[s.format], Value: s.list(turns)}, wire.Member{Name: "instructions", Value: instructions},
@@ -68,9 +69,8 @@ func (s *said) with(turns []turn, instructions []byte) ([]byte, error) {
 	)
 }
 
-// Delta implements [retain.Driver]. The server reads the last message of the user and no
-// more, so that all that is new has to fit into one. It keeps that message with the
-// instructions in front: these have gone with the first.
+// Delta implements [retain.Driver]. The server reads the last user message only, so all new content
+// has to fit into one message.
 func (driver) Delta(base *retain.Base, r *retain.Request) ([]byte, int) {
 	if base == nil || r.Last == nil || len(r.History) != len(base.History)+1 {
 		return nil, 0
@@ -85,7 +85,7 @@ func (driver) Delta(base *retain.Base, r *retain.Request) ([]byte, int) {
 // Dress implements [retain.Driver].
 func (driver) Dress(http.Header, retain.Key, *retain.Base, []byte) {}
 
-// misses are the codes of the errors after which all is to be sent.
+// misses are the error codes upon which the whole conversation is sent.
 var misses = map[string]bool{unknownResponse: true, "previous_response_not_found": true, "unsupported_backend": true}
 
 // Read implements [retain.Driver].
@@ -101,7 +101,7 @@ func (driver) Hear(r *retain.Request, stream bool) retain.Ear {
 	return &ear{of: r, decoder: decode.New(wire.OpenAIResponses, stream), stream: stream}
 }
 
-// ear listens for the end of an answer.
+// ear observes an answer up to its end.
 type ear struct {
 	of      *retain.Request
 	decoder *decode.Decoder
@@ -109,7 +109,7 @@ type ear struct {
 	body    []byte
 }
 
-// longestAnswer bounds what is gathered of an answer in one piece, in bytes.
+// longestAnswer bounds the buffer for an answer in one piece, in bytes.
 const longestAnswer = 8 << 20
 
 // Feed implements [retain.Ear].
@@ -124,6 +124,7 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 			e.decoder, e.body = nil, nil
 			return v
 		}
+		// A response in one piece is complete once its JSON is.
 		if !rawjson.ValidBytes(e.body) {
 			return v
 		}
@@ -141,7 +142,7 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 	return held(e.of, t.ID, t.Text)
 }
 
-// held says that a request is held, with its answer.
+// held returns the verdict that a request is retained together with its answer.
 func held(r *retain.Request, handle, text string) retain.Verdict {
 	answer := turn{parts: []part{{raw: string(rawjson.Quote(text))}}}
 	return retain.Verdict{

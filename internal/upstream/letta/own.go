@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
-// own is a layer that keeps an agent's calls of its own tools, and their results, out of
-// its answers: a client would take them for calls that it is to answer.
+// own is a layer that removes an agent's calls of its own tools, and their results, from responses.
+// A client would take them for calls to execute.
 func own(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		a := without{at: map[int]int{}}
@@ -26,16 +26,16 @@ func own(next caddyhttp.Handler) caddyhttp.Handler {
 	})
 }
 
-// without is a stream without them.
+// without filters one stream.
 type without struct {
-	at    map[int]int // where an item stands for the client, by where it stood; -1 for nowhere
+	at    map[int]int // an item's index for the client, by its original index; -1 for a removed item
 	shown int
 }
 
-// its are the kinds of items that are the agent's own business.
+// its are the kinds of items that only the agent needs.
 var its = map[string]bool{"function_call": true, "function_call_output": true}
 
-// event appends an event as the client is to have it.
+// event appends an event for the client, with a corrected index, or nothing.
 func (a *without) event(out []byte, e framing.Event) []byte {
 	if len(e.Data) == 0 {
 		return append(out, e.Raw...)
@@ -54,6 +54,7 @@ func (a *without) event(out []byte, e framing.Event) []byte {
 		if at < 0 {
 			return out
 		}
+		// An unchanged index keeps the original bytes.
 		if at == old {
 			return append(out, e.Raw...)
 		}
@@ -69,7 +70,7 @@ func (a *without) event(out []byte, e framing.Event) []byte {
 	return append(out, e.Raw...)
 }
 
-// fewer is an object without the items in a list of it that are the agent's own business.
+// fewer returns an object without the agent's own items in the list at path.
 func fewer(object []byte, path string) []byte {
 	list := gjson.GetBytes(object, path)
 	if !list.IsArray() || list.Index == 0 {

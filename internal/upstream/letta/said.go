@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// said is what a request says, in the terms in which an agent takes it in.
+// said is a parsed request, in the terms of an agent.
 type said struct {
 	format wire.Format
 	body   []byte
@@ -22,12 +22,11 @@ type said struct {
 	stream bool
 	// instructions are the texts of the system prompt, JSON strings.
 	instructions []string
-	// turns are what was said, by turns: messages of one side that follow upon one
-	// another are one.
+	// turns are the turns of the conversation. Consecutive messages of one role form one turn.
 	turns []turn
 }
 
-// turn is what one side has said at a stretch.
+// turn is a run of messages with one role.
 type turn struct {
 	user  bool
 	parts []part
@@ -39,7 +38,7 @@ type part struct {
 	image bool
 }
 
-// refused is why a request cannot be passed on. It is read as a sentence.
+// refused is the reason why a request cannot be forwarded, a sentence for the client.
 type refused string
 
 func (r refused) Error() string { return string(r) }
@@ -51,11 +50,11 @@ const (
 	errMedia   refused = "an agent of Letta takes texts and images, and would answer as if the rest were not there: "
 )
 
-// lists are the names of the list of what was said, by format.
+// lists are the names of the list of messages, by format.
 var lists = map[wire.Format]string{wire.OpenAIResponses: "input", wire.OpenAIChat: "messages"}
 
-// read reads a request. It returns nil for one that is not understood, or that goes on
-// from an answer by itself; an error says what would be lost.
+// read parses a request. It returns nil for an invalid request, and for one that refers to a stored
+// response itself. An error names the content that would be lost.
 func read(f wire.Format, body []byte) (*said, error) {
 	if !rawjson.ValidBytes(body) {
 		return nil, nil //nolint:nilnil // there is nothing to say of it
@@ -75,6 +74,7 @@ func read(f wire.Format, body []byte) (*said, error) {
 			list = v
 		case "instructions":
 			if v.Str != "" {
+				// Instructions come before system messages, in any order of the members.
 				s.instructions = append([]string{v.Raw}, s.instructions...)
 			}
 		case "tools", "functions":
@@ -105,7 +105,7 @@ func read(f wire.Format, body []byte) (*said, error) {
 	return s, nil
 }
 
-// take takes in an item.
+// take adds an item.
 func (s *said) take(item gjson.Result) error {
 	if kind := item.Get("type").Str; kind == "reasoning" {
 		return nil
@@ -133,7 +133,7 @@ func (s *said) take(item gjson.Result) error {
 	return nil
 }
 
-// read1 reads the content of one message.
+// read1 parses the content of one message.
 func read1(content gjson.Result) (parts []part, err error) {
 	if content.Type == gjson.String {
 		return []part{{raw: content.Raw}}, nil
@@ -154,7 +154,7 @@ func read1(content gjson.Result) (parts []part, err error) {
 	return parts, err
 }
 
-// add adds what one side has said to what it said last.
+// add appends parts to the current turn of that role, or begins a new turn.
 func (s *said) add(user bool, parts []part) {
 	n := len(s.turns)
 	switch {
@@ -166,7 +166,7 @@ func (s *said) add(user bool, parts []part) {
 	}
 }
 
-// text is what was said, without the images.
+// text returns the texts of a turn, without images.
 func (t *turn) text() string {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -177,13 +177,13 @@ func (t *turn) text() string {
 	return b.String()
 }
 
-// hash tells a turn from others. How a text is cut into parts, and the space around it,
-// make no difference: clients write answers anew.
+// hash identifies a turn.
 func (t *turn) hash() (out wire.Hash) {
 	h := sha256.New()
 	if t.user {
 		h.Write([]byte{1})
 	}
+	// Clients rewrite answers: ignore the division into parts and surrounding white space.
 	h.Write([]byte(strings.TrimSpace(t.text())))
 	for _, p := range t.parts {
 		if p.image {
@@ -195,7 +195,7 @@ func (t *turn) hash() (out wire.Hash) {
 	return out
 }
 
-// begins tells a conversation from others by its model and by what was said first.
+// begins identifies a conversation by its model and its first turn.
 func (s *said) begins() (out wire.Hash) {
 	h := sha256.New()
 	h.Write([]byte(s.model))
@@ -206,7 +206,7 @@ func (s *said) begins() (out wire.Hash) {
 	return out
 }
 
-// history are the hashes of all that was said.
+// history returns the hashes of all turns.
 func (s *said) history() []wire.Hash {
 	out := make([]wire.Hash, len(s.turns))
 	for i := range s.turns {
@@ -215,7 +215,7 @@ func (s *said) history() []wire.Hash {
 	return out
 }
 
-// system is the whole system prompt, a JSON string; nil for none.
+// system returns the whole system prompt as a JSON string, nil for none.
 func (s *said) system() []byte {
 	switch len(s.instructions) {
 	case 0:
@@ -230,8 +230,8 @@ func (s *said) system() []byte {
 	return rawjson.Quote(strings.Join(texts, "\n\n"))
 }
 
-// whole is all that was said in one message of the user. Servers read no other: the App
-// Server, too, which takes in what the user said before, and drops what the agent did.
+// whole returns the conversation as one user message. Servers read no other message: even the App
+// Server takes in earlier user messages, but drops the agent's.
 func (s *said) whole() []turn {
 	n := len(s.turns)
 	if n == 1 && s.turns[0].user {
@@ -239,6 +239,7 @@ func (s *said) whole() []turn {
 	}
 	last := turn{user: true}
 	if s.turns[n-1].user {
+		// The last user message follows the transcript.
 		last, n = s.turns[n-1], n-1
 	}
 	var b strings.Builder
@@ -262,7 +263,7 @@ func (s *said) whole() []turn {
 	return []turn{{user: true, parts: append(parts, last.parts...)}}
 }
 
-// list writes turns as the list of what was said.
+// list writes turns as the format's list of messages.
 func (s *said) list(turns []turn) []byte {
 	var b bytes.Buffer
 	b.WriteByte('[')
@@ -276,17 +277,17 @@ func (s *said) list(turns []turn) []byte {
 	return b.Bytes()
 }
 
-// items reports whether the format has items, as the Responses API does, in place of messages.
+// items reports whether the format has items, as the Responses API does, instead of messages.
 func (s *said) items() bool { return s.format.Traits().FlatItems }
 
-// message writes a turn. Texts keep their bytes. Each says that it is a message: the App
-// Server passes over those that do not.
+// message writes a turn. Texts keep their bytes.
 func (s *said) message(b *bytes.Buffer, t *turn) {
 	role, kind := `"assistant"`, `"output_text"`
 	if t.user {
 		role, kind = `"user"`, `"input_text"`
 	}
 	b.WriteByte('{')
+	// The App Server ignores items without a type.
 	if s.items() {
 		b.WriteString(`"type":"message",`)
 	} else {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// speaker puts an answer into the events of the Responses API: one message, as it comes.
+// speaker writes an answer as events of the Responses API: one message, piece by piece.
 type speaker struct {
 	id, model string
 	at        time.Time
 	usage     object // nil for none
 	emit      func(object)
 
-	sent int // events
+	sent int // number of events
 	text strings.Builder
 }
 
-// message is how the one item of the answer is called.
+// message is the id of the answer's only item.
 const message = "msg_again"
 
 func (s *speaker) send(kind string, members object) {
@@ -29,7 +29,7 @@ func (s *speaker) send(kind string, members object) {
 	s.emit(members)
 }
 
-// state is the answer as a whole.
+// state returns the response object.
 func (s *speaker) state(status string, output ...object) object {
 	if output == nil {
 		output = []object{}
@@ -44,7 +44,7 @@ func (s *speaker) state(status string, output ...object) object {
 	}
 }
 
-// item is the message, with what it says by now.
+// item returns the message item with the given content.
 func (s *speaker) item(status string, content ...object) object {
 	if content == nil {
 		content = []object{}
@@ -56,7 +56,7 @@ func (s *speaker) part() object {
 	return object{"type": "output_text", "text": s.text.String(), "annotations": []any{}}
 }
 
-// within says of which part of which item an event is.
+// within adds the position of a content part to an event.
 func within(members object) object {
 	members["output_index"], members["content_index"], members["item_id"] = 0, 0, message
 	return members
@@ -66,7 +66,7 @@ func (s *speaker) begin() {
 	s.send("response.created", object{"response": s.state("in_progress")})
 }
 
-// say adds to the text.
+// say appends text to the message.
 func (s *speaker) say(text string) {
 	if text == "" {
 		return
@@ -79,7 +79,7 @@ func (s *speaker) say(text string) {
 	s.send("response.output_text.delta", within(object{"delta": text}))
 }
 
-// end ends the answer, in a status, with what that status says besides.
+// end ends the answer with a status and the members of that status.
 func (s *speaker) end(status string, members object) {
 	var output []object
 	if s.text.Len() > 0 {

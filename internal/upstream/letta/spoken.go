@@ -16,20 +16,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// spoken is an agent's answer over the REST API on its way to a client, as one of the
-// Responses API. What the agent thinks, and does with its tools, stays with it.
+// spoken translates an agent's REST answer to the Responses API. The agent's thinking and its use
+// of tools are left out.
 type spoken struct {
 	httpx.Answer
 	speaker speaker
 	stream  *framing.SSEFramer // nil for an answer in one piece, and for an error
-	body    []byte             // of that
+	body    []byte             // of an answer without a stream
 	out     []byte
 	last    object // the last event
 
-	said  string // the message that was spoken last
-	stop  string // why the agent has stopped
-	fault string // what went wrong
-	ended bool   // well
+	said  string // id of the last message
+	stop  string // the agent's stop reason
+	fault string // error text
+	ended bool   // without an error
 	over  bool
 }
 
@@ -74,7 +74,7 @@ func (s *spoken) Take(p []byte) (int, error) {
 	return len(p), s.flush()
 }
 
-// flush gives the client what there is.
+// flush writes the pending events to the client.
 func (s *spoken) flush() error {
 	if len(s.out) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func (s *spoken) event(e framing.Event) {
 	}
 }
 
-// hear takes in one of the agent's messages, or a piece of one.
+// hear processes one of the agent's messages, or a piece of one.
 func (s *spoken) hear(m gjson.Result) {
 	switch m.Get("message_type").Str {
 	case "assistant_message":
@@ -108,6 +108,7 @@ func (s *spoken) hear(m gjson.Result) {
 			return
 		}
 		id := m.Get("id").Str
+		// Separate messages become one text.
 		if s.speaker.text.Len() > 0 && id != s.said {
 			text = "\n\n" + text
 		}
@@ -128,7 +129,7 @@ func (s *spoken) hear(m gjson.Result) {
 	}
 }
 
-// spend notes what the answer has taken.
+// spend notes the usage of the answer.
 func (s *spoken) spend(u gjson.Result) {
 	s.speaker.usage = object{
 		"input_tokens": u.Get("prompt_tokens").Int(), "output_tokens": u.Get("completion_tokens").Int(), "total_tokens": u.Get("total_tokens").Int(),
@@ -137,7 +138,7 @@ func (s *spoken) spend(u gjson.Result) {
 	}
 }
 
-// close ends the answer by what the agent has said of that.
+// close ends the answer according to the agent's stop reason or error.
 func (s *spoken) close() {
 	s.over = true
 	if s.fault == "" {
@@ -155,7 +156,7 @@ func (s *spoken) close() {
 	s.ended = true
 }
 
-// faults says what went wrong where an agent has stopped for a reason, "" for nothing.
+// faults returns the error text for an agent's stop reason, "" for none.
 func faults(stop string) string {
 	switch stop {
 	case "end_turn", "tool_rule", "no_tool_call", "max_steps", "max_tokens_exceeded":
@@ -168,8 +169,8 @@ func faults(stop string) string {
 	return "the agent has stopped: " + stop
 }
 
-// finish ends an answer that was not cut. A stream that has not come to its end has none
-// for the client either.
+// finish ends an answer that was not cut. If the agent's stream lacks its end, so does the
+// client's.
 func (s *spoken) finish() error {
 	if s.stream != nil {
 		s.stream.End(s.event)
@@ -205,7 +206,7 @@ func (s *spoken) finish() error {
 	return err
 }
 
-// refusal is what the client is told of an answer that is an error, nil for another.
+// refusal returns the client's error for an error response, nil for any other.
 func (s *spoken) refusal() *refusal {
 	if s.Status == 0 || s.Status/100 == 2 {
 		return nil

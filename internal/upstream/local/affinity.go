@@ -22,22 +22,19 @@ import (
 
 const defaultAffinityLoad = 2
 
-// Affinity is a selection policy for `reverse_proxy` over several boxes, each
-// with a prefix cache of its own: it sends all requests of one conversation to
-// the same box, also on retries. `llm_cache` must stand before `reverse_proxy`
-// in the same route.
+// Affinity is a selection policy for `reverse_proxy` over several local servers, each with a prefix
+// cache of its own: it sends all requests of one conversation to the same server, also on retries.
+// `llm_cache` must stand before `reverse_proxy` in the same route.
 //
-// Conversations are spread by rendezvous hashing. When a box is down, its
-// conversations, and no others, move to other boxes; they move back when it is
-// up again. A box that is much busier than the others is passed over for as long.
+// Rendezvous hashing spreads the conversations. When a server is down, only its conversations move
+// to other servers; they move back when it is up again. A server much busier than the others is
+// skipped until its load drops.
 //
-// Requests that `llm_cache` did not process go to the least busy of two boxes
-// chosen at random.
+// Requests that `llm_cache` did not process go to the less busy of two random servers.
 type Affinity struct {
-	// Load is how many requests in flight a box may have, as a multiple of the
-	// mean over all boxes, before a request goes to the next box in its order
-	// instead, where its prefix has to be read anew. A box may always have one.
-	// At least 1. Default: 2.
+	// Load is the maximum number of requests in flight at a server, as a multiple of the mean over
+	// all servers. Beyond it, a request goes to the next server in its order, which has to read the
+	// prefix anew. A server may always have one request. At least 1. Default: 2.
 	Load float64 `json:"load,omitempty"`
 }
 
@@ -49,7 +46,7 @@ func (Affinity) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision fills in the default.
+// Provision sets the default.
 func (a *Affinity) Provision(caddy.Context) error {
 	if a.Load == 0 {
 		a.Load = defaultAffinityLoad
@@ -57,7 +54,7 @@ func (a *Affinity) Provision(caddy.Context) error {
 	return nil
 }
 
-// Validate reports a load below 1.
+// Validate returns an error for a load below 1.
 func (a *Affinity) Validate() error {
 	if a.Load != 0 && !(a.Load >= 1) {
 		return fmt.Errorf("load: %v is below 1", a.Load)
@@ -91,7 +88,7 @@ func (a *Affinity) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Select implements reverseproxy.Selector.
 func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter) *reverseproxy.Upstream {
-	if t, ok := caddyhttp.GetVar(r.Context(), ReplicaVar).(*Replica); ok && t != nil { // one of ours, for each box
+	if t, ok := caddyhttp.GetVar(r.Context(), ReplicaVar).(*Replica); ok && t != nil { // an internal request
 		if t.Of = len(pool); t.Of > 0 && pool[t.Index%t.Of].Available() {
 			return pool[t.Index%t.Of]
 		}
@@ -114,15 +111,16 @@ func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ htt
 		}
 		spare = spare.or(c)
 	}
+	// All servers are too busy: prefer the one with the cached prefix.
 	if best.upstream == nil {
 		return spare.upstream
 	}
 	return best.upstream
 }
 
-// bound is the number of requests in flight from which on a box is passed over.
+// bound returns the number of requests in flight at which a server is skipped.
 func (a *Affinity) bound(pool reverseproxy.UpstreamPool) float64 {
-	n, busy := 0, 1 // with this one
+	n, busy := 0, 1 // including this request
 	for _, u := range pool {
 		if u.Available() {
 			n++
@@ -132,7 +130,7 @@ func (a *Affinity) bound(pool reverseproxy.UpstreamPool) float64 {
 	return max(1, math.Floor(a.Load*float64(busy)/float64(max(n, 1))))
 }
 
-// candidate is a box with its rank for one conversation.
+// candidate is a server with its weight for one conversation.
 type candidate struct {
 	upstream *reverseproxy.Upstream
 	weight   uint64
@@ -145,9 +143,8 @@ func (c candidate) or(o candidate) candidate {
 	return c
 }
 
-// weight ranks a box for one conversation: rendezvous hashing, so that each
-// box's rank does not depend on which others there are. A session's sub-agents
-// have conversations, and so caches, of their own.
+// weight returns a server's rendezvous hash for one conversation, which does not depend on the
+// other servers. A session's sub-agents have conversations, and so caches, of their own.
 func weight(u *reverseproxy.Upstream, session string, first wire.Hash) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -165,6 +162,7 @@ func anyOf(pool reverseproxy.UpstreamPool) (chosen *reverseproxy.Upstream) {
 		if !u.Available() {
 			continue
 		}
+		// Reservoir sampling: the n-th candidate replaces the choice with a probability of 1/n.
 		if seen++; rand.IntN(seen) == 0 { //nolint:gosec // spreads load
 			chosen = u
 		}
@@ -179,9 +177,8 @@ func quieter(a, b *reverseproxy.Upstream) *reverseproxy.Upstream {
 	return a
 }
 
-// ReplicaVar names the variable by which a request of ours asks for one of several
-// boxes.
+// ReplicaVar is the variable by which an internal request selects one of several servers.
 const ReplicaVar = "llm_box"
 
-// Replica asks for one of several boxes by its index, and learns how many there are.
+// Replica selects a server by its index. Selection sets Of to the number of servers.
 type Replica struct{ Index, Of int }

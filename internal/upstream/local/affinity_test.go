@@ -25,7 +25,7 @@ func boxes(n int) reverseproxy.UpstreamPool {
 	return pool
 }
 
-// of makes a request of a conversation; agent tells apart those of one session.
+// of returns a request of a conversation; agent distinguishes conversations of one session.
 func of(session string, agent byte) *http.Request {
 	vars := map[string]any{}
 	if session != "" {
@@ -57,7 +57,7 @@ func TestAffinityMovesOnlyTheConversationsOfADeadBox(t *testing.T) {
 	pool := boxes(4)
 	before := chosen(t, pool, sessions)
 	dead := pool[1]
-	during := chosen(t, append(boxes(1), pool[2:]...), sessions) // the others, by their addresses
+	during := chosen(t, append(boxes(1), pool[2:]...), sessions) // the other servers, by their addresses
 	after := chosen(t, pool, sessions)
 	count := map[string]int{}
 	for i := range before {
@@ -109,7 +109,7 @@ func TestAffinityOfOtherRequests(t *testing.T) {
 	}
 }
 
-// However large the load may be, no box is passed over for it.
+// No load, however large, makes a server skipped.
 func TestAffinityOfAnyLoad(t *testing.T) {
 	for _, load := range []float64{1e9, 1e300, math.Inf(1)} {
 		if got := (&Affinity{Load: load}).bound(boxes(2)); got < 1e8 {
@@ -118,7 +118,7 @@ func TestAffinityOfAnyLoad(t *testing.T) {
 	}
 }
 
-// Upstreams that are found out for each request may be none.
+// A dynamic list of upstreams may be empty.
 func TestAffinityWithoutBoxes(t *testing.T) {
 	for _, turn := range []*Replica{nil, {Index: 1}} {
 		r := of("a", 0)

@@ -10,17 +10,17 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// maxBeside is how many requests go to a box at a time beside those that have a slot. Editors
-// count tokens 50 times a second when they start.
+// maxBeside is the number of concurrent requests to a local server besides those with a slot.
+// Editors count tokens 50 times a second when they start.
 const maxBeside = 8
 
-// Beside lets requests that take no slot pass the queue, a few at a time.
+// Beside lets requests without a slot bypass the queue, at most [maxBeside] at a time.
 type Beside struct{ running chan struct{} }
 
-// NewBeside returns a Beside without requests.
+// NewBeside returns an empty Beside.
 func NewBeside() *Beside { return &Beside{make(chan struct{}, maxBeside)} }
 
-// Layer returns next with the bound before it.
+// Layer returns next behind the bound.
 func (b *Beside) Layer(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		select {

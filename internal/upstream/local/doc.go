@@ -1,8 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package local is what a local server that a team shares needs: a queue before its slots,
-// prompts that begin as they did, signs of life while it reads them, requests that
-// outlive their client, and a choice among several boxes. Its libraries stand in folders
-// of their own.
+// Package local supports a local server shared by a team. It provides a queue for the server's
+// slots, stable prefixes of prompts, heartbeats while the server reads a prompt, requests that
+// outlive their client, and load balancing over several servers. Subpackages hold its libraries.
 package local

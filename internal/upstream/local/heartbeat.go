@@ -30,29 +30,26 @@ const (
 	shortestSilent = time.Second
 )
 
-// Heartbeat shows clients that a silent upstream is at work. A box reads a long
-// prompt for minutes before it writes a token; clients give up on streams that
-// are silent for about as long, and try again from the beginning.
+// Heartbeat shows clients that a silent upstream is at work. A local server reads a long prompt for
+// minutes before it writes a token; clients give up on streams that are silent for about as long,
+// and retry from the beginning.
 //
-// While the upstream is silent, streams get an `event: ping` (Anthropic
-// Messages), a comment (chat completions) or a `response.in_progress` (OpenAI
-// Responses, once the response has begun). Clients of Gemini break on anything
-// that is no answer, and get nothing. The upstream's own signs of life count:
-// what is sent is never more than is needed.
+// While the upstream is silent, streams get an `event: ping` (Anthropic Messages), a comment (chat
+// completions) or a `response.in_progress` (OpenAI Responses, once the response has begun). Clients
+// of Gemini fail on anything that is not an answer, and get nothing. The upstream's own events
+// count as heartbeats, so no more are sent than needed.
 type Heartbeat struct {
-	// Off sends nothing. Default: false on boxes that run a model themselves,
-	// true for hosted APIs.
+	// Off disables heartbeats. Default: false for local servers, true for hosted APIs.
 	Off *bool `json:"off,omitempty"`
-	// Every is how long a stream may be silent. At least 1s. Default: 12s.
+	// Every is the maximum silence of a stream. At least 1s. Default: 12s.
 	Every caddy.Duration `json:"every,omitempty"`
-	// Open is how long an upstream may take to answer at all, be it because the
-	// request waits in the queue, before the stream to the client is opened
-	// without it. Should the upstream then answer with an error, the client
-	// finds that in the stream. At least 1s. Default: 25s.
+	// Open is how long to wait for the upstream's status, including the time in the queue, before
+	// the stream to the client is opened without it. If the upstream then answers with an error,
+	// the error becomes an event of the stream. At least 1s. Default: 25s.
 	Open caddy.Duration `json:"open,omitempty"`
 }
 
-// Validate reports the first interval out of its range.
+// Validate returns an error for the first interval out of its range.
 func (l *Heartbeat) Validate() error {
 	if l == nil {
 		return nil
@@ -66,20 +63,20 @@ func (l *Heartbeat) Validate() error {
 	return nil
 }
 
-// Stream is what there is to know of an answer before it begins.
+// Stream describes a response before it begins.
 type Stream struct {
-	// Every and Open are the intervals, 0 for no signs of life.
+	// Every and Open are the intervals, 0 for no heartbeats.
 	Every, Open time.Duration
-	// Events reports that it is a stream of events.
+	// Events reports a stream of events.
 	Events bool
-	// Format is the client's, Agent how it calls itself.
+	// Format is the client's format, Agent its User-Agent.
 	Format wire.Format
 	Agent  string
-	// Stamp writes what a stream's header says besides.
+	// Stamp adds further fields to a stream's header.
 	Stamp func(http.Header)
 }
 
-// Intervals returns the intervals in front of an upstream, 0 for none.
+// Intervals returns the heartbeat intervals for an upstream, 0 for none.
 func (l *Heartbeat) Intervals(u *upstream.Upstream) (every, open time.Duration) {
 	if l == nil {
 		l = new(Heartbeat)
@@ -90,10 +87,10 @@ func (l *Heartbeat) Intervals(u *upstream.Upstream) (every, open time.Duration) 
 	return cmp.Or(time.Duration(l.Every), defaultEvery), cmp.Or(time.Duration(l.Open), defaultOpen)
 }
 
-// Alive is the writer of one stream to a client. It writes what comes, and a
-// sign of life when nothing does.
+// Alive is the writer of one stream to a client. It forwards the upstream's bytes, and sends a
+// heartbeat during silence.
 type Alive struct {
-	httpx.Answer // with a header of its own, as long as nothing was sent
+	httpx.Answer // with a header of its own until the header is sent
 	format       wire.Format
 	codex        bool
 	every        time.Duration
@@ -101,17 +98,17 @@ type Alive struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	last    time.Time // when the client got something last
-	status  int       // of the upstream, 0 before
-	opened  bool      // by us
-	stream  bool      // what the upstream writes is a stream of events
-	failure []byte    // its error, where the stream was open already
+	last    time.Time // time of the last write to the client
+	status  int       // of the upstream, 0 before its response
+	opened  bool      // by a heartbeat
+	stream  bool      // the upstream's response is a stream of events
+	failure []byte    // the upstream's error after the stream was opened
 	ended   bool
 	tail    [2]byte // the last bytes written, without \r
-	begun   bool    // an event of the upstream has passed
+	begun   bool    // bytes of the upstream were sent
 }
 
-// Begin returns the writer for an answer, nil if its client gets no signs of life.
+// Begin returns the writer for a response, nil for a client without heartbeats.
 func (b Stream) Begin(w http.ResponseWriter) *Alive {
 	if b.Every == 0 || !b.Events || b.Format.Traits().BareStreams {
 		return nil
@@ -128,8 +125,8 @@ func (b Stream) Begin(w http.ResponseWriter) *Alive {
 	return a
 }
 
-// WriteHeader implements [http.ResponseWriter]. What is only informational comes too
-// late once the stream is open.
+// WriteHeader implements [http.ResponseWriter]. It drops informational statuses once the stream is
+// open.
 func (a *Alive) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		a.Answer.WriteHeader(status)
@@ -153,7 +150,7 @@ func (a *Alive) Begin(status int) {
 		return
 	}
 	if a.stream {
-		delete(a.Header(), "Content-Length") // signs of life come on top
+		delete(a.Header(), "Content-Length") // heartbeats make the body longer
 		a.timer.Reset(a.every)
 	} else {
 		a.timer.Stop()
@@ -199,7 +196,7 @@ func (a *Alive) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// tick sends a sign of life if it is time, and comes back.
+// tick sends a heartbeat if due, and schedules the next tick.
 func (a *Alive) tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,7 +220,7 @@ func (a *Alive) tick() {
 	a.timer.Reset(a.every)
 }
 
-// open begins the stream before the upstream does.
+// open opens the client's stream before the upstream responds.
 func (a *Alive) open() {
 	a.opened = true
 	h := a.ResponseWriter.Header()
@@ -233,7 +230,7 @@ func (a *Alive) open() {
 	a.ResponseWriter.WriteHeader(http.StatusOK)
 }
 
-// sign is a sign of life in the client's format.
+// sign returns a heartbeat in the client's format.
 func (a *Alive) sign() string {
 	if t := a.format.Traits(); t.Heartbeat != "" && (!t.HeartbeatWithin || a.begun || a.codex) {
 		return t.Heartbeat
@@ -241,7 +238,7 @@ func (a *Alive) sign() string {
 	return ": ping\n" // a blank line would end an event without data
 }
 
-// Stop ends the signs.
+// Stop ends the heartbeats.
 func (a *Alive) Stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -249,18 +246,17 @@ func (a *Alive) Stop() {
 	a.timer.Stop()
 }
 
-// End is told how the handlers behind ended, and says so to the client where
-// they could not. If the stream was open before the upstream failed, the
-// failure becomes its last event, and there is no error left for an error route.
-// A stream that was cut stays cut.
+// End handles the error of the next handlers. It returns no error for error routes if the client
+// already has a stream. A stream that was cut stays cut.
 func (a *Alive) End(err error) error {
-	a.Stop() // from here on nobody else writes
+	a.Stop() // heartbeats no longer write
 	if !a.opened {
-		if a.status == 0 { // an error route, or nobody, will answer
+		if a.status == 0 { // an error route may answer
 			a.Join()
 		}
 		return err
 	}
+	// The next handlers wrote their trailers to a header of their own.
 	for name, values := range a.Header() {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			a.ResponseWriter.Header()[name] = values
@@ -269,6 +265,7 @@ func (a *Alive) End(err error) error {
 	if a.stream {
 		return err
 	}
+	// The client has a status of 200 already, so the failure becomes the stream's last event.
 	status := a.status
 	if err != nil {
 		status = http.StatusBadGateway
@@ -284,8 +281,7 @@ func (a *Alive) End(err error) error {
 	return werr
 }
 
-// streamFailure is an error answer of the client's own format as the last event
-// of a stream.
+// streamFailure returns an error response as the last event of a stream.
 func streamFailure(f wire.Format, status int, body []byte) []byte {
 	_, body = translate.ReadFailure(f, status, body).Write(f)
 	s := translate.NewStream(f, f, &translate.Answering{Stream: true})
@@ -293,7 +289,7 @@ func streamFailure(f wire.Format, status int, body []byte) []byte {
 	return append(out, s.Close(false)...)
 }
 
-// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+// UnmarshalCaddyfile sets the options from Caddyfile tokens. Syntax:
 //
 //	heartbeat [on|off] {
 //		every <duration>

@@ -28,7 +28,7 @@ const (
 	comment       = ": ping\n"
 )
 
-// livelyCall is the writer of the answer to a streamed request to a box.
+// livelyCall returns the writer of the response to a streamed request to a local server.
 func livelyCall(t *testing.T, f wire.Format, l *Heartbeat, agent string) (*Alive, *httptest.ResponseRecorder) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -48,8 +48,8 @@ func TestSilentStreamsGetSigns(t *testing.T) {
 	for _, tt := range []struct {
 		format wire.Format
 		agent  string
-		sign   string // once the answer has begun
-		early  string // before
+		sign   string // once the response has begun
+		early  string // before the response
 	}{
 		{wire.Anthropic, "claude-cli/2", anthropicPing, anthropicPing},
 		{wire.OpenAIChat, "", comment, comment},
@@ -101,8 +101,8 @@ func TestStreamsAtWorkGetNoSigns(t *testing.T) {
 	})
 }
 
-// Lines may end as those of sse-starlette do, and an answer may give its length: a sign of
-// life is more than that.
+// Lines may end as those of sse-starlette do, and a response may give its length: heartbeats exceed
+// it.
 func TestSignsInOtherStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := livelyCall(t, wire.OpenAIChat, nil, "")
@@ -120,7 +120,7 @@ func TestSignsInOtherStreams(t *testing.T) {
 	})
 }
 
-// Nothing may stand within an event, however long its second half takes.
+// No heartbeat may stand within an event, however long its second half takes.
 func TestNoSignWithinAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := livelyCall(t, wire.Anthropic, nil, "")
@@ -178,7 +178,7 @@ func TestErrorAfterTheStreamWasOpened(t *testing.T) {
 	}
 }
 
-// An error that comes in time is an error like any other.
+// A timely error is an error like any other.
 func TestErrorBeforeTheStreamWasOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := livelyCall(t, wire.Anthropic, nil, "")
@@ -228,13 +228,12 @@ func TestWhoGetsSigns(t *testing.T) {
 	}
 }
 
-// panicking is a writer that breaks.
+// panicking is a writer that panics.
 type panicking struct{ http.ResponseWriter }
 
 func (panicking) Write([]byte) (int, error) { panic("of a test") }
 
-// A panic of the writers in front, at a sign of life, ends the signs and nothing
-// else.
+// A panic of a client's writer at a heartbeat ends only the heartbeats.
 func TestSignOfLifePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := livelyCall(t, wire.Anthropic, nil, "")
@@ -248,6 +247,6 @@ func TestSignOfLifePanics(t *testing.T) {
 		if got := testkit.MetricValue(t, panics) - before; got != 1 {
 			t.Errorf("%v panics", got)
 		}
-		a.Stop() // would wait for ever if the tick had left its lock locked
+		a.Stop() // would block for ever if the tick had left its lock locked
 	})
 }

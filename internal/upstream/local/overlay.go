@@ -25,49 +25,48 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// ReasonOverlay says that a request went out without its overlay.
+// ReasonOverlay is the reason for a request forwarded without its overlay.
 const ReasonOverlay = "overlay"
 
-// Overlay is what the layer needs to know of its site.
+// Overlay is the part of the site that the layer needs.
 type Overlay struct {
-	// Rules are those of the site, nil for the defaults.
+	// Rules are the site's rules, nil for the defaults.
 	Rules *overlay.Rules
-	// Observe compares prompts and changes none.
+	// Observe compares prompts without changing them.
 	Observe bool
-	// Upstream is what stands behind.
+	// Upstream is the site's upstream.
 	Upstream *upstream.Profile
-	// Store is how conversations began and what they were told since.
+	// Store holds the beginnings of conversations and their later notes.
 	Store *overlay.Store
-	// Log gets what goes wrong.
+	// Log gets errors.
 	Log *zap.Logger
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
-	// Warn is told that a request goes out without its overlay, and why.
+	// Warn reports a request forwarded without its overlay, and the reason.
 	Warn func(r *http.Request, format wire.Format, err error)
 }
 
-// Conversation is what the layer needs to know of a request.
+// Conversation identifies a request's conversation.
 type Conversation struct {
-	// Session is the public id of its session.
+	// Session is the public id of the session.
 	Session string
-	// Tenant is whose it is.
+	// Tenant is the session's tenant.
 	Tenant sessioncache.Tenant
-	// Ahead: no client has asked, and the conversation learns nothing.
+	// Ahead marks an internal request, which does not change the conversation.
 	Ahead bool
 }
 
-// overlaying lays the overlay over requests that have the upstream's format by
-// now. It stands behind the translation and before what makes them right for the
-// server.
+// overlaying applies the overlay to requests in the upstream's format. The layer runs after the
+// translation and before the changes for the server.
 type overlaying struct {
 	*Overlay
 	Conversation
 	next   caddyhttp.Handler
-	format wire.Format // the upstream's
+	format wire.Format // the upstream's format
 }
 
-// Layer returns next with the overlay before it, or next itself where the upstream
-// is no box. A box is watched without a single rule, too.
+// Layer returns next behind the overlay, or next itself if the upstream is not a local server. A
+// local server is observed even without a single rule.
 func (o *Overlay) Layer(next caddyhttp.Handler, client wire.Format, c Conversation) caddyhttp.Handler {
 	if !o.Watches() {
 		return next
@@ -75,19 +74,19 @@ func (o *Overlay) Layer(next caddyhttp.Handler, client wire.Format, c Conversati
 	return o.layer(next, client, c)
 }
 
-// layer makes the layer, where there is one: apart, so that nothing is allocated for others.
+// layer is separate from Layer so that other requests allocate nothing.
 //
 //go:noinline
 func (o *Overlay) layer(next caddyhttp.Handler, client wire.Format, c Conversation) caddyhttp.Handler {
 	return &overlaying{Overlay: o, Conversation: c, next: next, format: o.Upstream.Target(client)}
 }
 
-// Watches reports whether prompts are compared with those before them.
+// Watches reports whether prompts are compared with earlier ones.
 func (o *Overlay) Watches() bool {
 	return o.switches() != overlay.Switches{} || o.byDefault() != overlay.Switches{} || !o.Upstream.Reports()
 }
 
-// switches returns the rules of the overlay that are in force.
+// switches returns the rules in force.
 func (o *Overlay) switches() overlay.Switches {
 	if o.Observe {
 		return overlay.Switches{}
@@ -95,7 +94,7 @@ func (o *Overlay) switches() overlay.Switches {
 	return o.Rules.Over(o.byDefault())
 }
 
-// byDefault are the rules for this kind of upstream.
+// byDefault returns the rules for this kind of upstream.
 func (o *Overlay) byDefault() overlay.Switches {
 	switch {
 	case !o.Upstream.Local(), o.Upstream.Stateful():
@@ -125,6 +124,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		}
 		return o.next.ServeHTTP(w, r)
 	}
+	// An internal request must not change the conversation.
 	if o.Ahead {
 		defer httpx.SwapBody(r, body, x.Body)()
 		return o.next.ServeHTTP(w, r)
@@ -144,7 +144,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// begin lays the overlay over a request.
+// begin applies the overlay to a request.
 func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, error) {
 	c := overlay.Conversation{Session: o.Session, Tenant: string(o.Tenant[:]), Group: string(o.Tenant[:])}
 	if group := o.Sharing(r); group != "" {
@@ -155,8 +155,8 @@ func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, err
 	})
 }
 
-// Sharing names those who share the prefixes of their prompts with a request's tenant, ""
-// where that is the tenant alone.
+// Sharing returns the name of the group that shares prefixes with a request's tenant, "" if the
+// tenant shares none.
 func (o *Overlay) Sharing(r *http.Request) string {
 	if o.Rules == nil || o.Rules.Group == "" {
 		return ""
@@ -173,8 +173,7 @@ var divergences = metric.CounterOf("divergence_total", "Prompts to a box that di
 	string(overlay.CauseToolOrder), string(overlay.CauseToolAdded), string(overlay.CauseToolRemoved), string(overlay.CauseToolChanged), string(overlay.CauseSystem),
 	string(overlay.CauseOpening), string(overlay.CauseAnswer), string(overlay.CauseHistory), string(overlay.CauseShorter), string(overlay.CauseBranch), string(overlay.CauseEvicted))
 
-// overlaidAnswer looks at the upstream's answer for what it wrote, which the
-// client may send back in other words.
+// overlaidAnswer records the upstream's answer, because the client may send it back rewritten.
 type overlaidAnswer struct {
 	httpx.Answer
 	o       *overlaying
@@ -206,8 +205,8 @@ func (a *overlaidAnswer) Holds() bool { return false }
 
 // Take implements [httpx.Interceptor].
 func (a *overlaidAnswer) Take(p []byte) (int, error) {
-	// The conversation is up to date before anybody has seen the end of the
-	// answer: the next request may come at once.
+	// Update the conversation before the client has the end of the answer: the next request may
+	// come at once.
 	if a.dec != nil {
 		httpx.Guard(a.o.Log, "reading an upstream's answer", func() {
 			a.dec.Feed(p)
@@ -219,7 +218,7 @@ func (a *overlaidAnswer) Take(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// finish reads the end of an answer that has not been cut.
+// finish reads the end of a response that has not been cut.
 func (a *overlaidAnswer) finish() {
 	if a.stream && a.dec != nil {
 		httpx.Guard(a.o.Log, "reading the end of an upstream's answer", func() {
@@ -229,7 +228,7 @@ func (a *overlaidAnswer) finish() {
 	}
 }
 
-// settle makes a whole answer part of the conversation, once.
+// settle commits a complete answer to the conversation, once.
 func (a *overlaidAnswer) settle() {
 	if a.settled || !a.dec.Done() {
 		return
@@ -251,7 +250,7 @@ func (a *overlaidAnswer) settle() {
 	}
 }
 
-// ParseOverlay parses how the prefix of a box's prompts is kept as it is. Syntax:
+// ParseOverlay parses the rules that keep the prefix of prompts stable. Syntax:
 //
 //	overlay [auto|on|off] {
 //		group           <name>

@@ -35,36 +35,32 @@ const (
 	mostWaiting     = 100_000
 )
 
-// Queue bounds how many requests a box works on at a time, for a box that runs
-// a model has few slots, each with one prefix in its cache. People take turns,
-// whatever number of agents each of them has; conversations go before side
-// requests, such as those for a title, as long as none of these waits for over
-// 30 seconds; and a conversation gets the slot that holds its prefix if that is
-// free, else the one whose prefix costs least to read again.
+// Queue bounds the concurrent requests to a local server, which has few slots, each with one cached
+// prefix. Users take turns, no matter how many agents each of them runs. Conversations go before
+// side requests, such as those for a title, unless a side request has waited for over 30 seconds. A
+// conversation gets the slot that holds its prefix if that slot is free, else the slot with the
+// prefix that costs least to read again.
 //
-// Requests that wait are answered with `X-Llm-Cache-Queue-Position`, the number
-// of those in front of them when they came, `X-Llm-Cache-Queue-Expected-Ms`, how
-// long they were expected to wait then, and `X-Llm-Cache-Queue-Wait-Ms`.
-// A stream that signs of life have opened while the request waited has the first
-// two: its headers were out before the wait was over.
-// Where no more may wait, the answer is 429 with `Retry-After`: for whoever has most
-// requests waiting, if somebody comes who has fewer. A client that leaves gives its
-// place up at once.
+// Responses to queued requests carry `X-Llm-Cache-Queue-Position`, the number of requests ahead on
+// arrival, `X-Llm-Cache-Queue-Expected-Ms`, the wait expected then, and
+// `X-Llm-Cache-Queue-Wait-Ms`. A stream opened by a heartbeat during the wait has the first two
+// only: its headers were sent before the wait was over. A full queue answers 429 with
+// `Retry-After`; a request of a user with fewer waiting requests displaces one of the user with the
+// most. A client that leaves gives up its place at once.
 type Queue struct {
-	// Name tells queues apart: sites that name the same queue share it.
-	// Default: one for each preset.
+	// Name identifies the queue: sites with the same name share it. Default: one queue for each
+	// preset.
 	Name string `json:"name,omitempty"`
-	// Slots is how many requests run at a time, in all boxes behind the site.
-	// 1 to 1024. Default: 256 for vllm and sglang, which batch them, else 1.
+	// Slots is the number of concurrent requests, over all servers behind the site. 1 to 1024.
+	// Default: 256 for vllm and sglang, which batch requests, else 1.
 	Slots int `json:"slots,omitempty"`
-	// Waiting is how many more may wait. 0 to 100,000. Default: 64.
+	// Waiting is the maximum number of waiting requests. 0 to 100,000. Default: 64.
 	Waiting *int `json:"waiting,omitempty"`
-	// Patience is how long a request may wait before it is answered by 429.
-	// Default: 10m.
+	// Patience is the maximum wait; a request that waits longer gets 429. Default: 10m.
 	Patience caddy.Duration `json:"patience,omitempty"`
 }
 
-// Validate reports the first bound out of its range.
+// Validate returns an error for the first bound out of its range.
 func (q *Queue) Validate() error {
 	if q == nil {
 		return nil
@@ -81,7 +77,7 @@ func (q *Queue) Validate() error {
 	return nil
 }
 
-// limits returns the bounds, with the defaults where none are given.
+// limits returns the limits, with defaults for the unset ones.
 func (q *Queue) limits(slots int) queue.Limits {
 	l := queue.Limits{Slots: q.Slots, Waiting: defaultWaiting, Patience: time.Duration(q.Patience)}
 	if l.Slots == 0 {
@@ -96,8 +92,7 @@ func (q *Queue) limits(slots int) queue.Limits {
 	return l
 }
 
-// SharedName is the name by which sites in front of an upstream of some preset share the
-// queue.
+// SharedName returns the queue's name, which sites in front of the same preset share by default.
 func (q *Queue) SharedName(preset string) string {
 	if q.Name == "" && preset != "" {
 		return "upstream " + preset
@@ -105,11 +100,11 @@ func (q *Queue) SharedName(preset string) string {
 	return q.Name
 }
 
-// Queues are the open queues of a process. They outlive configurations.
+// Queues are the open queues of a process. They outlive reloads.
 type Queues struct{ byName sync.Map }
 
-// Open finds the queue of a site in front of an upstream. The limits are those of the
-// configuration that served a request last.
+// Open returns the queue of a site in front of an upstream. The configuration that served the last
+// request sets the limits.
 func (o *Queues) Open(q *Queue, up *upstream.Upstream) *queue.Queue {
 	name := q.SharedName(up.Name())
 	limits := q.limits(up.Slots())
@@ -119,7 +114,7 @@ func (o *Queues) Open(q *Queue, up *upstream.Upstream) *queue.Queue {
 	return found
 }
 
-// Reports are what an operator may see of all of them, by name.
+// Reports returns an operator's view of all queues, by name.
 func (o *Queues) Reports() map[string]queue.Report {
 	all := map[string]queue.Report{}
 	o.byName.Range(func(name, q any) bool {
@@ -129,9 +124,8 @@ func (o *Queues) Reports() map[string]queue.Report {
 	return all
 }
 
-// Layer returns next with the queue before it, or next itself where there is none.
-// What a request finds in front of it is told to at. One that has to wait ends work that
-// its client has left, which may have a slot.
+// Layer returns next behind the queue, or next itself without a queue. The request's place is
+// stored in at. A request that has to wait ends detached work, which may occupy a slot.
 func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place], left *Rejoin) caddyhttp.Handler {
 	if q == nil {
 		return next
@@ -139,34 +133,34 @@ func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format 
 	return &gate{slots: slots, next: next, format: format, ticket: t, place: at, left: left}
 }
 
-// gate lets a request through to next when the queue says so.
+// gate admits a request to next when it has a slot.
 type gate struct {
 	slots  func() *queue.Queue
 	next   caddyhttp.Handler
 	format wire.Format // of the client
 	ticket queue.Ticket
-	place  *atomic.Pointer[Place] // told to whoever opens the stream early
+	place  *atomic.Pointer[Place] // for the header of a stream opened by a heartbeat
 	left   *Rejoin
 }
 
-// Place is where a request stood in line when it came.
+// Place is a request's position in the queue on arrival.
 type Place struct {
 	ahead    int
 	expected time.Duration
 }
 
-// Stamp says so in a header.
+// Stamp adds the place to a header.
 func (p *Place) Stamp(h http.Header) {
 	h.Set("X-Llm-Cache-Queue-Position", strconv.Itoa(p.ahead))
 	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(p.expected.Milliseconds(), 10))
 }
 
-// readAhead bounds, in bytes, what is read of a request's body before it waits. The server
-// sees that a client leaves only once it has read all that the client has sent.
+// readAhead bounds the bytes read from a request's body before its wait.
 const readAhead = 64 << 10
 
 // ServeHTTP implements caddyhttp.Handler.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	// net/http notices that a client left only after reading all that the client has sent.
 	_, _ = httpx.ReadAhead(r, readAhead)
 	q := g.slots()
 	turn, err := q.Enter(g.ticket)
@@ -175,6 +169,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	at.Stamp(h)
 	g.place.Store(at)
 	queueMetrics.expected.Set(q.Expected().Seconds())
+	// Detached work may occupy the slot.
 	if err != nil || turn.Waits() {
 		g.left.Yield()
 	}
@@ -209,10 +204,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return g.next.ServeHTTP(w, r)
 }
 
-// StatusClientClosed is what Caddy logs for a client that left.
+// StatusClientClosed is the status that Caddy logs if the client left.
 const StatusClientClosed = 499
 
-// refuse answers 429 as the client's own API would.
+// refuse answers 429 in the format of the client's API.
 func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string) error {
 	h := w.Header()
 	// Clients give up on waits of over a minute.
@@ -223,7 +218,7 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 	return httpx.Fail(w, g.format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message})
 }
 
-// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+// UnmarshalCaddyfile sets the options from Caddyfile tokens. Syntax:
 //
 //	queue [<name>] {
 //		slots    <requests>
@@ -245,7 +240,7 @@ func (q *Queue) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
-// queueMetrics live as long as the process, as all metrics do.
+// queueMetrics live as long as the process.
 var queueMetrics = struct {
 	running, waiting, expected prometheus.Gauge
 	wait                       prometheus.Histogram

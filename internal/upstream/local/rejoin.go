@@ -23,43 +23,42 @@ import (
 )
 
 const (
-	// DefaultGrace is longer than any client waits before it tries again.
+	// DefaultGrace exceeds the time after which any client retries.
 	DefaultGrace = time.Minute
-	// mostAnswer bounds what is kept of one answer, in bytes: over 30,000 tokens as
-	// the most verbose format streams them.
+	// mostAnswer bounds the buffer of one response, in bytes: over 30,000 tokens in the most
+	// verbose streaming format.
 	mostAnswer = 8 << 20
-	// window is how much of an answer that is not kept may wait for its client.
+	// window bounds the bytes that wait for the client, in a response that is not kept.
 	window = 64 << 10
 )
 
-// A client that gives up while a box reads its prompt tries again a moment
-// later, and the box would begin anew. So the work goes on for a while without
-// a client, and the same request, should it come again, finds it.
+// A client that gives up while a local server reads its prompt retries a moment later, and the
+// server would begin anew. So the work continues for a while without a client, and a retry finds
+// it.
 //
-// Work goes on if it has begun and its answer is kept from the beginning. It ends as soon as
-// another request waits for a slot, or its conversation continues with another request. A
-// client that leaves amid the answer was stopped by its user and seldom retries.
-// What still waits for a slot costs nothing to ask for again, and ends with its
-// client, as does an answer beyond the bounds: no other client could be given it,
-// and the box would write it for nobody. From there on a client that reads slowly
-// holds the upstream back, as it does without us.
+// Work continues if it has begun and its response is buffered from the beginning. It ends as soon
+// as another request waits for a slot, or its conversation continues with another request. A client
+// that leaves amid the response was stopped by its user and seldom retries. A request that still
+// waits for a slot costs nothing to repeat, and ends with its client. So does a response beyond the
+// bounds: no retry could get the whole response. From there on a slow client slows the upstream
+// down, as it does without this layer.
 
 var (
-	// errNobodyCame ends work that nobody waits for any more.
+	// errNobodyCame cancels detached work without a retry.
 	errNobodyCame = errors.New("the client left and did not come back")
-	// errClientLeft ends work that could not be taken up again.
+	// errClientLeft cancels work that no retry could use.
 	errClientLeft = errors.New("the client left")
 )
 
-// rejoined counts what became of work whose client left, alone what goes on now.
+// rejoined counts the outcomes of detached work; alone is the current number.
 var (
 	rejoined = metric.CounterOf("detached_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome",
 		"rejoined", "finished", "given_up")
 	alone = metric.Gauge("detached", "Requests kept for a client that left.")
 )
 
-// workKey names a request: its tenant, where it goes, and its body. The hash is keyed, so
-// that nobody can make two requests look the same.
+// workKey identifies a request by its tenant, target and body. The hash is keyed, so clients cannot
+// produce collisions.
 type workKey struct {
 	tenant sessioncache.Tenant
 	hash   xxh3.Uint128
@@ -67,7 +66,7 @@ type workKey struct {
 
 var workSeed = maphash.String(maphash.MakeSeed(), "work")
 
-// rejoining sends requests on such that they outlive their client.
+// rejoining lets requests outlive their client.
 type rejoining struct {
 	Rejoin
 	next   caddyhttp.Handler
@@ -75,29 +74,28 @@ type rejoining struct {
 	asked  Asked
 }
 
-// Asked is the client's request, which may take several at the upstream.
+// Asked is the client's request, which may cause several requests to the upstream.
 type Asked struct {
-	// Session is the session whose conversation it goes on with, "" for none.
+	// Session is the session of the request's conversation, "" for none.
 	Session string
-	// Body is as the client sent it.
+	// Body is the client's unedited body.
 	Body []byte
 }
 
-// Rejoin is what the layer needs to know of its site.
+// Rejoin is the part of the site that the layer needs.
 type Rejoin struct {
-	// Grace is how long a request goes on without its client, 0 for not at all.
+	// Grace is how long a request continues without its client, 0 to end it at once.
 	Grace time.Duration
-	// Detached are the requests that do.
+	// Detached holds the requests without a client.
 	Detached *Detached
-	// Queue is the name of the queue in which a request may have to wait for a slot before it
-	// begins, "" for none.
+	// Queue is the name of the queue for the request's slot, "" for none.
 	Queue string
-	// Log gets what goes wrong.
+	// Log gets errors.
 	Log *zap.Logger
 }
 
-// Layer returns next with the layer before it, for a request of a tenant. It ends work for what
-// was asked before in its session.
+// Layer returns next behind the layer, for a request of a tenant. The request ends detached work
+// for other requests of its session.
 func (j Rejoin) Layer(next caddyhttp.Handler, tenant sessioncache.Tenant, asked Asked) caddyhttp.Handler {
 	if j.Grace == 0 {
 		return next
@@ -105,7 +103,7 @@ func (j Rejoin) Layer(next caddyhttp.Handler, tenant sessioncache.Tenant, asked 
 	return &rejoining{j, next, tenant, asked}
 }
 
-// Yield ends work that its client has left, for a request that waits for a slot.
+// Yield ends detached work in favor of a request that waits for a slot.
 func (j *Rejoin) Yield() { j.Detached.yield(j.Queue) }
 
 // ServeHTTP implements caddyhttp.Handler.
@@ -119,6 +117,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		rejoined.WithLabelValues("rejoined").Inc()
 		return l.follow(w, r, k)
 	}
+	// The conversation has moved on, so no retry will come for another request of the session.
 	l.Detached.supersede(l.tenant, l.asked)
 	k := &work{
 		key: key, asked: l.asked, queue: l.Queue, more: make(chan struct{}), head: head{begun: l.Queue == ""},
@@ -127,6 +126,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	k.Answer = httpx.NewAnswer(nil, k)
 	k.Own = make(http.Header)
 	k.room.L = &k.mu
+	// The work outlives the client's request.
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	k.cancel = cancel
 	req := httpx.Isolate(r.Clone(detached), k)
@@ -145,8 +145,7 @@ func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
 	return workKey{tenant, h.Sum128()}
 }
 
-// follow passes on what the work has brought and brings, until its end or until
-// the client leaves.
+// follow copies the work's response to the client until its end, or until the client leaves.
 func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) error {
 	at, begun := 0, false
 	defer func() { upstream.Tell(r.Context(), k.placeholders) }()
@@ -177,7 +176,7 @@ func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 		switch {
 		case part.ended && part.panicked != nil:
 			k.end(nil)
-			panic(part.panicked) // as it would have here
+			panic(part.panicked) // as without this layer
 		case part.ended:
 			k.end(nil)
 			if begun {

@@ -20,34 +20,35 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// work is a request at the upstream, and the writer of its answer: it keeps the
-// answer for whoever asks, within bounds.
+// work is a request at the upstream and the writer of its response. It buffers the response, within
+// bounds, for the client or a retry.
 type work struct {
-	httpx.Answer // its header is filled by the handlers behind
+	httpx.Answer // the next handlers fill its header
 
 	key    workKey
 	asked  Asked
 	queue  string
 	cancel context.CancelCauseFunc
-	// placeholders are those of the request on its way: where it went, for one.
+	// placeholders is the context of the forwarded request. Its placeholders name the upstream's
+	// address, for instance.
 	placeholders context.Context //nolint:containedctx // of the request
 
 	mu   sync.Mutex
-	more chan struct{} // closed when there is more
-	room sync.Cond     // the client has taken something, or nobody will
+	more chan struct{} // closed on progress
+	room sync.Cond     // signaled when the client took bytes or the work ended
 
 	rent    rent
 	head    head
 	tape    tape
 	ending  ending
 	flushed bool
-	over    bool        // nobody will ask any more
-	grace   *time.Timer // runs while no client waits
+	over    bool        // no client can follow any more
+	grace   *time.Timer // runs while detached
 	left    time.Time   // when the client left
-	origin  uint64      // the hash of what the client had asked
+	origin  uint64      // hash of the client's request
 }
 
-// rent is what is accounted for at home.
+// rent is the memory reserved in the pool of detached work.
 type rent struct {
 	home    *Detached
 	tenant  sessioncache.Tenant
@@ -55,24 +56,24 @@ type rent struct {
 	kept    int64
 }
 
-// head is how an answer begins.
+// head is the beginning of a response.
 type head struct {
-	begun  bool // the work has a slot, or needs none
+	begun  bool // has a slot, or needs none
 	wait   time.Duration
-	common float64 // the share of the prompt that the box has been sent before
+	common float64 // share of the prompt that the server has been sent before
 	status int
-	sent   http.Header // as it stood when the status came
+	sent   http.Header // at the time of the status
 }
 
-// tape is the body of an answer, or what the client has not had of it yet.
+// tape is the buffered part of a response's body.
 type tape struct {
-	body   []byte // from start on
+	body   []byte // from offset start on
 	start  int
-	taken  int  // what the client has of it
-	parted bool // it is no longer kept from its beginning
+	taken  int  // offset up to which the client has it
+	parted bool // no longer buffered from the beginning
 }
 
-// ending is how the work ended.
+// ending is the outcome of the work.
 type ending struct {
 	ended    bool
 	err      error
@@ -84,7 +85,7 @@ func (k *work) run(log *zap.Logger, next caddyhttp.Handler, r *http.Request) {
 	defer func() {
 		p := recover()
 		if e, ok := p.(error); p != nil && !(ok && errors.Is(e, http.ErrAbortHandler)) {
-			httpx.LogPanic(log, "going on with a request", p) // its stack ends here
+			httpx.LogPanic(log, "going on with a request", p) // the panic's stack ends here
 		}
 		k.cancel(nil)
 		k.mu.Lock()
@@ -95,14 +96,14 @@ func (k *work) run(log *zap.Logger, next caddyhttp.Handler, r *http.Request) {
 	err = next.ServeHTTP(k, r)
 }
 
-// wake tells whoever follows that there is more.
+// wake signals progress to the client's goroutine.
 func (k *work) wake() {
 	close(k.more)
 	k.more = make(chan struct{})
 }
 
-// WriteHeader implements [http.ResponseWriter]. What is only informational is kept for
-// no one who comes back.
+// WriteHeader implements [http.ResponseWriter]. It drops informational statuses, because a retry
+// could not get them.
 func (k *work) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		k.Answer.WriteHeader(status)
@@ -117,7 +118,7 @@ func (k *work) Begin(status int) {
 	k.wake()
 }
 
-// Holds implements [httpx.Interceptor]: it has nobody to flush to.
+// Holds implements [httpx.Interceptor]: work has no client to flush to.
 func (k *work) Holds() bool { return true }
 
 // Take implements [httpx.Interceptor].
@@ -127,11 +128,12 @@ func (k *work) Take(p []byte) (int, error) {
 	if !k.tape.parted && !k.keeps(len(p)) {
 		k.tape.parted = true
 		k.drop()
-		if k.grace != nil { // who comes back cannot be given all of it
+		if k.grace != nil { // a retry cannot get the whole response any more
 			k.settle("given_up")
 			k.close(errNobodyCame)
 		}
 	}
+	// From here on a slow client slows the upstream down.
 	for k.tape.parted && !k.over && k.tape.ahead() > window {
 		k.room.Wait()
 	}
@@ -143,8 +145,7 @@ func (k *work) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keeps reports whether so many bytes more of the answer may be kept. The lock is
-// held.
+// keeps reports whether n more bytes of the response may be buffered. The lock is held.
 func (k *work) keeps(n int) bool {
 	n += len(k.tape.body)
 	kept := k.rent.kept
@@ -154,24 +155,23 @@ func (k *work) keeps(n int) bool {
 	return n <= mostAnswer && (int64(n) <= kept || k.rent.reserve(max(int64(n)-kept, window)))
 }
 
-// drop forgets what the client has of an answer that is not kept. The lock is
-// held.
+// drop releases the bytes that the client has, if the response is not kept. The lock is held.
 func (k *work) drop() {
 	if k.tape.parted && !k.over {
 		k.tape.drop()
 	}
 }
 
-// ahead is by how much the answer is ahead of the client.
+// ahead returns the number of bytes that the client does not have yet.
 func (t *tape) ahead() int { return t.start + len(t.body) - t.taken }
 
-// rest is what comes behind so much of the answer.
+// rest returns the body from offset at on.
 func (t *tape) rest(at int) []byte {
 	rest := t.body[at-t.start:]
 	return rest[:len(rest):len(rest)]
 }
 
-// drop forgets what the client has.
+// drop releases the bytes that the client has.
 func (t *tape) drop() {
 	if t.body = t.body[t.taken-t.start:]; len(t.body) == 0 {
 		t.body = nil
@@ -197,7 +197,7 @@ func (k *work) FlushError() error {
 	return nil
 }
 
-// Waited notes a time in the queue, which is over.
+// Waited adds a wait in the queue. The request has a slot now.
 func (k *work) Waited(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -205,20 +205,19 @@ func (k *work) Waited(d time.Duration) {
 	k.head.begun = true
 }
 
-// Common notes the share of the prompt that the box has been sent before, for whoever
-// gets the answer.
+// Common sets the share of the prompt that the server has been sent before.
 func (k *work) Common(share float64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.head.common = share
 }
 
-// part is what there is of an answer.
+// part is a snapshot of the work.
 type part struct {
 	status   int
 	header   http.Header
 	bytes    []byte
-	flush    bool // the handlers behind want it to be seen
+	flush    bool // the next handlers have flushed
 	waited   time.Duration
 	common   float64
 	ended    bool
@@ -227,7 +226,7 @@ type part struct {
 	more     <-chan struct{}
 }
 
-// took notes how much of the answer the client has, which makes room for more.
+// took records the offset up to which the client has the response, which makes room for more.
 func (k *work) took(at int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -236,7 +235,7 @@ func (k *work) took(at int) {
 	k.room.Signal()
 }
 
-// after returns what comes behind the bytes that the client has.
+// after returns a snapshot with the body from offset at on.
 func (k *work) after(at int, begun bool) part {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -247,7 +246,7 @@ func (k *work) after(at int, begun bool) part {
 	return p
 }
 
-// trailers copies what came after the header. The work must have ended.
+// trailers copies header fields set after the status. The work must have ended.
 func (k *work) trailers(to http.Header) {
 	for name, values := range k.Own {
 		if _, before := k.head.sent[name]; !before || !slices.Equal(values, k.head.sent[name]) {
@@ -256,7 +255,7 @@ func (k *work) trailers(to http.Header) {
 	}
 }
 
-// end ends the work, and forgets its answer.
+// end cancels the work and releases its response.
 func (k *work) end(cause error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -272,9 +271,9 @@ func (k *work) close(cause error) {
 	k.room.Signal()
 }
 
-// detach has the work go on without a client, and ends it unless somebody rejoins
-// it in time. It ends at once where nobody could, or where the client has had a part of the
-// answer.
+// detach lets the work continue without a client until a retry rejoins it or the grace period ends.
+// It ends the work at once if no retry could use it, or if the client already has a part of the
+// response.
 func (k *work) detach(grace time.Duration, amid bool) {
 	if oldest := k.leave(grace, amid); oldest != nil {
 		oldest.giveUp()
@@ -284,6 +283,8 @@ func (k *work) detach(grace time.Duration, amid bool) {
 func (k *work) leave(grace time.Duration, amid bool) (oldest *work) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// A client that leaves amid the response seldom retries. The other conditions rule out that a
+	// retry could use the work.
 	if amid || !k.head.begun || k.tape.parted || !k.promising() || !k.rent.reserve(k.rent.request) {
 		if k.head.begun && k.promising() {
 			rejoined.WithLabelValues("given_up").Inc()
@@ -297,7 +298,7 @@ func (k *work) leave(grace time.Duration, amid bool) (oldest *work) {
 	return k.rent.home.add(k)
 }
 
-// giveUp ends work that nobody has rejoined.
+// giveUp ends detached work that no retry has rejoined.
 func (k *work) giveUp() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -312,7 +313,7 @@ func (k *work) giveUp() {
 	k.close(errNobodyCame)
 }
 
-// settle counts what became of it. The lock is held.
+// settle ends the detached state and counts its outcome. The lock is held.
 func (k *work) settle(outcome string) {
 	k.grace.Stop()
 	k.grace = nil
@@ -321,14 +322,13 @@ func (k *work) settle(outcome string) {
 	rejoined.WithLabelValues(outcome).Inc()
 }
 
-// promising reports whether the work is worth to be waited for: it has not failed.
-// The lock is held.
+// promising reports whether the work has not failed. The lock is held.
 func (k *work) promising() bool {
 	return k.ending.panicked == nil && k.ending.err == nil && (k.head.status == 0 || k.head.status/100 == 2)
 }
 
-// rejoin takes up work that a client has left. It fails if that is too late: the
-// work was given up, or has failed.
+// rejoin resumes detached work for a retry. It returns false if the work was given up or has
+// failed.
 func (k *work) rejoin() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -345,6 +345,7 @@ func (k *work) rejoin() bool {
 	alone.Dec()
 	k.rent.home.release(k.rent.tenant, k.rent.request)
 	k.rent.kept -= k.rent.request
+	// The retry gets the response from the beginning.
 	k.tape.taken = 0
 	return true
 }

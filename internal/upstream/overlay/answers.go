@@ -16,14 +16,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// answer is what the model wrote: what is in the memory of the box now. at is the
-// index of the message that the client will send it back in.
+// answer is the model's own text, as it stands in the server's cache. at is the index of the
+// message in which the client will send it back.
 type answer struct {
 	at             int
 	thinking, text string
 	calls          []wire.Call
-	// seen is the client's message the last time, differs tells that it is not
-	// what the model wrote, dropped that it is without its thinking.
+	// seen is the hash of the client's last version of the message. differs reports a version other
+	// than the model's, dropped one without its thinking.
 	seen    uint64
 	differs bool
 	dropped bool
@@ -37,7 +37,7 @@ func (a *answer) size() int {
 	return n
 }
 
-// answerOf returns what to remember of an answer.
+// answerOf returns the parts of an answer to remember, nil for an empty one.
 func answerOf(t *wire.Turn, at int) *answer {
 	if t.Thinking == "" && t.Text == "" && len(t.Calls) == 0 {
 		return nil
@@ -47,8 +47,8 @@ func answerOf(t *wire.Turn, at int) *answer {
 
 var seed = maphash.MakeSeed()
 
-// exact puts an answer back as the model wrote it, if the client says the same in
-// other words. What is equal is forgotten, for it will stay so.
+// exact restores the model's own bytes of an answer if the client rewrote it without changing its
+// meaning.
 func (d *draft) exact(i, at int, m matched, next *lineage) {
 	if m.lineage == nil || at > m.common {
 		return
@@ -63,13 +63,14 @@ func (d *draft) exact(i, at int, m matched, next *lineage) {
 	same := a.seen == seen && a.differs
 	returns := a.seen == 0 // sent back for the first time
 	a.seen = seen
+	// An equal answer is forgotten, because it stays equal.
 	if d.restore(msg, &a, same, returns) && a.differs {
 		next.answers = append(next.answers, a)
 	}
 }
 
-// restore puts the parts of an answer back, and reports whether the client's
-// message is that answer. With same it is known to be.
+// restore restores the parts of an answer and reports whether the client's message is that answer.
+// With same, an earlier request has established that.
 func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 	var calls, texts []int
 	thinking := -1
@@ -119,6 +120,7 @@ func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 		case thinking < 0 && (returns || a.dropped):
 			a.dropped, a.differs = true, true
 			at := msg.Span.Start + 1
+			// Insert the member in front of all others, or replace a null.
 			cut := wire.Cut{Start: at, End: at, With: append(append([]byte(`"reasoning_content":`), quote(a.thinking)...), ',')}
 			if null := gjson.GetBytes(d.v.Bytes(msg.Span), "reasoning_content"); null.Exists() {
 				cut.Start = msg.Span.Start + int32(null.Index)
@@ -141,8 +143,8 @@ func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 	return true
 }
 
-// arguments returns the arguments of a call as the model wrote them, nil where
-// the client sends them so, and false where it sends others.
+// arguments returns a call's arguments in the model's own bytes, nil if the client sends the same
+// bytes. It returns false for different arguments.
 func (d *draft) arguments(j int, was wire.Call, same bool) ([]byte, bool) {
 	b := &d.v.Blocks[j]
 	if d.v.Text(b.Name) != was.Name || b.Body.Empty() {
@@ -165,7 +167,7 @@ func (d *draft) arguments(j int, was wire.Call, same bool) ([]byte, bool) {
 	return []byte(was.Arguments), true
 }
 
-// equal reports whether two JSON texts mean the same.
+// equal reports whether two JSON texts have equal values.
 func equal(a, b []byte) bool {
 	var x, y any
 	for _, f := range []struct {

@@ -38,7 +38,8 @@ func TestExactAnswers(t *testing.T) {
 	}
 }
 
-// Thinking that the client sends back and a later stage takes out stays out.
+// TestThinkingThatWasStripped: thinking that the client sent back and a later stage removed stays
+// removed.
 func TestThinkingThatWasStripped(t *testing.T) {
 	c := newClient(t, Box)
 	c.send(chat("S", toolA, hello), wire.Turn{Text: "Hi", Thinking: "Hm."})
@@ -49,8 +50,7 @@ func TestThinkingThatWasStripped(t *testing.T) {
 	}
 }
 
-// A client that sends nothing in the place of thinking has dropped it, and has a member of
-// that name.
+// TestThinkingThatIsNothing: a null or empty member in place of the thinking is replaced.
 func TestThinkingThatIsNothing(t *testing.T) {
 	for _, nothing := range []string{`null`, `""`} {
 		c := newClient(t, Box)

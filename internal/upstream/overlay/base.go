@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// base is what a conversation began with: the texts of its system prompt and its
-// tools. It is immutable and shared.
+// base is the beginning of a conversation: the texts of its system prompt and its tools. It is
+// immutable and shared.
 type base struct {
 	system []pin
 	tools  []tool
@@ -27,31 +27,31 @@ type base struct {
 type pin struct {
 	hash wire.Hash
 	raw  []byte // a JSON string
-	// message tells that the text is of a person's message, not of the system prompt.
+	// message reports a text of a user message, not of the system prompt.
 	message bool
 	*surroundings
 }
 
-// size is about how much memory the pin holds, in bytes: surroundings are copies of some lines.
+// size returns the approximate memory of the pin, in bytes: surroundings are copies of some lines.
 func (p *pin) size() int { return len(p.raw)*5/4 + 160 }
 
-// tool is a definition as it first stood.
+// tool is a tool definition in its first version.
 type tool struct {
 	name string
-	hash wire.Hash // equal for definitions that differ in the order of their members only
-	seen wire.Hash // of the bytes that the client sent last
+	hash wire.Hash // ignores the order of members
+	seen wire.Hash // hash of the client's latest bytes
 	raw  []byte
 }
 
-// note is what was told near the end, behind the message at its index.
+// note is a text added near the end, after the message at index at.
 type note struct {
 	at    int
 	text  string
-	told  []string    // what the surroundings are since, nil if it is not about them
-	tools []wire.Hash // described
+	told  []string    // the surroundings since then, nil for a note about other things
+	tools []wire.Hash // described tools
 }
 
-// size is about how much memory the base holds, in bytes.
+// size returns the approximate memory of the base, in bytes.
 func (b *base) size() int {
 	n := 100
 	for i := range b.system {
@@ -63,7 +63,7 @@ func (b *base) size() int {
 	return n
 }
 
-// key tells bases apart, whatever the order of their tools.
+// key identifies a base, regardless of the order of its tools.
 func (b *base) key() string {
 	sum := sha256.New()
 	for i := range b.system {
@@ -94,9 +94,8 @@ func parameters(raw []byte) string {
 	return string(canonical([]byte(schema.Raw)))
 }
 
-// canonical returns JSON with the members of its objects, and the names of required ones, in
-// alphabetical order: programs that keep them in hash tables write them in another order each time.
-// Text that is no JSON comes back as it is.
+// canonical returns JSON with members of objects and names of required ones in alphabetical order.
+// Invalid JSON is returned unchanged.
 func canonical(raw []byte) []byte {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -104,6 +103,7 @@ func canonical(raw []byte) []byte {
 	if d.Decode(&v) != nil {
 		return raw
 	}
+	// Programs that keep members and names in hash tables write them in another order each time.
 	sortRequired(v)
 	sorted, err := json.Marshal(v)
 	if err != nil {
@@ -128,8 +128,8 @@ func sortRequired(v any) {
 	}
 }
 
-// toolsOf returns the tools of a request, which point into it. Those that the client sent in the
-// same bytes before are in known. It returns false where a name stands twice.
+// toolsOf returns the tools of a request, with slices of its bytes. It reuses the hashes of known
+// tools with the same bytes. It returns false for an empty or duplicate name.
 func toolsOf(v *wire.View, known []tool) ([]tool, bool) {
 	tools, names := make([]tool, 0, v.Tools), make(map[string]struct{}, v.Tools)
 	at := byName(known)
@@ -140,6 +140,7 @@ func toolsOf(v *wire.View, known []tool) ([]tool, bool) {
 			return nil, false
 		}
 		if j, ok := at[t.name]; ok && known[j].seen == t.seen {
+			// Equal bytes need no canonical form.
 			t.hash = known[j].hash
 		} else {
 			t.hash = hashOf(canonical(t.raw))
@@ -154,7 +155,7 @@ func hashOf(b []byte) wire.Hash {
 	return wire.Hash(sum[:len(wire.Hash{})])
 }
 
-// byName tells where tools stand. A client may offer as many as it likes.
+// byName returns the index of each tool. A map, because a client may offer any number of tools.
 func byName(tools []tool) map[string]int {
 	at := make(map[string]int, len(tools))
 	for i := range tools {
@@ -163,10 +164,8 @@ func byName(tools []tool) map[string]int {
 	return at
 }
 
-// arrange returns the tools of the prefix: those known in the order in which they
-// were first seen, then new ones. Those that have vanished stay; a definition
-// that only describes itself otherwise stays as it was, one that takes other
-// arguments is replaced in its place.
+// arrange returns the tools of the prefix: known tools in the order of their first appearance, and
+// the new ones. Vanished tools stay.
 func arrange(known, now []tool) (front, added []tool) {
 	front = slices.Clone(known)
 	at := byName(known)
@@ -176,6 +175,8 @@ func arrange(known, now []tool) (front, added []tool) {
 		case !ok:
 			added = append(added, t)
 		case front[i].hash != t.hash && parameters(front[i].raw) != parameters(t.raw):
+			// Calls need the new parameters. A tool with only a new description keeps its first
+			// definition, so that the prefix stays the same.
 			front[i] = t
 		case front[i].hash == t.hash:
 			front[i].seen = t.seen
@@ -184,7 +185,7 @@ func arrange(known, now []tool) (front, added []tool) {
 	return front, added
 }
 
-// keep copies the bytes of tools, which point into a request.
+// keep copies the bytes of tools out of a request.
 func keep(tools []tool, known []tool) []tool {
 	out := slices.Clone(tools)
 	at := byName(known)

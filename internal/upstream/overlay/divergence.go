@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Cause says why a prompt does not go on from the one before it.
+// Cause is the reason why a prompt does not continue the previous one.
 type Cause string
 
 // The causes.
@@ -26,30 +26,30 @@ const (
 	CauseHistory     Cause = "history_rewritten"
 	CauseShorter     Cause = "history_cut"
 	CauseBranch      Cause = "branch"
-	// CauseEvicted: the prompt goes on, but the upstream had forgotten it.
+	// CauseEvicted: the prompt continues the previous one, but the upstream had evicted it.
 	CauseEvicted Cause = "evicted"
 )
 
-// maxDivergences bounds how many are remembered of a conversation.
+// maxDivergences bounds the divergences kept for a conversation.
 const maxDivergences = 8
 
-// Divergence is a place at which a prompt does not go on from the one before it.
+// Divergence is the point at which a prompt differs from the previous one.
 type Divergence struct {
-	// At is when.
+	// At is the time of the request.
 	At time.Time `json:"at"`
-	// Cause says why.
+	// Cause is the reason.
 	Cause Cause `json:"cause"`
-	// Block is the number of tools, texts of the system prompt and messages in
-	// front of the place, Of how many there were before.
+	// Block is the number of tools, system texts and messages before the point, Of their number in
+	// the previous prompt.
 	Block int `json:"block"`
 	Of    int `json:"of"`
-	// Section is where it is: tools, system or messages.
+	// Section is the section of the point: tools, system or messages.
 	Section string `json:"section"`
-	// Lost is the share of the prompt before that has to be read again.
+	// Lost is the share of the previous prompt that has to be read again.
 	Lost float64 `json:"lost"`
 }
 
-// piece is a part of a prompt as it went upstream.
+// piece is a part of a prompt in the upstream's format.
 type piece struct {
 	hash    uint64
 	size    int32
@@ -57,13 +57,13 @@ type piece struct {
 	role    wire.Role
 }
 
-// piecesOf takes a prompt apart: each tool, each text of the system prompt, each
-// message. Where markers go upstream they do not count.
+// piecesOf splits a prompt into each tool, each system text and each message.
 func piecesOf(v *wire.View, markers bool) []piece {
 	all := make([]piece, 0, v.System+len(v.Messages))
 	var h maphash.Hash
 	add := func(span rawjson.Span, blocks []wire.Block, section wire.Section, role wire.Role) {
 		h.SetSeed(seed)
+		// A moved marker is no divergence: blocks' hashes ignore markers.
 		if markers {
 			for i := range blocks {
 				_, _ = h.Write(blocks[i].Hash[:])
@@ -88,7 +88,7 @@ func piecesOf(v *wire.View, markers bool) []piece {
 	return all
 }
 
-// compare finds how far the prompt goes on from the one before it.
+// compare finds how far the prompt continues the previous one.
 func (x *Exchange) compare() {
 	total := 0
 	for _, p := range x.next.sent {
@@ -104,7 +104,7 @@ func (x *Exchange) compare() {
 		n++
 	}
 	if n == len(was) {
-		if n < len(is) && is[n].role == wire.RoleAssistant { // the answer, as it was written
+		if n < len(is) && is[n].role == wire.RoleAssistant { // the unchanged answer
 			common += int(is[n].size)
 		}
 		x.Common = float64(common) / float64(total)
@@ -123,7 +123,7 @@ func (x *Exchange) compare() {
 
 var sectionNames = [...]string{wire.SectionTools: "tools", wire.SectionSystem: "system", wire.SectionMessages: "messages"}
 
-// cause tells why the piece at n differs.
+// cause returns the reason why the piece at n differs.
 func (x *Exchange) cause(n int) Cause {
 	was, is := x.before.sent, x.next.sent
 	switch {

@@ -1,13 +1,10 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package overlay keeps the prefix of a box's prompts as it is. A box that runs a
-// model has what it has read in its memory, token by token, and has to read
-// again everything behind the first token that differs. So the system text and
-// the tools that a conversation began with are sent in the same bytes until
-// everything changes anyway (an epoch), and what clients change there travels
-// as a note near the end.
+// Package overlay keeps the prefix of prompts to a local server stable. Such a server caches
+// tokens, and has to read everything after the first changed token again. So the system text and
+// the tools at the beginning of a conversation stay byte for byte the same until everything changes
+// anyway (an epoch). A note near the end reports the client's changes to them.
 //
-// It works on requests as they go upstream, in the format that the upstream
-// speaks. Whatever it is unsure of it leaves as it came.
+// The package works on requests in the upstream's format. It leaves uncertain cases unmodified.
 package overlay

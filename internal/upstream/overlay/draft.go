@@ -15,25 +15,25 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// draft is an overlay in the making: what becomes of the values of blocks, and
-// what is appended to them.
+// draft is an overlay under construction: replacements for the values of blocks, and texts to
+// append to them.
 type draft struct {
 	v     *wire.View
 	q     Request
-	front int // system messages in front of all others (openai_chat)
+	front int // number of leading system messages (openai_chat)
 
 	values map[int]value    // by block
 	tails  map[int][]string // by block
-	fresh  map[int][]string // messages that become one of the user with these texts
-	gone   map[int]bool     // messages that are left out
+	fresh  map[int][]string // messages to replace by a user message with these texts
+	gone   map[int]bool     // messages to remove
 	cuts   []wire.Cut
-	own    bool // the view's list of blocks is the draft's own
+	own    bool // the draft owns the view's list of blocks
 
 	before []*lineage // the session's conversations
-	first  []pin      // the texts that a person begins with
+	first  []pin      // texts of the opening user messages
 }
 
-// value is a JSON value that takes the place of a span.
+// value is a JSON value that replaces a span.
 type value struct {
 	span rawjson.Span
 	raw  []byte
@@ -50,7 +50,7 @@ func newDraft(v *wire.View, q Request, before []*lineage) *draft {
 	return d
 }
 
-// sizeOfPrefix is what tools and system prompt take, in bytes.
+// sizeOfPrefix returns the size of tools and system prompt, in bytes.
 func (d *draft) sizeOfPrefix() (n int) {
 	for i := range d.v.Blocks[:d.v.System] {
 		n += d.v.Blocks[i].Span.Len()
@@ -61,7 +61,7 @@ func (d *draft) sizeOfPrefix() (n int) {
 	return n
 }
 
-// plan fills in what the conversation will be, and the cuts.
+// plan fills in the conversation's next state, and the cuts.
 func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 	if !d.v.Traits().MessageList {
 		next.base = &base{}
@@ -106,7 +106,7 @@ func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 	return d.build()
 }
 
-// system returns the blocks of the system prompt, without the billing line's.
+// system returns the blocks of the system prompt, except the billing line's.
 func (d *draft) system() []int {
 	var all []int
 	from, to := d.v.Tools, d.v.System
@@ -126,7 +126,7 @@ func (d *draft) system() []int {
 	return all
 }
 
-// unbill takes the billing line out, and reports whether nothing is left of its block.
+// unbill removes the billing line, and reports whether its block becomes empty.
 func (d *draft) unbill(i, from, to int) bool {
 	b := &d.v.Blocks[i]
 	if _, rest, ok := strings.Cut(textOf(d.v.Bytes(b.Body)), "\n"); ok && strings.TrimSpace(rest) != "" {
@@ -134,7 +134,7 @@ func (d *draft) unbill(i, from, to int) bool {
 		return false
 	}
 	if b.Has(wire.FlagString) || d.front > 0 {
-		return false // it is all there is
+		return false // the system prompt has no other text
 	}
 	switch {
 	case i+1 < to:
@@ -147,7 +147,7 @@ func (d *draft) unbill(i, from, to int) bool {
 	return true
 }
 
-// openTo is the number of the first message behind those that a person begins with.
+// openTo returns the index of the first message after the opening user messages.
 func (d *draft) openTo() int {
 	i := d.front
 	for i < len(d.v.Messages) && d.v.Messages[i].Role == wire.RoleUser {
@@ -156,7 +156,7 @@ func (d *draft) openTo() int {
 	return i
 }
 
-// opening returns the texts of the messages that a person begins with.
+// opening returns the text blocks of the opening user messages.
 func (d *draft) opening() (all []int) {
 	for _, m := range d.v.Messages[d.front:d.openTo()] {
 		for i := int(m.First); i < int(m.End); i++ {
@@ -168,7 +168,7 @@ func (d *draft) opening() (all []int) {
 	return all
 }
 
-// body returns the value of a block as it stands in the draft.
+// body returns the value of a block in the draft.
 func (d *draft) body(i int) []byte {
 	if v, ok := d.values[i]; ok {
 		return v.raw
@@ -176,7 +176,7 @@ func (d *draft) body(i int) []byte {
 	return d.v.Bytes(d.v.Blocks[i].Body)
 }
 
-// pins are the texts of blocks, most of which are as they were before.
+// pins returns the texts of blocks. It reuses the pins of earlier requests.
 func (d *draft) pins(blocks []int, message bool) []pin {
 	all := make([]pin, 0, len(blocks))
 	for _, i := range blocks {
@@ -185,6 +185,7 @@ func (d *draft) pins(blocks []int, message bool) []pin {
 		switch {
 		case ok:
 		case len(raw) > mostSurveyed:
+			// The text is too long to survey, so the block's hash is enough.
 			p = pin{d.v.Blocks[i].Hash, raw, message, new(surroundings)}
 		default:
 			p = pin{hashOf([]byte(textOf(raw))), raw, message, new(surroundings)}
@@ -194,7 +195,7 @@ func (d *draft) pins(blocks []int, message bool) []pin {
 	return all
 }
 
-// recall finds a text among those that the session's conversations have been sent.
+// recall finds a text among the pins of the session's conversations.
 func (d *draft) recall(raw []byte, message bool) (pin, bool) {
 	for _, l := range d.before {
 		for _, pins := range [...][]pin{l.base.system, l.first, l.seen} {
@@ -218,7 +219,7 @@ func clonePins(all []pin) []pin {
 	return all
 }
 
-// unseen appends those of now that differ from pinned to a list.
+// unseen appends the pins of now that differ from all pinned ones to a list.
 func unseen(now, pinned, all []pin) []pin {
 	for _, p := range now {
 		if !slices.ContainsFunc(pinned, func(q pin) bool { return samePin(p, q) }) {
@@ -229,15 +230,15 @@ func unseen(now, pinned, all []pin) []pin {
 	return all
 }
 
-// aligned reports whether texts say what is pinned, but for the surroundings.
+// aligned reports whether texts equal the pinned ones except for the surroundings.
 func (d *draft) aligned(pinned, now []pin) bool {
 	return slices.EqualFunc(pinned, now, func(a, b pin) bool {
 		return a.hash == b.hash || d.q.Rules.Pins && a.survey().rest == b.survey().rest
 	})
 }
 
-// pinFirst returns the texts that a person began with as they first stood, as far as the
-// conversation is the one before.
+// pinFirst returns the first versions of the opening texts, for the messages that the conversation
+// has in common with the known one.
 func (d *draft) pinFirst(m matched, now []pin) []pin {
 	n := 0
 	for i := d.front; i < min(d.front+m.common, d.openTo()); i++ {
@@ -254,7 +255,7 @@ func (d *draft) pinFirst(m matched, now []pin) []pin {
 	return append(slices.Clip(m.lineage.first[:n]), clonePins(now[n:])...)
 }
 
-// places returns what pins say of the surroundings.
+// places returns the surroundings described in pins.
 func places(system, first []pin) (all []string) {
 	for _, pins := range [...][]pin{system, first} {
 		for _, p := range pins {
@@ -264,8 +265,7 @@ func places(system, first []pin) (all []string) {
 	return all
 }
 
-// pinned puts the texts back as they first stood, and notes what they now say of
-// the surroundings, which is to be told instead.
+// pinned restores the first versions of the texts, and adds a note about changed surroundings.
 func (d *draft) pinned(next *lineage, system []int, front, first []pin, notes []note, add *note) {
 	for j, i := range system {
 		d.pin(i, next.base.system[j])
@@ -299,7 +299,7 @@ func (d *draft) pinned(next *lineage, system []int, front, first []pin, notes []
 	add.text = "What this conversation began with no longer holds. It is now:\n\n" + strings.Join(changed, "\n\n")
 }
 
-// pin puts one text back. A block without a text has none to put back, and no place for one.
+// pin restores one text. It skips a block without a text.
 func (d *draft) pin(i int, p pin) {
 	if len(p.raw) == 0 || d.v.Blocks[i].Body.Empty() {
 		return
@@ -309,8 +309,7 @@ func (d *draft) pin(i int, p pin) {
 	}
 }
 
-// tools puts the tools in front in their order, and describes those that are to
-// be told near the end.
+// tools puts the tools in the prefix's order, and describes late tools in a note.
 func (d *draft) tools(known, now []tool, notes []note, m matched, next *lineage, add *note) {
 	front := now
 	if d.q.Rules.ToolOrder {
@@ -332,8 +331,8 @@ func (d *draft) tools(known, now []tool, notes []note, m matched, next *lineage,
 	next.tools = keep(front, known)
 }
 
-// late notes the tools that have not been described yet, and returns those that
-// cannot be told.
+// late adds undescribed tools to the note. It returns the tools for the list if the last message
+// cannot take a note.
 func (d *draft) late(added []tool, notes []note, add *note) (rest []tool) {
 	described := make(map[wire.Hash]struct{})
 	for i := range notes {
@@ -362,7 +361,7 @@ func (d *draft) late(added []tool, notes []note, add *note) (rest []tool) {
 	return nil
 }
 
-// listening reports whether the last message is one that can take a note.
+// listening reports whether the last message can take a note.
 func (d *draft) listening() bool {
 	m := d.v.Messages[len(d.v.Messages)-1]
 	return m.Role != wire.RoleAssistant && m.End > m.First
@@ -394,7 +393,7 @@ func (d *draft) build() error {
 	return nil
 }
 
-// appendText returns a content, a string or an array of parts, with a text behind it.
+// appendText appends a text to a content, which is a string or an array of parts.
 func appendText(raw []byte, text string) []byte {
 	if raw[0] == '[' {
 		end := bytes.LastIndexByte(raw, ']')
@@ -413,7 +412,7 @@ func appendText(raw []byte, text string) []byte {
 	return append(out, quote(text)[1:]...)
 }
 
-// quote returns a text as a JSON string, as clients write it.
+// quote returns a text as a JSON string, in the clients' style.
 func quote(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -14,16 +14,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// tail is where a text can be appended: to a block, or to a system message that
-// has become the user's.
+// tail is a place to append a text: a block, or a system message turned into a user message.
 type tail struct {
 	block, fresh int
 	open         bool
 }
 
-// messages goes through the messages behind the system text: what is no message
-// of its own goes to the end of the one before it, notes stand where they were
-// first told, and the model's answers are as it wrote them.
+// messages processes the messages after the system text: it folds system messages, repeats notes
+// where they first stood, and restores the model's answers.
 func (d *draft) messages(m matched, notes []note, add *note, next *lineage) {
 	var to tail
 	last := len(d.v.Messages) - 1
@@ -68,7 +66,7 @@ func (d *draft) append(to tail, text string) {
 	}
 }
 
-// end is the end of a message: its last text or result.
+// end returns the tail of a message: its last text or result.
 func (d *draft) end(i int) tail {
 	m := &d.v.Messages[i]
 	for j := int(m.End) - 1; j >= int(m.First); j-- {
@@ -80,9 +78,7 @@ func (d *draft) end(i int) tail {
 	return tail{}
 }
 
-// fold makes a system message a reminder at the end of what stands before it.
-// Behind an answer it becomes a message of the user's: nothing else stands there
-// that belongs to the user, and what follows is not known when it is sent.
+// fold turns a system message into a reminder at the end of the preceding message.
 func (d *draft) fold(i int, to tail) tail {
 	m := &d.v.Messages[i]
 	var texts []string
@@ -107,6 +103,8 @@ func (d *draft) fold(i int, to tail) tail {
 		}
 		return to
 	}
+	// After an answer the system message becomes a user message: no user text precedes it, and the
+	// following messages are not known when it is first sent.
 	d.fresh[i] = texts
 	return tail{fresh: i, open: true}
 }
@@ -129,7 +127,7 @@ func (d *draft) form(i int) {
 		if seen || b.Kind != wire.KindText || b.Has(wire.FlagString) || m.Content.Empty() || d.v.Raw[m.Content.Start] != '[' {
 			continue
 		}
-		seen = true // the content is one, however many blocks it holds
+		seen = true // one content, regardless of its number of blocks
 		text, ok := d.loneText(m.Content)
 		if !ok {
 			continue
@@ -141,7 +139,7 @@ func (d *draft) form(i int) {
 	}
 }
 
-// loneText returns the text of an array with one part that is a plain text.
+// loneText returns the text of an array with a single plain text part.
 func (d *draft) loneText(content rawjson.Span) ([]byte, bool) {
 	var part gjson.Result
 	n := 0
@@ -170,7 +168,7 @@ func (d *draft) loneText(content rawjson.Span) ([]byte, bool) {
 	return []byte(text), ok && strings.HasPrefix(text, `"`)
 }
 
-// uncount takes counters of tokens out of a message.
+// uncount removes token counters from a message.
 func (d *draft) uncount(i int) {
 	if !d.q.Rules.TokenCounters {
 		return
@@ -182,7 +180,7 @@ func (d *draft) uncount(i int) {
 			continue
 		}
 		raw := d.body(j)
-		if raw[0] != '"' || !bytes.Contains(raw, []byte("</total_tokens>")) { // it is rare that something begins so
+		if raw[0] != '"' || !bytes.Contains(raw, []byte("</total_tokens>")) { // cheap check: counters are rare
 			continue
 		}
 		text := textOf(raw)
@@ -195,10 +193,10 @@ func (d *draft) uncount(i int) {
 				v.span = b.Body
 			}
 			d.values[j] = value{v.span, quote(without)}
-		case j > int(m.First): // an element of its own, behind another one
+		case j > int(m.First): // a separate element after another one
 			d.cuts = append(d.cuts, wire.Cut{Start: d.v.Blocks[j-1].Span.End, End: b.Span.End})
 			delete(d.values, j)
-			if !d.own { // the parser's list is remembered for the next request
+			if !d.own { // the parser's list is reused for the next request
 				d.v.Blocks, d.own = slices.Clone(d.v.Blocks), true
 			}
 			d.v.Blocks[j].Body = rawjson.Span{}

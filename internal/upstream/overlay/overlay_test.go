@@ -39,7 +39,7 @@ func newClient(t *testing.T, rules Switches) *client {
 	return c
 }
 
-// begin returns an exchange, whose body must be JSON and the same a second time.
+// begin returns an exchange. Its body must be JSON and the same in a second call.
 func (c *client) begin(body string) *Exchange {
 	c.t.Helper()
 	var first *Exchange
@@ -59,8 +59,7 @@ func (c *client) begin(body string) *Exchange {
 	return first
 }
 
-// send begins and commits an exchange with an answer, and returns what went
-// upstream.
+// send begins and commits an exchange with an answer, and returns the body for the upstream.
 func (c *client) send(body string, answer wire.Turn) string {
 	c.t.Helper()
 	x := c.begin(body)
@@ -109,7 +108,7 @@ func wantsNot(t *testing.T, got string, not ...string) {
 	}
 }
 
-// What no rule concerns goes out in the client's own bytes.
+// Content without a rule keeps the client's own bytes.
 func TestNothingToDo(t *testing.T) {
 	c := newClient(t, Box)
 	for _, body := range []string{
@@ -188,9 +187,8 @@ func TestTokenCounters(t *testing.T) {
 	wants(t, c.send(chat("S", toolA, hello, called, `{"role":"tool","tool_call_id":"1","content":"\u00fc\n\n<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"}`), wire.Turn{}), `"content":"ü"}`)
 }
 
-// names lists the tools of a body.
-// A counter that is a text of its own is taken out of every later request, too,
-// whose messages are recognised and not parsed again.
+// TestTokenCountersAgain: a counter in a text of its own is also removed from later requests, which
+// reuse the parsed messages.
 func TestTokenCountersAgain(t *testing.T) {
 	c := newClient(t, Box)
 	counted := `{"role":"user","content":[{"type":"text","text":"Go on"},{"type":"text","text":"<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"}]}`
@@ -208,6 +206,7 @@ func TestTokenCountersAgain(t *testing.T) {
 	}
 }
 
+// names returns the tools' names in a body, concatenated.
 func names(body string) (all string) {
 	for _, n := range gjson.Get(body, "tools.#.function.name").Array() {
 		all += n.Str
@@ -236,7 +235,7 @@ func TestToolOrder(t *testing.T) {
 	if names(got) != "ACB" {
 		t.Errorf("a tool that takes other arguments: %s", names(got))
 	}
-	// Another person of the group, in another session, gets the same front.
+	// Another user of the group, in another session, gets the same prefix.
 	c.key = "other"
 	if got := c.send(chat("S", toolC+","+toolA, `{"role":"user","content":"Other"}`), wire.Turn{}); names(got) != "AC" {
 		t.Errorf("another session begins with %s", names(got))
@@ -285,7 +284,7 @@ func TestPins(t *testing.T) {
 	if strings.Count(third, "no longer holds") != 1 || !strings.HasPrefix(third, strings.TrimSuffix(second, `],"tools":[`+toolA+`]}`)) {
 		t.Errorf("\n%s\ndoes not go on from\n%s", third, second)
 	}
-	// Anything else that changes is an epoch.
+	// Any other change is an epoch.
 	fourth := c.send(chat("Be brief. "+now, toolA, hello, called, result), wire.Turn{})
 	wants(t, fourth, `"content":"Be brief. You are`, `"content":"one"}]`)
 
@@ -301,8 +300,8 @@ func TestPins(t *testing.T) {
 	wantsNot(t, got, "no longer holds")
 }
 
-// TestShapes: a date, a time, a path, a UUID or a hash that changes in a system text keeps its
-// first wording, whatever words it stands in, and what it is now is told near the end.
+// TestShapes: a changed date, time, path, UUID or hash in a system text keeps its first value, in
+// any wording, and a note near the end reports the new value.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct{ was, is string }{
 		{"Conversation started: Thursday, November 26, 2026 05:30 PM", "Conversation started: Friday, November 27, 2026 09:30 AM"},
@@ -348,8 +347,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestShapesOfOpening: what a person begins with keeps its first wording, too, in whichever message
-// and words it stands, once the model has answered. Until then another path is another task.
+// TestShapesOfOpening: opening user messages keep their first values, too, in any message and
+// wording, once the model has answered. Before the first answer, another path is another task.
 func TestShapesOfOpening(t *testing.T) {
 	user := func(text string) string { return `{"role":"user","content":"` + text + `"}` }
 	for name, c := range map[string]struct{ was, is []string }{
@@ -373,7 +372,7 @@ func TestShapesOfOpening(t *testing.T) {
 	}
 }
 
-// TestSurveyedOnce: a text is split into its places when a conversation first sends it.
+// TestSurveyedOnce: a text is split into its places only when a conversation first sends it.
 func TestSurveyedOnce(t *testing.T) {
 	c := newClient(t, Box)
 	c.send(chat("On 2026-11-26", toolA, hello), wire.Turn{})
@@ -386,8 +385,8 @@ func TestSurveyedOnce(t *testing.T) {
 	}
 }
 
-// TestOrderOfMembers: a tool is the same with its members in another order, in later requests and
-// in other conversations of the group.
+// TestOrderOfMembers: a tool with its members in another order is the same tool, in later requests
+// and in other conversations of the group.
 func TestOrderOfMembers(t *testing.T) {
 	was := toolDef("A", "does a", `{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"number","default":1.0}},"required":["x","y"]}`)
 	is := toolDef("A", "does a", `{"required":["y","x"],"properties":{"y":{"default":1.0,"type":"number"},"x":{"type":"string"}},"type":"object"}`)
@@ -452,8 +451,8 @@ func TestDivergence(t *testing.T) {
 	}
 }
 
-// A side request on the same session, a branch and a refusal leave the
-// conversation as it is.
+// TestConversationsApart: a side request in the same session, a branch and a refusal leave the
+// conversation unchanged.
 func TestConversationsApart(t *testing.T) {
 	c := newClient(t, Box)
 	c.send(chat("S", toolA+","+toolB, hello), wire.Turn{Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1}`}}})

@@ -13,7 +13,7 @@ const (
 	reminderClose = "</system-reminder>"
 )
 
-// reminder says whose a text is that stands among somebody else's.
+// reminder wraps a text in the tags of a reminder, which mark it as not the user's.
 func reminder(text string) string {
 	if strings.HasPrefix(text, reminderOpen) {
 		return text
@@ -21,10 +21,10 @@ func reminder(text string) string {
 	return reminderOpen + "\n" + text + "\n" + reminderClose
 }
 
-// counter is a text that says nothing but how many tokens are left.
+// counter matches a text that only reports how many tokens are left.
 var counter = regexp.MustCompile(`^\s*(?:<system-reminder>)?\s*<total_tokens>[0-9]+ tokens left</total_tokens>\s*(?:</system-reminder>)?\s*$`)
 
-// withoutCounters takes counters out of the reminders at the end of a text.
+// withoutCounters removes counters from the reminders at the end of a text.
 func withoutCounters(text string) string {
 	head, kept := text, ""
 	found := false

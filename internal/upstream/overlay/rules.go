@@ -10,77 +10,72 @@ type Mode string
 
 // The modes.
 const (
-	// Auto does what the upstream's preset says: on for boxes, off for hosted
-	// APIs, whose caches work in other ways.
+	// Auto follows the upstream's preset: on for local servers, off for hosted APIs, which have
+	// other kinds of caches.
 	Auto Mode = "auto"
-	// On follows the rules of the preset, or of a box if the preset has none.
+	// On follows the rules of the preset, or of a local server if the preset has none.
 	On Mode = "on"
-	// Off leaves requests alone.
+	// Off leaves requests unmodified.
 	Off Mode = "off"
 )
 
-// Rules are the options of the overlay. A rule that is not set follows the
-// preset, or under On the defaults for a box.
+// Rules are the options of the overlay. An unset rule follows the preset, or with On the defaults
+// for a local server.
 type Rules struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode Mode `json:"mode,omitempty"`
-	// Group names the people who share their prefixes, with placeholders: those of
-	// one group get equal tools in one order. Default: each credential is a
-	// group of its own.
+	// Group is the name of a group of users with common prefixes, with placeholders: requests of one
+	// group get equal tools in one order. Default: each credential is a group of its own.
 	Group string `json:"group,omitempty"`
-	// BillingLine drops Claude Code's x-anthropic-billing-header, which differs from
-	// conversation to conversation and changes with each compaction. Default on
-	// boxes: true.
+	// BillingLine drops Claude Code's x-anthropic-billing-header, which differs between
+	// conversations and changes with each compaction. Default on local servers: true.
 	BillingLine *bool `json:"billing_line,omitempty"`
-	// SystemMessages folds system messages in the middle into the tool result
-	// or the user's text before them, where every chat template shows them.
-	// Default on boxes: true.
+	// SystemMessages folds system messages in the middle into the tool result or the user's text
+	// before them, where every chat template renders them. Default on local servers: true.
 	SystemMessages *bool `json:"system_messages,omitempty"`
-	// TokenCounters drops reminders that say nothing but how many tokens are
-	// left. Default on boxes: true.
+	// TokenCounters drops reminders that only report how many tokens are left. Default on local
+	// servers: true.
 	TokenCounters *bool `json:"token_counters,omitempty"`
-	// ToolOrder keeps tools in the order in which they were first seen, new ones
-	// behind them; those that vanish, and the first description of each, stay. The
-	// order of a schema's members does not count. Default on boxes: true.
+	// ToolOrder keeps tools in the order of their first appearance, followed by new ones. Vanished
+	// tools and the first description of each tool stay. The order of a schema's members is
+	// ignored. Default on local servers: true.
 	ToolOrder *bool `json:"tool_order,omitempty"`
-	// LateTools describes tools that come later in a note near the end instead
-	// of appending them, so that nothing is read again. The upstream must take
-	// calls of tools that it was not told of: llama.cpp, for one, does not.
-	// Default: true with mlx_openai_server, else false.
+	// LateTools describes later tools in a note near the end instead of appending them to the list,
+	// so that nothing is read again. The upstream must accept calls of unlisted tools, which
+	// llama.cpp, for example, does not. Default: true with mlx_openai_server, else false.
 	LateTools *bool `json:"late_tools,omitempty"`
-	// Pins keeps dates, times, paths, UUIDs, hashes, Git status and the model's name as
-	// they first stood in the system text and in the messages that a person begins
-	// with, and tells changes of them once, in a note. Default on boxes: true.
+	// Pins keeps the first values of dates, times, paths, UUIDs, hashes, Git status and the model's
+	// name in the system text and in the opening user messages. It reports each change once, in a
+	// note. Default on local servers: true.
 	Pins *bool `json:"pins,omitempty"`
-	// Forms writes a content of one text always as a string. Default on boxes: true.
+	// Forms writes a content of one text always as a string. Default on local servers: true.
 	Forms *bool `json:"forms,omitempty"`
-	// ExactAnswers puts the arguments of calls and texts back as the model wrote
-	// them, where a client has written the same otherwise. Default on boxes: true.
+	// ExactAnswers restores the model's own bytes of calls' arguments and texts if the client has
+	// rewritten them. Default on local servers: true.
 	ExactAnswers *bool `json:"exact_answers,omitempty"`
-	// Thinking puts thinking back that a client of openai_chat has dropped.
-	// Default on boxes: true.
+	// Thinking restores thinking that a client of openai_chat has dropped. Default on local
+	// servers: true.
 	Thinking *bool `json:"thinking,omitempty"`
 }
 
-// Switches are rules that have been decided upon.
+// Switches are the rules in force.
 type Switches struct {
 	BillingLine, SystemMessages, TokenCounters, ToolOrder, LateTools, Pins, Forms, ExactAnswers, Thinking bool
 }
 
-// Box are the rules for a box that runs a model.
+// Box holds the rules for a local server.
 var Box = Switches{
 	BillingLine: true, SystemMessages: true, TokenCounters: true, ToolOrder: true, Pins: true, Forms: true, ExactAnswers: true, Thinking: true,
 }
 
-// Unlisted are the rules for a box that takes calls of tools that it was not told of
-// as well as others.
+// Unlisted holds the rules for a local server that accepts calls of unlisted tools.
 var Unlisted = func() Switches {
 	s := Box
 	s.LateTools = true
 	return s
 }()
 
-// Validate reports a mode that there is not.
+// Validate returns an error for an unknown mode.
 func (r *Rules) Validate() error {
 	if r == nil {
 		return nil
@@ -92,7 +87,7 @@ func (r *Rules) Validate() error {
 	return fmt.Errorf("mode: %q is none of %s, %s, %s", r.Mode, Auto, On, Off)
 }
 
-// Over returns what the rules say where the preset says s.
+// Over returns the rules in force for a preset with the defaults s.
 func (r *Rules) Over(s Switches) Switches {
 	if r == nil {
 		return s

@@ -33,7 +33,7 @@ func TestStoreForgets(t *testing.T) {
 	}
 }
 
-// Conversations and bases are weighed, and nobody's push out those of others.
+// TestStoreIsShared: conversations and bases are weighed, and one tenant cannot evict another's.
 func TestStoreIsShared(t *testing.T) {
 	const most = 256 << 10
 	c := newClient(t, Box)
@@ -66,7 +66,8 @@ func TestStoreIsShared(t *testing.T) {
 	}
 }
 
-// Nothing is kept of a request that the upstream has not accepted.
+// TestNothingIsKeptOfWhatIsNotAccepted: the store keeps nothing of a request before the upstream
+// accepts it.
 func TestNothingIsKeptOfWhatIsNotAccepted(t *testing.T) {
 	c := newClient(t, Box)
 	for i := range 3 {

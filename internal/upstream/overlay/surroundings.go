@@ -11,11 +11,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// What a client says about its surroundings stands in places that can be told by
-// their words: one line, a run of lines in a tag, or a section that ends at the
-// next heading or tag. Other lines are places, too, if a date, a time, a path, a UUID or a hash
-// stands in them, which are told by their shape. A survey splits a text into these places and
-// the rest.
+// A client describes its surroundings in places with known wording: one line, a run of lines in a
+// tag, or a section that ends at the next heading or tag. Other lines are places, too, if they
+// contain a date, a time, a path, a UUID or a hash, recognized by its shape. A survey splits a text
+// into these places and the rest.
 
 // tags enclose descriptions of the surroundings.
 var tags = []string{
@@ -23,25 +22,25 @@ var tags = []string{
 	"files", "directories", "directory_structure", "directoryStructure", "project_layout",
 }
 
-// sections begin so and go on to the next heading, tag or section.
+// sections are the beginnings of sections, which extend to the next heading, tag or section.
 var sections = []string{"gitStatus:", "# gitStatus", "# currentDate", "# Environment", "Instructions from: "}
 
-// lines are places of one line.
+// lines matches places of one line.
 var lines = regexp.MustCompile(`^[\s*#-]*((?i:today'?s date|the current date|current date|today is|date:)|Working directory:|Primary working directory:|Current branch:|Additional working directories:|You are powered by the model|The exact model ID is)`)
 
-// mostSurveyed bounds the JSON strings in which surroundings are looked for, in bytes:
-// clients describe them in some thousand.
+// mostSurveyed bounds the texts to survey, in bytes of JSON: clients describe their surroundings in
+// a few thousand bytes.
 const mostSurveyed = 1 << 20
 
-// surroundings are what a text says of them, read when they are first asked for and then kept with
-// the text: a conversation sends it with each request.
+// surroundings are the result of surveying a text. They are computed on first use and kept with the
+// text, because a conversation sends the text with each request.
 type surroundings struct {
 	once sync.Once
-	// rest is the hash of the text without its places: two texts with the same rest say the same
-	// about other surroundings. In a person's message only places in reminders count, and a tag or
-	// section that is not closed is the person's own.
+	// rest is the hash of the text without its places: texts with an equal rest differ in their
+	// surroundings only. In a user message only places in reminders count; an unclosed tag or
+	// section is the user's own text.
 	rest wire.Hash
-	// shape is the hash of the rest without values in a person's own lines, too.
+	// shape is the hash of the rest without values, also in the user's own lines.
 	shape  wire.Hash
 	places []string
 }
@@ -85,7 +84,7 @@ func survey(text string, message bool) (rest, shape string, places []string) {
 			shape := shapeOf(line)
 			shapes.WriteString(shape)
 			if shape != line {
-				places = append(places, strings.Clone(line)) // not to keep the text
+				places = append(places, strings.Clone(line)) // the line would keep the whole text in memory
 			}
 			if !reminder {
 				shape = line
@@ -102,9 +101,9 @@ func survey(text string, message bool) (rest, shape string, places []string) {
 	return b.String(), shapes.String(), places
 }
 
-// values are dates, times, paths, UUIDs and hashes, which change from request to request in any
-// wording. A plain number is none of them: another number may be another rule. Each is looked for at
-// places where one can begin only, since most of a text is neither.
+// values matches dates, times, paths, UUIDs and hashes, which change between requests in any
+// wording. Plain numbers do not match: another number may be another rule. Only possible beginnings
+// are tried, because most of a text contains no values.
 var values = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})\b)?)?`,
 	`\d{1,2}[/.]\d{1,2}[/.]\d{4}\b`,
@@ -120,7 +119,7 @@ var values = regexp.MustCompile(`^(?:` + strings.Join([]string{
 
 const months = `Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?`
 
-// shapeOf returns a line with a zero byte in the place of each value.
+// shapeOf returns a line with each value replaced by a zero byte.
 func shapeOf(line string) string {
 	var b strings.Builder
 	done := 0
@@ -146,8 +145,8 @@ func shapeOf(line string) string {
 	return b.String()
 }
 
-// mayBegin reports whether a value can begin at a place that is not inside a word: a path where none
-// goes on from a word, as in "and/or" and in URLs.
+// mayBegin reports whether a value can begin at an offset outside a word. A path cannot continue a
+// word, as in "and/or" and in URLs.
 func mayBegin(line string, at int) bool {
 	rest := line[at:]
 	switch c := rest[0]; {
@@ -165,7 +164,7 @@ func mayBegin(line string, at int) bool {
 	return isHash(rest)
 }
 
-// isHash reports whether a text begins with as many hexadecimal digits as short hashes have.
+// isHash reports whether a text begins with the seven hexadecimal digits of a short hash.
 func isHash(text string) bool {
 	for i := range min(7, len(text)) {
 		if c := text[i] | 0x20; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
@@ -179,7 +178,7 @@ func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// isValue reports whether text of the shape of a value is one: a hash has digits and letters.
+// isValue reports whether a match of values is one: a hash has digits and letters.
 func isValue(text string) bool {
 	switch c := text[0]; {
 	case c == '/' || c == '\\' || c == '~' || c == '.':
@@ -190,14 +189,14 @@ func isValue(text string) bool {
 	return strings.ContainsAny(text, "0123456789") && strings.ContainsAny(text, "abcdef")
 }
 
-// dangling is what is known not to be closed, so that it is looked for once in a
-// text and not at each line.
+// dangling remembers unclosed tags and reminders, so that a text is searched once for their ends
+// and not at each line.
 type dangling struct {
-	tags      [16]bool // by index in tags: not closed anywhere behind
-	reminders int      // no reminder is closed in front of this line
+	tags      [16]bool // by index in tags: no end in the rest of the text
+	reminders int      // no reminder ends before this line
 }
 
-// tagged returns the number of lines of a tag that begins at a line.
+// tagged returns the number of lines of a tag that begins at a line, 0 for none.
 func (d *dangling) tagged(all []string, from int) int {
 	first := strings.TrimSpace(all[from])
 	if !strings.HasPrefix(first, "<") {
@@ -220,8 +219,8 @@ func (d *dangling) tagged(all []string, from int) int {
 	return 0
 }
 
-// section returns the number of lines of a section that begins at a line. With closed,
-// it has to end at a tag that closes.
+// section returns the number of lines of a section that begins at a line, 0 for none. With closed,
+// the section must end inside a closed reminder.
 func (d *dangling) section(all []string, from int, closed bool) int {
 	if !begins(all[from]) {
 		return 0
@@ -251,7 +250,7 @@ func begins(line string) bool {
 	return false
 }
 
-// enclosed reports whether a reminder is closed behind a line before another begins.
+// enclosed reports whether a reminder ends after a line before another one begins.
 func (d *dangling) enclosed(all []string, from int) bool {
 	for i := max(from, d.reminders); i < len(all); i++ {
 		if strings.HasPrefix(all[i], reminderClose) {

@@ -15,19 +15,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// template renders chat requests by the rules that a model's chat template is
-// published with, as far as they decide where a prompt changes.
+// template renders chat requests by the rules of a model's published chat template, as far as they
+// decide where a prompt changes.
 type template struct {
 	name       string
-	toolsFirst bool   // tools stand in front of the system text
+	toolsFirst bool   // tools stand before the system text
 	middle     string // a system message in the middle: "" in place, hoisted, dropped, error
-	// strips takes thinking out of turns before the last message of the user,
-	// and hollow puts an empty block in front of those behind it, unless they are
-	// asked to preserve it.
+	// strips removes thinking from turns before the last user message. hollow puts an empty block
+	// before the turns after it. preserves turns both off on request.
 	strips, hollow, preserves bool
 }
 
-// What each does was measured with the templates that llama.cpp has.
+// The behavior was measured with the templates of llama.cpp.
 var templates = []template{
 	{name: "Qwen2.5, Qwen3-Coder, Llama-3.3, Devstral"},
 	{name: "DeepSeek-V3.1", middle: "hoisted"},
@@ -57,7 +56,7 @@ func (p template) render(body string) (string, error) {
 	if messages[0].Get("role").Str == "system" {
 		system, messages = text(messages[0].Get("content")), messages[1:]
 	}
-	query := -1 // the last message of the user
+	query := -1 // the last user message
 	for i, m := range messages {
 		switch m.Get("role").Str {
 		case "user":
@@ -104,9 +103,9 @@ func (p template) render(body string) (string, error) {
 	return b.String(), nil
 }
 
-// agentRequests are the requests of an agent of chat completions that does what
-// breaks prefixes: it drops its thinking, writes arguments anew, puts system
-// messages in the middle, shuffles its tools and tells another date.
+// agentRequests returns the requests of an agent of chat completions with habits that break
+// prefixes: it drops its thinking, rewrites arguments, puts system messages in the middle, shuffles
+// its tools and changes the date.
 func agentRequests(turns, resumed int) (bodies []string, answers []wire.Turn) {
 	messages := []string{hello}
 	for i := range turns {
@@ -141,9 +140,9 @@ func agentRequests(turns, resumed int) (bodies []string, answers []wire.Turn) {
 	return bodies, answers
 }
 
-// By every template a prompt begins with the one before it, where nothing but
-// tool calls lies between them. Where a person speaks in between, templates that
-// take thinking out of earlier turns do so; they are named here.
+// TestTemplates: with every template, a prompt begins with the previous one if only tool calls lie
+// between them. After a user message, some templates remove the thinking of earlier turns; the
+// table names them.
 func TestTemplates(t *testing.T) {
 	const turns, resumed = 12, 7
 	bodies, answers := agentRequests(turns, resumed)
@@ -151,7 +150,7 @@ func TestTemplates(t *testing.T) {
 	sent := make([]string, turns)
 	for i, body := range bodies {
 		sent[i] = c.send(body, answers[i])
-		// The preset's, see handler.
+		// The preset adds the member, see handler.
 		sent[i] = strings.TrimSuffix(sent[i], "}") + `,"chat_template_kwargs":{"preserve_thinking":true}}`
 	}
 	for _, p := range templates {

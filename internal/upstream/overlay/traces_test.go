@@ -21,8 +21,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Recorded conversations go on, request by request, from what was sent before: in
-// chat completions as translated, and in Messages as they are.
+// TestTraces: prompts of recorded conversations continue the previous prompt, in chat completions
+// as translated, and in Messages untranslated.
 func TestTraces(t *testing.T) {
 	files := testkit.RecordingFiles(t)
 	for i, file := range files {
@@ -61,7 +61,7 @@ func replay(t *testing.T, file string, format wire.Format) {
 		x.Commit(&wire.Turn{Done: true}, false)
 		return calls < 60
 	})
-	// A few of the recorded clients wrote their history anew.
+	// A few of the recorded clients rewrote their history.
 	if diverged > calls/10+1 {
 		t.Errorf("%s as %s: %d of %d requests do not go on from the one before", name, format, diverged, calls)
 	}
@@ -105,7 +105,7 @@ func requests(t *testing.T, file string, f func(body []byte) bool) {
 	}
 }
 
-// Whatever a request is, it stays JSON, and a retry gives the same bytes.
+// FuzzBegin: every request stays valid JSON, and a retry gives the same bytes.
 func FuzzBegin(f *testing.F) {
 	for _, seed := range []string{
 		`{"model":"m","messages":[{"role":"system","content":"x-anthropic-billing-header: a\nS\nToday's date: 1\n\ngitStatus:\nM a"},{"role":"user","content":[{"type":"text","text":"<system-reminder>\n# currentDate\n2\n</system-reminder>"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"A","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"one\n\n<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"},{"role":"system","content":"Plan"}],"tools":[{"type":"function","function":{"name":"A","parameters":{}}}]}`,
@@ -132,7 +132,7 @@ func FuzzBegin(f *testing.F) {
 				if json.Valid(body) && !json.Valid(x.Body) {
 					t.Fatalf("%s\nbecame\n%s", body, x.Body)
 				}
-				if !json.Valid(body) { // no upstream takes it, so nothing of it is kept
+				if !json.Valid(body) { // upstreams refuse it, so the store keeps nothing
 					continue
 				}
 				x.Commit(&wire.Turn{Done: true, Text: "Hi", Thinking: "Hm", Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1}`}}}, true)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// person is somebody who shares the box.
+// person is a user of the server.
 type person struct {
 	name    string
 	running int
-	ended   time.Time // when the last of their requests left its slot
-	turns   []*Turn   // waiting, in the order they came
+	ended   time.Time // when the user's last request left its slot
+	turns   []*Turn   // waiting, in order of arrival
 }
 
 func (p *person) idle() bool { return p.running == 0 && len(p.turns) == 0 }
@@ -26,8 +26,8 @@ func (p *person) remove(t *Turn) {
 	}
 }
 
-// last is the turn that the person can do without: the side request that came last,
-// or else the request that did. There must be one.
+// last returns the most dispensable waiting turn: the latest side request, or else the latest
+// request. The user must have a waiting turn.
 func (p *person) last() *Turn {
 	for i := len(p.turns) - 1; i >= 0; i-- {
 		if p.turns[i].ticket.Side {
@@ -37,8 +37,8 @@ func (p *person) last() *Turn {
 	return p.turns[len(p.turns)-1]
 }
 
-// fuller reports whether the person has more turns waiting than another, or as many
-// and the one that came last.
+// fuller reports whether the user has more waiting turns than another, or equally many and the
+// latest one.
 func (p *person) fuller(o *person) bool {
 	if len(p.turns) != len(o.turns) {
 		return len(p.turns) > len(o.turns)
@@ -46,7 +46,7 @@ func (p *person) fuller(o *person) bool {
 	return p.turns[len(p.turns)-1].number > o.turns[len(o.turns)-1].number
 }
 
-// first is the person's next turn: conversations first.
+// first returns the user's next turn: conversations before side requests.
 func (p *person) first(now time.Time) *Turn {
 	for _, t := range p.turns {
 		if !t.side(now) {
@@ -59,24 +59,24 @@ func (p *person) first(now time.Time) *Turn {
 	return nil
 }
 
-// side reports whether a turn stands back behind conversations.
+// side reports whether a turn yields to conversations.
 func (t *Turn) side(now time.Time) bool {
 	return t.ticket.Side && now.Sub(t.came) < sideAge
 }
 
-// since is when a turn counts as having come: as if its person sent one request
-// after the other, not before the last one has ended. Who has one agent waits for
-// one request of each of the others then, and no longer, however many they have
-// sent and however long theirs take.
+// since returns the effective arrival of a turn.
 func (t *Turn) since() time.Time {
+	// Count the turn as sent after the end of the user's last request. So a user with one agent
+	// waits for at most one request of each other user, however many requests the others have sent
+	// and however long these take.
 	if t.person.ended.After(t.came) {
 		return t.person.ended
 	}
 	return t.came
 }
 
-// before reports whether a turn goes first: conversations do, then the people of
-// whom fewest requests run, then who came first.
+// before reports whether a turn runs before another: conversations first, then users with the
+// fewest running requests, then the earliest arrival.
 func (t *Turn) before(o *Turn, now time.Time) bool {
 	if a, b := t.side(now), o.side(now); a != b {
 		return b

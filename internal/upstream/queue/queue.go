@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue lets a bounded number of requests at a time through to a box
-// that runs a model: fairly between people, conversations before side requests,
-// and each conversation to the slot that holds its prefix.
+// Package queue admits a bounded number of concurrent requests to a local server. It is fair
+// between users, prefers conversations to side requests, and gives each conversation the slot that
+// holds its prefix.
 package queue
 
 import (
@@ -13,40 +13,39 @@ import (
 	"time"
 )
 
-// ErrFull reports that as many requests wait as may, and as many of this person as of
-// any other.
+// ErrFull reports that the queue is full and no other user has more waiting requests.
 var ErrFull = errors.New("queue: full")
 
-// ErrPatience reports that a request has waited as long as it may.
+// ErrPatience reports that a request has waited longer than the limit.
 var ErrPatience = errors.New("queue: waited too long")
 
 const (
-	// firstGuess is how long a request is expected to take before any has ended.
+	// firstGuess is the expected duration of a request before any has ended.
 	firstGuess = 10 * time.Second
 	// forget is the weight of the latest request in the mean of their durations.
 	forget = 0.2
-	// sideAge is how long a side request waits behind conversations before it
-	// counts as one: a stream of conversations must not starve it.
+	// sideAge is how long a side request yields to conversations: a stream of conversations must
+	// not starve it.
 	sideAge = 30 * time.Second
 )
 
-// Limits bound a queue.
+// Limits are the limits of a queue.
 type Limits struct {
-	// Slots is how many requests run at a time.
+	// Slots is the number of concurrent requests.
 	Slots int
-	// Waiting is how many more may wait.
+	// Waiting is the maximum number of waiting requests.
 	Waiting int
-	// Patience is how long one may wait, 0 for as long as its client does.
+	// Patience is the maximum wait, 0 for no limit.
 	Patience time.Duration
 }
 
-// Ticket says who asks, and for what.
+// Ticket describes a request to the queue.
 type Ticket struct {
-	// Person is who the turn is counted for: people take turns.
+	// Person is the user of the request: users take turns.
 	Person string
-	// Lineage names the conversation, so that it finds its slot again.
+	// Lineage names the conversation, which selects its slot.
 	Lineage string
-	// Side tells a side request: a title, a routing question.
+	// Side marks a side request: a title, a routing question.
 	Side bool
 	// Size is the length of the prompt, in bytes.
 	Size int
@@ -60,20 +59,20 @@ type Queue struct {
 	slots   slots
 	people  map[string]*person
 	waiting int
-	took    time.Duration // the mean of late, 0 before any has ended
-	count   uint64        // of requests that came
-	spares  []*Spare      // waiting until nobody is there
+	took    time.Duration // mean duration of requests, 0 before any has ended
+	count   uint64        // number of requests so far
+	spares  []*Spare      // waiting until the server is idle
 	spare   *Spare        // running, nil for none
 }
 
-// New makes a queue.
+// New returns a queue.
 func New(l Limits) *Queue {
 	q := &Queue{people: make(map[string]*person)}
 	q.SetLimits(l)
 	return q
 }
 
-// SetLimits changes the limits. Requests that run or wait keep their places.
+// SetLimits changes the limits. Running and waiting requests keep their places.
 func (q *Queue) SetLimits(l Limits) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,35 +83,35 @@ func (q *Queue) SetLimits(l Limits) {
 
 // Turn is a request's place in the queue, and then in a slot.
 type Turn struct {
-	// Ahead is how many requests waited in front of it when it came, and
-	// Expected how long it was expected to wait.
+	// Ahead is the number of waiting requests on arrival, Expected the wait expected then.
 	Ahead int
 	// Expected: see Ahead.
 	Expected time.Duration
-	// Slot is the number of the slot it runs in, from 0.
+	// Slot is the number of the turn's slot, from 0, -1 while it waits.
 	Slot int
 
 	queue   *Queue
 	ticket  Ticket
 	person  *person
-	ready   chan struct{} // closed when it has a slot, or has lost its place
-	err     error         // why it has lost its place, set before
-	number  uint64        // in the order they came
+	ready   chan struct{} // closed when the turn has a slot or lost its place
+	err     error         // reason for a lost place, set before ready is closed
+	number  uint64        // order of arrival
 	came    time.Time
 	started time.Time
 }
 
-// Enter gives a request its place. Where as many wait as may, whoever has most
-// waiting makes room for who has fewer. It returns ErrFull if there is none; the
-// turn then tells only how long the queue is.
+// Enter gives a request its place. If the queue is full, Enter returns ErrFull and a turn that only
+// reports the length of the queue.
 func (q *Queue) Enter(t Ticket) (*Turn, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	turn := &Turn{queue: q, ticket: t, ready: make(chan struct{}), came: time.Now(), Ahead: q.waiting, Slot: -1}
 	turn.Expected = q.expected()
+	// In a full queue, the user with the most waiting requests loses a place to a user with fewer.
 	if q.slots.free() == 0 && q.waiting >= q.limits.Waiting && !q.makeRoom(t.Person) {
 		return turn, ErrFull
 	}
+	// Background work must not delay the request.
 	q.interrupt()
 	p := q.people[t.Person]
 	if p == nil {
@@ -127,8 +126,8 @@ func (q *Queue) Enter(t Ticket) (*Turn, error) {
 	return turn, nil
 }
 
-// makeRoom takes a place from whoever has most requests waiting, if that is more
-// than somebody has who gets one more.
+// makeRoom takes a place from the user with the most waiting requests, if that user has more than
+// the named one would have.
 func (q *Queue) makeRoom(name string) bool {
 	own := 0
 	if p := q.people[name]; p != nil {
@@ -136,6 +135,8 @@ func (q *Queue) makeRoom(name string) bool {
 	}
 	var most *person
 	for _, p := range q.people {
+		// Only a user with more waiting requests than the new user would have loses one, so users
+		// do not displace each other in turns.
 		if len(p.turns) > own+1 && (most == nil || p.fuller(most)) {
 			most = p
 		}
@@ -151,9 +152,9 @@ func (q *Queue) makeRoom(name string) bool {
 	return true
 }
 
-// Wait returns when the turn has a slot. If the client leaves first, or the
-// queue's patience ends, it gives the place up and says why. ErrFull tells that
-// somebody with fewer requests has taken the place.
+// Wait returns when the turn has a slot. If the client leaves or the maximum wait is over, Wait
+// gives up the place and returns the reason. ErrFull reports that a user with fewer requests has
+// taken the place.
 func (t *Turn) Wait(ctx context.Context) error {
 	select {
 	case <-t.ready:
@@ -181,7 +182,7 @@ func (t *Turn) Wait(ctx context.Context) error {
 	}
 }
 
-// Waits reports whether it has no slot by now.
+// Waits reports whether the turn has no slot yet.
 func (t *Turn) Waits() bool {
 	select {
 	case <-t.ready:
@@ -191,7 +192,7 @@ func (t *Turn) Waits() bool {
 	}
 }
 
-// Waited is how long the turn waited for its slot, so far if it has none.
+// Waited returns how long the turn has waited for its slot.
 func (t *Turn) Waited() time.Duration {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
@@ -201,8 +202,7 @@ func (t *Turn) Waited() time.Duration {
 	return t.started.Sub(t.came)
 }
 
-// Leave gives the slot back, or the place in the queue. It may be called more
-// than once.
+// Leave releases the slot or the place in the queue. Further calls do nothing.
 func (t *Turn) Leave() {
 	q := t.queue
 	q.mu.Lock()
@@ -218,6 +218,7 @@ func (t *Turn) Leave() {
 		q.slots.give(t.Slot)
 		t.person.running--
 		t.person.ended = time.Now()
+		// Side requests are short and would distort the expected wait.
 		if !t.ticket.Side {
 			q.learn(took)
 		}
@@ -229,14 +230,14 @@ func (t *Turn) Leave() {
 	q.dispatch()
 }
 
-// Length tells how many requests run and how many wait.
+// Length returns the numbers of running and waiting requests.
 func (q *Queue) Length() (running, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.slots.busy, q.waiting
 }
 
-// Expected is how long a request that came now is expected to wait.
+// Expected returns the expected wait of a request that came now.
 func (q *Queue) Expected() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -250,7 +251,7 @@ func (q *Queue) expected() time.Duration {
 	return q.mean() * time.Duration(q.waiting+1) / time.Duration(q.slots.limit)
 }
 
-// RetryAfter is when a place is likely to be free again.
+// RetryAfter returns the time until a place is likely to be free.
 func (q *Queue) RetryAfter() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -273,8 +274,7 @@ func (q *Queue) dispatch() {
 	}
 }
 
-// next is the turn to run now: people take turns, conversations before side
-// requests.
+// next returns the next turn to run.
 func (q *Queue) next() *Turn {
 	now := time.Now()
 	var best *Turn

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// enter is a request that must get a place.
+// enter returns a request that must get a place.
 func enter(t *testing.T, q *Queue, ticket Ticket) *Turn {
 	t.Helper()
 	turn, err := q.Enter(ticket)
@@ -53,7 +53,7 @@ func TestSlotsAreBounded(t *testing.T) {
 		t.Errorf("expected waits: %s, %s, and %s for whoever comes next", a.Expected, c.Expected, now)
 	}
 	a.Leave()
-	a.Leave() // once is enough
+	a.Leave() // a second call does nothing
 	if !running(c) || c.Slot != a.Slot {
 		t.Fatalf("the place of %d was not given to the one who waits: slot %d", a.Slot, c.Slot)
 	}
@@ -99,7 +99,7 @@ func TestConversationsGoBeforeSideRequests(t *testing.T) {
 		if running(side) || !running(main) {
 			t.Fatal("a side request went before a conversation")
 		}
-		// But it does not wait for ever.
+		// A side request does not wait for ever.
 		time.Sleep(sideAge)
 		another := enter(t, q, Ticket{Person: "d"})
 		main.Leave()
@@ -137,12 +137,12 @@ func TestConversationsFindTheirSlot(t *testing.T) {
 	}
 }
 
-// TestWorthOfSlots: where more conversations take turns than there are slots, some of them keep
-// theirs; one that nobody goes on with gives way in time.
+// TestWorthOfSlots: with more conversations than slots, some conversations keep their slots; an
+// ended conversation loses its slot in time.
 func TestWorthOfSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Limits{Slots: 2, Waiting: 10})
-		at := map[string]int{} // where each ran last
+		at := map[string]int{} // slot of the last run
 		found := 0
 		run := func(lineage string, size int, side bool) {
 			turn := enter(t, q, Ticket{Person: lineage, Lineage: lineage, Size: size, Side: side})
@@ -227,15 +227,15 @@ func TestChangedLimits(t *testing.T) {
 	}
 }
 
-// TestNobodyStarves lets eight people work for ten minutes on two slots. Nobody
-// who sends one request at a time waits for over twice the mean of all waits,
-// and nobody gets more turns by sending more requests.
+// TestNobodyStarves lets eight users work for ten minutes on two slots. A user with one request at
+// a time never waits for over twice the mean of all waits, and more requests give a user no more
+// turns.
 func TestNobodyStarves(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		agents int           // of the first person
-		long   int           // people whose requests take five times as long
-		tools  time.Duration // how long the agents' tools run, at most
+		agents int           // of the first user
+		long   int           // users with five times as long requests
+		tools  time.Duration // maximum duration of the agents' tools
 	}{
 		{name: "alike", agents: 1, tools: 3 * time.Second},
 		{name: "asking without a pause", agents: 1},
@@ -279,7 +279,7 @@ func TestNobodyStarves(t *testing.T) {
 					}
 					for a := range agents {
 						people.Go(func() { agent(p, rand.New(rand.NewPCG(uint64(a), uint64(p)))) })
-						time.Sleep(time.Millisecond) // who comes first is not left to chance
+						time.Sleep(time.Millisecond) // fixes the order of arrival
 					}
 				}
 				people.Wait()
@@ -307,8 +307,8 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// Nobody fills the queue alone: it makes room for who has fewer requests in it, down
-// to equal shares, and then for nobody.
+// TestRoomIsShared: no user fills the queue alone. Users with fewer requests displace them, down to
+// equal shares and no further.
 func TestRoomIsShared(t *testing.T) {
 	q := New(Limits{Slots: 1, Waiting: 6})
 	first := enter(t, q, Ticket{Person: "many"})
@@ -354,7 +354,7 @@ func TestRoomIsShared(t *testing.T) {
 		t.Errorf("%d run, %d wait, %d people", r, w, len(q.people))
 	}
 
-	q = New(Limits{Slots: 1, Waiting: 3}) // which no two can share equally
+	q = New(Limits{Slots: 1, Waiting: 3}) // two users cannot share it equally
 	for range 4 {
 		enter(t, q, Ticket{Person: "many"})
 	}

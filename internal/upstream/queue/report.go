@@ -9,26 +9,25 @@ import (
 	"time"
 )
 
-// Report is what an operator may see of a queue.
+// Report is an operator's view of a queue.
 type Report struct {
-	// Slots is how many requests run at a time, Running how many do, Waiting how many
-	// wait.
+	// Slots is the number of slots, Running and Waiting count requests.
 	Slots, Running, Waiting int
-	// Expected is how long a request that came now would wait.
+	// Expected is the wait of a request that came now.
 	Expected time.Duration
-	// People are those who have requests there.
+	// People lists the users with requests in the queue.
 	People []PersonReport
 }
 
-// PersonReport is one of them.
+// PersonReport is one user's part of a [Report].
 type PersonReport struct {
-	// Name is whom tickets name.
+	// Name is the user's name in tickets.
 	Name string
-	// Running and Waiting count their requests.
+	// Running and Waiting count the user's requests.
 	Running, Waiting int
 }
 
-// Report returns it, people by name.
+// Report returns the queue's report, with users by name.
 func (q *Queue) Report() Report {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,40 +9,40 @@ import (
 )
 
 const (
-	// staleAfter is the time in which a prefix loses half of its worth: the next request of an agent
-	// at work comes within seconds, and of one whose person thinks within minutes.
+	// staleAfter is the half-life of a prefix's worth: an agent at work sends its next request
+	// within seconds, an agent with a thinking user within minutes.
 	staleAfter = 5 * time.Minute
-	// maxHits bounds how many hits count, so that a conversation that has ended gives way in time.
+	// maxHits bounds the counted hits, so that the prefix of an ended conversation is evicted in
+	// time.
 	maxHits = 3
 )
 
-// slot is one of the places in which the box computes, each with the prefix of
-// the request that ran there last.
+// slot is one of the server's slots, with the prefix of the request that ran there last.
 type slot struct {
 	busy    bool
-	used    uint64 // when it was last given out, 0 if never
-	lineage string // the conversation whose prefix it holds
-	size    int    // of that prefix, in bytes
-	hits    int    // how often it was found
-	side    bool   // of a side request
-	lost    bool   // the box was gone since it was given out
+	used    uint64 // sequence number of the last use, 0 if never
+	lineage string // conversation of the prefix
+	size    int    // length of the prefix, in bytes
+	hits    int    // number of cache hits
+	side    bool   // prefix of a side request
+	lost    bool   // the server was gone during the current use
 	at      time.Time
 }
 
-// slots are those of one box. The queue's lock guards them.
+// slots are the slots of one server. The queue's lock guards them.
 type slots struct {
 	list  []slot
-	limit int // how many of list may be busy
+	limit int // the first limit slots may be used
 	busy  int
 	clock uint64
 }
 
-// resize changes their number. A busy one behind the new end stays busy until
-// it is given back, and counts.
+// resize changes the number of slots.
 func (s *slots) resize(n int) {
 	for len(s.list) < n {
 		s.list = append(s.list, slot{})
 	}
+	// A busy slot beyond the new number stays busy, and counts, until its release.
 	s.limit = n
 }
 
@@ -55,8 +55,8 @@ func (s *slots) give(i int) {
 	s.busy--
 }
 
-// take gives out a free slot: the one that holds the conversation's prefix,
-// else the one whose prefix costs least to read again. There must be a free one.
+// take acquires the free slot that holds the conversation's prefix, else the one with the prefix
+// that costs least to read again. There must be a free slot.
 func (s *slots) take(t Ticket) int {
 	best, hits := s.best(t.Lineage), 0
 	if c := &s.list[best]; c.used > 0 && c.lineage == t.Lineage {
@@ -68,7 +68,7 @@ func (s *slots) take(t Ticket) int {
 	return best
 }
 
-// best is the free slot that take would give out.
+// best returns the slot for take.
 func (s *slots) best(lineage string) int {
 	best, now := -1, time.Now()
 	for i := range s.list[:s.limit] {
@@ -86,8 +86,8 @@ func (s *slots) best(lineage string) int {
 	return best
 }
 
-// dispensable reports whether a slot's prefix costs less to read again than another's: an empty one
-// before all, a side request's before a conversation's, then the one of less worth.
+// dispensable reports whether a slot's prefix costs less to read again than another's: empty slots
+// come first, then side requests, then prefixes of less worth.
 func (c *slot) dispensable(o *slot, now time.Time) bool {
 	if empty := c.used == 0; empty != (o.used == 0) {
 		return empty
@@ -98,14 +98,14 @@ func (c *slot) dispensable(o *slot, now time.Time) bool {
 	if a, b := c.worth(now), o.worth(now); a != b {
 		return a < b
 	}
-	// Where more agents take turns than there are slots, the one unused for longest comes next:
-	// if it went, none would ever find its prefix.
+	// With more agents than slots, evict the most recently used prefix: with the oldest evicted, no
+	// agent would ever find its prefix.
 	return c.used > o.used
 }
 
-// worth is the logarithm of what a prefix costs to read again, more for each time that it was found,
-// less for the time that it was not asked for. Prefixes of about one length are worth the same, for
-// hits to decide which of them stay: as agents take turns, each is the longest once.
+// worth returns the logarithm of a prefix's size, plus its hits, minus its age.
 func (c *slot) worth(now time.Time) int {
+	// Prefixes of similar length have the same worth, so that hits decide between them: among
+	// agents that take turns, each prefix is the longest at some time.
 	return bits.Len(uint(c.size)) + c.hits - int(now.Sub(c.at)/staleAfter)
 }

@@ -9,31 +9,29 @@ import (
 	"slices"
 )
 
-// ErrWanted reports that somebody has come while the box did work that nobody
-// waits for.
+// ErrWanted reports that a client's request came during background work.
 var ErrWanted = errors.New("queue: the box is wanted")
 
 // AnySlot lets the queue choose.
 const AnySlot = -1
 
-// Spare is work that nobody waits for: it runs alone, while no request runs or
-// waits, and ends as soon as one comes.
+// Spare is background work: it runs alone, while no request runs or waits, and ends as soon as one
+// comes.
 type Spare struct {
-	// Slot is the number of the slot it runs in, from 0.
+	// Slot is the number of the work's slot, from 0.
 	Slot int
-	// Context ends with ErrWanted when somebody comes.
+	// Context ends with ErrWanted when a request comes.
 	Context context.Context //nolint:containedctx // it is what a caller of Spare gets
 
 	queue *Queue
 	name  string
-	ready chan struct{} // closed when it may run
+	ready chan struct{} // closed when the work may run
 	stop  context.CancelCauseFunc
 }
 
-// Spare waits until the box has nothing to do. The work continues the
-// conversation of that name, if it has one, and takes that one's slot; or else
-// the one given, or with AnySlot the one whose prefix is missed least. Leave
-// must be called when it is over.
+// Spare waits until the server is idle. With AnySlot, the work gets the slot of the conversation
+// with that name, or else the slot with the prefix that costs least to read again. The caller must
+// call Leave at the end.
 func (q *Queue) Spare(ctx context.Context, name string, slot int) (*Spare, error) {
 	s := &Spare{Slot: slot, queue: q, name: name, ready: make(chan struct{})}
 	s.Context, s.stop = context.WithCancelCause(ctx)
@@ -50,7 +48,7 @@ func (q *Queue) Spare(ctx context.Context, name string, slot int) (*Spare, error
 	}
 }
 
-// Leave ends the work, or the wait for it. It may be called more than once.
+// Leave ends the work, or the wait for it. Further calls do nothing.
 func (s *Spare) Leave() {
 	q := s.queue
 	q.mu.Lock()
@@ -63,7 +61,7 @@ func (s *Spare) Leave() {
 	q.offer()
 }
 
-// offer lets the next work run that nobody waits for, if nobody is there.
+// offer starts the next background work if the server is idle.
 func (q *Queue) offer() {
 	if q.spare != nil || q.waiting > 0 || q.slots.busy > 0 || len(q.spares) == 0 {
 		return
@@ -75,7 +73,7 @@ func (q *Queue) offer() {
 	close(q.spare.ready)
 }
 
-// interrupt ends work that nobody waits for: somebody is here.
+// interrupt cancels the running background work in favor of a request.
 func (q *Queue) interrupt() {
 	if q.spare != nil {
 		q.spare.stop(ErrWanted)
@@ -83,7 +81,7 @@ func (q *Queue) interrupt() {
 	}
 }
 
-// Bare lists the slots that hold no conversation's prefix.
+// Bare lists the free slots without a conversation's prefix.
 func (q *Queue) Bare() (slots []int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,7 +93,7 @@ func (q *Queue) Bare() (slots []int) {
 	return slots
 }
 
-// Forget reports that the box has lost all prefixes.
+// Forget reports that the server has lost all prefixes.
 func (q *Queue) Forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

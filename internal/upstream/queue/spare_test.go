@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Work that nobody waits for runs while nobody is there, one at a time, in the
-// slot of its conversation; whoever comes ends it and has a slot at once.
+// TestSpare: background work runs while the server is idle, one at a time, in the slot of its
+// conversation. A request ends the work and gets a slot at once.
 func TestSpare(t *testing.T) {
 	q := New(Limits{Slots: 2, Waiting: 4})
 	first := served(t, q, Ticket{Person: "a", Lineage: "one"})
@@ -67,7 +67,7 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// served has a request run.
+// served runs a request.
 func served(t *testing.T, q *Queue, k Ticket) *Turn {
 	t.Helper()
 	turn := enter(t, q, k)

@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// turns returns the bodies of a conversation of a megabyte: messages, and tools behind.
+// turns returns the bodies of a conversation of a megabyte: messages, followed by tools.
 func turns(n int) (all [][]byte) {
 	var said, tools bytes.Buffer
 	for i := range 150 {
@@ -41,9 +41,9 @@ func turns(n int) (all [][]byte) {
 	return all
 }
 
-// BenchmarkKnown is what the edge does for a request of a megabyte that goes on from the
-// one before, beside the request itself. cpu-ns/op is the processor's time, that of the
-// collector included: others on the machine do not show in it.
+// BenchmarkKnown measures the edge's work for a request of a megabyte that continues the previous
+// one, without the request itself. cpu-ns/op is the processor time of this process, garbage
+// collection included: other load on the machine does not affect it.
 func BenchmarkKnown(b *testing.B) {
 	bodies := turns(100)
 	for _, with := range []bool{false, true} {
@@ -87,7 +87,7 @@ func BenchmarkKnown(b *testing.B) {
 	}
 }
 
-// cpu is the processor's time of this process.
+// cpu returns the processor time of this process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package relay is the layer by which requests go to an upstream that holds
-// conversations: as a delta where package hold says so, and whole, once, where the
-// upstream turns out not to hold what it was thought to.
+// Package relay is the layer that sends requests to an upstream that retains conversations. It
+// sends a request as a delta if package retain allows it, and whole, once, if the upstream turns
+// out not to have retained the base.
 package relay
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 )
 
-// headerHeld tells the client how its request went upstream.
+// headerHeld reports to the client how its request was sent upstream.
 const headerHeld = "X-Llm-Cache-Held"
 
 // relay is the layer.
@@ -31,10 +31,10 @@ type relay struct {
 	heard  func(retain.Verdict)
 }
 
-// Layer returns next with it before. of says of which conversation a request with a body
-// is, and what is to be held of it: nothing of a nil one. shows has answers tell the
-// client, and heard is told what is held of an answer before the client has all of it. An
-// engine of nil returns next itself.
+// Layer returns next behind the relay, or next itself for an engine of nil. of returns the
+// conversation of a request with the given body, and the request to retain, nil for none. shows
+// adds a header for the client. heard gets the verdict on an answer before the client has all of
+// it.
 func Layer(
 	next caddyhttp.Handler, e *retain.Engine, shows bool, of func(r *http.Request, body []byte) (retain.Key, *retain.Request), heard func(retain.Verdict),
 ) caddyhttp.Handler {
@@ -44,17 +44,17 @@ func Layer(
 	return &relay{next, e, shows, of, heard}
 }
 
-// form is how much of a request goes out.
+// form is the form in which a request is sent.
 type form uint8
 
 const (
-	partial form = iota // what is new
-	whole               // all of it, to be held
-	plain               // all of it, as if nothing were ever held
+	partial form = iota // the delta
+	whole               // the whole request, to be retained
+	plain               // the client's request, without retaining
 )
 
-// ServeHTTP implements caddyhttp.Handler. What does not lie in memory, and what has a
-// content coding, passes.
+// ServeHTTP implements caddyhttp.Handler. Bodies that are not in memory or have a content coding
+// are forwarded unmodified.
 func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	p, ok := httpx.Whole(r)
 	if !ok || httpx.Coding(r.Header) != "" {
@@ -78,7 +78,7 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		last = plain
 	}
 	for ; at < last; at++ {
-		again := r.Clone(r.Context()) // what next does to r must not show in a second pass
+		again := r.Clone(r.Context()) // the next pass must not see changes by next
 		why, err := l.send(w, r, t, at, p.Data)
 		if why == "" {
 			return err
@@ -90,8 +90,8 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// send sends a request in a form, and returns why it is to be sent in the next one; ""
-// if the client has the answer, or needs none.
+// send sends a request in a form. It returns the reason to send it in the next form, "" if the
+// client has the response or needs none.
 func (l *relay) send(w http.ResponseWriter, r *http.Request, t *retain.Turn, as form, body []byte) (why retain.Cause, err error) {
 	header := r.Header
 	defer func() { r.Header = header }()
@@ -141,29 +141,29 @@ func (l *relay) send(w http.ResponseWriter, r *http.Request, t *retain.Turn, as 
 		return a.missed, nil
 	case as != partial || r.Context().Err() != nil || isTimeout(err):
 		return "", err
-	case err == nil: // no answer at all
+	case err == nil: // no response at all
 		return "", nil
 	}
 	return a.cut(), nil
 }
 
-// isTimeout reports whether the upstream took too long: to ask again would take as long.
+// isTimeout reports whether the upstream took too long: another attempt would take as long.
 func isTimeout(err error) bool {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
 	return ok && e.StatusCode == http.StatusGatewayTimeout
 }
 
-// answer is the writer of an answer.
+// answer is the writer of a response.
 type answer struct {
 	httpx.Answer
 	relay  *relay
 	turn   *retain.Turn
 	as     form
-	sent   bool // the client gets it
-	waits  bool // for the end of an error, to be judged by
+	sent   bool // the client gets this response
+	waits  bool // for the end of an error
 	held   []byte
 	missed retain.Cause
-	ear    retain.Ear // listens to what is held
+	ear    retain.Ear // observes a retained answer
 }
 
 func newAnswer(w http.ResponseWriter, l *relay, t *retain.Turn, as form) *answer {
@@ -172,7 +172,7 @@ func newAnswer(w http.ResponseWriter, l *relay, t *retain.Turn, as form) *answer
 	return a
 }
 
-// judged reports whether an error may be none for the client.
+// judged reports whether the client may be spared an error by another attempt.
 func (a *answer) judged() bool {
 	return a.as == partial || a.as == whole && a.turn.Request.Plain != nil
 }
@@ -186,7 +186,7 @@ func (a *answer) Begin(status int) {
 	a.judge()
 }
 
-// judge finds out what the answer means, and sends its header if it is the client's.
+// judge evaluates the response, and sends the header if the response is for the client.
 func (a *answer) judge() {
 	a.waits = false
 	h, good := a.Header(), a.Status/100 == 2
@@ -212,8 +212,8 @@ func (a *answer) judge() {
 	a.Send()
 }
 
-// hear listens to a piece of the answer. What goes wrong there is not the client's
-// business.
+// hear passes a piece of the answer to the observer. The observer's panics do not affect the
+// client.
 func (a *answer) hear(p []byte) {
 	httpx.Guard(caddy.Log(), "listening to an answer", func() {
 		v := a.ear.Feed(p)
@@ -228,12 +228,13 @@ func (a *answer) hear(p []byte) {
 	})
 }
 
-// pass gives the client a piece of the answer. Where somebody listens, the last byte waits
-// for that: who has the end of an answer may go on from it at once.
+// pass writes a piece of the answer to the client.
 func (a *answer) pass(p []byte) (n int, err error) {
 	if a.ear == nil || len(p) == 0 {
 		return a.ResponseWriter.Write(p)
 	}
+	// Hold the last byte back until the observer is done: a client with the whole answer may
+	// continue it at once.
 	last := len(p) - 1
 	if last > 0 {
 		if n, err = a.ResponseWriter.Write(p[:last]); err != nil {
@@ -245,7 +246,7 @@ func (a *answer) pass(p []byte) (n int, err error) {
 	return n + m, err
 }
 
-// says tells how a request went.
+// says returns the value of the header about the request's form.
 func says(t *retain.Turn) string {
 	whole := "; whole=" + strconv.Itoa(len(t.Request.Body))
 	if t.Delta != nil {
@@ -254,7 +255,7 @@ func says(t *retain.Turn) string {
 	return "whole; cause=" + string(t.Cause) + whole
 }
 
-// cut is why the upstream has not taken a delta whose answer broke off.
+// cut returns the reason why the upstream did not answer a delta completely.
 func (a *answer) cut() retain.Cause {
 	if a.missed != "" {
 		return a.missed

@@ -9,68 +9,66 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Request is what is to be forwarded, in the terms in which upstreams hold things.
+// Request is a request to an upstream that retains conversations.
 type Request struct {
-	// Body is all of it.
+	// Body is the whole body to retain.
 	Body []byte
-	// Sums are the hashes of its pieces, as the driver has made them in Delta. None for
-	// drivers that compare nothing by them.
+	// Sums are the hashes of the body's pieces, set by the driver's Delta. Nil for drivers without
+	// such hashes.
 	Sums []wire.Hash
-	// Bound is a hash of what a handle is bound to besides the history: the model, the
-	// tools, options. Zero for drivers whose handles are bound to nothing.
+	// Bound is a hash of the properties bound to a handle besides the history: the model, the
+	// tools, options. Zero for drivers with unbound handles.
 	Bound wire.Hash
-	// History are the hashes of its messages, in order. None for drivers that hold bytes.
+	// History holds the hashes of the messages, in order. Nil for drivers that retain bytes.
 	History []wire.Hash
-	// View is what Body, or Plain, was read as. Nil for drivers that hold bytes.
+	// View is the parsed Body or Plain. Nil for drivers that retain bytes.
 	View *wire.View
-	// Plain is the body as it goes where nothing is to be held of it, nil if that is Body.
+	// Plain is the body without retaining, nil if it equals Body.
 	Plain []byte
-	// Own is what the client has sent, if that was no more than what is new.
+	// Own is the client's own delta, nil for a whole request.
 	Own *Own
-	// Lost reports that a handle is known to stand for nothing any more. Nil: no handle
-	// is. It must not call the engine.
+	// Lost reports that a handle has expired. Nil: no handle has. It must not call the engine.
 	Lost func(handle string) bool
-	// Last is the request with no more than its last message, for drivers that send that.
+	// Last is the request with its last message only, for drivers that send it.
 	Last []byte
-	// Mark is the client's own name for the request, by which it is known when it comes
-	// again; "" for none.
+	// Mark is the client's idempotency key, which identifies a retry; "" for none.
 	Mark string
 }
 
-// Own is a client's own request that goes on from an answer.
+// Own is a client's own request that continues an answer.
 type Own struct {
-	// Handle is the answer's.
+	// Handle is the continued answer's id.
 	Handle string
 	// Body is the request, Items its messages without the brackets.
 	Body, Items []byte
 }
 
-// Base is what an upstream holds. It does not change while a turn goes on from it.
+// Base is the state retained by an upstream. It does not change while a turn continues it.
 type Base struct {
-	// Handle is how the upstream knows it.
+	// Handle is the state's id at the upstream.
 	Handle string
-	// Request is what was forwarded.
+	// Request is the forwarded request.
 	Request
-	// Outcome is what it was answered, where a driver keeps that.
+	// Outcome is the answer, if the driver keeps it.
 	Outcome *Outcome
 
-	prior *Base // what the request went on from, and may once more
+	prior *Base // the request's own base, which may be continued once more
 }
 
-// Outcome is what a request was answered.
+// Outcome is the answer to a request.
 type Outcome struct {
-	// Handle is the answer's, Text what it said.
+	// Handle is the answer's id, Text its text.
 	Handle, Text string
-	// Mark is the client's own name for the request.
+	// Mark is the request's idempotency key.
 	Mark string
 }
 
-// goesBy reports whether a handle is that of what is held, or of what that went on from.
+// goesBy reports whether a handle identifies the state or a state that led to it.
 func (b *Base) goesBy(handle string) bool {
 	return b.Handle == handle || b.prior != nil && b.prior.goesBy(handle)
 }
 
-// before reports why what is held is not what the request begins with, "" if it is.
+// before returns the reason why the request does not begin with the retained state, "" if it does.
 func (b *Base) before(r *Request) Cause {
 	if b.Bound != r.Bound {
 		return Bound
@@ -86,72 +84,71 @@ func (b *Base) before(r *Request) Cause {
 	return ""
 }
 
-// Driver is a way in which upstreams hold conversations.
+// Driver is a mechanism by which upstreams retain conversations.
 type Driver interface {
-	// Name is how it is called in metrics.
+	// Name is the driver's name in metrics.
 	Name() string
 	// Once reports that a handle can be used once, and by one request at a time.
 	Once() bool
-	// Delta returns what is to be sent in place of the whole, nil if the whole is, and
-	// how many bytes the base and the request begin with, at least. A base of nil says
-	// that the upstream has held other things, but nothing of this.
+	// Delta returns the body to send instead of the whole, nil for the whole. front is a lower
+	// bound for the common prefix of base and request, in bytes. A nil base means that the upstream
+	// has retained other states, but none of this conversation.
 	Delta(base *Base, r *Request) (delta []byte, front int)
-	// Dress makes a request's header say what its body is: the whole if sent is nil, a
-	// delta against base else. The header is the request's own.
+	// Dress sets the header fields that describe the body: the whole if sent is nil, else a delta
+	// against base. The header is the request's own.
 	Dress(h http.Header, k Key, base *Base, sent []byte)
-	// Read says what an answer means, and takes out of its header what is not for the
-	// client. Of an answer from 400 on it is given the body, else nil.
+	// Read interprets a response and removes the driver's fields from its header. The body is given
+	// for a status of at least 400, else nil.
 	Read(delta bool, status int, h http.Header, body []byte) Verdict
-	// Hear returns what listens to a good answer, be it a stream of events or in one
-	// piece: where that alone tells what is held. Nil if the header has told it.
+	// Hear returns an observer for a successful answer, a stream or one piece, if only the answer
+	// tells the retained state. Nil if the header has told it.
 	Hear(r *Request, stream bool) Ear
 }
 
-// Ear listens to an answer on its way to the client.
+// Ear observes an answer on its way to the client.
 type Ear interface {
-	// Feed takes the next bytes, and says what is held once the answer is whole.
+	// Feed reads the next bytes, and returns the retained state once the answer is complete.
 	Feed(p []byte) Verdict
 }
 
-// Verdict is what an answer means.
+// Verdict is the meaning of a response.
 type Verdict struct {
-	// Handle is by which the upstream holds the request from now on, "" for not at all.
+	// Handle is the id of the newly retained state, "" for none.
 	Handle string
-	// History tells what else it holds: the request's history with the answer behind it.
-	// Nil: the request's own.
+	// History is the history of the state: the request's with the answer behind it. Nil: the
+	// request's own.
 	History []wire.Hash
-	// Missed is why a delta was not taken, "" if it was.
+	// Missed is the reason why a delta was not accepted, "" if it was.
 	Missed Cause
-	// Refused: the whole may have been refused since it asked to be held.
+	// Refused: the whole may have been refused because it asked to be retained.
 	Refused bool
-	// Reply is the answer as it stands among the messages of the next request.
+	// Reply is the answer in the form of the next request's messages.
 	Reply []byte
-	// Outcome is the answer, for drivers that give it to a client that asks again.
+	// Outcome is the answer, for drivers that repeat it on a client's retry.
 	Outcome *Outcome
 }
 
-// Cause is why a request goes, or has to go, whole.
+// Cause is the reason why a request is sent whole.
 type Cause string
 
-// Those that are known before a request is sent. Drivers add those that the upstream
-// tells.
+// Causes known to the engine. Drivers add the upstream's error codes.
 const (
-	// Unknown: nothing is held, as far as is known.
+	// Unknown: no retained state is known.
 	Unknown Cause = "new"
-	// Bound: something that the handle is bound to differs.
+	// Bound: a property bound to the handle differs.
 	Bound Cause = "bound"
-	// Diverged: the history is another one.
+	// Diverged: the history differs.
 	Diverged Cause = "diverged"
-	// InFlight: another request goes on from the same handle.
+	// InFlight: another request continues the same handle.
 	InFlight Cause = "in_flight"
-	// Lost: what it was held with is gone, such as a connection.
+	// Lost: the holder of the state is gone, such as a connection.
 	Lost Cause = "lost"
 	// Larger: a delta would not be shorter.
 	Larger Cause = "larger"
-	// Foreign: the answer is none of a server that holds anything.
+	// Foreign: the response does not come from a server that retains conversations.
 	Foreign Cause = "foreign"
-	// Refused: the upstream has refused to hold it.
+	// Refused: the upstream has refused to retain the request.
 	Refused Cause = "refused"
-	// Cut: the connection broke off before there was an answer.
+	// Cut: the connection broke off before a response.
 	Cut Cause = "cut"
 )

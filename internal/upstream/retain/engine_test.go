@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// driver sends what stands behind the base's body. Its handles are good for once, if
-// once says so.
+// driver sends the bytes after the base's body. Its handles can be used once if once is set.
 type driver struct{ once bool }
 
 func (driver) Name() string { return "test" }
@@ -35,7 +34,7 @@ func (driver) Dress(http.Header, retain.Key, *retain.Base, []byte)    {}
 func (driver) Hear(*retain.Request, bool) retain.Ear                  { return nil }
 func (driver) Read(bool, int, http.Header, []byte) (v retain.Verdict) { return v }
 
-// bench is an engine on a clock of its own.
+// bench is an engine with a clock of its own.
 type bench struct {
 	*testing.T
 	*retain.Engine
@@ -59,7 +58,7 @@ func hashes(s string) (all []wire.Hash) {
 	return all
 }
 
-// expect begins a turn whose blocks are the body's bytes, and wants it to be sent so.
+// expect begins a turn with a history of the body's bytes, and checks its delta and cause.
 func (b *bench) expect(k retain.Key, body, delta string, why retain.Cause) *retain.Turn {
 	b.Helper()
 	t := b.Begin(k, &retain.Request{Body: []byte(body), History: hashes(body)})
@@ -69,7 +68,7 @@ func (b *bench) expect(k retain.Key, body, delta string, why retain.Cause) *reta
 	return t
 }
 
-// held does so, and has the upstream hold it as this.
+// held does the same, and retains the request under a handle.
 func (b *bench) held(k retain.Key, body, delta string, why retain.Cause, handle string) {
 	b.Helper()
 	t := b.expect(k, body, delta, why)
@@ -77,8 +76,8 @@ func (b *bench) held(k retain.Key, body, delta string, why retain.Cause, handle 
 	t.End()
 }
 
-// TestDecide: a delta goes on from exactly what the upstream holds of the same
-// conversation, tenant and upstream.
+// TestDecide: a delta continues only the state retained for the same conversation, tenant and
+// upstream.
 func TestDecide(t *testing.T) {
 	b := newBench(t, false, 1<<20)
 	k := key(1, "s", 1)
@@ -87,7 +86,7 @@ func TestDecide(t *testing.T) {
 	b.expect(k, "abcd", "h2: d", "").End()
 	b.expect(k, "abxd", "", retain.Diverged).End()
 	b.expect(k, "ab", "", retain.Diverged).End()
-	b.expect(key(1, "s", 2), "abce", "h2: e", "").End()     // a sister's
+	b.expect(key(1, "s", 2), "abce", "h2: e", "").End()     // another lineage of the session
 	b.expect(key(1, "t", 1), "abce", "all: abce", "").End() // the upstream is known
 	b.expect(key(2, "s", 1), "abcd", "", retain.Unknown).End()
 	other := k
@@ -113,7 +112,7 @@ func TestDecide(t *testing.T) {
 	turn.End()
 }
 
-// TestMiss: what is not held after all is forgotten, and nothing else.
+// TestMiss: a state that turns out not to be retained is forgotten, and no other state.
 func TestMiss(t *testing.T) {
 	b := newBench(t, false, 1<<20)
 	k, sister := key(1, "s", 1), key(1, "s", 2)
@@ -128,21 +127,21 @@ func TestMiss(t *testing.T) {
 	b.expect(sister, "abce", "h2: e", "").End()
 	b.expect(k, "abcd", "h2: d", "").End()
 
-	// A miss that comes late does not take away what is held meanwhile.
+	// A late miss does not remove a state retained in the meantime.
 	late := b.expect(sister, "abcf", "h2: f", "")
 	b.held(sister, "abce", "h2: e", "", "h3")
 	late.Miss("gone")
 	late.End()
 	b.expect(sister, "abceg", "h3: g", "").End()
 
-	// The upstream is another server: nothing of it is left.
+	// The upstream is another server: all its states are forgotten.
 	foreign := b.expect(sister, "abceg", "h3: g", "")
 	foreign.Miss(retain.Foreign)
 	foreign.End()
 	b.expect(sister, "abceg", "", retain.Unknown).End()
 }
 
-// TestForget: what a client has had deleted is not gone on from, that of others is.
+// TestForget: answers deleted by a client are not continued, other clients' answers are.
 func TestForget(t *testing.T) {
 	b := newBench(t, false, 1<<20)
 	for _, k := range []retain.Key{key(1, "s", 1), key(1, "r", 2), key(2, "s", 1)} {
@@ -159,20 +158,20 @@ func TestForget(t *testing.T) {
 	b.expect(key(1, "s", 1), "abc", "all: abc", "").End()
 }
 
-// TestOnce: a handle that is good for once is used by one request at a time.
+// TestOnce: a handle for a single use is used by one request at a time.
 func TestOnce(t *testing.T) {
 	b := newBench(t, true, 1<<20)
 	k := key(1, "s", 1)
 	b.held(k, "ab", "", retain.Unknown, "h1")
 	first := b.expect(k, "abc", "h1: c", "")
 	b.expect(k, "abd", "", retain.InFlight).End()
-	b.expect(key(1, "s", 2), "abd", "all: abd", "").End() // not a sister's
+	b.expect(key(1, "s", 2), "abd", "all: abd", "").End() // not for another lineage
 	first.Hold(retain.Verdict{Handle: "h2"})
 	first.End()
 	b.expect(k, "abce", "h2: e", "").End()
 }
 
-// TestBounds: memory goes to whoever has less of it, and time ends all.
+// TestBounds: the tenant with the most memory loses states first, and all states expire.
 func TestBounds(t *testing.T) {
 	b := newBench(t, false, 40_000)
 	body := string(bytes.Repeat([]byte("a"), 900)) // 16 bytes of hashes for each
@@ -189,7 +188,7 @@ func TestBounds(t *testing.T) {
 	b.expect(key(large, "a", 1), body+"b", "all: "+body+"b", "").End()
 
 	b.now = b.now.Add(59 * time.Minute)
-	b.expect(small, body+"b", "h: b", "").End() // used
+	b.expect(small, body+"b", "h: b", "").End() // counts as a use
 	b.now = b.now.Add(59 * time.Minute)
 	b.expect(small, body+"b", "h: b", "").End()
 	b.expect(key(large, "h", 1), body+"b", "", retain.Unknown).End()

@@ -9,11 +9,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Line is the answers that one went on from, by hashes of their ids: what is kept with it
-// holds all of them.
+// Line holds the hashes of the answers' ids in a conversation, up to the latest. A retained
+// response includes all of them.
 type Line []uint64
 
-// After returns the line of what goes on from an answer that has this line.
+// After returns the line extended by an answer.
 func (l Line) After(id string) Line {
 	return append(l[:len(l):len(l)], xxhash.Sum64String(id))
 }

@@ -19,7 +19,7 @@ const (
 
 var drivers = []string{Origin, Threads, Responses, WebSocket, Letta, LettaAgents}
 
-// Of misses, those causes are there from the start that no upstream has words of its own for.
+// Of misses, only causes that do not depend on the upstream's error codes are initialized.
 var (
 	bytesSent = metric.Known(metric.CounterVec("hold_bytes_total", "Bytes of request bodies to upstreams that hold conversations: whole as they were, sent as they went over the wire.", "driver", "bytes"),
 		drivers, []string{"whole", "sent"})
@@ -30,7 +30,7 @@ var (
 	resent = metric.CounterOf("hold_resends_total", "Wholes sent once more after a delta was not taken.", "driver", drivers...)
 )
 
-// count counts a request as it is decided.
+// count counts a request before it is sent.
 func (e *Engine) count(t *Turn) {
 	sent, what := len(t.Request.Body), string(t.Cause)
 	if t.Delta != nil {

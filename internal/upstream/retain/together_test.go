@@ -18,11 +18,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// TestTogether: what a turn goes on from stays as it was to its end, whatever others do
-// meanwhile, and every delta makes its body of what its handle stands for.
+// TestTogether: a turn's base stays unchanged until the turn ends, despite concurrent turns, and
+// every delta rebuilds its body from the state of its handle.
 func TestTogether(t *testing.T) {
 	e := retain.New(delta.NewEdge(), lru.NewPool[sessioncache.Tenant](1<<20), time.Hour, time.Now)
-	var upstream sync.Map // what handles stand for
+	var upstream sync.Map // states by handle
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
@@ -55,8 +55,8 @@ func TestTogether(t *testing.T) {
 	all.Wait()
 }
 
-// TestPieces: bodies of many pieces are made to the byte, wherever they have changed,
-// and what has not been changed is not sent.
+// TestPieces: bodies of many pieces are rebuilt exactly, wherever they have changed, and unchanged
+// bytes are not sent.
 func TestPieces(t *testing.T) {
 	e := retain.New(delta.NewEdge(), lru.NewPool[sessioncache.Tenant](8<<20), time.Hour, time.Now)
 	noise := rand.New(rand.NewPCG(1, 2))
@@ -67,11 +67,11 @@ func TestPieces(t *testing.T) {
 		return b
 	}
 	body := text(300 << 10)
-	var kept []byte // by the upstream
+	var kept []byte // at the upstream
 	for i := range 200 {
 		at, was := noise.IntN(len(body)), len(kept)
 		switch next := bytes.Clone(body); i % 6 {
-		case 0: // as it was
+		case 0: // unchanged
 		case 1:
 			body = append(next, text(20<<10)...)
 		case 2:
@@ -81,7 +81,7 @@ func TestPieces(t *testing.T) {
 			body = slices.Insert(next, at, text(100)...)
 		case 4:
 			body = slices.Delete(next, at, min(at+10<<10, len(next)))
-		case 5: // to where pieces meet
+		case 5: // cut at the end of a piece
 			body = next[:max(1, len(next)>>16)<<16]
 		}
 		turn := e.Begin(key(1, "s", 1), &retain.Request{Body: body})

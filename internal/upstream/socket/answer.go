@@ -14,11 +14,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// answer makes the answer to a POST of the events of a connection.
+// answer turns the events of a connection into the response to a POST.
 type answer struct {
 	w      http.ResponseWriter
 	stream bool
-	begun  bool // the client has got some of it
+	begun  bool // the client has got some bytes
 	frame  []byte
 }
 
@@ -26,7 +26,7 @@ func newAnswer(w http.ResponseWriter, stream bool) *answer {
 	return &answer{w: w, stream: stream}
 }
 
-// take takes the next event.
+// take forwards the next event.
 func (a *answer) take(event []byte, end bool) error {
 	failure := gjson.GetBytes(event, "type").Str == "error"
 	switch {
@@ -51,7 +51,7 @@ func (a *answer) take(event []byte, end bool) error {
 	at := len(a.frame)
 	a.frame = append(append(a.frame, event...), "\n\n"...)
 	for i, c := range a.frame[at : len(a.frame)-2] {
-		if c == '\n' || c == '\r' { // white space: a text has none
+		if c == '\n' || c == '\r' { // white space between tokens: strings contain none
 			a.frame[at+i] = ' '
 		}
 	}
@@ -68,7 +68,7 @@ func (a *answer) write(body []byte) error {
 	return err
 }
 
-// refuse answers by the error that an event is, with its headers.
+// refuse answers with the error of an event, including its headers.
 func (a *answer) refuse(event []byte) error {
 	status := int(gjson.GetBytes(event, "status").Int())
 	if status < http.StatusBadRequest || status > 599 {
@@ -91,8 +91,8 @@ func (a *answer) refuse(event []byte) error {
 	return err
 }
 
-// told reports whether a header of an error is the client's: those of the connection and of
-// our own are not.
+// told reports whether an error's header is for the client. Headers about the connection and the
+// module's own headers are not.
 func told(name string) bool {
 	switch name {
 	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Set-Cookie", "Trailer", "Transfer-Encoding", "Upgrade":
@@ -101,7 +101,7 @@ func told(name string) bool {
 	return !strings.HasPrefix(name, "X-Llm-Cache-") && !strings.HasPrefix(name, "Llm-Cache-")
 }
 
-// flat is an error as it stands in a stream.
+// flat returns an error event in the form for streams.
 func flat(event []byte) []byte {
 	e := gjson.GetBytes(event, "error")
 	out := bytes.NewBufferString(`{"type":"error"`)

@@ -12,16 +12,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 )
 
-// carrier is what stands in front of the upstream and has some requests go over
-// connections.
+// carrier is the layer in front of the upstream that sends marked requests over connections.
 type carrier struct {
 	pool *Pool
 	next caddyhttp.Handler
 	key  func(r *http.Request) retain.Key
 }
 
-// Layer returns next with a carrier in front, to stand behind the layer that decides what
-// is sent. key says of which conversation a request is.
+// Layer returns next behind a carrier. It must run after the layer that decides between delta and
+// whole. key returns a request's conversation.
 func (p *Pool) Layer(next caddyhttp.Handler, key func(r *http.Request) retain.Key) caddyhttp.Handler {
 	return &carrier{p, next, key}
 }
@@ -41,7 +40,7 @@ func (c *carrier) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return c.begin(w, r, who, p.Data)
 }
 
-// goOn sends what is new over the connection that keeps the rest.
+// goOn sends a delta over the connection that keeps the previous answer.
 func (c *carrier) goOn(w http.ResponseWriter, r *http.Request, who caller, handle string, body []byte) error {
 	why := retain.Lost
 	if conn := c.pool.take(handle, who); conn != nil {
@@ -53,15 +52,15 @@ func (c *carrier) goOn(w http.ResponseWriter, r *http.Request, who caller, handl
 	return say(w, why)
 }
 
-// say tells the driver why a request was not taken.
+// say reports to the driver why a request was not accepted.
 func say(w http.ResponseWriter, why retain.Cause) error {
 	w.Header()[became] = []string{string(why)}
 	w.WriteHeader(http.StatusServiceUnavailable)
 	return nil
 }
 
-// begin sends all of a conversation: over a connection of its own that is open, a new one,
-// or, where there is none to be had, as POST.
+// begin sends a whole conversation: over an idle connection of the conversation, else over a new
+// one, else as POST.
 func (c *carrier) begin(w http.ResponseWriter, r *http.Request, who caller, body []byte) error {
 	if conn := c.pool.spare(who); conn != nil {
 		if why, err := conn.ask(w, r, body); why == "" || r.Context().Err() != nil {

@@ -19,14 +19,14 @@ import (
 const (
 	// largestEvent bounds one message of the upstream, in bytes.
 	largestEvent = 32 << 20
-	// slowest is how long the upstream may take to be sent a message.
+	// slowest bounds the time for sending a message to the upstream.
 	slowest = time.Minute
 )
 
-// caller is who a connection is for. Nobody else ever uses it.
+// caller identifies the conversation that owns a connection. No other conversation uses it.
 type caller struct {
 	retain.Key
-	// by is a hash of where its handshake went, and with which credentials.
+	// by is a hash of the handshake's target and credentials.
 	by [sha256.Size]byte
 }
 
@@ -35,21 +35,21 @@ type conn struct {
 	caller
 	pool   *Pool
 	ws     *websocket.Conn
-	cancel context.CancelFunc // ends what carries it
-	events chan []byte        // to whoever uses it
-	gone   chan struct{}      // closed once there are no more
+	cancel context.CancelFunc // ends the goroutine that carries the connection
+	events chan []byte        // to the request in progress
+	gone   chan struct{}      // closed after the last event
 
-	// The pool's lock is for the fields below.
+	// The pool's lock guards the fields below.
 
 	busy bool
-	last string // the answer that it keeps, "" for none
+	last string // the kept answer, "" for none
 	born time.Time
 	used time.Time
 	rest *time.Timer
 }
 
-// listen reads what the upstream sends, to the connection's end: pings are answered only
-// while somebody reads.
+// listen reads the upstream's messages until the connection ends: pings are answered only during
+// reads.
 func (c *conn) listen(ctx context.Context) {
 	defer c.pool.lose(c)
 	defer close(c.gone)
@@ -59,7 +59,7 @@ func (c *conn) listen(ctx context.Context) {
 			return
 		}
 		if !c.asked() {
-			if gjson.GetBytes(b, "type").Str == "error" { // such as that its time is over
+			if gjson.GetBytes(b, "type").Str == "error" { // such as the end of the connection's lifetime
 				return
 			}
 			continue
@@ -72,15 +72,14 @@ func (c *conn) listen(ctx context.Context) {
 	}
 }
 
-// asked reports whether somebody waits for an answer.
+// asked reports whether a request waits for an answer.
 func (c *conn) asked() bool {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return c.busy
 }
 
-// close closes the connection: with a word to the upstream, or, where that is busy with an
-// answer, at once.
+// close closes the connection: with a closing handshake if clean is set, else at once.
 func (c *conn) close(clean bool) {
 	defer c.cancel()
 	if clean {
@@ -90,15 +89,15 @@ func (c *conn) close(clean bool) {
 	_ = c.ws.CloseNow()
 }
 
-// message is a request as an event of a client.
+// message returns a request as a client event.
 func message(body []byte) ([]byte, error) {
 	return wire.Patch(body,
 		wire.Member{Name: "type", Value: []byte(`"response.create"`)},
 		wire.Member{Name: "stream"}, wire.Member{Name: "stream_options"}, wire.Member{Name: "background"})
 }
 
-// ask has a request answered by the upstream. It returns why there was no answer, of which
-// the client has got nothing then. The connection is given back or lost.
+// ask sends a request and forwards its answer. It returns the reason for a missing answer, in which
+// case the client has got nothing. The connection is released or lost.
 func (c *conn) ask(w http.ResponseWriter, r *http.Request, body []byte) (why retain.Cause, err error) {
 	over := false
 	defer func() {
@@ -112,7 +111,7 @@ func (c *conn) ask(w http.ResponseWriter, r *http.Request, body []byte) (why ret
 	}
 	for stale := true; stale; {
 		select {
-		case <-c.events: // said behind the end of an answer
+		case <-c.events: // events after the end of an answer
 		default:
 			stale = false
 		}
@@ -130,7 +129,7 @@ func (c *conn) ask(w http.ResponseWriter, r *http.Request, body []byte) (why ret
 		case event = <-c.events:
 		case <-c.gone:
 			if a.begun {
-				panic(http.ErrAbortHandler) // a cut answer stays one
+				panic(http.ErrAbortHandler) // a cut answer stays cut
 			}
 			return retain.Cut, nil
 		case <-r.Context().Done():
@@ -146,7 +145,7 @@ func (c *conn) ask(w http.ResponseWriter, r *http.Request, body []byte) (why ret
 			}
 		}
 		end, last := ends(event)
-		if end { // before the client knows, who may go on at once
+		if end { // before the client has the end and sends its next request
 			over = true
 			c.pool.release(c, last)
 		}
@@ -156,15 +155,15 @@ func (c *conn) ask(w http.ResponseWriter, r *http.Request, body []byte) (why ret
 	}
 }
 
-// notFound is the code of the error of a connection that does not keep an answer.
+// notFound is the error code of a connection that does not keep the answer.
 const notFound retain.Cause = "previous_response_not_found"
 
-// misses are the codes of the errors that are a connection's own.
+// misses are the error codes that concern only the connection.
 var misses = map[string]bool{
 	string(notFound): true, "websocket_connection_limit_reached": true, "websocket_stream_limit_reached": true,
 }
 
-// missed returns why a request is to be sent otherwise, "" if that is not so.
+// missed returns the reason to send a request in another way, "" for none.
 func missed(event []byte) retain.Cause {
 	if gjson.GetBytes(event, "type").Str != "error" {
 		return ""
@@ -176,8 +175,8 @@ func missed(event []byte) retain.Cause {
 	return ""
 }
 
-// ends reports whether an event is the last of an answer, and the id of one that can be
-// gone on from.
+// ends reports whether an event is the last of an answer, and returns the answer's id if it can be
+// continued.
 func ends(event []byte) (end bool, id string) {
 	switch gjson.GetBytes(event, "type").Str {
 	case "response.completed", "response.incomplete":

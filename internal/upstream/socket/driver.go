@@ -15,35 +15,33 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// The header fields by which driver and carrier speak to each other. Neither the upstream
-// nor the client gets them.
+// Header fields between driver and carrier. Neither the upstream nor the client gets them.
 const (
-	// from has a request go over a connection: the answer that it goes on from, "" for
-	// none.
+	// from requests a connection. Its value is the id of the answer to continue, "" for none.
 	from = "Llm-Cache-Socket"
-	// became is what became of that, in the answer: why it was not taken, or posted.
+	// became is the outcome in the response: the reason for a failure, or posted.
 	became = "Llm-Cache-Socket-Became"
-	// posted: the answer is that to a POST.
+	// posted marks the response to a POST.
 	posted = "posted"
 )
 
-// Driver puts requests against what the provider keeps with a connection.
+// Driver retains conversations in WebSocket connections to the provider.
 type Driver struct{ *threads.Driver }
 
-// NewDriver returns one.
+// NewDriver returns a driver.
 func NewDriver() Driver { return Driver{threads.NewDriver(wire.OpenAIResponses)} }
 
 // Name implements [retain.Driver].
 func (Driver) Name() string { return retain.WebSocket }
 
-// Once implements [retain.Driver]: a connection keeps its last answer, and no other.
+// Once implements [retain.Driver]: a connection keeps only its last answer.
 func (Driver) Once() bool { return true }
 
-// Request returns what is to be held of a body, nil for nothing: what the client has the
-// provider keep, and what is answered in the background, is none of a connection's. Its
-// view goes with it, if it is known.
+// Request returns the request to retain for a body, nil for none. v is the parsed body, nil if
+// unknown.
 func (p *Pool) Request(body []byte, v *wire.View) *retain.Request {
 	r := threads.Request(wire.OpenAIResponses, body, v, nil)
+	// A connection replaces neither storage at the provider nor answers in the background.
 	if r == nil || !r.View.Conversation.Stateless || gjson.GetBytes(body, "background").Bool() {
 		return nil
 	}
@@ -56,8 +54,8 @@ var free = map[string]bool{
 	"input": true, "stream": true, "stream_options": true, "metadata": true, "client_metadata": true, "max_output_tokens": true,
 }
 
-// bound is a hash of all other members. They are sent with each request; where one of them
-// changes, the conversation is sent anew, as the provider's own clients do.
+// bound returns a hash of all other members. Each request carries them; after a change the whole
+// conversation is sent, as the provider's own clients do.
 func bound(body []byte) (out wire.Hash) {
 	h := sha256.New()
 	for m := rawjson.Walk(body, 0); m.Next(); {
@@ -102,8 +100,7 @@ func (Driver) Dress(h http.Header, _ retain.Key, base *retain.Base, _ []byte) {
 	h[from] = []string{handle}
 }
 
-// Read implements [retain.Driver]. A request that a connection does not take may be one that
-// is taken as POST.
+// Read implements [retain.Driver]. A request that a connection refuses may still succeed as POST.
 func (d Driver) Read(delta bool, status int, h http.Header, body []byte) (v retain.Verdict) {
 	switch what := h.Get(became); what {
 	case "":

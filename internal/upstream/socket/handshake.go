@@ -24,18 +24,18 @@ import (
 )
 
 const (
-	// beta asks for the WebSocket mode.
+	// beta is the value that asks for the WebSocket mode.
 	beta = "responses_websockets=2026-02-06"
-	// patience is how long a handshake may take.
+	// patience bounds the time of a handshake.
 	patience = 30 * time.Second
 )
 
-// credentials are the headers by which providers know who asks, in canonical form.
+// credentials are the headers by which providers identify clients, in canonical form.
 var credentials = []string{
 	"Authorization", "Api-Key", "X-Api-Key", "Cookie", "Chatgpt-Account-Id", "Openai-Organization", "Openai-Project", "Openai-Beta",
 }
 
-// by is a hash of where the handshake for a request would go, and with which credentials.
+// by returns a hash of a handshake's target and credentials.
 func by(r *http.Request) (out [sha256.Size]byte) {
 	h := sha256.New()
 	add := func(s string) {
@@ -54,12 +54,12 @@ func by(r *http.Request) (out [sha256.Size]byte) {
 	return out
 }
 
-// dial opens a connection the way that a request would go. There is none without a why.
+// dial opens a connection along a request's route. Without one, it returns the reason.
 func (c *carrier) dial(r *http.Request, who caller) (_ *conn, why string) {
 	if !c.pool.reserve() {
 		return nil, full
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // it outlives the request
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // the connection outlives the request
 	ws, why := c.shake(r, ctx, cancel)
 	if ws == nil {
 		cancel()
@@ -73,7 +73,7 @@ func (c *carrier) dial(r *http.Request, who caller) (_ *conn, why string) {
 	return opened, ""
 }
 
-// shake has a handshake answered. What carries the connection lives as long as ctx.
+// shake performs a handshake. The goroutine that carries the connection lives as long as ctx.
 func (c *carrier) shake(r *http.Request, ctx context.Context, cancel context.CancelFunc) (_ *websocket.Conn, why string) {
 	t := &taken{header: make(http.Header), settled: make(chan struct{})}
 	hs := &handshake{next: c.next, request: upgrade(r.WithContext(ctx), t), taken: t, cancel: cancel}
@@ -87,6 +87,7 @@ func (c *carrier) shake(r *http.Request, ctx context.Context, cancel context.Can
 		_ = res.Body.Close()
 	}
 	if err != nil {
+		// A client error is a refusal. Server errors and rate limits may be temporary.
 		if res != nil && res.StatusCode < http.StatusInternalServerError && res.StatusCode != http.StatusTooManyRequests {
 			return nil, string(retain.Refused)
 		}
@@ -95,10 +96,11 @@ func (c *carrier) shake(r *http.Request, ctx context.Context, cancel context.Can
 	return ws, ""
 }
 
-// upgrade is the handshake for a request, apart from what the dialer adds.
+// upgrade returns the handshake for a request, without the dialer's fields.
 func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 	out := r.Clone(r.Context())
 	out.Method, out.Body, out.GetBody, out.ContentLength, out.TransferEncoding = http.MethodGet, http.NoBody, nil, 0, nil
+	// A handshake has no body, and the dialer sets its own fields.
 	for name := range out.Header {
 		if strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Sec-Websocket-") {
 			delete(out.Header, name)
@@ -111,12 +113,12 @@ func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 	if asks := out.Header[betas]; !strings.Contains(strings.Join(asks, ","), "responses_websockets=") {
 		out.Header[betas] = append(asks[:len(asks):len(asks)], beta)
 	}
+	// The Upgrade header requires HTTP/1.1.
 	out.ProtoMajor, out.ProtoMinor, out.Proto = 1, 1, "HTTP/1.1"
 	return httpx.Isolate(out, w)
 }
 
-// handshake has what stands in front of the upstream answer a handshake, in the place of a
-// transport.
+// handshake is a transport that sends the handshake through the next handlers.
 type handshake struct {
 	next    caddyhttp.Handler
 	request *http.Request
@@ -155,28 +157,28 @@ func (h *handshake) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// taken is the writer of the answer to a handshake. What takes it over gets one end of a
-// pipe, the dialer the other.
+// taken is the response writer of a handshake. The handler that hijacks it gets one end of a pipe,
+// the dialer the other.
 type taken struct {
 	header http.Header
 	status int
 
 	once    sync.Once
-	settled chan struct{} // closed once the fields below are what they are
+	settled chan struct{} // closed once the fields below are set
 	final   int
 	told    http.Header
 	conn    net.Conn
 	err     error
 }
 
-// settle tells the dialer how the handshake went, once.
+// settle reports the outcome of the handshake to the dialer, once.
 func (t *taken) settle(status int, c net.Conn, err error) {
 	t.once.Do(func() {
 		if status == 0 {
 			status = http.StatusOK
 		}
 		t.told = make(http.Header, len(t.header))
-		for name, values := range t.header { // what is written to a WebSocket's client is not in canonical form
+		for name, values := range t.header { // names may not be in canonical form
 			name = http.CanonicalHeaderKey(name)
 			t.told[name] = append(t.told[name], values...)
 		}
@@ -195,7 +197,7 @@ func (t *taken) WriteHeader(status int) {
 	}
 }
 
-// Write implements [http.ResponseWriter]. Why a handshake was refused nobody reads.
+// Write implements [http.ResponseWriter]. It discards the body of a refusal.
 func (t *taken) Write(p []byte) (int, error) {
 	t.WriteHeader(http.StatusOK)
 	return len(p), nil

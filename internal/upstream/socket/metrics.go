@@ -11,9 +11,9 @@ var (
 	fellBack    = metric.CounterOf("hold_posts_total", "Requests that were to go over a WebSocket and went as POST, by cause.", "cause", full, unreached, cut)
 )
 
-// Why a request goes as POST.
+// Reasons for sending a request as POST.
 const (
-	full      = "full"      // there are as many connections as there may be, all of them busy
-	unreached = "unreached" // there was no answer to one
-	cut       = "cut"       // the connection broke off before there was an answer
+	full      = "full"      // all connections are busy and the pool is full
+	unreached = "unreached" // the handshake got no answer
+	cut       = "cut"       // the connection broke off before an answer
 )

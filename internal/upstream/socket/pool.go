@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// mostConnections is how many connections a site may have.
+	// mostConnections bounds the connections of a site.
 	mostConnections = 128
-	// longestIdle is for how long a connection is kept that nobody uses.
+	// longestIdle is how long an idle connection is kept.
 	longestIdle = 5 * time.Minute
-	// longestLife is for how long a connection is used: providers close it after 60
-	// minutes.
+	// longestLife is the maximum age of a connection for a new request: providers close connections
+	// after 60 minutes.
 	longestLife = 55 * time.Minute
-	// refusal is for how long an upstream is not asked again that answers no handshake.
+	// refusal is how long an upstream without WebSockets is not tried again.
 	refusal = 10 * time.Minute
 )
 
-// mostRefused bounds those whose handshakes were refused of late.
+// mostRefused bounds the remembered refusals.
 const mostRefused = 4096
 
-// Pool has the connections of one site. It keeps nothing but what is open.
+// Pool holds the open connections of one site.
 type Pool struct {
 	now  func() time.Time
 	most int
@@ -36,11 +36,11 @@ type Pool struct {
 	closed  bool
 	open    map[*conn]struct{}
 	opening int
-	last    map[string]*conn          // by the answer that a connection that nobody uses keeps
-	refused map[retain.Side]time.Time // until when who is not asked
+	last    map[string]*conn          // idle connections, by the answer that each keeps
+	refused map[retain.Side]time.Time // end of the pause after a refused handshake
 }
 
-// NewPool returns one without connections.
+// NewPool returns an empty pool.
 func NewPool(now func() time.Time) *Pool {
 	return &Pool{
 		now: now, most: mostConnections, idle: longestIdle,
@@ -48,7 +48,7 @@ func NewPool(now func() time.Time) *Pool {
 	}
 }
 
-// lost reports that no connection keeps an answer.
+// lost reports that no usable connection keeps an answer.
 func (p *Pool) lost(handle string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +59,7 @@ func (p *Pool) lost(handle string) bool {
 // worn reports that a connection is too old for another request.
 func (p *Pool) worn(c *conn) bool { return p.now().Sub(c.born) >= longestLife }
 
-// take takes the connection that keeps an answer, nil if there is none to be used by who
-// asks.
+// take acquires the connection that keeps an answer. It returns nil without one for this caller.
 func (p *Pool) take(handle string, who caller) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +71,7 @@ func (p *Pool) take(handle string, who caller) *conn {
 	return c
 }
 
-// spare takes a connection of a conversation that nobody uses, nil if there is none.
+// spare acquires an idle connection of a conversation, nil if there is none.
 func (p *Pool) spare(who caller) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,15 +84,15 @@ func (p *Pool) spare(who caller) *conn {
 	return nil
 }
 
-// use has a connection be busy. What it has kept is gone with the next request.
+// use marks a connection as busy. The next request replaces its kept answer.
 func (p *Pool) use(c *conn) {
 	delete(p.last, c.last)
 	c.busy, c.last = true, ""
 	c.rest.Stop()
 }
 
-// reserve makes room for one connection more: that which has not been used for longest
-// gives way. It reports whether there is any.
+// reserve makes room for another connection, if necessary by closing the one idle for longest. It
+// returns false if all connections are busy.
 func (p *Pool) reserve() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +115,7 @@ func (p *Pool) reserve() bool {
 	return true
 }
 
-// put takes a new connection in, which is busy, or nil for none.
+// put adds a new, busy connection. Nil releases the reservation.
 func (p *Pool) put(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +131,7 @@ func (p *Pool) put(c *conn) {
 	dialed.Inc()
 }
 
-// release gives a connection back, with the answer that it keeps, "" for none.
+// release returns a connection with the answer that it keeps, "" for none.
 func (p *Pool) release(c *conn, last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +149,7 @@ func (p *Pool) release(c *conn, last string) {
 	c.rest.Reset(p.idle)
 }
 
-// retire closes a connection, unless somebody uses it.
+// retire closes a connection unless it is busy.
 func (p *Pool) retire(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,8 +158,8 @@ func (p *Pool) retire(c *conn) {
 	}
 }
 
-// Forget closes the connection that keeps an answer of a tenant's, which its client has had
-// deleted.
+// Forget closes the connection that keeps a tenant's answer, after the client has deleted the
+// answer.
 func (p *Pool) Forget(s retain.Side, handle string) {
 	if p == nil {
 		return
@@ -172,7 +171,7 @@ func (p *Pool) Forget(s retain.Side, handle string) {
 	}
 }
 
-// lose forgets a connection and closes it.
+// lose removes a connection and closes it.
 func (p *Pool) lose(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +193,7 @@ func (p *Pool) drop(c *conn) {
 	go httpx.Background("closing a WebSocket", func() { c.close(clean) })
 }
 
-// refuses reports whether an upstream has answered no handshake of late.
+// refuses reports whether an upstream has refused a handshake recently.
 func (p *Pool) refuses(s retain.Side) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +205,7 @@ func (p *Pool) refuses(s retain.Side) bool {
 	return ok
 }
 
-// refuse notes that it did not.
+// refuse records a refused handshake.
 func (p *Pool) refuse(s retain.Side) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +215,7 @@ func (p *Pool) refuse(s retain.Side) {
 			delete(p.refused, other)
 		}
 	}
-	if len(p.refused) >= mostRefused { // any of them is asked once more
+	if len(p.refused) >= mostRefused { // forget any of them
 		for other := range p.refused {
 			delete(p.refused, other)
 			break
@@ -225,8 +224,8 @@ func (p *Pool) refuse(s retain.Side) {
 	p.refused[s] = now.Add(refusal)
 }
 
-// Close closes the connections that nobody uses, and the others behind the answers that
-// they are busy with. What comes later goes as POST.
+// Close closes the idle connections. Busy ones close after their answers. Later requests are sent
+// as POST.
 func (p *Pool) Close() {
 	if p == nil {
 		return

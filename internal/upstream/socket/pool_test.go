@@ -21,8 +21,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// bench is a pool on a clock of its own, in front of a provider that answers whatever it is
-// sent, by its number.
+// bench is a pool with a clock of its own, in front of a provider that answers each request
+// according to its number.
 type bench struct {
 	*testing.T
 	pool *Pool
@@ -31,7 +31,7 @@ type bench struct {
 	now    time.Time
 	posts  int
 	opened int
-	fails  int // the status of handshakes, 0 for one that is answered
+	fails  int // status of handshakes, 0 for success
 }
 
 func newBench(t *testing.T) *bench {
@@ -45,7 +45,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// ServeHTTP is the provider, and what stands in front of it.
+// ServeHTTP is the provider and the handlers in front of it.
 func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	b.mu.Lock()
 	status := b.fails
@@ -83,8 +83,8 @@ func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// ask sends a request of a conversation that goes on from an answer, "" for none, and
-// returns the answer and what became of it.
+// ask sends a request of a conversation that continues an answer, "" for none. It returns the
+// answer and the outcome.
 func (b *bench) ask(tenant byte, session, handle, body string, header ...string) (answer, what string) {
 	b.Helper()
 	k := retain.Key{Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session}
@@ -102,7 +102,7 @@ func (b *bench) ask(tenant byte, session, handle, body string, header ...string)
 	return w.Body.String(), w.Header().Get(became)
 }
 
-// want asks, and wants so many connections opened and requests posted so far.
+// want asks, and checks the numbers of connections and POSTs so far.
 func (b *bench) want(opened, posts int, what string, tenant byte, session, handle, body string, header ...string) {
 	b.Helper()
 	answer, got := b.ask(tenant, session, handle, body, header...)
@@ -124,8 +124,8 @@ func (b *bench) pass(d time.Duration) {
 
 const lost = string(retain.Lost)
 
-// TestPool: a connection is gone on from by whom it was opened for, once for each answer,
-// and not when it is old.
+// TestPool: a connection is used only by its own conversation, once for each answer, and not when
+// it is old.
 func TestPool(t *testing.T) {
 	b := newBench(t)
 	b.want(1, 0, "", 1, "s", "", `{"stream":true,"n":1}`, "Authorization", "a")
@@ -136,11 +136,11 @@ func TestPool(t *testing.T) {
 	b.want(1, 0, lost, 1, "t", "resp_1", `{"stream":true,"n":2}`, "Authorization", "a") // another conversation
 	b.want(1, 0, lost, 1, "s", "resp_1", `{"stream":true,"n":2}`, "Authorization", "b") // other credentials
 	b.want(1, 0, "", 1, "s", "resp_1", `{"stream":true,"n":2}`, "Authorization", "a")
-	b.want(1, 0, lost, 1, "s", "resp_1", `{"stream":true,"n":3}`, "Authorization", "a") // it keeps another by now
+	b.want(1, 0, lost, 1, "s", "resp_1", `{"stream":true,"n":3}`, "Authorization", "a") // it keeps a later answer
 	if !b.pool.lost("resp_1") || b.pool.lost("resp_2") {
 		t.Error("the wrong answer is lost")
 	}
-	b.want(1, 0, "", 1, "s", "", `{"stream":true,"n":4}`, "Authorization", "a") // all of it, over the same one
+	b.want(1, 0, "", 1, "s", "", `{"stream":true,"n":4}`, "Authorization", "a") // whole, over the same connection
 	b.want(2, 0, "", 1, "s", "", `{"stream":true,"n":5}`, "Authorization", "b")
 	b.pass(54 * time.Minute)
 	b.want(2, 0, "", 1, "s", "resp_4", `{"stream":true,"n":6}`, "Authorization", "a")
@@ -152,8 +152,8 @@ func TestPool(t *testing.T) {
 	b.want(3, 0, "", 1, "s", "", `{"stream":true,"n":8}`, "Authorization", "a")
 }
 
-// TestPoolForget: a connection that keeps what its client has had deleted is closed, and
-// nobody else can have that done.
+// TestPoolForget: a connection is closed when its client has deleted the kept answer. Other clients
+// cannot close it.
 func TestPoolForget(t *testing.T) {
 	b := newBench(t)
 	b.want(1, 0, "", 1, "s", "", `{"stream":true,"n":1}`)
@@ -171,8 +171,8 @@ func TestPoolForget(t *testing.T) {
 	(*Pool)(nil).Forget(retain.Side{}, "resp_1")
 }
 
-// TestPoolBounds: the one that has waited longest gives way; where all are busy, and behind
-// the end of a configuration, requests are posted.
+// TestPoolBounds: the connection idle for longest is closed first. With all connections busy, and
+// after the end of a configuration, requests are posted.
 func TestPoolBounds(t *testing.T) {
 	b := newBench(t)
 	b.pool.most = 2
@@ -194,7 +194,7 @@ func TestPoolBounds(t *testing.T) {
 	b.want(3, 2, posted, 1, "e", "", `{"stream":true,"n":5}`)
 }
 
-// TestPoolIdle: what nobody uses is closed.
+// TestPoolIdle: idle connections are closed.
 func TestPoolIdle(t *testing.T) {
 	b := newBench(t)
 	b.pool.idle = time.Millisecond
@@ -206,8 +206,8 @@ func TestPoolIdle(t *testing.T) {
 	}
 }
 
-// TestPoolRefused: who answers no handshake is not asked again for a while; who is away for a
-// moment is.
+// TestPoolRefused: an upstream that refuses a handshake is not tried again for a while. One that is
+// briefly unreachable is.
 func TestPoolRefused(t *testing.T) {
 	for status, what := range map[int]string{404: "refused", 426: "refused", 200: "refused", 429: posted, 502: posted} {
 		b := newBench(t)
@@ -231,7 +231,7 @@ func TestPoolRefused(t *testing.T) {
 	}
 }
 
-// TestAnswer: events make the answer that a POST would have had.
+// TestAnswer: events form the same response as a POST.
 func TestAnswer(t *testing.T) {
 	const gone = `{"type":"error","status":429,"error":{"code":"slow","message":"Slow \"down\"."},"headers":{"retry-after":"7","content-length":"1","x-llm-cache-held":"x"}}`
 	for name, c := range map[string]struct {

@@ -30,7 +30,7 @@ func view(t *testing.T, f wire.Format, body string) *wire.View {
 	return v
 }
 
-// book is one on a clock of its own.
+// book is a Book with a clock of its own.
 type book struct {
 	*Book
 	now time.Time
@@ -42,7 +42,7 @@ func newBook(memory int64) *book {
 	return b
 }
 
-// upTo is room for so many bytes.
+// upTo returns a limit in bytes.
 func upTo(most int64) func(int64) bool { return func(n int64) bool { return n <= most } }
 
 func side(tenant byte, upstream string) retain.Side {
@@ -54,8 +54,8 @@ const (
 	itemReply   = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"B"}]}`
 )
 
-// TestWhole: what goes on from an answer is made whole of what was said, the answer, and
-// what is new; or not at all, where it is not certain what the provider makes of it.
+// TestWhole: a request that continues an answer is completed from the earlier messages, the answer,
+// and the new messages. It is not completed if the provider's interpretation is uncertain.
 func TestWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		f          wire.Format
@@ -136,8 +136,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestBook: an answer is kept until nothing can go on from it, its time is over, or whoever
-// has most needs the room.
+// TestBook: an answer is kept until it cannot be continued, it expires, or its tenant has the most
+// memory and another needs room.
 func TestBook(t *testing.T) {
 	begin := view(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("A", 2000)+`"}],"thread":{"type":"create"}}`)
 	more := func(id string) *wire.View {
@@ -174,7 +174,7 @@ func TestBook(t *testing.T) {
 			b.Forget(side(1, "u"), "x")
 		}, "bc"},
 		{"forgotten with what went on from it", 1 << 20, func(b *book) {
-			for _, kept := range []string{"a", "ba", "cb", "dc", "e"} { // a is not kept any more, and stands in d
+			for _, kept := range []string{"a", "ba", "cb", "dc", "e"} { // a is no longer kept, but part of d
 				b.Keep(side(1, "u"), "s", kept[:1], kept[1:], begin, []byte(threadReply))
 			}
 			b.Forget(side(1, "u"), "a")
@@ -245,7 +245,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// A book that nobody opens any more holds no prompts when their time is over.
+// TestKeptNoLonger: an unused book keeps no prompts beyond their lifetime.
 func TestKeptNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBook(lru.NewPool[sessioncache.Tenant](1<<20), time.Hour, time.Now)
@@ -260,8 +260,7 @@ func TestKeptNoLonger(t *testing.T) {
 	})
 }
 
-// TestEchoed: an answer that a client writes anew is the one that was given; one that says
-// something else is not.
+// TestEchoed: an answer rewritten by a client is the same answer, unless its meaning changes.
 func TestEchoed(t *testing.T) {
 	for name, c := range map[string]struct {
 		f        wire.Format
@@ -300,15 +299,15 @@ func TestEchoed(t *testing.T) {
 	}
 }
 
-// TestDelta: a delta is the client's own, where it sent one that says the same, or what is
-// new of all that it sent.
+// TestDelta: a delta is the client's own if its content is the same, or else the new part of the
+// whole request.
 func TestDelta(t *testing.T) {
 	long := strings.Repeat("A", 3000)
 	for name, c := range map[string]struct {
 		f    wire.Format
 		body string
-		own  string // what the client sent, "" for all of it
-		held int    // messages
+		own  string // the client's own delta, "" for a whole request
+		held int    // number of messages
 		want string // "" for none
 	}{
 		"what the client sent": {
@@ -369,7 +368,7 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-// TestBound: a thread is bound to all that the model reads besides the messages.
+// TestBound: a thread is bound to everything that the model reads besides the messages.
 func TestBound(t *testing.T) {
 	const body = `{"model":"m","max_tokens":1,"stream":true,"thinking":{"type":"adaptive"},"system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}]}`
 	was := Request(wire.Anthropic, []byte(body), nil, nil)
@@ -393,8 +392,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestRead: what a provider has against a delta is a miss; what it has against a thread is a
-// refusal; all else is the client's.
+// TestRead: an error about a delta is a miss, an error about a thread is a refusal. Any other error
+// is for the client.
 func TestRead(t *testing.T) {
 	for _, c := range []struct {
 		f       wire.Format
@@ -420,9 +419,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestHear: who listens to an answer knows by which handle it is held, and how it stands in
-// the next request; of one that cannot be repeated, of a failed and of a cut one it knows
-// nothing.
+// TestHear: the observer of an answer returns its handle, and its form in the next request. It
+// returns nothing for an answer that cannot be repeated, and for a failed or cut one.
 func TestHear(t *testing.T) {
 	const thread, items = `{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`, `{"model":"m","input":"A"}`
 	for name, c := range map[string]struct {

@@ -16,23 +16,23 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Beta is what a request says in Anthropic-Beta if it has a thread.
+// Beta is the value of Anthropic-Beta for threads.
 const Beta = "message-threads-2026-08-12"
 
-// create asks for a thread.
+// create is the value of thread that creates one.
 var create = []byte(`{"type":"create"}`)
 
-// lists are the formats in which a provider keeps conversations, and how the list of
-// what was said is called there.
+// lists maps the formats of providers that retain conversations to the name of the list of
+// messages.
 var lists = map[wire.Format]string{wire.Anthropic: "messages", wire.OpenAIResponses: "input"}
 
-// Kept reports whether providers keep conversations of a format.
+// Kept reports whether providers retain conversations of a format.
 func Kept(f wire.Format) bool { return lists[f] != "" }
 
-// Driver puts requests against what the provider keeps of a conversation.
+// Driver continues conversations retained by the provider.
 type Driver struct{ format wire.Format }
 
-// NewDriver returns one for a format that is [Kept].
+// NewDriver returns a driver for a format that is [Kept].
 func NewDriver(f wire.Format) *Driver { return &Driver{f} }
 
 // Name implements [retain.Driver].
@@ -43,13 +43,13 @@ func (d *Driver) Name() string {
 	return retain.Responses
 }
 
-// Once implements [retain.Driver]: an answer of a thread is gone on from once, a stored
-// response any number of times.
+// Once implements [retain.Driver]: a thread's answer can be continued once, a stored response any
+// number of times.
 func (d *Driver) Once() bool { return d.format.Traits().Threads }
 
-// Request returns what is to be held of a body, nil if it cannot be read. Its view, if
-// it is known, and the client's own request that goes on, if it has sent one, go with
-// it. A request that does not ask to be kept is made to.
+// Request returns the request to retain for a body, nil for an invalid body. v is the parsed body,
+// nil if unknown; own is the client's own delta, nil for none. A request that does not ask for a
+// thread gets one.
 func Request(f wire.Format, body []byte, v *wire.View, own *retain.Own) *retain.Request {
 	if v == nil || len(v.Raw) == 0 || len(body) == 0 || &v.Raw[0] != &body[0] {
 		var err error
@@ -72,13 +72,13 @@ func Request(f wire.Format, body []byte, v *wire.View, own *retain.Own) *retain.
 	return r
 }
 
-// free are the members of a request that may differ between the requests of a thread.
+// free are the members that may differ between the requests of a thread.
 var free = map[string]bool{
 	"messages": true, "system": true, "tools": true, "thread": true, "stream": true, "max_tokens": true, "metadata": true, "diagnostics": true, "cache_control": true,
 }
 
-// bound is a hash of what a thread is bound to: all but what is [free], the tools and the
-// system prompt by what they say. A stored response is bound to nothing.
+// bound returns a hash of the properties bound to a thread: all members except the [free] ones, and
+// the content of tools and system prompt. Stored responses have no bound properties.
 func bound(v *wire.View) (out wire.Hash) {
 	if !v.Traits().Threads {
 		return out
@@ -104,8 +104,8 @@ func bound(v *wire.View) (out wire.Hash) {
 	return out
 }
 
-// lookBack is how many positions in front of a marker the provider looks for what it has
-// cached, less some that are counted otherwise.
+// lookBack is the number of blocks before a marker in which the provider looks for a cache entry,
+// reduced by a margin for blocks that it counts differently.
 const lookBack = 16
 
 // Delta implements [retain.Driver].
@@ -141,8 +141,8 @@ func (d *Driver) Delta(base *retain.Base, r *retain.Request) (delta []byte, fron
 	return delta, 0
 }
 
-// reaches reports whether the cache is found without the markers in front of a message:
-// one stands behind, near enough to look back from.
+// reaches reports whether the provider finds the cache entry without the markers before a message:
+// a later marker must be close enough to look back.
 func reaches(v *wire.View, from int) bool {
 	first, marked := int(v.Messages[from].First), -1
 	for i := range v.Blocks {
@@ -170,28 +170,30 @@ func (d *Driver) Dress(h http.Header, _ retain.Key, _ *retain.Base, _ []byte) {
 	h[name] = append(h[name][:len(h[name]):len(h[name])], Beta)
 }
 
-// Read implements [retain.Driver]. Whatever a provider has against the form of a delta, it
-// has not against the whole; and what it has against a thread, not against none.
+// Read implements [retain.Driver].
 func (d *Driver) Read(delta bool, status int, _ http.Header, body []byte) (v retain.Verdict) {
 	if status != http.StatusBadRequest && status != http.StatusNotFound && status != http.StatusUnprocessableEntity {
 		return v
 	}
 	e := gjson.GetBytes(body, "error")
 	code := e.Get("details.error_code").Str
+	// Threads and stored responses have their codes in different members.
 	if !d.format.Traits().Threads {
 		code = e.Get("code").Str
 	}
+	// A refusal of a thread may not apply to a request without one.
 	if !delta {
 		v.Refused = true
 		return v
 	}
+	// A refusal of a delta may not apply to the whole.
 	if v.Missed = retain.Refused; misses[code] {
 		v.Missed = retain.Cause(code)
 	}
 	return v
 }
 
-// misses are the codes of the errors after which all is to be sent.
+// misses are the error codes upon which the whole conversation is sent.
 var misses = map[string]bool{
 	"thread_not_found": true, "thread_already_continued": true, "thread_continue_in_flight": true, "thread_fingerprint_mismatch": true,
 	"thread_unsupported_request": true, "previous_response_not_found": true,

@@ -15,10 +15,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// longestReply bounds what is gathered of an answer in one piece, in bytes.
+// longestReply bounds the buffer for an answer in one piece, in bytes.
 const longestReply = 8 << 20
 
-// ear reads an answer word for word.
+// ear records an answer byte for byte.
 type ear struct {
 	of     *retain.Request
 	turn   *decode.Decoder
@@ -80,8 +80,7 @@ func (e *ear) Feed(p []byte) (v retain.Verdict) {
 	return v
 }
 
-// reply is an answer among the messages of the next request, nil if it cannot be repeated
-// there word for word.
+// reply returns an answer as messages of the next request, nil if it cannot be repeated exactly.
 func reply(v *wire.View, it *hidden.Iteration) (out []byte) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
@@ -96,8 +95,8 @@ func reply(v *wire.View, it *hidden.Iteration) (out []byte) {
 	return out
 }
 
-// carried reports whether an item says all that it stands for: reasoning does if it is
-// encrypted, not if it is kept elsewhere.
+// carried reports whether an item is self-contained. Reasoning is if it is encrypted, but not if
+// the provider stores it.
 func carried(item []byte) bool {
 	switch gjson.GetBytes(item, "type").Str {
 	case "message", "function_call", "custom_tool_call":
@@ -108,7 +107,7 @@ func carried(item []byte) bool {
 	return false
 }
 
-// with are the hashes of a request's messages with an answer behind them.
+// with returns the hashes of a request's messages followed by an answer's.
 func with(r *retain.Request, reply []byte) []wire.Hash {
 	body := append(append([]byte(`{"`+lists[r.View.Format]+`":[`), reply...), `]}`...)
 	v, err := wire.Parse(r.View.Format, body, nil)

@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// history are the hashes of the messages: whose they are, and what they say. Clients that
-// send everything write answers anew: in another order, with other escapes, without what
-// says nothing to the model. With echoed, that makes no difference.
+// history returns the hashes of the messages: roles and content. With echoed, the hash of an answer
+// ignores its form, because clients that send whole conversations rewrite answers: in another
+// order, with other escapes, without parts that the model does not see.
 func history(v *wire.View, echoed bool) []wire.Hash {
 	out := make([]wire.Hash, len(v.Messages))
 	var said []byte
@@ -35,15 +35,15 @@ func history(v *wire.View, echoed bool) []wire.Hash {
 	return out
 }
 
-// counts are the members by which blocks and items of an answer speak to the model. Of
-// others all do but the marker.
+// counts lists the members of an answer's blocks and items that the model sees. For other kinds,
+// all members except the marker count.
 var counts = map[string][]string{
 	"text": {"text", "citations"}, "thinking": {"thinking", "signature"}, "redacted_thinking": {"data"}, "tool_use": {"id", "name", "input"},
 	"message": {"role", "phase", "content"}, "output_text": {"text"}, "refusal": {"refusal"}, "reasoning": {"encrypted_content"},
 	"function_call": {"call_id", "namespace", "name", "arguments"}, "custom_tool_call": {"call_id", "namespace", "name", "input"},
 }
 
-// meaning is what a block of an answer says, however it is written.
+// meaning returns the canonical content of an answer's block.
 func meaning(raw []byte, b *wire.Block) []byte {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -51,7 +51,7 @@ func meaning(raw []byte, b *wire.Block) []byte {
 	if d.Decode(&value) != nil {
 		return b.Hash[:]
 	}
-	if text, ok := value.(string); ok { // a lone text
+	if text, ok := value.(string); ok { // a content of one text
 		value = map[string]any{"type": "text", "text": text}
 	}
 	block, ok := value.(map[string]any)
@@ -70,7 +70,7 @@ func meaning(raw []byte, b *wire.Block) []byte {
 	return append(out, 0)
 }
 
-// few is a block or an item with no more than what [counts].
+// few returns a block or an item with only the members listed in [counts].
 func few(block map[string]any) map[string]any {
 	kind, _ := block["type"].(string)
 	if kind == "" && block["role"] != nil {
@@ -96,7 +96,7 @@ func few(block map[string]any) map[string]any {
 			}
 		}
 	}
-	if text, _ := out["arguments"].(string); text != "" { // clients that parse them write them anew
+	if text, _ := out["arguments"].(string); text != "" { // clients that parse arguments rewrite them
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
 		var value any

@@ -25,26 +25,26 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// base is what many prompts of a box begin with: tools and system text, as they
-// go upstream, with a message of one character behind.
+// base is the common beginning of many prompts to a local server: tools and system text in the
+// upstream's format, followed by a message of one character.
 type base struct {
 	id     string
-	target wire.Format         // the upstream's
-	path   string              // the upstream's
-	owner  sessioncache.Tenant // whose request it came with first
+	target wire.Format         // the upstream's format
+	path   string              // the upstream's path
+	owner  sessioncache.Tenant // tenant of the first request
 
-	// What follows changes under the lock of the box.
+	// The server's lock guards the fields below.
 
 	to    *selfrequest.Target // with the body
-	uses  float64             // counted half after a day
+	uses  float64             // decayed by half per day
 	used  time.Time
-	saved time.Time // when it was last written to disk
+	saved time.Time // last write to disk
 }
 
-// mostBaseBytes bounds a base.
+// mostBaseBytes bounds a base, in bytes.
 const mostBaseBytes = 4 << 20
 
-// halfLife is the time after which a use of a base counts half.
+// halfLife is the half-life of a use of a base.
 const halfLife = 24 * time.Hour
 
 // use counts a use of the base.
@@ -52,22 +52,21 @@ func (b *base) use(now time.Time) {
 	b.uses, b.used = b.worth(now)+1, now
 }
 
-// worth is the number of uses, those of long ago counted less.
+// worth returns the decayed number of uses.
 func (b *base) worth(now time.Time) float64 {
 	return b.uses * math.Exp2(-float64(now.Sub(b.used))/float64(halfLife))
 }
 
-// prefixKey names the tools and system text that a client sends, and whose they
-// are.
+// prefixKey identifies a tenant's tools and system text in the client's format.
 type prefixKey [sha256.Size]byte
 
-// Prompt is a request whose prompt may begin with a base.
+// Prompt is a request with a prompt that may begin with a base.
 type Prompt struct {
-	// Tenant is whose it is, and View what the client sent.
+	// Tenant is the request's tenant, and View the client's request.
 	Tenant sessioncache.Tenant
 	// View: see Tenant.
 	View *wire.View
-	// Side: the client says that it asks on the side. How that begins is not recorded.
+	// Side marks a side request, which does not record a base.
 	Side bool
 
 	prefix atomic.Pointer[prefix]
@@ -84,17 +83,17 @@ func (p *Prompt) key() (key prefixKey) {
 	return key
 }
 
-// prefix is how a prompt begins.
+// prefix is the beginning of a prompt.
 type prefix struct {
 	key    prefixKey
-	body   []byte // nil if it is known already
+	body   []byte // nil for a known prefix
 	path   string
 	target wire.Format
-	salt   string // of the engine's cache
+	salt   string // cache salt of the tenant
 }
 
-// recorder looks, behind the overlay, at how prompts begin, and whether the box
-// is there.
+// recorder runs after the overlay. It records the beginnings of prompts, and whether the server is
+// reachable.
 type recorder struct {
 	next   caddyhttp.Handler
 	box    func() *Box
@@ -102,7 +101,7 @@ type recorder struct {
 	prompt *Prompt
 }
 
-// Layer returns next with a look at the request before it.
+// Layer returns next behind a recorder.
 func (s *Site) Layer(next caddyhttp.Handler, box func() *Box, p *Prompt) caddyhttp.Handler {
 	return &recorder{next: next, box: box, site: s, prompt: p}
 }
@@ -114,6 +113,7 @@ func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		httpx.Guard(f.site.Log, "looking at how a prompt begins", func() {
 			key, target := p.key(), f.site.Upstream.Target(p.View.Format)
 			p.prefix.Store(&prefix{key: key})
+			// A known base needs no second copy of its body.
 			if x.knows(key) {
 				return
 			}
@@ -128,7 +128,7 @@ func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	returned := false
 	defer func() {
-		if !returned && r.Context().Err() == nil { // cut in the middle
+		if !returned && r.Context().Err() == nil { // cut amid the response
 			x.gone()
 		}
 	}()
@@ -140,9 +140,8 @@ func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// Answered counts a use of the prompt's base, now that it was answered; to makes what is
-// needed to send a body the way that it took. lost says that the box had not held what
-// it should have.
+// Answered counts a use of the prompt's base after its answer. to returns the target for a body on
+// the request's route. lost reports a cache miss.
 func (x *Box) Answered(p *Prompt, now time.Time, lost bool, to func(body []byte) *selfrequest.Target) {
 	f := p.prefix.Load()
 	if f == nil {
@@ -159,7 +158,7 @@ func (x *Box) Answered(p *Prompt, now time.Time, lost bool, to func(body []byte)
 	x.back(x.keep(f.key, b, now), lost)
 }
 
-// unreachable reports whether an error says that the upstream is not there.
+// unreachable reports whether an error says that the upstream is unreachable.
 func unreachable(err error) bool {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
 	return ok && (e.StatusCode == http.StatusBadGateway || e.StatusCode == http.StatusServiceUnavailable)
@@ -167,7 +166,7 @@ func unreachable(err error) bool {
 
 var errNoBase = errors.New("the request has no base that could be sent alone")
 
-// baseBody makes a request for one token that begins as a request does.
+// baseBody returns a request for one token with the same beginning.
 func baseBody(f wire.Format, body []byte) ([]byte, error) {
 	members := []wire.Member{{Name: "stream", Value: []byte("false")}, {Name: "stream_options"}, {Name: "tool_choice"}}
 	c, ok := f.Codec().(wire.Prefiller)
@@ -178,15 +177,16 @@ func baseBody(f wire.Format, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("base: %w", err)
 	}
+	// The base outlives the request and must not share its memory.
 	return bytes.Clone(out), nil
 }
 
-// adapt makes the request what the box behind the site is to get.
+// adapt turns a request into the warm-up or load request for the server.
 func (j *job) adapt(s *selfrequest.Site, r *http.Request) ([]byte, error) {
 	path, query := j.base.path, r.URL.RawQuery
 	if j.to.Client != j.base.target {
 		translate.Headers(j.to.Client, j.base.target, r.Header, query)
-		query = "" // which is what upstreams that have bases are asked by
+		query = "" // upstreams with bases use no query
 	}
 	var body []byte
 	if j.load {
@@ -200,11 +200,11 @@ func (j *job) adapt(s *selfrequest.Site, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// loadPath is where ollama is told how long to keep a model.
+// loadPath is the path of ollama's request to keep a model loaded.
 const loadPath = "/api/generate"
 
-// loadBody has ollama load a model and keep it for twice the time to the next
-// such request. It touches no cache.
+// loadBody returns ollama's request to load a model and keep it loaded for twice the interval. The
+// request leaves the cache unchanged.
 func loadBody(model string, every time.Duration) []byte {
 	return fmt.Appendf(nil, `{"model":%q,"keep_alive":"%ds"}`, model, int((2 * every).Seconds()))
 }

@@ -67,8 +67,8 @@ func TestHours(t *testing.T) {
 	}
 }
 
-// In working hours a box that nobody has asked for a while is asked for the base
-// used most, and at no other time.
+// TestLoadedInWorkingHours: in working hours an idle server gets the most used base, and at no
+// other time.
 func TestLoadedInWorkingHours(t *testing.T) {
 	for preset, every := range map[string]time.Duration{"ollama": 4 * time.Minute, "mlx_lm": 4 * time.Minute, "lm_studio": 50 * time.Minute, "llama_cpp": 30 * time.Second} {
 		t.Run(preset, func(t *testing.T) {
@@ -142,23 +142,23 @@ func TestLoadedInWorkingHours(t *testing.T) {
 	}
 }
 
-// basesLimit is the memory for bases of the boxes.
+// basesLimit is the memory for bases of the servers, in bytes.
 const basesLimit = 64 << 20
 
-// boxes are those of a store that is never closed, while no configuration is in force.
+// boxes returns the servers of a store that is never closed, without a configuration in force.
 func boxes() *Boxes {
 	b := &Boxes{Carrier: new(selfrequest.Carrier), Pin: func() bool { return true }, Unpin: func() error { return nil }}
 	b.SetLimit(basesLimit)
 	return b
 }
 
-// site is one in front of boxes of a kind.
+// site returns a site in front of a server with a preset.
 func site(o *Options, preset string) *Site {
 	u := &upstream.Upstream{Preset: preset}
 	return &Site{Options: o, Upstream: u.Profile(upstream.Options{}), Log: zap.NewNop(), Now: time.Now}
 }
 
-// arrival is the handler of a site to whose box warm-ups come.
+// arrival is the handler of a site that receives warm-ups.
 type arrival struct{ *Site }
 
 func (a arrival) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
@@ -168,7 +168,7 @@ func (a arrival) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 	})
 }
 
-// targetOf leads through a site to an upstream that answers at once.
+// targetOf returns a target through a site to an upstream that answers at once.
 func targetOf(s *Site) *selfrequest.Target {
 	t := selfrequest.Reopen(selfrequest.Open{Method: http.MethodPost, URI: "/v1/chat/completions", Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat})
 	t.Direct(arrival{s}, caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
@@ -178,7 +178,7 @@ func targetOf(s *Site) *selfrequest.Target {
 	return t
 }
 
-// await waits for something that is bound to happen.
+// await waits for a condition that must come true.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for range 10000 {
@@ -190,8 +190,8 @@ func await(t *testing.T, what string, f func() bool) {
 	t.Fatalf("waited in vain for %s", what)
 }
 
-// A panic while a base is sent costs that base: the slot is free again, the others
-// are sent, and what becomes due later is, too.
+// TestBoxGoesOnAfterAPanic: a panic while a base is sent affects only that base. The slot is free
+// again, and the other bases and later ones are sent.
 func TestBoxGoesOnAfterAPanic(t *testing.T) {
 	var trouble atomic.Bool
 	in := site(&Options{}, "mlx_lm")
@@ -234,7 +234,8 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 	}
 }
 
-// A slot that a conversation took while its base was due is left to the conversation.
+// TestBaseLeavesTakenSlots: a slot taken by a conversation while its base was due stays with the
+// conversation.
 func TestBaseLeavesTakenSlots(t *testing.T) {
 	in := site(&Options{}, "llama_cpp")
 	x := boxes().Of(queue.New(queue.Limits{Slots: 2}))
@@ -252,15 +253,15 @@ func TestBaseLeavesTakenSlots(t *testing.T) {
 	for _, c := range []struct {
 		slot int
 		want string
-	}{{0, warmNeedless}, {1, warmRead}, {2, warmNeedless}} { // there are two
+	}{{0, warmNeedless}, {1, warmRead}, {2, warmNeedless}} { // there are two slots
 		if outcome := x.send(t.Context(), &job{base: b, slot: c.slot, turn: new(local.Replica)}); outcome != c.want {
 			t.Errorf("slot %d: %s, want %s", c.slot, outcome, c.want)
 		}
 	}
 }
 
-// Requests with a base that is being sent may come, and bring another way for it.
-// The race detector looks on.
+// TestBaseIsSentWhileItChanges: requests with a base may come while the base is sent, and replace
+// its target. The race detector verifies the locking.
 func TestBaseIsSentWhileItChanges(t *testing.T) {
 	in := site(&Options{}, "mlx_lm")
 	x := boxes().Of(queue.New(queue.Limits{Slots: 1}))
@@ -276,7 +277,7 @@ func TestBaseIsSentWhileItChanges(t *testing.T) {
 	others.Wait()
 }
 
-// Bases are weighed, and nobody's push out those of others.
+// Bases are weighed, and one tenant cannot evict another's.
 func TestBasesAreShared(t *testing.T) {
 	in := site(&Options{Bases: mostBases}, "mlx_lm")
 	x := boxes().Of(queue.New(queue.Limits{Slots: 1}))
@@ -309,7 +310,7 @@ func TestBasesAreShared(t *testing.T) {
 	}
 }
 
-// Ollama is told to keep the model for longer than until it is told again.
+// Ollama keeps the model for longer than the interval of load requests.
 func TestLoadBody(t *testing.T) {
 	got := string(loadBody("qwen3:8b", 4*time.Minute))
 	if want := `{"model":"qwen3:8b","keep_alive":"480s"}`; strings.TrimSpace(got) != want {

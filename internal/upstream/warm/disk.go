@@ -20,9 +20,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// baseFile is a base as it lies on disk: without credentials, be they in headers
-// or in the query, and without the
-// address of whoever sent it.
+// baseFile is a base on disk: without credentials in headers or query, and without the client's
+// address.
 type baseFile struct {
 	selfrequest.Open
 	Target wire.Format `json:"target"`
@@ -31,23 +30,23 @@ type baseFile struct {
 	Used   time.Time   `json:"used"`
 }
 
-// keptHeaders are those that go to disk.
+// keptHeaders lists the headers that are written to disk.
 var keptHeaders = []string{"Content-Type", "Accept", "User-Agent", "Anthropic-Version"}
 
 const (
 	baseSuffix = ".base.json"
-	// saveEvery is how often the uses of a base are written at most.
+	// saveEvery is the minimum interval between writes of a base.
 	saveEvery = time.Minute
 )
 
-// file is where a base lies. Folders are shared by boxes: the queue's name is
-// part of the file's.
+// file returns the path of a base. Servers may share a folder, so the path includes a hash of the
+// queue's name.
 func (x *Box) file(b *base) string {
 	name := sha256.Sum256([]byte(x.site.Queue))
 	return filepath.Join(x.site.Store, b.id+"-"+hex.EncodeToString(name[:4])+baseSuffix)
 }
 
-// save writes a base to disk, where the operator asks for that. The lock is held.
+// save writes a base to disk if the operator has set a folder. The lock is held.
 func (x *Box) save(b *base, now time.Time) {
 	if x.site == nil || x.site.Store == "" || now.Sub(b.saved) < saveEvery {
 		return
@@ -61,7 +60,7 @@ func (x *Box) save(b *base, now time.Time) {
 		}
 	}
 	path, logger := x.file(b), x.site.Log
-	go httpx.Background("keeping a base on disk", func() { // nobody waits for a disk
+	go httpx.Background("keeping a base on disk", func() { // requests must not wait for the disk
 		if err := writeBase(path, &f); err != nil {
 			logger.Error("keeping a base on disk", zap.Error(err))
 		}
@@ -93,15 +92,14 @@ func writeBase(path string, f *baseFile) error {
 	return err
 }
 
-// remove takes a base off the disk. The lock is held.
+// remove deletes a base from disk. The lock is held.
 func (x *Box) remove(b *base) {
 	if x.site.Store != "" {
 		_ = os.Remove(x.file(b))
 	}
 }
 
-// open reads the bases that lie on disk. What cannot be read is left where it is,
-// and said. The lock is held.
+// open reads the bases on disk. It logs unreadable files and leaves them there. The lock is held.
 func (x *Box) open(dir string, now time.Time) {
 	name := sha256.Sum256([]byte(x.site.Queue))
 	suffix := "-" + hex.EncodeToString(name[:4]) + baseSuffix
@@ -117,6 +115,7 @@ func (x *Box) open(dir string, now time.Time) {
 		}
 		b.id = filepath.Base(path)[:len(filepath.Base(path))-len(suffix)]
 		b.saved = now
+		// A base in memory is newer than its file.
 		if x.bases[b.id] == nil {
 			x.bases[b.id] = b
 		}

@@ -3,8 +3,7 @@
 
 package warm
 
-// LoadIdle lets each box find that nobody has asked it for as long as it takes
-// until its model is to be kept loaded.
+// LoadIdle makes each server appear idle for so long that its model must be kept loaded.
 func (b *Boxes) LoadIdle() {
 	b.byQueue.Range(func(_, x any) bool {
 		x.(*Box).load()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// hours are working hours: from and to on some days of the week. Where to is
-// not behind from, they go on into the next day.
+// hours are working hours on some days of the week. If to is not after from, they extend into the
+// next day.
 type hours struct {
 	days     [7]bool // by time.Weekday
 	from, to time.Duration
@@ -19,7 +19,7 @@ type hours struct {
 
 var dayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// parseHours reads "mon-fri 08:00-18:30", nil for "".
+// parseHours parses hours such as "mon-fri 08:00-18:30", nil for "".
 func parseHours(s string) (*hours, error) {
 	if s == "" {
 		return nil, nil //nolint:nilnil // no hours are no error
@@ -38,6 +38,7 @@ func parseHours(s string) (*hours, error) {
 		if i < 0 || j < 0 {
 			return nil, fmt.Errorf("%q are no days such as mon-fri or sat,sun", days)
 		}
+		// Ranges may cross the end of the week, as in sat-mon.
 		for ; ; i = (i + 1) % 7 {
 			if h.days[i] = true; i == j {
 				break
@@ -58,7 +59,7 @@ func parseHours(s string) (*hours, error) {
 	return h, nil
 }
 
-// at reports whether a moment is within the hours.
+// at reports whether a time is within the hours.
 func (h *hours) at(t time.Time) bool {
 	if h == nil {
 		return false
@@ -68,5 +69,6 @@ func (h *hours) at(t time.Time) bool {
 	if h.from < h.to {
 		return today && clock >= h.from && clock < h.to
 	}
+	// Hours past midnight belong to the day before.
 	return today && clock >= h.from || yesterday && clock < h.to
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package warm has a box read what its prompts begin with before anybody waits for it.
+// Package warm makes a local server read the common beginnings of prompts in advance.
 package warm
 
 import (
@@ -16,44 +16,42 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// Options have a box read the bases of its prompts, tools and system text, before
-// anybody waits for them: when Caddy starts, after a reload, and when the box
-// seems to have been restarted. A warm-up is one request for one token with the
-// base and a message of one character. It goes through the whole site with the
-// credential of the last request that had this base, which is kept in memory,
-// masked. It runs only while the box has nothing else to do, one at a time, and
-// ends as soon as somebody comes. It needs a queue, which knows when that is.
+// Options make a local server read bases in advance: the tools and system texts of its prompts.
+// Warm-ups run when Caddy starts, after a reload, and after an apparent restart of the server. A
+// warm-up is one request for one token with the base and a message of one character. It passes
+// through the whole site with the credential of the last request with this base; the credential is
+// kept in memory, masked. Warm-ups run one at a time, while the server is idle, and end as soon as
+// a request comes. They require a queue, which knows when the server is idle.
 //
-// With several boxes behind `lb_policy llm_session` each is sent each base. A
-// base that has been used within ten minutes counts as warm after a reload.
+// Behind `lb_policy llm_session`, each server gets each base. After a reload, a base used within
+// the last ten minutes counts as warm.
 type Options struct {
-	// Bases is how many are kept warm on a box: those used most, where a use
-	// counts half as much after a day. 1 to 64. Default: 4.
+	// Bases is the number of bases to keep warm on a server: the most used ones, with a use halved
+	// after a day. 1 to 64. Default: 4.
 	Bases int `json:"bases,omitempty"`
-	// Store is a folder where bases are kept over a restart of Caddy. They are
-	// what clients sent, so they lie on disk only if it is given. Credentials
-	// never do: what is sent after a start has none but those that
-	// `reverse_proxy` sets by `header_up`. Default: bases are kept in memory.
+	// Store is a folder that keeps bases over a restart of Caddy. Bases contain clients' texts, so
+	// they are written to disk only with this option. Credentials are never written: after a
+	// restart, warm-ups carry only credentials set by `reverse_proxy` with `header_up`. Default:
+	// bases are kept in memory.
 	Store string `json:"store,omitempty"`
-	// Loaded is when the model is to stay loaded, as hours of a day by the
-	// server's clock, "08:00-18:30", with days before them, if not all:
-	// "mon-fri 08:00-18:30". Default: never; the server unloads it as it is set
-	// to.
+	// Loaded is the time in which the model stays loaded, as hours of a day by the server's clock,
+	// "08:00-18:30", optionally with days: "mon-fri 08:00-18:30". Default: never; the server
+	// unloads the model by its own settings.
 	Loaded string `json:"loaded,omitempty"`
-	// Every is the time without requests after which the model is kept loaded
-	// by one of ours. 10s to 24h. Default: 50m for lm_studio, which unloads
-	// after 60 minutes, and 4m for all others, as ollama does after 5.
+	// Every is the idle time after which an internal request keeps the model loaded. 10s to 24h.
+	// Default: 50m for lm_studio, which unloads after 60 minutes, and 4m for all others, because
+	// ollama unloads after 5.
 	Every caddy.Duration `json:"every,omitempty"`
 }
 
 const (
 	defaultBases = 4
 	mostBases    = 64
-	// stillWarm is how long after its last use a base is not sent again at a reload.
+	// stillWarm is how long after its last use a base counts as warm at a reload.
 	stillWarm = 10 * time.Minute
 )
 
-// Validate reports the first option that makes no sense. Nil is valid.
+// Validate returns an error for the first invalid option. Nil is valid.
 func (w *Options) Validate() error {
 	if w == nil {
 		return nil
@@ -80,7 +78,7 @@ func (w *Options) bases() int {
 	return w.Bases
 }
 
-// every is how long the box may be idle while its model is to stay loaded.
+// every returns the idle time after which the model is kept loaded.
 func (w *Options) every(preset string) time.Duration {
 	switch {
 	case w.Every != 0:
@@ -91,7 +89,7 @@ func (w *Options) every(preset string) time.Duration {
 	return 4 * time.Minute
 }
 
-// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+// UnmarshalCaddyfile sets the options from Caddyfile tokens. Syntax:
 //
 //	warm {
 //		bases  <count>
@@ -118,7 +116,7 @@ func (w *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// hoursOf parses when a model is to stay loaded.
+// hoursOf parses the hours of the option loaded.
 func hoursOf(w *Options) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		args := d.RemainingArgs()

@@ -21,8 +21,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
 )
 
-// A panic of the timer that keeps a model loaded costs that one time: the next comes,
-// and the box is locked by nobody.
+// TestLoadingPanics: a panic in the timer that keeps a model loaded affects only that run. The next
+// run takes place, and the server is not left locked.
 func TestLoadingPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hours, err := parseHours("00:00-23:59")
@@ -60,8 +60,8 @@ func TestLoadingPanics(t *testing.T) {
 	})
 }
 
-// A panic while a base is written to disk, here of the logger that is told that it cannot
-// be, costs that file.
+// TestKeepingPanics: a panic while a base is written to disk, here of the logger of the error,
+// affects only that file.
 func TestKeepingPanics(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

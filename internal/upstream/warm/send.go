@@ -20,29 +20,29 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// job is one base to be sent to one box, or to one slot of it.
+// job is the warm-up of one base on one server, or on one of its slots.
 type job struct {
 	base  *base
-	to    *selfrequest.Target // the base's when it was sent: another request may bring another
-	slot  int                 // queue.AnySlot where the box chooses
+	to    *selfrequest.Target // a copy, because another request may replace the base's target
+	slot  int                 // queue.AnySlot if the server chooses
 	turn  *local.Replica
-	keeps bool // only to keep the model loaded
+	keeps bool // only keeps the model loaded
 	tries int
-	load  bool          // by ollama's own request for that
-	every time.Duration // between two of those
+	load  bool          // uses ollama's load request
+	every time.Duration // interval of load requests
 }
 
-// What became of a warm-up.
+// Outcomes of a warm-up.
 const (
-	warmRead        = "read"        // the box has read it
-	warmHeld        = "held"        // the box had it in its cache
-	warmInterrupted = "interrupted" // somebody came
-	warmUnreachable = "unreachable" // the box is not there
-	warmRefused     = "refused"     // the site or the box answered with an error
-	warmNeedless    = "needless"    // its slots hold conversations; it was not sent
+	warmRead        = "read"        // the server has read the base
+	warmHeld        = "held"        // the server had the base in its cache
+	warmInterrupted = "interrupted" // a client's request came
+	warmUnreachable = "unreachable" // the server is unreachable
+	warmRefused     = "refused"     // the site or the server answered with an error
+	warmNeedless    = "needless"    // the slots hold conversations; nothing was sent
 )
 
-// longest bounds a warm-up: a slow machine reads 60,000 tokens in it.
+// longest bounds the time of a warm-up: a slow machine reads 60,000 tokens in it.
 const longest = 15 * time.Minute
 
 var metrics = struct {
@@ -55,7 +55,7 @@ var metrics = struct {
 		"read", "held"),
 }
 
-// send has the box read one base once it has nothing else to do.
+// send makes the server read one base once it is idle.
 func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -75,7 +75,7 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 	}
 	defer s.Leave()
 	if site.Upstream.Slotted() {
-		switch bare := x.queue.Bare(); { // the others hold what conversations began with
+		switch bare := x.queue.Bare(); { // the other slots hold conversations
 		case len(bare) == 0, j.slot != queue.AnySlot && !slices.Contains(bare, j.slot):
 			return warmNeedless
 		case j.slot == queue.AnySlot:
@@ -100,6 +100,7 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 		if !j.load {
 			u = a.Turn(j.base.target).Usage
 		}
+		// Nearly all of the base came from the cache.
 		if u.Read > 0 && 10*u.Uncached < u.Read {
 			outcome = warmHeld
 		}

@@ -30,17 +30,17 @@ func init() {
 	caddy.RegisterModule(handler.Handler{})
 }
 
-// loadIdle lets all boxes find that nobody has asked them for long.
+// loadIdle makes all servers appear idle for long.
 func loadIdle() {
 	for _, s := range app.Open() {
 		s.Boxes.LoadIdle()
 	}
 }
 
-// arrived is a request that came to a box.
+// arrived is a request that reached a server.
 type arrived struct{ path, key, body string }
 
-// chatBox answers chat completions, and all else with an empty object.
+// chatBox answers chat completions, and all other requests with an empty object.
 type chatBox struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -68,7 +68,7 @@ func newChatBox(t *testing.T) *chatBox {
 	return b
 }
 
-// came waits until so many requests have come.
+// came waits for n requests in total.
 func (b *chatBox) came(t *testing.T, n int) []arrived {
 	t.Helper()
 	for range 12000 {
@@ -84,9 +84,8 @@ func (b *chatBox) came(t *testing.T, n int) []arrived {
 	return nil
 }
 
-// A box that is idle in working hours is kept from unloading its model: ollama is
-// told so in words, and all others by the base used most; at other times nobody
-// is told anything.
+// TestModelStaysLoaded: an idle server keeps its model loaded in working hours: ollama by its own
+// request, all others by the most used base. Outside the hours no requests are sent.
 func TestModelStaysLoaded(t *testing.T) {
 	const allDay, never = "00:00-00:00", "mon 00:00-00:01"
 	for _, c := range []struct {
@@ -127,12 +126,12 @@ func TestModelStaysLoaded(t *testing.T) {
 			if got := b.came(t, 1); res.StatusCode != http.StatusOK || len(got) != 1 {
 				t.Fatalf("%s, %d requests", res.Status, len(got))
 			}
-			if now := time.Now(); now.Weekday() != time.Monday || now.Hour() > 0 { // else it is that minute of the week
+			if now := time.Now(); now.Weekday() != time.Monday || now.Hour() > 0 { // not in that minute of the week
 				loadIdle()
 			}
 			load(allDay)
 			loadIdle()
-			got := b.came(t, 2)[1] // the first since: outside the hours none came
+			got := b.came(t, 2)[1] // the first since: none was sent outside the hours
 			if got.path != c.path {
 				t.Fatalf("%s %s, want %s", got.path, got.body, c.path)
 			}

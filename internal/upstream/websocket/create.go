@@ -24,14 +24,14 @@ const longestLane = 256
 // create is one response.create of a client.
 type create struct {
 	message  []byte
-	lane     string // "" for the lane without a name
-	previous string // the id of the answer that it goes on from
-	stored   bool   // the provider is to keep the answer, as it does unless told otherwise
-	warms    bool   // no answer is wanted: what it says is for the next one
+	lane     string // "" for the unnamed lane
+	previous string // id of the answer to continue
+	stored   bool   // the provider stores the answer, which is the default
+	warms    bool   // no answer is wanted: the input is for the next request
 	room     Room
 }
 
-// readCreate reads a client's event. The failure is what the client is told.
+// readCreate parses a client's event. The failure is for the client.
 func readCreate(message []byte) (c *create, f *failure) {
 	c = &create{message: message, stored: true}
 	var kind string
@@ -82,8 +82,8 @@ func isLane(s string) bool {
 	return true
 }
 
-// whole is the request as a POST would have it, with what was said before in front of
-// its input. A before of nil: nothing is put there, and what the client refers to stays.
+// whole returns the body of the equivalent POST, with the earlier items before its input. If known
+// is false, the body keeps its reference to the previous response instead.
 func (c *create) whole(before []byte, known bool) (body []byte, err error) {
 	members := []wire.Member{
 		{Name: "type"}, {Name: "stream_id"}, {Name: "generate"}, {Name: "background"}, {Name: "stream", Value: []byte("true")},
@@ -101,7 +101,7 @@ func (c *create) whole(before []byte, known bool) (body []byte, err error) {
 	return wire.Patch(c.message, members...)
 }
 
-// items are the elements of an input with commas between them. A text stands for one.
+// items returns the elements of an input, separated by commas. A text becomes one message.
 func items(input gjson.Result) []byte {
 	if input.Type == gjson.String {
 		return []byte(`{"role":"user","content":` + input.Raw + `}`)
@@ -113,8 +113,8 @@ func items(input gjson.Result) []byte {
 	return bytes.TrimSpace(raw[1 : len(raw)-1])
 }
 
-// after is what a request that goes on from an answer has in front: what the answer was
-// given to, and its output.
+// after returns the items before the input of a request that continues an answer: the answer's
+// input and output.
 func after(body []byte, output [][]byte) []byte {
 	said := items(gjson.GetBytes(body, "input"))
 	n := len(said)
@@ -131,10 +131,10 @@ func after(body []byte, output [][]byte) []byte {
 	return all
 }
 
-// unkept is an answer's output as a request can repeat it whose provider keeps nothing.
-// Reasoning that is not encrypted stands there for what it does not say, and is refused: it
-// goes, and the ids by which the provider would miss it.
+// unkept returns an answer's output in a form that the next request can repeat to a provider that
+// stores nothing.
 func unkept(output [][]byte) (out [][]byte) {
+	// Reasoning without its encrypted content is useless in a request, and providers refuse it.
 	bare := func(item []byte) bool {
 		return gjson.GetBytes(item, "type").Str == "reasoning" && gjson.GetBytes(item, "encrypted_content").Str == ""
 	}
@@ -145,6 +145,7 @@ func unkept(output [][]byte) (out [][]byte) {
 		if bare(item) {
 			continue
 		}
+		// Without the reasoning item, the provider would refuse the ids of its companions.
 		if nameless, err := wire.Patch(item, wire.Member{Name: "id"}); err == nil {
 			item = nameless
 		}
@@ -153,7 +154,7 @@ func unkept(output [][]byte) (out [][]byte) {
 	return out
 }
 
-// post is the request of a connection as a POST.
+// post returns the POST for a request on a connection.
 func post(r *http.Request, body []byte) *http.Request {
 	r = r.Clone(r.Context())
 	r.Method = http.MethodPost
@@ -168,14 +169,14 @@ func post(r *http.Request, body []byte) *http.Request {
 	withoutBeta(r.Header)
 	r.Header["Content-Type"] = []string{"application/json"}
 	r.Header["Accept"] = []string{"text/event-stream"}
-	r.Header["Accept-Encoding"] = []string{"identity"} // events are read out of the answer
+	r.Header["Accept-Encoding"] = []string{"identity"} // the answer's events must be readable
 	httpx.SetLength(r, len(body))
 	r.GetBody = nil
 	r.Body = &onlyBody{Reader: *bytes.NewReader(body)}
 	return r
 }
 
-// onlyBody is a body that lets go of its memory once it was read.
+// onlyBody is a body that releases its memory when closed.
 type onlyBody struct{ bytes.Reader }
 
 // Close implements io.Closer.
@@ -184,5 +185,5 @@ func (b *onlyBody) Close() error {
 	return nil
 }
 
-// newID is the id of an answer that is ours.
+// newID returns a new id for an answer of the module's own.
 func newID() string { return "resp_" + strings.ToLower(rand.Text()) }

@@ -16,10 +16,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// beta is the value of OpenAI-Beta by which some clients ask for the WebSocket mode.
+// beta is the value of OpenAI-Beta with which some clients ask for the WebSocket mode.
 const beta = "responses_websockets="
 
-// withoutBeta takes it out: the POST that a request becomes is an ordinary one.
+// withoutBeta removes the value, because the POST is an ordinary request.
 func withoutBeta(h http.Header) {
 	const name = "Openai-Beta"
 	var kept []string
@@ -35,7 +35,7 @@ func withoutBeta(h http.Header) {
 	}
 }
 
-// failure is an error as the API tells it on a socket.
+// failure is an error in the API's form for WebSockets.
 type failure struct {
 	lane    string
 	status  int
@@ -43,7 +43,7 @@ type failure struct {
 	headers map[string]string
 }
 
-// problem is the member error of one.
+// problem is the member error of a [failure].
 type problem struct {
 	Type    string  `json:"type"`
 	Code    *string `json:"code"`
@@ -61,7 +61,7 @@ func fail(status int, kind, code, message, param string) *failure {
 	}
 	b, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // nothing but strings
+		panic(err) // only strings
 	}
 	return &failure{status: status, error: b}
 }
@@ -70,13 +70,13 @@ func invalid(code, message, param string) *failure {
 	return fail(http.StatusBadRequest, "invalid_request_error", code, message, param)
 }
 
-// notFound is what a client is told that goes on from what is not kept. It sends the
-// whole conversation then.
+// notFound returns the error for a request that continues an unknown answer. Clients then send the
+// whole conversation.
 func notFound(id string) *failure {
 	return invalid("previous_response_not_found", "Previous response with id '"+id+"' not found.", "previous_response_id")
 }
 
-// passed are the headers of an error that clients read.
+// passed returns the headers of an error that clients read.
 func passed(h http.Header) map[string]string {
 	out := make(map[string]string)
 	for name, values := range h {
@@ -88,7 +88,7 @@ func passed(h http.Header) map[string]string {
 	return out
 }
 
-// answered is an error that came as the answer to a POST.
+// answered converts an error response to a POST.
 func answered(status int, h http.Header, body []byte) *failure {
 	f := &failure{status: status}
 	if e := gjson.GetBytes(body, "error"); rawjson.ValidBytes(body) && e.IsObject() {
@@ -108,7 +108,7 @@ func answered(status int, h http.Header, body []byte) *failure {
 	return f
 }
 
-// RefusalError is why a request has no answer, as an HTTP status and a text.
+// RefusalError is the reason for refusing a request, as an HTTP status and a text.
 type RefusalError struct {
 	Status  int
 	Message string
@@ -117,7 +117,7 @@ type RefusalError struct {
 // Error implements error.
 func (r *RefusalError) Error() string { return strconv.Itoa(r.Status) + ": " + r.Message }
 
-// refusal is an error as the client is told it.
+// refusal converts an error for the client.
 func refusal(err error) *failure {
 	r, ok := errors.AsType[*RefusalError](err)
 	if !ok {
@@ -131,7 +131,7 @@ func isText(h http.Header) bool {
 	return strings.HasPrefix(kind, "text/plain") || kind == ""
 }
 
-// event is the failure as an event.
+// event returns the failure as an event.
 func (f *failure) event() []byte {
 	b, err := json.Marshal(struct {
 		Type    string            `json:"type"`
@@ -141,6 +141,7 @@ func (f *failure) event() []byte {
 		Headers map[string]string `json:"headers,omitempty"`
 	}{"error", f.status, f.lane, f.error, f.headers})
 	if err != nil {
+		// The upstream's error is not valid JSON.
 		f.error = fail(f.status, "server_error", "", http.StatusText(f.status), "").error
 		return f.event()
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// serving starts a server whose answers say, as text, the input that they are given to.
+// serving starts a server with answers that repeat their input as text.
 func serving(t *testing.T, s *Server, by Serve) (dial func() *websocket.Conn) {
 	t.Helper()
 	var ids sync.Mutex
@@ -76,8 +76,8 @@ func message(previous, text string) string {
 	return `{"type":"response.create","store":false,"previous_response_id":"` + previous + `","input":[{"role":"user","content":"` + text + `"}]}`
 }
 
-// TestWhole: what was said stands in front of what is new, byte for byte, the answer as an
-// input would have it.
+// TestWhole: the earlier items stand before the new ones, byte for byte, and the answer in the form
+// of an input.
 func TestWhole(t *testing.T) {
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
 	ws := serving(t, s, nil)()
@@ -102,7 +102,8 @@ func TestWhole(t *testing.T) {
 	t.Errorf("%d bytes are kept of a connection that is closed", s.Kept.Held())
 }
 
-// TestMemory: whoever keeps most gives way first, and is told to send all of it.
+// TestMemory: the connection with the most memory loses answers first, and its client is told to
+// send the whole conversation.
 func TestMemory(t *testing.T) {
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(8 << 10)}
 	dial := serving(t, s, nil)
@@ -120,8 +121,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestForget: what is deleted cannot be gone on from, nor can what went on from it, be it on its
-// way; connections of others keep theirs.
+// TestForget: a deleted answer cannot be continued, nor can its continuations, even one in
+// progress. Other connections keep their answers.
 func TestForget(t *testing.T) {
 	n, deletes := 0, false
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
@@ -162,7 +163,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestForgetSession: a session that is forgotten cannot be gone on from, those of others can.
+// TestForgetSession: a response of a forgotten session cannot be continued; those of other sessions can.
 func TestForgetSession(t *testing.T) {
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
 	n := 0
@@ -185,11 +186,11 @@ func TestForgetSession(t *testing.T) {
 	}
 }
 
-// TestClose: the end of a configuration waits for no client.
+// TestClose: the end of a configuration does not wait for clients.
 func TestClose(t *testing.T) {
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
 	dial := serving(t, s, nil)
-	for range 4 { // they never read, so they never answer the close
+	for range 4 { // the clients never read, so they never answer the close
 		_ = dial()
 	}
 	for range 1000 {
@@ -208,7 +209,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestPanic: a panic ends its connection, and nothing else.
+// TestPanic: a panic ends only its connection.
 func TestPanic(t *testing.T) {
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20), Background: func(_ string, f func()) (ended bool) {
 		defer func() { _ = recover() }()
@@ -224,7 +225,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestEvents: an event of a lane names it, whatever the event is.
+// TestEvents: every event of a lane names the lane.
 func TestEvents(t *testing.T) {
 	for in, want := range map[string]string{`{}`: `{"stream_id":"a"}`, `{ "type":"x"}`: `{"stream_id":"a","type":"x"}`} {
 		if got := string(tagged([]byte(in), "a")); got != want {
@@ -233,8 +234,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestAnswerIsKeptBeforeItIsTold: once a client has an answer's last event, any lane may go
-// on from it, however long the request still takes to end.
+// TestAnswerIsKeptBeforeItIsTold: once a client has an answer's last event, any lane may continue
+// the answer, however long the request still takes to end.
 func TestAnswerIsKeptBeforeItIsTold(t *testing.T) {
 	forked := make(chan struct{})
 	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}, func(w http.ResponseWriter, r *http.Request) error {
@@ -268,8 +269,8 @@ func TestAnswerIsKeptBeforeItIsTold(t *testing.T) {
 	}
 }
 
-// TestStreamedErrors: an error amid a stream comes in the words of a socket, of which clients
-// read the status.
+// TestStreamedErrors: an error amid a stream arrives in the form for WebSockets, with the status
+// that clients read.
 func TestStreamedErrors(t *testing.T) {
 	events := make(chan string, 1)
 	read := func(event []byte) (int, []byte) {
@@ -295,8 +296,8 @@ func TestStreamedErrors(t *testing.T) {
 	}
 }
 
-// TestReasoningElsewhere: a provider that keeps nothing refuses reasoning that does not say what
-// it stands for. So it is left out of what goes on, with the ids that point to it.
+// TestReasoningElsewhere: a provider that stores nothing refuses reasoning without its content. So
+// a continuation leaves out that reasoning, and the ids that refer to it.
 func TestReasoningElsewhere(t *testing.T) {
 	const (
 		bare   = `{"type":"reasoning","id":"rs_1","summary":[]}`
@@ -334,8 +335,8 @@ func TestReasoningElsewhere(t *testing.T) {
 	}
 }
 
-// TestWholeAnswers: an answer in one piece ends as it says, and what failed is nothing to go on
-// from.
+// TestWholeAnswers: an answer in one piece ends with its status, and a failed answer cannot be
+// continued.
 func TestWholeAnswers(t *testing.T) {
 	statuses := make(chan string, 1)
 	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}, func(w http.ResponseWriter, _ *http.Request) error {
@@ -354,7 +355,7 @@ func TestWholeAnswers(t *testing.T) {
 			t.Errorf("from an answer that is %s it goes on by %s", status, e)
 		}
 		select {
-		case <-statuses: // nobody was asked
+		case <-statuses: // no request was sent
 		default:
 		}
 	}

@@ -12,17 +12,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// answerReader reads answers of the Messages API. Blocks of tools that the provider runs itself
-// are left out. A stream that has said why it ended is complete when it is over, with or
-// without a message_stop.
+// answerReader reads answers of the Messages API. It omits the blocks of tools that the provider
+// runs itself.
 type answerReader struct {
 	wire.Teller
-	stopped bool
+	stopped bool // a stop reason was read
 }
 
-// Event implements [wire.AnswerReader]. The type of an event stands in its data as well as
-// in its name. Those of other types are skipped: the documentation asks clients to tolerate
-// new ones.
+// Event implements [wire.AnswerReader].
 func (r *answerReader) Event(root gjson.Result, name string) {
 	var kind, index, delta, block, message, usage, management gjson.Result
 	root.ForEach(func(key, value gjson.Result) bool {
@@ -48,6 +45,7 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 	if index.Exists() {
 		r.Index = index.Int()
 	}
+	// Both the data and the event's name hold the type.
 	switch cmp.Or(kind.Str, name) {
 	case "content_block_delta":
 		r.delta(delta)
@@ -73,6 +71,7 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 	case "ping":
 		r.Ping("")
 	default:
+		// The documentation asks clients to tolerate unknown types of events.
 		r.FailIf(root, name)
 	}
 }
@@ -99,18 +98,19 @@ func (r *answerReader) Whole(root gjson.Result) {
 	r.End()
 }
 
-// Done implements [wire.AnswerReader]: some servers end the stream so, after its end.
+// Done implements [wire.AnswerReader]. It does nothing: some servers send [DONE] after message_stop.
 func (r *answerReader) Done() {}
 
 // EOF implements [wire.AnswerReader].
 func (r *answerReader) EOF() {
+	// A stream with a stop reason is complete even if the server sent no message_stop.
 	if r.stopped {
 		r.End()
 	}
 }
 
-// block reads a block of content: whole in a JSON answer, as it opens in a stream, where
-// its text and its input are still to come as deltas.
+// block reads a block of content. The block is whole in a JSON answer. In a stream it is the start of
+// a block, and its text and its input follow as deltas.
 func (r *answerReader) block(block gjson.Result, whole bool) {
 	switch block.Get("type").Str {
 	case "text":
@@ -136,7 +136,7 @@ func (r *answerReader) block(block gjson.Result, whole bool) {
 	}
 }
 
-// delta reads what was added to a block.
+// delta reads the delta of a block.
 func (r *answerReader) delta(delta gjson.Result) {
 	var kind, text, thinking, signature, input gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
@@ -164,7 +164,7 @@ func (r *answerReader) delta(delta gjson.Result) {
 	case "input_json_delta":
 		if call := r.Find(r.Index); call >= 0 {
 			r.Arguments(call, rawjson.Inner(input))
-		} else { // of a tool that the provider runs itself
+		} else { // input of a tool that the provider runs itself
 			r.Piece("", rawjson.Inner(input))
 		}
 	case "citations_delta":
@@ -180,7 +180,7 @@ func (r *answerReader) stop(delta gjson.Result) {
 	r.Stop(reason, rawjson.Inner(delta.Get("stop_sequence")))
 }
 
-// count reads a usage object, and which part of it was for the last call.
+// count reads a usage object, with the usage of the last call and of each call.
 func (r *answerReader) count(u gjson.Result) {
 	if !u.IsObject() {
 		return
@@ -197,7 +197,7 @@ func (r *answerReader) count(u gjson.Result) {
 	r.Count()
 }
 
-// management reads what the provider has left out of the prompt.
+// management reads the context edits that the provider applied to the prompt.
 func (r *answerReader) management(v gjson.Result) {
 	if !v.IsObject() {
 		return

@@ -21,7 +21,7 @@ func appendHead(b []byte, m *translate.Answer) []byte {
 var reasons = [...]string{
 	wire.StopUnknown: "end_turn", wire.StopEnd: "end_turn", wire.StopLength: "max_tokens", wire.StopCalls: "tool_use", wire.StopSequence: "stop_sequence",
 	wire.StopRefusal: "refusal", wire.StopFilter: "refusal", wire.StopPause: "pause_turn", wire.StopContext: "model_context_window_exceeded",
-	wire.StopOther: "max_tokens", // a client takes no other word, and the answer may be cut off
+	wire.StopOther: "max_tokens", // clients know no other reason, and the answer may be cut off
 }
 
 func appendStop(b []byte, m *translate.Answer) []byte {
@@ -43,8 +43,8 @@ func appendUsage(b []byte, u wire.Usage) []byte {
 
 func allCounts(b []byte, u wire.Usage, _ int64) []byte { return appendCounts(b, u, true) }
 
-// appendCounts writes the counts, which exclude each other, and, split, for how long
-// was written.
+// appendCounts writes the counts of tokens, which do not overlap. split adds the cache writes by
+// lifetime.
 func appendCounts(b []byte, u wire.Usage, split bool) []byte {
 	b = rawjson.AppendCount(b, "input_tokens", u.Uncached)
 	b = rawjson.AppendCount(b, "cache_creation_input_tokens", u.Write5m+u.Write1h)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package anthropic is all that is particular to the Messages API.
+// Package anthropic is the format of the Messages API.
 package anthropic
 
 import (

@@ -55,7 +55,7 @@ func (Codec) WriteRequest(w *translate.Writer) error { return (&writer{Writer: w
 // Samples implements [translate.Dialect].
 func (Codec) Samples(w *translate.Writer, p translate.Param) bool {
 	if p == translate.TopP && w.Request.Params[translate.Temperature] != nil {
-		return false // recent models take one of the two
+		return false // recent models take only one of the two
 	}
 	return !claudeOf(w.Model).fixedSampling()
 }
@@ -101,8 +101,8 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 
 // TooLong implements [translate.Dialect].
 func (Codec) TooLong(message string, tokens, answer, limit int64) string {
-	// Claude Code reads from these words how much to ask for, keeps 1000 tokens in reserve, and
-	// fails if less than 3000 are left. It compacts at the words below.
+	// Claude Code reads the new max_tokens from the first text. It keeps 1000 tokens in reserve and
+	// fails if less than 3000 tokens are left. On the second text it compacts the conversation.
 	const least = 4000
 	if tokens > 0 && answer > 0 && limit-tokens >= least {
 		return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again", tokens, answer, limit)

@@ -29,7 +29,7 @@ func (r *interception) Failure(kind, message string) []byte {
 // Tell implements [hidden.Interception].
 func (r *interception) Tell(f hidden.Event, e *hidden.Entry) { r.Renumber(f, e, nil) }
 
-// end returns the last message_delta of a message that is made of several answers.
+// end returns the last message_delta of a message that consists of several answers, else nil.
 func (r *interception) end(last hidden.Event) []byte {
 	if len(r.Past) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func (r *interception) end(last hidden.Event) []byte {
 	return ending(r, last.Root, "")
 }
 
-// ending is a message_delta with the usage of all iterations.
+// ending returns a message_delta with the usage of all iterations.
 func ending(r *interception, root gjson.Result, reason string) []byte {
 	with := map[string][]byte{"usage": totalUsage(r, root.Get("usage"))}
 	if reason != "" {
@@ -46,7 +46,7 @@ func ending(r *interception, root gjson.Result, reason string) []byte {
 	return rawjson.Rewrite(root, []string{"usage"}, with)
 }
 
-// totalUsage is the usage of all iterations, with what the last says of how it was served.
+// totalUsage returns the usage of all iterations, with the service members of the last one.
 func totalUsage(r *interception, last gjson.Result) []byte {
 	out := r.TotalUsage(`"type":"message",`, allCounts)
 	out = out[:len(out)-1]
@@ -65,7 +65,7 @@ func (r *interception) Flush() string {
 	return "end_turn"
 }
 
-// Part implements [hidden.Interception]. Arguments that are no object cannot be repeated.
+// Part implements [hidden.Interception].
 func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	if e.Whole != "" {
 		return partOf(gjson.Parse(e.Whole))
@@ -90,6 +90,7 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 		set("thinking", rawjson.Quoted(e.Text.String()))
 		set("signature", rawjson.Quote(e.Signature.String()))
 	default:
+		// A request takes only an object as input.
 		if e.Arguments.Len() > 0 && rawjson.ValidObject(input) {
 			set("input", []byte(input))
 		}
@@ -101,13 +102,13 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	return p
 }
 
-// partOf is a block as it stands in a request, which takes no blank text.
+// partOf returns a block of an answer in its form in a request.
 func partOf(block gjson.Result) hidden.Part {
 	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(block.Raw)}
 	switch block.Get("type").Str {
 	case "text":
 		if p.Kind = wire.KindText; strings.TrimSpace(block.Get("text").Str) == "" {
-			p.Raw = nil
+			p.Raw = nil // the API refuses blank text
 		}
 	case "thinking":
 		p.Kind = wire.KindThinking
@@ -158,9 +159,9 @@ func toolResult(p *hidden.Part) []byte {
 	return rawjson.Object("type", "tool_result", "tool_use_id", p.ID, "content", p.Result, "is_error", failed)
 }
 
-// Reinsert goes through the client's message and the parts of the iterations side
-// by side. A part that the client has dropped is skipped; a block that is none
-// of the parts ends it.
+// Reinsert implements [hidden.Codec]. It walks the client's message and the parts of the iterations
+// side by side. A part that the client dropped is skipped. A block that matches no part makes
+// Reinsert report false.
 func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
@@ -170,7 +171,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 	var edits []wire.Edit
 	for n := range its {
 		it := &its[n]
-		var open [][]byte // hidden calls whose place is in front of the next block
+		var open [][]byte // intercepted calls to insert before the next block
 		for i := range it.Parts {
 			p := &it.Parts[i]
 			if p.Hidden {
@@ -202,7 +203,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 				return nil, false
 			}
 			edits = append(edits, more...)
-			if !lastOne { // the client has nothing of what came after
+			if !lastOne { // the client has no blocks of later iterations
 				return edits, true
 			}
 		}
@@ -210,8 +211,8 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 	return edits, at == end
 }
 
-// answered puts the results of hidden calls in front of what the client
-// answers to the message.
+// answered inserts the results of intercepted calls at the start of the user message after the given
+// message. It reports false if there is no such message.
 func answered(v *wire.View, message int, it *hidden.Iteration) ([]wire.Edit, bool) {
 	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != wire.RoleUser || v.Messages[message+1].First == v.Messages[message+1].End {
 		return nil, false
@@ -224,7 +225,7 @@ func answered(v *wire.View, message int, it *hidden.Iteration) ([]wire.Edit, boo
 	return edits, true
 }
 
-// isPart reports whether a block of the client is a part of an answer.
+// isPart reports whether the client's block and the part of an answer are the same.
 func isPart(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind > wire.KindToolResult

@@ -12,13 +12,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// The edits of context_management. Types end in the day of their version.
+// The types of edits in context_management. Each ends in the date of its version.
 const (
 	clearToolUses = "clear_tool_uses_20250919"
 	clearThinking = "clear_thinking_20251015"
 )
 
-// What the API takes for granted where an edit does not say.
+// The defaults of the API for members that an edit omits.
 const (
 	defaultTrigger = 100_000 // tokens
 	defaultKeep    = 3       // calls
@@ -59,8 +59,8 @@ func clearing(e gjson.Result) *wire.Clearing {
 	return c
 }
 
-// clears reports whether a context_management orders nothing but what is understood here:
-// that has been done before a request is translated, by package pipeline.
+// clears reports whether a context_management holds only known edits. Package pipeline has applied
+// these edits before a request is translated.
 func clears(v rawjson.Value) bool {
 	for key := range v.Members() {
 		if key != "edits" {
@@ -93,8 +93,7 @@ func names(list gjson.Result) (out []string) {
 	return out
 }
 
-// Applied implements [wire.Manager]: it stands in a message, or in a stream's
-// message_delta.
+// Applied implements [wire.Manager]. It adds the edits to a message, or to a stream's message_delta.
 func (Codec) Applied(data []byte, c wire.Cleared) []byte {
 	switch gjson.GetBytes(data, "type").Str {
 	case "message", "message_delta":

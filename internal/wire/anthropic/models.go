@@ -5,8 +5,8 @@ package anthropic
 
 import "strings"
 
-// claude is a Claude model by its name: what a request may contain depends on
-// it. The zero value is any other model.
+// claude is the family and version of a Claude model. They decide which members a request may have.
+// The zero value is any other model.
 type claude struct {
 	family  string
 	version int // 10 × major + minor
@@ -44,32 +44,30 @@ func claudeOf(model string) (c claude) {
 
 func (c claude) named() bool { return c.family == "fable" || c.family == "mythos" }
 
-// fixedSampling reports whether the model refuses any temperature, top_p or
-// top_k but its own: 4.7 and later.
+// fixedSampling reports whether the model refuses every temperature, top_p and top_k except its
+// defaults: 4.7 and later.
 func (c claude) fixedSampling() bool { return c.version >= 47 }
 
-// adaptive reports whether the model decides itself how long to think, and takes
-// an effort: 4.6 and later.
+// adaptive reports whether the model takes adaptive thinking and an effort: 4.6 and later.
 func (c claude) adaptive() bool {
 	return c.named() || (c.family == "haiku" && c.version >= 50) || (c.family != "haiku" && c.version >= 46)
 }
 
-// alwaysThinks reports whether the model refuses to think not at all.
+// alwaysThinks reports whether the model refuses a request that disables thinking.
 func (c claude) alwaysThinks() bool {
 	return c.named() || c.version >= 55 && c.family != "haiku"
 }
 
-// refusesForced reports whether the model cannot be made to call a tool.
+// refusesForced reports whether the model refuses a tool_choice that forces a call.
 func (c claude) refusesForced() bool {
 	return c.family == "mythos" || c.family == "fable" && c.version >= 51 || c.version >= 55 && c.family != "haiku"
 }
 
-// refusesPrefill reports whether the messages may not end with the model's: 4.6
-// and later.
+// refusesPrefill reports whether the model refuses an assistant message at the end of the messages:
+// 4.6 and later.
 func (c claude) refusesPrefill() bool { return c.version >= 46 }
 
-// systemMessages reports whether the model takes system messages in the middle
-// of a conversation.
+// systemMessages reports whether the model takes system messages in the middle of a conversation.
 func (c claude) systemMessages() bool {
 	return c.named() || c.family == "opus" && c.version >= 48 || c.family == "sonnet" && c.version >= 55
 }

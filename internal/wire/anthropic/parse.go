@@ -19,7 +19,7 @@ var (
 // parser reads requests of the Messages API.
 type parser struct{ *wire.Parser }
 
-// tools are definitions.
+// tools describes tool definitions.
 var tools = wire.ToolMembers{Marker: "cache_control", Defers: true}
 
 // Message reads one entry of messages.
@@ -45,8 +45,8 @@ func (p parser) Message(at int) int {
 			}
 		case "content":
 			bit = 2
-			// The blocks can be read at once when the role came first, as it
-			// does in every client seen.
+			// Hashes of blocks contain the role. In all known clients the role comes first, so the
+			// blocks are read in the same pass.
 			if msg.Role != wire.RoleNone && seen&bit == 0 {
 				start := m.At
 				m.At = p.content(rawjson.Span{Start: int32(start), End: int32(len(p.Body))}, wire.SectionMessages, msg.Role)
@@ -77,8 +77,7 @@ func (p parser) Message(at int) int {
 	return m.End
 }
 
-// content reads a string or an array of blocks that begins at the span's
-// start, and appends its blocks.
+// content reads a string or an array of blocks at the span's start, and appends its blocks.
 func (p parser) content(s rawjson.Span, section wire.Section, role wire.Role) int {
 	at := int(s.Start)
 	message := int32(-1)
@@ -116,12 +115,12 @@ func (p parser) content(s rawjson.Span, section wire.Section, role wire.Role) in
 	return p.Fail(fmt.Errorf("%w: content is neither text nor blocks", wire.ErrShape))
 }
 
-// blockMembers are the members of a content block that mean something here.
+// blockMembers are the members of a content block that the parser reads.
 type blockMembers struct {
 	kind, text, thinking, data, id, useID, name, input, content, isError, caller, marker rawjson.Span
 
-	// all are all of them, in order, where they are no more than blocks have: count says
-	// how many there are.
+	// all holds the first members of the block in order. It is complete if count, the number of
+	// members, is at most its length.
 	all   [6]member
 	count int
 }
@@ -129,7 +128,7 @@ type blockMembers struct {
 // member is a member of an object, without the quotes of its key.
 type member struct{ key, value rawjson.Span }
 
-// slot returns where to keep the member of a name.
+// slot returns the field for the member with a name, nil for other members.
 func (m *blockMembers) slot(key []byte) *rawjson.Span {
 	switch string(key) {
 	case "type":
@@ -230,8 +229,7 @@ func (p parser) block(at int, section wire.Section, role wire.Role, message int3
 	return m.End
 }
 
-// hash sets the canonical hash of a block whose members are known to be well
-// formed.
+// hash sets the canonical hash of a block. The block's members must be well formed.
 func (p parser) hash(b *wire.Block, f *blockMembers) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
@@ -243,6 +241,7 @@ func (p parser) hash(b *wire.Block, f *blockMembers) {
 		b.Hash = h.Sum()
 		return
 	}
+	// A block with more members is walked again.
 	if f.count <= len(f.all) {
 		for _, m := range f.all[:f.count] {
 			p.hashMember(b.Kind, m.key.Of(p.Body), m.value)
@@ -256,13 +255,13 @@ func (p parser) hash(b *wire.Block, f *blockMembers) {
 	b.Hash = h.Sum()
 }
 
-// hashMember adds a member of a block to its hash. A KindOther has its type in the
-// members; the others have it in the kind.
+// hashMember adds a member of a block to its hash.
 func (p parser) hashMember(kind wire.Kind, key []byte, value rawjson.Span) {
 	switch string(key) {
 	case "cache_control":
-		return
+		return // clients move their markers from turn to turn
 	case "type":
+		// The hash includes the kind. Only these kinds cover several types.
 		if kind != wire.KindOther && kind != wire.KindServerTool && kind != wire.KindProgram {
 			return
 		}

@@ -14,9 +14,8 @@ import (
 // reader reads requests.
 type reader struct {
 	*translate.Reader
-	// loaded are the names of deferred tools in the order in which results
-	// referred to them, or messages added them. removed are those that messages have taken
-	// away since.
+	// loaded are the names of deferred tools, in the order of the results that refer to them or the
+	// messages that add them. removed are the names that later messages removed.
 	loaded  []string
 	removed map[string]bool
 }
@@ -155,10 +154,7 @@ func (r *reader) choice(v rawjson.Value) error {
 	return nil
 }
 
-// tools reads the tools. Deferred ones are not in the prompt until a
-// result refers to them or a message adds them, so they come last, in the order of the references. Where
-// the provider itself would search for them nobody else can, and all are there
-// from the beginning.
+// tools reads the tools. Deferred tools follow the others.
 func (r *reader) tools(v rawjson.Value) error {
 	var deferred []translate.Tool
 	searched := false
@@ -208,10 +204,14 @@ func (r *reader) tools(v rawjson.Value) error {
 		}
 		r.Leave()
 	}
+	// No other upstream runs the provider's tool search, so all deferred tools are sent from the
+	// beginning.
 	if searched {
 		r.Request.Tools = append(r.Request.Tools, deferred...)
 		return nil
 	}
+	// A deferred tool enters the prompt when a result refers to it or a message adds it. The tools
+	// follow in this order, so that the prefix stays.
 	late := make(map[string]translate.Tool, len(deferred))
 	for _, tool := range deferred {
 		late[tool.Name] = tool
@@ -223,7 +223,7 @@ func (r *reader) tools(v rawjson.Value) error {
 		}
 	}
 	if len(deferred) > 0 {
-		r.Hosted = "" // there are tools, though none yet
+		r.Hosted = "" // the deferred tools count, although none is loaded yet
 	}
 	return nil
 }
@@ -360,7 +360,7 @@ func (r *reader) block(b rawjson.Value) (err error) {
 	return err
 }
 
-// inner reads the content of a block that is nothing else.
+// inner replaces a block by its content.
 func (r *reader) inner(content rawjson.Value) error {
 	parts, err := r.content(content)
 	r.Add(parts...)

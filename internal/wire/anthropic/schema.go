@@ -5,16 +5,16 @@ package anthropic
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
-// unsupported are the members of schemas that the API refuses in the format of an answer
+// unsupported are the members of schemas that the API refuses in an output format
 // (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations).
 var unsupported = map[string]bool{
 	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true, "minLength": true, "maxLength": true,
 	"maxItems": true, "uniqueItems": true, "minProperties": true, "maxProperties": true,
 }
 
-// answerSchema returns the schema of an answer as the API takes it: its objects have no other
-// properties than those that they list, its alternatives are anyOf, and what is unsupported is
-// left out, by name.
+// answerSchema rewrites an output schema for the API: objects allow no additional properties, oneOf
+// becomes anyOf, and unsupported members are omitted. It calls leaveOut with the name of each
+// omitted member.
 func answerSchema(v rawjson.Value, leaveOut func(member string)) rawjson.Value {
 	return appendSchema(make(rawjson.Value, 0, len(v)+len(v)/4), v, leaveOut)
 }
@@ -61,7 +61,7 @@ func appendSchema(b, v rawjson.Value, leaveOut func(string)) rawjson.Value {
 	return append(b, '}')
 }
 
-// appendSchemas appends an object whose members are schemas under the client's own names.
+// appendSchemas appends an object of named schemas.
 func appendSchemas(b, v rawjson.Value, leaveOut func(string)) rawjson.Value {
 	if !v.IsObject() {
 		return append(b, v...)
@@ -73,7 +73,7 @@ func appendSchemas(b, v rawjson.Value, leaveOut func(string)) rawjson.Value {
 	return append(b, '}')
 }
 
-// isObject reports whether a type is that of objects, or one of several that is.
+// isObject reports whether a type is "object", or a list that contains it.
 func isObject(v rawjson.Value) bool {
 	if v.Str() == "object" {
 		return true

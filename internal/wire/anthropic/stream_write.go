@@ -52,7 +52,7 @@ func (w *streamWriter) Open(b *translate.Block) {
 	w.End()
 }
 
-// opaque reports whether the block is redacted_thinking of Anthropic's own.
+// opaque reports whether the block is redacted_thinking from Anthropic itself.
 func (w *streamWriter) opaque(b *translate.Block) bool {
 	return b.Signs == wire.SignsRedacted && w.flow.Own()
 }
@@ -110,9 +110,9 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 	w.End()
 }
 
-// Ping is a comment before the message has begun: clients count the bytes of
-// either, but do not expect an event there.
+// Ping writes a ping event, or a comment before message_start.
 func (w *streamWriter) Ping() {
+	// Clients expect no event before message_start. A comment resets their timeouts as well.
 	if !w.flow.Answer.Started {
 		w.Raw(": ping\n")
 		return

@@ -12,9 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// ToolChangesAsText implements [wire.ToolChanger] for servers that ignore defer_loading: a deferred
-// tool is in their prompt already. A tool that comes with its definition is appended to the tools. One
-// that goes stays in the prompt, to keep the prefix, and the text tells that it is gone.
+// ToolChangesAsText implements [wire.ToolChanger] for servers that ignore defer_loading: their prompt
+// already holds the deferred tools. An added tool with a definition is appended to the tools.
 func (Codec) ToolChangesAsText(body []byte) []byte {
 	if !bytes.Contains(body, []byte(`"tool_addition"`)) && !bytes.Contains(body, []byte(`"tool_removal"`)) {
 		return body
@@ -40,6 +39,7 @@ func (Codec) ToolChangesAsText(body []byte) []byte {
 				}
 				text = "From here on there is a tool " + name + "."
 			case "tool_removal":
+				// The definition stays in the prompt, to keep the prefix.
 				text = "From here on there is no tool " + name + " any more."
 			default:
 				return true

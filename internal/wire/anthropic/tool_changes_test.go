@@ -5,8 +5,8 @@ package anthropic
 
 import "testing"
 
-// TestToolChanges: a text takes the place of a block that adds a tool or removes one, and a tool that
-// comes with its definition is offered.
+// TestToolChanges checks that texts replace the blocks that add or remove tools, and that an added
+// tool with a definition is offered.
 func TestToolChanges(t *testing.T) {
 	const (
 		read  = `{"name":"read","input_schema":{"type":"object"}}`

@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// finalUsage returns the usage of the last call that was for the conversation itself:
-// none if the answer ended with a compaction. It is not reported if there was but one
-// call, or if the list is not part of the total.
+// finalUsage returns the usage of the last model call for the conversation itself. It returns no
+// usage if the answer ended with a compaction, if there was only one call, or if the list does not
+// add up to the total.
 func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
 	var final, sum wire.Usage
 	apart, n := false, 0
@@ -38,7 +38,7 @@ func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
 	return final
 }
 
-// readService reads how a usage object says that the answer was served.
+// readService reads the service tier, speed and region from a usage object.
 func readService(u gjson.Result) (s wire.Service) {
 	u.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -54,8 +54,8 @@ func readService(u gjson.Result) (s wire.Service) {
 	return s
 }
 
-// iterations returns the usage of each call behind an answer, nil where the list does
-// not add up to the total.
+// iterations returns the usage of each model call of an answer, nil if the list does not add up to
+// the total.
 func iterations(list gjson.Result, total wire.Usage) (each []wire.Usage) {
 	var sum wire.Usage
 	list.ForEach(func(_, u gjson.Result) bool {
@@ -69,10 +69,8 @@ func iterations(list gjson.Result, total wire.Usage) (each []wire.Usage) {
 	return each
 }
 
-// readUsage takes in a usage object. Those of a stream are cumulative, so
-// that a later one replaces an earlier one, with two exceptions: what it leaves
-// out stays, and a prompt of zero tokens, which some servers report at the end,
-// does not undo the one reported at the start.
+// readUsage merges a usage object into the known usage. The objects of a stream are cumulative, so a
+// later count replaces an earlier one. Missing counts stay.
 func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	if !u.IsObject() {
 		return known
@@ -84,6 +82,8 @@ func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	case sum.Prompt() > 0 && sum.Prompt() >= total.Prompt() && sum.Output >= total.Output:
 		total = sum
 	case counts.over(wire.Usage{}).Prompt() == 0:
+		// Some servers report a prompt of zero tokens at the end. The prompt's usage from the start
+		// of the stream stays.
 		output := total.Output
 		total = known
 		total.Output = output
@@ -92,10 +92,8 @@ func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	return total
 }
 
-// iterationsUsage sums the usage of the single model calls behind one
-// answer. The totals of an answer leave out the calls made for compaction, for
-// an advisor or before a fallback; the list holds all of them. Where it does
-// not say how long its writes live, the totals do.
+// iterationsUsage sums the usage of the model calls of one answer. The answer's totals omit the calls
+// for compaction, for an advisor and before a fallback; the list holds all calls.
 func iterationsUsage(list gjson.Result, total wire.Usage) wire.Usage {
 	var sum wire.Usage
 	if !list.IsArray() {
@@ -106,6 +104,7 @@ func iterationsUsage(list gjson.Result, total wire.Usage) wire.Usage {
 		sum.Output = min(sum.Output, wire.MaxCount)
 		return sum.Prompt() <= wire.MaxCount
 	})
+	// A list without lifetimes of its cache writes takes them from the totals.
 	if sum.Write1h == 0 {
 		sum.Write1h = min(total.Write1h, sum.Write5m)
 		sum.Write5m -= sum.Write1h
@@ -142,14 +141,13 @@ func readMembers(u gjson.Result) (c usageMembers) {
 	return c
 }
 
-// buckets reads the counts of one usage object over those known before.
+// buckets merges the counts of one usage object into the known usage.
 func buckets(u gjson.Result, known wire.Usage) wire.Usage {
 	m := readMembers(u)
 	return m.over(known)
 }
 
-// over returns the counts over those known before. The buckets of this format
-// are exclusive as they come.
+// over merges the counts into the known usage. The counts of this format do not overlap.
 func (c *usageMembers) over(known wire.Usage) wire.Usage {
 	if c.input.Type == gjson.Number {
 		known.Uncached = wire.Count(c.input)
@@ -173,7 +171,7 @@ func (c *usageMembers) over(known wire.Usage) wire.Usage {
 	return known
 }
 
-// first keeps the first of several members of a name.
+// first keeps the first of several members with one name.
 func first(to *gjson.Result, value gjson.Result) {
 	if !to.Exists() {
 		*to = value

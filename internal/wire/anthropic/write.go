@@ -15,7 +15,7 @@ import (
 // writer writes requests.
 type writer struct {
 	*translate.Writer
-	// surplus counts the markers to leave out, short tells that one of the short
+	// surplus is the number of markers still to omit. short tells that a marker with the short
 	// lifetime was written.
 	surplus int
 	short   bool
@@ -36,13 +36,13 @@ func (w *writer) request() error {
 	} else {
 		for _, p := range []translate.Param{translate.Temperature, translate.TopP, translate.TopK} {
 			if q.Params[p] != nil {
-				w.DropParam(p) // not beside thinking
+				w.DropParam(p) // the API refuses sampling parameters with thinking
 			}
 		}
 	}
 	for p := range translate.ParamCount {
 		if w.Rules.Params[p] == "" {
-			w.Value(p) // lists it
+			w.Value(p) // reports the parameter as dropped
 		}
 	}
 	if stop := w.stops(); len(stop) > 0 {
@@ -80,10 +80,11 @@ func (w *writer) request() error {
 	return nil
 }
 
-// stops returns the stop sequences to send. The provider refuses those of white space
-// only: the answer is cut at them here.
+// stops returns the stop sequences to send.
 func (w *writer) stops() []rawjson.Text {
 	all := w.Request.Stop
+	// The provider refuses stop sequences of only white space. The translation stops the answer at
+	// them instead.
 	told := slices.DeleteFunc(slices.Clone(all), func(s rawjson.Text) bool { return strings.TrimSpace(s.Decoded()) == "" })
 	if len(told) == len(all) || !w.Options.Official {
 		return all
@@ -92,15 +93,14 @@ func (w *writer) stops() []rawjson.Text {
 	return told
 }
 
-// thinking is how a Claude model is asked to think.
+// thinking is the thinking setting of a request to a Claude model.
 type thinking struct {
 	off    bool
 	budget int // 0 for adaptive
 	effort string
 }
 
-// thinking returns the bound on the answer and how to think, nil for
-// the model's default.
+// thinking returns max_tokens and the thinking setting, nil for the model's default.
 func (w *writer) thinking() (limit int, t *thinking) {
 	limit = w.Options.AnswerLimit()
 	given := false
@@ -121,7 +121,7 @@ func (w *writer) thinking() (limit int, t *thinking) {
 		return limit, &thinking{off: true}
 	case model.adaptive():
 		if !given {
-			limit += max(g.AsBudget(), translate.BudgetHigh) // thinking counts
+			limit += max(g.AsBudget(), translate.BudgetHigh) // max_tokens includes thinking
 		}
 		return limit, &thinking{effort: translate.KnownEffort(g.AsEffort(), "low", "medium", "high", "xhigh", "max")}
 	}
@@ -140,13 +140,11 @@ func (w *writer) thinking() (limit int, t *thinking) {
 	return limit, &thinking{budget: budget}
 }
 
-// forced reports whether a tool must be called: a budget of thinking does not go
-// with that.
+// forced reports whether the client forces a tool call. The API takes no thinking budget then.
 func (w *writer) forced() bool { return w.Request.Choice.Mode == "any" }
 
-// inLoopWithoutThinking reports whether results of tools come last and the
-// client did not send back the thinking that led to the first or the latest of
-// the calls. The API takes no budget of thinking then.
+// inLoopWithoutThinking reports whether tool results come last and the client did not send back the
+// thinking before the first or the latest of their calls. The API takes no thinking budget then.
 func (w *writer) inLoopWithoutThinking() bool {
 	n := len(w.Messages)
 	for n > 0 && w.Messages[n-1].Role == translate.System {
@@ -209,13 +207,13 @@ func (w *writer) output(t *thinking) {
 	}
 }
 
-// marksItself reports whether the provider is asked to mark the last block: a
-// client whose format knows no markers could cache nothing otherwise. A single
-// question is not worth the price of writing it.
+// marksItself reports whether the request asks the provider to mark the last block. Clients of formats
+// without markers could cache nothing otherwise.
 func (w *writer) marksItself() bool {
 	if !w.Options.Official {
 		return false
 	}
+	// A single question is not worth the price of a cache write.
 	talks := len(w.Tools) > 0
 	for _, m := range w.Messages {
 		talks = talks || m.Role == translate.Assistant
@@ -298,7 +296,7 @@ func (w *writer) message(m translate.Message) error {
 	}
 	w.Key("content")
 	w.Open('[')
-	// Results stand before everything else that the user says.
+	// The API demands results before the user message's other blocks.
 	if m.Role == translate.User {
 		for _, p := range m.Parts {
 			if p.Kind == translate.ResultPart {
@@ -366,14 +364,14 @@ func (w *writer) part(p translate.Part) error {
 	return nil
 }
 
-// hasMedia reports whether a result is more than texts, which the API refuses of one that is
-// an error.
+// hasMedia reports whether a result contains media. The API refuses media in a result with is_error.
 func hasMedia(p translate.Part) bool {
 	return slices.ContainsFunc(p.Content, func(c translate.Part) bool { return c.Kind == translate.MediaPart })
 }
 
 func (w *writer) result(p translate.Part) error {
 	if p.Failed && hasMedia(p) {
+		// The text stands in for is_error.
 		p.Content = slices.Insert(slices.Clone(p.Content), 0, translate.Part{Kind: translate.TextPart, Text: rawjson.Text("The tool has failed:")})
 	}
 	if len(p.Content) == 0 {
@@ -394,7 +392,7 @@ func (w *writer) result(p translate.Part) error {
 	return nil
 }
 
-// images are the media types of images that the API takes:
+// images are the media types of images that the API accepts:
 // https://platform.claude.com/docs/en/build-with-claude/vision
 var images = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 

@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// maxMarkers is how many blocks of a request may carry a cache_control.
+// maxMarkers is the maximum number of blocks with a cache_control in a request.
 const maxMarkers = 4
 
 // marks counts the markers of a request.
@@ -37,20 +37,21 @@ func marked(cache rawjson.Value) int {
 	return 1
 }
 
-// mark writes a marker. Clients of other formats may set more than the Messages API
-// takes, and in any order: of too many the last count, as at OpenAI, and the long
-// lifetime does not come behind the short one.
+// mark writes a marker. Clients of other formats may set more markers than the Messages API takes,
+// and in any order of lifetimes.
 func (w *writer) mark(cache rawjson.Value) {
 	if cache == nil {
 		return
 	}
 	field := w.Client.MarkerField(translate.InMessages)
+	// The last markers count, as at OpenAI.
 	if w.surplus > 0 {
 		w.surplus--
 		w.Drop(field)
 		return
 	}
 	ttl := cache.Member("ttl").Str()
+	// The API refuses a long lifetime after a short one.
 	if ttl != "" && ttl != "5m" && (ttl != "1h" || w.short) || !cache.IsObject() {
 		w.Drop(field + ".ttl")
 		cache, ttl = rawjson.Value(`{"type":"ephemeral"}`), ""

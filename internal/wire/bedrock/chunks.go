@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
-// Chunks is how a stream of Bedrock holds events: each in base64, in a chunk of an event
-// stream of AWS
+// Chunks is the framing of Bedrock's streams: each event is base64 in one chunk of an AWS event
+// stream
 // (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_PayloadPart.html).
 type Chunks struct{ framing.EventStream }
 
@@ -24,15 +24,15 @@ func (Chunks) Framer() framing.Framer {
 	return f
 }
 
-// Append implements [framing.Framing]. What an event is, its data says.
+// Append implements [framing.Framing].
 func (c Chunks) Append(dst []byte, _ string, data []byte) []byte {
+	// A chunk has no name for its event. The data holds the event's type.
 	payload := append(make([]byte, 0, base64.StdEncoding.EncodedLen(len(data))+16), `{"bytes":"`...)
 	payload = base64.StdEncoding.AppendEncode(payload, data)
 	return c.EventStream.Append(dst, "chunk", append(payload, `"}`...))
 }
 
-// chunkFramer finds the events in chunks. Those have no name of their own: what has one
-// is an exception.
+// chunkFramer finds the events in chunks. Events in chunks have no name; exceptions have one.
 type chunkFramer struct {
 	framing.EventStreamFramer
 	data []byte
@@ -46,10 +46,10 @@ func (f *chunkFramer) Feed(b []byte, emit func(framing.Event)) {
 	f.EventStreamFramer.Feed(b, f.read)
 }
 
-// largestKept bounds the memory that is kept behind a long event to be used again.
+// largestKept is the largest buffer, in bytes, that is reused after a long event.
 const largestKept = 1 << 20
 
-// chunk unpacks a chunk. One that is none says nothing.
+// chunk unpacks a chunk. An unreadable chunk becomes an event without data.
 func (f *chunkFramer) chunk(e framing.Event) {
 	if string(e.Name) != "chunk" {
 		f.emit(e)
@@ -66,7 +66,7 @@ func (f *chunkFramer) chunk(e framing.Event) {
 	f.emit(e)
 }
 
-// encoded returns the text of the payload's bytes.
+// encoded returns the base64 text in the payload's member bytes.
 func encoded(payload []byte) []byte {
 	const begins = `{"bytes":"`
 	if rest, ok := bytes.CutPrefix(payload, []byte(begins)); ok {

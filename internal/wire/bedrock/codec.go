@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bedrock knows Claude on Amazon Bedrock: the Messages API under other
-// addresses, with the model in the path, its version in the body, and streams whose
-// events lie in the chunks of an event stream of AWS
+// Package bedrock is the format of Claude on Amazon Bedrock: the Messages API under other paths,
+// with the model in the path and the API version in the body. Its streams are AWS event streams,
+// with one event in each chunk
 // (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html).
 package bedrock
 
@@ -26,11 +26,12 @@ const Format wire.Format = "anthropic_bedrock"
 // …/model/{id}/invoke-with-response-stream.
 type Codec struct{ anthropic.Codec }
 
-// Traits implements [wire.Codec]. Threads are the provider's own API's, and nothing but
-// chunks may stand in a stream.
+// Traits implements [wire.Codec].
 func (c Codec) Traits() wire.Traits {
 	t := c.Codec.Traits()
+	// Only Anthropic's own API has threads.
 	t.Variant, t.Threads, t.RequestID = true, false, "X-Amzn-Requestid"
+	// A stream may hold only chunks, so there are no heartbeats.
 	t.Framing, t.BareStreams, t.Heartbeat = Chunks{}, true, ""
 	return t
 }
@@ -47,9 +48,7 @@ func (c Codec) Match(path string) bool {
 	return ok
 }
 
-// Address implements [wire.Addresser]. It goes by the path as it is decoded: the id may
-// be the ARN of an inference profile, with slashes in it, which does not say whose model
-// it stands for. Other models than Claude have other bodies.
+// Address implements [wire.Addresser]. It expects a decoded path.
 func (Codec) Address(path string) (base, model string, streams, ok bool) {
 	rest, streams := strings.CutSuffix(path, stream)
 	if !streams {
@@ -62,6 +61,8 @@ func (Codec) Address(path string) (base, model string, streams, ok bool) {
 		return "", "", false, false
 	}
 	at += len(models)
+	// The id may be the ARN of an inference profile, which contains slashes and does not name the
+	// model's provider. Other models than Claude have other bodies.
 	model = rest[at:]
 	if !strings.HasPrefix(model, "arn:") && !strings.Contains(model, "anthropic.") {
 		return "", "", false, false
@@ -69,14 +70,14 @@ func (Codec) Address(path string) (base, model string, streams, ok bool) {
 	return rest[:at], model, streams, true
 }
 
-// MatchCount implements [wire.TokenCounter]: Bedrock counts tokens of bodies in base64
-// (…/model/{id}/count-tokens), which is left to it.
+// MatchCount implements [wire.TokenCounter]. Bedrock itself answers …/model/{id}/count-tokens,
+// which takes a body in base64.
 func (Codec) MatchCount(string) bool { return false }
 
 // Reader implements [wire.Codec].
 func (c Codec) Reader(to wire.Sink) wire.AnswerReader { return &reader{c.Codec.Reader(to), to} }
 
-// reader reads streams in which what has a name is no chunk but an exception.
+// reader reads streams of Bedrock. A named event is an exception, not a chunk.
 type reader struct {
 	wire.AnswerReader
 	to wire.Sink
@@ -101,10 +102,10 @@ func (c Codec) Intercept(r *hidden.Message) hidden.Interception {
 	return interception{c.Codec.Intercept(r)}
 }
 
-// interception tells of failures as the API does.
+// interception reports failures in the API's form.
 type interception struct{ hidden.Interception }
 
-// exceptions are the names of what went wrong, by those of the Messages API
+// exceptions maps error types of the Messages API to Bedrock's exceptions
 // (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html).
 var exceptions = map[string]string{
 	"invalid_request_error": "validationException", "rate_limit_error": "throttlingException",

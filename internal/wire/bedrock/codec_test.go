@@ -35,8 +35,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// What is in a chunk is an event, what is none has a name, and a chunk that cannot be read says
-// nothing: in all of them no byte is lost.
+// A chunk holds an event, and an exception has a name. An unreadable chunk becomes an event without
+// data. The raw bytes of all of them are preserved.
 func TestChunks(t *testing.T) {
 	var c Chunks
 	stream := c.Append(nil, "message_stop", []byte(`{"type":"message_stop"}`))

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
-// turns are what the recorded answers say.
+// turns are the turns of the recorded answers.
 var turns = map[string]wire.Turn{
 	"anthropic_text.sse": {
 		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hello, “world”\n\t😀 done \\ \"quoted\"", StopReason: "end_turn", Done: true,
@@ -242,7 +242,7 @@ var turns = map[string]wire.Turn{
 		},
 		Usage: wire.Usage{Uncached: 368, Write5m: 512, Read: 5120, Output: 87, Reported: true},
 	},
-	"responses_items.sse": { // a server that sends items whole, without deltas
+	"responses_items.sse": { // a server that sends whole items, without deltas
 		ID: "resp_1", Model: "m", Thinking: "Hm.", Text: "Hi", StopReason: "max_output_tokens", Done: true,
 		Calls: []wire.Call{
 			{ID: "call_a", Name: "local_shell", Arguments: `{"type":"exec","command":["ls"]}`},
@@ -250,7 +250,7 @@ var turns = map[string]wire.Turn{
 		},
 		Usage: wire.Usage{Uncached: 100, Output: 7, Reported: true},
 	},
-	"responses_end.sse": { // one that tells all in its last event
+	"responses_end.sse": { // a server that sends everything in its last event
 		ID: "resp_1", Model: "m", Text: "Hi", StopReason: "completed", Done: true,
 		Calls: []wire.Call{{ID: "call_a", Name: "read", Arguments: `{}`}},
 		Usage: wire.Usage{Uncached: 10, Output: 2, Reported: true},
@@ -297,8 +297,8 @@ var turns = map[string]wire.Turn{
 	"interactions_error_body.json":    {ErrorType: "invalid_request", ErrorMessage: "The legacy Interactions API schema is no longer supported.", Done: true},
 }
 
-// decoded feeds an answer in pieces, each in a buffer that is overwritten once
-// it was fed, so that whatever was kept without a copy shows.
+// decoded feeds an answer in pieces, each in a buffer that is overwritten afterwards, so that
+// missing copies show.
 func decoded(f wire.Format, stream bool, answer []byte, piece int) *wire.Turn {
 	d := decode.New(f, stream)
 	d.Feed(nil)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decode reads answers, streams or JSON, as their bytes pass.
+// Package decode reads streamed and JSON answers while their bytes pass.
 package decode
 
 import (
@@ -14,17 +14,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Decoder reads an answer on the side, as its bytes pass on to the client. It
-// is fed them in whatever pieces they come, never fails and never blocks: where
-// an answer is malformed, or larger than 32 MiB in an event, in a JSON body or
-// in what the model wrote, it stops reading and the turn is never done. The
-// cost is linear in the bytes fed. A Decoder belongs to one goroutine.
+// Decoder reads an answer while its bytes pass to the client. It takes pieces of any size, never
+// fails and never blocks. It stops reading a malformed or too large answer, and the turn is then
+// never done. The limit is 32 MiB for an event, for a JSON body and for the model's output. The
+// cost is linear in the bytes. A Decoder is not safe for concurrent use.
 type Decoder struct {
-	codec  wire.Codec // nil for a format that is not known
+	codec  wire.Codec // nil for an unregistered format
 	traits *wire.Traits
 	stream bool
 	form   answerForm
-	sse    framing.SSEFramer // what events is for nearly all streams
+	sse    framing.SSEFramer // the value of events for most streams
 	events framing.Framer
 	emit   func(framing.Event)
 	doc    framing.Document
@@ -33,28 +32,27 @@ type Decoder struct {
 	told   bool // see Follow
 }
 
-// answerForm is the form that an answer has turned out to have.
+// answerForm is the detected form of an answer.
 type answerForm uint8
 
 const (
 	answerUnknown  answerForm = iota // only white space so far
-	answerStream                     // events
+	answerStream                     // a stream of events
 	answerWhole                      // one JSON object
 	answerArray                      // a JSON array of the events of a stream (Gemini)
-	answerFinished                   // nothing more to read, for better or worse
+	answerFinished                   // reading has ended, with or without success
 )
 
-// New returns a decoder for an answer in format f. The flag stream says
-// whether to expect server-sent events, by the Content-Type of the response;
-// an answer that plainly begins as the other form is read as that. Of a format
-// that this package does not read it knows nothing but the end.
+// New returns a decoder for an answer in format f. stream reports whether the response's
+// Content-Type is server-sent events; an answer that clearly begins in the other form is read in
+// that form. For an unregistered format only the end of the answer is detected.
 func New(f wire.Format, stream bool) *Decoder {
 	d := new(Decoder)
 	d.Begin(f, stream)
 	return d
 }
 
-// Begin makes d what [New] returns.
+// Begin initializes d like [New].
 func (d *Decoder) Begin(f wire.Format, stream bool) {
 	*d = Decoder{codec: f.Codec(), traits: f.Traits(), stream: stream}
 	d.emit = d.event
@@ -63,14 +61,14 @@ func (d *Decoder) Begin(f wire.Format, stream bool) {
 	}
 }
 
-// Follow makes d an observer of a stream that is read elsewhere: the reader tells the sink that
-// Follow returns, and Feed takes the same bytes without reading them.
+// Follow makes d an observer of a stream with another reader. The reader must send its events to
+// the returned sink. Feed then does not parse the bytes.
 func (d *Decoder) Follow() wire.Sink {
 	d.told, d.form = true, answerStream
 	return (*follower)(d)
 }
 
-// follower is told of a stream up to its end.
+// follower is a sink for a stream's events up to its end.
 type follower Decoder
 
 // Take implements [wire.Sink].
@@ -80,8 +78,7 @@ func (d *follower) Take(e *wire.Event) {
 	}
 }
 
-// Feed takes the next bytes of the answer, after content decoding. It keeps no
-// reference to p.
+// Feed takes the next bytes of the answer, after content decoding. It keeps no reference to p.
 func (d *Decoder) Feed(p []byte) {
 	if d.told {
 		d.settle()
@@ -108,7 +105,7 @@ func (d *Decoder) Feed(p []byte) {
 	}
 }
 
-// recognise tells the form by the first byte.
+// recognise detects the form by the first byte.
 func (d *Decoder) recognise(first byte) {
 	switch own := d.traits.Framing; {
 	case d.stream && own != nil && own.Begins(first):
@@ -124,44 +121,40 @@ func (d *Decoder) recognise(first byte) {
 	}
 }
 
-// End tells that the stream came to its end and was not cut: an event that it broke
-// off in counts if it is whole, for some servers leave out the blank line behind
-// their last one; and the answer is done if the model has said why it stopped, for
-// some leave out the terminal event.
+// End ends a stream that was not cut off.
 func (d *Decoder) End() {
+	// Some servers omit the blank line after the last event.
 	if d.form == answerStream && !d.told {
 		d.events.End(d.emit)
 	}
 	if d.told {
 		d.settle()
 	}
+	// Some servers omit the terminal event: the stop reason is enough.
 	if d.form == answerStream && d.Stopped() {
 		d.answer.Turn.Done = true
 	}
 }
 
-// Stopped reports whether the model has said why it stopped: nothing but what the
-// answer costs, and the end of the stream, is to follow.
+// Stopped reports whether the answer has a stop reason. Only usage and the end of the stream may
+// follow.
 func (d *Decoder) Stopped() bool {
 	return d.answer.Turn.StopReason != "" && !d.answer.Turn.Failed()
 }
 
-// Done reports whether the answer has come to its proper end, see [wire.Turn.Done].
+// Done reports whether the answer is complete, see [wire.Turn.Done].
 func (d *Decoder) Done() bool { return d.answer.Turn.Done }
 
-// Ended reports whether the terminal event of a stream has come, behind which
-// nothing is read. A stream of Gemini's has none, only an end: it may be done
-// and still go on.
+// Ended reports whether the terminal event of a stream was read; reading ends there. Gemini's
+// streams have no terminal event, so they may be done and still continue.
 func (d *Decoder) Ended() bool { return d.answer.Turn.Done && d.form == answerFinished }
 
-// Begun reports whether the model has written anything yet: text, thinking or a
-// tool call. Comments, pings and the envelope of the answer do not count, so
-// that the moment at which it turns true is the time to first token. A JSON
-// answer turns true as a whole.
+// Begun reports whether the model has produced any output: text, thinking or a tool call. Comments,
+// pings and the answer's envelope do not count, so Begun turns true at the time to first token. A
+// JSON answer turns true as a whole.
 func (d *Decoder) Begun() bool { return d.answer.Begun }
 
-// Turn returns what is known of the answer so far. It may be called at any
-// time and costs no copy of the texts.
+// Turn returns the turn so far, at any time, without copying the texts.
 func (d *Decoder) Turn() *wire.Turn { return d.answer.Snapshot() }
 
 // event reads one event of a stream.
@@ -179,13 +172,13 @@ func (d *Decoder) event(e framing.Event) {
 	case len(data) == 0:
 		return
 	case string(data) == "[DONE]":
-		// Some servers end a stream of Anthropic events with it as well.
+		// Some servers end a stream of Anthropic events with [DONE], too.
 		if d.traits.EndsWithDone {
 			d.finish()
 		}
 		return
 	}
-	// What is kept of the text is copied: it is gone when this returns.
+	// The sink copies the text, because data is only valid during this call.
 	if d.same.Read(data) {
 		if d.answer.Broken {
 			d.stop()
@@ -210,7 +203,7 @@ func (d *Decoder) event(e framing.Event) {
 	}
 }
 
-// settle ends the reading of a stream where the answer is over, for better or worse.
+// settle ends the reading once the answer is complete or broken.
 func (d *Decoder) settle() bool {
 	switch {
 	case d.form != answerStream:
@@ -224,7 +217,7 @@ func (d *Decoder) settle() bool {
 	return true
 }
 
-// element reads an element of an array, or the bracket that closes it.
+// element reads an element of an array, or the closing bracket.
 func (d *Decoder) element(e framing.Event) {
 	if e.Data == nil {
 		if d.answer.Turn.StopReason != "" {
@@ -240,7 +233,7 @@ func (d *Decoder) element(e framing.Event) {
 		return
 	}
 	d.same.Reader().Event(gjson.Parse(text), "")
-	d.answer.Turn.Done = false // before the bracket
+	d.answer.Turn.Done = false // until the closing bracket
 	if d.answer.Broken || d.answer.Turn.Failed() {
 		d.stop()
 	}
@@ -253,13 +246,14 @@ func (d *Decoder) whole(p []byte) {
 	if open && d.doc.Closed() {
 		d.document()
 	}
+	// Trailing data invalidates a complete object, too.
 	if !ok {
 		d.answer.Turn.Done = false
 		d.stop()
 	}
 }
 
-// document reads a JSON answer that has come to its end.
+// document reads a complete JSON answer.
 func (d *Decoder) document() {
 	text := d.doc.Take()
 	if !rawjson.Valid(text) {
@@ -278,7 +272,7 @@ func (d *Decoder) finish() {
 	d.form = answerFinished
 }
 
-// stop gives up reading.
+// stop ends the reading without success.
 func (d *Decoder) stop() {
 	d.answer.Turn.Done = false
 	d.form = answerFinished

@@ -26,8 +26,7 @@ const (
 	responsesEnd  = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"
 )
 
-// An answer that breaks a rule is never done, what stood before the break is
-// known, and what follows it is not read.
+// A malformed answer is never done. The part before the error is known, and the rest is not read.
 func TestDecoderStops(t *testing.T) {
 	hello := fmt.Sprintf(anthropicText, "hello")
 	deep := strings.Repeat("[", rawjson.MaxDepth+1) + strings.Repeat("]", rawjson.MaxDepth+1)
@@ -74,8 +73,8 @@ func TestDecoderStops(t *testing.T) {
 	}
 }
 
-// Trailing bytes undo a document, brackets in strings are not nesting, and
-// words after the terminal event are not read.
+// Trailing bytes invalidate a document, brackets in strings do not count as nesting, and data after
+// the terminal event is not read.
 func TestDecoderTolerates(t *testing.T) {
 	brackets := strings.Repeat("[{", rawjson.MaxDepth)
 	for _, c := range []struct {
@@ -113,8 +112,8 @@ func TestDecoderProgress(t *testing.T) {
 		name   string
 		format wire.Format
 		stream bool
-		// silent, first and rest are fed in turn: first holds the first token,
-		// the last byte of rest ends the answer.
+		// silent, first and rest are fed in turn: first has the first token, the last byte of rest
+		// ends the answer.
 		silent, first, rest string
 	}{
 		{"anthropic", wire.Anthropic, true, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\ndata: {\"type\":\"ping\"}\n\n", fmt.Sprintf(anthropicText, "a"), anthropicStop},
@@ -155,8 +154,8 @@ func TestDecoderProgress(t *testing.T) {
 	}
 }
 
-// A stream that has said why the model stopped is done at its clean end, and not before:
-// what it costs may follow. One that breaks off in an event is not.
+// A stream with a stop reason is done at its clean end and not before, because usage may follow. A
+// stream that ends inside an event is not done.
 func TestDecoderUnmarkedEnd(t *testing.T) {
 	const (
 		stop    = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":3}}\n\n"
@@ -189,7 +188,7 @@ func TestDecoderUnmarkedEnd(t *testing.T) {
 	}
 }
 
-// A turn taken midway stays what it was.
+// A snapshot of the turn does not change later.
 func TestDecoderTurnMidway(t *testing.T) {
 	d := decode.New(wire.Anthropic, true)
 	d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n"))
@@ -300,7 +299,7 @@ func FuzzDecoderSplit(f *testing.F) {
 	})
 }
 
-// decodeApart decodes an answer without what each event tells of the next ones.
+// decodeApart decodes an answer without event patterns.
 func decodeApart(f wire.Format, stream bool, answer []byte) *wire.Turn {
 	d := decode.New(f, stream)
 	for line := range bytes.Lines(answer) {
@@ -310,8 +309,7 @@ func decodeApart(f wire.Format, stream bool, answer []byte) *wire.Turn {
 	return d.Turn()
 }
 
-// TestDecoderRefrains reads events that differ from the one before in a text only, or
-// that look as if they did.
+// TestDecoderRefrains reads events that differ from the previous one only in a text, or seem to.
 func TestDecoderRefrains(t *testing.T) {
 	anthropic := func(s string) string {
 		return `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + s + `"}}`
@@ -345,7 +343,7 @@ func TestDecoderRefrains(t *testing.T) {
 		format wire.Format
 		event  func(string) string
 		texts  []string
-		alike  int // events that are read by the one before
+		alike  int // events read by pattern
 	}{
 		{"anthropic", wire.Anthropic, anthropic, []string{"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five", "one"}, 6},
 		{"escapes first", wire.Anthropic, anthropic, []string{`a\n`, "two", "three"}, 2},
@@ -459,8 +457,8 @@ func BenchmarkDecoderStream(b *testing.B) {
 	}
 }
 
-// TestCallsAtOneIndex: arguments end where their object does, also where only their text is
-// read of an event: the next name at their index begins a call.
+// TestCallsAtOneIndex: a call's arguments end with their object, also in events read by pattern.
+// The next name at the index begins a new call.
 func TestCallsAtOneIndex(t *testing.T) {
 	event := func(function string) string {
 		return `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{` + function + "}}]}}]}\n\n"
@@ -475,7 +473,7 @@ func TestCallsAtOneIndex(t *testing.T) {
 	}
 }
 
-// TestFreeText: calls of tools with free text are read in chat completions, too.
+// TestFreeText: calls with free text are read in chat completions, too.
 func TestFreeText(t *testing.T) {
 	want := []wire.Call{{ID: "a", Name: "patch", Arguments: "one\ntwo", Free: true}}
 	call := func(members string) string { return `{"index":0,` + members + `}` }

@@ -3,21 +3,21 @@
 
 package decode
 
-// What tests of the formats see of this package.
+// Access for the tests of the formats.
 const (
 	LongestTemplate = longestTemplate
 )
 
-// Streams reports whether the decoder reads on in a stream.
+// Streams reports whether the decoder is still reading a stream.
 func (d *Decoder) Streams() bool { return d.form == answerStream }
 
-// HeldDocument returns the memory that is held of a JSON answer.
+// HeldDocument returns the buffer size of a JSON answer, in bytes.
 func (d *Decoder) HeldDocument() int { return d.doc.Held() }
 
-// Forget forgets what the last event tells of the next ones.
+// Forget drops the event pattern.
 func (d *Decoder) Forget() { d.same.Forget() }
 
-// Alike reports whether an event is read by the one before.
+// Alike reports whether an event matches the pattern of the previous one.
 func (d *Decoder) Alike(data []byte) bool {
 	_, ok := d.same.Match(data)
 	return ok

@@ -13,31 +13,29 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Template is what the events of a stream have in common while the model writes: hundreds
-// follow each other that differ in the text only, and in fillers. A Template stands between
-// a reader and its sink. It learns from an event that the reader has told of, and tells of
-// the ones like it by itself: only their text has to be read.
+// Template is the common pattern of a stream's events. Hundreds of consecutive events differ only
+// in the text and in fillers. A Template is inserted between a reader and its sink. It learns the
+// pattern from an event and reads similar events itself: only their text needs parsing.
 type Template struct {
 	sink   wire.Sink
 	reader wire.AnswerReader
-	told   wire.Event // the text of the last event
-	texts  int        // how many texts the last event has told
-	other  bool       // it has told what the next ones need not tell
-	known  bool       // the last event is a pattern
+	told   wire.Event // the last event's text
+	texts  int        // number of texts in the last event
+	other  bool       // the last event has data beyond the text and known values
+	known  bool       // event is a pattern
 	event  []byte
-	gaps   []gap // in order, one of them the text
+	gaps   []gap // in order, one of them is the text
 }
 
-// gap is where events of a template differ: inside the quotes of a string, or in a number.
+// gap is a variable part of the pattern: the inside of a string, or a number.
 type gap struct {
 	from, to int
-	text     bool // what the model wrote
+	text     bool // the model's output
 	number   bool
 }
 
-// fillers are members that differ from event to event and are not part of the turn.
-// OpenAI numbers the events of Responses, and fills all events up with random
-// letters against those who listen to their lengths.
+// fillers are members that vary between events and are not part of the turn. OpenAI numbers the
+// events of Responses and pads them with random letters, to hide their lengths from eavesdroppers.
 var fillers = [...]struct {
 	begins []byte
 	number bool
@@ -46,10 +44,10 @@ var fillers = [...]struct {
 	{[]byte(`"obfuscation":"`), false},
 }
 
-// longestTemplate bounds the events that are kept, in bytes.
+// longestTemplate is the maximum size of a pattern, in bytes.
 const longestTemplate = 8 << 10
 
-// Reset begins to read an answer.
+// Reset starts reading an answer.
 func (t *Template) Reset(c wire.Codec, to wire.Sink) {
 	t.Forget()
 	t.sink, t.reader = to, c.Reader(t)
@@ -65,7 +63,7 @@ func (t *Template) Take(e *wire.Event) {
 		t.texts++
 		t.told = wire.Event{Kind: e.Kind, Call: e.Call, Index: e.Index, Name: e.Name, Text: e.Text}
 	case wire.EventBegin, wire.EventUsage, wire.EventProgress:
-		// The next events would only tell the same again.
+		// The next events would only repeat these values.
 	case wire.EventPiece:
 		t.other = t.other || e.Index >= 0 || e.Text != ""
 	default:
@@ -74,8 +72,8 @@ func (t *Template) Take(e *wire.Event) {
 	t.sink.Take(e)
 }
 
-// Learn makes the event that was just read the pattern of the next ones, if all
-// it did was to add to a text that stands in it.
+// Learn makes the event just read the pattern, if it only added to a text and the text is a string
+// of its data.
 func (t *Template) Learn(data []byte) {
 	alone, text := t.texts == 1 && !t.other, t.told.Text
 	t.Forget()
@@ -83,7 +81,7 @@ func (t *Template) Learn(data []byte) {
 		return
 	}
 	at := uintptr(unsafe.Pointer(unsafe.StringData(text))) - uintptr(unsafe.Pointer(unsafe.SliceData(data)))
-	if at == 0 || at >= uintptr(len(data)-len(text)) { // it lies elsewhere
+	if at == 0 || at >= uintptr(len(data)-len(text)) { // the text was copied
 		return
 	}
 	g := gap{from: int(at), to: int(at) + len(text), text: true}
@@ -92,7 +90,7 @@ func (t *Template) Learn(data []byte) {
 	}
 	t.event, t.gaps = append(t.event[:0], data...), append(t.gaps[:0], g)
 	for _, f := range &fillers {
-		i := bytes.Index(data, f.begins) // nowhere inside of a string: its quotes would be escaped
+		i := bytes.Index(data, f.begins) // cannot match inside a string, where quotes are escaped
 		if i < 0 {
 			continue
 		}
@@ -105,16 +103,16 @@ func (t *Template) Learn(data []byte) {
 	t.known = true
 }
 
-// Forget forgets the last event.
+// Forget drops the pattern.
 func (t *Template) Forget() { t.texts, t.other, t.known = 0, false, false }
 
-// Read reads an event of the pattern and tells the sink of its text. It reports false for
-// any other event.
+// Read reads an event of the pattern and sends its text to the sink. It returns false for any other
+// event.
 func (t *Template) Read(data []byte) bool {
 	text, ok := t.Match(data)
 	switch {
 	case !ok:
-	case t.told.Kind == wire.EventArguments: // of which the reader looks for the end
+	case t.told.Kind == wire.EventArguments: // the reader tracks the end of arguments
 		t.reader.Arguments(t.told.Call, text)
 		t.texts = 0
 	default:
@@ -153,8 +151,8 @@ func (t *Template) Match(data []byte) (text string, ok bool) {
 	return quoted[1 : len(quoted)-1], strings.IndexByte(quoted, '\\') < 0 || rawjson.Valid(quoted)
 }
 
-// gapLen returns the length of the digits or of the inside of the string that b begins
-// with, -1 if it is no such thing. Escapes are not looked at.
+// gapLen returns the length of the number or of the string inside at the start of b, -1 for
+// neither. Escapes are not validated.
 func gapLen(b []byte, number bool) int {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {

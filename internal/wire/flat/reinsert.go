@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flat holds what formats share in which a message is a list of items, one for what was said, thought
-// or called: the Responses API and the Interactions API.
+// Package flat is shared by the Responses API and the Interactions API. A message there is a flat
+// list of items: texts, reasoning and calls.
 package flat
 
 import (
@@ -15,10 +15,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Reinsert is [hidden.Codec.Reinsert]: it goes through the client's items and the parts of the iterations side by
-// side. An item that the client has dropped is skipped; one that is none of the
-// parts ends it. Reasoning that the client has dropped goes back with the calls behind it, which it did
-// not see: the provider wants what it has sealed, or refers to, in front of them.
+// Reinsert is [hidden.Codec.Reinsert]: it walks the client's items and the parts of the iterations
+// side by side. A part that the client dropped is skipped. An item that matches no part makes
+// Reinsert report false.
 func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
@@ -34,7 +33,7 @@ func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wi
 	for n := range its {
 		it := &its[n]
 		calls := len(it.Hidden())
-		var open []byte // hidden items whose place is in front of the next
+		var open []byte // intercepted items to insert before the next item
 		for i := range it.Parts {
 			p := &it.Parts[i]
 			switch {
@@ -47,6 +46,8 @@ func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wi
 				}
 				at++
 			case calls > 0 && p.Kind == wire.KindReasoning && f.stands(it, p):
+				// The client dropped the reasoning. The provider expects it before the
+				// intercepted calls, which the client has not seen.
 				open = rawjson.AppendElement(open, p.Raw)
 			}
 		}
@@ -59,27 +60,28 @@ func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wi
 			continue
 		}
 		edits = append(edits, wire.Edit{Block: end - 1, Op: wire.OpAfterMessage, Value: open})
-		break // the client has nothing of what came after
+		break // the client has no items of later iterations
 	}
 	return edits, at == end
 }
 
-// Format is what is particular to a format.
+// Format holds the particulars of one format.
 type Format struct {
-	// Sealed is the member of reasoning that the provider has sealed.
+	// Sealed names the member of a reasoning item with encrypted content or a signature.
 	Sealed string
-	// Text returns what an item of an answer says.
+	// Text returns the text of an answer item.
 	Text func(item gjson.Result) string
-	// Results returns the results of an iteration's hidden calls.
+	// Results returns the results of an iteration's intercepted calls.
 	Results func(it *hidden.Iteration) []byte
 }
 
-// stands reports whether reasoning means something to the provider in another request: it is sealed, or kept there.
+// stands reports whether the provider can use the reasoning in another request: the reasoning has a
+// sealed member, or the provider stores it.
 func (f Format) stands(it *hidden.Iteration, p *hidden.Part) bool {
 	return !it.Stateless || gjson.GetBytes(p.Raw, f.Sealed).Str != ""
 }
 
-// same reports whether a block of the client is an item of an answer.
+// same reports whether the client's block and the answer item are the same.
 func (f Format) same(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool
@@ -90,7 +92,7 @@ func (f Format) same(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 	switch b.Kind {
 	case wire.KindToolUse, wire.KindProgram:
 		return v.Text(b.ID) == p.ID
-	case wire.KindText: // whatever blanks are around it
+	case wire.KindText: // surrounding white space may differ
 		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(f.Text(gjson.ParseBytes(p.Raw)))
 	case wire.KindReasoning:
 		return f.sameReasoning(gjson.ParseBytes(v.Bytes(b.Span)), gjson.ParseBytes(p.Raw))
@@ -98,8 +100,8 @@ func (f Format) same(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 	return true
 }
 
-// sameReasoning reports whether the client's reasoning is that of an item: by what the provider has sealed, or else by
-// its summary.
+// sameReasoning reports whether the client's reasoning and the item are the same. It compares the
+// sealed member, or the summary if there is none.
 func (f Format) sameReasoning(mine, item gjson.Result) bool {
 	if s := item.Get(f.Sealed).Str; s != "" {
 		return mine.Get(f.Sealed).Str == s

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 )
 
-// TestReinsertReasoning: what was thought in front of a hidden call goes back with it where the client has
-// dropped it, and only once where it has not. Reasoning that nobody could read again stays away.
+// TestReinsertReasoning checks that dropped reasoning returns with its intercepted call, and that kept
+// reasoning is not doubled. Reasoning that the provider cannot use stays away.
 func TestReinsertReasoning(t *testing.T) {
 	const thought, call, said = `{"type":"thought","signature":"c2ln"}`, `{"type":"function_call","id":"c1","name":"now","arguments":{}}`, `{"type":"model_output","content":[{"type":"text","text":"Noon."}]}`
 	const reasoning, item, message = `{"type":"reasoning","id":"rs_1","encrypted_content":"x","summary":[]}`, `{"type":"function_call","id":"fc_1","call_id":"c1","name":"now","arguments":"{}"}`, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Noon."}]}`
@@ -22,7 +22,7 @@ func TestReinsertReasoning(t *testing.T) {
 		name                 string
 		format               wire.Format
 		thought, call, said  string
-		kept                 bool // by the client
+		kept                 bool // the client kept the reasoning
 		stateless, goesAlong bool
 		result               string
 	}{

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package formats registers all formats. Whoever reads requests or answers imports it
-// for that:
+// Package formats registers all formats. Packages that read requests or answers import it for
+// this effect:
 //
 //	import _ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
 package formats
@@ -30,7 +30,7 @@ func init() {
 	wire.Register(bedrock.Format, bedrock.Codec{})
 }
 
-// All of these can be translated, and can hide calls.
+// Every format supports translation and intercepted calls.
 var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}
 
 var _ = [...]hidden.Codec{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}

@@ -27,11 +27,11 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// ofFormats are the files that belong to one format, or a family of them.
+// ofFormats matches the files of one format, or of a family of formats.
 var ofFormats = regexp.MustCompile(`^internal/wire/\w+/`)
 
-// TestComparisons: outside of the formats' own files nothing goes by the name of a
-// format but tables. What is to be told apart is a trait.
+// TestComparisons checks that code outside the formats' own files compares no names of formats.
+// Differences between formats are traits; only tables use the names.
 func TestComparisons(t *testing.T) {
 	const root = "../../.."
 	files := 0

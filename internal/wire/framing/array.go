@@ -3,8 +3,7 @@
 
 package framing
 
-// Array is one JSON array whose elements are the events: what Gemini sends to those
-// who do not ask for server-sent events.
+// Array is the framing of one JSON array of events: Gemini's streams without alt=sse.
 type Array struct{}
 
 // Begins implements [Framing].
@@ -13,24 +12,23 @@ func (Array) Begins(first byte) bool { return first == '[' }
 // Framer implements [Framing].
 func (Array) Framer() Framer { return &ArrayFramer{} }
 
-// Append implements [Framing]. Names are left out.
+// Append implements [Framing]. The name is ignored.
 func (Array) Append(dst []byte, _ string, data []byte) []byte {
 	return append(append(dst, ",\n"...), data...)
 }
 
-// ArrayFramer finds the elements of an array, which must be objects. Its closing
-// bracket is an event that says nothing, and the last: what follows is not read. The
-// zero value is ready to use.
+// ArrayFramer splits an array of objects into its elements. The closing bracket is the last event,
+// without data. Later bytes are ignored. The zero value is ready to use.
 type ArrayFramer struct {
-	// Limit bounds an element with what stands before it, in bytes. Default: 32 MiB.
+	// Limit is the maximum size of an element and the bytes before it, in bytes. Default: 32 MiB.
 	Limit int
 
 	buffer
 	nesting nesting
-	opened  bool // the array
+	opened  bool // after the opening bracket
 	closed  bool
-	inside  bool // of an element
-	from    int  // where in the event the element begins
+	inside  bool // inside an element
+	from    int  // start of the element in the event
 }
 
 // Feed implements [Framer].
@@ -78,7 +76,7 @@ func (f *ArrayFramer) Feed(b []byte, emit func(Event)) {
 	}
 }
 
-// skip returns the index behind what may stand before an element.
+// skip returns the index after the separators before an element.
 func (f *ArrayFramer) skip(b []byte) int {
 	for i, c := range b {
 		switch {
@@ -91,7 +89,7 @@ func (f *ArrayFramer) skip(b []byte) int {
 	return len(b)
 }
 
-// End implements [Framer]. An element that is cut is none.
+// End implements [Framer]. A partial element is an event without data.
 func (f *ArrayFramer) End(emit func(Event)) {
 	if f.err != nil || len(f.tail) == 0 {
 		return

@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// nesting follows the nesting of a JSON text that comes in pieces.
+// nesting tracks the nesting of a JSON text that arrives in pieces.
 type nesting struct {
 	depth             int
 	inString, escaped bool
 }
 
-// next reads p and returns the index behind the byte that closes the text's
-// outermost value, -1 if that byte is still to come. It returns false if the
-// nesting is too deep.
+// next reads p and returns the index after the byte that closes the outermost value, -1 if p does
+// not contain it. It returns false beyond [MaxDepth].
 func (n *nesting) next(p []byte) (int, bool) {
 	for i := 0; i < len(p); i++ {
 		if n.escaped {
@@ -49,10 +48,10 @@ func (n *nesting) next(p []byte) (int, bool) {
 	return -1, true
 }
 
-// Document gathers a JSON object that comes in pieces and knows its end
-// without reading any byte twice. The zero value is ready to use.
+// Document collects a JSON object that arrives in pieces and detects its end, reading each byte
+// once. The zero value is ready to use.
 type Document struct {
-	// Limit bounds the object, in bytes. Default: 32 MiB.
+	// Limit is the maximum size of the object, in bytes. Default: 32 MiB.
 	Limit int
 
 	raw     strings.Builder
@@ -60,8 +59,8 @@ type Document struct {
 	closed  bool
 }
 
-// Feed takes the next bytes. It returns false if the object is too large or too
-// deep, or if something other than white space follows it.
+// Feed takes the next bytes. It returns false if the object is too large or too deep, or if
+// anything but white space follows it.
 func (d *Document) Feed(p []byte) bool {
 	if !d.closed {
 		end, ok := d.nesting.next(p)
@@ -79,13 +78,13 @@ func (d *Document) Feed(p []byte) bool {
 	return len(bytes.TrimLeft(p, " \t\r\n")) == 0
 }
 
-// Closed reports whether the object has come to its end.
+// Closed reports whether the object is complete.
 func (d *Document) Closed() bool { return d.closed }
 
-// Held returns the memory that is held, in bytes.
+// Held returns the size of the buffer, in bytes.
 func (d *Document) Held() int { return d.raw.Cap() }
 
-// Take returns the object, which is forgotten.
+// Take returns the object and clears the document.
 func (d *Document) Take() string {
 	text := d.raw.String()
 	d.raw.Reset()

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// The end of a document is found without reading a byte again: it is found
-// even if the bytes fed before are gone.
+// The end of a document is found without reading a byte twice, even after the fed bytes are gone.
 func TestDocumentReadsOnce(t *testing.T) {
 	var d Document
 	answer := []byte("{\"a\":[\"" + strings.Repeat("x\\\"{", 1<<18) + "\"]}")

@@ -10,9 +10,8 @@ import (
 	"slices"
 )
 
-// EventStream are the event streams of AWS: application/vnd.amazon.eventstream. Each
-// message has a prelude of two lengths and their checksum, headers, a payload and a
-// checksum of all of it
+// EventStream is the framing of AWS event streams: application/vnd.amazon.eventstream. Each message
+// has a prelude of two lengths and their checksum, headers, a payload and a checksum of all of it
 // (https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html,
 // https://smithy.io/2.0/aws/amazon-eventstream.html).
 type EventStream struct{}
@@ -22,7 +21,7 @@ const (
 	checksumLen = 4
 )
 
-// Begins implements [Framing]. No message takes 16 MiB.
+// Begins implements [Framing]. The first byte of a length is zero, because no message has 16 MiB.
 func (EventStream) Begins(first byte) bool { return first == 0 }
 
 // Framer implements [Framing].
@@ -33,12 +32,12 @@ func (EventStream) Append(dst []byte, name string, data []byte) []byte {
 	return appendMessage(dst, data, ":event-type", name, ":content-type", "application/json", ":message-type", "event")
 }
 
-// AppendException appends a message that tells of a failure, with which the stream ends.
+// AppendException appends an exception message, the last message of a failed stream.
 func (EventStream) AppendException(dst []byte, name string, data []byte) []byte {
 	return appendMessage(dst, data, ":exception-type", name, ":content-type", "application/json", ":message-type", "exception")
 }
 
-// appendMessage appends a message with headers that are texts: names and values.
+// appendMessage appends a message with text headers, given as names and values.
 func appendMessage(dst, payload []byte, headers ...string) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, preludeLen)...)
@@ -54,10 +53,10 @@ func appendMessage(dst, payload []byte, headers ...string) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[at:]))
 }
 
-// EventStreamFramer finds messages. The name of an event is its type, or that of the
-// exception that it is; what it says is the payload. The zero value is ready to use.
+// EventStreamFramer splits a stream into messages. The name of an event is the event type,
+// exception type or error code, the data is the payload. The zero value is ready to use.
 type EventStreamFramer struct {
-	// Limit bounds a message, in bytes. Default: 32 MiB.
+	// Limit is the maximum size of a message, in bytes. Default: 32 MiB.
 	Limit int
 
 	buffer
@@ -72,6 +71,7 @@ func (f *EventStreamFramer) Feed(b []byte, emit func(Event)) {
 			f.keep(b, limit)
 			return
 		}
+		// Complete the buffered prelude: it has the message's length.
 		if missing > 0 && len(f.tail) > 0 {
 			f.tail, b = append(f.tail, b[:missing]...), b[missing:]
 		}
@@ -106,7 +106,7 @@ func (f *EventStreamFramer) Feed(b []byte, emit func(Event)) {
 	}
 }
 
-// emit reads a message, and reports whether it could.
+// emit decodes and emits a message. It returns false if the message is invalid.
 func (f *EventStreamFramer) emit(m []byte, headers int, emit func(Event)) bool {
 	end := len(m) - checksumLen
 	if crc32.ChecksumIEEE(m[:end]) != binary.BigEndian.Uint32(m[end:]) {
@@ -130,8 +130,8 @@ func (f *EventStreamFramer) emit(m []byte, headers int, emit func(Event)) bool {
 			message = value
 		}
 	}
-	if message != nil && len(e.Data) == 0 { // what the protocol itself has to tell
-		e.Data, _ = json.Marshal(struct { // texts always can
+	if message != nil && len(e.Data) == 0 { // an error of the protocol itself
+		e.Data, _ = json.Marshal(struct { // cannot fail for strings
 			Message string `json:"message"`
 		}{string(message)})
 	}
@@ -139,16 +139,16 @@ func (f *EventStreamFramer) emit(m []byte, headers int, emit func(Event)) bool {
 	return true
 }
 
-// The types of headers.
+// The header types for bytes and strings.
 const (
 	headerBytes  = 6
 	headerString = 7
 )
 
-// headerLen are the lengths of values of fixed length, by type.
+// headerLen maps a header type to the length of its value, for types of fixed length.
 var headerLen = [...]int{0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
-// header reads a header; the value of one that is neither text nor bytes is not told.
+// header decodes a header. The value is nil unless it is a string or bytes.
 func header(b []byte) (name, value, rest []byte, ok bool) {
 	n := int(b[0])
 	if len(b) < 1+n+1 {
@@ -171,7 +171,7 @@ func header(b []byte) (name, value, rest []byte, ok bool) {
 	return name, nil, b[headerLen[kind]:], true
 }
 
-// End implements [Framer]. A message that is cut is none.
+// End implements [Framer]. A partial message is an event without data.
 func (f *EventStreamFramer) End(emit func(Event)) {
 	if f.err != nil || len(f.tail) == 0 {
 		return

@@ -1,73 +1,69 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framing cuts streams that come in pieces into events, and puts events into
-// streams: server-sent events, newline-delimited JSON, one JSON array, and the event
-// streams of AWS.
+// Package framing splits streams that arrive in pieces into events, and writes events to streams.
+// It supports server-sent events, one JSON array, and the event streams of AWS.
 package framing
 
 import "errors"
 
-// DefaultLimit is the bound on one event where a [Framer] names none: 32 MiB.
+// DefaultLimit is the default limit of a [Framer] on one event: 32 MiB.
 const DefaultLimit = 32 << 20
 
-// MaxDepth bounds the nesting of JSON whose end is looked for.
+// MaxDepth is the maximum nesting of JSON.
 const MaxDepth = 512
 
-// largestKept bounds the memory that is kept behind a long event to be used again.
+// largestKept is the largest buffer kept for reuse after a long event.
 const largestKept = 1 << 20
 
-// What a stream can do wrong. A framer in error ignores what it is fed.
+// The errors of framers. After an error a framer ignores further input.
 var (
-	// ErrTooLarge is the error of a framer that met an event beyond its limit.
+	// ErrTooLarge reports an event beyond the limit.
 	ErrTooLarge = errors.New("framing: event exceeds the limit")
-	// ErrMalformed is the error of a framer that met what is no event.
+	// ErrMalformed reports bytes that are not an event.
 	ErrMalformed = errors.New("framing: not an event")
-	// ErrChecksum is the error of a framer that met an event whose bytes are not
-	// those that were sent.
+	// ErrChecksum reports an event with corrupted bytes.
 	ErrChecksum = errors.New("framing: wrong checksum")
 )
 
-// Event is one event of a stream, with the bytes that it came in.
+// Event is one event of a stream, with its original bytes.
 type Event struct {
-	// Raw are the bytes of the event with all that sets it apart from its neighbours:
-	// those of all events together are the stream.
+	// Raw has the bytes of the event, including separators. The Raw of all events together is the
+	// stream.
 	Raw []byte
-	// Name says what kind of event it is, empty where the stream does not.
+	// Name is the type of the event, empty if the stream has none.
 	Name []byte
-	// Data is what the event says, nil if it says nothing: a comment, white space,
-	// the end of an array.
+	// Data is the content of the event. It is nil for a comment, white space, or the end of an
+	// array.
 	Data []byte
 }
 
-// Framing is how streams of a kind put one event behind the other.
+// Framing is the way a kind of stream separates its events.
 type Framing interface {
-	// Begins reports whether a stream may begin with a byte.
+	// Begins reports whether a stream may start with a byte.
 	Begins(first byte) bool
-	// Framer returns what cuts a stream into events.
+	// Framer returns a new framer for a stream.
 	Framer() Framer
-	// Append appends an event to a stream that has one already.
+	// Append appends an event to a non-empty stream.
 	Append(dst []byte, name string, data []byte) []byte
 }
 
-// Framer cuts a stream that is pushed to it piece by piece into events, wherever the
-// pieces were cut. It belongs to one goroutine.
+// Framer splits a stream into events. It takes pieces of any size. A Framer is not safe for
+// concurrent use.
 type Framer interface {
-	// Feed takes the next bytes of the stream and calls emit for each event that ends
-	// in them. What emit gets is good until it returns: it lies in b where the event
-	// does, else in memory that the framer uses again.
+	// Feed takes the next bytes of the stream and calls emit for each event that ends in them. The
+	// event is only valid during emit: it points into b or into a reused buffer.
 	Feed(b []byte, emit func(Event))
-	// End tells that the stream has come to its end, and calls emit with what came
-	// behind the last whole event, if anything did. Whoever calls it must be able to
-	// tell half of an event from a whole.
+	// End ends the stream and calls emit with the bytes after the last complete event, if any.
+	// These bytes may be a partial event; the caller must check.
 	End(emit func(Event))
-	// Rest returns what came behind the last whole event.
+	// Rest returns the bytes after the last complete event.
 	Rest() []byte
-	// Err returns why the framer reads no further, nil if it does.
+	// Err returns the reason for ignoring further input, nil for none.
 	Err() error
 }
 
-// buffer holds the beginning of an event that the bytes fed do not end.
+// buffer holds a partial event.
 type buffer struct {
 	tail []byte
 	err  error
@@ -79,7 +75,7 @@ func (r *buffer) Rest() []byte { return r.tail }
 // Err implements [Framer].
 func (r *buffer) Err() error { return r.err }
 
-// whole returns an event that ends with b.
+// whole returns a complete event that ends with b.
 func (r *buffer) whole(b []byte) []byte {
 	if len(r.tail) == 0 {
 		return b
@@ -88,7 +84,7 @@ func (r *buffer) whole(b []byte) []byte {
 	return r.tail
 }
 
-// forget makes ready for the next event.
+// forget prepares for the next event.
 func (r *buffer) forget() {
 	if cap(r.tail) > largestKept {
 		r.tail = nil
@@ -96,7 +92,7 @@ func (r *buffer) forget() {
 	r.tail = r.tail[:0]
 }
 
-// keep keeps the beginning of an event.
+// keep buffers a partial event.
 func (r *buffer) keep(b []byte, limit int) {
 	r.tail = append(r.tail, b...)
 	if len(r.tail) > limit {
@@ -104,12 +100,12 @@ func (r *buffer) keep(b []byte, limit int) {
 	}
 }
 
-// fail puts the framer in error, at an event of which b is all that is not kept.
+// fail stops the framer. b has the unbuffered rest of the event.
 func (r *buffer) fail(err error, b []byte) {
 	r.err, r.tail = err, append(r.tail, b...)
 }
 
-// bound returns a limit, or the default for none.
+// bound returns the limit, or the default if unset.
 func bound(limit int) int {
 	if limit <= 0 {
 		return DefaultLimit

@@ -26,8 +26,8 @@ var framings = []struct {
 	{"eventstream", EventStream{}, []string{string(EventStream{}.AppendException(EventStream{}.Append(nil, "chunk", []byte(`{"bytes":"e30="}`)), "throttlingException", []byte(`{"message":"slow"}`)))}, []string{`chunk|{"bytes":"e30="}`, `throttlingException|{"message":"slow"}`}},
 }
 
-// split feeds a stream in pieces, each in a buffer that is overwritten afterwards, and
-// returns what the events say, all their bytes, and how it ended.
+// split feeds a stream in pieces, each in a buffer that is overwritten afterwards. It returns the
+// events' contents, all their bytes, and the final error.
 func split(f Framer, stream string, size int) (said []string, raw string, err error) {
 	emit := func(e Event) {
 		raw += string(e.Raw)
@@ -51,8 +51,8 @@ func split(f Framer, stream string, size int) (said []string, raw string, err er
 	return said, raw, err
 }
 
-// TestFramings: events are the same wherever a stream is cut, and together they are
-// the stream; what is appended comes out again.
+// TestFramings: the events do not depend on the cuts, and together they are the stream. Appended
+// events read back unchanged.
 func TestFramings(t *testing.T) {
 	for _, c := range framings {
 		t.Run(c.name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestFramings(t *testing.T) {
 				}
 			}
 			stream := c.framing.Append(c.framing.Append([]byte(c.streams[0]), "n", []byte(`{"x":1}`)), "", []byte(`{"y":2}`))
-			if c.name == "array" { // which has its end
+			if c.name == "array" { // the array has a closing bracket
 				stream = append(c.framing.Append([]byte(`[{"z":0}`), "n", []byte(`{"x":1}`)), ']')
 			}
 			got, _, err := split(c.framing.Framer(), string(stream), len(stream))
@@ -89,8 +89,7 @@ func TestFramings(t *testing.T) {
 	}
 }
 
-// TestFramingErrors: what is no event, or too long for one, is told, and nothing is
-// lost.
+// TestFramingErrors: invalid and too long events are reported, and no byte is lost.
 func TestFramingErrors(t *testing.T) {
 	message := string(EventStream{}.Append(nil, "chunk", []byte(`{"bytes":"e30="}`)))
 	corrupt := func(at int) string {
@@ -114,7 +113,7 @@ func TestFramingErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		framer func() Framer
-		good   string // what comes before
+		good   string // preceding events
 		bad    string
 		want   error
 	}{
@@ -152,10 +151,10 @@ func TestFramingErrors(t *testing.T) {
 	}
 }
 
-// TestEventStream: the messages are those of the protocol's description, with headers of
-// all types, and what the protocol itself tells is an event too.
+// TestEventStream: messages match the protocol's description, with headers of all types. Errors of
+// the protocol itself are events, too.
 func TestEventStream(t *testing.T) {
-	// From the description of the protocol: a message without headers, and one without anything.
+	// From the protocol's description: a message without headers, and an empty one.
 	for stream, want := range map[string]string{
 		"\x00\x00\x00\x1d\x00\x00\x00\x00\xfd\x52\x8c\x5a{'foo':'bar'}\xc3\x65\x39\x36": "|{'foo':'bar'}",
 		"\x00\x00\x00\x10\x00\x00\x00\x00\x05\xc2\x48\xeb\x7d\x98\xc8\xff":              "|",
@@ -181,13 +180,12 @@ func TestEventStream(t *testing.T) {
 	}
 }
 
-// TestFramerAllocations: events that are fed whole lie in the bytes fed, others in
-// memory that is used again.
+// TestFramerAllocations: whole events point into the input, others into a reused buffer.
 func TestFramerAllocations(t *testing.T) {
 	for _, c := range framings {
 		stream := c.streams[0]
 		if c.name == "array" {
-			continue // it has an end
+			continue // arrays have an end
 		}
 		for _, size := range []int{len(stream), 5} {
 			var pieces [][]byte
@@ -209,8 +207,7 @@ func TestFramerAllocations(t *testing.T) {
 	}
 }
 
-// FuzzFramings: no stream makes a framer panic, cuts make no difference, and no byte
-// is lost.
+// FuzzFramings: no stream makes a framer panic, the cuts make no difference, and no byte is lost.
 func FuzzFramings(f *testing.F) {
 	for i, c := range framings {
 		for _, s := range c.streams {

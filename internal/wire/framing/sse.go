@@ -7,12 +7,12 @@ import "bytes"
 
 var byteOrderMark = []byte("\xEF\xBB\xBF")
 
-// SSE are server-sent events: text/event-stream.
+// SSE is the framing of server-sent events: text/event-stream.
 type SSE struct{}
 
-// Begins implements [Framing]. No JSON value begins with the letter of a field of an
-// event, nor with a comment.
+// Begins implements [Framing].
 func (SSE) Begins(first byte) bool {
+	// The first letters of the fields, and the colon of a comment. No JSON value starts with them.
 	switch first {
 	case 'd', 'e', 'i', 'r', ':':
 		return true
@@ -31,30 +31,30 @@ func (SSE) Append(dst []byte, name string, data []byte) []byte {
 	return append(append(append(dst, "data: "...), data...), "\n\n"...)
 }
 
-// SSEFramer finds server-sent events. Lines may end in \n, \r\n or \r. Comments, the
-// fields id and retry and unknown fields say nothing, as the standard for event
-// streams has it. A line that begins with { is taken for data: Gemini sends errors
-// without a field. An event ends with the first byte that ends its blank line: where
-// that is a \r, a \n that belongs to it makes an event of its own that says nothing, so
-// that none has to wait for a byte that may never come. No byte is searched twice. The
-// zero value is ready to use.
+// SSEFramer splits a stream into server-sent events. Lines may end in \n, \r\n or \r. Comments, the
+// fields id and retry and unknown fields are ignored, as in the standard. A line that starts with {
+// is data, because Gemini sends errors without a field name. No byte is searched twice. The zero
+// value is ready to use.
+//
+// An event ends with the first byte of the line end of its blank line. If this byte is a \r, a
+// following \n is a separate event without data, so that no event has to wait for a byte that may
+// never arrive.
 type SSEFramer struct {
-	// Limit bounds an event, in bytes. Default: 32 MiB.
+	// Limit is the maximum size of an event, in bytes. Default: 32 MiB.
 	Limit int
-	// Comment, if set, is called for each line that is a comment, which
-	// upstreams send as a sign of life.
+	// Comment, if set, is called for each comment line. Upstreams send comments as a sign of life.
 	Comment func()
 
 	buffer
-	line       int    // where in the event its last line begins
-	name, data part   // of the event
-	lines      int    // of data
-	joined     []byte // the data, if it has several
-	started    bool   // the first line is behind
-	cr         bool   // the byte before was a \r
+	line       int    // start of the last line in the event
+	name, data part   // in the event
+	lines      int    // number of data lines
+	joined     []byte // the data, if it has several lines
+	started    bool   // the first line was read
+	cr         bool   // the previous byte was a \r
 }
 
-// part is a part of an event.
+// part is a range of an event.
 type part struct{ from, to int }
 
 // Feed implements [Framer].
@@ -63,12 +63,14 @@ func (f *SSEFramer) Feed(b []byte, emit func(Event)) {
 		return
 	}
 	limit := bound(f.Limit)
-	start, pos, lf, cr := 0, 0, -1, -1 // start is where the event begins, or goes on
+	start, pos, lf, cr := 0, 0, -1, -1 // start is the beginning of the event in b
 	for pos < len(b) {
 		if f.cr {
 			f.cr = false
 			if b[pos] == '\n' {
 				pos++
+				// After a blank line the \n is an event of its own, because the line's event ended
+				// with the \r.
 				if f.line = len(f.tail) + pos - start; f.line == 1 {
 					emit(Event{Raw: b[start:pos]})
 					start, f.line = pos, 0
@@ -76,8 +78,8 @@ func (f *SSEFramer) Feed(b []byte, emit func(Event)) {
 				continue
 			}
 		}
-		// Each end is searched for once, or a stream that ends its lines in
-		// only one of the two would be scanned once a line for the other.
+		// Each line end is searched for once. Otherwise a stream with only one kind would be
+		// scanned to its end at every line for the other.
 		if lf < pos {
 			lf = next(b, pos, '\n')
 		}
@@ -114,6 +116,7 @@ func (f *SSEFramer) End(emit func(Event)) {
 	if f.err != nil || len(event) == 0 {
 		return
 	}
+	// The last line has no line end.
 	if f.line < len(event) {
 		f.take(event, len(event))
 	}
@@ -121,7 +124,7 @@ func (f *SSEFramer) End(emit func(Event)) {
 	f.tail = nil
 }
 
-// emit ends the event.
+// emit emits the event and resets the state.
 func (f *SSEFramer) emit(event []byte, emit func(Event)) {
 	e := Event{Raw: event}
 	if f.name.to > 0 {
@@ -141,8 +144,7 @@ func (f *SSEFramer) emit(event []byte, emit func(Event)) {
 	}
 }
 
-// take reads the last line of what there is of an event, up to end, and reports
-// whether there is anything on it.
+// take reads the last line of a partial event, up to end. It returns false for a blank line.
 func (f *SSEFramer) take(event []byte, end int) bool {
 	at := f.line
 	f.line = len(event)
@@ -163,6 +165,7 @@ func (f *SSEFramer) take(event []byte, end int) bool {
 		}
 		return true
 	case '{':
+		// Gemini sends errors without a field name.
 		f.add(event, part{at, end})
 		return true
 	}
@@ -197,7 +200,7 @@ func (f *SSEFramer) add(event []byte, value part) {
 	f.joined = append(append(f.joined, '\n'), event[value.from:value.to]...)
 }
 
-// next returns the index of the first c in b[from:], len(b) if there is none.
+// next returns the index of the first c in b[from:], len(b) for none.
 func next(b []byte, from int, c byte) int {
 	if i := bytes.IndexByte(b[from:], c); i >= 0 {
 		return from + i

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// read feeds the pieces, each in a buffer that is overwritten after Feed, and
-// returns those that say anything as "name|data".
+// read feeds the pieces, each in a buffer that is overwritten after Feed, and returns the events
+// with data as "name|data".
 func read(p Framer, pieces ...string) []string {
 	var events []string
 	for _, piece := range pieces {
@@ -74,7 +74,7 @@ func TestSSE(t *testing.T) {
 	}
 }
 
-// TestSSEEnd: what a stream breaks off in is emitted only on demand.
+// TestSSEEnd: a partial last event is only emitted by End.
 func TestSSEEnd(t *testing.T) {
 	for stream, want := range map[string][]string{
 		"":                                  nil,
@@ -148,8 +148,7 @@ func TestSSELimit(t *testing.T) {
 	})
 }
 
-// An event that is fed whole lies in the bytes fed; one that is cut goes
-// through memory that is used again.
+// A whole event points into the input; a cut one into a reused buffer.
 func TestSSEAllocations(t *testing.T) {
 	for _, pieces := range []string{
 		"event: a\ndata: {\"b\":1}\n\n",
@@ -177,8 +176,8 @@ func TestSSEAllocations(t *testing.T) {
 	}
 }
 
-// frames feeds the pieces, each in a buffer that is overwritten after Feed, and
-// returns the frames as "raw|name|data".
+// frames feeds the pieces, each in a buffer that is overwritten after Feed, and returns the frames
+// as "raw|name|data".
 func frames(pieces ...string) (out []string) {
 	var f SSEFramer
 	emit := func(f Event) { out = append(out, string(f.Raw)+"|"+string(f.Name)+"|"+string(f.Data)) }
@@ -193,8 +192,7 @@ func frames(pieces ...string) (out []string) {
 	return out
 }
 
-// TestSSERaw: wherever a stream is cut, the frames are the same, and together
-// they are the stream.
+// TestSSERaw: the frames do not depend on the cuts, and together they are the stream.
 func TestSSERaw(t *testing.T) {
 	for _, c := range []struct {
 		stream string
@@ -226,8 +224,8 @@ func TestSSERaw(t *testing.T) {
 	}
 }
 
-// An event is there with the last byte that it needs, and no byte is searched
-// twice: a long event costs its length, not its square.
+// An event is emitted with its last required byte, and no byte is searched twice: the cost of a
+// long event is linear.
 func TestSSELooksOnce(t *testing.T) {
 	var f SSEFramer
 	var got []string
@@ -239,7 +237,7 @@ func TestSSELooksOnce(t *testing.T) {
 	f.Feed([]byte("\ndata: "), emit)
 	for range 100 {
 		f.Feed([]byte("bbbb"), emit)
-		for i := range f.Rest() { // whoever looked here again would find ends
+		for i := range f.Rest() { // a second search here would find line ends
 			f.Rest()[i] = '\n'
 		}
 	}
@@ -272,15 +270,14 @@ func FuzzSSERaw(f *testing.F) {
 	})
 }
 
-// reference reads a whole stream line by line, as the standard words it; but bare
-// JSON is data.
+// reference reads a whole stream line by line, like the standard, but with bare JSON as data.
 func reference(stream string) []string {
 	stream = strings.TrimPrefix(stream, "\xEF\xBB\xBF")
 	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 	lines := strings.Split(stream, "\n")
 	var events []string
 	name, data := "", ""
-	for _, line := range lines[:len(lines)-1] { // the last has no end
+	for _, line := range lines[:len(lines)-1] { // the last line has no end
 		field, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch {

@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// answerReader reads answers of the Gemini API. A stream has no terminal event. The answer is
-// complete once a chunk has told why it ended, or why there is none; chunks may follow, and
-// the latest usage counts. Of several candidates it reads the first.
+// answerReader reads answers of the Gemini API. Of several candidates it reads the first.
 type answerReader struct {
 	wire.Teller
-	parts   int64 // that are told as entries
+	parts int64 // number of parts reported as entries
+	// stopped tells that a chunk had a finishReason or a blockReason. A stream has no terminal event:
+	// more chunks may follow, and the latest usage counts.
 	stopped bool
 }
 
@@ -33,7 +33,7 @@ func (r *answerReader) Event(root gjson.Result, _ string) {
 	r.Begin(root.Get("responseId").Str, root.Get("modelVersion").Str)
 	first := true
 	candidates.ForEach(func(_, candidate gjson.Result) bool {
-		if !first || candidate.Get("index").Int() != 0 { // several were asked for
+		if !first || candidate.Get("index").Int() != 0 { // the client asked for several candidates
 			r.Opaque()
 		}
 		if first = false; candidate.Get("index").Int() == 0 {
@@ -67,7 +67,7 @@ func (r *answerReader) EOF() {
 	}
 }
 
-// fail reads an error, whose type is its status.
+// fail reads an error. Its status serves as the type.
 func (r *answerReader) fail(root gjson.Result) bool {
 	if !wire.IsError(root, "") {
 		return false
@@ -92,8 +92,7 @@ func (r *answerReader) candidate(candidate gjson.Result) {
 	}
 }
 
-// part reads a part. Texts come in pieces, all else whole. The signature of a call travels
-// with the call, that of thinking with the thinking, and that of a text behind it.
+// part reads a part. Texts come in pieces, all other parts whole.
 func (r *answerReader) part(part gjson.Result) {
 	var text, call, image, signature gjson.Result
 	thought := false
@@ -117,10 +116,11 @@ func (r *answerReader) part(part gjson.Result) {
 		r.parts++
 		defer r.Close(part.Raw)
 	}
+	// A signature belongs to the call or the thinking in its part, or to the text before it.
 	switch {
 	case call.IsObject():
 		r.call(call, signature.Str)
-	case thought: // images among the thoughts are drafts
+	case thought: // images in thoughts are drafts
 		r.Thinking(rawjson.Inner(text))
 		r.Sign(wire.SignsBlock, "", signature.Str)
 	default:
@@ -130,8 +130,7 @@ func (r *answerReader) part(part gjson.Result) {
 	}
 }
 
-// isPlain reports whether a part is a text and nothing else, so that it may go on with the
-// one before.
+// isPlain reports whether a part is only a text. Such a part may continue the part before.
 func isPlain(part gjson.Result) (plain bool) {
 	plain = true
 	part.ForEach(func(key, value gjson.Result) bool {
@@ -141,13 +140,13 @@ func isPlain(part gjson.Result) (plain bool) {
 	return plain
 }
 
-// call reads a call, which comes whole, unless its arguments are streamed.
+// call reads a whole call, or the start of a call with streamed arguments.
 func (r *answerReader) call(call gjson.Result, signature string) {
 	name := call.Get("name").Str
 	if name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool() {
 		r.Opaque()
 	}
-	if name == "" { // a piece of arguments
+	if name == "" { // a piece of streamed arguments
 		return
 	}
 	arguments := "{}"
@@ -169,14 +168,14 @@ func (r *answerReader) count(u gjson.Result) {
 	r.Count()
 }
 
-// usage are the members of a usageMetadata. Gemini does not report what it writes to a cache;
-// package translate does, for the upstreams behind it that do.
+// usage describes the members of a usageMetadata.
 var usage = wire.UsageTable{
 	{Name: "promptTokenCount", Count: wire.CountPrompt},
 	{Name: "candidatesTokenCount", Count: wire.CountAnswer},
 	{Name: "totalTokenCount", Count: wire.CountSum},
 	{Name: "cachedContentTokenCount", Count: wire.CountRead, Sparse: true},
 	{Name: "thoughtsTokenCount", Count: wire.CountThoughts, Sparse: true},
+	// Gemini does not report cache writes. Package translate adds them for upstreams that do.
 	{Name: "cacheWriteTokenCount", Count: wire.CountWrite, Sparse: true},
 	{Name: "cacheWrite1hTokenCount", Count: wire.CountLongWrite, Sparse: true},
 	{Name: "toolUsePromptTokenCount", Count: wire.CountTools, Alias: true},

@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// appendImage writes a part that is an image.
+// appendImage writes an image part.
 func appendImage(b []byte, media, data string) []byte {
 	b = rawjson.AppendQuoted(append(b, `{"inlineData":{"mimeType":`...), media)
 	return append(append(append(b, `,"data":"`...), data...), `"}}`...)
@@ -46,7 +46,7 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 			b = append(b, p.Content...)
 			b = append(b, `"}`...)
 		default:
-			seal() // of the thought before, which no call has got
+			seal() // the seal of the thought before, if no call took it
 			if len(p.Content) > 0 {
 				comma()
 				b = append(b, `{"text":"`...)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gemini is all that is particular to the Gemini API.
+// Package gemini is the format of the Gemini API.
 package gemini
 
 import (
@@ -67,15 +67,14 @@ func (Codec) CountAnswer(tokens int) []byte {
 	return append(strconv.AppendInt([]byte(`{"totalTokens":`), int64(tokens), 10), '}')
 }
 
-// The methods of the API that ask a model for an answer. They stand behind the model
-// in the path. Counting tokens, embedding and everything else have methods of their
-// own.
+// The methods of the API that ask a model for an answer. They follow the model in the path.
 const (
 	geminiWhole  = "generateContent"
 	geminiStream = "streamGenerateContent"
 )
 
-// Address reads the forms of the Gemini API, of Vertex AI and of tuned models:
+// Address implements [wire.Addresser]. It reads the paths of the Gemini API, of Vertex AI and of tuned
+// models:
 // /v1beta/models/M:generateContent,
 // /v1/projects/P/locations/L/publishers/google/models/M:streamGenerateContent,
 // …/tunedModels/M:…, …/endpoints/E:….
@@ -120,15 +119,15 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 func (Codec) Silent([]byte) bool { return false }
 
 // Hides implements [hidden.Codec].
-func (Codec) Hides(v *wire.View) bool { return !v.Reply.Array } // a stream that is one array cannot go on
+func (Codec) Hides(v *wire.View) bool { return !v.Reply.Array } // a stream in the form of one array cannot be continued
 
 // Intercept implements [hidden.Codec].
 func (Codec) Intercept(r *hidden.Message) hidden.Interception {
 	return &interception{Message: r}
 }
 
-// Replacement makes an object of what takes the place of a whole response, which is
-// always one.
+// Replacement implements [wire.Replacer]. It wraps a replacement for a whole response in an object,
+// since a response is always one.
 func (Codec) Replacement(v *wire.View, b *wire.Block, value []byte) []byte {
 	if b.Kind != wire.KindToolResult || v.Raw[b.Body.Start] != '{' || bytes.HasPrefix(value, []byte{'{'}) {
 		return value

@@ -79,8 +79,8 @@ func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte { return ap
 // Holder implements [translate.Dialect].
 func (Codec) Holder(bool) translate.Holder { return nil } // calls come whole
 
-// endsGeminiCLI is the least delay in seconds for which Gemini CLI (0.61) does not wait: it
-// ends and shows the message. A quotaId that holds PerDay ends it, too, without the message.
+// endsGeminiCLI is the shortest retry delay, in seconds, that makes Gemini CLI (0.61) stop and show the
+// message instead of waiting.
 const endsGeminiCLI = 301
 
 // AppendFailure implements [translate.Dialect].
@@ -93,6 +93,7 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 	b = rawjson.AppendQuoted(b, w.Type)
 	switch {
 	case f.Resets > 0:
+		// A quotaId that contains PerDay would stop Gemini CLI too, but without the message.
 		b = append(b, `,"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"LlmCacheBudget","description":`...)
 		b = rawjson.AppendQuoted(b, text)
 		b = append(b, `}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"`...)

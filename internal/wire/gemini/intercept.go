@@ -13,12 +13,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// interception intercepts calls in answers of the Gemini API. Calls come whole, texts in
-// pieces; a stream has no event at its end, and the reason why an answer ended may
-// come with the last of its parts.
+// interception intercepts calls in answers of the Gemini API. A stream has no event at its end. The
+// finishReason may come together with the last parts.
 type interception struct {
 	*hidden.Message
-	call *hidden.Entry // whose arguments come in pieces and are watched
+	call *hidden.Entry // the watched call with streamed arguments
 }
 
 // DeclareTool implements [hidden.Codec].
@@ -31,8 +30,7 @@ var codes = map[string]int{
 	"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
 }
 
-// Failure is a line of bare JSON: what stands in a data field is an answer to
-// Google's SDKs, and one without content is passed over in silence.
+// Failure implements [hidden.Interception]. It returns a line of bare JSON.
 func (r *interception) Failure(kind, message string) []byte {
 	code := codes[kind]
 	switch {
@@ -41,10 +39,11 @@ func (r *interception) Failure(kind, message string) []byte {
 	case code == 0:
 		code, kind = 500, "INTERNAL"
 	}
+	// Google's SDKs read every data field as an answer and ignore one without content.
 	return append(rawjson.Object("error", rawjson.Object("code", code, "message", message, "status", kind)), "\r\n\r\n"...)
 }
 
-// Of implements [hidden.Interception]. No event is kept.
+// Of implements [hidden.Interception]. No event is kept back.
 func (*interception) Of(hidden.Event) *hidden.Entry { return nil }
 
 // Tell implements [hidden.Interception].
@@ -52,14 +51,14 @@ func (*interception) Tell(hidden.Event, *hidden.Entry) {}
 
 // Event implements [hidden.Interception].
 func (r *interception) Event(f hidden.Event) {
-	if r.Held { // more of the usage
+	if r.Held { // more usage after the end
 		return
 	}
 	candidates := f.Root.Get("candidates")
 	candidate := candidates.Get("0")
 	r.Settle()
 	switch {
-	case candidate.Get("index").Int() != 0 || candidates.Get("1").Exists(): // several were asked for
+	case candidate.Get("index").Int() != 0 || candidates.Get("1").Exists(): // the client asked for several candidates
 		r.Pass(f.Event)
 	case candidate.Exists():
 		r.candidate(f, candidate)
@@ -70,7 +69,7 @@ func (r *interception) Event(f hidden.Event) {
 	}
 }
 
-// candidate puts out a chunk with a candidate in it.
+// candidate writes a chunk with a candidate.
 func (r *interception) candidate(f hidden.Event, candidate gjson.Result) {
 	shown, says, calls := r.parts(candidate)
 	if r.Stopped {
@@ -94,12 +93,12 @@ func (r *interception) candidate(f hidden.Event, candidate gjson.Result) {
 	}
 }
 
-// parts returns the parts of a chunk that the client gets, with commas between, whether they
-// say anything, and how many it does not get.
+// parts returns the visible parts of a chunk, separated by commas. It also reports whether they have
+// content, and the number of intercepted parts.
 func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, hides int) {
 	says = r.Says
 	entries := r.Pieces
-	if r.Full { // nothing more is hidden
+	if r.Full { // nothing more is intercepted
 		entries = nil
 	}
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
@@ -146,7 +145,7 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	return p
 }
 
-// pieceOf reads a piece of the arguments of a call, whose name stands in the first.
+// pieceOf reads a piece of a call's streamed arguments. The first piece has the name of the call.
 func (r *interception) pieceOf(call gjson.Result) {
 	name, more := call.Get("name").Str, call.Get("willContinue").Bool()
 	if name != "" && more && r.Options.Watch(name) {
@@ -164,8 +163,8 @@ func (r *interception) pieceOf(call gjson.Result) {
 	}
 }
 
-// chunk is a chunk of the client's one answer. Parts of nil stay as they
-// are; one that is open does not tell why it ended.
+// chunk returns a chunk of the client's answer. Nil parts leave the chunk's parts unchanged. open
+// removes the finishReason.
 func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
 	with := map[string][]byte{}
 	if candidate.Exists() {
@@ -199,7 +198,7 @@ func (r *interception) Flush() string {
 	return r.Now.StopReason
 }
 
-// totalUsage is the usage of all iterations.
+// totalUsage returns the usage of all iterations.
 func totalUsage(r *interception) []byte {
 	thoughts := int64(0)
 	for _, it := range r.Iterations() {

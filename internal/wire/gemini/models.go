@@ -9,14 +9,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Signs reports whether a Gemini model wants the signatures of calls back: 3 and
-// later.
+// Signs reports whether a Gemini model demands the signatures of its calls back: 3 and later.
 func Signs(model string) bool {
 	i := strings.Index(model, "gemini-")
 	return i >= 0 && !strings.HasPrefix(model[i:], "gemini-1") && !strings.HasPrefix(model[i:], "gemini-2")
 }
 
-// Level returns the level of thinking that stands for an effort and that a model knows.
+// Level returns the thinking level of a model for an effort.
 func Level(model, effort string) string {
 	if strings.Contains(model, "flash") {
 		return translate.KnownEffort(effort, "minimal", "low", "medium", "high")

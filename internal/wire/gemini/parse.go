@@ -12,18 +12,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Gemini's members go by two names each, systemInstruction and
-// system_instruction: the API reads both, the SDKs of different languages write
-// one or the other.
+// Each member has two names, as systemInstruction and system_instruction. The API reads both; each
+// SDK writes one of them.
 
-// skipSignature are what stands for a signature where a client has none, as in
-// histories that another model wrote: the API then does not look for one
-// (Gemini API, "Thought signatures"). Gemini CLI puts it into the run of calls
-// that is open and takes it out of those that are finished; to the model it is
-// the same as none.
+// skipSignature are the placeholders for a missing signature, as in a history that another model
+// wrote. The API does not validate them (Gemini API, "Thought signatures").
 var skipSignature = [...]string{`"skip_thought_signature_validator"`, `"context_engineering_is_the_way_to_go"`}
 
-// names are those that the Messages API has for members of a Gemini request.
+// names maps the members of a Gemini request to their names in the Messages API.
 var names = wire.Names(map[string]string{
 	"contents": "messages", "systemInstruction": "system", "system_instruction": "system", "tools": "tools",
 	"toolConfig": "tool_choice", "tool_config": "tool_choice", "serviceTier": "service_tier",
@@ -32,8 +28,7 @@ var names = wire.Names(map[string]string{
 // parser reads requests of the Gemini API.
 type parser struct{ *wire.Parser }
 
-// member reads a member of the top level that has no like in the Messages
-// API.
+// member reads a top-level member without a counterpart in the Messages API.
 func (p parser) member(key []byte, value rawjson.Span) {
 	switch string(key) {
 	case "generationConfig", "generation_config":
@@ -45,7 +40,7 @@ func (p parser) member(key []byte, value rawjson.Span) {
 	}
 }
 
-// config reads what of a generationConfig means something here.
+// config reads the limits and options in a generationConfig.
 func (p parser) config(s rawjson.Span) {
 	m := rawjson.Walk(p.Body, int(s.Start))
 	for m.Next() {
@@ -64,8 +59,8 @@ func (p parser) config(s rawjson.Span) {
 	}
 }
 
-// tool reads one entry of tools: one block for each declaration of a
-// function, and one for each tool that the provider runs itself.
+// tool reads one entry of tools. Each function declaration becomes a block, as does each tool that the
+// provider runs itself.
 func (p parser) tool(at int) int {
 	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
@@ -124,7 +119,7 @@ func (p parser) declaration(at int) int {
 	return m.End
 }
 
-// system reads a systemInstruction: a content whose role means nothing.
+// system reads a systemInstruction, a content. Its role is ignored.
 func (p parser) system(s rawjson.Span) int {
 	_, parts, end := p.envelope(int(s.Start))
 	if end < 0 || !parts.Empty() && !p.parts(parts, wire.SectionSystem, wire.RoleSystem, -1) {
@@ -180,7 +175,7 @@ func (p parser) envelope(at int) (role, parts rawjson.Span, end int) {
 	return role, parts, m.End
 }
 
-// parts reads the parts of a content: an array, or a lone part.
+// parts reads the parts of a content: an array, or a single part without brackets.
 func (p parser) parts(s rawjson.Span, section wire.Section, role wire.Role, message int32) bool {
 	switch p.Body[s.Start] {
 	case '{':
@@ -203,13 +198,13 @@ func (p parser) parts(s rawjson.Span, section wire.Section, role wire.Role, mess
 	return false
 }
 
-// partMembers are the members of a part that mean something here.
+// partMembers are the members of a part that the parser reads.
 type partMembers struct {
 	text, thought, signature, call, response, inline, file, code, codeResult rawjson.Span
 }
 
-// slot returns where to keep the member of a name, and the name in its first
-// form.
+// slot returns the field for the member with a name, and the name in camel case. It returns nil for
+// other members.
 func (f *partMembers) slot(key []byte) (*rawjson.Span, string) {
 	switch string(key) {
 	case "text":
@@ -234,7 +229,7 @@ func (f *partMembers) slot(key []byte) (*rawjson.Span, string) {
 	return nil, ""
 }
 
-// contents counts the things that a part holds; the API takes one.
+// contents counts the contents of a part. The API takes exactly one.
 func (f *partMembers) contents() (n int) {
 	for _, s := range [...]rawjson.Span{f.text, f.call, f.response, f.inline, f.file, f.code, f.codeResult} {
 		if !s.Empty() {
@@ -260,7 +255,7 @@ func (p parser) part(at int, section wire.Section, role wire.Role, message int32
 		b.Flags |= wire.FlagSigned
 	}
 	switch {
-	case f.contents() != 1: // nothing, or what no client sends
+	case f.contents() != 1: // an invalid part, or one of an unknown type
 	case !f.call.Empty():
 		if b.Kind = wire.KindToolUse; !p.function(&b, f.call) {
 			return -1
@@ -287,7 +282,7 @@ func (p parser) part(at int, section wire.Section, role wire.Role, message int32
 	return m.End
 }
 
-// signed reports whether the value of a thoughtSignature is one that a model gave.
+// signed reports whether the value of a thoughtSignature is a signature by a model.
 func (p parser) signed(s rawjson.Span) bool {
 	value := string(s.Of(p.Body))
 	if value == "" || value == "null" || value == `""` {
@@ -301,8 +296,7 @@ func (p parser) signed(s rawjson.Span) bool {
 	return true
 }
 
-// function reads a functionCall or a functionResponse. Its Body is the
-// args or the response.
+// function reads a functionCall or a functionResponse. The block's Body becomes its args or response.
 func (p parser) function(b *wire.Block, s rawjson.Span) bool {
 	m := rawjson.Walk(p.Body, int(s.Start))
 	for m.Next() {
@@ -346,15 +340,14 @@ func (p parser) function(b *wire.Block, s rawjson.Span) bool {
 	return true
 }
 
-// response looks for what an edit of a response may replace: the text that
-// the client's tool gave, where a member names it. That is output, as the SDKs
-// and Gemini CLI have it, or result or content; error says that the tool failed.
-// A response without them is replaced as a whole.
+// response sets the block's Body to the replaceable text of a response. Without such a text the Body
+// stays the whole response.
 func (p parser) response(b *wire.Block) bool {
 	if b.Body.Empty() {
 		b.Flags |= wire.FlagEmpty
 		return true
 	}
+	// Google's SDKs and Gemini CLI write output. Error tells that the tool failed.
 	names := [...]string{"output", "result", "content", "error"}
 	var texts [len(names)]rawjson.Span
 	m := rawjson.Walk(p.Body, int(b.Body.Start))
@@ -372,7 +365,7 @@ func (p parser) response(b *wire.Block) bool {
 			texts[i] = value
 		}
 	}
-	if m.Bad { // a key with escapes, which only a tool can have made
+	if m.Bad { // a key with escapes, which only the client's tool can have written
 		return true
 	}
 	for i, text := range texts {
@@ -391,7 +384,7 @@ func (p parser) response(b *wire.Block) bool {
 	return true
 }
 
-// media tells what kind of data stands in a part.
+// media returns the kind of the data in a part.
 func (p parser) media(s rawjson.Span) wire.Kind {
 	m := rawjson.Walk(p.Body, int(s.Start))
 	for m.Next() {
@@ -408,9 +401,8 @@ func (p parser) media(s rawjson.Span) wire.Kind {
 	return wire.KindOther
 }
 
-// hash sets the canonical hash of a part whose members are known to be
-// well formed: all of them, under their first names, but for what stands for a
-// signature where there is none.
+// hash sets the canonical hash of a part, with its members under their names in camel case. The
+// members must be well formed.
 func (p parser) hash(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
@@ -422,8 +414,10 @@ func (p parser) hash(b *wire.Block) {
 		value := m.Skip()
 		switch {
 		case slot == &f.signature && !b.Has(wire.FlagSigned):
+			// Gemini CLI adds the placeholder to an unfinished run of calls and removes it later.
+			// The model sees no difference.
 			continue
-		case slot == &f.thought && b.Kind != wire.KindOther: // the kind tells
+		case slot == &f.thought && b.Kind != wire.KindOther: // the kind includes it
 			continue
 		case slot != nil:
 			h.Add([]byte(name))

@@ -3,12 +3,12 @@
 
 package gemini
 
-// pending are calls in a format whose results need not name their call. There may
-// be very many of them: none is looked for by looking at all.
+// pending holds calls in a format with results that may omit the id of their call. It has indexes,
+// since a history may contain very many calls.
 type pending struct {
 	calls []pendingCall
-	open  int              // that no result has answered yet
-	ids   map[string][]int // the calls of an id, and of a name, that may be open
+	open  int              // number of calls without a result
+	ids   map[string][]int // possibly open calls by id, and by name
 	names map[string][]int
 }
 
@@ -28,8 +28,8 @@ func (p *pending) add(id, name string) {
 	p.open++
 }
 
-// answer takes the call with an id, or the first open one of a name, and returns its
-// id.
+// answer marks a call as answered and returns its id. It takes the open call with the id, or else the
+// first open call of the tool.
 func (p *pending) answer(id, name string) (of string, ok bool) {
 	at := -1
 	if id != "" {

@@ -18,14 +18,13 @@ import (
 // reader reads requests.
 type reader struct {
 	*translate.Reader
-	// pending are the calls that no result has answered yet: results need not name
-	// theirs.
+	// pending holds the calls, to match results without an id.
 	pending pending
-	// grown is the text that was put together last.
+	// grown is the text that extend built last.
 	grown rawjson.Text
 }
 
-// SkipValidator is what stands for a signature in a history made elsewhere.
+// SkipValidator is the placeholder for a signature in a history that another model wrote.
 const SkipValidator = seal.SkipValidator
 
 func (r *reader) request(body rawjson.Value, in translate.Incoming) error {
@@ -123,7 +122,7 @@ func (r *reader) config(v rawjson.Value) error {
 	return nil
 }
 
-// camel returns a name in Gemini's preferred spelling: it takes snake_case too.
+// camel converts a name to camel case. The API takes snake case too.
 func camel(name string) string {
 	head, tail, found := strings.Cut(name, "_")
 	for found {
@@ -270,9 +269,10 @@ func (r *reader) contents(v rawjson.Value) error {
 	return nil
 }
 
-// answer takes what the model said. Google's SDKs keep one content for each
-// chunk of a stream, so that those in a row are one message, and their texts one.
+// answer adds the parts of a model's content. Consecutive contents become one message, and their texts
+// are joined.
 func (r *reader) answer(parts []translate.Part) {
+	// Google's SDKs keep one content for each chunk of a stream.
 	n := len(r.Request.Messages)
 	if n == 0 || r.Request.Messages[n-1].Role != translate.Assistant {
 		r.Message(translate.Assistant, parts)
@@ -289,8 +289,9 @@ func (r *reader) answer(parts []translate.Part) {
 	r.Request.Messages[n-1].Parts = said
 }
 
-// extend adds to a text, the first time in new memory.
+// extend appends to the text of a part.
 func (r *reader) extend(p *translate.Part, t rawjson.Text) {
+	// The text may alias the request's body, so the first extension copies it.
 	if len(p.Text) == 0 || len(r.grown) == 0 || &p.Text[0] != &r.grown[0] {
 		p.Text = slices.Clip(p.Text)
 	}
@@ -298,14 +299,14 @@ func (r *reader) extend(p *translate.Part, t rawjson.Text) {
 	r.grown = p.Text
 }
 
-// goesOn reports whether a text or thought is the next chunk of another.
+// goesOn reports whether p, a text or a thought, continues said.
 func goesOn(said, p *translate.Part) bool {
 	a, b := said.Proof(), p.Proof()
 	return p.Kind == said.Kind && (p.Kind == translate.TextPart || p.Kind == translate.ThinkingPart) &&
 		p.Signature+said.Signature+a.Data+b.Data == "" && a.Format == b.Format
 }
 
-// list yields the elements of an array, or the only one, which needs no brackets.
+// list yields the elements of an array. A single element may lack the brackets.
 func (r *reader) list(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 	if v.IsObject() {
 		return func(yield func(int, rawjson.Value) bool) { yield(0, v) }

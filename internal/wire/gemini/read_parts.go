@@ -91,24 +91,23 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 	return r.Gather(n), nil
 }
 
-// keptThought is reasoning that a client kept on the call behind it.
+// keptThought returns reasoning from the seal that a client kept on the call after it.
 func keptThought(s seal.Sealed) translate.Part {
 	return translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: &s}
 }
 
-// once returns what the model said with each thought in one place. A client may still have
-// the text of reasoning that it kept on a call as thoughts of its own, in the same content or in
-// those before: those since the last call, and since the last such reasoning, which takes
-// their place. Without those it stands before the text, unless it came late.
+// once removes duplicate thoughts from the parts of a message by the model. A seal holds the text of its
+// reasoning, but the client may also have sent this text as plain thoughts. The sealed reasoning
+// replaces these thoughts.
 func once(said []translate.Part) []translate.Part {
 	own := func(p translate.Part) bool {
 		return p.Kind == translate.ThinkingPart && p.Sealed.Data == "" && p.Sealed.Format == wire.Gemini
 	}
-	out, at, from := said[:0], -1, 0 // where the first of them is, and since where
+	out, at, from := said[:0], -1, 0 // index of the first plain thought since from
 	for _, p := range said {
 		switch {
 		case p.Kind == translate.CallPart:
-			at, from = -1, len(out)+1
+			at, from = -1, len(out)+1 // only thoughts since the last call count
 		case own(p) && at < 0:
 			at = len(out)
 		case p.Kind == translate.ThinkingPart && p.Sealed.Format != wire.Gemini:
@@ -116,7 +115,7 @@ func once(said []translate.Part) []translate.Part {
 			case at >= 0 && !p.Text.Empty():
 				out = append(out[:at], slices.DeleteFunc(out[at:], own)...)
 			case !p.Sealed.Late:
-				at = from
+				at = from // before the text
 			default:
 				at = len(out)
 			}
@@ -129,7 +128,7 @@ func once(said []translate.Part) []translate.Part {
 	return out
 }
 
-// member returns a member in either spelling.
+// member returns a member by its name in camel case, in either spelling.
 func member(v rawjson.Value, name string) rawjson.Value {
 	for key, m := range v.Members() {
 		if camel(key) == name {
@@ -139,7 +138,7 @@ func member(v rawjson.Value, name string) rawjson.Value {
 	return nil
 }
 
-// call reads a call. Where it has no id, its place makes one.
+// call reads a call. A call without an id gets one from its position.
 func (r *reader) call(v rawjson.Value, content, part int) (translate.Part, error) {
 	p := translate.Part{Kind: translate.CallPart, ID: r.Member(v, "id").Str(), Input: translate.CallInput(r.Member(v, "args"))}
 	r.DropIn("functionCall", v, "id", "name", "args")
@@ -154,8 +153,8 @@ func (r *reader) call(v rawjson.Value, content, part int) (translate.Part, error
 	return p, nil
 }
 
-// response reads a result. It answers the call with its id, or the first
-// open one of its name.
+// response reads a result. It belongs to the call with its id, or else to the first open call of the
+// tool.
 func (r *reader) response(v rawjson.Value, content int) (translate.Part, error) {
 	r.DropIn("functionResponse", v, "id", "name", "response", "parts")
 	id, name := r.Member(v, "id").Str(), r.Member(v, "name").Str()
@@ -177,8 +176,8 @@ func (r *reader) response(v rawjson.Value, content int) (translate.Part, error) 
 	return p, nil
 }
 
-// result returns the text of a response object: the text in its only
-// member output, result or error, or the JSON of the object.
+// result returns the text of a response object: the text in its only member output, result or error,
+// or else the JSON of the object.
 func result(v rawjson.Value) (t rawjson.Text, failed bool) {
 	if key, only := soleText(v); only != nil {
 		return only.Text(), key == "error"
@@ -189,8 +188,7 @@ func result(v rawjson.Value) (t rawjson.Text, failed bool) {
 	return rawjson.Escaped(string(v)), false
 }
 
-// soleText returns the text member of an object that is nothing but a wrapper
-// of it.
+// soleText returns the only member of an object that merely wraps a text, nil for other objects.
 func soleText(v rawjson.Value) (key string, only rawjson.Value) {
 	n := 0
 	for k, m := range v.Members() {

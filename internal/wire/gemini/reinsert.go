@@ -13,14 +13,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// reinsertion goes through the client's blocks and the parts of the iterations
-// side by side. Clients put the pieces of an answer together as they like: into
-// one content or several, and texts into one part across iterations.
+// reinsertion walks the client's blocks and the parts of the iterations side by side. Clients join the
+// pieces of an answer in different ways: into one content or several, and texts of several
+// iterations into one part.
 type reinsertion struct {
 	v       *wire.View
-	at, end int
-	read    int // of the text of the block at
-	kept    int // where in that text the last iteration that reached it begins
+	at, end int // the current block, and the end of the client's blocks
+	read    int // number of bytes already matched in the current block's text
+	kept    int // offset in this text of the latest iteration in it
 	edits   []wire.Edit
 }
 
@@ -45,7 +45,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 			if !w.results(&its[n], open, last) {
 				return nil, false
 			}
-		case w.at == w.end: // the client has nothing of what came after
+		case w.at == w.end: // the client has no parts of later iterations
 			w.behind(&its[n], open)
 			return w.edits, true
 		case !w.split(&its[n], open):
@@ -56,8 +56,8 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 	return w.edits, w.at == w.end
 }
 
-// parts finds the visible parts of an iteration. It returns the hidden ones
-// behind the last call.
+// parts matches the visible parts of an iteration. It returns the intercepted calls after the last
+// visible call.
 func (w *reinsertion) parts(it *hidden.Iteration) (open [][]byte, ok bool) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
@@ -97,17 +97,17 @@ func (w *reinsertion) isCall(p *hidden.Part) bool {
 	return b.Kind == wire.KindToolUse && w.v.Text(b.Name) == p.Name && (id == p.ID || id == "" || p.ID == "")
 }
 
-// skipEmpty passes texts that say nothing.
+// skipEmpty skips empty texts.
 func (w *reinsertion) skipEmpty() {
 	for w.at < w.end && w.read == 0 && w.block().Kind == wire.KindText && w.block().Has(wire.FlagEmpty) {
 		w.at++
 	}
 }
 
-// text finds a text of an answer in the client's texts. Thoughts may be missing.
+// text matches a text of an answer with the client's texts. Thoughts may be missing.
 func (w *reinsertion) text(p *hidden.Part) bool {
 	want := gjson.GetBytes(p.Raw, "text").Str
-	if want == "" { // it carries a signature, if anything
+	if want == "" { // an empty text may carry a signature
 		if w.at < w.end && w.read == 0 && w.block().Kind == wire.KindText && w.block().Has(wire.FlagEmpty) {
 			w.at++
 		}
@@ -134,30 +134,31 @@ func (w *reinsertion) text(p *hidden.Part) bool {
 	return true
 }
 
-// rest is the text of the block at hand.
+// rest returns the text of the current block.
 func (w *reinsertion) rest() string { return gjson.ParseBytes(w.v.Bytes(w.block().Body)).Str }
 
-// leave goes on to the next block. One that several iterations have said keeps
-// what the last of them said.
+// leave advances to the next block.
 func (w *reinsertion) leave() {
+	// Of a text from several iterations the block keeps the text of the last one. split has moved the
+	// rest.
 	if w.kept > 0 {
 		w.put(w.at, wire.OpReplace, rawjson.Quote(w.rest()[w.kept:]))
 	}
 	w.at, w.read, w.kept = w.at+1, 0, 0
 }
 
-// split puts what was hidden in an iteration, and the results, in front of what
-// the next one said.
+// split inserts the intercepted calls of an iteration, and their results, before the next iteration.
 func (w *reinsertion) split(it *hidden.Iteration, open [][]byte) bool {
 	b := w.block()
 	if w.read > 0 {
+		// The block holds texts of both iterations. A signed text cannot be divided.
 		if b.Has(wire.FlagSigned) || b.Kind != wire.KindText {
 			return false
 		}
 		w.put(w.at, wire.OpBefore, rawjson.Object("text", w.rest()[w.kept:w.read]))
 		w.kept = w.read
 	} else if first := int(w.v.Messages[b.Message].First); w.at == first && b.Message > 0 && w.v.Messages[b.Message-1].Role == wire.RoleAssistant {
-		// A content ends here already.
+		// The iteration already ends at the end of a content.
 		w.at--
 		w.behindBlock(it, open)
 		w.at++
@@ -170,7 +171,7 @@ func (w *reinsertion) split(it *hidden.Iteration, open [][]byte) bool {
 	return true
 }
 
-// behind puts what was hidden behind all that the client has.
+// behind inserts the intercepted calls and their results after the last of the client's blocks.
 func (w *reinsertion) behind(it *hidden.Iteration, open [][]byte) {
 	w.at--
 	w.behindBlock(it, open)
@@ -183,9 +184,8 @@ func (w *reinsertion) behindBlock(it *hidden.Iteration, open [][]byte) {
 	w.put(w.at, wire.OpAfterMessage, toolResults(it))
 }
 
-// results puts the hidden calls of the last iteration behind the client's, and
-// their results among those of the client's next content, in the order of the
-// calls.
+// results inserts the intercepted calls of the last iteration after the client's calls. Their results go
+// among the results in the client's next content, in the order of the calls.
 func (w *reinsertion) results(it *hidden.Iteration, open [][]byte, message int) bool {
 	w.skipEmpty()
 	if w.at != w.end {

@@ -11,10 +11,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 )
 
-// asked are the methods of a model that ask it for something other than an answer, or later.
+// asked are the methods of a model without an immediate answer: batches, embeddings and predictions.
 var asked = []string{":batchGenerateContent", ":embedContent", ":batchEmbedContents", ":asyncBatchEmbedContent", ":predict", ":predictLongRunning"}
 
-// Resource implements [resource.Codec]: …/cachedContents, and what models do besides answering.
+// Resource implements [resource.Codec]: …/cachedContents, and the other methods of models.
 func (Codec) Resource(path string) (r resource.Resource) {
 	if id, part, ok := resource.In(path, "/cachedContents"); ok {
 		return resource.Resource{Format: wire.Gemini, ID: id, Part: part, Given: true}

@@ -9,9 +9,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// jsonSchema returns a schema of Gemini's own dialect, that of OpenAPI 3.0 with
-// types in capitals and nullable, as JSON schema. Everything else keeps its bytes
-// and order.
+// jsonSchema converts a schema from Gemini's own dialect to JSON schema. The dialect is that of OpenAPI
+// 3.0, with types in capitals and nullable. All other members keep their bytes and order.
 func jsonSchema(v rawjson.Value) rawjson.Value {
 	return appendSchema(make(rawjson.Value, 0, len(v)), v)
 }
@@ -63,8 +62,7 @@ func appendSchema(b, v rawjson.Value) rawjson.Value {
 	return append(b, '}')
 }
 
-// appendSchemas appends an object whose members are schemas under the client's
-// own names.
+// appendSchemas appends an object of named schemas.
 func appendSchemas(b, v rawjson.Value) rawjson.Value {
 	if !v.IsObject() {
 		return append(b, v...)

@@ -9,13 +9,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// streamWriter writes a stream of the Gemini API. Its clients know neither
-// comments nor events of other kinds, and get calls whole.
+// streamWriter writes a stream of the Gemini API. Clients of this API get whole calls, and know neither
+// comments nor other kinds of events.
 type streamWriter struct {
 	*translate.Buffer
 	flow    *translate.Flow
-	tail    []byte // how every chunk ends
-	sealed  string // of the thinking before the next call
+	tail    []byte // the end of every chunk
+	sealed  string // the sealed thinking for the next call
 	written bool
 }
 
@@ -23,7 +23,7 @@ func (w *streamWriter) Start(m *translate.Answer) {
 	w.tail = appendTail(nil, m)
 }
 
-// chunk begins a chunk up to the candidate's parts.
+// chunk begins a chunk, up to the candidate's parts.
 func (w *streamWriter) chunk() {
 	switch {
 	case !w.flow.Asked.Array:
@@ -50,15 +50,15 @@ func (w *streamWriter) endEvent() {
 	}
 }
 
-// Open tells the proof of a thought that another one follows, before that: the call gets
-// the last one's.
 func (w *streamWriter) Open(b *translate.Block) {
+	// A call carries only the seal of the last thought before it. Seals of earlier thoughts get parts
+	// of their own.
 	if b.Kind == translate.ThinkingBlock {
 		w.seal()
 	}
 }
 
-// seal writes the proof of the thinking before.
+// seal writes the pending seal as a part of its own.
 func (w *streamWriter) seal() {
 	if w.sealed == "" {
 		return
@@ -128,10 +128,10 @@ func (w *streamWriter) Finish(m *translate.Answer) {
 	w.endEvent()
 }
 
-// Fail writes the error as the API does, as bare JSON: what stands in a data field
-// is an answer to Google's SDK for JavaScript and so to Gemini CLI, which sees none
-// in it, tries again and tells at last that there was no reason to end.
+// Fail writes the error as bare JSON, as the API does.
 func (w *streamWriter) Fail(f *translate.Failure) {
+	// Google's SDK for JavaScript reads every data field as an answer. For an error there, Gemini CLI
+	// would retry and at last report a missing finishReason.
 	switch {
 	case !w.flow.Asked.Array:
 	case w.written:
@@ -156,18 +156,16 @@ func appendTail(b []byte, m *translate.Answer) []byte {
 	return append(b, '"')
 }
 
-// appendSealed writes a thought that is nothing but its signature.
+// appendSealed writes an empty thought with a signature.
 func appendSealed(b []byte, sealed string) []byte {
 	b = append(b, `{"text":"","thought":true,"thoughtSignature":"`...)
 	b = rawjson.AppendEscaped(b, sealed)
 	return append(b, `"}`...)
 }
 
-// unsignedCall stands in answers for the signature that the first call of a turn
-// must have, where the model gave none: clients warn without it. It is what Google
-// documents for histories made elsewhere, see SkipValidator, in the alphabet of
-// base64 that the SDKs decode: the same bytes, so that the history is good at
-// Google's own API, too.
+// unsignedCall is the placeholder in answers for a missing signature on the first call of a turn.
+// Clients warn if this call has none. The SDKs decode it, as standard base64, to the same bytes as
+// [SkipValidator], so Google's own API accepts the history too.
 const unsignedCall = "skip/thought/signature/validator"
 
 func appendCall(dst []byte, f *translate.Flow, b *translate.Block, sealed string) []byte {

@@ -42,7 +42,7 @@ func (w writer) request() error {
 	w.Close('}')
 	w.Key("contents")
 	w.Open('[')
-	var calls []translate.Part // of the last turn of the model
+	var calls []translate.Part // calls in the model's last message
 	for _, m := range w.Messages {
 		if err := w.message(m, calls); err != nil {
 			return err
@@ -80,14 +80,14 @@ func (w writer) thinking() {
 	switch {
 	case g.Mode == "off":
 		if Signs(w.Model) {
-			w.Str("thinkingLevel", Level(w.Model, "minimal")) // it always thinks
+			w.Str("thinkingLevel", Level(w.Model, "minimal")) // these models always think
 		} else {
 			w.Int("thinkingBudget", 0)
 		}
 	case Signs(w.Model) && g.AsEffort() != "":
 		w.Str("thinkingLevel", Level(w.Model, g.AsEffort()))
 	case g.AsBudget() > 0:
-		w.Int("thinkingBudget", min(g.AsBudget(), translate.BudgetHigh)) // the most that all models take
+		w.Int("thinkingBudget", min(g.AsBudget(), translate.BudgetHigh)) // the maximum that all models accept
 	}
 	if g.Show {
 		w.Bool("includeThoughts", true)
@@ -139,7 +139,7 @@ func (w writer) tools() {
 	case mode == "":
 		mode = "AUTO"
 	case mode == "AUTO" && len(c.Tools) > 0:
-		mode = "VALIDATED" // AUTO takes no names
+		mode = "VALIDATED" // AUTO takes no allowed names
 	}
 	w.Str("mode", mode)
 	if len(c.Tools) > 0 && mode != "NONE" {
@@ -155,8 +155,7 @@ func (w writer) tools() {
 	w.Close('}')
 }
 
-// message writes one turn. Results stand first, in the order of the
-// calls, one for each.
+// message writes one message. Results stand first, one for each call, in the order of the calls.
 func (w writer) message(m translate.Message, calls []translate.Part) error {
 	w.Open('{')
 	role := "user"
@@ -221,8 +220,7 @@ func (w writer) text(p translate.Part, thought bool) {
 	w.Close('}')
 }
 
-// call writes a call. The first one of a turn must be signed; what stands
-// for the signature of a call made elsewhere is Google's own word.
+// call writes a call.
 func (w writer) call(p translate.Part, first bool) {
 	w.Open('{')
 	w.Key("functionCall")
@@ -235,13 +233,14 @@ func (w writer) call(p translate.Part, first bool) {
 	case p.Signature != "":
 		w.Str("thoughtSignature", p.Signature)
 	case first && Signs(w.Model):
+		// The first call of a turn must be signed.
 		w.Str("thoughtSignature", SkipValidator)
 	}
 	w.Close('}')
 }
 
-// results writes the results of the calls before them and returns the
-// media that stand beside them. A call without a result gets an empty one.
+// results writes the results of the given calls. A call without a result gets an empty one. It returns
+// the media to write next to the results.
 func (w writer) results(parts, calls []translate.Part) (beside []translate.Part, err error) {
 	results, called := map[string]int{}, map[string]struct{}{}
 	for i, p := range parts {
@@ -263,7 +262,7 @@ func (w writer) results(parts, calls []translate.Part) (beside []translate.Part,
 			order = append(order, p)
 		}
 	}
-	inside := Signs(w.Model)
+	inside := Signs(w.Model) // only newer models take media inside a result
 	for _, p := range order {
 		tool, ok := w.Called[p.ID]
 		if !ok {
@@ -299,8 +298,8 @@ func (w writer) results(parts, calls []translate.Part) (beside []translate.Part,
 	return beside, nil
 }
 
-// response writes the object that holds a result: itself where the text
-// is a JSON object, else the text as its only member.
+// response writes the response object of a result. A text that is a JSON object becomes the response
+// itself, any other text its only member.
 func (w writer) response(p translate.Part) {
 	var texts []translate.Part
 	for _, c := range p.Content {
@@ -323,8 +322,7 @@ func (w writer) response(p translate.Part) {
 	w.Close('}')
 }
 
-// structured returns a text that is a JSON object, unless reading it back would
-// take it for the wrapper of a text, or the API would round a number in it.
+// structured returns a text that is a JSON object, nil for other texts.
 func structured(t rawjson.Text) rawjson.Value {
 	if len(t) < 2 || t[0] != '{' || t[len(t)-1] != '}' {
 		return nil
@@ -333,16 +331,18 @@ func structured(t rawjson.Text) rawjson.Value {
 	if translate.WellFormed(b) != nil {
 		return nil
 	}
+	// The reader would take an object with a sole text for a wrapper of this text, and the API would
+	// round long numbers.
 	if _, only := soleText(b); only != nil || b.Absent() || rounds(b) {
 		return nil
 	}
 	return b
 }
 
-// rounds reports whether there may be a number in JSON that is no other one as a float of 64
-// bits, which is all that the API knows.
+// rounds reports whether the JSON may contain a number that a 64-bit float cannot represent. The API
+// stores all numbers as such floats.
 func rounds(b rawjson.Value) bool {
-	const exact = 15 // digits that every such float can hold
+	const exact = 15 // decimal digits that every 64-bit float can represent
 	for i, digits := 0, 0; i < len(b); i++ {
 		switch c := b[i]; {
 		case c == '"':
@@ -386,7 +386,7 @@ func (w writer) media(p translate.Part) error {
 	return nil
 }
 
-// guessType returns the media type of what lies at a URL, by its name.
+// guessType returns the media type of a medium, for an image at a URL by the extension of its name.
 func guessType(m *translate.Media) string {
 	if !strings.HasSuffix(m.Type, "/*") {
 		return m.Type

@@ -23,8 +23,8 @@ var options = hidden.Options{
 	Marks: func() *hidden.Marks { return hidden.NewMarks([]string{"[[stub"}) },
 }
 
-// endless are answers with a call that is kept back to be judged, or with texts
-// where calls come whole, longer than what is ever remembered.
+// endless are answers beyond the memory limit, with a buffered call, or with texts in formats with
+// whole calls.
 var endless = map[wire.Format]struct{ head, piece, tail, path string }{
 	wire.Anthropic: {
 		`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n" + `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}` + "\n" +
@@ -69,9 +69,8 @@ var endless = map[wire.Format]struct{ head, piece, tail, path string }{
 	},
 }
 
-// TestRelayBounds: an answer longer than what may be remembered reaches the client
-// whole, call and end included, in bounded memory; what was hidden stays hidden, and
-// the upstream is not asked to go on.
+// TestRelayBounds: an answer beyond the memory limit reaches the client whole, call and end
+// included, in bounded memory. Hidden calls stay hidden, without a continuation.
 func TestRelayBounds(t *testing.T) {
 	const pieces = wire.MaxAnswer>>19 + 8
 	text := strings.Repeat("x", 1<<19)
@@ -120,7 +119,7 @@ func TestRelayBounds(t *testing.T) {
 	}
 }
 
-// heap is the memory in use.
+// heap returns the memory in use.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -128,7 +127,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestRelayManyBlocks: so does an answer of more blocks than are told apart.
+// TestRelayManyBlocks: the same for an answer with too many blocks.
 func TestRelayManyBlocks(t *testing.T) {
 	r := hidden.NewInterceptor(wire.Anthropic, options)
 	var out strings.Builder

@@ -5,24 +5,22 @@ package hidden
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 
-// Codec is a [wire.Codec] of a format in which calls can be kept from the client
-// and answered on the way.
+// Codec is a [wire.Codec] of a format that supports hidden calls: calls that are answered on the
+// way, without the client.
 type Codec interface {
-	// Hides reports whether calls can be hidden in the answer to a request. They
-	// cannot where the next request may only refer to this one.
+	// Hides reports whether the answer to a request can have hidden calls. It cannot if the next
+	// request may only refer to this one.
 	Hides(v *wire.View) bool
-	// DeclareTool returns an entry of tools: a function with a name, a description,
-	// and a JSON schema of its arguments.
+	// DeclareTool returns an entry of tools: a function with a name, a description, and a JSON
+	// schema of its arguments.
 	DeclareTool(name, description, schema string) []byte
 	// Intercept begins a message for the client.
 	Intercept(r *Message) Interception
-	// Continuation returns an answer and the results of its hidden calls as messages
-	// of a request, with commas between: what to put behind the last message to have
-	// the upstream go on.
+	// Continuation returns an answer and the results of its hidden calls as comma-separated
+	// messages. Appended to a request's messages, they make the upstream continue.
 	Continuation(it *Iteration) []byte
-	// Reinsert returns the edits that turn a message of the client, which is the
-	// model's, back into what the upstream said and was told in its course. It
-	// reports false for a message that is not the one that the client was given.
+	// Reinsert returns the edits that restore the hidden calls and results in an assistant message
+	// of the client. It returns false if the message differs from the one sent to the client.
 	Reinsert(v *wire.View, message int, its []Iteration) ([]wire.Edit, bool)
 }
 
@@ -31,24 +29,22 @@ func codec(f wire.Format) Codec {
 	return i
 }
 
-// Possible reports whether calls can be hidden in the answer to a request, see
-// [Codec.Hides].
+// Possible reports whether the answer to a request can have hidden calls, see [Codec.Hides].
 func Possible(v *wire.View) bool {
 	i := codec(v.Format)
 	return i != nil && v.Conversation.Thread.Empty() && i.Hides(v)
 }
 
-// DeclareTool is [Codec.DeclareTool] of a format that has it.
+// DeclareTool calls [Codec.DeclareTool] of a format with a [Codec].
 func DeclareTool(f wire.Format, name, description, schema string) []byte {
 	return codec(f).DeclareTool(name, description, schema)
 }
 
-// Continuation is [Codec.Continuation] of a format that has it.
+// Continuation calls [Codec.Continuation] of a format with a [Codec].
 func Continuation(f wire.Format, it *Iteration) []byte { return codec(f).Continuation(it) }
 
-// Reinsert returns the edits that turn a message of the client back into what the
-// upstream said and was told in its course. The message must be the one that
-// the client was given; if it does not look like it, Reinsert reports false.
+// Reinsert calls [Codec.Reinsert]. It returns false for a format without a [Codec] or a message of
+// another role.
 func Reinsert(v *wire.View, message int, its []Iteration) ([]wire.Edit, bool) {
 	i := codec(v.Format)
 	if i == nil || message < 0 || message >= len(v.Messages) || v.Messages[message].Role != wire.RoleAssistant {

@@ -15,36 +15,36 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Entry is one entry of an answer on its way to the client: a block, an item, a step, a call,
-// or a text that stands outside of these. The client counts those that it gets.
+// Entry is one entry of an answer on its way to the client: a block, an item, a step, a call, or a
+// text outside of these. Entries sent to the client are renumbered.
 type Entry struct {
-	// Index is the upstream's, Client the client's, -1 as long as the client has not got it.
+	// Index is the upstream's number, Client the client's. Client is -1 until the entry is sent.
 	Index  int64
 	Client int
-	// Hidden reports whether it is answered on the way.
+	// Hidden reports whether the call is answered on the way.
 	Hidden bool
-	// Kind tells calls, and texts outside of entries, from each other.
+	// Kind distinguishes calls and texts outside of entries.
 	Kind wire.Kind
-	// ID and Name are those of a call, or Name the member of a text.
+	// ID and Name are a call's id and name. A text outside of entries has the name of its member.
 	ID, Name string
-	// Own and Free are those of [wire.EventCall].
+	// Own and Free have their meaning in [wire.EventCall].
 	Own, Free bool
-	// Raw is the entry as it began, Whole as it ended, where the API says that.
+	// Raw is the entry's JSON at its beginning, Whole at its end, if the API sends them.
 	Raw, Whole string
-	// Text, Signature and Arguments are what came since it began: the insides of JSON
-	// strings, but for the signature.
+	// Text, Signature and Arguments are collected from later events. Texts and arguments are the
+	// insides of JSON strings.
 	Text, Signature, Arguments strings.Builder
 	// Pieces are the data of each [wire.EventPiece].
 	Pieces []string
 
-	initial  string // the arguments that a call had as it began, or ended
+	initial  string // arguments at the beginning or end of a call
 	loose    bool   // a text outside of entries
-	beyond   bool   // it is not remembered
+	beyond   bool   // beyond the memory limit, not remembered
 	numbered bool
 	closed   bool
-	told     int      // the number of the call in the client's message, -1 before the follower has it
-	watch    *scanner // nil where any text may pass
-	held     bool     // the client has nothing of it yet: its events are kept
+	told     int      // the follower's call number, -1 before it has the call
+	watch    *scanner // nil for an unwatched entry
+	held     bool     // nothing was sent to the client yet; events are buffered in kept
 	kept     []Event
 }
 
@@ -56,20 +56,20 @@ func (e *Entry) Input() string {
 	return rawjson.Plain(e.initial)
 }
 
-// forget drops what came since the entry began.
+// forget drops the collected content.
 func (e *Entry) forget() {
 	e.Text, e.Signature, e.Arguments, e.Pieces = strings.Builder{}, strings.Builder{}, strings.Builder{}, nil
 	e.Raw, e.Whole = "", ""
 }
 
-// watch has an entry watched: the client gets nothing of it before the first text that is
-// free of marks.
+// watch starts the watch over an entry. Its events are buffered until the first text without a
+// mark.
 func (m *Message) watch(e *Entry) {
 	e.watch, e.held = &scanner{marks: m.marks()}, true
 	m.watched = append(m.watched, e.watch)
 }
 
-// Watched returns a watched entry of which the client has the beginning.
+// Watched returns a watched entry with its beginning already sent to the client.
 func (m *Message) Watched() *Entry {
 	e := &Entry{told: -1}
 	m.watch(e)
@@ -77,7 +77,7 @@ func (m *Message) Watched() *Entry {
 	return e
 }
 
-// number gives an entry the client's next number.
+// number assigns the client's next number to an entry.
 func (m *Message) number(e *Entry) {
 	switch {
 	case e.numbered || e.Hidden || e.held:
@@ -89,14 +89,15 @@ func (m *Message) number(e *Entry) {
 	m.Visible++
 }
 
-// Show hands on an event of an entry as soon as the client may have it. The event
-// adds a text to what the call is made with, "" where it adds none.
+// Show sends an entry's event to the client as soon as allowed. The text is the event's addition to
+// the call's arguments, "" for none.
 func (m *Message) Show(e *Entry, f Event, text string) {
 	if e.Hidden {
 		return
 	}
 	m.number(e)
 	gets := m.gets(e, text)
+	// Nothing is sent before the first text without a possible mark.
 	if e.held && e.watch.found == "" {
 		gets = gets && e.watch.some && !e.watch.pending()
 	}
@@ -109,8 +110,8 @@ func (m *Message) Show(e *Entry, f Event, text string) {
 	}
 }
 
-// Shares reports whether the client gets what an event of several entries says of one of
-// them. What it does not get yet is kept as an event of its own, which alone makes.
+// Shares reports whether the client gets an entry's part of an event with several entries. A part
+// that must wait is buffered as a separate event, built by alone.
 func (m *Message) Shares(e *Entry, text string, alone func() []byte) bool {
 	m.number(e)
 	gets := m.gets(e, text)
@@ -123,7 +124,7 @@ func (m *Message) Shares(e *Entry, text string, alone func() []byte) bool {
 	return gets
 }
 
-// gets reports whether the client may get a piece of an entry, given the text that it adds.
+// gets reports whether the client may get an event of an entry, with the given text.
 func (m *Message) gets(e *Entry, text string) bool {
 	switch {
 	case e.Hidden:
@@ -135,35 +136,38 @@ func (m *Message) gets(e *Entry, text string) bool {
 	case !e.watch.feed(text, m.end()):
 		return true
 	case !e.held:
+		// The client has a part of the call: end the stream before the mark.
 		m.fail(e.watch.from[0])
 	}
 	return false
 }
 
-// keep keeps an event of an entry that the client has nothing of. Unless all of the call
-// is to be kept, the next event that is of anything else lets the entry go: it is not to
-// wait, and events keep their order.
+// keep buffers an event of an entry.
 func (m *Message) keep(e *Entry, f Event) {
 	m.Keep(len(f.Data))
 	f.Raw, f.Data, f.Name = bytes.Clone(f.Raw), bytes.Clone(f.Data), bytes.Clone(f.Name)
 	f.Root = gjson.Parse(rawjson.View(f.Data))
 	e.kept = append(e.kept, f)
 	m.keeper = e
+	// The next event of another entry releases this one, so that it does not wait and the order of
+	// events is kept.
 	if !m.Options.Whole && e.watch.found == "" {
 		m.fresh = e
 	}
 }
 
-// judge decides about an entry that is complete, given what it came to.
+// judge decides about a complete entry by its final arguments.
 func (m *Message) judge(e *Entry, p *Part) {
 	if e.watch != nil {
 		copied := m.marks().In(p.Arguments) != ""
 		switch {
 		case e.held && copied:
+			// Nothing of the call was sent: the model can be asked again.
 			e.Hidden, e.held, e.kept = true, false, nil
 		case e.held:
 			m.release(e)
 		case copied:
+			// The client has a part of the call. Only an error keeps it from running the call.
 			m.fail(m.began)
 		}
 		m.Unwatch(e)
@@ -171,7 +175,7 @@ func (m *Message) judge(e *Entry, p *Part) {
 	p.Hidden = e.Hidden
 }
 
-// release shows the client an entry that is held.
+// release sends a buffered entry to the client.
 func (m *Message) release(e *Entry) {
 	if m.fresh == e {
 		m.fresh = nil
@@ -181,6 +185,7 @@ func (m *Message) release(e *Entry) {
 	}
 	kept := e.kept
 	e.held, e.kept = false, nil
+	// The buffered pieces are sent at this position.
 	e.watch.move(m.end())
 	m.number(e)
 	if e.Kind == wire.KindToolUse {
@@ -191,7 +196,7 @@ func (m *Message) release(e *Entry) {
 	}
 }
 
-// Unwatch ends the watch over an entry: what may begin a mark has not become one.
+// Unwatch ends the watch over an entry. A partial mark at its end is plain text.
 func (m *Message) Unwatch(e *Entry) {
 	m.watched = slices.DeleteFunc(m.watched, func(s *scanner) bool { return s == e.watch })
 	if m.fresh == e {
@@ -200,14 +205,14 @@ func (m *Message) Unwatch(e *Entry) {
 	e.watch = nil
 }
 
-// loosen shows the client the entry that it has nothing of, because something else comes.
+// loosen releases the buffered entry before another event.
 func (m *Message) loosen() {
 	if m.fresh != nil {
 		m.release(m.fresh)
 	}
 }
 
-// rest adds the rest of a line end to the event that was kept last.
+// rest adds the rest of a line end to the last buffered event.
 func (m *Message) rest(f framing.Event) {
 	if m.keeper != nil && len(m.keeper.kept) > 0 {
 		last := &m.keeper.kept[len(m.keeper.kept)-1]

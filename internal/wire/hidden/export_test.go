@@ -3,16 +3,16 @@
 
 package hidden
 
-// Remembered returns how much is remembered of the answer that came last.
+// Remembered returns the number of bytes remembered of the last answer.
 func (r *Interceptor) Remembered() (blocks, parts int) { return r.m.Begun, len(r.m.Now.Parts) }
 
-// Size returns how many bytes are remembered.
+// Size returns the number of bytes remembered.
 func (r *Interceptor) Size() int { return r.m.size }
 
-// Forget forgets what the last event tells of the next ones.
+// Forget drops the event pattern.
 func (r *Interceptor) Forget() { r.same.Forget() }
 
-// Alike reports whether an event is read by the one before.
+// Alike reports whether an event matches the pattern of the previous one.
 func (r *Interceptor) Alike(data []byte) bool {
 	_, ok := r.same.Match(data)
 	return ok

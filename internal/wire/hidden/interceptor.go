@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hidden makes one message for the client of several answers of an upstream, and keeps
-// calls from it that are answered on the way. What a format does for that is its [Codec].
+// Package hidden combines several answers of an upstream into one message for the client, without
+// the calls that are answered on the way. The part specific to a format is its [Codec].
 package hidden
 
 import (
@@ -17,13 +17,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// largestKept bounds the memory that is kept to be used again, in bytes.
+// largestKept is the largest buffer kept for reuse, in bytes.
 const largestKept = 1 << 20
 
-// Interceptor makes one message for the client of several answers of an upstream, and
-// keeps calls from the client that are answered on the way. What need not be
-// changed passes in the upstream's own bytes, event by event. An Interceptor belongs
-// to one goroutine.
+// Interceptor combines several answers of an upstream into one message for the client and removes
+// the hidden calls. Unaffected events are forwarded in the upstream's bytes. An Interceptor is not
+// safe for concurrent use.
 type Interceptor struct {
 	m      Message
 	codec  wire.Codec
@@ -31,54 +30,54 @@ type Interceptor struct {
 	frames framing.Framer
 	emit   func(framing.Event)
 	same   decode.Template
-	broken bool // an event is too long to be read: all passes
+	broken bool // an event exceeded the limit: everything is forwarded unread
 }
 
-// Interception is what a format makes of one message for the client.
+// Interception is a format's part of one message for the client.
 type Interception interface {
-	// Of returns the entry that an event is of alone, nil if there is none.
+	// Of returns the only entry that an event belongs to, nil for none.
 	Of(f Event) *Entry
-	// Event puts out what the client gets of an event of a stream that was read.
+	// Event writes the client's part of a stream event that was read.
 	Event(f Event)
-	// Tell puts out an event that is of one entry alone, under the client's number of it.
+	// Tell writes an event of a single entry, under the client's number.
 	Tell(f Event, e *Entry)
-	// Part returns an entry that is complete as it stands in a request. One that says nothing
-	// has no Raw.
+	// Part returns a complete entry in its form for a request. An empty entry has no Raw.
 	Part(e *Entry) Part
-	// Flush ends the client's message, and returns the word for why it ended.
+	// Flush ends the client's message and returns its stop reason.
 	Flush() (word string)
-	// Join makes one answer of all iterations; the last document is last.
+	// Join combines all iterations to one JSON answer. The argument is the last answer.
 	Join(last []byte) []byte
-	// Failure makes the event that tells a client of a failed stream.
+	// Failure returns the event for a failed stream.
 	Failure(kind, message string) []byte
 }
 
-// Options say which calls a [Interceptor] keeps.
+// Options select the calls that an [Interceptor] removes.
 type Options struct {
-	// Hide reports whether calls of a tool are answered on the way.
+	// Hide reports whether a tool's calls are answered on the way.
 	Hide func(name string) bool
-	// Watch reports whether calls of a tool are watched: one that holds a mark is answered
-	// on the way, if the client has nothing of it yet. Else the stream ends in an error
-	// in front of the mark. Default: none.
+	// Watch reports whether a tool's calls are watched for marks. A call with a mark is answered on
+	// the way, if none of it was sent to the client yet. Otherwise the stream ends with an error
+	// before the mark. Default: no calls.
 	Watch func(name string) bool
-	// Marks returns the marks that no watched call may hold. It is called once, when
-	// a call is watched.
+	// Marks returns the marks that watched calls must not contain. It is called once, at the first
+	// watched call.
 	Marks func() *Marks
-	// Whole has watched calls kept back until they are complete.
+	// Whole buffers watched calls until they are complete.
 	Whole bool
-	// LastUsage tells the client the usage of the last answer, with the output
-	// of all: how long its context is now. Default: the sum of all answers, each
-	// on record.
+	// LastUsage reports the usage of the last answer to the client, with the output of all answers:
+	// its prompt is the client's current context. Default: the sum of all answers, with a list of
+	// them.
 	LastUsage bool
 }
 
-// Event is an event of a stream, with what its data says.
+// Event is a stream event with its parsed data.
 type Event struct {
 	framing.Event
 	Root gjson.Result
 }
 
-// NewInterceptor returns an interceptor of the answers to a request that [Possible].
+// NewInterceptor returns an interceptor for the answers to a request. The request must be
+// [Possible].
 func NewInterceptor(f wire.Format, o Options) *Interceptor {
 	r := &Interceptor{codec: f.Codec(), traits: f.Traits()}
 	r.m = Message{Options: o, framing: r.traits.Streams()}
@@ -91,18 +90,18 @@ func NewInterceptor(f wire.Format, o Options) *Interceptor {
 	return r
 }
 
-// begin begins to read an answer.
+// begin starts reading an answer.
 func (r *Interceptor) begin() {
 	r.frames = r.m.framing.Framer()
 	r.same.Reset(r.codec, &r.m)
 }
 
-// Follow has a sink told of the client's stream, as a reader of the bytes that the client gets
-// would tell it.
+// Follow sends the events of the client's stream to a sink. They are the same as from a reader of
+// the client's bytes.
 func (r *Interceptor) Follow(to wire.Sink) { r.m.to = to }
 
-// Feed takes the next bytes of a stream and returns what the client is to get
-// of them, good until the next call.
+// Feed takes the next bytes of a stream and returns the output for the client. The result is valid
+// until the next call.
 func (r *Interceptor) Feed(p []byte) []byte {
 	r.m.begin()
 	switch {
@@ -116,6 +115,7 @@ func (r *Interceptor) Feed(p []byte) []byte {
 	case r.m.failed:
 		return r.cut()
 	case r.frames.Err() != nil:
+		// The event cannot be read, so the rest of the stream is forwarded unread.
 		r.m.fill()
 		r.broken = true
 		r.m.out = append(r.m.out, r.frames.Rest()...)
@@ -124,7 +124,7 @@ func (r *Interceptor) Feed(p []byte) []byte {
 	return r.m.give(false)
 }
 
-// begin drops what the client has.
+// begin drops the output that the client already has.
 func (r *Message) begin() {
 	rest := r.out[r.ready:]
 	if cap(r.out) > largestKept { // after a long event
@@ -134,11 +134,10 @@ func (r *Message) begin() {
 	r.gone, r.ready = r.gone+int64(r.ready), 0
 }
 
-// end is where the next byte that is put out stands in the client's stream.
+// end returns the position in the client's stream after the output so far.
 func (r *Message) end() int64 { return r.gone + int64(len(r.out)) }
 
-// give returns what the client is to get now: all that is put out, in front of the first
-// event that may begin a mark.
+// give returns the output for the client, up to the first event with a possible mark.
 func (r *Message) give(all bool) []byte {
 	r.ready = len(r.out)
 	for _, s := range r.watched {
@@ -149,22 +148,21 @@ func (r *Message) give(all bool) []byte {
 	return r.out[:r.ready]
 }
 
-// fail ends the stream at a place, in an error. The client is to ask again: a call with
-// a mark must not be run.
+// fail ends the stream with an error at a position. The client must retry, because it must not run
+// a call with a mark.
 func (r *Message) fail(at int64) {
 	if !r.failed {
 		r.failed, r.failure = true, at
 	}
 }
 
-// cut ends a stream that has failed.
+// cut writes the error of a failed stream.
 func (r *Interceptor) cut() []byte {
 	r.m.out = append(r.m.out[:max(int(r.m.failure-r.m.gone), 0)], r.m.by.Failure("overloaded_error", "The model has copied a note of llm_cache in place of the text that it stands for. Try again.")...)
 	return r.m.give(true)
 }
 
-// Failed reports whether the stream ends in an error because a call that the client has
-// the beginning of holds a mark.
+// Failed reports whether the stream ended with an error because of a mark in a partly sent call.
 func (r *Interceptor) Failed() bool { return r.m.failed }
 
 func (r *Message) marks() *Marks {
@@ -176,9 +174,8 @@ func (r *Message) marks() *Marks {
 	return r.known
 }
 
-// End takes the end of a stream and returns what the client is to get of an event
-// that it broke off in: some servers leave out the blank line behind their last one,
-// and some the terminal event. The message has ended then if the model said why.
+// End ends a stream and returns the remaining output. A last event without its blank line counts.
+// Without a terminal event the message has ended if it has a stop reason.
 func (r *Interceptor) End() []byte {
 	r.m.begin()
 	if r.m.failed {
@@ -190,14 +187,14 @@ func (r *Interceptor) End() []byte {
 	}
 	r.m.loosen()
 	if _, ok := r.m.framing.(framing.SSE); ok && r.m.Held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
-		r.m.out = append(r.m.out, "\n\n"...) // more will follow
+		r.m.out = append(r.m.out, "\n\n"...) // the next iteration's events follow
 	}
 	r.m.Ended = r.m.Ended || r.m.Now.StopReason != "" && !r.m.Held
 	return r.m.give(true)
 }
 
-// Rest returns what the client has not got of a stream that was cut: what may have begun
-// a mark, and the beginning of an event.
+// Rest returns the remaining output of a stream that was cut off: a possible mark, and a partial
+// event.
 func (r *Interceptor) Rest() []byte {
 	if r.m.Held || r.m.failed || len(r.m.Past) > 0 {
 		return nil
@@ -208,7 +205,7 @@ func (r *Interceptor) Rest() []byte {
 	return r.m.give(true)
 }
 
-// frame reads one event. What is no JSON object passes.
+// frame handles one event. Events without a JSON object are forwarded.
 func (r *Interceptor) frame(f framing.Event) {
 	m := &r.m
 	switch {
@@ -223,6 +220,7 @@ func (r *Interceptor) frame(f framing.Event) {
 		return
 	}
 	m.passed, m.keeper = false, nil
+	// Beyond the limits the answer is forwarded without hiding any more calls.
 	if m.size > wire.MaxAnswer || m.Begun > wire.MaxCalls {
 		m.fill()
 		r.same.Forget()
@@ -249,10 +247,11 @@ func (r *Interceptor) frame(f framing.Event) {
 	}
 }
 
-// read reads an event and has the format put out what the client gets of it.
+// read reads an event and writes the client's part of it.
 func (r *Interceptor) read(f Event) {
 	m := &r.m
 	r.same.Reader().Event(f.Root, rawjson.View(f.Name))
+	// An event of another entry releases the waiting one, which keeps the order of events.
 	if m.fresh != nil && m.by.Of(f) != m.fresh {
 		m.loosen()
 	}
@@ -261,8 +260,7 @@ func (r *Interceptor) read(f Event) {
 	m.Settle()
 	m.Ended = m.Ended || m.over && !m.Held
 	m.tellEnd(m.Now.StopReason)
-	// The next events like this need not be read if all that it did was to add to a text, and
-	// it passed.
+	// The next similar events need no parsing if this event was forwarded and only added to a text.
 	watched := slices.ContainsFunc(m.Pieces, func(p Piece) bool { return p.Entry == nil || p.Entry.watch != nil })
 	if m.passed && !watched && m.Now.StopReason == "" {
 		r.same.Learn(f.Data)
@@ -271,10 +269,11 @@ func (r *Interceptor) read(f Event) {
 	}
 }
 
-// done reads `data: [DONE]`, by which some servers end streams of any format.
+// done handles `data: [DONE]`. Some servers send it in any format.
 func (r *Interceptor) done(f framing.Event) {
 	m := &r.m
 	m.loosen()
+	// The client's stream goes on with the next iteration.
 	if m.Held {
 		return
 	}
@@ -285,26 +284,25 @@ func (r *Interceptor) done(f framing.Event) {
 	m.Pass(f)
 }
 
-// Asks reports whether the answer has ended in nothing but calls that are
-// answered on the way: the upstream is to be asked to go on, by [Interceptor.Next],
-// or the message to be ended by [Interceptor.Close].
+// Asks reports whether the answer ended with hidden calls only. The caller then continues with
+// [Interceptor.Next], or ends the message with [Interceptor.Close].
 func (r *Interceptor) Asks() bool { return r.m.Held }
 
-// Ended reports whether the client's message has come to its proper end.
+// Ended reports whether the client's message is complete.
 func (r *Interceptor) Ended() bool { return r.m.Ended }
 
-// Plain reports whether the client's message is what the upstream said, and nothing else.
+// Plain reports whether the client's message equals the upstream's answer.
 func (r *Interceptor) Plain() bool {
 	return len(r.m.Past) == 0 && !r.m.Held && len(r.m.Now.Hidden()) == 0
 }
 
-// Iteration returns the answer that came last.
+// Iteration returns the last answer.
 func (r *Interceptor) Iteration() *Iteration { return &r.m.Now }
 
 // Iterations returns all answers so far.
 func (r *Interceptor) Iterations() []Iteration { return r.m.Iterations() }
 
-// Next makes ready for the answer to a continuation.
+// Next prepares for the answer to a continuation.
 func (r *Interceptor) Next() {
 	r.m.Past = append(r.m.Past, r.m.Now)
 	r.m.Now = Iteration{Opaque: r.m.Full}
@@ -315,7 +313,7 @@ func (r *Interceptor) Next() {
 	r.begin()
 }
 
-// Close returns what ends the client's message where its end was kept back.
+// Close returns the buffered end of the client's message.
 func (r *Interceptor) Close() []byte {
 	r.m.begin()
 	if r.m.Held && !r.m.Ended {
@@ -326,10 +324,11 @@ func (r *Interceptor) Close() []byte {
 	return r.m.give(true)
 }
 
-// Whole takes an answer in one piece and returns what the client is to get. It
-// reports false where that is not known yet, because the answer [Interceptor.Asks].
+// Whole takes a JSON answer and returns the response for the client. It returns false if the answer
+// [Interceptor.Asks] for a continuation.
 func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 	text := rawjson.View(body)
+	// Unreadable responses are forwarded.
 	if !rawjson.Valid(text) {
 		return body, true
 	}
@@ -351,12 +350,12 @@ func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 	return r.m.by.Join(body), true
 }
 
-// CloseWhole is [Interceptor.Close] for answers in one piece.
+// CloseWhole is [Interceptor.Close] for JSON answers.
 func (r *Interceptor) CloseWhole() []byte {
 	r.m.Held, r.m.Ended = false, true
 	return r.m.by.Join(r.m.Last)
 }
 
-// Failure returns the event by which the client's stream ends in an error. Kinds
-// are the format's own, or api_error or timeout_error.
+// Failure returns an error event that ends the client's stream. Kinds are the format's own,
+// api_error or timeout_error.
 func (r *Interceptor) Failure(kind, message string) []byte { return r.m.by.Failure(kind, message) }

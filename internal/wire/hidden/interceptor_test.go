@@ -27,12 +27,12 @@ var interceptOptions = hidden.Options{
 	Marks: func() *hidden.Marks { return hidden.NewMarks([]string{"[[stub"}) },
 }
 
-// intercepted feeds answers, one after the other as long as the interceptor asks, in
-// pieces, and returns what the client got.
+// intercepted feeds answers in pieces, one after the other while the interceptor asks, and returns
+// the client's output.
 func intercepted(f wire.Format, piece int, answers ...[]byte) (string, *hidden.Interceptor) {
 	r := hidden.NewInterceptor(f, interceptOptions)
 	var out bytes.Buffer
-	buffer := make([]byte, piece) // used again for each, as a proxy does
+	buffer := make([]byte, piece) // reused for each piece, like in a proxy
 	for i, a := range answers {
 		if i > 0 {
 			if !r.Asks() {
@@ -56,7 +56,7 @@ func intercepted(f wire.Format, piece int, answers ...[]byte) (string, *hidden.I
 	return out.String(), r
 }
 
-// interceptedApart does what intercepted does, without what each event tells of the next ones.
+// interceptedApart is intercepted without event patterns.
 func interceptedApart(f wire.Format, answers ...[]byte) (string, *hidden.Interceptor) {
 	r := hidden.NewInterceptor(f, interceptOptions)
 	var out bytes.Buffer
@@ -80,8 +80,7 @@ func interceptedApart(f wire.Format, answers ...[]byte) (string, *hidden.Interce
 	return out.String(), r
 }
 
-// Text is added to what came before without a look at all of its event, if that is like the
-// one before: where nothing is put out in other bytes, nor kept back.
+// Text events similar to the previous one are not parsed, if nothing was rewritten or buffered.
 func TestRelayAlike(t *testing.T) {
 	anthropic := func(at int, kind, key, s string) string {
 		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:%q}}`, at, kind, key, s)
@@ -97,7 +96,7 @@ func TestRelayAlike(t *testing.T) {
 		name   string
 		format wire.Format
 		events []string
-		want   string // which events are read by the one before
+		want   string // the events read by pattern
 	}{
 		{"text", wire.Anthropic, []string{open(0, `{"type":"text","text":""}`), anthropic(0, "text_delta", "text", "a"), anthropic(0, "text_delta", "text", "b\n\u00e9"), anthropic(0, "text_delta", "text", "")}, "..!!"},
 		{"thinking, then text", wire.Anthropic, []string{open(0, `{"type":"thinking","thinking":""}`), anthropic(0, "thinking_delta", "thinking", "a"), anthropic(0, "thinking_delta", "thinking", "b"), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "c"), anthropic(0, "thinking_delta", "thinking", "b")}, "..!..."},
@@ -140,8 +139,7 @@ func decoded(f wire.Format, stream string) *wire.Turn {
 	return d.Turn()
 }
 
-// A decoder that follows an interceptor knows of the client's stream what one knows that reads
-// it, without its bytes.
+// A decoder that follows an interceptor reads the same turn as a decoder of the client's bytes.
 func TestFollow(t *testing.T) {
 	all := func(string) bool { return true }
 	for _, a := range answers.Streams(t) {
@@ -181,7 +179,7 @@ func TestFollow(t *testing.T) {
 			follows.End()
 			reads.End()
 			got, want := follows.Turn(), reads.Turn()
-			want.Final, want.Iterations = got.Final, got.Iterations // the list in the client's usage is ours
+			want.Final, want.Iterations = got.Final, got.Iterations // only the client has the list of iterations
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, %s:\n got %+v\nwant %+v", a.Name, name, got, want)
 			}
@@ -189,7 +187,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What need not be changed passes in its own bytes.
+// Unaffected events are forwarded in their original bytes.
 func TestRelayPasses(t *testing.T) {
 	for _, a := range answers.Streams(t) {
 		f, b := a.Format, a.Data
@@ -204,15 +202,14 @@ func TestRelayPasses(t *testing.T) {
 			}
 			continue
 		}
-		// Calls that servers do not number get their numbers.
+		// Calls without numbers get numbers.
 		if got != want && (f != wire.OpenAIChat || !strings.Contains(want, "tool_calls") || !reflect.DeepEqual(decoded(f, got), decoded(f, want))) {
 			t.Errorf("%s changed:\n%s\nwant\n%s", a.Name, got, want)
 		}
 	}
 }
 
-// What is known of an answer at its end does not depend on the pieces in which it
-// came, nor on what has become of them.
+// The turn at the end does not depend on the pieces, or on the reuse of their memory.
 func TestRelayKeepsItsOwn(t *testing.T) {
 	complete := map[wire.Format]int{}
 	for _, a := range answers.Streams(t) {
@@ -242,7 +239,7 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 	}
 }
 
-// chunked puts the events of a stream into the chunks of Bedrock.
+// chunked wraps the events of a stream in Bedrock chunks.
 func chunked(stream []byte) (out []byte) {
 	var f framing.SSEFramer
 	f.Feed(stream, func(e framing.Event) {
@@ -253,8 +250,8 @@ func chunked(stream []byte) (out []byte) {
 	return out
 }
 
-// A client of Bedrock gets the same message as one of the Messages API, in chunks, and
-// the failure of a stream as an exception.
+// A Bedrock client gets the same message as a Messages client, in chunks, and the failure of a
+// stream as an exception.
 func TestRelayBedrock(t *testing.T) {
 	call := []byte(strings.Join([]string{
 		`data: {"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":10,"output_tokens":1}}}`,
@@ -304,8 +301,8 @@ data: {"id":"c2","object":"chat.completion.chunk","model":"m","choices":[{"index
 
 `
 
-// TestPossible: calls cannot be hidden in an answer that the client fetches where nobody
-// stands between, nor in one that goes on from what is not here.
+// TestPossible: calls cannot be hidden in an answer that the client fetches from the provider
+// later, or in one that continues a stored conversation.
 func TestPossible(t *testing.T) {
 	const input = `"input":[{"role":"user","content":"Hi"}]`
 	for body, want := range map[string]bool{
@@ -323,8 +320,8 @@ func TestPossible(t *testing.T) {
 	}
 }
 
-// Where the upstream leaves out the terminal event, the message ends with the stream that
-// has said why the model stopped, and with no other.
+// Without a terminal event from the upstream, the message ends at the end of a stream with a stop
+// reason, and only then.
 func TestRelayUnmarkedEnd(t *testing.T) {
 	const done = "data: [DONE]\n\n"
 	read, end := strings.ReplaceAll(chatRead, "INDEX", "0"), strings.TrimSuffix(chatEnd, done)
@@ -349,8 +346,7 @@ func TestRelayUnmarkedEnd(t *testing.T) {
 	}
 }
 
-// A chat client sees one message under one id, and its message is taken apart
-// again in the next request.
+// A chat client sees one message under one id, and its message is split again in the next request.
 func TestRelayChat(t *testing.T) {
 	read := func(index string) string { return strings.ReplaceAll(chatRead, "INDEX", index) }
 	for _, c := range []struct {
@@ -406,7 +402,7 @@ func TestRelayChat(t *testing.T) {
 		if want := `{"model":"m","messages":[{"role":"user","content":"go"},` + c.want + `]}`; err != nil || string(out) != want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, out, want)
 		}
-		// A message that the client has changed is left alone.
+		// A message modified by the client is left alone.
 		other, _ := wire.Parse(wire.OpenAIChat, []byte(strings.Replace(body, "Good.", "Other.", 1)), nil)
 		if _, ok := hidden.Reinsert(other, 1, its); ok {
 			t.Errorf("%s: hidden turns were put into another message", c.name)
@@ -416,8 +412,8 @@ func TestRelayChat(t *testing.T) {
 
 var interceptFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions}
 
-// FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and
-// every piece of data that it gets is JSON if the upstream's was.
+// FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and every data it gets is
+// JSON if the upstream's was.
 func FuzzRelaySplit(f *testing.F) {
 	for i, a := range answers.Streams(f) {
 		b := a.Data

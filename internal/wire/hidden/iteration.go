@@ -8,40 +8,37 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Iteration is one answer of an upstream. Several of them may make one message
-// for the client: what the upstream said to the request, and to each
-// continuation of it.
+// Iteration is one answer of an upstream, to the request or to a continuation of it. Several
+// iterations may form one message for the client.
 type Iteration struct {
 	// Parts are the blocks of the answer, in order.
 	Parts []Part
-	// StopReason is the format's own word for why the answer ended.
+	// StopReason is the stop reason in the format's own words.
 	StopReason string
-	// Usage is what the answer says it cost.
+	// Usage is the reported usage of the answer.
 	Usage wire.Usage
-	// Stateless tells that the upstream does not keep the answer: the ids in it
-	// refer to nothing (Responses API, store: false).
+	// Stateless: the upstream does not store the answer, so its ids refer to nothing (Responses
+	// API, store: false).
 	Stateless bool
-	// Opaque tells that the answer holds something that cannot be repeated in
-	// a request word for word.
+	// Opaque: the answer has content that a request cannot repeat exactly.
 	Opaque bool
 
-	Reasoning int64 // of Usage.Output, where the format tells it
+	Reasoning int64 // part of Usage.Output, if reported
 }
 
 // Part is one block of an answer.
 type Part struct {
-	// Kind is what the block is.
+	// Kind is the type of the block.
 	Kind wire.Kind
-	// Raw is the block as JSON, as it stands in a request.
+	// Raw is the block's JSON in its form for a request.
 	Raw []byte
-	// ID, Name and Arguments are those of a tool call; the arguments are JSON.
+	// ID, Name and Arguments describe a tool call. The arguments are JSON.
 	ID, Name, Arguments string
-	// Hidden tells that the client does not see the part: a call that is
-	// answered on the way.
+	// Hidden: the part is a call answered on the way, which the client does not get.
 	Hidden bool
-	// Result is the text that answers a hidden call.
+	// Result is the result text of a hidden call.
 	Result string
-	// Failed tells that the result is an error.
+	// Failed: the result is an error.
 	Failed bool
 }
 
@@ -56,7 +53,7 @@ func (it *Iteration) Hidden() []*Part {
 	return out
 }
 
-// Raw returns the blocks of the answer, with commas between.
+// Raw returns the blocks of the answer, separated by commas.
 func (it *Iteration) Raw() (elements []byte) {
 	for i := range it.Parts {
 		elements = rawjson.AppendElement(elements, it.Parts[i].Raw)
@@ -64,8 +61,8 @@ func (it *Iteration) Raw() (elements []byte) {
 	return elements
 }
 
-// Complete tells that the answer was not cut short by a bound or a filter, so
-// that its calls are whole.
+// Complete reports whether the answer was not cut short by a limit or filter, so that its calls are
+// complete.
 func (it *Iteration) Complete() bool {
 	switch wire.StopReasonOf(it.StopReason) {
 	case wire.StopEnd, wire.StopCalls:
@@ -75,7 +72,7 @@ func (it *Iteration) Complete() bool {
 	}
 }
 
-// Asks reports whether the answer holds calls, and all of them are hidden.
+// Asks reports whether the answer has calls and all of them are hidden.
 func (it *Iteration) Asks() bool {
 	hidden := 0
 	for i := range it.Parts {
@@ -89,7 +86,7 @@ func (it *Iteration) Asks() bool {
 	return hidden > 0 && !it.Opaque
 }
 
-// Size is the memory that the iteration holds, in bytes.
+// Size returns the size of the iteration in memory, in bytes.
 func (it *Iteration) Size() int {
 	n := 64
 	for i := range it.Parts {

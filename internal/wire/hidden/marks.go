@@ -12,13 +12,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Marks are the texts that stand in a prompt for content that was taken out of it.
-// A model that copies one into a call has taken it for the content.
+// Marks are the texts that replace removed content in a prompt. A model that copies a mark into a
+// call has mistaken it for the content.
 type Marks struct {
-	sorted []string // plain, each begins with a bracket
+	sorted []string // plain texts that start with a bracket
 }
 
-// NewMarks returns the marks of a prompt. Texts that do not begin with a bracket are left out.
+// NewMarks returns the marks of a prompt. Texts without a leading bracket are ignored.
 func NewMarks(texts []string) *Marks {
 	m := &Marks{}
 	for _, t := range texts {
@@ -38,9 +38,8 @@ func (m *Marks) In(text string) string {
 	return s.found
 }
 
-// Plain returns a text as marks are compared: without backslashes, and with the characters
-// that \u escapes stand for. A mark reads the same then in JSON, in JSON within a string,
-// and in a program that stands in one.
+// Plain normalizes a text for comparing marks: it removes backslashes and decodes \u escapes. A
+// mark then reads the same in JSON, in JSON within a string, and in a program within a string.
 func Plain(text string) string {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text
@@ -53,21 +52,21 @@ func Plain(text string) string {
 	return string(out)
 }
 
-// escapes reads a text that may be escaped, byte by byte.
+// escapes decodes a possibly escaped text byte by byte.
 type escapes struct {
-	slash  bool   // the byte before was a backslash
-	digits []byte // of a \u escape, with the u
-	high   rune   // the first half of a pair of surrogates
+	slash  bool   // after a backslash
+	digits []byte // of a \u escape, including the u
+	high   rune   // the first half of a surrogate pair
 }
 
-// open reports whether the text ends within an escape.
+// open reports whether the text ends inside an escape.
 func (e *escapes) open() bool { return e.slash || len(e.digits) > 0 || e.high != 0 }
 
-// next appends the plain text that is known with one more byte.
+// next takes one byte and appends the decoded text.
 func (e *escapes) next(dst []byte, c byte) []byte {
 	switch {
 	case len(e.digits) > 0 && !isHex(c):
-		dst = append(dst, e.digits...) // no escape after all
+		dst = append(dst, e.digits...) // not an escape
 		e.digits = e.digits[:0]
 		return e.next(dst, c)
 	case len(e.digits) == len("u005"):
@@ -113,23 +112,24 @@ func hex(c byte) rune {
 	return rune(c|0x20-'a') + 10
 }
 
-// scanner looks for marks in a text that comes in pieces, cut anywhere.
+// scanner searches for marks in a text that arrives in pieces of any size.
 type scanner struct {
 	marks *Marks
 	found string // the first mark
-	some  bool   // there was any text
+	some  bool   // any text was read
 	read  escapes
 	tail  []byte  // plain text that may begin a mark
-	from  []int64 // where the piece of each byte of it stands
-	begin int64   // where the piece stands in which an open escape began
+	from  []int64 // the position of the piece for each byte of tail
+	begin int64   // the position of the piece where an open escape began
 	plain []byte
 }
 
-// feed reads a piece, which stands at a place, and reports whether there is a mark.
+// feed scans a piece at a position, and reports whether a mark was found.
 func (s *scanner) feed(piece string, at int64) bool {
 	s.some = s.some || piece != ""
 	for i := 0; i < len(piece) && s.found == ""; i++ {
 		if len(s.tail) == 0 && !s.read.open() {
+			// Outside of a possible mark only brackets and escapes matter.
 			next := strings.IndexAny(piece[i:], `[\`)
 			if next < 0 {
 				break
@@ -151,7 +151,7 @@ func (s *scanner) feed(piece string, at int64) bool {
 	return s.found != ""
 }
 
-// add adds a byte to the tail, and drops from its front what begins no mark.
+// add adds a byte to the tail and removes leading bytes that cannot begin a mark.
 func (s *scanner) add(c byte, at int64) {
 	if s.found != "" {
 		return
@@ -164,8 +164,10 @@ func (s *scanner) add(c byte, at int64) {
 		s.found = s.marks.sorted[i]
 		return
 	case i < len(s.marks.sorted) && strings.HasPrefix(s.marks.sorted[i], read):
+		// If any mark starts with the tail, the mark at i does.
 		return
 	}
+	// A mark may still begin at a later bracket of the tail.
 	tail, from := s.tail, s.from
 	s.tail, s.from = nil, nil
 	for n := 1; n < len(tail); n++ {
@@ -175,19 +177,19 @@ func (s *scanner) add(c byte, at int64) {
 	}
 }
 
-// pending reports whether the text ends in what may begin a mark.
+// pending reports whether the text ends with a possible mark.
 func (s *scanner) pending() bool { return len(s.tail) > 0 || s.read.open() }
 
-// waits returns where the piece stands from which on the text may turn out to be a mark,
-// and false where it does not. Brackets alone end pieces of much code, and say nothing.
+// waits returns the position of the piece where a possible mark begins, and false for none.
 func (s *scanner) waits() (at int64, ok bool) {
+	// Trailing brackets do not count, because pieces of code often end with them.
 	if strings.Trim(rawjson.View(s.tail), "[") == "" {
 		return 0, false
 	}
 	return s.from[0], true
 }
 
-// move notes that all that is pending stands at a place.
+// move sets the position of the pending bytes.
 func (s *scanner) move(at int64) {
 	s.begin = at
 	for i := range s.from {

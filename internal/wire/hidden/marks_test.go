@@ -22,10 +22,10 @@ const note = `[llm_cache: 30 lines as in the result of Bash grep "a\.b" /src/é 
 // marked has the marks of a prompt.
 var marked = hidden.NewMarks([]string{"[[llm_cache:folded 1f3a9c27", note, "[Compacted: 12 lines, 3400 chars]", "no mark"})
 
-// quoted puts a text into a JSON string, as some encoder does.
+// quoted encodes a text as a JSON string, in the style of some encoder.
 func quoted(text string) string { return string(rawjson.Quote(text)) }
 
-// A mark is found however often the text around it is escaped, and nothing else is.
+// A mark is found at any level of escaping, and nothing else is.
 func TestMarks(t *testing.T) {
 	ascii := strings.NewReplacer("[", `\u005b`, "é", `\u00E9`, "/", `\/`)
 	for _, c := range []struct{ name, text, want string }{
@@ -53,13 +53,13 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A writer writes the events of one call, given the pieces of its arguments.
+// A writer writes the events of one call from the pieces of its arguments.
 type writer struct {
 	name   string
 	format wire.Format
 	free   bool // the arguments are free text
 	events func(pieces []string) []string
-	// text reads the arguments in what the client got.
+	// text reads the arguments from the client's output.
 	text func(events []gjson.Result) string
 }
 
@@ -155,7 +155,7 @@ var writers = []writer{
 	}, deltas("delta.arguments")},
 }
 
-// stream puts events one behind the other, with lines that end in some way.
+// stream joins events, with a given kind of line end.
 func stream(events []string, end string) (out []string) {
 	for i, e := range events {
 		if i == 1 {
@@ -170,7 +170,7 @@ func stream(events []string, end string) (out []string) {
 	return out
 }
 
-// watch feeds events one by one and returns what the client has got after each.
+// watch feeds events one by one and returns the client's output after each.
 func watch(w *writer, whole bool, events []string) ([]string, *hidden.Interceptor) {
 	o := options
 	o.Whole, o.Marks = whole, func() *hidden.Marks { return marked }
@@ -199,8 +199,8 @@ func (w *writer) arguments(text string) string {
 	return `{"file_path":"/o","content":` + quoted("begin [[llm_cache: "+text+"\nend") + `}`
 }
 
-// A call without a mark reaches the client in the upstream's own bytes, cut anywhere, and no
-// piece of it waits for more than the one behind that shows it to be no mark.
+// A call without a mark reaches the client in the upstream's own bytes, for any cuts. No piece
+// waits longer than until the next piece rules a mark out.
 func TestCallsStream(t *testing.T) {
 	for _, w := range writers {
 		arguments := w.arguments(`[llm_cache: 30 lines as in the result of Bash grep "a\.b" of another [[llm_cache:folded 1f3a9c28: Read] \ud83d\ude00`)
@@ -229,8 +229,8 @@ func TestCallsStream(t *testing.T) {
 	}
 }
 
-// No byte of a mark reaches the client in a call, wherever the call is cut. If the client
-// has nothing of the call, the model is asked again, else the stream ends in an error.
+// No byte of a mark reaches the client in a call, for any cuts. If none of the call was sent, the
+// model is asked again, else the stream ends with an error.
 func TestCopiedMarks(t *testing.T) {
 	for _, w := range writers {
 		for _, mark := range []string{note, "[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines]]", "[Compacted: 12 lines, 3400 chars]"} {
@@ -252,7 +252,7 @@ func TestCopiedMarks(t *testing.T) {
 					t.Fatalf("%s, cut at %d: the client has %q", w.name, cut, text)
 				}
 			}
-			if w.format == wire.Gemini { // what comes in pieces cannot be repeated
+			if w.format == wire.Gemini { // calls in pieces cannot be repeated
 				continue
 			}
 			pieces := strings.SplitAfter(arguments, "")
@@ -264,8 +264,7 @@ func TestCopiedMarks(t *testing.T) {
 	}
 }
 
-// Where calls are kept back until they are complete, one without a mark is with the client
-// at its end, as it was.
+// With complete calls buffered, a call without a mark reaches the client at its end, unmodified.
 func TestWholeCalls(t *testing.T) {
 	for _, w := range writers {
 		arguments := w.arguments("real text [")
@@ -277,7 +276,7 @@ func TestWholeCalls(t *testing.T) {
 	}
 }
 
-// Calls that are written side by side, and one in the chunk of another.
+// Interleaved calls, and a call in the chunk of another.
 func TestCallsSideBySide(t *testing.T) {
 	chunk := func(calls, finish string) string {
 		return "data: " + `{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[` + calls + `]},"finish_reason":` + finish + `}]}` + "\n\n"
@@ -312,7 +311,7 @@ func TestCallsSideBySide(t *testing.T) {
 	}
 }
 
-// A document with a mark in a call is not for the client, in any format.
+// A JSON answer with a mark in a call never reaches the client, in any format.
 func TestCopiedMarksInDocuments(t *testing.T) {
 	arguments := `{"content":` + quoted(note) + `}`
 	for format, body := range map[wire.Format]string{
@@ -335,7 +334,7 @@ func TestCopiedMarksInDocuments(t *testing.T) {
 	}
 }
 
-// FuzzMarks: a text is found to hold a mark in one piece if it is in any pieces.
+// FuzzMarks: a mark is found in one piece if and only if it is found in several.
 func FuzzMarks(f *testing.F) {
 	for _, s := range []string{note, quoted(note), `\u005b[llm_cache:folded 1f3a9c27`, `\\\u00`} {
 		f.Add(s, 3)

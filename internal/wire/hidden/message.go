@@ -12,57 +12,57 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// BlockSize is about what a block takes beside its content, in bytes.
+// BlockSize is the approximate overhead of a block, in bytes.
 const BlockSize = 300
 
-// Message is the message that a client gets for several answers of an upstream,
-// as far as it has come. It takes the events of those answers.
+// Message is the client's message for one or more answers of an upstream. It receives the events of
+// these answers.
 type Message struct {
 	Options Options
 	framing framing.Framing
 	by      Interception
 	to      wire.Sink   // receives the events of the message; nil without a follower
-	Past    []Iteration // the answers before the one that comes now
+	Past    []Iteration // the preceding answers
 	Now     Iteration
 	entries []*Entry     // of Now, in the order in which they began
-	calls   []*Entry     // by the reader's numbers
+	calls   []*Entry     // by the reader's call numbers
 	told    int          // number of calls that to has received
 	counts  *wire.Counts // the usage of Now so far
 	event   wire.Event
 	out     []byte
-	passed  bool   // the last event passed as it came
-	Held    bool   // the iteration has ended, and its end was kept back
+	passed  bool   // the last event was forwarded unmodified
+	Held    bool   // the iteration has ended, and its last event is buffered
 	Ended   bool   // the message has ended
-	Full    bool   // the answer is too long to be remembered: nothing more is hidden
+	Full    bool   // the answer exceeds the memory limit: no more calls are hidden
 	size    int    // bytes remembered
 	Begun   int    // entries of the iteration
-	Visible int    // entries that the client has
+	Visible int    // entries sent to the client
 	ID      string // of the message
-	Last    []byte // the event that was kept back
-	Repeats func() // called after each event that passes unread, since it is like the one before
+	Last    []byte // the buffered last event
+	Repeats func() // called after each similar event forwarded without parsing
 
-	known   *Marks     // once a call was watched
-	watched []*scanner // of entries that are not complete
-	fresh   *Entry     // the client has nothing of it as long as no other event comes
-	keeper  *Entry     // the last event was kept by it
-	gone    int64      // bytes that the client has, in front of out
-	ready   int        // bytes of out that it has since
-	began   int64      // where what the last event put out begins
-	failed  bool       // the answer ends in an error: a mark has come behind the beginning of its call
-	failure int64      // where it ends
+	known   *Marks     // set at the first watched call
+	watched []*scanner // of incomplete entries
+	fresh   *Entry     // the entry that waits for the next event
+	keeper  *Entry     // the entry that buffered the last event
+	gone    int64      // bytes sent to the client before out
+	ready   int        // bytes of out sent since
+	began   int64      // position of the last event's output
+	failed  bool       // the answer ends in an error: a mark in a partly sent call
+	failure int64      // position of the error
 
 	Said
 }
 
-// Said is the content of the event that is being read.
+// Said is the content of the current event.
 type Said struct {
 	// Pieces are the parts of the event that belong to calls or entries.
 	Pieces []Piece
-	// Says reports whether the event has output of the model beside the Pieces.
+	// Says reports whether the event has model output outside of the Pieces.
 	Says bool
-	// Names reports whether the event names the answer by its ID.
+	// Names reports whether the event has the answer's id.
 	Names bool
-	// Stopped reports whether the event gives the reason why the answer ended.
+	// Stopped reports whether the event has a stop reason.
 	Stopped bool
 
 	counted  bool
@@ -75,11 +75,11 @@ type Said struct {
 
 // Piece is the part of an event that belongs to one entry.
 type Piece struct {
-	// Entry is nil beyond the bound on entries.
+	// Entry is nil beyond the limit on entries.
 	Entry *Entry
 	// Raw is the fragment of a call, in formats without entries.
 	Raw string
-	// Text is added to the arguments of a watched call.
+	// Text is the addition to the arguments of a watched call.
 	Text string
 }
 
@@ -114,7 +114,7 @@ func (m *Message) Take(e *wire.Event) {
 		m.Now.Usage, m.Now.Reasoning = e.Counts.Usage, e.Counts.Reasoning
 		return
 	case wire.EventStop, wire.EventBlocked:
-		if m.none { // an error ends nothing properly
+		if m.none { // no stop reason counts after an error
 			break
 		}
 		m.Stopped, m.word = true, e.Kind
@@ -134,7 +134,7 @@ func (m *Message) Take(e *wire.Event) {
 	}
 }
 
-// entry returns the entry under a number of the upstream's, nil if there is none.
+// entry returns the entry with the upstream's number, nil for none.
 func (m *Message) entry(index int64) *Entry {
 	if index < 0 {
 		return nil
@@ -147,7 +147,7 @@ func (m *Message) entry(index int64) *Entry {
 	return nil
 }
 
-// open begins an entry, nil if there is no room to remember it.
+// open begins an entry. It returns nil beyond the memory limit.
 func (m *Message) open(e *wire.Event) *Entry {
 	m.settleText()
 	if !m.Keep(BlockSize + len(e.Data)) {
@@ -160,9 +160,10 @@ func (m *Message) open(e *wire.Event) *Entry {
 	return b
 }
 
-// close notes that an entry is complete. One that the upstream repeats whole may begin with that.
+// close marks an entry as complete.
 func (m *Message) close(e *wire.Event) {
 	b := m.entry(e.Index)
+	// Some APIs only send the complete entry.
 	if b == nil && e.Data != "" {
 		b = m.open(e)
 	}
@@ -175,8 +176,7 @@ func (m *Message) close(e *wire.Event) {
 	m.closed = append(m.closed, b)
 }
 
-// say takes what the model says. Outside of entries, texts of one kind that follow each
-// other are one.
+// say adds model output. Consecutive texts of one kind outside of entries form one entry.
 func (m *Message) say(e *wire.Event) {
 	b := m.entry(e.Index)
 	switch kind := kindOf(e.Kind); {
@@ -207,7 +207,7 @@ func kindOf(e wire.EventKind) wire.Kind {
 	return wire.KindText
 }
 
-// text returns the text outside of entries that the last event may have added to.
+// text returns the open text outside of entries, nil for none.
 func (m *Message) text() *Entry {
 	if n := len(m.entries); n > 0 && m.entries[n-1].loose && !m.entries[n-1].closed {
 		return m.entries[n-1]
@@ -215,7 +215,7 @@ func (m *Message) text() *Entry {
 	return nil
 }
 
-// settleText ends a text that stands outside of entries.
+// settleText ends the open text outside of entries.
 func (m *Message) settleText() {
 	if b := m.text(); b != nil {
 		m.finish(b)
@@ -239,14 +239,15 @@ func (m *Message) piece(b *Entry) *Piece {
 	return &m.Pieces[len(m.Pieces)-1]
 }
 
-// add notes a text that the event adds to the arguments of a call. Only watched calls need it.
+// add records the event's addition to a call's arguments.
 func (m *Message) add(b *Entry, inside string) {
+	// Only watched calls need the text.
 	if p := m.piece(b); b.watch != nil {
 		p.Text += rawjson.Plain(inside)
 	}
 }
 
-// addPiece takes an [wire.EventPiece].
+// addPiece handles an [wire.EventPiece].
 func (m *Message) addPiece(e *wire.Event) {
 	data, b := e.Data, m.entry(e.Index)
 	switch {
@@ -254,7 +255,7 @@ func (m *Message) addPiece(e *wire.Event) {
 		if b = nil; e.Call >= 0 {
 			b = m.calls[e.Call]
 		}
-		if n := len(m.Pieces); b != nil && n > 0 && m.Pieces[n-1] == (Piece{Entry: b}) { // that begins with it
+		if n := len(m.Pieces); b != nil && n > 0 && m.Pieces[n-1] == (Piece{Entry: b}) { // the call begins with it
 			m.Pieces = m.Pieces[:n-1]
 		}
 		m.Pieces = append(m.Pieces, Piece{Entry: b, Raw: e.Data})
@@ -268,8 +269,8 @@ func (m *Message) addPiece(e *wire.Event) {
 	}
 }
 
-// call begins a call: whether it is answered on the way, or watched, goes by its name. What
-// cannot be remembered is neither.
+// call begins a call. The tool's name decides whether the call is hidden or watched; a call beyond
+// the memory limit is neither.
 func (m *Message) call(e *wire.Event) {
 	b := m.entry(e.Index)
 	if b == nil && !e.Apart {
@@ -286,14 +287,14 @@ func (m *Message) call(e *wire.Event) {
 			m.watch(b)
 		}
 	}
-	m.add(b, strings.TrimPrefix(e.Text, "{}")) // arguments may come by events of their own
+	m.add(b, strings.TrimPrefix(e.Text, "{}")) // arguments may follow in separate events
 	b.initial = strings.Clone(e.Text)
 	if !b.Hidden && !b.held {
 		m.tellCall(b)
 	}
 }
 
-// more takes the events of a call behind its beginning.
+// more handles the later events of a call.
 func (m *Message) more(b *Entry, e *wire.Event) {
 	switch e.Kind {
 	case wire.EventCallName:
@@ -307,6 +308,7 @@ func (m *Message) more(b *Entry, e *wire.Event) {
 		}
 	}
 	if m.to != nil && b.told >= 0 {
+		// The follower has call numbers of its own.
 		call := e.Call
 		e.Call = b.told
 		m.to.Take(e)
@@ -314,7 +316,7 @@ func (m *Message) more(b *Entry, e *wire.Event) {
 	}
 }
 
-// tellCall tells of a call that the client gets, as far as it has come.
+// tellCall sends a visible call to the follower, with its arguments so far.
 func (m *Message) tellCall(b *Entry) {
 	if m.to == nil {
 		return
@@ -327,7 +329,7 @@ func (m *Message) tellCall(b *Entry) {
 	}
 }
 
-// Settle makes parts of the entries that are complete: at the end of an answer, all.
+// Settle turns complete entries into parts. At the end of an answer all entries are complete.
 func (m *Message) Settle() {
 	if m.Stopped {
 		m.closed = m.entries
@@ -338,7 +340,7 @@ func (m *Message) Settle() {
 	m.closed = nil
 }
 
-// finish makes a part of an entry that is complete.
+// finish turns a complete entry into a part.
 func (m *Message) finish(b *Entry) {
 	if b.closed || m.Full {
 		return
@@ -352,8 +354,8 @@ func (m *Message) finish(b *Entry) {
 	b.forget()
 }
 
-// Asks reports whether the answer that the event ends is one for which the upstream is to be
-// asked to go on: the event is kept back then.
+// Asks reports whether the upstream must continue after the answer that the event ends. The event
+// is then buffered.
 func (m *Message) Asks(f Event) bool {
 	if m.Now.Asks() && m.Now.Complete() {
 		m.Held, m.Last = true, bytes.Clone(f.Data)
@@ -361,8 +363,8 @@ func (m *Message) Asks(f Event) bool {
 	return m.Held
 }
 
-// tellEnd tells the follower the usage, the reason and the end of the message, as far as the
-// event has them. The usage is that of all iterations.
+// tellEnd sends the event's usage, stop reason and end to the follower. The usage covers all
+// iterations.
 func (m *Message) tellEnd(word string) {
 	if m.to == nil || m.Held {
 		return
@@ -390,8 +392,8 @@ func (m *Message) tell(e wire.Event) {
 	m.to.Take(&m.event)
 }
 
-// Usage is what the client is told: the sum over all iterations, unless it is to
-// be told of the last.
+// Usage returns the usage for the client: the sum over all iterations, or with [Options.LastUsage]
+// the usage of the last one with the output of all.
 func (m *Message) Usage() wire.Usage {
 	sum := m.Now.Usage
 	for _, it := range m.Past {
@@ -404,9 +406,9 @@ func (m *Message) Usage() wire.Usage {
 	return sum
 }
 
-// TotalUsage returns what the client is told of the usage of all iterations, with each
-// of them on record behind the sum unless it is to be told of the last. counts appends
-// the members of one usage, each is what stands before those of an iteration.
+// TotalUsage returns the client's usage object. Unless [Options.LastUsage] is set, it has a list of
+// all iterations after the sum. counts appends the members of one usage, each is the prefix of the
+// members of an iteration.
 func (m *Message) TotalUsage(each string, counts func(dst []byte, u wire.Usage, reasoning int64) []byte) []byte {
 	its, reasoning := m.Iterations(), int64(0)
 	for _, it := range its {
@@ -431,7 +433,7 @@ func (m *Message) Iterations() []Iteration {
 	return append(m.Past[:len(m.Past):len(m.Past)], m.Now)
 }
 
-// Visibles returns the blocks of all answers that the client sees, with commas between.
+// Visibles returns the visible blocks of all answers, separated by commas.
 func (m *Message) Visibles() (elements []byte) {
 	for _, it := range m.Iterations() {
 		for i := range it.Parts {
@@ -443,8 +445,7 @@ func (m *Message) Visibles() (elements []byte) {
 	return elements
 }
 
-// Keep notes that so many more bytes are remembered of the answer, and tells
-// whether they may be.
+// Keep counts n more bytes of memory. It returns false once the message is Full.
 func (m *Message) Keep(n int) bool {
 	if m.Full {
 		return false
@@ -453,9 +454,8 @@ func (m *Message) Keep(n int) bool {
 	return true
 }
 
-// fill gives up remembering. What was kept back to be judged is the client's, and so
-// is all that follows; what is hidden already stays so, and nobody asks the upstream
-// to go on with an answer that cannot be repeated.
+// fill stops remembering the answer. Buffered entries and all later events go to the client. Calls
+// already hidden stay hidden, without a continuation.
 func (m *Message) fill() {
 	if m.Full {
 		return
@@ -469,13 +469,13 @@ func (m *Message) fill() {
 	m.Now.Parts = nil
 }
 
-// Shift is what the client's numbers of entries are beyond the upstream's.
+// Shift returns the difference between the client's and the upstream's entry numbers.
 func (m *Message) Shift() int { return m.Visible - m.Begun }
 
-// Pass puts an event out as it came.
+// Pass writes an event in its original bytes.
 func (m *Message) Pass(f framing.Event) { m.out, m.passed = append(m.out, f.Raw...), true }
 
-// Put puts an event out.
+// Put writes an event.
 func (m *Message) Put(name string, data []byte) {
 	m.out = m.framing.Append(m.out, name, data)
 }

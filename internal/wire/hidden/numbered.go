@@ -9,14 +9,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Numbered intercepts answers in a format whose events are each of one entry, by its number.
-// The format embeds it in its [Interception].
+// Numbered implements most of [Interception] for formats with one numbered entry per event. The
+// format embeds it.
 type Numbered struct {
 	*Message
-	// Type and Index are the members of an event that name it and number its entry.
+	// Type and Index are the event's members with its name and with the number of its entry.
 	Type, Index string
-	// End returns the event by which the client's message ends, in place of the upstream's
-	// last event, nil where the client gets that as it is.
+	// End returns the last event of the client's message in place of the upstream's, nil to forward
+	// that one.
 	End func(last Event) []byte
 }
 
@@ -28,9 +28,10 @@ func (r *Numbered) Of(f Event) *Entry {
 	return nil
 }
 
-// Event implements [Interception]. What an answer says of itself as a whole the client has
-// from the first one, and what it cost from the last.
+// Event implements [Interception].
 func (r *Numbered) Event(f Event) {
+	// The client has the message's header from the first answer and gets the usage with the last
+	// one.
 	further := len(r.Past) > 0
 	switch {
 	case r.Stopped:
@@ -45,7 +46,7 @@ func (r *Numbered) Event(f Event) {
 	}
 }
 
-// end puts out an event at the end of the client's message.
+// end writes an event at the end of the client's message.
 func (r *Numbered) end(f Event) {
 	if data := r.End(f); data != nil {
 		r.Put(f.Root.Get(r.Type).Str, data)
@@ -54,7 +55,7 @@ func (r *Numbered) end(f Event) {
 	r.by.Tell(f, nil)
 }
 
-// show puts out an event that is of an entry, or of none.
+// show writes an event of an entry, or of none.
 func (r *Numbered) show(f Event) {
 	index := f.Root.Get(r.Index)
 	e := r.entry(index.Int())
@@ -68,14 +69,14 @@ func (r *Numbered) show(f Event) {
 		}
 		r.Show(e, f, text)
 	case r.Full:
+		// The entry is not remembered, but its number still has to be shifted.
 		r.by.Tell(f, &Entry{Index: index.Int(), Client: int(index.Int()) + r.Shift()})
 	default:
 		r.by.Tell(f, nil)
 	}
 }
 
-// Renumber puts an event out under the client's number of its entry, and with other members
-// that are given.
+// Renumber writes an event under the client's number of its entry, with the given members replaced.
 func (r *Numbered) Renumber(f Event, e *Entry, with map[string][]byte) {
 	if e != nil && int64(e.Client) != e.Index {
 		if with == nil {

@@ -13,13 +13,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// answerReader reads answers of the Interactions API. A step is told when it begins, in pieces, and
-// when it ends, never whole. Steps of tools that the provider runs itself are left out.
+// answerReader reads answers of the Interactions API. A stream has events for the start, the pieces and
+// the end of a step, but never the whole step. The reader omits steps of tools that the provider
+// runs itself.
 type answerReader struct {
 	wire.Teller
-	signature string // of the thought that is being told
+	signature string // of the current thought
 	begun     bool
-	said      bool // any step came
+	said      bool // a step was read
 }
 
 // Event implements [wire.AnswerReader].
@@ -59,10 +60,10 @@ func (r *answerReader) Whole(root gjson.Result) {
 	r.end(root)
 }
 
-// Done implements [wire.AnswerReader]: the API ends streams so, after their end.
+// Done implements [wire.AnswerReader]. It does nothing: the API sends [DONE] after the last event.
 func (r *answerReader) Done() {}
 
-// EOF implements [wire.AnswerReader]: without its last event a stream is cut.
+// EOF implements [wire.AnswerReader]. It does nothing: a stream without its last event is incomplete.
 func (r *answerReader) EOF() {}
 
 func (r *answerReader) begin(interaction gjson.Result) {
@@ -70,13 +71,13 @@ func (r *answerReader) begin(interaction gjson.Result) {
 	r.Begin(interaction.Get("id").Str, interaction.Get("model").Str)
 }
 
-// delta reads a piece of a step. Media cannot be told from their pieces; what is no text
-// comes whole, as members of the step.
+// delta reads a piece of a step.
 func (r *answerReader) delta(d gjson.Result) {
 	switch d.Get("type").Str {
 	case "text":
 		r.Text(rawjson.Inner(d.Get("text")))
 	case "image":
+		// Steps with media cannot be rebuilt from their pieces.
 		r.Image(d.Get("mime_type").Str, d.Get("data").Str)
 		r.Opaque()
 	case "audio", "video", "document":
@@ -90,11 +91,12 @@ func (r *answerReader) delta(d gjson.Result) {
 		r.Arguments(r.Find(r.Index), rawjson.InnerJSON(d.Get("arguments")))
 	case "text_annotation_delta":
 	default:
+		// All other deltas hold whole members of the step.
 		r.Piece(d.Raw, "")
 	}
 }
 
-// step reads a step, as it begins or whole.
+// step reads a whole step, or the start of a step.
 func (r *answerReader) step(s gjson.Result, at int64) {
 	r.said, r.signature = true, ""
 	r.Open(at, s)
@@ -117,12 +119,12 @@ func (r *answerReader) step(s gjson.Result, at int64) {
 	}
 }
 
-// stop ends a step, which is repeated whole in an answer in one piece. The signature of a
-// thought counts for all that was told of it.
+// stop ends a step. whole is the step in an answer in one piece, empty in a stream.
 func (r *answerReader) stop(whole string) {
 	if call := r.Find(r.Index); r.IsOpen(call) {
 		r.EndCall(call, "")
 	} else {
+		// The signature covers the whole thought.
 		r.Sign(wire.SignsBlock, "", r.signature)
 		r.signature = ""
 		r.EndBlock()
@@ -130,7 +132,7 @@ func (r *answerReader) stop(whole string) {
 	r.Close(whole)
 }
 
-// end reads an interaction: the JSON answer, or what the last event of a stream holds.
+// end reads the interaction of a JSON answer or of the last event of a stream.
 func (r *answerReader) end(interaction gjson.Result) {
 	status := interaction.Get("status").Str
 	if status == "failed" {
@@ -159,9 +161,9 @@ func (r *answerReader) count(u gjson.Result) {
 	}
 }
 
-// said returns the steps of an answer that the model has made: an answer in one piece
-// may begin with what it was asked.
+// said returns the steps of an answer that the model wrote.
 func said(steps gjson.Result) []gjson.Result {
+	// An answer in one piece may begin with the steps of the request.
 	all := steps.Array()
 	for i := len(all) - 1; i >= 0; i-- {
 		if kind := all[i].Get("type").Str; kind == "user_input" || kind == "function_result" {
@@ -171,8 +173,7 @@ func said(steps gjson.Result) []gjson.Result {
 	return all
 }
 
-// usage are the members of a usage object. Google does not report what it writes to a cache;
-// package translate does, for the upstreams behind it that do.
+// usage describes the members of a usage object.
 var usage = wire.UsageTable{
 	{Name: "total_tokens", Count: wire.CountSum},
 	{Name: "total_input_tokens", Count: wire.CountPrompt},
@@ -180,6 +181,7 @@ var usage = wire.UsageTable{
 	{Name: "total_output_tokens", Count: wire.CountAnswer},
 	{Name: "total_tool_use_tokens", Count: wire.CountTools},
 	{Name: "total_thought_tokens", Count: wire.CountThoughts},
+	// Google does not report cache writes. Package translate adds them for upstreams that do.
 	{Name: "total_cache_write_tokens", Count: wire.CountWrite, Sparse: true},
 	{Name: "total_cache_write_1h_tokens", Count: wire.CountLongWrite, Sparse: true},
 }

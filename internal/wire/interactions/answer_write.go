@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// statuses are the API's words for why an answer ended.
+// statuses maps stop reasons to the API's statuses.
 var statuses = [...]string{
 	wire.StopUnknown: "completed", wire.StopEnd: "completed", wire.StopLength: "incomplete", wire.StopCalls: "requires_action",
 	wire.StopSequence: "completed", wire.StopRefusal: "completed", wire.StopFilter: "incomplete", wire.StopPause: "incomplete",
@@ -28,7 +28,7 @@ func appendHead(b []byte, m *translate.Answer, status string) []byte {
 	return append(b, '"')
 }
 
-// appendTail adds what is known at the end.
+// appendTail appends the usage and the times to an interaction.
 func appendTail(b []byte, f *translate.Flow, m *translate.Answer) []byte {
 	if m.Usage.Reported {
 		b = append(usage.Append(append(b, `,"usage":{`...), m.Usage, m.Reasoning), '}')
@@ -48,7 +48,7 @@ func appendCall(b []byte, f *translate.Flow, c *translate.Block) []byte {
 	return append(b, `","arguments":`...)
 }
 
-// appendImage writes an image, as a content or a delta.
+// appendImage writes an image. The form is that of contents and of deltas.
 func appendImage(b []byte, media, data string) []byte {
 	b = rawjson.AppendQuoted(append(b, `{"mime_type":`...), media)
 	return append(append(append(b, `,"data":"`...), data...), `","type":"image"}`...)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interactions is all that is particular to the Interactions API of Gemini.
+// Package interactions is the format of the Interactions API of Gemini.
 package interactions
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Codec is the Interactions API of Gemini: POST …/interactions. A prompt is a list of
-// steps, each with a type; an answer is one, too.
+// Codec is the Interactions API of Gemini: POST …/interactions. Prompts and answers are lists of typed
+// steps.
 type Codec struct{}
 
 // Traits implements [wire.Codec].
@@ -42,7 +42,7 @@ func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) { parser{p}.
 
 // Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int {
-	if p.Body[at] == '{' { // one content, without the brackets of a list
+	if p.Body[at] == '{' { // a single content without brackets
 		return parser{p}.Item(at)
 	}
 	return p.Items(at, parser{p})
@@ -53,7 +53,7 @@ func (Codec) Tool(p *wire.Parser, at int) int { return p.Tool(at, &tools) }
 
 // System implements [wire.Codec].
 func (Codec) System(p *wire.Parser, value rawjson.Span) {
-	if p.Body[value.Start] != '"' { // it is a text
+	if p.Body[value.Start] != '"' { // the instruction must be a string
 		p.Fail(wire.ErrShape)
 		return
 	}
@@ -68,9 +68,9 @@ func (Codec) Reader(to wire.Sink) wire.AnswerReader {
 // Silent implements [wire.Codec].
 func (Codec) Silent(name []byte) bool { return string(name) == "step.stop" }
 
-// Hides implements [hidden.Codec]. What is hidden goes among the client's steps: an
-// input that is a text or a content has no place for it.
+// Hides implements [hidden.Codec].
 func (Codec) Hides(v *wire.View) bool {
+	// Intercepted calls go among the client's steps. An input of a text or of contents has no steps.
 	if v.Conversation.Partial || len(v.Messages) == 0 {
 		return false
 	}

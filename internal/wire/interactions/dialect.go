@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Rules implements [translate.Dialect]. The revision is the one of which this package
-// knows the steps.
+// Rules implements [translate.Dialect]. This package reads and writes the steps of the API revision in
+// Version.
 func (Codec) Rules() translate.Rules {
 	return translate.Rules{
 		Images: true,
@@ -28,8 +28,8 @@ func (Codec) Rules() translate.Rules {
 	}
 }
 
-// faults are the API's codes of what went wrong. Seen has been invalid_request; the
-// others are the names of Google's states.
+// faults are the statuses and codes of the API's errors. Only invalid_request has been observed; the
+// other codes are the names of Google's RPC statuses.
 var faults = map[translate.Fault]translate.Words{
 	translate.FaultInvalid:        {Status: http.StatusBadRequest, Code: "invalid_request"},
 	translate.FaultAuthentication: {Status: http.StatusUnauthorized, Code: "unauthenticated"},

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// interception intercepts calls in answers of the Interactions API. An answer is a list
-// of steps, and a request is one too: what was hidden goes between the client's steps.
+// interception intercepts calls in answers of the Interactions API. Answers and requests are lists of
+// steps, so intercepted calls and their results go between the client's steps.
 type interception struct{ hidden.Numbered }
 
 // DeclareTool implements [hidden.Codec].
@@ -34,7 +34,7 @@ func (r *interception) Failure(kind, message string) []byte {
 // Tell implements [hidden.Interception].
 func (r *interception) Tell(f hidden.Event, e *hidden.Entry) { r.Renumber(f, e, nil) }
 
-// end returns the last event, in which all steps may stand that the client has.
+// end returns the last event with the steps that the client has, nil if nothing changes.
 func (r *interception) end(last hidden.Event) []byte {
 	if r.Full || len(r.Past) == 0 && len(r.Now.Hidden()) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	with := map[string][]byte{}
 	var order []string
 	set := func(key string, value []byte) { with[key], order = value, append(order, key) }
-	for _, piece := range e.Pieces { // members that came whole
+	for _, piece := range e.Pieces { // members from deltas
 		gjson.Parse(piece).ForEach(func(k, v gjson.Result) bool {
 			if k.Str != "type" {
 				set(k.Str, []byte(v.Raw))
@@ -92,7 +92,7 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	return partOf(gjson.Parse(rawjson.View(rawjson.Rewrite(start, order, with))))
 }
 
-// partOf is a step as it stands in a request.
+// partOf returns a step of an answer in its form in a request.
 func partOf(step gjson.Result) hidden.Part {
 	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(step.Raw)}
 	switch step.Get("type").Str {
@@ -112,10 +112,10 @@ func partOf(step gjson.Result) hidden.Part {
 	return p
 }
 
-// interaction is an interaction with the steps that the client has, if it tells them,
-// and the usage of all iterations. Its id is that of the last: the one by which the
-// provider has all of them.
+// interaction returns an interaction with the usage of all iterations and the client's steps. The
+// steps are written if whole is set or the interaction has steps.
 func (r *interception) interaction(it gjson.Result, whole bool) []byte {
+	// The id of the last iteration stays: the provider stores all iterations under it.
 	calls := slices.ContainsFunc(r.Iterations(), func(it hidden.Iteration) bool {
 		return slices.ContainsFunc(it.Parts, func(p hidden.Part) bool { return !p.Hidden && p.Kind.IsCall() })
 	})
@@ -123,7 +123,7 @@ func (r *interception) interaction(it gjson.Result, whole bool) []byte {
 	if whole || it.Get("steps").Exists() {
 		with["steps"] = rawjson.Array(r.Visibles())
 	}
-	if !calls && it.Get("status").Str == "requires_action" { // of calls that the client does not have
+	if !calls && it.Get("status").Str == "requires_action" { // the action concerns only intercepted calls
 		with["status"] = []byte(`"completed"`)
 	}
 	if len(r.Past) > 0 && it.Get("usage").IsObject() {
@@ -136,12 +136,12 @@ func (r *interception) Join(last []byte) []byte {
 	return r.interaction(gjson.ParseBytes(last), true)
 }
 
-// Continuation implements [hidden.Codec]: it repeats the steps of an answer.
+// Continuation implements [hidden.Codec]. It repeats the steps of an answer.
 func (Codec) Continuation(it *hidden.Iteration) []byte {
 	return rawjson.AppendElement(it.Raw(), toolResults(it))
 }
 
-// toolResults are the results of the hidden calls.
+// toolResults returns the results of the intercepted calls.
 func toolResults(it *hidden.Iteration) []byte {
 	var out []byte
 	for _, p := range it.Hidden() {

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// names are those that top-level members have in [wire.Parse].
+// names maps the top-level members to their names in [wire.Parse].
 var names = wire.Names(map[string]string{
 	"model": "model", "input": "messages", "system_instruction": "system", "tools": "tools", "stream": "stream",
 	"response_format": "output_config", "previous_interaction_id": "previous_response_id", "store": "store",
@@ -19,9 +19,7 @@ var names = wire.Names(map[string]string{
 // parser reads requests.
 type parser struct{ *wire.Parser }
 
-// member reads a member of the top level that has no like in the Messages API. An
-// agent, its surroundings, an answer in the background and one that is to be resumed
-// are the provider's: what the model will see is not all in the request.
+// member reads a top-level member without a counterpart in the Messages API.
 func (p parser) member(key []byte, value rawjson.Span) {
 	switch string(key) {
 	case "generation_config":
@@ -29,12 +27,14 @@ func (p parser) member(key []byte, value rawjson.Span) {
 			p.config(value)
 		}
 	case "cached_content", "agent", "agent_config", "environment", "continuation_token", "background", "webhook_config":
+		// With an agent, cached content, or an answer that is resumed or runs in the background, the
+		// request does not hold the model's whole prompt.
 		v := string(value.Of(p.Body))
 		p.View.Conversation.Partial = p.View.Conversation.Partial || v != "null" && v != "false"
 	}
 }
 
-// config reads what of a generation_config means something here.
+// config reads the limits and options in a generation_config.
 func (p parser) config(s rawjson.Span) {
 	m := rawjson.Walk(p.Body, int(s.Start))
 	for m.Next() {
@@ -53,5 +53,5 @@ func (p parser) config(s rawjson.Span) {
 	}
 }
 
-// tools are definitions.
+// tools describes tool definitions.
 var tools = wire.ToolMembers{Typed: true}

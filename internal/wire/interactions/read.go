@@ -121,8 +121,8 @@ func (r reader) choice(path string, v rawjson.Value) error {
 	return nil
 }
 
-// format reads what the answer must look like: one form or a list of them, of which
-// none but that of the text can be carried.
+// format reads the response format: one form, or a list of forms. Only a form for text can be
+// translated.
 func (r reader) format(v rawjson.Value) error {
 	if v.IsArray() {
 		for i, f := range r.Elements(v) {
@@ -154,7 +154,7 @@ func (r reader) textFormat(v rawjson.Value) error {
 		}
 	case "audio", "image", "video":
 		return r.Refuse("type", translate.TextOnly)
-	default: // a schema, as the API took it at first
+	default: // a bare schema, as in the API's first revision
 		*o = translate.Output{Kind: "schema", Schema: v}
 	}
 	return nil
@@ -199,7 +199,7 @@ func (r reader) input(v rawjson.Value) error {
 		return r.Malformed("input")
 	}
 	r.Request.Messages = []translate.Message{}
-	var contents, results bool // stood in front
+	var contents, results bool // the previous element was a content, or a result
 	for i, s := range r.Elements(v) {
 		r.Enter("input", i)
 		kind := r.Member(s, "type").Str()
@@ -226,8 +226,7 @@ func (r reader) input(v rawjson.Value) error {
 // kinds are the types of contents.
 var kinds = map[string]bool{"text": true, "image": true, "document": true, "audio": true, "video": true}
 
-// step reads one step. Steps that the model made one after the other are one message;
-// so are results that stand one after the other.
+// step reads one step. Consecutive steps of the model become one message, as do consecutive results.
 func (r reader) step(kind string, s rawjson.Value, results bool) error {
 	switch kind {
 	case "user_input", "model_output":
@@ -277,7 +276,7 @@ func (r reader) step(kind string, s rawjson.Value, results bool) error {
 	return nil
 }
 
-// thought reads a thought: its text is the summary.
+// thought reads a thought. Its text is the summary.
 func (r reader) thought(s rawjson.Value) translate.Part {
 	var t rawjson.Text
 	for i, c := range r.Elements(r.Member(s, "summary")) {

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 )
 
-// Resource implements [resource.Codec]: …/interactions/{id}, and what stops it.
+// Resource implements [resource.Codec]: …/interactions/{id}, and its cancel action.
 func (Codec) Resource(path string) (r resource.Resource) {
 	id, part, ok := resource.In(path, "/interactions")
 	if !ok || id == "" {
@@ -21,5 +21,5 @@ func (Codec) Resource(path string) (r resource.Resource) {
 	}
 }
 
-// Deleted implements [resource.Codec]: the API answers with an object without members.
+// Deleted implements [resource.Codec]. The API answers with an empty object.
 func (Codec) Deleted(string) []byte { return []byte("{}") }

@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// stepMembers are the members of a step that mean something here.
+// stepMembers are the members of a step that the parser reads.
 type stepMembers struct {
 	kind, content, id, callID, name, arguments, result, signature, failed, caller rawjson.Span
 }
 
-// slot returns where to keep the member of a name.
+// slot returns the field for the member with a name, nil for other members.
 func (m *stepMembers) slot(key []byte) *rawjson.Span {
 	switch string(key) {
 	case "type":
@@ -42,8 +42,7 @@ func (m *stepMembers) slot(key []byte) *rawjson.Span {
 	return nil
 }
 
-// isContent reports whether a type is that of a content, of which a user's input may
-// be a list.
+// isContent reports whether a type is that of a content. A user's input may be a list of contents.
 func isContent(kind []byte) bool {
 	switch string(kind) {
 	case `"text"`, `"image"`, `"document"`, `"audio"`, `"video"`:
@@ -57,7 +56,7 @@ var (
 	suffixResult = []byte(`_result"`)
 )
 
-// Item reads one step of an input, or one content of an input that is the user's alone.
+// Item reads one step of an input, or one content of an input that is a list of contents.
 func (p parser) Item(at int) int {
 	var f stepMembers
 	m := p.Members(at)
@@ -96,8 +95,7 @@ func (p parser) Item(at int) int {
 	return end
 }
 
-// stepRole tells whose step it is. What the provider's own tools were asked and gave is
-// part of the model's answer, as are types that nobody knows yet.
+// stepRole returns the role of a step.
 func stepRole(kind []byte) wire.Role {
 	switch {
 	case string(kind) == `"user_input"`, isContent(kind):
@@ -105,11 +103,12 @@ func stepRole(kind []byte) wire.Role {
 	case string(kind) == `"function_result"`:
 		return wire.RoleTool
 	}
+	// Calls and results of the provider's own tools, and steps of unknown types, are part of the
+	// model's answer.
 	return wire.RoleAssistant
 }
 
-// whole reads a step that is one block: a call, its result, a thought, or something
-// opaque.
+// whole reads a step that becomes one block: a call, a result, a thought, or an opaque step.
 func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.Role, index int32) wire.Block {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index, Span: span}
 	if len(rawjson.Unquoted(p.Body, f.signature).Of(p.Body)) > 0 {
@@ -123,7 +122,7 @@ func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.
 		if b.Body = f.arguments; !b.Body.Empty() && p.Body[b.Body.Start] != '{' {
 			b.Body = rawjson.Span{}
 		}
-		// What the model has signed is the thought and the call that it led to.
+		// The signature of a thought also covers the call after it.
 		if n := len(p.Blocks); n > 0 && p.Blocks[n-1].Message == index && p.Blocks[n-1].Kind == wire.KindReasoning && p.Blocks[n-1].Has(wire.FlagSigned) {
 			b.Flags |= wire.FlagSigned
 		}
@@ -138,14 +137,14 @@ func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.
 		}
 		p.Program(&b, f.caller)
 	case bytes.HasSuffix(kind, suffixCall), bytes.HasSuffix(kind, suffixResult):
-		b.Kind = wire.KindServerTool // the provider runs it itself
+		b.Kind = wire.KindServerTool // the provider runs this tool itself
 	}
 	p.HashMembers(&b, func(_, _ []byte) bool { return true })
 	return b
 }
 
-// result reads what a tool has given: a text, an object or a list of contents. It
-// reports false for other forms, which stay closed.
+// result reads the result of a tool: a text, an object or a list of contents. It reports false for
+// other forms, which are opaque.
 func (p parser) result(b *wire.Block, f *stepMembers) bool {
 	s := f.result
 	if s.Empty() {
@@ -171,7 +170,7 @@ func (p parser) result(b *wire.Block, f *stepMembers) bool {
 	return true
 }
 
-// contents are what is said in a step.
+// contents describes the contents of a step.
 var contents = wire.PartMembers{Notes: []string{"annotations"}}
 
 // Part reads one content.

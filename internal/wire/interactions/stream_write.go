@@ -14,7 +14,7 @@ type streamWriter struct {
 	steps int
 }
 
-// end ends an event, whose name stands in it last, as the API has it.
+// end ends an event with its name, which the API writes as the last member.
 func (w *streamWriter) end(name string) {
 	w.Raw(`,"event_type":"`)
 	w.Raw(name)
@@ -22,7 +22,7 @@ func (w *streamWriter) end(name string) {
 	w.Buffer.End()
 }
 
-// of begins an event about a step.
+// of begins an event of a step.
 func (w *streamWriter) of(name string, b *translate.Block) {
 	w.SSE(name)
 	w.Raw(`{"index":`)
@@ -98,7 +98,7 @@ func (w *streamWriter) Finish(m *translate.Answer) {
 	w.Buffer.End()
 }
 
-// Fail ends the stream in an error, behind which nothing comes.
+// Fail ends the stream with an error event. Nothing follows it.
 func (w *streamWriter) Fail(f *translate.Failure) {
 	w.SSE("error")
 	w.Buf = f.Append(w.Buf, w.flow.Client)
@@ -107,5 +107,5 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 }
 
 func (w *streamWriter) Ping() {
-	w.Raw(": ping\n") // a blank line would end an event without data, which openai-go takes for broken JSON
+	w.Raw(": ping\n") // openai-go fails on an event without data, so no blank line follows
 }

@@ -86,7 +86,7 @@ func (w writer) choice() {
 		return
 	}
 	if mode == "auto" {
-		mode = "validated" // auto takes no names in the API behind it
+		mode = "validated" // auto takes no names in the Gemini API
 	}
 	w.Key("tool_choice")
 	w.Open('{')
@@ -255,11 +255,11 @@ func (w writer) media(p translate.Part) error {
 	return nil
 }
 
-// assistant writes what the model said as steps. A signature that another of Google's
-// APIs gave out with a call has no place.
+// assistant writes the parts of an assistant message as steps.
 func (w writer) assistant(parts []translate.Part) {
 	for _, p := range parts {
 		w.DropCache(p.Cache, translate.InMessages)
+		// Steps have no member for a call's signature from another of Google's APIs.
 		if p.Signature != "" {
 			w.Drop(w.Client.Thinking)
 		}

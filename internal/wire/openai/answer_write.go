@@ -10,26 +10,25 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// InputDetails are the members that tell what of a prompt was read from and written to a
-// cache. The long lifetime is OpenAI's 12 hours, or the hour of an upstream that was
-// translated, which has a member of this module's.
+// InputDetails are the members of a usage with the prompt tokens read from and written to a cache.
 var InputDetails = []wire.UsageMember{
 	{Name: "cached_tokens", Count: wire.CountRead},
 	{Name: "cache_write_tokens", Count: wire.CountWrite},
 	{Name: "cache_creation_tokens", Count: wire.CountWrite, Alias: true},
+	// The long lifetime is one hour at translated upstreams and 12 hours at OpenAI. The one-hour
+	// member is an addition of this module.
 	{Name: "cache_write_1h_tokens", Count: wire.CountLongWrite, Sparse: true},
 	{Name: "cache_write_tokens_details", Alias: true, In: []wire.UsageMember{{Name: "ttl_12h_tokens", Count: wire.CountLongWrite}}},
 }
 
-// AppendCustomInput writes the text that a custom tool takes, which went
-// through the upstream as the member "input" of an object. Models also write it as the only
-// member, under the name that they have learnt, or as a string; what is neither is passed on
-// as it is.
+// AppendCustomInput writes the text input of a custom tool. The upstream got the tool as a function
+// with one member "input". Arguments in any other form are written unchanged.
 func AppendCustomInput(dst []byte, inside string) []byte {
 	if text := rawjson.Plain(inside); rawjson.Valid(text) {
 		root := gjson.Parse(text)
 		v := root.Get("input")
 		if v.Type != gjson.String && root.IsObject() {
+			// Models also write the text as the only member, under a name from their training.
 			members := 0
 			root.ForEach(func(_, m gjson.Result) bool {
 				v = m
@@ -40,6 +39,7 @@ func AppendCustomInput(dst []byte, inside string) []byte {
 				v = gjson.Result{}
 			}
 		}
+		// Some models write a plain string.
 		if root.Type == gjson.String {
 			v = root
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// TestCustomInput: a free-text tool gets its text, however the model has wrapped it.
+// TestCustomInput checks that a free-text tool gets its text from every form that models write.
 func TestCustomInput(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{"input":"*** Begin"}`:            `"*** Begin"`,

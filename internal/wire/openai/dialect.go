@@ -1,8 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openai is what both APIs of OpenAI have in common: chat completions and
-// Responses.
+// Package openai is the shared part of OpenAI's two formats: chat completions and Responses.
 package openai
 
 import (
@@ -14,13 +13,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Dialect is what both APIs say of requests and errors.
+// Dialect holds the methods of [translate.Dialect] that both APIs share.
 type Dialect struct{}
 
-// Headers are the beginnings of the names of headers that are the APIs' own.
+// Headers are the name prefixes of OpenAI's own headers.
 var Headers = []string{"openai-", "x-openai-"}
 
-// Faults are the APIs' names of what went wrong.
+// Faults are the statuses, types and codes of the APIs' errors.
 var Faults = map[translate.Fault]translate.Words{
 	translate.FaultInvalid:        {Status: http.StatusBadRequest, Type: "invalid_request_error"},
 	translate.FaultAuthentication: {Status: http.StatusUnauthorized, Type: "invalid_request_error", Code: "invalid_api_key"},
@@ -54,7 +53,7 @@ func (Dialect) Tier(w *translate.Writer, name string) rawjson.Value {
 		return rawjson.Value(`"auto"`)
 	case name == "standard_only":
 		return rawjson.Value(`"default"`)
-	case w.Client.Provider == w.Rules.Provider: // the other API
+	case w.Client.Provider == w.Rules.Provider: // the client speaks the other API of OpenAI
 		return w.Request.Params[translate.ServiceTier]
 	}
 	return nil
@@ -88,9 +87,9 @@ func (Dialect) TooLong(message string, tokens, answer, limit int64) string {
 	return message
 }
 
-// Code returns the code of a failure, that of the upstream where the API has none. The code of
-// what is missing is that of a model.
+// Code returns the code of a failure, or the upstream's code where the API has none.
 func Code(f *translate.Failure, w translate.Words) string {
+	// The API's only code for a missing object is that of a missing model.
 	if w.Code == "" || f.Modelless && w.Status == http.StatusNotFound {
 		return f.Code
 	}

@@ -5,7 +5,7 @@ package openai
 
 import "strings"
 
-// Reasons reports whether a model of OpenAI reasons: it then refuses sampling
+// Reasons reports whether a model of OpenAI is a reasoning model. Such models refuse sampling
 // parameters.
 func Reasons(model string) bool {
 	model = model[strings.LastIndexByte(model, '/')+1:]
@@ -17,8 +17,8 @@ func Reasons(model string) bool {
 	return false
 }
 
-// Plain reports whether a model is known not to reason: it then refuses to encrypt reasoning. A
-// model of another name may do so.
+// Plain reports whether a model is known not to reason. Such models refuse requests for encrypted
+// reasoning. It reports false for unknown names.
 func Plain(model string) bool {
 	model = strings.TrimPrefix(model[strings.LastIndexByte(model, '/')+1:], "ft:")
 	for _, prefix := range []string{"gpt-3.5", "gpt-4", "chatgpt-", "gpt-5-chat"} {
@@ -29,7 +29,7 @@ func Plain(model string) bool {
 	return false
 }
 
-// efforts are the efforts of reasoning that a model of OpenAI knows.
+// efforts returns the reasoning efforts that a model of OpenAI takes, in ascending order.
 func efforts(model string) []string {
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	version, newer := strings.CutPrefix(model, "gpt-5.")

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Reader reads what both APIs have in their requests.
+// Reader reads the members that requests of both APIs have.
 type Reader struct{ *translate.Reader }
 
 // Effort reads a reasoning effort.
@@ -25,8 +25,8 @@ func (r Reader) Effort(effort string) {
 	}
 }
 
-// Format reads what the answer must look like: v holds the kind, schema
-// the schema and its names.
+// Format reads the output format: v holds its type, schema holds the JSON schema, its name and its
+// description.
 func (r Reader) Format(field string, v, schema rawjson.Value) error {
 	if v.Absent() {
 		return nil
@@ -51,9 +51,9 @@ func (r Reader) Format(field string, v, schema rawjson.Value) error {
 	return nil
 }
 
-// Allow notes that a tool may be called. Those that only the provider runs have no
-// name.
+// Allow adds a tool to the allowed tools of the request's tool choice.
 func (r Reader) Allow(t translate.ToolName) {
+	// Tools that the provider runs itself have no name.
 	if t.Name == "" {
 		r.Drop("tool_choice.tools")
 		return
@@ -61,7 +61,7 @@ func (r Reader) Allow(t translate.ToolName) {
 	r.Request.Choice.Tools = append(r.Request.Choice.Tools, t)
 }
 
-// Allowed reads the mode of a choice among some tools.
+// Allowed reads the mode of a tool choice with allowed tools.
 func (r Reader) Allowed(v rawjson.Value) error {
 	if len(r.Request.Choice.Tools) == 0 {
 		return r.Refuse("tool_choice", "no tool that could be called is allowed")
@@ -69,7 +69,7 @@ func (r Reader) Allowed(v rawjson.Value) error {
 	return r.Mode(v.Member("mode").Str())
 }
 
-// Mode reads a choice of tools by its mode.
+// Mode reads the mode of a tool choice.
 func (r Reader) Mode(mode string) error {
 	switch mode {
 	case "auto", "none":
@@ -102,17 +102,18 @@ func (r Reader) Media(p *translate.Part, url rawjson.Value, kind, field string) 
 	return nil
 }
 
-// CacheOptions reads prompt_cache_options: whether only the prompt is to be cached. What it
-// says of lifetimes and breakpoints is OpenAI's own.
+// CacheOptions reads prompt_cache_options. Its member prewarm asks for a cache write without an
+// answer.
 func (r Reader) CacheOptions(key string, v rawjson.Value) {
 	r.Request.FillsCache = v.Member("prewarm").IsTrue()
+	// The members for lifetimes and breakpoints exist only at OpenAI.
 	r.DropIn(key, v, "prewarm")
 }
 
-// Prewarm bounds the answer to a request that asks for none, by the shortest that the
-// upstream gives.
+// Prewarm limits the answer of a request that only fills the cache to the upstream's minimum.
 func (r Reader) Prewarm() {
 	if r.Request.FillsCache {
+		// The writer raises the limit to the upstream's minimum.
 		r.Request.Params[translate.MaxTokens] = rawjson.Value("0")
 	}
 }

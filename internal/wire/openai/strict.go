@@ -5,8 +5,8 @@ package openai
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 
-// strictly reports whether OpenAI takes a schema in strict mode: each object in it requires all of
-// its properties and has no others, which the strict modes of other providers do not ask for
+// strictly reports whether OpenAI accepts a schema in strict mode: every object requires all of its
+// properties and allows no others
 // (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas).
 func strictly(v rawjson.Value) bool {
 	var properties rawjson.Value

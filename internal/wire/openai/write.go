@@ -8,10 +8,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Writer writes what both APIs have in their requests.
+// Writer writes the members that requests of both APIs have.
 type Writer struct{ *translate.Writer }
 
-// Effort returns the effort to ask for, empty for the model's default.
+// Effort returns the reasoning effort of the request, empty for the model's default.
 func (w Writer) Effort() string {
 	g := w.Request.Reasoning
 	field := w.Client.Reasoning
@@ -38,8 +38,7 @@ func (w Writer) Effort() string {
 	return translate.KnownEffort(g.AsEffort(), known...)
 }
 
-// SchemaNames writes the members of an output schema that both formats of
-// OpenAI have.
+// SchemaNames writes the members of an output schema.
 func (w Writer) SchemaNames(o translate.Output) {
 	if o.Name.Empty() {
 		w.Str("name", "answer")
@@ -57,9 +56,9 @@ func (w Writer) SchemaNames(o translate.Output) {
 	}
 }
 
-// Strict reports whether a schema goes out in strict mode. Where the client's provider takes
-// more in it than OpenAI, the schema counts without.
+// Strict reports whether a schema is sent in strict mode.
 func (w Writer) Strict(wanted, schema rawjson.Value) bool {
+	// In strict mode OpenAI refuses some schemas that the strict modes of other providers accept.
 	return wanted.IsTrue() && (!w.Options.Official || w.Client.Provider == w.Rules.Provider || strictly(schema))
 }
 
@@ -72,7 +71,7 @@ func (w Writer) StrictTool(t translate.Tool) bool {
 	return strict
 }
 
-// Mode returns the APIs' name of a choice of tools.
+// Mode returns the APIs' name for the mode of a tool choice.
 func Mode(mode string) string {
 	switch mode {
 	case "any":
@@ -83,7 +82,7 @@ func Mode(mode string) string {
 	return mode
 }
 
-// Parallel writes whether several calls may stand in one answer.
+// Parallel writes whether one answer may contain several calls.
 func (w Writer) Parallel() {
 	switch c := w.Request.Choice; {
 	case c.Single:
@@ -93,7 +92,7 @@ func (w Writer) Parallel() {
 	}
 }
 
-// Marker writes a marker where the upstream takes one.
+// Marker writes a marker if the upstream takes markers.
 func (w Writer) Marker(p translate.Part) {
 	switch {
 	case p.Cache == nil:
@@ -104,7 +103,7 @@ func (w Writer) Marker(p translate.Part) {
 	}
 }
 
-// FileName writes the name of a document, which OpenAI demands.
+// FileName writes the name of a document. OpenAI demands one.
 func (w Writer) FileName(m *translate.Media) {
 	if m.Name.Empty() {
 		w.Str("filename", "document.pdf")

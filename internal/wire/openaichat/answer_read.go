@@ -12,13 +12,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// answerReader reads answers of chat completions, in the dialects that servers speak. Of several
-// choices it reads the first. A stream that has said why it ended is complete when it is
-// over: many servers leave out [DONE].
+// answerReader reads answers of chat completions, in the variants of many servers. Of several choices
+// it reads the first.
 type answerReader struct {
 	wire.Teller
-	chosen, stopped bool
-	// counted tells that there was a usage: timings count less.
+	chosen, stopped bool // a choice and a finish_reason were read
+	// counted tells that a usage was read. It takes precedence over timings.
 	counted bool
 }
 
@@ -52,6 +51,7 @@ func (r *answerReader) Done() {
 
 // EOF implements [wire.AnswerReader].
 func (r *answerReader) EOF() {
+	// A stream with a finish_reason is complete: many servers omit [DONE].
 	if r.stopped {
 		r.End()
 	}
@@ -59,9 +59,8 @@ func (r *answerReader) EOF() {
 
 var noChoice = wire.Event{Kind: wire.EventNoAnswer, Data: `{"error":{"message":"the upstream's answer has no choices"}}`}
 
-// read reads an answer or a chunk of one, whose choices hold what is said under a name, and
-// reports whether it is one. The usage of a stream comes in a chunk of its own without
-// choices, or in every chunk, or not at all.
+// read reads an answer or a chunk. from names the member of each choice that holds the content. It
+// reports false if root is no answer.
 func (r *answerReader) read(root gjson.Result, from string) bool {
 	var id, model string
 	var choices, fault gjson.Result
@@ -76,6 +75,7 @@ func (r *answerReader) read(root gjson.Result, from string) bool {
 		case "service_tier":
 			r.Served(wire.ServiceTier(value.Str))
 		case "usage":
+			// A stream has its usage in a chunk without choices, in every chunk, or nowhere.
 			r.usage(value)
 		case "timings":
 			r.timings(value)
@@ -94,11 +94,11 @@ func (r *answerReader) read(root gjson.Result, from string) bool {
 	}
 	first := true
 	choices.ForEach(func(_, choice gjson.Result) bool {
-		if !first { // several were asked for
+		if !first { // the client asked for several choices
 			r.Opaque()
 			return false
 		}
-		if first = false; id == "" { // the first chunk of some servers holds nothing yet
+		if first = false; id == "" { // the first chunk of some servers is empty
 			r.Begin(id, model)
 		}
 		r.choice(choice, from)
@@ -130,15 +130,15 @@ func (r *answerReader) choice(choice gjson.Result, from string) {
 	r.chosen = r.chosen || delta.IsObject()
 	r.delta(delta, from == "message")
 	r.stopped = r.stopped || finish.Str != ""
-	if fault.IsObject() { // OpenRouter, where its provider broke off
+	if fault.IsObject() { // OpenRouter, when its provider fails in midstream
 		r.Fail(choice)
 	}
 	r.Stop(finish.Str, "")
 }
 
-// delta reads a message, or the fragment of one.
+// delta reads a message, or a fragment of a message.
 func (r *answerReader) delta(delta gjson.Result, whole bool) {
-	name := "" // of the member that reasoning stands in first
+	name := "" // of the first member with reasoning
 	var content, refusal, reasoning, alias, details, images, calls, legacy gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -165,8 +165,8 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 		}
 		return true
 	})
-	// DeepSeek's name and that of mlx_lm.server, Ollama and OpenRouter; some servers send
-	// the same text under both.
+	// The first name is DeepSeek's. The alias is that of mlx_lm.server, Ollama and OpenRouter. Some
+	// servers send the same text under both names.
 	if rawjson.Inner(reasoning) == "" {
 		reasoning = alias
 	}
@@ -205,8 +205,7 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 	}
 }
 
-// sealed reads the encrypted reasoning that OpenRouter and package translate put beside a
-// message.
+// sealed reads encrypted reasoning in the form of OpenRouter, which package translate writes too.
 func (r *answerReader) sealed(details gjson.Result) {
 	details.ForEach(func(_, d gjson.Result) bool {
 		if d.Get("type").Str == "reasoning.encrypted" {
@@ -216,10 +215,10 @@ func (r *answerReader) sealed(details gjson.Result) {
 	})
 }
 
-// call reads a call, whole or as a fragment of one. Fragments belong together by their
-// index. Servers that stream calls whole may leave the index out or give all calls the same.
-// A fragment without an id and a name is never a call's first.
+// call reads a whole call or a fragment of a call.
 func (r *answerReader) call(c call, position int64, whole bool) {
+	// Fragments of one call share an index. Servers that stream whole calls may omit the index or
+	// give all calls the same one.
 	at := -1
 	switch {
 	case whole:
@@ -228,6 +227,7 @@ func (r *answerReader) call(c call, position int64, whole bool) {
 	default:
 		at = r.Last()
 	}
+	// The first fragment of a call has an id or a name.
 	if at < 0 && c.id == "" && c.name == "" {
 		at = r.Last()
 		if at < 0 {
@@ -257,24 +257,24 @@ func (r *answerReader) fragment(at int, c call) {
 	}
 }
 
-// continues reports whether a fragment goes on with a call: it has no other id, and does not
-// bring the name and the arguments of another call, when those of this one are complete.
+// continues reports whether a fragment belongs to the call with the given number.
 func (r *answerReader) continues(at int, c call) bool {
 	if id := r.CallID(at); id != "" && c.id != "" {
 		return id == c.id
 	}
+	// A name with arguments after a complete call begins the next call.
 	return c.name == "" || c.arguments == "" || !r.Complete(at)
 }
 
-// call are the members of a tool call, or of a fragment of one.
+// call holds the members of a tool call or of a fragment.
 type call struct {
 	raw                 string
 	index               gjson.Result
 	id, name, signature string
 	arguments           string // escaped
-	free                bool   // they are free text
-	apart               bool   // it is no fragment of tool_calls
-	extra               string // other members, with commas between
+	free                bool   // the arguments are free text
+	apart               bool   // the call stands outside tool_calls
+	extra               string // other members, separated by commas
 }
 
 func readCall(item gjson.Result) (c call) {
@@ -324,18 +324,17 @@ func (r *answerReader) usage(u gjson.Result) {
 	}
 }
 
-// timings takes the usage from the timings of llama-server, which come with the last chunk
-// of a stream even where the client did not ask for its usage, and with every chunk where it
-// asked for timings.
+// timings reads the usage from the timings of llama-server.
 func (r *answerReader) timings(t gjson.Result) {
+	// The last chunk has timings even if the client did not ask for a usage. Every chunk has them
+	// if the client asked for timings.
 	if !r.counted && t.IsObject() {
 		r.Counts.Usage = timings(t)
 		r.Count()
 	}
 }
 
-// progress takes what llama-server says of the prompt while it reads it: all of its tokens,
-// and those that were in the cache.
+// progress reads the prompt progress of llama-server: the tokens of the prompt and the cached ones.
 func (r *answerReader) progress(p gjson.Result) {
 	total, cached := p.Get("total").Int(), p.Get("cache").Int()
 	if r.counted || total <= 0 || total > wire.MaxCount || cached < 0 || cached > total {

@@ -17,12 +17,13 @@ var reasons = [...]string{
 	wire.StopRefusal: "content_filter", wire.StopFilter: "content_filter", wire.StopPause: "stop", wire.StopContext: "length",
 }
 
-// finishReason is why an answer ended. A word that nobody here knows goes as it is: the
-// API's list has grown before, and clients of chat completions meet those of many hosts.
+// finishReason returns the finish_reason of an answer.
 func finishReason(m *translate.Answer) string {
 	if r := m.Reason(); r != wire.StopOther {
 		return reasons[r]
 	}
+	// An unknown reason is passed on unchanged. Clients of chat completions must expect the reasons
+	// of many hosts, and the API's own list has grown before.
 	return m.Word
 }
 
@@ -38,14 +39,14 @@ func appendSealed(b []byte, sealed string) []byte {
 	return append(b, `","format":"unknown","index":0}`...)
 }
 
-// appendImage writes an image as OpenRouter does: the API of OpenAI has no place for one.
+// appendImage writes an image in the form of OpenRouter. OpenAI's API has no images in answers.
 func appendImage(b []byte, media, data string) []byte {
 	b = append(b, `{"type":"image_url","image_url":{"url":"data:`...)
 	b = rawjson.AppendEscaped(b, media)
 	return append(append(append(b, ";base64,"...), data...), `"}}`...)
 }
 
-// appendCall writes an entry of tool_calls, without an index if that is below 0.
+// appendCall writes an entry of tool_calls. A negative index is omitted.
 func appendCall(b []byte, f *translate.Flow, p *translate.Block, index int) []byte {
 	b = append(b, '{')
 	if index >= 0 {

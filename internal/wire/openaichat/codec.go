@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openaichat is all that is particular to the chat completions API.
+// Package openaichat is the format of the chat completions API.
 package openaichat
 
 import (
@@ -55,7 +55,7 @@ func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser
 func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 // System implements [wire.Codec].
-func (Codec) System(*wire.Parser, rawjson.Span) {} // it stands in the messages
+func (Codec) System(*wire.Parser, rawjson.Span) {} // system prompts are messages
 
 // Reader implements [wire.Codec].
 func (Codec) Reader(to wire.Sink) wire.AnswerReader {
@@ -74,7 +74,7 @@ func (Codec) Intercept(r *hidden.Message) hidden.Interception {
 }
 
 // Mark implements [wire.Marker].
-func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) { // some hosts take them
+func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) { // some hosts take markers
 	return v.MarkBlock(b, value)
 }
 

@@ -19,35 +19,35 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// holder holds the entries of tool_calls until the next one begins, or the
-// choice has a finish_reason.
+// holder buffers the entries of tool_calls until the next call begins or the choice has a
+// finish_reason.
 type holder struct {
 	choices map[int64]*heldChoice
 	open    []*heldCall // in the order in which they began
 	joined  bool        // all calls of a choice go into the chunk with its finish_reason
 
-	// The entry that is read, and its chunk.
+	// The entry being read, and its chunk.
 	out          *translate.Buffer
 	entry, chunk []byte
 }
 
-// heldChoice reads the calls of a choice, by the rules by which answers are read.
+// heldChoice reads the calls of one choice with an answerReader.
 type heldChoice struct {
 	h     *holder
 	index int64
 	read  answerReader
-	calls []*heldCall // by the reader's numbers
-	next  int64       // the least index that no call has
+	calls []*heldCall // indexed by the reader's numbers of calls
+	next  int64       // the lowest free index
 }
 
 // heldCall is a call of one choice: its first entry, and all its arguments.
 type heldCall struct {
 	choice, index int64
 	id, name      string
-	chunk         []byte // the chunk that it began in
+	chunk         []byte // the chunk with the call's first entry
 	entry, args   []byte
 	sent          bool
-	more          bool // a part of the call was sent before this
+	more          bool // a part of the call was sent before
 }
 
 func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson.Result) bool {
@@ -101,8 +101,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 	return false
 }
 
-// take takes an entry of tool_calls. One that begins sends those before it on their way, as
-// far as they are complete.
+// take buffers an entry of tool_calls. The start of a call sends the complete calls before it.
 func (h *holder) take(o *translate.Buffer, choice int64, entry gjson.Result, chunk []byte) {
 	c := h.choices[choice]
 	if c == nil {
@@ -113,6 +112,7 @@ func (h *holder) take(o *translate.Buffer, choice int64, entry gjson.Result, chu
 		}
 		h.choices[choice] = c
 	}
+	// The reader counts at most MaxCalls calls, so a new one takes over.
 	if c.read.Last() == wire.MaxCalls-1 {
 		c.read, c.calls = answerReader{Teller: wire.Teller{Sink: c}}, nil
 	}
@@ -126,7 +126,7 @@ func (c *heldChoice) Take(e *wire.Event) {
 	case wire.EventCall:
 		c.h.sendComplete(c)
 		call := &heldCall{choice: c.index, index: c.next, id: strings.Clone(e.ID), name: strings.Clone(e.Name), chunk: bytes.Clone(c.h.chunk), entry: c.h.entry}
-		if index := gjson.GetBytes(c.h.entry, "index"); index.Exists() && index.Int() > c.next { // as the server counts
+		if index := gjson.GetBytes(c.h.entry, "index"); index.Exists() && index.Int() > c.next { // keep the server's numbering
 			call.index = index.Int()
 		}
 		c.next = call.index + 1
@@ -136,9 +136,9 @@ func (c *heldChoice) Take(e *wire.Event) {
 	case wire.EventArguments:
 		call := c.calls[e.Call]
 		if call.sent && c.read.Complete(e.Call) {
-			return // behind its end nothing is the call's
+			return // arguments after the end of the call belong to no call
 		}
-		if call.sent { // as far as it had come
+		if call.sent { // the call was sent incomplete; buffer the rest
 			call.sent, call.more = false, true
 			call.chunk, call.entry = bytes.Clone(c.h.chunk), c.h.entry
 			c.h.open = append(c.h.open, call)
@@ -147,7 +147,7 @@ func (c *heldChoice) Take(e *wire.Event) {
 	}
 }
 
-// sendComplete sends the first calls of a choice, as far as they are complete.
+// sendComplete sends the calls of a choice up to the first incomplete one.
 func (h *holder) sendComplete(c *heldChoice) {
 	for i, call := range c.calls {
 		switch {
@@ -160,8 +160,8 @@ func (h *holder) sendComplete(c *heldChoice) {
 	}
 }
 
-// textOf returns where an entry has the text of its call: in which member, and in which
-// member of that.
+// textOf returns the name of the entry's member with the call, and of the member with its arguments
+// within.
 func textOf(entry gjson.Result) (kind, text string) {
 	if entry.Get("custom").IsObject() {
 		return "custom", "input"
@@ -169,8 +169,8 @@ func textOf(entry gjson.Result) (kind, text string) {
 	return "function", "arguments"
 }
 
-// whole returns the entry of a call with all its arguments, under an index and an id of its
-// own. One that says nothing of a call stays as it came.
+// whole returns the entry of a call with all its arguments, a unique index and an id. An entry without
+// a call is returned unchanged.
 func (c *heldCall) whole() []byte {
 	kind, text := textOf(gjson.ParseBytes(c.entry))
 	call := gjson.GetBytes(c.entry, kind)
@@ -194,7 +194,7 @@ func (c *heldCall) whole() []byte {
 	return translate.ReplaceMembers(c.entry, entry...)
 }
 
-// inventID returns an id for a call without one: the same for the same answer.
+// inventID returns an id for a call without one. It is a hash of the answer id and the position.
 func (c *heldCall) inventID() string {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, gjson.GetBytes(c.chunk, "id").Str)
@@ -220,7 +220,7 @@ func (h *holder) join(choice int64) (entries []byte) {
 	return rawjson.Array(entries)
 }
 
-// empty reports whether it is no call after all: a function without a name.
+// empty reports whether the entry is a function without a name, which is no call.
 func (c *heldCall) empty() bool {
 	kind, _ := textOf(gjson.ParseBytes(c.entry))
 	return c.name == "" && !c.more && gjson.GetBytes(c.entry, kind).IsObject()
@@ -244,7 +244,7 @@ func (h *holder) flushChoice(o *translate.Buffer, choice int64) {
 	h.forget()
 }
 
-// forget drops the calls that were sent.
+// forget drops the sent calls from the buffer.
 func (h *holder) forget() {
 	h.open = slices.DeleteFunc(h.open, func(c *heldCall) bool {
 		if c.sent {

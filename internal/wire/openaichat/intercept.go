@@ -16,11 +16,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// interception intercepts calls in answers of the chat completions API. A chunk may be of
-// several calls, and of texts beside them.
+// interception intercepts calls in answers of the chat completions API. One chunk may hold fragments
+// of several calls, and text.
 type interception struct {
 	*hidden.Message
-	role bool // the client has been told whose message it is
+	role bool // the client has the message's role
 }
 
 // DeclareTool implements [hidden.Codec].
@@ -44,12 +44,12 @@ func (r *interception) Of(f hidden.Event) *hidden.Entry {
 func (r *interception) Event(f hidden.Event) {
 	choice := f.Root.Get("choices.0")
 	switch {
-	case choice.Get("index").Int() != 0: // several were asked for
+	case choice.Get("index").Int() != 0: // the client asked for several choices
 		r.Pass(f.Event)
 	case choice.Exists():
 		r.choice(f, choice)
 	case r.Held:
-		r.Last = bytes.Clone(f.Data) // where the usage goes
+		r.Last = bytes.Clone(f.Data) // the chunk for the usage
 	case len(r.Past) == 0 || !f.Root.Get("usage").IsObject():
 		r.Pass(f.Event)
 	default:
@@ -57,7 +57,7 @@ func (r *interception) Event(f hidden.Event) {
 	}
 }
 
-// choice puts out a chunk with a choice in it.
+// choice writes a chunk with a choice.
 func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 	delta := choice.Get("delta")
 	calls := delta.Get("tool_calls").IsArray()
@@ -85,14 +85,14 @@ func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 	}
 }
 
-// rest is a delta with the calls that the client gets.
+// rest returns a delta with the given calls as its only calls.
 func (r *interception) rest(delta gjson.Result, calls []byte) []byte {
 	with := map[string][]byte{"tool_calls": nil}
 	if len(calls) > 0 {
 		with["tool_calls"] = rawjson.Array(calls)
 	}
 	if r.role {
-		with["role"] = nil // it stands in the first chunk
+		with["role"] = nil // the first chunk has the role
 	}
 	r.role = r.role || delta.Get("role").Exists()
 	if delta.IsObject() {
@@ -101,7 +101,7 @@ func (r *interception) rest(delta gjson.Result, calls []byte) []byte {
 	return rawjson.Rewrite(gjson.Parse("{}"), []string{"tool_calls"}, with)
 }
 
-// chunk is a chunk with another delta, under the first answer's id.
+// chunk returns a chunk with another delta, under the first answer's id.
 func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []byte {
 	with := map[string][]byte{}
 	if r.ID != "" {
@@ -120,7 +120,7 @@ func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []
 	return rawjson.Rewrite(root, nil, with)
 }
 
-// Tell implements [hidden.Interception], for a chunk that is of a call alone.
+// Tell implements [hidden.Interception], for a chunk with one call and nothing else.
 func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
 	choice := f.Root.Get("choices.0")
 	delta := choice.Get("delta")
@@ -134,7 +134,7 @@ func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
 	r.Put("", r.chunk(f.Root, choice, r.rest(delta, fragment), nil))
 }
 
-// numbered is a fragment of a call under the client's index.
+// numbered returns a fragment of a call with the client's index.
 func numbered(item gjson.Result, client int) []byte {
 	if index := item.Get("index"); index.Exists() && int64(client) == index.Int() {
 		return []byte(item.Raw)
@@ -142,12 +142,12 @@ func numbered(item gjson.Result, client int) []byte {
 	return rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(client), 10)})
 }
 
-// shown returns the fragments of calls that the client gets of a chunk, with commas between,
-// and whether they are all of them as they came.
+// shown returns the fragments of calls in a chunk that the client gets, separated by commas. It
+// reports whether these are all fragments of the chunk, unchanged.
 func (r *interception) shown(root, choice gjson.Result) (fragments []byte, same bool) {
 	same = true
 	for _, p := range r.Pieces {
-		if p.Raw == "" { // function_call, of older servers
+		if p.Raw == "" { // function_call from older servers
 			continue
 		}
 		item := gjson.Parse(p.Raw)
@@ -166,7 +166,7 @@ func (r *interception) shown(root, choice gjson.Result) (fragments []byte, same 
 	return fragments, same
 }
 
-// alone is a chunk with one of its fragments of calls, and nothing else.
+// alone returns a chunk reduced to one fragment of a call.
 func alone(root, choice gjson.Result, fragment string) []byte {
 	delta := rawjson.Object("tool_calls", rawjson.Array([]byte(fragment)))
 	return rawjson.Rewrite(root, nil, map[string][]byte{
@@ -174,7 +174,7 @@ func alone(root, choice gjson.Result, fragment string) []byte {
 	})
 }
 
-// Part implements [hidden.Interception]. All texts of a kind are one.
+// Part implements [hidden.Interception]. All texts of one kind become one part.
 func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	if e.Kind != wire.KindToolUse {
 		text := e.Text.String()
@@ -194,7 +194,7 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	call := rawjson.Object("id", e.ID, "type", kind, kind, rawjson.Object("name", e.Name, text, input))
 	has := map[string]bool{}
 	gjson.Parse("{" + strings.Join(e.Pieces, ",") + "}").ForEach(func(k, v gjson.Result) bool {
-		if !has[k.Str] { // servers may repeat it in each fragment
+		if !has[k.Str] { // servers may repeat the member in each fragment
 			has[k.Str] = true
 			call = append(append(append(append(call[:len(call)-1], ','), k.Raw...), ':'), v.Raw...)
 			call = append(call, '}')

@@ -52,16 +52,16 @@ func (p parser) tool(at int) int {
 	return m.End
 }
 
-// messageMembers are the members of a chat message that mean something here.
+// messageMembers are the members of a chat message that the parser reads.
 type messageMembers struct {
 	role, content, calls, callID rawjson.Span
-	// Thinking goes by two names, and some clients write both.
+	// Thinking has two names, and some clients write both.
 	reasoning, reasoningAlias       rawjson.Span
 	reasoningKey, reasoningAliasKey int
 }
 
-// Message reads one entry of messages. Its blocks come in the order
-// reasoning, content, calls, whichever way the members stand.
+// Message reads one entry of messages. Its blocks have the order reasoning, content, calls,
+// independent of the order of the members.
 func (p parser) Message(at int) int {
 	msg := &p.View.Messages[len(p.View.Messages)-1]
 	index := int32(len(p.View.Messages) - 1)
@@ -102,6 +102,7 @@ func (p parser) Message(at int) int {
 		return p.Fail(fmt.Errorf("%w: unknown role", wire.ErrShape))
 	}
 	msg.Content = f.content
+	// Blocks follow the order of their bytes.
 	if f.reasoningAliasKey < f.reasoningKey {
 		p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
 		f.reasoningAlias = rawjson.Span{}
@@ -127,7 +128,7 @@ func (p parser) Message(at int) int {
 	return m.End
 }
 
-// reasoning makes a block of a member that holds thinking, if there is one.
+// reasoning adds a block for a member with thinking, if the member is a string.
 func (p parser) reasoning(text rawjson.Span, key int, role wire.Role, index int32) {
 	if text.Empty() || p.Body[text.Start] != '"' {
 		return
@@ -188,11 +189,10 @@ func (p parser) content(f *messageMembers, role wire.Role, index int32) bool {
 	return true
 }
 
-// parts are those of a content.
+// parts describes the parts of a message's content.
 var parts = wire.PartMembers{Marker: "cache_control"}
 
-// part reads a part of a content: a text, which may be marked at some hosts, or
-// something that is never edited.
+// part reads a part of a content. Only texts are edited; some hosts take markers on them.
 func (p parser) part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
 	kind, text, end := parts.Read(p.Parser, at, &b)
@@ -223,7 +223,7 @@ func (p parser) call(at int, role wire.Role, index int32) int {
 			break
 		}
 		switch key {
-		case "index": // a stream's numbering that some clients send back
+		case "index": // some clients send back the numbering of a stream
 			continue
 		case "id":
 			b.ID = rawjson.Unquoted(p.Body, value)
@@ -239,7 +239,7 @@ func (p parser) call(at int, role wire.Role, index int32) int {
 					b.Body = s
 				}
 			}
-		case "caller": // LiteLLM's, of calls by code of Claude's
+		case "caller": // LiteLLM, for calls by code that Claude wrote
 			caller = value
 		}
 		p.Hasher.Member([]byte(key), value.Of(p.Body))

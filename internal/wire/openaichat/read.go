@@ -38,7 +38,7 @@ func (r reader) request(body rawjson.Value) error {
 			if q.Params[translate.MaxTokens] == nil && v.IsNumber() {
 				q.Params[translate.MaxTokens] = v
 			}
-		case "top_k": // not OpenAI's, but local engines take it
+		case "top_k": // an extension of local engines
 			q.Params[translate.TopK] = v.Used()
 		case "stop":
 			if v.IsString() {
@@ -47,7 +47,7 @@ func (r reader) request(body rawjson.Value) error {
 			r.Stops(v)
 		case "reasoning_effort":
 			r.Effort(v.Str())
-		case "reasoning": // OpenRouter's
+		case "reasoning": // OpenRouter
 			r.Effort(r.Member(v, "effort").Str())
 			if n, ok := r.Member(v, "max_tokens").Int(); ok {
 				q.Reasoning.Mode, q.Reasoning.Budget = "on", n
@@ -210,7 +210,7 @@ func (r reader) messages(v rawjson.Value) error {
 	return nil
 }
 
-// message are the members of a message that are read.
+// message holds the members of a message that the reader reads.
 type message struct {
 	role, callID                           string
 	content, calls, reasoning, details, no rawjson.Value
@@ -227,7 +227,7 @@ func (r reader) members(m rawjson.Value, f *message) error {
 			f.calls = v
 		case "tool_call_id":
 			f.callID = v.Str()
-		case "audio": // an answer of the model's, by its id
+		case "audio": // refers to a stored answer by its id
 			if !v.Absent() {
 				return r.Refuse(key, translate.NotStored)
 			}
@@ -251,7 +251,7 @@ func (r reader) members(m rawjson.Value, f *message) error {
 	return nil
 }
 
-// assistant puts the parts of an assistant's message together.
+// assistant returns the parts of an assistant message: thinking, text, late thinking, calls.
 func (r reader) assistant(f message, content []translate.Part) ([]translate.Part, error) {
 	n := len(r.Parts)
 	r.reasoning(f)
@@ -295,8 +295,7 @@ func (r reader) assistant(f message, content []translate.Part) ([]translate.Part
 	return r.Gather(n), nil
 }
 
-// reasoning reads the reasoning of a message. What was sealed by us has
-// the text within; a client that lost it still has the plain one.
+// reasoning reads the reasoning of a message.
 func (r reader) reasoning(f message) {
 	n := len(r.Parts)
 	for _, d := range r.Elements(f.details) {
@@ -311,6 +310,7 @@ func (r reader) reasoning(f message) {
 			}
 		}
 	}
+	// A seal contains the text. The plain text counts only if the client lost the seal.
 	if len(r.Parts) == n && f.reasoning.IsString() && len(f.reasoning) > 2 {
 		r.Add(translate.Part{Kind: translate.ThinkingPart, Text: f.reasoning.Text(), Sealed: &seal.Sealed{Format: r.Request.Format}})
 	}

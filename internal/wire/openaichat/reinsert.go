@@ -41,9 +41,10 @@ func toolResults(it *hidden.Iteration) []byte {
 	return out
 }
 
-// Reinsert splits the client's message: it holds the texts of all iterations one
-// behind the other. What came before the last goes in front of it, and leaves it.
+// Reinsert implements [hidden.Codec].
 func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+	// The client's message holds the texts of all iterations in sequence. The earlier iterations
+	// become messages before it, and their texts are removed from it.
 	msg := &v.Messages[message]
 	if msg.First == msg.End {
 		return nil, false
@@ -81,8 +82,8 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 	return append(edits, more...), ok
 }
 
-// lastOnly leaves of a text of the client's message what the last iteration
-// said.
+// lastOnly cuts a text of the client's message down to the text of the last iteration. It reports false
+// if the text differs from that of the iterations.
 func lastOnly(v *wire.View, i int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	b := &v.Blocks[i]
 	all, last := "", ""
@@ -106,8 +107,8 @@ func lastOnly(v *wire.View, i int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	return []wire.Edit{{Block: i, Op: wire.OpRemove}}, true
 }
 
-// amongCalls puts the hidden calls of the last iteration among those of the
-// client's message, and their results behind it.
+// amongCalls inserts the intercepted calls of the last iteration among the calls of the client's
+// message, and their results after the message.
 func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.Edit, bool) {
 	if len(it.Hidden()) == 0 {
 		return nil, true
@@ -134,7 +135,7 @@ func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.E
 			}
 		}
 	}
-	if anchor < 0 { // the client has no calls: what was hidden is a message of its own
+	if anchor < 0 { // the client has no calls: the intercepted ones need a message of their own
 		return []wire.Edit{{Block: int(msg.First), Op: wire.OpAfterMessage, Value: Codec{}.Continuation(&hidden.Iteration{Parts: hiddenParts(it)})}}, true
 	}
 	for _, raw := range open {

@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 )
 
-// Resource implements [resource.Codec]: …/chat/completions/{id}, the completions that a client
-// has had stored.
+// Resource implements [resource.Codec]: …/chat/completions/{id}, the stored completions.
 func (Codec) Resource(path string) (r resource.Resource) {
 	id, part, ok := resource.In(path, "/chat/completions")
 	if !ok {

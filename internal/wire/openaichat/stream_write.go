@@ -14,9 +14,9 @@ import (
 type streamWriter struct {
 	*translate.Buffer
 	flow *translate.Flow
-	head []byte // how every chunk begins
+	head []byte // the beginning of every chunk
 	next int
-	last []byte // calls that go into the last chunk
+	last []byte // calls for the last chunk
 }
 
 func (w *streamWriter) Start(m *translate.Answer) {
@@ -32,7 +32,7 @@ func (w *streamWriter) Start(m *translate.Answer) {
 	w.endChunk()
 }
 
-// chunk begins a chunk up to the members of its delta.
+// chunk begins a chunk, up to the members of its delta.
 func (w *streamWriter) chunk() {
 	w.Data()
 	w.Buf = append(w.Buf, w.head...)
@@ -64,7 +64,7 @@ func (w *streamWriter) Open(b *translate.Block) {
 	w.endChunk()
 }
 
-// whole reports whether a call goes out in one piece.
+// whole reports whether a call is sent in one piece.
 func (w *streamWriter) whole(b *translate.Block) bool {
 	return w.flow.Asked.BufferCalls || w.flow.Asked.Names.Client(b.Name).Custom
 }
@@ -161,5 +161,5 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 }
 
 func (w *streamWriter) Ping() {
-	w.Raw(": ping\n") // a blank line would end an event without data, which openai-go takes for broken JSON
+	w.Raw(": ping\n") // openai-go fails on an event without data, so no blank line follows
 }

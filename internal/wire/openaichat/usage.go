@@ -10,15 +10,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
 )
 
-// usage are the members of a usage object. The cached part has a name per vendor:
-// prompt_tokens_details.cached_tokens (OpenAI, mlx_lm.server, llama-server), cached_tokens
-// (oMLX), prompt_cache_hit_tokens (DeepSeek), cache_read_input_tokens (gateways in front of
-// Anthropic). Some vendors leave reasoning out of completion_tokens, none leaves it out of
-// the total.
+// usage describes the members of a usage object.
 var usage = wire.UsageTable{
 	{Name: "prompt_tokens", Count: wire.CountPrompt},
 	{Name: "completion_tokens", Count: wire.CountOutput},
+	// Some vendors exclude reasoning from completion_tokens, but all include it in the total.
 	{Name: "total_tokens", Count: wire.CountTotal},
+	// Vendors name the cached tokens differently: prompt_tokens_details.cached_tokens (OpenAI,
+	// mlx_lm.server, llama-server), cached_tokens (oMLX), prompt_cache_hit_tokens (DeepSeek),
+	// cache_read_input_tokens (gateways to Anthropic).
 	{Name: "prompt_tokens_details", In: openai.InputDetails},
 	{Name: "completion_tokens_details", In: []wire.UsageMember{{Name: "reasoning_tokens", Count: wire.CountReasoning, Sparse: true}}},
 	{Name: "cached_tokens", Count: wire.CountRead, Alias: true},

@@ -22,7 +22,7 @@ func (w writer) request() error {
 		limit := len(q.Stop)
 		switch {
 		case w.Options.Official && openai.Reasons(w.Model):
-			limit = 0 // these models refuse it
+			limit = 0 // reasoning models refuse stop sequences
 		case w.Options.Official:
 			limit = 4
 		}

@@ -39,10 +39,8 @@ func (w writer) message(m translate.Message) error {
 	return err
 }
 
-// results writes the results of a user's message, each a message of its
-// own, and returns what the user says besides. Images have no place in a
-// result, they follow as the user's. Reminders go into the last result: a
-// user's message between results makes chat templates drop the thinking.
+// results writes each tool result of a user message as a message of its own. It returns the parts for
+// the user message after them.
 func (w writer) results(parts []translate.Part) (rest []translate.Part, err error) {
 	last := -1
 	for i, p := range parts {
@@ -53,6 +51,8 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 	if last < 0 {
 		return parts, nil
 	}
+	// Reminders go into the last result. A user message between results makes chat templates drop
+	// the thinking.
 	var notes []translate.Part
 	for _, p := range parts {
 		switch {
@@ -63,6 +63,7 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 			rest = append(rest, p)
 		}
 	}
+	// A result cannot hold media, so they follow in the user message.
 	var media []translate.Part
 	for i, p := range parts {
 		if p.Kind != translate.ResultPart {
@@ -99,8 +100,7 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 	return append(media, rest...), nil
 }
 
-// content writes the content of a message: one string where it is text,
-// else parts.
+// content writes the content of a message: one string if possible, else a list of parts.
 func (w writer) content(parts []translate.Part, place string) error {
 	plain, marked := true, false
 	for _, p := range parts {
@@ -135,7 +135,7 @@ func (w writer) content(parts []translate.Part, place string) error {
 	return nil
 }
 
-// media writes a medium, its brace left open.
+// media writes a medium without the closing brace.
 func (w writer) media(p translate.Part) error {
 	m := p.Media
 	switch {
@@ -200,14 +200,14 @@ func (w writer) assistant(parts []translate.Part) error {
 	w.details(parts)
 	switch {
 	case len(said) > 0:
-		// Only text of the user can be a breakpoint.
+		// OpenAI allows breakpoints only on text of the user.
 		if !w.Options.CacheControl {
 			said = unmarked(said)
 		}
 		if err := w.content(said, translate.InMessages); err != nil {
 			return err
 		}
-	default: // templates of local models write null as the word None, or fail
+	default: // chat templates of local models render null as "None", or fail
 		w.Str("content", "")
 	}
 	if calls {
@@ -229,8 +229,8 @@ func unmarked(parts []translate.Part) []translate.Part {
 	return parts
 }
 
-// details writes what came sealed with reasoning: what the upstream itself has encrypted,
-// and Claude's signatures for gateways that lead to Claude.
+// details writes the upstream's own encrypted reasoning, and Claude's signatures for gateways to
+// Claude.
 func (w writer) details(parts []translate.Part) {
 	begun := false
 	for _, p := range parts {
@@ -279,7 +279,7 @@ func (w writer) calls(parts []translate.Part) {
 		w.Str("name", w.Names.Upstream(p.Tool))
 		w.Quoted("arguments", w.Arguments(p))
 		w.Close('}')
-		// Gemini's endpoint for chat completions keeps its signatures here.
+		// Gemini's endpoint for chat completions has its signatures here.
 		signature := p.Signature
 		if signature == "" && first && gemini.Signs(w.Model) {
 			signature = gemini.SkipValidator

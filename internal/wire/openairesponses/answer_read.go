@@ -13,16 +13,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// answerReader reads answers of the Responses API. What an item holds comes as deltas, and whole
-// at the item's end; where servers leave the deltas out, the end counts, and where they leave
-// that out too, the last event. Items of tools that the provider runs itself, which have no
-// call_id, are left out.
+// answerReader reads answers of the Responses API. Content comes as deltas, again in the event at the
+// item's end, and again in the last event. The reader takes it from the first of these that the
+// server sends. It omits the items of tools that the provider runs itself.
 type answerReader struct {
 	wire.Teller
-	// The items whose texts, and whose reasoning, came as deltas.
+	// The items with text, and with reasoning, from deltas.
 	texts, thoughts map[int64]bool
 	begun           bool
-	said            bool // any item came
+	said            bool // an item was read
 }
 
 // Event implements [wire.AnswerReader].
@@ -65,7 +64,7 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 	default:
 		if !strings.HasPrefix(kind, "response.") {
 			r.FailIf(root, name)
-		} else if r.Find(at) >= 0 { // of a call of a tool that the API defines
+		} else if r.Find(at) >= 0 { // a delta in a call of a tool that the API defines
 			r.Piece("", rawjson.Inner(root.Get("delta")))
 		}
 	}
@@ -82,10 +81,10 @@ func (r *answerReader) Whole(root gjson.Result) {
 	}
 }
 
-// Done implements [wire.AnswerReader]: some servers end the stream so, after its end.
+// Done implements [wire.AnswerReader]. It does nothing: some servers send [DONE] after the last event.
 func (r *answerReader) Done() {}
 
-// EOF implements [wire.AnswerReader]: without its last event a stream is cut.
+// EOF implements [wire.AnswerReader]. It does nothing: a stream without its last event is incomplete.
 func (r *answerReader) EOF() {}
 
 func mark(m map[int64]bool, at int64) map[int64]bool {
@@ -103,7 +102,7 @@ func (r *answerReader) begin(response gjson.Result) {
 	r.Begin(response.Get("id").Str, response.Get("model").Str)
 }
 
-// end reads a response object: the JSON answer, or what the last event of a stream holds.
+// end reads the response object of a JSON answer or of the last event of a stream.
 func (r *answerReader) end(response gjson.Result, failed bool) {
 	if failed || response.Get("error").IsObject() {
 		r.fail(response)
@@ -111,6 +110,7 @@ func (r *answerReader) end(response gjson.Result, failed bool) {
 	r.Served(wire.ServiceTier(response.Get("service_tier").Str))
 	r.count(response.Get("usage"))
 	r.begin(response)
+	// Some servers send the items only here.
 	if index := int64(0); !r.said && len(r.texts)+len(r.thoughts) == 0 {
 		response.Get("output").ForEach(func(_, item gjson.Result) bool {
 			r.item(item, index)
@@ -124,7 +124,7 @@ func (r *answerReader) end(response gjson.Result, failed bool) {
 	}
 }
 
-// fail reads an error: flat, or in a member of that name.
+// fail reads an error, from the object itself or from its member error.
 func (r *answerReader) fail(root gjson.Result) {
 	e := root
 	if inner := root.Get("error"); inner.IsObject() {
@@ -139,20 +139,22 @@ func (r *answerReader) refuse(text gjson.Result) {
 	}
 }
 
-// paragraph begins a part of a summary: an empty line sets it apart from the one before.
+// paragraph begins a part of a summary. An empty line separates it from the part before.
 func (r *answerReader) paragraph(at int64) {
 	if r.thoughts[at] {
 		r.Thinking(`\n\n`)
 	}
 }
 
-// open reads an item as it begins: a call, or reasoning, which may say nothing for long. Other
-// items begin with their first text. It returns the number of a call, or -1.
+// open reads the start of an item: a call or reasoning. Other items start with their first text. It
+// returns the number of a call, or -1.
 func (r *answerReader) open(item gjson.Result, at int64) int {
 	kind, id := item.Get("type").Str, item.Get("call_id").Str
+	// The first text of reasoning may come long after its start.
 	if kind == "reasoning" {
 		r.Tell(wire.Event{Kind: wire.EventThinking})
 	}
+	// Calls of tools that the API defines have a call_id only if the client runs the tool.
 	own := kind != "function_call" && kind != "custom_tool_call"
 	if own && (id == "" || !strings.HasSuffix(kind, "_call")) {
 		return -1
@@ -165,7 +167,7 @@ func (r *answerReader) open(item gjson.Result, at int64) int {
 	return r.Call(at, wire.Event{ID: id, Name: name, Own: own, Free: kind == "custom_tool_call"})
 }
 
-// item reads an item that is complete, with what no delta has brought.
+// item reads a complete item, without the content that was read from deltas.
 func (r *answerReader) item(item gjson.Result, at int64) {
 	r.Index = at
 	defer r.Close(item.Raw)

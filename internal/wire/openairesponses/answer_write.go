@@ -33,8 +33,8 @@ func appendHead(b []byte, c *translate.Collected, status string) []byte {
 	return append(b, `","parallel_tool_calls":true,"tool_choice":"auto","tools":[]`...)
 }
 
-// appendAnswer writes an answer of the Responses API, or with a status one
-// that is still to come.
+// appendAnswer writes a finished answer of the Responses API. With a status it writes an unfinished one
+// without output.
 func appendAnswer(b []byte, c *translate.Collected, status string) []byte {
 	if status != "" {
 		b = appendHead(b, c, status)
@@ -64,8 +64,7 @@ func appendAnswer(b []byte, c *translate.Collected, status string) []byte {
 	return append(b, '}')
 }
 
-// appendItem writes a block as an item, without its content while it is
-// in progress.
+// appendItem writes a block as an item. An item in progress has no content.
 func appendItem(dst []byte, f *translate.Flow, b *translate.Block, status string) []byte {
 	complete := status == "completed"
 	tool := f.Asked.Names.Client(b.Name)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openairesponses is all that is particular to the Responses API.
+// Package openairesponses is the format of the Responses API.
 package openairesponses
 
 import (
@@ -49,7 +49,7 @@ func (Codec) CountAnswer(tokens int) []byte {
 
 // Prefill implements [wire.Prefiller].
 func (Codec) Prefill() []wire.Member {
-	return []wire.Member{{Name: "max_output_tokens", Value: []byte("16")}} // the least that the API takes
+	return []wire.Member{{Name: "max_output_tokens", Value: []byte("16")}} // the API's minimum
 }
 
 // Base implements [wire.Prefiller].
@@ -78,7 +78,7 @@ func (Codec) Tool(p *wire.Parser, at int) int { return p.Tool(at, &tools) }
 
 // System implements [wire.Codec].
 func (Codec) System(p *wire.Parser, value rawjson.Span) {
-	if p.Body[value.Start] != '"' { // they are a text
+	if p.Body[value.Start] != '"' { // instructions must be a string
 		p.Fail(wire.ErrShape)
 		return
 	}

@@ -16,17 +16,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// interception intercepts calls in answers of the Responses API. An answer is a list of
-// items, and a request is one too: what was hidden goes between the client's items.
+// interception intercepts calls in answers of the Responses API. Answers and requests are lists of
+// items, so intercepted calls and their results go between the client's items.
 type interception struct {
 	hidden.Numbered
 	head head
-	// The number of the client's next event, once there was one.
+	// The number of the client's next event. It is set if numbered is.
 	sequence int64
 	numbered bool
 }
 
-// head is what the first event of a stream says of the answer.
+// head holds the raw values of the answer's members in the first event of a stream.
 type head struct{ id, created, model string }
 
 // DeclareTool implements [hidden.Codec].
@@ -49,7 +49,7 @@ func (r *interception) Failure(kind, message string) []byte {
 	return framing.SSE{}.Append(nil, "response.failed", event)
 }
 
-// Tell implements [hidden.Interception]. The numbers of events count from that of the first.
+// Tell implements [hidden.Interception]. It numbers the client's events from the first number on.
 func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
 	if response := f.Root.Get("response"); r.head.id == "" && response.Exists() {
 		r.head = head{
@@ -69,7 +69,7 @@ func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
 	r.Renumber(f, e, with)
 }
 
-// end returns the last event, in which all items stand that the client has.
+// end returns the last event with all items that the client has, nil if nothing changes.
 func (r *interception) end(last hidden.Event) []byte {
 	r.Now.Stateless = last.Root.Get("response.store").Type == gjson.False
 	if r.Full || len(r.Past) == 0 && len(r.Now.Hidden()) == 0 {
@@ -92,7 +92,7 @@ func (r *interception) Flush() string {
 	return r.Now.StopReason
 }
 
-// Part implements [hidden.Interception]. Items are repeated as they end.
+// Part implements [hidden.Interception]. It takes an item from the event at its end.
 func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	if e.Whole == "" {
 		return hidden.Part{}
@@ -100,7 +100,7 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 	return partOf(gjson.Parse(e.Whole))
 }
 
-// partOf is an item as it stands in a request.
+// partOf returns an item of an answer in its form in a request.
 func partOf(item gjson.Result) hidden.Part {
 	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str), Name: strings.Clone(item.Get("name").Str)}
 	switch kind := item.Get("type").Str; {
@@ -122,10 +122,9 @@ func partOf(item gjson.Result) hidden.Part {
 	return p
 }
 
-// response is a response with the items that the client has, and the
-// usage of all iterations. Its id is that of the last: the one by which the
-// upstream has all of them.
+// response returns a response with the client's items and the usage of all iterations.
 func (r *interception) response(response gjson.Result) []byte {
+	// The id of the last iteration stays: the upstream stores all iterations under it.
 	with := map[string][]byte{"output": rawjson.Array(r.Visibles())}
 	if len(r.Past) > 0 && response.Get("usage").IsObject() {
 		with["usage"] = r.TotalUsage("", usage.Append)
@@ -137,10 +136,10 @@ func (r *interception) Join(last []byte) []byte {
 	return r.response(gjson.ParseBytes(last))
 }
 
-// Continuation implements [hidden.Codec]: it repeats the items of an answer. Reasoning that the upstream
-// neither keeps nor has encrypted means nothing to it; an id of an item that
-// came with such reasoning would ask for it.
+// Continuation implements [hidden.Codec]. It repeats the items of an answer.
 func (Codec) Continuation(it *hidden.Iteration) []byte {
+	// The upstream cannot use reasoning that it neither stored nor encrypted. Ids of items from the
+	// same answer would make it demand this reasoning, so they go too.
 	bare := false
 	for i := range it.Parts {
 		bare = bare || it.Stateless && bareReasoning(&it.Parts[i])
@@ -168,13 +167,13 @@ func bareReasoning(p *hidden.Part) bool {
 	return item.Get("encrypted_content").Str == "" && len(item.Get("content").Array()) == 0
 }
 
-// toolResults are the outputs of the hidden calls.
+// toolResults returns the outputs of the intercepted calls.
 func toolResults(it *hidden.Iteration) []byte {
 	var out []byte
 	for _, p := range it.Hidden() {
 		kind := gjson.GetBytes(p.Raw, "type").Str
 		members := []any{"type", kind + "_output", "call_id", p.ID}
-		switch kind { // the tools of the provider's own have forms of their own
+		switch kind { // outputs of the provider's own tools have forms of their own
 		case "shell_call":
 			outcome := rawjson.Object("type", "exit", "exit_code", 1)
 			members = append(members, "output", rawjson.Array(rawjson.Object("stdout", "", "stderr", p.Result, "outcome", outcome)))

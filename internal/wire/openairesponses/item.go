@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// itemMembers are the members of an input item that mean something here.
+// itemMembers are the members of an input item that the parser reads.
 type itemMembers struct {
 	kind, id, role, content, phase, callID, name, arguments, input, output, action, tools, caller rawjson.Span
 }
 
-// slot returns where to keep the member of a name.
+// slot returns the field for the member with a name, nil for other members.
 func (m *itemMembers) slot(key []byte) *rawjson.Span {
 	switch string(key) {
 	case "type":
@@ -109,8 +109,7 @@ func (p parser) Item(at int) int {
 	return end
 }
 
-// itemRole tells whose item it is. What the model has put out, in types that
-// nobody knows yet too, is the assistant's.
+// itemRole returns the role of an item.
 func (p parser) itemRole(kind, role []byte) wire.Role {
 	switch string(kind) {
 	case `"message"`:
@@ -131,11 +130,11 @@ func (p parser) itemRole(kind, role []byte) wire.Role {
 	if bytes.HasSuffix(kind, suffixOutput) {
 		return wire.RoleTool
 	}
+	// Items of all other types, known or not, are output of the model.
 	return wire.RoleAssistant
 }
 
-// whole reads an item that is one block: a call, its output, reasoning, or
-// something opaque.
+// whole reads an item that becomes one block: a call, a tool's output, reasoning, or an opaque item.
 func (p parser) whole(kind []byte, f *itemMembers, span rawjson.Span, role wire.Role, index int32) wire.Block {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index, Span: span, ID: rawjson.Unquoted(p.Body, f.callID)}
 	switch {
@@ -152,10 +151,10 @@ func (p parser) whole(kind []byte, f *itemMembers, span rawjson.Span, role wire.
 			b.Body = f.action
 		}
 	case bytes.HasSuffix(kind, suffixCall):
-		b.Kind = wire.KindServerTool // the provider runs it itself
+		b.Kind = wire.KindServerTool // the provider runs this tool itself
 	case role == wire.RoleTool:
 		b.Kind = wire.KindToolResult
-		if b.ID.Empty() { // the call's id, in some versions of the API
+		if b.ID.Empty() { // some versions of the API have the call's id in the member id
 			b.ID = rawjson.Unquoted(p.Body, f.id)
 		}
 		p.outputItem(&b, f)
@@ -166,8 +165,7 @@ func (p parser) whole(kind []byte, f *itemMembers, span rawjson.Span, role wire.
 	return b
 }
 
-// outputItem reads what a tool has put out: a text or a list of parts. Other
-// forms stay closed.
+// outputItem reads the output of a tool: a text or a list of parts. Output in another form is opaque.
 func (p parser) outputItem(b *wire.Block, f *itemMembers) {
 	output := f.output
 	if output.Empty() || p.Body[output.Start] != '"' && !p.partsOnly(output) {
@@ -193,16 +191,15 @@ func (p parser) partsOnly(s rawjson.Span) bool {
 	return p.OnlyParts(s, func(kind []byte) bool { return bytes.HasPrefix(kind, []byte(`"input_`)) })
 }
 
-// hashItem sets the canonical hash of an item whose members are known to be
-// well formed. Ids that clients draw anew, and what clients note for
-// themselves, are left out; the id of a reference is what it says.
+// hashItem sets the canonical hash of an item. The item's members must be well formed.
 func (p parser) hashItem(b *wire.Block, reference bool) {
+	// The id is the content of a reference. All other items are hashed without it.
 	p.HashMembers(b, func(key, _ []byte) bool { return !isNote(key) || reference && string(key) == "id" })
 }
 
-// isNote reports whether a member of an item says nothing to the model. Codex
-// draws new ids after each compaction and in each session.
+// isNote reports whether a member of an item is invisible to the model.
 func isNote(key []byte) bool {
+	// Codex generates new ids after each compaction and in each session.
 	return string(key) == "id" || string(key) == "status" || bytes.HasPrefix(key, []byte("internal_chat_message_metadata"))
 }
 
@@ -218,7 +215,7 @@ func (p parser) message(f *itemMembers, span rawjson.Span, role wire.Role) bool 
 	return true
 }
 
-// addPhase makes the phase of an answer, where it has one, a part of its hash.
+// addPhase adds the phase of an answer to its hash, if it has one.
 func (p parser) addPhase(b *wire.Block, f *itemMembers) {
 	if f.phase.Empty() || wire.IsNull(p.Body, f.phase) {
 		return
@@ -230,7 +227,7 @@ func (p parser) addPhase(b *wire.Block, f *itemMembers) {
 	b.Hash = p.Hasher.Sum()
 }
 
-// parts are those of a message's content.
+// parts describes the parts of a message's content.
 var parts = wire.PartMembers{Marker: "prompt_cache_breakpoint", Notes: []string{"annotations", "logprobs"}}
 
 // Part reads one part of the content of a message.

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Management implements [wire.Manager]. The Responses API compacts, and clears nothing.
+// Management implements [wire.Manager]. The Responses API has compaction, but no clearing edits.
 func (Codec) Management(value gjson.Result) (m wire.Management) {
 	value.ForEach(func(_, e gjson.Result) bool {
 		m.Compacts = m.Compacts || strings.HasPrefix(e.Get("type").Str, "compact")

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// markPart gives a part of a message a prompt_cache_breakpoint. A text becomes
-// the one part that it means.
+// markPart adds a prompt_cache_breakpoint to a part of a message. A plain string becomes a list with
+// one part.
 func markPart(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
 	switch {
 	case !b.Marker.Empty():
@@ -28,7 +28,7 @@ func markPart(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
 		return []wire.Cut{{Start: b.Span.End - 1, End: b.Span.End - 1, With: member}}, nil
 	}
 	before, after := `[{"type":"input_text","text":`, `}]`
-	if b.Span == v.Messages[b.Message].Span { // the input is a text
+	if b.Span == v.Messages[b.Message].Span { // the whole input is a string
 		before, after = `[{"role":"user","content":`+before, after+`}]`
 	}
 	return []wire.Cut{
@@ -37,7 +37,7 @@ func markPart(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
 	}, nil
 }
 
-// Markable allows a text, image or file in a message that is not the model's.
+// Markable implements [wire.Marker]. It allows a text, image or file in a user or system message.
 func (Codec) Markable(b *wire.Block) bool {
 	if b.Section != wire.SectionMessages || b.Role != wire.RoleUser && b.Role != wire.RoleSystem {
 		return false

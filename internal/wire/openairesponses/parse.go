@@ -5,7 +5,7 @@ package openairesponses
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 
-// names are those that top-level members of a Responses request have in [wire.Parse].
+// names maps the top-level members of a Responses request to their names in [wire.Parse].
 var names = wire.Names(map[string]string{
 	"model": "model", "input": "messages", "instructions": "system", "tools": "tools", "stream": "stream",
 	"max_output_tokens": "max_tokens", "tool_choice": "tool_choice", "reasoning": "thinking", "text": "output_config",
@@ -17,5 +17,5 @@ var names = wire.Names(map[string]string{
 // parser reads requests of the Responses API.
 type parser struct{ *wire.Parser }
 
-// tools are definitions, wherever they stand.
+// tools describes tool definitions, in tools and in additional_tools.
 var tools = wire.ToolMembers{Typed: true, Defers: true}

@@ -188,8 +188,7 @@ func (r reader) input(v rawjson.Value) error {
 	return nil
 }
 
-// item reads one item. Items that the model made one after the other
-// are one message; so are results that stand one after the other.
+// item reads one item. Consecutive items of the model become one message, as do consecutive results.
 func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	switch kind {
 	case "message":
@@ -227,7 +226,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 		} else {
 			r.Message(translate.User, []translate.Part{p})
 		}
-	case "item_reference", "": // a reference need not say what it is
+	case "item_reference", "": // a reference may omit its type
 		return r.Refuse("type", translate.NotStored)
 	case "compaction", "compaction_summary", "compaction_trigger", "context_compaction":
 		return r.Refuse("type", translate.ForeignCompaction)
@@ -236,7 +235,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	case "local_shell_call_output", "shell_call_output", "apply_patch_call_output", "computer_call_output":
 		p := translate.Part{Kind: translate.ResultPart, ID: ownID(item)}
 		output := r.Member(item, "output")
-		if output.IsObject() { // a picture of the screen
+		if output.IsObject() { // a screenshot
 			output = append(append(rawjson.Value("["), output...), ']')
 		}
 		var err error
@@ -254,8 +253,8 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	return nil
 }
 
-// ownCall reads a past call of a tool that the API defines and the client has run: elsewhere
-// it is a call of a tool of this name.
+// ownCall reads a past call of a tool that the API defines and the client ran. It becomes a call of a
+// tool with the same name.
 func (r reader) ownCall(kind string, item rawjson.Value) translate.Part {
 	p := translate.Part{Kind: translate.CallPart, ID: ownID(item), Tool: translate.ToolName{Name: strings.TrimSuffix(kind, "_call")}, Input: rawjson.Value("{}")}
 	for _, name := range [...]string{"action", "operation"} {
@@ -266,12 +265,12 @@ func (r reader) ownCall(kind string, item rawjson.Value) translate.Part {
 	return p
 }
 
-// ownID is the id by which a result of such a tool and its call belong together.
+// ownID returns the id that links a call of such a tool and its result.
 func ownID(item rawjson.Value) string {
 	return cmp.Or(item.Member("call_id").Str(), item.Member("id").Str())
 }
 
-// ownOutput reads a part of what such a tool has put out: a picture of the screen, or JSON.
+// ownOutput reads a part of the output of such a tool: a screenshot, or JSON.
 func (r reader) ownOutput(v rawjson.Value) error {
 	p := translate.Part{Text: rawjson.Escaped(string(v))}
 	if url := v.Member("image_url"); url.IsString() {
@@ -310,8 +309,8 @@ func (r reader) message(item rawjson.Value) error {
 	return nil
 }
 
-// reasoning reads a reasoning item: its text is the summary, or the
-// reasoning itself where the provider gives it out.
+// reasoning reads a reasoning item. Its text is the summary, else the reasoning itself, which some
+// providers reveal.
 func (r reader) reasoning(item rawjson.Value) translate.Part {
 	var t rawjson.Text
 	for _, list := range []string{"summary", "content"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 )
 
-// Resource implements [resource.Codec]: …/responses/{id}, its input items, and what stops it.
+// Resource implements [resource.Codec]: …/responses/{id}, its input_items, and its cancel action.
 func (Codec) Resource(path string) (r resource.Resource) {
 	id, part, ok := resource.In(path, "/responses")
 	if !ok || id == "" {

@@ -9,15 +9,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// streamWriter writes a stream of the Responses API. Its last event repeats
-// the whole answer.
+// streamWriter writes a stream of the Responses API. It collects the answer, since the last event
+// repeats it.
 type streamWriter struct {
 	*translate.Buffer
 	translate.Collected
 	sequence int64
 }
 
-// event begins an event, up to the members of its own.
+// event begins an event, up to the members of its type.
 func (w *streamWriter) event(name string) {
 	w.SSE(name)
 	w.Raw(`{"type":"`)
@@ -32,7 +32,7 @@ func (w *streamWriter) endEvent() {
 	w.Buffer.End()
 }
 
-// of writes which item, and which part of it, an event is about.
+// of writes the item and the part that an event belongs to.
 func (w *streamWriter) of(b *translate.Block, part string) {
 	w.Raw(`,"item_id":`)
 	w.Str(b.Item)
@@ -77,7 +77,7 @@ func (w *streamWriter) Delta(b *translate.Block, text string) {
 		w.Inside(text)
 		w.Raw(`,"logprobs":[]`)
 	case translate.CallBlock:
-		if w.Flow.Asked.Names.Client(b.Name).Custom { // its text stands inside the arguments
+		if w.Flow.Asked.Names.Client(b.Name).Custom { // its text is a member of the arguments, so it waits for their end
 			return
 		}
 		w.event("response.function_call_arguments.delta")
@@ -154,8 +154,7 @@ func (w *streamWriter) Finish(m *translate.Answer) {
 	w.endEvent()
 }
 
-// Fail ends the stream as the API does. An answer that has not begun begins with it: Codex
-// knows no event error, takes the stream for broken, and tries again.
+// Fail ends the stream with response.failed.
 func (w *streamWriter) Fail(f *translate.Failure) {
 	names := f.In(w.Flow.Client)
 	code := openai.Code(f, names)
@@ -165,6 +164,8 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 			code = "invalid_prompt"
 		}
 	}
+	// Even an answer that has not begun ends in response.failed. Codex does not know the event
+	// "error": it takes the stream for broken and retries.
 	if w.Answer == nil {
 		w.Flow.Answer.ID = w.Flow.Invent("resp", 0)
 		w.Start(&w.Flow.Answer)
@@ -181,5 +182,5 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 }
 
 func (w *streamWriter) Ping() {
-	w.Raw(": ping\n") // a blank line would end an event without data, which openai-go takes for broken JSON
+	w.Raw(": ping\n") // openai-go fails on an event without data, so no blank line follows
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/openai"
 )
 
-// usage are the members of a usage object.
+// usage describes the members of a usage object.
 var usage = wire.UsageTable{
 	{Name: "input_tokens", Count: wire.CountPrompt},
 	{Name: "input_tokens_details", In: openai.InputDetails},

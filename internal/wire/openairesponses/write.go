@@ -52,7 +52,7 @@ func (w writer) request() error {
 	w.tools()
 	w.Key("input")
 	w.Open('[')
-	if len(w.Messages) == 0 { // an input of nothing would be refused
+	if len(w.Messages) == 0 { // the API refuses an empty input
 		if err := w.said("developer", system); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (w writer) tools() {
 				w.Text("description", t.Description)
 			}
 			w.Member("parameters", translate.ObjectSchema(t.Schema))
-			w.Bool("strict", w.StrictTool(t)) // unset would mean true here
+			w.Bool("strict", w.StrictTool(t)) // the default is true here
 		}
 		w.DropCache(t.Cache, translate.InTools)
 		w.Close('}')
@@ -149,7 +149,7 @@ func (w writer) tool(t translate.ToolName) {
 	w.Close('}')
 }
 
-// customFormat writes the grammar of a custom tool, which chat nests.
+// customFormat writes the grammar of a custom tool. Chat completions nests it one level deeper.
 func (w writer) customFormat(format rawjson.Value) {
 	if format == nil {
 		return
@@ -178,6 +178,7 @@ func (w writer) message(m translate.Message) error {
 		w.assistant(m.Parts)
 		return nil
 	}
+	// Reminders go into the last result at upstreams other than OpenAI.
 	var rest, notes []translate.Part
 	last := -1
 	for i, p := range m.Parts {
@@ -269,7 +270,7 @@ func (w writer) content(name string, parts []translate.Part) error {
 	return nil
 }
 
-// media writes a medium, its brace left open.
+// media writes a medium without the closing brace.
 func (w writer) media(p translate.Part) error {
 	m := p.Media
 	switch {
@@ -297,7 +298,7 @@ func (w writer) media(p translate.Part) error {
 	return nil
 }
 
-// assistant writes what the model said as items.
+// assistant writes the parts of an assistant message as items.
 func (w writer) assistant(parts []translate.Part) {
 	for _, p := range parts {
 		switch p.Kind {
@@ -338,9 +339,9 @@ func (w writer) assistant(parts []translate.Part) {
 	}
 }
 
-// reasoning writes a reasoning item. Its id is left out: it would
-// point at something that is not stored.
+// reasoning writes a reasoning item.
 func (w writer) reasoning(p translate.Part) {
+	// The item has no id, since the upstream stores nothing.
 	w.Open('{')
 	w.Str("type", "reasoning")
 	w.Key("summary")

@@ -5,19 +5,17 @@ package rawjson
 
 import "bytes"
 
-// MaxValues bounds the values in a body, whatever they are part of. The longest recorded
-// conversation has some ten thousand, and a context of a million tokens has no room for
-// as many; each costs some hundred nanoseconds of everyone who looks for a member among
-// them.
+// MaxValues is the maximum number of JSON values in a body. The longest recorded conversation has
+// some ten thousand, and a context of a million tokens has fewer than the limit. Each value costs
+// about 100 ns in every search for a member.
 const MaxValues = 1 << 20
 
-// Crowded reports whether a body may hold more values than are read, [Values] of it being
-// more than [MaxValues].
+// Crowded reports whether a body may have more than [MaxValues] values, by the count of [Values].
 func Crowded(body []byte) bool { return Exceeds(body, MaxValues) }
 
-// Values counts the values that a part of a body may hold: its commas and opening brackets,
-// wherever they stand. Those in strings count, too: inputs and results are JSON in strings,
-// which is looked into, and a text with as many as are too many is longer than any context.
+// Values returns an upper bound on the number of values in a part of a body: its commas and opening
+// brackets. Strings are included, because inputs and results are JSON in strings and get parsed. A
+// text with too many commas would exceed any context anyway.
 func Values(part []byte) (n int) {
 	for len(part) > 0 {
 		step := part[:min(countStep, len(part))]
@@ -29,8 +27,8 @@ func Values(part []byte) (n int) {
 	return n
 }
 
-// Exceeds reports whether a part of a body has more than so many [Values]. It counts no
-// further than it has to.
+// Exceeds reports whether a part of a body has more than most [Values]. It stops counting at the
+// limit.
 func Exceeds(part []byte, most int) bool {
 	for most >= 0 && len(part) > most {
 		step := part[:min(countStep, len(part))]
@@ -40,7 +38,7 @@ func Exceeds(part []byte, most int) bool {
 	return most < 0
 }
 
-// countStep fits in the processor's nearest cache.
+// countStep fits in the L1 cache.
 const countStep = 16 << 10
 
 var separators = []byte(",{[")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCrowdedCounts holds the count, which ends as soon as it can, to the plain one.
+// TestCrowdedCounts compares the early-stopping count with a simple one.
 func TestCrowdedCounts(t *testing.T) {
 	separator := func(n int) string { return strings.Repeat(",{[", n/3+1)[:n] }
 	text := func(n int) string { return strings.Repeat("x", n) }

@@ -5,19 +5,18 @@ package rawjson
 
 import "strconv"
 
-// ObjectEnd looks for the end of a JSON object such as the arguments of a
-// call, as it comes. It reads the insides of JSON strings: the object's
-// own quotes are escaped there.
+// ObjectEnd detects the end of a JSON object, such as call arguments, that arrives in pieces. The
+// input is the inside of a JSON string, so the object's own quotes are escaped.
 type ObjectEnd struct {
 	depth             int
 	inString, escaped bool
 	closed            bool
 }
 
-// Complete reports whether the object has come to its end.
+// Complete reports whether the object is complete.
 func (a *ObjectEnd) Complete() bool { return a.closed }
 
-// Read takes more of it.
+// Read reads the next piece.
 func (a *ObjectEnd) Read(s string) {
 	for i := 0; i < len(s) && !a.closed; i++ {
 		c := s[i]
@@ -25,6 +24,7 @@ func (a *ObjectEnd) Read(s string) {
 			i++
 			switch c = s[i]; c {
 			case 'n', 't', 'r', 'b', 'f':
+				// Control characters do not affect the nesting.
 				c = ' '
 			case 'u':
 				c = 'x'

@@ -9,19 +9,20 @@ import (
 	"slices"
 )
 
-// Index is where the long strings of a well-formed text end. A value lies in the values
-// around it, and who reads one after the other would look for the end of each string in it again
-// and again. The zero value and nil know of none.
+// Index is an index of the ends of long strings in a well-formed text. Values are nested: without
+// an index, reading each level would search for the end of the same strings again. The zero value
+// and nil are empty.
 type Index struct {
 	text  []byte
 	longs []Span
-	next  int // the first of them that begins no earlier than what was asked for last
+	next  int // index of the first string at or after the last lookup
 }
 
-// longString is from how many bytes on a string is longer to skip than to look up.
+// longString is the minimum length of an indexed string, in bytes. Skipping shorter strings is
+// faster than a lookup.
 const longString = 96
 
-// IndexObject makes the index of a text that is to be a JSON object, which it checks as [ValidObject] does.
+// IndexObject validates a JSON object like [ValidObject] and returns its index.
 func IndexObject(text []byte) (x Index, ok bool) {
 	x.text, x.longs = text, make([]Span, 0, 16+len(text)>>11)
 	at := SkipSpace(text, 0)
@@ -38,9 +39,9 @@ func IndexObject(text []byte) (x Index, ok bool) {
 	return x, end >= 0 && SkipSpace(text, end) == len(text)
 }
 
-// find returns where a string ends in the text, 0 if it is none of the long ones. Most
-// are asked for in their order.
+// find returns the end of the string at start, 0 if it is not indexed.
 func (x *Index) find(start int32) int32 {
+	// Most lookups are in ascending order.
 	switch n := x.next; {
 	case n > 0 && x.longs[n-1].Start >= start:
 		x.next, _ = slices.BinarySearchFunc(x.longs, start, func(s Span, start int32) int { return int(s.Start) - int(start) })
@@ -58,6 +59,8 @@ func (x *Index) find(start int32) int32 {
 // skipString skips a string of a value.
 func (x *Index) skipString(v Value, i int) int {
 	if x != nil {
+		// Subslices share the end of their capacity, which gives v's offset in the text. The
+		// pointers confirm it.
 		at := cap(x.text) - cap(v) + i
 		if at >= 0 && at < len(x.text) && &x.text[at] == &v[i] {
 			if end := x.find(int32(at)); end > 0 {
@@ -71,12 +74,12 @@ func (x *Index) skipString(v Value, i int) int {
 	return len(v)
 }
 
-// skipValue skips a value that stands in another.
+// skipValue skips a nested value.
 func (x *Index) skipValue(v Value, i int) int {
 	depth := 0
 	for i < len(v) {
 		if !ends[v[i]] {
-			i = SkipDigits(v, i+1) // there are numbers of millions of digits
+			i = SkipDigits(v, i+1) // numbers may have millions of digits
 			continue
 		}
 		switch v[i] {
@@ -105,7 +108,7 @@ func (x *Index) skipValue(v Value, i int) int {
 	return i
 }
 
-// Members yields the members of an object, nothing for any other value.
+// Members yields the members of an object, and nothing for other values.
 func (x *Index) Members(v Value) iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		for key, value := range x.members(v) {
@@ -116,7 +119,7 @@ func (x *Index) Members(v Value) iter.Seq2[string, Value] {
 	}
 }
 
-// Member returns a member of an object, nil if there is none.
+// Member returns a member of an object, nil for none.
 func (x *Index) Member(v Value, name string) Value {
 	for key, value := range x.members(v) {
 		if string(key) == name || bytes.IndexByte(key, '\\') >= 0 && key.Decoded() == name {
@@ -126,7 +129,7 @@ func (x *Index) Member(v Value, name string) Value {
 	return nil
 }
 
-// members are Members with their names as they are written.
+// members yields the members with undecoded names.
 func (x *Index) members(v Value) iter.Seq2[Text, Value] {
 	return func(yield func(Text, Value) bool) {
 		if !v.IsObject() {
@@ -147,7 +150,7 @@ func (x *Index) members(v Value) iter.Seq2[Text, Value] {
 	}
 }
 
-// Elements yields the elements of an array, nothing for any other value.
+// Elements yields the elements of an array, and nothing for other values.
 func (x *Index) Elements(v Value) iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
 		if !v.IsArray() {

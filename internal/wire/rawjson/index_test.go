@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// walk reads a value by an index and without one, over and over, and holds the two to each
-// other. It returns the number of values in it.
+// walk reads a value repeatedly, with and without an index, and compares the results. It returns
+// the number of values.
 func walk(t *testing.T, x *Index, v Value) (n int) {
 	t.Helper()
 	n = 1
@@ -56,7 +56,7 @@ func TestIndex(t *testing.T) {
 	if n := walk(t, &x, Value(x.text).Trim()); n != 13 {
 		t.Errorf("%d values", n)
 	}
-	other := Value(strings.Clone(text)) // as long, elsewhere
+	other := Value(strings.Clone(text)) // same length, other memory
 	walk(t, &x, other.Trim())
 	if got := x.Member(Value(x.text).Trim(), "a"); len(got) != len(long)+2 {
 		t.Errorf("%s", got)

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Object returns an object of names and values in turn. A string becomes a JSON string, bytes
-// are JSON and stay as they are, and nil leaves its name out.
+// Object returns an object with alternating names and values. A string becomes a JSON string, a
+// byte slice is JSON, and nil omits the member.
 func Object(members ...any) []byte {
 	out := []byte{'{'}
 	for i := 0; i < len(members); i += 2 {
@@ -40,10 +40,10 @@ func Object(members ...any) []byte {
 	return append(out, '}')
 }
 
-// Array returns an array of elements that have commas between them.
+// Array returns an array of comma-separated elements.
 func Array(elements []byte) []byte { return wrap('[', elements, ']') }
 
-// Quoted returns the inside of a JSON string as that string.
+// Quoted returns the JSON string with this inside.
 func Quoted[T []byte | string](inside T) []byte { return wrap('"', inside, '"') }
 
 func wrap[T []byte | string](begin byte, inside T, end byte) []byte {

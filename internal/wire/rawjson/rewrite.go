@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Rewrite copies an object with some members replaced. A replacement of nil
-// leaves the member out; those that the object lacks are put at its end.
+// Rewrite copies an object with some members replaced. A nil replacement removes the member. New
+// members are appended in the given order.
 func Rewrite(root gjson.Result, order []string, with map[string][]byte) []byte {
 	out := make([]byte, 0, len(root.Raw)+256)
 	out = append(out, '{')
@@ -41,7 +41,7 @@ func Rewrite(root gjson.Result, order []string, with map[string][]byte) []byte {
 	return append(out, '}')
 }
 
-// Inner returns what stands between the quotes of a JSON string.
+// Inner returns the inside of a JSON string.
 func Inner(v gjson.Result) string {
 	if v.Type != gjson.String || len(v.Raw) < 2 {
 		return ""
@@ -52,13 +52,13 @@ func Inner(v gjson.Result) string {
 // Quote encodes a text as a JSON string.
 func Quote(s string) []byte { return gjson.AppendJSONString(nil, s) }
 
-// AppendCount appends a member with a number, and a comma.
+// AppendCount appends a number member and a comma.
 func AppendCount(dst []byte, key string, n int64) []byte {
 	dst = append(append(append(dst, '"'), key...), `":`...)
 	return append(strconv.AppendInt(dst, n, 10), ',')
 }
 
-// AppendElement appends an element to a list without its brackets.
+// AppendElement appends an element to a comma-separated list.
 func AppendElement(dst, element []byte) []byte {
 	if len(dst) > 0 {
 		dst = append(dst, ',')

@@ -13,15 +13,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
-// MaxDepth bounds the nesting of JSON that is read, in requests, in answers and
-// in the strings of both that hold JSON again. Clients' tool inputs and schemas
-// stay far below; what is deeper passes through unread.
+// MaxDepth is the maximum nesting of JSON in requests, in answers and in JSON strings inside both.
+// Clients' tool inputs and schemas stay far below. Deeper JSON is forwarded unread.
 const MaxDepth = framing.MaxDepth
 
-// Valid reports whether text is one well-formed JSON value, white space around it
-// allowed, that is nested no deeper than 512 levels. It neither recurses nor
-// allocates, whatever the text: a stack that overflows takes the process with
-// it, and no recover holds it.
+// Valid reports whether text is one well-formed JSON value, with optional white space around it,
+// nested at most 512 levels deep. It neither recurses nor allocates.
 func Valid(text string) bool {
 	return ValidBytes(unsafe.Slice(unsafe.StringData(text), len(text)))
 }
@@ -32,17 +29,17 @@ func ValidBytes(b []byte) bool {
 	return i >= 0 && SkipSpace(b, i) == len(b)
 }
 
-// ValidObject is [Valid] for a text that is to be an object.
+// ValidObject is [Valid] for a JSON object.
 func ValidObject(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \n\t\r"), "{") && Valid(text)
 }
 
-// The functions below walk JSON text without recursion and without allocating.
-// They take an index and return the index behind what they read, or -1 if the
-// text is not well formed there. Escapes inside strings are validated by Valid
-// only: strings of a request are never taken apart, only skipped or copied whole.
+// The functions below walk JSON text without recursion and without allocating. They take an index
+// and return the index after the value, or -1 if the text is not well-formed there. Only Valid
+// validates escapes inside strings: the strings of a request are never decoded, only skipped or
+// copied.
 
-// SkipSpace returns the index behind the white space that stands at an index.
+// SkipSpace returns the index after the white space at i.
 func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
@@ -50,7 +47,7 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// SkipString skips the string that begins with the quote at b[i].
+// SkipString skips the string with its opening quote at b[i].
 func SkipString(b []byte, i int) int {
 	if i < 0 || i >= len(b) || b[i] != '"' {
 		return -1
@@ -70,7 +67,7 @@ func SkipString(b []byte, i int) int {
 		if !escaped {
 			return i
 		}
-		// Where one quote is escaped, the next one is near.
+		// After an escaped quote the next quote is often near.
 		for near := min(i+nearby, len(b)); i < near; i++ {
 			switch b[i] {
 			case '"':
@@ -83,11 +80,10 @@ func SkipString(b []byte, i int) int {
 	return -1
 }
 
-// nearby is how far a quote is looked for one byte after the other.
+// nearby is the number of bytes searched one by one.
 const nearby = 64
 
-// checkString is [SkipString] for a string that holds no control characters and
-// no escapes but those of JSON.
+// checkString is [SkipString] that also rejects control characters and invalid escapes.
 func checkString(b []byte, i int) int {
 	if i < 0 || i >= len(b) || b[i] != '"' {
 		return -1
@@ -118,11 +114,10 @@ func checkString(b []byte, i int) int {
 	return -1
 }
 
-// plain returns the index behind the bytes at an index that stand for themselves in a
-// string: the first quote, backslash or control character, or the end. A byte less what it
-// is looked for borrows from the next only where it is found, so that the first of those
-// in a word is never wrong.
+// plain returns the index of the first quote, backslash or control character in b[i:], or len(b).
 func plain(b []byte, i int) int {
+	// Eight bytes at a time. A byte minus the searched value only borrows from the next byte in
+	// case of a match, so the first match in a word is exact.
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for len(b)-i >= 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
@@ -155,7 +150,7 @@ func skipKey(b []byte, i int, str func([]byte, int) int) int {
 	return i + 1
 }
 
-// SkipWord skips a word that is to stand at an index, and returns -1 if it does not.
+// SkipWord skips the given word at i. It returns -1 if the text differs.
 func SkipWord(b []byte, i int, word string) int {
 	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
 		return -1
@@ -163,7 +158,7 @@ func SkipWord(b []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// SkipDigits returns the index behind the digits that stand at an index.
+// SkipDigits returns the index after the digits at i.
 func SkipDigits(b []byte, i int) int {
 	for len(b)-i >= 8 && digits(binary.LittleEndian.Uint64(b[i:])) {
 		i += 8
@@ -174,14 +169,14 @@ func SkipDigits(b []byte, i int) int {
 	return i
 }
 
-// digits reports whether all eight bytes of a word are digits: none leaves 0x30 to 0x3f,
-// and with six added none reaches 0x40.
+// digits reports whether all eight bytes of a word are digits: each has the high nibble 3, also
+// after adding six.
 func digits(w uint64) bool {
 	const nibbles, zeros, six = 0xf0f0f0f0f0f0f0f0, 0x3030303030303030, 0x0606060606060606
 	return w&nibbles == zeros && (w+six)&nibbles == zeros
 }
 
-// skipDigits is [SkipDigits] where at least one digit has to stand, and -1 without.
+// skipDigits is [SkipDigits] for at least one digit. It returns -1 without.
 func skipDigits(b []byte, i int) int {
 	if end := SkipDigits(b, i); end > i {
 		return end
@@ -213,12 +208,13 @@ func skipNumber(b []byte, i int) int {
 	return i
 }
 
-// SkipValue skips one JSON value of any kind, white space before it included.
+// SkipValue skips one JSON value of any kind, including white space before it.
 func SkipValue(b []byte, i int) int { return scan(b, i, SkipString) }
 
-// scan skips one JSON value whose strings are skipped by str.
+// scan skips one JSON value. str skips its strings.
 func scan(b []byte, i int, str func([]byte, int) int) int {
-	var objects [MaxDepth / 64]uint64 // one bit per open container: is it an object
+	// A bit set replaces recursion: a stack overflow cannot be recovered and would end the process.
+	var objects [MaxDepth / 64]uint64 // one bit for each open container: set for an object
 	depth := 0
 	push := func(object bool) {
 		if object {
@@ -292,20 +288,19 @@ func scan(b []byte, i int, str func([]byte, int) int) int {
 	}
 }
 
-// Members walks the members of an object. After next returns true, key is the
-// key's text and at the index of the value, which the caller must skip by
-// setting at to the index behind it.
+// Members walks the members of an object. After Next returns true, Key is the member's key and At
+// the index of its value. The caller must skip the value by setting At to the index after it.
 type Members struct {
 	body []byte
 	Key  []byte
-	From int // where the key's quote stands
+	From int // index of the key's quote
 	At   int
-	open bool // the first member was seen
+	open bool // the first member was read
 	Bad  bool
-	End  int // behind the closing brace, once next returned false
+	End  int // index after the closing brace, once Next returned false
 }
 
-// Walk begins at the object's brace, white space before it allowed.
+// Walk starts at the object's brace, after optional white space.
 func Walk(b []byte, i int) Members {
 	i = SkipSpace(b, i)
 	if i >= len(b) || b[i] != '{' {
@@ -314,7 +309,7 @@ func Walk(b []byte, i int) Members {
 	return Members{body: b, At: i + 1}
 }
 
-// Next goes to the next member, and reports whether there is one.
+// Next moves to the next member, and reports whether there is one.
 func (m *Members) Next() bool {
 	if m.Bad || m.At < 0 {
 		m.Bad = true
@@ -348,7 +343,7 @@ func (m *Members) Next() bool {
 	}
 	m.From, m.Key = i, m.body[i+1:end-1]
 	m.At = SkipSpace(m.body, colon+1)
-	// An escaped key could spell a name that we act on in another way.
+	// An escaped key could be another spelling of a known name.
 	if bytes.IndexByte(m.Key, '\\') >= 0 || m.At >= len(m.body) {
 		m.Bad = true
 		return false
@@ -356,7 +351,7 @@ func (m *Members) Next() bool {
 	return true
 }
 
-// Skip moves over the value at m.at and returns its span.
+// Skip skips the value at At and returns its span.
 func (m *Members) Skip() Span {
 	start := m.At
 	m.At = SkipValue(m.body, start)
@@ -367,18 +362,18 @@ func (m *Members) Skip() Span {
 	return Span{int32(start), int32(m.At)}
 }
 
-// Elements walks the elements of an array: after next returns true, at is the
-// index of an element, which the caller must skip by setting at behind it.
+// Elements walks the elements of an array. After Next returns true, At is the index of an element.
+// The caller must skip it by setting At to the index after it.
 type Elements struct {
 	b    []byte
 	At   int
 	open bool
 	Bad  bool
 	End  int
-	Most *int // how many more may be read, nil for any number
+	Most *int // number of further elements allowed, nil for no limit
 }
 
-// List begins at the bracket of an array, white space before it allowed.
+// List starts at the bracket of an array, after optional white space.
 func List(b []byte, i int) Elements {
 	i = SkipSpace(b, i)
 	if i >= len(b) || b[i] != '[' {
@@ -387,7 +382,7 @@ func List(b []byte, i int) Elements {
 	return Elements{b: b, At: i + 1}
 }
 
-// Next goes to the next element, and reports whether there is one.
+// Next moves to the next element, and reports whether there is one.
 func (e *Elements) Next() bool {
 	if e.Bad || e.At < 0 {
 		e.Bad = true
@@ -423,8 +418,7 @@ func (e *Elements) Next() bool {
 	return true
 }
 
-// Unquoted returns the span inside the quotes of a string value, or an empty
-// one if the value is not a string.
+// Unquoted returns the span inside the quotes of a string value, or an empty span for other values.
 func Unquoted(b []byte, s Span) Span {
 	if s.Len() < 2 || b[s.Start] != '"' {
 		return Span{}

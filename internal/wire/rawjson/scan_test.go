@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
-// TestValid holds the validator against JSONTestSuite, and against the standard
-// library's where a parser is free to choose.
+// TestValid compares the validator with JSONTestSuite, and with the standard library for cases that
+// are implementation-defined.
 func TestValid(t *testing.T) {
 	cases, err := testkit.JSONCases()
 	if err != nil {
@@ -38,8 +38,8 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestValidDepth goes to the bound, past it, and to where a recursive validator
-// ends the process.
+// TestValidDepth tests the limit, the limit plus one, and a depth that would overflow the stack of
+// a recursive validator.
 func TestValidDepth(t *testing.T) {
 	for n, want := range map[int]bool{MaxDepth: true, MaxDepth + 1: false, 6_000_000: false} {
 		for _, pair := range []string{"[]", "{}"} {
@@ -62,7 +62,7 @@ func TestValidAllocates(t *testing.T) {
 	}
 }
 
-// FuzzValid asks the standard library, which is not bounded at the same depth.
+// FuzzValid compares with the standard library, which has another depth limit.
 func FuzzValid(f *testing.F) {
 	cases, err := testkit.JSONCases()
 	if err != nil {

@@ -3,19 +3,19 @@
 
 package rawjson
 
-// Span is a range of bytes in a body, from Start up to but excluding End.
+// Span is a range of bytes in a body, from Start to End (exclusive).
 type Span struct{ Start, End int32 }
 
-// Empty reports whether the span holds no byte. Absent members have empty spans.
+// Empty reports whether the span has no bytes. Absent members have empty spans.
 func (s Span) Empty() bool { return s.End <= s.Start }
 
 // Len returns the number of bytes in the span.
 func (s Span) Len() int { return int(s.End - s.Start) }
 
-// Of returns the bytes of raw that the span covers, without copying.
+// Of returns the span's bytes of raw, without copying.
 func (s Span) Of(raw []byte) []byte { return raw[s.Start:s.End] }
 
-// Shift returns the span as it lies behind by more bytes; one that is empty stays so.
+// Shift returns the span moved by this number of bytes. An empty span is not moved.
 func (s Span) Shift(by int32) Span {
 	if s.Empty() {
 		return s

@@ -10,8 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Plain returns the text that the inside of a JSON string stands for: the same bytes where
-// nothing is escaped.
+// Plain decodes the inside of a JSON string. Without escapes it returns inside itself.
 func Plain(inside string) string {
 	if strings.IndexByte(inside, '\\') < 0 {
 		return inside
@@ -20,8 +19,8 @@ func Plain(inside string) string {
 	return View(text.appendDecoded(make([]byte, 0, len(inside)), "\uFFFD"))
 }
 
-// InnerJSON returns the inside of a string that holds JSON, as the arguments of calls do. Some
-// servers send the object itself.
+// InnerJSON returns the inside of a string with JSON, such as call arguments. Some servers send the
+// object itself instead of a string.
 func InnerJSON(v gjson.Result) string {
 	if v.IsObject() {
 		return View(Escaped(v.Raw))
@@ -29,8 +28,7 @@ func InnerJSON(v gjson.Result) string {
 	return Inner(v)
 }
 
-// AppendLine appends JSON without its line ends, which can only stand between
-// tokens.
+// AppendLine appends JSON without line ends. In valid JSON they only occur between tokens.
 func AppendLine(dst []byte, json string) []byte {
 	for i := range len(json) {
 		if c := json[i]; c != '\n' && c != '\r' {
@@ -40,6 +38,6 @@ func AppendLine(dst []byte, json string) []byte {
 	return dst
 }
 
-// View returns b as a string without copying it. The string, and all that gjson cuts out
-// of it, must not outlive b or be used after b changes.
+// View returns b as a string without copying. The string and its substrings must not be used after
+// b changes or is recycled.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawjson is the one scanner of JSON: it reports whether a text is JSON, walks it without
-// recursion, and carries it as the client wrote it: key order, number forms and escapes.
+// Package rawjson scans and builds JSON text. It validates a text, walks it without recursion, and
+// keeps the client's bytes: key order, number forms and escapes.
 package rawjson
 
 import (
@@ -15,14 +15,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Value is a JSON value as the client wrote it. All functions here take
-// for granted that it is well formed.
+// Value is a JSON value in the client's bytes. Its methods require a well-formed value.
 type Value []byte
 
-// ends are the bytes between which a value goes on.
+// ends are the bytes that may end or structure a value.
 var ends = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true, ',': true, ' ': true, '\n': true, '\t': true, '\r': true}
 
-// Trim returns the value without white space around it.
+// Trim returns the value without surrounding white space.
 func (v Value) Trim() Value { return Value(bytes.Trim(v, " \n\t\r")) }
 
 // IsObject reports whether the value is an object.
@@ -40,8 +39,8 @@ func (v Value) IsNumber() bool { return len(v) > 0 && (v[0] == '-' || v[0] >= '0
 // IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return string(v) == "true" }
 
-// Absent reports whether the value is missing, null, or false, or an empty
-// string, array or object: what clients send for "not used".
+// Absent reports whether the value is missing, null, false, or an empty string, array or object:
+// the values that clients send for an unused member.
 func (v Value) Absent() bool {
 	switch string(v) {
 	case "", "null", "false", `""`, "[]", "{}":
@@ -50,7 +49,7 @@ func (v Value) Absent() bool {
 	return false
 }
 
-// Used returns the value unless it is null.
+// Used returns the value, nil if it is null.
 func (v Value) Used() Value {
 	if string(v) == "null" {
 		return nil
@@ -58,16 +57,16 @@ func (v Value) Used() Value {
 	return v
 }
 
-// Members yields the members of an object, nothing for any other value.
+// Members yields the members of an object, and nothing for other values.
 func (v Value) Members() iter.Seq2[string, Value] { return (*Index)(nil).Members(v) }
 
-// Elements yields the elements of an array, nothing for any other value.
+// Elements yields the elements of an array, and nothing for other values.
 func (v Value) Elements() iter.Seq2[int, Value] { return (*Index)(nil).Elements(v) }
 
-// Member returns a member of an object, nil if there is none.
+// Member returns a member of an object, nil for none.
 func (v Value) Member(name string) Value { return (*Index)(nil).Member(v, name) }
 
-// Text returns what stands between a string's quotes, escapes kept.
+// Text returns the inside of a string, with escapes.
 func (v Value) Text() Text {
 	if !v.IsString() {
 		return nil
@@ -78,7 +77,7 @@ func (v Value) Text() Text {
 // Str returns a string's decoded text.
 func (v Value) Str() string { return v.Text().Decoded() }
 
-// Int returns a number without its fraction, false for what is none of 32 bits.
+// Int returns a number without its fraction, false for other values and numbers beyond 32 bits.
 func (v Value) Int() (int, bool) {
 	if !v.IsNumber() {
 		return 0, false
@@ -90,14 +89,13 @@ func (v Value) Int() (int, bool) {
 	return int(f), true
 }
 
-// Text is the inside of a JSON string: escapes are kept, so that it can be put
-// into another body as it is.
+// Text is the inside of a JSON string, with escapes. It can be copied to another body unchanged.
 type Text []byte
 
-// Empty reports whether nothing is in the text.
+// Empty reports whether the text is empty.
 func (t Text) Empty() bool { return len(t) == 0 }
 
-// Decoded returns the text with its escapes undone.
+// Decoded returns the text without escapes.
 func (t Text) Decoded() string {
 	if bytes.IndexByte(t, '\\') < 0 {
 		return string(t)
@@ -105,7 +103,7 @@ func (t Text) Decoded() string {
 	return string(t.AppendDecoded(make([]byte, 0, len(t))))
 }
 
-// name is the text decoded: that of a member, which comes again and again.
+// name returns a decoded member name, interned because names repeat.
 func (t Text) name() string {
 	if bytes.IndexByte(t, '\\') < 0 {
 		return reuse.Intern(t)
@@ -113,11 +111,11 @@ func (t Text) name() string {
 	return t.Decoded()
 }
 
-// AppendDecoded undoes the escapes. Half a surrogate pair, which has no UTF-8
-// form, stays an escape.
+// AppendDecoded appends the decoded text. An unpaired surrogate has no UTF-8 form and stays an
+// escape.
 func (t Text) AppendDecoded(b []byte) []byte { return t.appendDecoded(b, "") }
 
-// appendDecoded is AppendDecoded with another text, if there is one, for half a surrogate pair.
+// appendDecoded is AppendDecoded with a replacement for unpaired surrogates, "" for none.
 func (t Text) appendDecoded(b []byte, half string) []byte {
 	for i := 0; i < len(t); {
 		n := bytes.IndexByte(t[i:], '\\')
@@ -157,8 +155,8 @@ func (t Text) appendDecoded(b []byte, half string) []byte {
 	return b
 }
 
-// unicode reads the \u escape at the beginning of t, or two that are a
-// surrogate pair. It returns -1 for half a pair.
+// unicode decodes the \u escape at the beginning of t, or two escapes of a surrogate pair. It
+// returns -1 for an unpaired surrogate.
 func (t Text) unicode() (r rune, size int) {
 	hex := func(b []byte) rune {
 		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
@@ -183,8 +181,7 @@ func (t Text) unicode() (r rune, size int) {
 	return -1, 6
 }
 
-// AppendEscaped appends bytes as the inside of a JSON string. It escapes what
-// JSON demands and nothing else.
+// AppendEscaped appends bytes as the inside of a JSON string, with the minimum of escapes.
 func AppendEscaped[T []byte | string | Value](b []byte, s T) []byte {
 	const digits = "0123456789abcdef"
 	from := 0
@@ -221,7 +218,7 @@ func AppendQuoted(b []byte, s string) []byte {
 // Escaped returns a Go string as the inside of a JSON string.
 func Escaped(s string) Text { return AppendEscaped(nil, s) }
 
-// AppendKey appends the name of a member to an object that is being written.
+// AppendKey appends a member's name and colon to an object.
 func AppendKey(b Value, key string) Value {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resource tells what requests are about that ask no model for an answer: answers that
-// an API keeps, and whatever else it has beside them.
+// Package resource identifies requests that ask no model for an answer: requests for stored
+// answers, batches, caches and other objects of an API.
 package resource
 
 import (
@@ -12,33 +12,33 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Resource is what a request is about, by its path.
+// Resource is the object of an API that a request addresses by its path.
 type Resource struct {
-	// Format is that of the API, empty for nothing.
+	// Format is the format of the API, empty if the path addresses no object.
 	Format wire.Format
-	// ID is which one, empty for all of them.
+	// ID is the id of the object, empty for the whole collection.
 	ID string
-	// Part is what of it, or what is to be done with it: empty for the whole.
+	// Part is a part of the object or an action on it, empty for the object itself.
 	Part string
-	// Answer: it is an answer of a model, kept by its id.
+	// Answer tells that the object is a stored answer of a model.
 	Answer bool
-	// Given: the id is one as the API gives, and so does whoever translates to it.
+	// Given tells that the id has the form of ids from the API. Translations to the API use this form too.
 	Given bool
-	// Missing is what the API says where there is none of that id.
+	// Missing is the API's error text for an unknown id.
 	Missing string
 }
 
-// Codec is a [wire.Codec] of a format whose API has such things.
+// Codec is a [wire.Codec] of a format with such objects in its API.
 type Codec interface {
-	// Resource returns what a path is that of, nothing if the API has none there.
+	// Resource returns the object at a path, the zero value if the API has none there.
 	Resource(path string) Resource
-	// Deleted returns the answer to a request that has had an answer deleted, nil where
-	// the API says nothing.
+	// Deleted returns the response to a request that deleted a stored answer, nil for an empty
+	// response.
 	Deleted(id string) []byte
 }
 
-// Find returns what a request is about. Those that ask for an answer, or for the length of a
-// prompt, are about nothing.
+// Find returns the object that a request addresses. Requests for an answer or for a token count
+// address none.
 func Find(method, path string) (Resource, bool) {
 	if method != http.MethodGet && method != http.MethodPost && method != http.MethodDelete && method != http.MethodPatch {
 		return Resource{}, false
@@ -53,16 +53,16 @@ func Find(method, path string) (Resource, bool) {
 	return Resource{}, false
 }
 
-// Deletes reports whether a request has an answer deleted.
+// Deletes reports whether a request deletes a stored answer.
 func (r *Resource) Deletes(method string) bool {
 	return method == http.MethodDelete && r.Answer && r.ID != "" && r.Part == ""
 }
 
-// Unkept reports whether nobody keeps the thing where the API is translated to another: an
-// answer that has got its id on the way.
+// Unkept reports whether no upstream stores the answer if the API is translated to another. An
+// answer with an id in the API's form then got its id from the translation.
 func (r *Resource) Unkept() bool { return r.Answer && r.Given }
 
-// Deleted is what the API says of an answer that was deleted.
+// Deleted returns the API's response to the deletion of a stored answer.
 func (r *Resource) Deleted() []byte {
 	if c, ok := r.Format.Codec().(Codec); ok {
 		return c.Deleted(r.ID)
@@ -70,15 +70,15 @@ func (r *Resource) Deleted() []byte {
 	return nil
 }
 
-// Collection is a path up to and with the name of the collection that a resource is in: that
-// of requests which ask for an answer.
+// Collection returns the path up to and including the collection of the object. Requests for an
+// answer go to this path.
 func (r *Resource) Collection(path string) string {
 	path = strings.TrimSuffix(path, "/"+r.Part)
 	return strings.TrimSuffix(path, "/"+r.ID)
 }
 
-// In takes a path apart that leads into a collection, such as /responses: the id, and what
-// stands behind it. It reports false for the paths of other things.
+// In splits a path into a collection, such as /responses, into the id and the rest after it. It
+// reports false for paths outside the collection.
 func In(path, collection string) (id, part string, ok bool) {
 	if strings.HasSuffix(path, collection) {
 		return "", "", true

@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Bodies are large and short-lived: without reuse they would make up most of
-// what the garbage collector has to do. There is one pool for each power of two, and
-// a shelf for what is larger.
+// Bodies are large and short-lived. Without reuse they would cause most of the garbage collector's
+// work. There is one pool for each power of two, and a shelf for larger buffers.
 const (
 	smallestBuffer = 12 // 4 KiB
 	largestBuffer  = 23 // 8 MiB
@@ -21,10 +20,10 @@ var (
 	large   shelf
 )
 
-// headers keeps what slices stand in while they are in a pool.
+// headers recycles the slice headers that pools require behind a pointer.
 var headers sync.Pool
 
-// Buffer returns an empty slice with room for at least n bytes.
+// Buffer returns an empty slice with a capacity of at least n bytes.
 func Buffer(n int) []byte {
 	class := max(bits.Len(uint(max(n, 1)-1)), smallestBuffer)
 	if class > largestBuffer {
@@ -39,14 +38,15 @@ func Buffer(n int) []byte {
 	return make([]byte, 0, 1<<class)
 }
 
-// Recycle gives a slice that came from Buffer back. Nothing may use it, or
-// anything that points into it, from here on.
+// Recycle returns a slice from Buffer to its pool. The slice, and all views of it, must no longer
+// be used.
 func Recycle(b []byte) {
 	class := bits.Len(uint(cap(b))) - 1
 	if class >= largestBuffer && cap(b) > 1<<largestBuffer {
 		large.put(b)
 		return
 	}
+	// The slice is not from Buffer.
 	if class < smallestBuffer || cap(b) != 1<<class {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// TestBuffers: a buffer has the room that it was asked for, and whoever asks for as much
-// after it was done with has the same again.
+// TestBuffers: a buffer has the requested capacity, and a recycled buffer is returned for the next
+// request of its size.
 func TestBuffers(t *testing.T) {
 	for _, n := range []int{0, 1, 4096, 4097, 8 << 20, 8<<20 + 1, 31 << 20, 32<<20 + 1} {
 		b := Buffer(n)
@@ -21,7 +21,7 @@ func TestBuffers(t *testing.T) {
 		b = append(b, make([]byte, n)...)
 		Recycle(b)
 		if n <= 8<<20 {
-			continue // a pool keeps what it likes, with the race detector above all
+			continue // a pool may drop items, above all with the race detector
 		}
 		if again := Buffer(n); unsafe.SliceData(again) != unsafe.SliceData(b) || len(again) != 0 {
 			t.Errorf("%d bytes were not used again", n)
@@ -32,7 +32,7 @@ func TestBuffers(t *testing.T) {
 	Recycle(make([]byte, 9<<20))
 }
 
-// TestShelf: the two largest are kept, none beyond the bound, and none for long.
+// TestShelf: the two largest buffers are cached, none beyond the limit, and none for long.
 func TestShelf(t *testing.T) {
 	const mb = 1 << 20
 	synctest.Test(t, func(t *testing.T) {

@@ -8,17 +8,17 @@ import (
 	"sync/atomic"
 )
 
-// names are strings that come with request after request, as those of models and
-// hosts: one copy serves them all. The newest of those that fall into a place has it.
+// names caches strings that repeat across requests, such as model and host names. A newer string
+// replaces the older one in its slot.
 var names [1024]atomic.Pointer[string]
 
 var seed = maphash.MakeSeed()
 
-// longestName bounds the strings that are kept, in bytes.
+// longestName is the maximum length of a cached string, in bytes.
 const longestName = 256
 
-// Intern is string(b) for what few different requests differ in. It must not be given
-// what is secret: it stays.
+// Intern returns string(b) from a cache of strings with few distinct values. b must not be secret,
+// because the cache has no expiry.
 func Intern(b []byte) string {
 	if len(b) > longestName {
 		return string(b)

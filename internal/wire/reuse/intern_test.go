@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestIntern: what is the same is one string, whatever fell into its place in between.
+// TestIntern: equal strings are interned correctly, also after another string has taken their slot.
 func TestIntern(t *testing.T) {
 	b := []byte("claude-opus-5-5")
 	if s := Intern(b); s != "claude-opus-5-5" {

@@ -9,25 +9,24 @@ import (
 )
 
 const (
-	// shelfStep is what sizes on a shelf are multiples of: the next body of a
-	// conversation is a little larger.
+	// shelfStep is the granularity of buffer sizes: the next body of a conversation is slightly
+	// larger.
 	shelfStep = 4 << 20
-	// shelfLargest is room for a body of 32 MiB, and the byte at which its end is met.
+	// shelfLargest has room for a body of 32 MiB and one more byte for detecting its end.
 	shelfLargest = 36 << 20
-	// shelfLife is how long buffers are kept that nobody needs.
+	// shelfLife is the time after which unused buffers are dropped.
 	shelfLife = 10 * time.Second
 )
 
-// shelf keeps two buffers that are larger than those in the pools, for the next bodies as
-// large. A pool would keep all that a rush of them has left, until the garbage collector
-// has something to do. The zero value is ready to use.
+// shelf caches two buffers larger than those in the pools. A pool would keep all buffers of a load
+// peak until the next garbage collection. The zero value is ready to use.
 type shelf struct {
 	mu    sync.Mutex
 	kept  [2][]byte
 	clear *time.Timer
 }
 
-// take returns an empty slice with room for at least n bytes.
+// take returns an empty slice with a capacity of at least n bytes.
 func (s *shelf) take(n int) []byte {
 	if b := s.smallest(n); b != nil {
 		return b
@@ -35,7 +34,7 @@ func (s *shelf) take(n int) []byte {
 	return make([]byte, 0, (n+shelfStep-1)/shelfStep*shelfStep)
 }
 
-// smallest takes the smallest that has room for n bytes, nil if none has.
+// smallest takes the smallest cached buffer with room for n bytes, nil for none.
 func (s *shelf) smallest(n int) (b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +50,9 @@ func (s *shelf) smallest(n int) (b []byte) {
 	return b
 }
 
-// put keeps a slice that is done with, in an empty place or that of a smaller one.
+// put caches a buffer in an empty slot or in place of a smaller one.
 func (s *shelf) put(b []byte) {
+	// The buffer is not from take, or too large.
 	if cap(b)%shelfStep != 0 || cap(b) > shelfLargest {
 		return
 	}
@@ -74,7 +74,7 @@ func (s *shelf) put(b []byte) {
 	s.clear.Reset(shelfLife)
 }
 
-// empty forgets what is kept.
+// empty drops the cached buffers.
 func (s *shelf) empty() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reuse keeps the memory of bodies and slices that are done with, for those that come, and of
-// strings that come again.
+// Package reuse recycles the memory of bodies and slices and interns repeated strings.
 package reuse
 
 import (
@@ -11,27 +10,25 @@ import (
 	"sync"
 )
 
-// Slices keeps slices that are done with, to be used again: what is remembered of
-// a conversation is made anew with every request, from what was remembered
-// before. There is one pool for each size of slices, see sizeOf. The zero value is ready to
-// use.
+// Slices recycles slices. A conversation's data is rebuilt from its previous data with every
+// request. There is one pool for each size, see sizeOf. The zero value is ready to use.
 type Slices[T any] struct {
-	// Plain says that no element is read that was not written: they are left as they
-	// were. Default: false, they are zero.
+	// Plain: recycled slices are not zeroed, because every element is written before it is read.
+	// Default: false.
 	Plain bool
 
 	pools   [209]sync.Pool
-	headers sync.Pool // what slices stand in while they are in a pool
+	headers sync.Pool // recycles the slice headers that pools require behind a pointer
 }
 
-// Sizes up to slicesLinear elements are multiples of slicesStep, larger ones have a
-// sixteenth of spare room at most: it lives as long as a conversation.
+// Sizes up to slicesLinear elements are multiples of slicesStep. Larger sizes have at most a
+// sixteenth of spare room, because slices live as long as a conversation.
 const (
 	slicesStep   = 32
 	slicesLinear = 64 * slicesStep
 )
 
-// sizeOf returns the size of a slice for n elements, and which of all sizes that is.
+// sizeOf returns the capacity of a slice for n elements, and the index of its pool.
 func sizeOf(n int) (size, class int) {
 	if n <= slicesLinear {
 		class = (n + slicesStep - 1) / slicesStep
@@ -42,7 +39,7 @@ func sizeOf(n int) (size, class int) {
 	return steps << shift, 48 + 16*(shift-7) + steps
 }
 
-// Make returns an empty slice with room for at least n elements, all zero if they are not Plain.
+// Make returns an empty slice with a capacity of at least n elements, zeroed unless Plain.
 func (s *Slices[T]) Make(n int) []T {
 	size, class := sizeOf(n)
 	if class < len(s.pools) {
@@ -56,9 +53,10 @@ func (s *Slices[T]) Make(n int) []T {
 	return make([]T, 0, size)
 }
 
-// Recycle takes a slice back. Nothing may use it from here on.
+// Recycle returns a slice to its pool. The slice must no longer be used.
 func (s *Slices[T]) Recycle(v []T) {
 	size, class := sizeOf(cap(v))
+	// The slice is not from Make.
 	if class == 0 || class >= len(s.pools) || cap(v) != size {
 		return
 	}
@@ -73,10 +71,10 @@ func (s *Slices[T]) Recycle(v []T) {
 	s.pools[class].Put(h)
 }
 
-// Append is append for slices that may become long: they double, where append's own
-// steps of a quarter leave four times their size behind.
+// Append is append for slices that may become long.
 func Append[T any](s []T, v ...T) []T {
 	const long = 4096
+	// Doubling: append's own growth by a quarter would leave four times the final size as garbage.
 	if len(s)+len(v) > cap(s) && cap(s) >= long {
 		s = slices.Grow(s, max(cap(s), len(v)))
 	}

@@ -13,15 +13,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// SkipValidator is what stands for a signature in a history made elsewhere
+// SkipValidator is the placeholder for a signature in a history that another model wrote
 // (Gemini API, "Thought signatures").
 const SkipValidator = "skip_thought_signature_validator"
 
-// Remove takes reasoning that was sealed here out of the body of a request that goes to an
-// API in the format of its client: no API can read it there. Reasoning goes as a whole, and
-// with it a message that held nothing else, references to it, and a budget of thinking
-// that the API does not take without it. Calls stay. All other bytes do, too; a body
-// without a seal is returned as it is.
+// Remove removes sealed reasoning from the body of an untranslated request, where no API can read
+// the seal. It also removes messages that held nothing else, references to the reasoning, and a
+// thinking budget that the API refuses without it. Calls and all other bytes stay. A body without
+// a seal is returned unchanged.
 func Remove(body []byte) []byte {
 	if !mayHold(body) {
 		return body
@@ -33,7 +32,7 @@ func Remove(body []byte) []byte {
 			patches = append(patches, wire.Member{Name: name, Value: list})
 		}
 	}
-	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} { // of a count of tokens
+	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} { // in requests for a token count
 		if inner := gjson.GetBytes(body, name); inner.IsObject() {
 			patches = append(patches, wire.Member{Name: name, Value: Remove([]byte(inner.Raw))})
 		}
@@ -49,9 +48,10 @@ func Remove(body []byte) []byte {
 	return out
 }
 
-// mayHold reports whether a body may hold a seal. It looks for the prefix from its first byte
-// that texts seldom have: every long request is searched.
+// mayHold reports whether a body may hold a seal.
 func mayHold(body []byte) bool {
+	// Every long request is searched. The search starts at the prefix's first byte that is rare
+	// in texts.
 	const before = len("eyJsbG1f") // a Y is next
 	for from := 0; ; {
 		i := bytes.Index(body[from:], []byte(Prefix[before:]))
@@ -68,21 +68,21 @@ func mayHold(body []byte) bool {
 // remover goes through the messages of one request.
 type remover struct {
 	gone      map[string]bool // ids of items that were removed
-	unthought bool            // thinking was removed since a person's last prompt
+	unthought bool            // thinking was removed since the last prompt of the user
 }
 
 // isSeal reports whether a value was made by [Sealed.Seal].
 func isSeal(v gjson.Result) bool { return strings.HasPrefix(v.Str, Prefix) }
 
-// list returns a list with each element as edit returns it, without those for which that is
-// nil; nil where all of it stays.
+// list returns a list with every element replaced by the result of edit. An element is removed if
+// edit returns nil. list returns nil if nothing changed.
 func (r *remover) list(v gjson.Result, edit func(gjson.Result) []byte) []byte {
 	if !v.IsArray() {
 		return nil
 	}
 	raw, changed, kept := []byte(v.Raw), false, false
 	var out []byte
-	from := 1 // behind the last element that stays
+	from := 1 // end of the last element that stays
 	e := rawjson.List(raw, 0)
 	for e.Next() {
 		start, end := e.At, rawjson.SkipValue(raw, e.At)
@@ -94,7 +94,7 @@ func (r *remover) list(v gjson.Result, edit func(gjson.Result) []byte) []byte {
 		switch {
 		case with == nil:
 			changed = true
-		case !kept: // the comma in front went with those before
+		case !kept: // the elements before it took the comma with them
 			out = append(append(append(out, raw[:1]...), raw[1:1+blanks(raw[1:])]...), with...)
 			kept = true
 		default:
@@ -116,10 +116,10 @@ func (r *remover) list(v gjson.Result, edit func(gjson.Result) []byte) []byte {
 	return append(out, raw[len(end):]...)
 }
 
-// blanks counts the white space that a text begins with.
+// blanks counts the leading white space.
 func blanks(b []byte) int { return len(b) - len(bytes.TrimLeft(b, " \t\r\n")) }
 
-// separator is what stands between two elements, without those that went.
+// separator returns the comma and white space between two elements, without removed elements.
 func separator(between []byte) []byte {
 	comma := bytes.IndexByte(between, ',')
 	return between[:comma+1+blanks(between[comma+1:])]

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
 )
 
-// What was sealed here is taken out of requests in every format, with what is nothing
+// Remove removes sealed reasoning from requests in every format, together with members that are invalid
 // without it. SEAL stands for a seal.
 func TestRemove(t *testing.T) {
 	const user, result = `{"role":"user","content":"hi"}`, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"r"}]}`
@@ -94,7 +94,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// BenchmarkRemove: a long body without a seal costs little.
+// BenchmarkRemove measures the search of a long body without a seal.
 func BenchmarkRemove(b *testing.B) {
 	body := []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("The server reads every line of the given file, even where there are none. JSON, Java. ", 12_000) + `"}]}`)
 	b.SetBytes(int64(len(body)))

@@ -3,26 +3,26 @@
 
 package translate
 
-// Collected is an answer that is gathered as its events come.
+// Collected is an answer collected from its events.
 type Collected struct {
-	// Flow is where the events come from.
+	// Flow is the source of the events.
 	Flow *Flow
-	// Answer is what is known of the answer, nil before it has started.
+	// Answer is the answer so far, nil before it has started.
 	Answer *Answer
-	// Blocks are its blocks, with their contents.
+	// Blocks are the blocks with their contents.
 	Blocks []*Block
 }
 
-// Start takes the beginning of an answer.
+// Start implements [AnswerWriter].
 func (c *Collected) Start(m *Answer) { c.Answer = m }
 
-// Open takes a block.
+// Open implements [AnswerWriter].
 func (c *Collected) Open(b *Block) { c.Blocks = append(c.Blocks, b) }
 
-// Delta takes more of a block.
+// Delta implements [AnswerWriter].
 func (c *Collected) Delta(b *Block, text string) { b.Content = append(b.Content, text...) }
 
-// Has reports whether there is a call, or a block of another kind that is not empty.
+// Has reports whether there is a call, or a non-empty block of another kind.
 func (c *Collected) Has(kind BlockKind) bool {
 	for _, b := range c.Blocks {
 		if b.Kind == kind && (len(b.Content) > 0 || kind == CallBlock) {
@@ -42,8 +42,8 @@ func (c *Collected) Join(dst []byte, kind BlockKind) []byte {
 	return dst
 }
 
-// List appends an array of what each returns for the blocks, and nothing if it
-// returns nothing for all of them.
+// List appends an array with the output of each for every block. Blocks without output are skipped;
+// without any output List appends nothing.
 func (c *Collected) List(dst []byte, head string, each func([]byte, *Block) []byte) []byte {
 	empty := true
 	for _, b := range c.Blocks {
@@ -54,6 +54,7 @@ func (c *Collected) List(dst []byte, head string, each func([]byte, *Block) []by
 			dst = append(dst, ',')
 		}
 		start := len(dst)
+		// Without output the separator is undone.
 		if dst = each(dst, b); len(dst) == start {
 			dst = dst[:before]
 			continue
@@ -66,7 +67,7 @@ func (c *Collected) List(dst []byte, head string, each func([]byte, *Block) []by
 	return dst
 }
 
-// collector writes an answer in one piece, once it is complete.
+// collector writes a complete answer as one JSON value.
 type collector struct {
 	Collected
 	out    *Buffer

@@ -16,8 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// said is an answer in one upstream's format: a stream's events, and the same
-// in one piece.
+// said is an answer in one upstream's format: a stream's events, and the same answer as JSON.
 type said map[wire.Format][2]string
 
 func streamed(events ...string) string {
@@ -31,8 +30,8 @@ func streamed(events ...string) string {
 	return b.String()
 }
 
-// tools is an answer with thinking, its proof, text and two parallel calls, as
-// each provider gives it.
+// tools is an answer with thinking, its signature, text and two parallel calls, in each provider's
+// form.
 var toolsSaid = said{
 	wire.Anthropic: {
 		streamed(
@@ -122,8 +121,8 @@ func init() {
 	}
 }
 
-// answerRows are the lines of the table of answers. Each cell translates what
-// an upstream says and looks at what the client's own decoder reads.
+// answerRows are the rows of the table of answers. Each cell translates an upstream's answer and
+// decodes the output with the client's decoder.
 func answerRows() []row {
 	both := func(name string, check func(t *testing.T, client, upstream wire.Format, turn *wire.Turn, out string) bool) row {
 		return row{name, func(t *testing.T, client, upstream wire.Format) string {
@@ -171,8 +170,8 @@ func answerRows() []row {
 	}
 }
 
-// proofComesBack answers a call with its result, as the client has it, and looks
-// for the proof in the request that goes to the upstream.
+// proofComesBack answers a call with its result, as a client would, and checks the signature in the
+// request to the upstream.
 func proofComesBack(t *testing.T, client, upstream wire.Format) string {
 	if client == upstream {
 		return works
@@ -212,7 +211,7 @@ func proofComesBack(t *testing.T, client, upstream wire.Format) string {
 	switch upstream {
 	case wire.Anthropic:
 		want = append(want, `"thinking":"Hm \"so\"."`)
-	case wire.OpenAIChat: // it has no proof
+	case wire.OpenAIChat: // the format has no signature
 		want = []string{`"reasoning_content":"Hm \"so\"."`}
 	}
 	for _, w := range want {

@@ -21,7 +21,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// long is an answer with a call longer than anything that is kept.
+// long is an answer with a call beyond the memory limit.
 var long = map[wire.Format][2]string{
 	wire.Anthropic: {
 		`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n" + `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"b","name":"bash","input":{}}}`,
@@ -37,8 +37,8 @@ var long = map[wire.Format][2]string{
 	},
 }
 
-// TestBounds: whatever an upstream sends, no more than so much of it is kept. What
-// is held in the client's own format goes to it; a translation ends in an error.
+// TestBounds: memory is bounded for any upstream. Beyond the limit a stream in the client's own
+// format is forwarded, and a translation ends with an error.
 func TestBounds(t *testing.T) {
 	text := strings.Repeat("x", 1<<19)
 	const pieces = translate.MaxHeld>>19 + 8
@@ -85,7 +85,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// manyCalls are requests with n calls at once, and then their results.
+// manyCalls are requests with n calls at once, followed by their results.
 var manyCalls = map[wire.Format]func(n int) string{
 	wire.Anthropic: func(n int) string {
 		return `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[` +
@@ -122,7 +122,7 @@ func listOf(n int, each string) string {
 	return strings.Join(all, ",")
 }
 
-// converted is how many bytes it takes to put a request into another format.
+// converted returns the memory in bytes for converting a request.
 func converted(t *testing.T, from, to wire.Format, body string) uint64 {
 	t.Helper()
 	in := translate.Incoming{Body: []byte(body), Path: "/v1beta/models/gemini-3-pro:generateContent"}
@@ -136,12 +136,11 @@ func converted(t *testing.T, from, to wire.Format, body string) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// manyPartsBytes is what an entry may take: by far the most goes to Gemini, which wants
-// results in the order of their calls.
+// manyPartsBytes is the limit for one entry. Gemini takes the most, because it requires results in
+// the order of their calls.
 const manyPartsBytes = 3500
 
-// TestManyParts: what a request becomes on its way takes so many bytes an entry,
-// however many there are.
+// TestManyParts: the memory for an entry does not grow with the number of entries.
 func TestManyParts(t *testing.T) {
 	const n = 5000
 	for from, body := range manyCalls {
@@ -158,8 +157,7 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// TestManySealedThoughts: each thought that comes sealed behind others looks at none
-// of them again.
+// TestManySealedThoughts: reading a thought does not visit the preceding thoughts again.
 func TestManySealedThoughts(t *testing.T) {
 	sealed := seal.Sealed{Format: wire.Anthropic, Text: "why", Data: "x"}.Seal()
 	body := func(n int) string {
@@ -172,8 +170,7 @@ func TestManySealedThoughts(t *testing.T) {
 	}
 }
 
-// TestManyCallsOfAnAnswer: of many calls each keeps an id of its own, and gets the
-// arguments that come for its index.
+// TestManyCallsOfAnAnswer: each of many calls keeps its id and gets the arguments of its index.
 func TestManyCallsOfAnAnswer(t *testing.T) {
 	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true, Seed: "s", BufferCalls: true})
 	chunk := func(calls string) string {

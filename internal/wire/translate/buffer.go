@@ -11,21 +11,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Buffer is what goes to the client next.
+// Buffer collects the next output for the client.
 type Buffer struct {
-	// Buf is what has been written.
+	// Buf is the output so far.
 	Buf []byte
-	// What a [Hold] has read last: the event, its data, and whether it has passed
-	// as it came.
+	// The event last read by a [Hold], its data, and whether it was forwarded unmodified.
 	came   framing.Event
 	read   []byte
 	passed bool
 }
 
-// largestKept bounds the memory that is kept behind a long event to be used again.
+// largestKept is the largest buffer kept for reuse after a long event.
 const largestKept = 1 << 20
 
-// reset makes ready for what comes next.
+// reset clears the output.
 func (o *Buffer) reset() {
 	if cap(o.Buf) > largestKept {
 		o.Buf = nil
@@ -33,7 +32,7 @@ func (o *Buffer) reset() {
 	o.Buf = o.Buf[:0]
 }
 
-// SSE appends an event with a name; what follows up to its end is its data.
+// SSE begins an event with a name. The caller appends its data and calls End.
 func (o *Buffer) SSE(name string) {
 	o.Buf = append(o.Buf, "event: "...)
 	o.Buf = append(o.Buf, name...)
@@ -59,18 +58,19 @@ func (o *Buffer) Str(s string) {
 	o.Buf = append(o.Buf, '"')
 }
 
-// Inside appends the inside of a JSON string in quotes.
+// Inside appends the inside of a JSON string, with quotes.
 func (o *Buffer) Inside(s string) {
 	o.Buf = append(o.Buf, '"')
 	o.Buf = append(o.Buf, s...)
 	o.Buf = append(o.Buf, '"')
 }
 
-// frame appends an event in the bytes that it came in.
+// frame appends an event's original bytes.
 func (o *Buffer) frame(f framing.Event) { o.Buf, o.passed = append(o.Buf, f.Raw...), true }
 
-// Pass appends an event: in the bytes that it came in, if it is the one that came.
+// Pass appends an event. The event last read is forwarded in its original bytes.
 func (o *Buffer) Pass(name string, data []byte) {
+	// Data in the same memory was not modified.
 	if len(data) > 0 && len(data) == len(o.read) && &data[0] == &o.read[0] {
 		o.frame(o.came)
 		return

@@ -3,9 +3,9 @@
 
 package translate_test
 
-// clientBodies are requests in the shapes that real clients send, made up and
-// cut short: Claude Code, opencode, Codex (both of its forms), the Gemini CLI.
-// The number is the index of the format in Formats().
+// clientBodies are requests in the shapes of real clients, invented and shortened: Claude Code,
+// opencode, Codex (both of its forms), the Gemini CLI. The number is the index of the format in
+// Formats().
 var clientBodies = []struct {
 	format byte
 	body   string

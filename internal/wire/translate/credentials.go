@@ -11,12 +11,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Headers turns a client's headers, in canonical form, into those that an
-// upstream of another format understands, in place. The credential moves to
-// the header where that format has it (x-api-key, Authorization: Bearer or
-// x-goog-api-key; a Gemini client may have it as key in the raw query), and
-// headers that belong to the client's format are removed. It returns the names
-// of those removed that change what the upstream does, in lower case, sorted.
+// Headers converts a client's headers, in canonical form, for an upstream of another format, in
+// place. The credential moves to the upstream format's header (x-api-key, Authorization: Bearer or
+// x-goog-api-key). Gemini clients may send it as key in the raw query. Headers specific to the
+// client's format are removed. Headers returns the removed names that affect the upstream's
+// behavior, in lower case, sorted.
 func Headers(from, to wire.Format, h map[string][]string, query string) (dropped []string) {
 	if from == to {
 		return nil
@@ -35,6 +34,7 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	h["Content-Type"] = []string{"application/json"}
 	if token != "" {
 		delete(h, "Authorization")
+		// Account tokens are bearer tokens at APIs that support both.
 		if rules := &dialectOf(to).rules; rules.Key != "" && !(oauth && rules.Bearer) {
 			h[rules.Key] = []string{token}
 		} else {
@@ -48,7 +48,7 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	return dropped
 }
 
-// KeyHeader is the header in which an API reads keys, "" for Authorization.
+// KeyHeader returns the API's header for keys, "" for Authorization.
 func KeyHeader(f wire.Format) string {
 	if d := dialectOf(f); d != nil {
 		return d.rules.Key
@@ -56,8 +56,8 @@ func KeyHeader(f wire.Format) string {
 	return ""
 }
 
-// credential finds the key that the client's API would read: another one beside it is none of
-// the client's. OAuth tokens of Claude accounts go as bearer tokens everywhere.
+// credential returns the client's key. The key in the header of the client's own format takes
+// precedence over others.
 func credential(from wire.Format, h map[string][]string, query string) (token string, oauth bool) {
 	own := KeyHeader(from)
 	for _, name := range []string{own, "Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
@@ -69,23 +69,24 @@ func credential(from wire.Format, h map[string][]string, query string) (token st
 		default:
 			if scheme, t, _ := strings.Cut(v[0], " "); strings.EqualFold(scheme, "bearer") {
 				token = strings.TrimSpace(t)
+				// OAuth tokens of Claude accounts are bearer tokens in every format.
 				oauth = strings.HasPrefix(token, "sk-ant-oat")
 			}
 		}
 		if token != "" {
 			return token, oauth
 		}
-		if name == own && own == KeyHeader(wire.Gemini) { // the Gemini API takes it in the query as well
+		if name == own && own == KeyHeader(wire.Gemini) { // the Gemini API also accepts the key in the query
 			if values, _ := url.ParseQuery(query); values.Get("key") != "" {
 				return values.Get("key"), false
 			}
 		}
 	}
-	values, _ := url.ParseQuery(query) // as far as it can be parsed
+	values, _ := url.ParseQuery(query) // the error is ignored: well-formed pairs count
 	return values.Get("key"), false
 }
 
-// foreign reports whether a header is that of another format.
+// foreign reports whether a header belongs to another format.
 func foreign(lower string, to wire.Format) bool {
 	for _, d := range dialects() {
 		for _, prefix := range d.rules.Headers {

@@ -12,113 +12,110 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Dialect is a [wire.Codec] of a format that is translated: how the format says what
-// requests and answers say in no format's own form. Its methods return and take the
-// neutral types of this package alone; a format whose API is that of another but for
-// where it stands embeds the other's codec.
+// Dialect is a [wire.Codec] of a format that can be translated. It converts requests and answers
+// from and to the neutral types of this package. A format that differs from another only in its
+// endpoints embeds the other's codec.
 type Dialect interface {
-	// Rules returns the facts by which requests and failures are put into it.
+	// Rules returns the facts for writing requests and failures.
 	Rules() Rules
-	// ReadRequest fills a request.
+	// ReadRequest fills r.Request from the body.
 	ReadRequest(r *Reader, body rawjson.Value, in Incoming) error
 	// WriteRequest writes the members of a request.
 	WriteRequest(w *Writer) error
-	// Samples reports whether a model takes a sampling parameter.
+	// Samples reports whether the model accepts a sampling parameter.
 	Samples(w *Writer, p Param) bool
-	// Tier maps a service tier, nil where there is none of the same meaning.
+	// Tier maps a service tier, nil if the format has no equivalent.
 	Tier(w *Writer, name string) rawjson.Value
-	// KeepsSystem reports whether a model takes system messages in the middle of a
-	// conversation, where nothing is set.
+	// KeepsSystem reports whether the model accepts system messages in the middle of a
+	// conversation. It is the default for [Options.SystemMessages].
 	KeepsSystem(w *Writer) bool
-	// EndsWithUser reports whether a model does not go on with an answer, so that the
-	// messages must end with one of the user.
+	// EndsWithUser reports whether the model rejects a final assistant message, so that the
+	// messages must end with a user message.
 	EndsWithUser(w *Writer) bool
-	// AnswerWriter writes an answer as a stream.
+	// AnswerWriter returns a writer for a streamed answer.
 	AnswerWriter(f *Flow, out *Buffer) AnswerWriter
-	// AppendAnswer appends an answer in one piece.
+	// AppendAnswer appends a complete answer as one JSON value.
 	AppendAnswer(dst []byte, c *Collected) []byte
-	// Holder holds calls back until they are complete, nil where they always are.
+	// Holder returns a buffer for incomplete calls, nil if the format always sends calls complete.
 	Holder(joined bool) Holder
-	// AppendFailure writes the body of an error on one line; the text is the
-	// failure's as the API words it.
+	// AppendFailure writes the body of an error on one line. The text is the failure's message in
+	// the API's wording.
 	AppendFailure(dst []byte, f *Failure, w Words, text string) []byte
-	// TooLong is what the API says of a prompt that does not fit, or does not fit beside the
-	// answer that was asked for; the counts are 0
-	// where they are not known.
+	// TooLong returns the API's error message for a prompt that exceeds the context window, alone
+	// or together with the requested answer. Unknown counts are 0.
 	TooLong(message string, tokens, answer, limit int64) string
-	// Endpoint returns the path and query of a request behind a prefix.
+	// Endpoint returns the path and query of a request under a path prefix.
 	Endpoint(prefix, model string, stream bool) (path, query string)
-	// Prefix returns what stands before the endpoint in a path.
+	// Prefix returns the part of a path before the endpoint.
 	Prefix(path string) string
 }
 
 // Rules are facts about a format.
 type Rules struct {
-	// Params are the paths of the parameters, empty where the format has none.
+	// Params are the paths of the parameters, empty for those that the format lacks.
 	Params [ParamCount]string
-	// The paths of what writers of other formats leave out.
+	// The paths of members that writers of other formats drop.
 	Reasoning, Output, Parallel, Choice, Failed, Strict, Thinking string
-	// Marker is the path of a marker of the cache where it does not depend on its
-	// place, MarkerInSystem that of one in the system prompt where it differs.
+	// Marker is the path of a cache marker, if the same everywhere. MarkerInSystem is the path in
+	// the system prompt, if different.
 	Marker, MarkerInSystem string
-	// NameLimit is the longest name of a tool by default, Dots: it may have dots and
-	// colons in it, but must begin with a letter.
+	// NameLimit is the default maximum length of a tool name. Dots allows dots and colons in names,
+	// which then must begin with a letter or underscore.
 	NameLimit int
 	Dots      bool // see NameLimit
-	// IDLimit is the longest id of a call, 0 for ids that may be anything.
+	// IDLimit is the maximum length of a call id at the API, 0 for ids of any form.
 	IDLimit int
-	// LongestID is the longest id of a call that clients take, 0 for any.
+	// LongestID is the maximum length of a call id at the format's clients, 0 for no limit.
 	LongestID int
-	// IDPrefix is what the ids of answers begin with, if anything.
+	// IDPrefix is the prefix of answer ids, empty for none.
 	IDPrefix string
-	// SignedCalls: a call has a place for its signature.
+	// SignedCalls: a call has a member for its signature.
 	SignedCalls bool
-	// Images: an answer has a place for images.
+	// Images: an answer can contain images.
 	Images bool
-	// Narrows: a request can say which of its tools may be called, NarrowsOfficial:
-	// it can at the provider's own API.
+	// Narrows: a request can restrict the callable tools. NarrowsOfficial: it can at the provider's
+	// own API.
 	Narrows, NarrowsOfficial bool
-	// Warmest is the highest temperature, 0 for any.
+	// Warmest is the maximum temperature, 0 for no limit.
 	Warmest int
-	// LongestUser is the longest id of a user, 0 for any.
+	// LongestUser is the maximum length of a user id, 0 for no limit.
 	LongestUser int
-	// LeastTokens is the lowest bound on an answer at the provider's own API.
+	// LeastTokens is the minimum of max_tokens at the provider's own API.
 	LeastTokens int
-	// RefusesBlank: texts of white space only are refused.
+	// RefusesBlank: the API rejects texts of only white space.
 	RefusesBlank bool
-	// Proves is a part of the names of models whose reasoning is checked wherever they
-	// are offered.
+	// Proves is a substring of model names. Every host of these models verifies reasoning
+	// signatures.
 	Proves string
-	// EndsThinking: thinking with nothing behind it is refused.
+	// EndsThinking: the API rejects a message that ends with thinking.
 	EndsThinking bool
-	// FoldsSystem: no system message can stand in the middle of a conversation,
-	// SystemBehindUser: it must stand behind one of the user and in front of one of the
-	// model.
+	// FoldsSystem: system messages are not allowed in the middle of a conversation.
+	// SystemBehindUser: a system message must follow a user message and precede an assistant
+	// message.
 	FoldsSystem, SystemBehindUser bool
-	// Headers are the beginnings of the names of headers that are the format's own,
-	// in lower case.
+	// Headers are prefixes, in lower case, of the format's own header names.
 	Headers []string
-	// Key is the header of the credential, empty for a bearer token, which tokens of
-	// accounts are anyway if Bearer is set.
+	// Key is the header for the credential, empty for a bearer token. With Bearer, account tokens
+	// are bearer tokens in any case.
 	Key    string
 	Bearer bool // see Key
-	// Version is a header that each request must have, and its value.
+	// Version is a required header and its value.
 	Version [2]string
-	// Provider names those who have several formats.
+	// Provider is the name of a provider with several formats.
 	Provider string
-	// Status: errors have a status that names what went wrong.
+	// Status: errors have a status member with the error's type.
 	Status bool
-	// Faults are the names of what went wrong.
+	// Faults are the API's words for each fault.
 	Faults map[Fault]Words
 }
 
-// spoken is a format that can be translated.
+// spoken is a translatable format with its rules.
 type spoken struct {
 	Dialect
 	rules Rules
 }
 
-// dialects are the formats whose codecs are a [Dialect].
+// dialects are the formats with a [Dialect] as codec.
 var dialects = sync.OnceValue(func() map[wire.Format]*spoken {
 	all := map[wire.Format]*spoken{}
 	for _, f := range wire.Formats() {
@@ -129,23 +126,22 @@ var dialects = sync.OnceValue(func() map[wire.Format]*spoken {
 	return all
 })
 
-// dialectOf returns what is known of a format, nil if it is not translated.
+// dialectOf returns the dialect of a format, nil for one that is not translated.
 func dialectOf(f wire.Format) *spoken { return dialects()[f] }
 
-// Formats are the formats that [Convert] takes, in the order of the documentation's
-// tables.
+// Formats returns the formats accepted by [Convert], in the order of the documentation's tables.
 func Formats() []wire.Format {
 	return slices.DeleteFunc(wire.Formats(), func(f wire.Format) bool { return dialectOf(f) == nil || f.Traits().Variant })
 }
 
-// Where a marker of the cache stood.
+// The places of a cache marker.
 const (
 	InTools    = "tools[]"
 	InSystem   = "system[]"
 	InMessages = "messages[].content[]"
 )
 
-// MarkerField returns the client's name of a marker that is left out.
+// MarkerField returns the client's path of a dropped marker.
 func (r *Rules) MarkerField(place string) string {
 	switch {
 	case r.Marker != "":
@@ -156,13 +152,13 @@ func (r *Rules) MarkerField(place string) string {
 	return place + ".cache_control"
 }
 
-// endpoint returns the path and query of the upstream's endpoint, behind
-// whatever prefix the client's endpoint stood.
+// endpoint returns the path and query of the upstream's endpoint. The prefix of the client's path
+// is kept.
 func endpoint(from, to wire.Format, path, model string, stream bool) (string, string) {
 	return dialectOf(to).Endpoint(dialectOf(from).Prefix(path), model, stream)
 }
 
-// Before returns what stands before the first of some ends that a path has.
+// Before returns the part of a path before the first matching suffix, "" if none matches.
 func Before(path string, ends ...string) string {
 	for _, end := range ends {
 		if p, ok := strings.CutSuffix(path, end); ok {

@@ -14,37 +14,36 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Failure is an error of an API: the answer to a request, or the end of a
-// stream. Clients act on its status, its type and, in some cases, its wording,
-// so that each goes out as the client's own API would say it.
+// Failure is an error of an API: the response to a request, or the end of a stream. Clients depend
+// on its status, type and, in some cases, wording, so each failure is written in the words of the
+// client's own API.
 type Failure struct {
 	// Status is the HTTP status, 0 in a stream.
 	Status int
-	// Type and Code are the upstream's own words for what went wrong.
+	// Type and Code are the upstream's error type and code.
 	Type, Code string
 	// Message is the upstream's text.
 	Message string
-	// Modelless: what is missing is no model.
+	// Modelless: the missing resource is not the model.
 	Modelless bool
-	// RetryAfter is how many seconds to wait, 0 if the upstream did not say so
-	// in the body.
+	// RetryAfter is the delay in seconds, 0 if the body has none.
 	RetryAfter int
 
-	// Resets is in how many seconds a spent budget begins anew, 0 for other failures.
+	// Resets is the number of seconds until a spent budget resets, 0 for other failures.
 	Resets int
 
 	fault Fault
-	// Of a prompt that is too long: its tokens, those that the answer may have, and the window,
-	// as far as they are known.
+	// Sizes for a prompt that is too long, 0 if unknown: the prompt, the requested answer and the
+	// context window, in tokens.
 	tokens, answer, limit int64
-	// least: the prompt has at least so many tokens.
+	// least: tokens is a lower bound of the prompt's length.
 	least bool
 }
 
-// Fault is what went wrong, in the terms that all APIs share.
+// Fault is the category of an error, common to all APIs.
 type Fault uint8
 
-// What can go wrong.
+// The fault categories.
 const (
 	FaultUnknown Fault = iota
 	FaultInvalid
@@ -61,13 +60,12 @@ const (
 	FaultContext // the prompt does not fit the context window
 )
 
-// StatusOverloaded is Anthropic's own status for an overload. Claude Code gives
-// up after three of them and is more patient with a 503, so that only an
-// overload becomes one.
+// StatusOverloaded is Anthropic's own status for an overload. Claude Code gives up after three of
+// them and is more patient with a 503, so only real overloads get this status.
 const StatusOverloaded = 529
 
-// Refusal is the failure that says that a request cannot be put into the
-// upstream's format. A body that is not a request at all is one, too.
+// Refusal returns the failure for a request that cannot be converted, or for a body that is not a
+// request.
 func Refusal(err error) *Failure {
 	f := &Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: err.Error(), fault: FaultInvalid}
 	if u, ok := errors.AsType[*Unsupported](err); ok {
@@ -77,13 +75,13 @@ func Refusal(err error) *Failure {
 	return f
 }
 
-// Spent is the failure that says that a user's budget is spent and begins anew in so many
-// seconds. No client is to try again before.
+// Spent returns the failure for a spent user budget that resets in the given seconds. Clients must
+// not retry before.
 func Spent(message string, resets int) *Failure {
 	return &Failure{Status: http.StatusTooManyRequests, Message: message, Resets: max(1, resets), fault: FaultBilling}
 }
 
-// complete finds out what went wrong.
+// complete determines the fault and fills an empty message.
 func (f *Failure) complete() {
 	if f.Message == "" {
 		f.Message = http.StatusText(f.Status)
@@ -105,6 +103,7 @@ func (f *Failure) complete() {
 			break
 		}
 	}
+	// These faults are vague: the status says more.
 	if by, ok := faultOfStatus[f.Status]; ok && (f.fault == FaultUnknown || f.fault == FaultInvalid || f.fault == FaultServer) {
 		f.fault = by
 	}
@@ -119,8 +118,7 @@ func (f *Failure) complete() {
 	}
 }
 
-// faultWords are parts of the types, codes and states that APIs use. The first
-// that is found counts.
+// faultWords are substrings of error types, codes and states. The first match counts.
 var faultWords = []struct {
 	word  string
 	fault Fault
@@ -164,9 +162,10 @@ var faultOfStatus = map[int]Fault{
 	StatusOverloaded:                 FaultOverloaded,
 }
 
-// tooLongTexts are what servers say when the prompt (n tokens), or with it the answer that
-// was asked for (a), does not fit into the window (m). Sources: Anthropic, OpenAI, vLLM old and
-// new, SGLang, Gemini, llama.cpp, LM Studio, oMLX, Ollama. The first that fits counts.
+// tooLongTexts match servers' error messages for a prompt that exceeds the window, alone or with
+// the requested answer. Groups: prompt (n), answer (a) and window (m) in tokens. Sources:
+// Anthropic, OpenAI, vLLM old and new, SGLang, Gemini, llama.cpp, LM Studio, oMLX, Ollama. The
+// first match counts.
 var tooLongTexts = []*regexp.Regexp{
 	regexp.MustCompile(`exceed context limit: (?P<n>\d+) \+ (?P<a>\d+) > (?P<m>\d+)`),
 	regexp.MustCompile(`is too large: (?P<a>\d+)\. This model's maximum context length is (?P<m>\d+) tokens and your request has (?P<n>\d+) input tokens`),
@@ -186,12 +185,11 @@ var tooLongTexts = []*regexp.Regexp{
 	regexp.MustCompile(`(?:input|prompt)(?: length)? exceeds (?:the )?(?:maximum )?context length`),
 }
 
-// outOfContext are what servers say, at a status of 500, of a prompt that filled the window, or
-// came to do so amid the answer: llama.cpp, ik_llama.cpp.
+// outOfContext matches the error of llama.cpp and ik_llama.cpp, with status 500, for a window
+// filled by the prompt or during the answer.
 var outOfContext = regexp.MustCompile(`^(?i:context size has been exceeded|context shift is disabled)`)
 
-// tooLong reports whether the failure is that of a prompt which is too long, and
-// finds the numbers.
+// tooLong reports whether the prompt was too long, and extracts the numbers from the message.
 func (f *Failure) tooLong() bool {
 	if outOfContext.MatchString(f.Message) {
 		return true
@@ -201,6 +199,7 @@ func (f *Failure) tooLong() bool {
 	}
 	found := f.Code == "context_length_exceeded" || f.Type == "exceed_context_size_error"
 	text := f.Message
+	// Limit the cost of the regular expressions.
 	if len(text) > 4<<10 {
 		text = text[:4<<10]
 	}
@@ -230,32 +229,32 @@ func (f *Failure) tooLong() bool {
 	return found
 }
 
-// Words are how an API calls a fault: the HTTP status, the type or state, and the code.
+// Words are an API's words for a fault: the HTTP status, the type or state, and the code.
 type Words struct {
 	// Status is the HTTP status.
 	Status int
-	// Type is the name of the type or state, Code that of the code if the API has any.
+	// Type is the name of the type or state, Code the code, empty if the API has none.
 	Type, Code string
 }
 
-// Room reports whether an answer was asked for that the window has no room for beside the prompt,
-// and how many tokens it has, 0 where the failure does not tell: vLLM stops counting a prompt at
-// the first token that is too many.
+// Room returns the tokens left beside the prompt, and whether the requested answer exceeded them.
+// tokens is 0 if unknown.
 func (f *Failure) Room() (tokens int64, exceeded bool) {
 	if f.fault != FaultContext || f.answer == 0 || f.tokens == 0 || f.tokens >= f.limit {
 		return 0, false
 	}
+	// vLLM stops counting a prompt at the first token beyond the window.
 	if f.least {
 		return 0, true
 	}
 	return f.limit - f.tokens, true
 }
 
-// Window returns the model's window in tokens as far as the failure tells it, else 0.
+// Window returns the model's context window in tokens, 0 if the failure does not include it.
 func (f *Failure) Window() int64 { return f.limit }
 
-// In returns how the client's API calls the failure. A status of the upstream
-// that fits as well stays.
+// In returns the failure in the words of the client's API. The upstream's status is kept if it fits
+// the fault.
 func (f *Failure) In(to wire.Format) Words {
 	f.complete()
 	w := dialectOf(to).rules.Faults[f.fault]
@@ -273,22 +272,22 @@ func (f *Failure) In(to wire.Format) Words {
 	return w
 }
 
-// Text returns the message as the client's API would word it, where clients go
-// by the wording: they compact a conversation that has become too long.
+// Text returns the message, for too long prompts in the wording of the client's API.
 func (f *Failure) Text(to wire.Format) string {
+	// Clients recognise the wording and compact the conversation.
 	if f.fault != FaultContext {
 		return f.Message
 	}
 	return dialectOf(to).TooLong(f.Message, f.tokens, f.answer, f.limit)
 }
 
-// Write returns the failure as an answer of the client's API.
+// Write returns the failure as a response of the client's API.
 func (f *Failure) Write(to wire.Format) (status int, body []byte) {
 	w := f.In(to)
 	return w.Status, f.Append(nil, to)
 }
 
-// Append appends the body of the failure, which is on one line.
+// Append appends the failure's body, on one line.
 func (f *Failure) Append(b []byte, to wire.Format) []byte {
 	return dialectOf(to).AppendFailure(b, f, f.In(to), f.Text(to))
 }

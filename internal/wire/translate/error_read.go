@@ -15,12 +15,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// longestMessage bounds what is taken over from an error that is no JSON, such
-// as a proxy's page.
+// longestMessage is the maximum length of a message copied from a non-JSON error, such as a proxy's
+// page.
 const longestMessage = 1 << 10
 
-// ReadFailure reads the body of an upstream's error, whatever its form: the
-// format's own, a bare string, {"detail": …} or text.
+// ReadFailure reads the body of an upstream's error in any form: the format's own, a bare string,
+// {"detail": …} or text.
 func ReadFailure(from wire.Format, status int, body []byte) *Failure {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(body), "\uFFFD"))
 	if strings.HasPrefix(text, "[") { // a stream of gemini without alt=sse
@@ -34,7 +34,7 @@ func ReadFailure(from wire.Format, status int, body []byte) *Failure {
 		return f
 	}
 	if strings.HasPrefix(text, "<") {
-		text = "" // a page for people
+		text = "" // an HTML page
 	}
 	if len(text) > longestMessage {
 		text = strings.ToValidUTF8(text[:longestMessage], "")
@@ -44,7 +44,7 @@ func ReadFailure(from wire.Format, status int, body []byte) *Failure {
 	return f
 }
 
-// readFailure reads an object that is an error or holds one.
+// readFailure reads an error object, or an object that contains one.
 func readFailure(from wire.Format, status int, root gjson.Result) *Failure {
 	f := &Failure{Status: status}
 	e := root.Get("error")
@@ -60,10 +60,10 @@ func readFailure(from wire.Format, status int, root gjson.Result) *Failure {
 	if dialectOf(from).rules.Status {
 		f.Type = word(e.Get("status"))
 	}
-	if f.Type == "error" { // the name of a stream's event
+	if f.Type == "error" { // the name of the stream event
 		f.Type = ""
 	}
-	if n, err := strconv.Atoi(f.Code); err == nil { // servers that repeat the status
+	if n, err := strconv.Atoi(f.Code); err == nil { // some servers repeat the status as code
 		f.Code = ""
 		if f.Status == 0 && n >= 400 && n < 600 {
 			f.Status = n

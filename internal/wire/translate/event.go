@@ -8,59 +8,56 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// An answer is a sequence of neutral events: it starts, blocks are opened,
-// filled and closed one after another, and it finishes, or fails, or is cut.
-// A reader of one format calls the methods of [Flow], which put the events into
-// that order; a writer of another gets them.
+// An answer is a sequence of neutral events: it starts, blocks are opened, filled and closed one
+// after another, and it finishes, fails, or is cut off. The reader of one format calls the methods
+// of [Flow], which puts the events in order for the writer of another.
 
-// AnswerWriter puts an answer into a client's format. It is called in this order:
-// Start, then Open, Delta and Close for each block in turn, then Finish; Ping
-// at any time; Fail at any time in the place of all that would follow.
+// AnswerWriter writes an answer in a client's format. Calls come in this order: Start; Open, Delta
+// and Close for each block in turn; Finish. Ping may come at any time. Fail may replace the
+// remaining calls at any time.
 type AnswerWriter interface {
 	// Start begins the answer.
 	Start(m *Answer)
 	// Open begins a block.
 	Open(b *Block)
-	// Delta takes more of an open block. The text is the inside of a JSON
-	// string, escapes and all: such pieces may be put together and stay valid.
-	// It is gone when Delta returns.
+	// Delta adds to an open block. The text is the inside of a JSON string with its escapes; such
+	// texts can be concatenated. It is only valid during Delta.
 	Delta(b *Block, text string)
-	// Close ends a block: its signature is known.
+	// Close ends a block. Its signature is now set.
 	Close(b *Block)
-	// Finish ends the answer: why, and what it cost, is known.
+	// Finish ends the answer. The reason and the usage are now set.
 	Finish(m *Answer)
 	// Fail ends the answer in an error.
 	Fail(f *Failure)
-	// Ping passes on that the upstream still works.
+	// Ping forwards a sign of life from the upstream.
 	Ping()
 }
 
-// Answer is what is known of an answer as a whole.
+// Answer is the state of a whole answer.
 type Answer struct {
-	// ID and Model are as the client is to get them.
+	// ID and Model are the values for the client.
 	ID, Model string
-	// Usage is what is known of the tokens, Reasoning those of the output that were
-	// reasoning.
+	// Usage is the usage so far, Reasoning the number of output tokens for reasoning.
 	Usage     wire.Usage
 	Reasoning int64
-	// Sequence is the stop sequence that was met, escaped.
+	// Sequence is the matched stop sequence, escaped.
 	Sequence string
-	// Word is the upstream's for why the answer ended, where nobody here knows it.
+	// Word is the upstream's stop reason if it is unknown.
 	Word string
-	// Started: the client has got its beginning, Written: and a block.
+	// Started: the start was written. Written: a block was written.
 	Started, Written bool
-	// Refused: the model has said in a member of its own that it will not answer.
+	// Refused: the answer has a separate member with a refusal.
 	Refused bool
 
 	stop  wire.StopReason
 	calls int
 }
 
-// Reason is why the answer ended. APIs differ in whether a call has a reason of
-// its own; here it has one.
+// Reason returns the stop reason. Calls always have a stop reason of their own.
 func (m *Answer) Reason() wire.StopReason {
 	switch {
 	case m.stop == wire.StopEnd || m.stop == wire.StopUnknown || m.stop == wire.StopCalls:
+		// Some APIs have no stop reason for calls.
 		if m.calls > 0 {
 			return wire.StopCalls
 		}
@@ -72,7 +69,7 @@ func (m *Answer) Reason() wire.StopReason {
 	return m.stop
 }
 
-// BlockKind is what a block of an answer is.
+// BlockKind is the type of an answer's block.
 type BlockKind uint8
 
 // The kinds of blocks.
@@ -85,71 +82,65 @@ const (
 
 // Block is one block of an answer.
 type Block struct {
-	// Kind is what the block is.
+	// Kind is the type of the block.
 	Kind BlockKind
-	// At is its number, as the writer counts, Place that of a call among the calls of
-	// the answer.
+	// At is the writer's number of the block, Place a call's number among the calls.
 	At, Place int
-	// ID and Name are those of a call, or ID that of a reasoning item, or Name the media type
-	// of an image, whose content is base64.
+	// ID and Name are a call's id and name. A reasoning item has only an ID. An image has its media
+	// type as Name and base64 content.
 	ID, Name string
-	// Signature is known when the block is closed, at a call when it is opened.
+	// Signature is set when the block is closed, for a call when it is opened.
 	Signature string
 	Signs     wire.Signs
 
-	Call    Call   // what it is as a call
-	Item    string // the id of the item that it is (openai_responses)
-	Content []byte // what was written, where a writer needs it again
-	held    []byte // what came before the block's turn
-	Filled  bool   // something came
-	Late    bool   // it stands behind text
+	Call    Call   // the state of a call
+	Item    string // the item's id (openai_responses)
+	Content []byte // the content so far, for writers that need it again
+	held    []byte // content received before the block's turn
+	Filled  bool   // content was received
+	Late    bool   // a text precedes it
 	opened  bool
-	Done    bool // nothing more will come
+	Done    bool // complete
 }
 
-// Call is what a block is as a call.
+// Call is the state of a block that is a call.
 type Call struct {
-	initial string // the arguments, if none follow, escaped
+	initial string // escaped arguments, used if none follow
 	free    bool   // the arguments are free text
-	loose   bool   // nothing tells where it ends
+	loose   bool   // no event marks the end
 	args    rawjson.ObjectEnd
 }
 
-// Answering is what an answer has to know of the request that it answers.
+// Answering is the part of a request that its answer depends on.
 type Answering struct {
-	// Stream reports whether the client asked for a stream. The upstream may
-	// answer in either form.
+	// Stream reports whether the client asked for a stream. The upstream may answer in either form.
 	Stream bool
-	// Usage reports whether a client of chat completions asked for a usage chunk
-	// of its own (stream_options.include_usage). Without it the usage stands in
-	// the chunk with the finish_reason.
+	// Usage reports whether a chat completions client asked for a separate usage chunk
+	// (stream_options.include_usage). Otherwise the usage is in the chunk with the finish_reason.
 	Usage bool
-	// Model is the model to name in the answer. Default: as the upstream names it.
+	// Model is the model name for the answer. Default: the upstream's.
 	Model string
-	// Names maps the names of tools back to the client's own. Nil: all the same.
+	// Names maps tool names back to the client's. Nil: all names are the same.
 	Names *Names
-	// Stop are stop sequences that the upstream knows nothing of.
+	// Stop are stop sequences that were not sent to the upstream.
 	Stop []string
-	// BufferCalls has each tool call held until it is complete and sent whole.
+	// BufferCalls buffers each tool call until it is complete.
 	BufferCalls bool
-	// JoinCalls has the calls that BufferCalls holds sent together, in the chunk
-	// with the finish_reason. Only toward openai_chat.
+	// JoinCalls sends the calls of BufferCalls together, in the chunk with the finish_reason. Only
+	// toward openai_chat.
 	JoinCalls bool
-	// OwnID is a part of the answer's id that no other answer has, "" where the upstream's will
-	// do: servers number answers in a circle, or all alike, and clients merge those of one id.
+	// OwnID is a unique part for the answer's id, "" to use the upstream's id. Some servers reuse
+	// ids, and clients merge answers with equal ids.
 	OwnID string
-	// InlineThinking has a text that begins with <think>…</think> begin with thinking.
+	// InlineThinking turns <think>…</think> at the start of a text into thinking.
 	InlineThinking bool
-	// Empty leaves out all that the answer says: the client asked for nothing, and
-	// the upstream could not be asked for less than something.
+	// Empty drops the whole content: the client asked for none, and the upstream only supports a
+	// minimum above zero.
 	Empty bool
-	// Array has a streamed answer of gemini sent as one JSON array, as the API
-	// does for requests without alt=sse.
+	// Array sends a streamed answer of gemini as one JSON array, the API's form without alt=sse.
 	Array bool
-	// Created is the time of the answer, in seconds since 1970, for formats
-	// that carry one.
+	// Created is the time of the answer, in seconds since 1970, for formats with a creation time.
 	Created int64
-	// Seed goes into ids that the upstream did not give. Equal seeds give
-	// equal ids.
+	// Seed is mixed into generated ids. Equal seeds give equal ids.
 	Seed string
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// MaxHeld is what tests look at.
+// MaxHeld is maxHeld for tests.
 const MaxHeld = maxHeld
 
 // RulesOf returns the rules of a format.

@@ -10,9 +10,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// feature is something that a request can ask for: how each format says it, and
-// how to see in what came out that it was kept. A format without an entry
-// cannot say it.
+// feature is an option or content of a request: its form in each format, and a check of the output.
+// A format without an entry does not support the feature.
 type feature struct {
 	name string
 	say  map[wire.Format]string
@@ -21,7 +20,7 @@ type feature struct {
 
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// The four ways to write a request: %s is what is added to a plain question.
+// The four request bodies: %s is the addition to a plain question.
 var plainBody = map[wire.Format]string{
 	wire.Anthropic:       `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"Hi"}]%s}`,
 	wire.OpenAIChat:      `{"model":"m","messages":[{"role":"user","content":"Hi"}]%s}`,
@@ -38,7 +37,7 @@ var (
 	stepsTool     = `{"type":"function","name":"f","description":"d","parameters":{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}}`
 )
 
-// with returns the plain bodies with something added in the formats named.
+// with returns the plain bodies, with an addition in the named formats.
 func with(add map[wire.Format]string) map[wire.Format]string {
 	out := map[wire.Format]string{}
 	for f, s := range add {
@@ -50,7 +49,7 @@ func with(add map[wire.Format]string) map[wire.Format]string {
 	return out
 }
 
-// tool returns the bodies with one tool and more added.
+// tool returns the bodies with one tool and an addition.
 func tool(more map[wire.Format]string) map[wire.Format]string {
 	tools := map[wire.Format]string{
 		wire.Anthropic: `"tools":[` + anthropicTool + `]`, wire.OpenAIChat: `"tools":[` + chatTool + `]`,
@@ -68,7 +67,7 @@ func tool(more map[wire.Format]string) map[wire.Format]string {
 	return with(tools)
 }
 
-// asking returns the bodies whose only message of the user has this content.
+// asking returns the bodies with this content in the only user message.
 func asking(content map[wire.Format]string) map[wire.Format]string {
 	out := map[wire.Format]string{}
 	for f, s := range content {
@@ -110,7 +109,7 @@ func talk(messages map[wire.Format]string) map[wire.Format]string {
 
 func always(*translate.Request) bool { return true }
 
-// find reports whether a part of some kind stands in the messages.
+// find reports whether the messages have a part of some kind.
 func find(q *translate.Request, f func(m translate.Message, p translate.Part) bool) bool {
 	for _, m := range q.Messages {
 		for _, p := range m.Parts {
@@ -361,7 +360,7 @@ func requestFeatures() []feature {
 		}, always},
 		{"clearing of results and of thinking", say{
 			a: strings.Replace(plainBody[a], "%s", `,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},{"type":"clear_tool_uses_20250919"}]}`, 1),
-		}, always}, // done before, see the introduction
+		}, always}, // covered earlier, see the introduction
 		{"clearing of anything else", say{
 			a: strings.Replace(plainBody[a], "%s", `,"context_management":{"edits":[{"type":"clear_images"}]}`, 1),
 		}, never},
@@ -392,7 +391,7 @@ func requestFeatures() []feature {
 
 func never(*translate.Request) bool { return false }
 
-// parallelKept reports whether two calls and their results came through in order.
+// parallelKept reports whether the output has both calls and results in order.
 func parallelKept(q *translate.Request) bool {
 	var seen []string
 	for _, m := range q.Messages {

@@ -21,16 +21,16 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/formats.md anew")
 
-// row is a line of the tables in docs/reference/formats.md: what becomes of something
-// between a client and an upstream. An empty cell says that the client's
-// format cannot say it.
+// row is a row of the tables in docs/reference/formats.md: the result of one feature between a
+// client and an upstream. An empty cell means that the client's format does not support the
+// feature.
 type row struct {
 	name string
 	cell func(t *testing.T, client, upstream wire.Format) string
 }
 
-// section is a part of docs/reference/formats.md with tables of its own, one for each
-// client format.
+// section is a part of docs/reference/formats.md with tables of its own, one for each client
+// format.
 type section struct {
 	title, intro string
 	rows         []row
@@ -66,13 +66,13 @@ func featureRows() (rows []row) {
 	return rows
 }
 
-// tableModels are the models that the table is made for.
+// tableModels are the models of the tables.
 var tableModels = map[wire.Format]string{
 	wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "m", wire.OpenAIResponses: "m", wire.Gemini: "gemini-2.5-pro", wire.Interactions: "gemini-2.5-pro",
 }
 
-// cell translates a feature's request and says what became of it. A feature
-// that is lost without a word fails the test.
+// cell translates a feature's request and describes the result. A feature lost without a report
+// fails the test.
 func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 	body, ok := f.say[client]
 	if !ok {
@@ -117,7 +117,7 @@ func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 
 const formatsFile = "../../../docs/reference/formats.md"
 
-// The tables in docs/reference/formats.md say what the code does.
+// The tables in docs/reference/formats.md match the code.
 func TestFormatsTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Formats
@@ -136,7 +136,7 @@ parameters at models that reason.
 		for _, client := range translate.Formats() {
 			var rows strings.Builder
 			for _, r := range s.rows {
-				at := map[string][]string{} // the upstreams by what becomes of it there
+				at := map[string][]string{} // upstreams by result
 				for _, upstream := range translate.Formats() {
 					if cell := r.cell(t, client, upstream); cell != none && !strings.HasPrefix(cell, works) {
 						at[cell] = append(at[cell], string(upstream))
@@ -170,7 +170,7 @@ parameters at models that reason.
 	}
 }
 
-// A provider's own API gets the same or less, and always JSON.
+// A provider's own API gets at most the features of other upstreams, and always JSON.
 func TestFeaturesOfficial(t *testing.T) {
 	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro"}
 	for _, f := range features {

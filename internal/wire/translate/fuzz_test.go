@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Whatever a client sends, Convert gives valid JSON that the upstream's reader
-// takes, or an error that says what is wrong, and the same every time.
+// For any client body, Convert gives valid JSON that the upstream's reader accepts, or an error
+// that names the reason, and the same result every time.
 func FuzzConvert(f *testing.F) {
 	for _, feature := range features {
 		for client, body := range feature.say {
@@ -33,7 +33,7 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// Each value of the clients' requests gives way to values that do not belong there.
+// Each value of the clients' requests is replaced by values of other types.
 func TestConvertMangled(t *testing.T) {
 	wrong := []string{"null", "true", "0", "-1.5e3", `""`, `"x\ud800\u0000\""`, "[]", "{}", `[null,"a",{}]`, `{"type":"text","role":"user"}`}
 	for _, seed := range clientBodies {
@@ -48,7 +48,7 @@ func TestConvertMangled(t *testing.T) {
 	}
 }
 
-// values returns where the values of some JSON stand.
+// values returns the positions of the values of some JSON.
 func values(body string) (spans [][2]int) {
 	var walk func(v rawjson.Value, at int)
 	walk = func(v rawjson.Value, at int) {
@@ -65,7 +65,7 @@ func values(body string) (spans [][2]int) {
 	return spans
 }
 
-// convertAll converts a body into all formats and checks what comes out.
+// convertAll converts a body to all formats and checks the output.
 func convertAll(t *testing.T, from wire.Format, body []byte) {
 	t.Helper()
 	path, query := pathOf(from)

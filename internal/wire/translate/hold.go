@@ -14,11 +14,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Hold passes a stream on in its own format, event by event and member by
-// member as it came, but for tool calls: each is held until it is complete and
-// sent whole. It is what buffer_tool_calls does where nothing is translated, so
-// that nothing a client's own format can say is lost. A Hold belongs to one
-// goroutine.
+// Hold buffers the tool calls of a stream until they are complete. All other events and members are
+// forwarded unmodified. It implements buffer_tool_calls for untranslated streams without any loss.
+// A Hold is not safe for concurrent use.
 type Hold struct {
 	frames framing.SSEFramer
 	emit   func(framing.Event)
@@ -26,27 +24,26 @@ type Hold struct {
 	out    Buffer
 	begun  bool
 	ended  bool
-	raw    bool // passes on unread
+	raw    bool // forwarding unmodified
 }
 
-// Holder holds the calls of one format. It is given each event and sends on
-// what the client is to get now, in the event's place.
+// Holder buffers the calls of one format. For each event it writes the output for the client.
 type Holder interface {
-	// Event takes an event, and reports whether it is the last.
+	// Event handles an event, and reports whether it is the last.
 	Event(o *Buffer, name string, data []byte, root gjson.Result) (end bool)
-	// Flush sends what is held, as far as it has come.
+	// Flush writes the buffered calls, complete or not.
 	Flush(o *Buffer)
-	// Weight is about the memory that is held, in bytes.
+	// Weight returns the approximate size of the buffer, in bytes.
 	Weight() int
 }
 
-// HeldWeight is about what a call that is held takes beside its text, in bytes. It
-// bounds how many there are: maxHeld / HeldWeight.
+// HeldWeight is the approximate overhead of a buffered call, in bytes. It limits the number of
+// calls to maxHeld / HeldWeight.
 const HeldWeight = 8 << 10
 
-// NewHold returns a Hold for a stream in format f. Where calls come whole
-// anyway, streams pass as they are. With joined, the calls of a stream of chat
-// completions go together, in the chunk with the finish_reason.
+// NewHold returns a Hold for a stream in format f. Formats with complete calls are forwarded
+// unmodified. With joined, the calls of a chat completions stream are sent together, in the chunk
+// with the finish_reason.
 func NewHold(f wire.Format, joined bool) *Hold {
 	h := &Hold{frames: framing.SSEFramer{Limit: maxHeld}}
 	if h.held = dialectOf(f).Holder(joined); h.held == nil {
@@ -56,8 +53,8 @@ func NewHold(f wire.Format, joined bool) *Hold {
 	return h
 }
 
-// Feed takes the next bytes of the stream and returns what the client is to get
-// now. The result is good until the next call.
+// Feed takes the next bytes of the stream and returns the output for the client. The result is
+// valid until the next call.
 func (h *Hold) Feed(p []byte) []byte {
 	if !h.begun {
 		p = bytes.TrimLeft(p, " \t\r\n")
@@ -65,14 +62,14 @@ func (h *Hold) Feed(p []byte) []byte {
 			return nil
 		}
 		h.begun = true
-		h.raw = h.raw || p[0] == '{' || p[0] == '[' // an answer in one piece after all
+		h.raw = h.raw || p[0] == '{' || p[0] == '[' // a JSON answer, not a stream
 	}
 	if h.raw {
 		return p
 	}
 	h.out.reset()
 	h.frames.Feed(p, h.emit)
-	if h.frames.Err() != nil { // an event too long to be read
+	if h.frames.Err() != nil { // the event exceeds the limit
 		h.held.Flush(&h.out)
 		h.out.Buf = append(h.out.Buf, h.frames.Rest()...)
 		h.frames, h.raw = framing.SSEFramer{}, true
@@ -80,19 +77,19 @@ func (h *Hold) Feed(p []byte) []byte {
 	return h.out.Buf
 }
 
-// Close ends the stream and returns what the client is to get last. A call that was
-// never complete reaches the client as far as it has come, unless the stream was cut.
+// Close ends the stream and returns the remaining output. An incomplete call is sent as is, unless
+// the stream was cut off.
 func (h *Hold) Close(cut bool) []byte {
 	h.out.reset()
 	if cut || h.raw {
 		return nil
 	}
 	h.frames.End(func(f framing.Event) {
-		if data := bytes.TrimSpace(f.Data); !rawjson.ValidBytes(data) { // half an event, or [DONE]
+		if data := bytes.TrimSpace(f.Data); !rawjson.ValidBytes(data) { // a partial event, or [DONE]
 			h.held.Flush(&h.out)
 		}
 		h.event(f)
-		if at := len(h.out.Buf); h.held.Weight() > 0 { // the event lacks its blank line
+		if at := len(h.out.Buf); h.held.Weight() > 0 { // the last event has no blank line
 			h.held.Flush(&h.out)
 			h.out.Buf = slices.Insert(h.out.Buf, at, '\n', '\n')
 		}
@@ -101,10 +98,10 @@ func (h *Hold) Close(cut bool) []byte {
 	return h.out.Buf
 }
 
-// Ended reports whether the stream has come to its end.
+// Ended reports whether the terminal event was read.
 func (h *Hold) Ended() bool { return h.ended || h.raw }
 
-// Failure is nil: errors pass as they are.
+// Failure returns nil, because errors are forwarded unmodified.
 func (h *Hold) Failure() *Failure { return nil }
 
 func (h *Hold) event(f framing.Event) {
@@ -128,13 +125,14 @@ func (h *Hold) event(f framing.Event) {
 	if h.held.Event(&h.out, rawjson.View(f.Name), data, gjson.Parse(rawjson.View(data))) {
 		h.ended = true
 	}
+	// Beyond the limit calls are sent incomplete.
 	if h.held.Weight() > maxHeld {
 		h.held.Flush(&h.out)
 	}
 }
 
-// ReplaceMembers returns an object with members replaced. An object that cannot be
-// patched stays as it is.
+// ReplaceMembers returns an object with members replaced. An object that cannot be patched is
+// returned unchanged.
 func ReplaceMembers(object []byte, members ...wire.Member) []byte {
 	out, err := wire.Patch(object, members...)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// NumberedHolder holds the calls of a format whose events are each of one entry, by its number:
-// from the event that begins a call to the next that does not add to its arguments.
+// NumberedHolder buffers the calls of a format with numbered entries. A call is buffered from its
+// first event to the next event of the entry that does not add arguments.
 type NumberedHolder struct {
-	// Index is the member of an event that numbers its entry, Arguments the path in it to
-	// the arguments that it adds. Sequence is the member that numbers the event, if there is
-	// one: events are numbered anew, because some of them change places.
+	// Index is an event's member with the entry number, Arguments the path of the arguments that it
+	// adds. Sequence is the member with the event number, empty for none. Events are renumbered,
+	// because buffering changes their order.
 	Index, Arguments, Sequence string
 
 	read     wire.AnswerReader
@@ -34,7 +34,7 @@ type NumberedHolder struct {
 type heldEntry struct {
 	index int64
 	begun heldEvent
-	first heldEvent // with a piece of its arguments
+	first heldEvent // the first event with arguments
 	args  []byte
 }
 
@@ -43,7 +43,7 @@ type heldEvent struct {
 	data []byte
 }
 
-// NewNumberedHolder returns a holder of calls that a codec reads.
+// NewNumberedHolder returns a holder with the codec's reader.
 func NewNumberedHolder(c wire.Codec, h NumberedHolder) *NumberedHolder {
 	h.read = c.Reader(&h)
 	return &h
@@ -73,6 +73,7 @@ func (h *NumberedHolder) Event(o *Buffer, name string, data []byte, root gjson.R
 	event := heldEvent{name, data}
 	switch {
 	case h.begins && index.Exists():
+		// The first event sets the start of the renumbering, even if it is buffered.
 		h.number(root)
 		h.open = append(h.open, heldEntry{index: index.Int(), begun: event.clone()})
 		return false
@@ -84,6 +85,7 @@ func (h *NumberedHolder) Event(o *Buffer, name string, data []byte, root gjson.R
 		e.args = append(e.args, rawjson.Inner(arguments)...)
 		return false
 	case at >= 0:
+		// Another event of the entry ends the call's arguments.
 		h.send(o, at)
 	case h.ended:
 		h.Flush(o)
@@ -96,7 +98,7 @@ func (e heldEvent) clone() heldEvent {
 	return heldEvent{strings.Clone(e.name), bytes.Clone(e.data)}
 }
 
-// send sends a call as far as it has come.
+// send writes a call, complete or not.
 func (h *NumberedHolder) send(o *Buffer, at int) {
 	e := h.open[at]
 	h.open = slices.Delete(h.open, at, at+1)
@@ -108,7 +110,7 @@ func (h *NumberedHolder) send(o *Buffer, at int) {
 	h.write(o, e.first, gjson.ParseBytes(e.first.data))
 }
 
-// replaceAt replaces a member of an object, or of an object in it.
+// replaceAt replaces a member of an object or of a nested object.
 func replaceAt(object []byte, path string, value []byte) []byte {
 	name, rest, inner := strings.Cut(path, ".")
 	if inner {
@@ -117,7 +119,7 @@ func replaceAt(object []byte, path string, value []byte) []byte {
 	return ReplaceMembers(object, wire.Member{Name: name, Value: value})
 }
 
-// number begins the numbers with that of the first event.
+// number returns an event's number. The first event sets the start of the renumbering.
 func (h *NumberedHolder) number(root gjson.Result) (n gjson.Result) {
 	if h.Sequence == "" {
 		return n

@@ -24,7 +24,7 @@ func hold(f wire.Format, data []byte, cuts ...int) []byte {
 	var out []byte
 	at := 0
 	for _, cut := range append(cuts, len(data)) {
-		piece := bytes.Clone(data[at:cut]) // so that a string kept too long shows
+		piece := bytes.Clone(data[at:cut]) // a copy, so that a string kept too long shows
 		out = append(out, h.Feed(piece)...)
 		for i := range piece {
 			piece[i] = '#'
@@ -34,8 +34,8 @@ func hold(f wire.Format, data []byte, cuts ...int) []byte {
 	return append(out, h.Close(false)...)
 }
 
-// TestHold: the turn stays the same, each call's arguments come in one event,
-// and however the stream is cut the same bytes come out.
+// TestHold: the turn stays the same, each call's arguments are in one event, and the output does
+// not depend on the cuts of the stream.
 func TestHold(t *testing.T) {
 	for _, f := range answers.All(t) {
 		if !f.Stream {
@@ -44,7 +44,7 @@ func TestHold(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			out := hold(f.Format, f.Data)
 			got, want := decoded(f.Format, true, out), decoded(f.Format, true, f.Data)
-			if !want.Done { // what was held stays held
+			if !want.Done { // buffered calls stay buffered
 				got.Calls, want.Calls = nil, nil
 			}
 			if !reflect.DeepEqual(got, want) {
@@ -76,7 +76,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldStreamsText: text reaches the client while a call is held.
+// TestHoldStreamsText: text reaches the client while a call is buffered.
 func TestHoldStreamsText(t *testing.T) {
 	h := translate.NewHold(wire.OpenAIChat, false)
 	chunk := func(delta string) []byte {
@@ -97,8 +97,8 @@ func TestHoldStreamsText(t *testing.T) {
 	}
 }
 
-// TestHoldTexts: the text of a call arrives whole whatever kind of call it is, and where a
-// server sends an object in its place.
+// TestHoldTexts: the text of a call arrives whole for each kind of call, also if a server sends an
+// object in its place.
 func TestHoldTexts(t *testing.T) {
 	for _, c := range []struct {
 		at, want string
@@ -123,7 +123,7 @@ func TestHoldTexts(t *testing.T) {
 	}
 }
 
-// TestHoldCalls: what servers make of calls reaches clients, which join them by the index, as
+// TestHoldCalls: call fragments of different servers reach clients, which join them by index, as
 // the calls that the model made, each with an id.
 func TestHoldCalls(t *testing.T) {
 	for _, c := range []struct {
@@ -165,7 +165,7 @@ func TestHoldCalls(t *testing.T) {
 	}
 }
 
-// FuzzHold: no stream makes it panic, lose text or end what has no end.
+// FuzzHold: no stream makes a Hold panic, lose text or end an unfinished answer.
 func FuzzHold(f *testing.F) {
 	for _, a := range answers.All(f) {
 		for i, format := range translate.Formats() {

@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// Whatever stands in a request beside what is known is carried, listed as left out
-// or refused, wherever it stands.
+// Unknown members of a request are carried, listed as dropped or refused at every place.
 func TestNothingLostSilently(t *testing.T) {
 	const stranger = "stranger"
 	for _, seed := range clientBodies {
@@ -21,8 +20,7 @@ func TestNothingLostSilently(t *testing.T) {
 		path, query := pathOf(from)
 		for _, at := range values(seed.body) {
 			object := seed.body[at[0]:at[1]]
-			// A schema that stays deferred is not sent, of a marker and a grammar the
-			// meaning is.
+			// A deferred schema is not sent. A marker and a grammar are carried by meaning.
 			if object[0] != '{' || object == `{"type":"object"}` || object == `{"type":"ephemeral"}` || strings.HasPrefix(object, `{"type":"grammar"`) {
 				continue
 			}
@@ -45,7 +43,7 @@ func TestNothingLostSilently(t *testing.T) {
 	}
 }
 
-// around returns the member of a body in which something stands.
+// around returns the member of a body that contains a position.
 func around(body string, at int) string {
 	end := 1
 	for key, v := range rawjson.Value(body).Members() {

@@ -13,36 +13,35 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Media is an image, a document or a sound: its bytes in base64, or a URL.
+// Media is an image, a document or a sound: base64 data or a URL.
 type Media struct {
-	// Type is the media type, such as image/png. Empty where a URL tells it.
+	// Type is the media type, such as image/png. It may be empty with a URL.
 	Type string
 	// Data is the content in base64.
 	Data rawjson.Text
-	// URL is where the content lies, if Data is empty.
+	// URL is the address of the content, if Data is empty.
 	URL rawjson.Text
 	// Name is the name of a document.
 	Name rawjson.Text
 	// Detail is OpenAI's detail of an image.
 	Detail rawjson.Value
-	// Field is the client's path of it, for errors.
+	// Field is the client's path of the medium, for errors.
 	Field string
 }
 
-// otherNames are further names of media types.
+// otherNames maps non-standard names of media types.
 var otherNames = map[string]string{
 	"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/jfif": "image/jpeg", "image/x-png": "image/png", "application/x-pdf": "application/pdf",
 }
 
-// beginnings are what files of some media types begin with.
+// beginnings are the magic bytes of some media types.
 var beginnings = []struct {
 	bytes, name string
 }{
 	{"\xff\xd8\xff", "image/jpeg"}, {"\x89PNG\r\n\x1a\n", "image/png"}, {"GIF8", "image/gif"}, {"%PDF-", "application/pdf"},
 }
 
-// normalize makes the label that of the bytes, and the bytes standard base64: OpenAI's API
-// minds neither, and others refuse the request and each one after it.
+// normalize corrects the media type from the content and rewrites the data as standard base64.
 func (m *Media) normalize() {
 	kind, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	kind = strings.TrimSpace(kind)
@@ -50,6 +49,8 @@ func (m *Media) normalize() {
 	if m.Data.Empty() {
 		return
 	}
+	// OpenAI's API tolerates a wrong type and other base64. Other APIs reject the request and, with
+	// the history, each later one.
 	m.Data = standardBase64(m.Data)
 	if m.Type != "" && !strings.HasPrefix(m.Type, "image/") && m.Type != "application/pdf" && m.Type != "application/octet-stream" {
 		return
@@ -75,8 +76,8 @@ func normalize(parts []Part) {
 	}
 }
 
-// standardBase64 returns base64 of either alphabet, with or without padding and white
-// space, as it stands in RFC 4648, section 4.
+// standardBase64 converts base64 of either alphabet, with or without padding and white space, to
+// the form of RFC 4648, section 4.
 func standardBase64(data rawjson.Text) rawjson.Text {
 	if len(data)%4 == 0 && !bytes.ContainsAny(data, "-_\\ ") {
 		return data
@@ -95,7 +96,7 @@ func standardBase64(data rawjson.Text) rawjson.Text {
 	return rawjson.Escaped(text + strings.Repeat("=", (4-len(text)%4)%4))
 }
 
-// imageNote is what a client gets of an image that its API has no place for.
+// imageNote returns a text in place of an image, for APIs without images in answers.
 func imageNote(media, data string) string {
 	if media == "" {
 		return "[The model has made an image: " + data + "]"
@@ -103,10 +104,9 @@ func imageNote(media, data string) string {
 	return fmt.Sprintf("[The model has made an image (%s, %d KB), which this API cannot show.]", media, (len(data)/4*3+1023)/1024)
 }
 
-// Note returns a text in the place of a medium that the format has no place for, which it
-// lists as dropped. An error would come back with each later request, too: the medium stays
-// in the history.
+// Note returns a text in place of an unsupported medium and lists the medium as dropped.
 func (w *Writer) Note(p Part) rawjson.Text {
+	// An error would repeat with each later request, because the medium stays in the history.
 	w.Drop(p.Media.Field)
 	of := " at " + p.Media.URL.Decoded()
 	if n := len(p.Media.Data) / 4 * 3; n > 0 {

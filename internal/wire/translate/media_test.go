@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// TestMediaLabels: an image goes to the Messages API under the label that its bytes have, in
-// standard base64, however a chat client wrote both.
+// TestMediaLabels: an image goes to the Messages API with the media type of its bytes, in standard
+// base64, for any label and encoding of a chat client.
 func TestMediaLabels(t *testing.T) {
 	jpeg := append([]byte{0xff, 0xd8, 0xff, 0xe0, 0xfb, 0xef, 0xbe}, "JFIF and more"...)
 	png := append([]byte("\x89PNG\r\n\x1a\n"), 0xfb, 0xff, 0xfe, 1)
@@ -53,8 +53,8 @@ func TestMediaLabels(t *testing.T) {
 	}
 }
 
-// TestMediaNotes: what a format has no place for becomes a text and is listed, and is no
-// error, which would come back with each later request.
+// TestMediaNotes: an unsupported medium becomes a text and is listed. An error would come back with
+// each later request.
 func TestMediaNotes(t *testing.T) {
 	for _, c := range []struct {
 		to   wire.Format
@@ -77,8 +77,8 @@ func TestMediaNotes(t *testing.T) {
 	}
 }
 
-// TestImagesInAnswers: an image that the model has made reaches every client, in the place that
-// its API has for one, or as a text that says so.
+// TestImagesInAnswers: an image from the model reaches every client, in the API's place for images
+// or as a text about it.
 func TestImagesInAnswers(t *testing.T) {
 	const data = "iVBORw0KGgo="
 	chat := func(member string) string {
@@ -87,7 +87,7 @@ func TestImagesInAnswers(t *testing.T) {
 	gemini := `{"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png","data":"` + data + `"}}]},"finishReason":"STOP"}]}`
 	interaction := `{"id":"i1","model":"m","status":"completed","steps":[{"type":"model_output","content":[{"type":"image","mime_type":"image/png","data":"` + data + `"}]}]}`
 	item := `{"id":"ig_1","type":"image_generation_call","status":"completed","output_format":"png","result":"` + data + `"}`
-	answers := map[wire.Format][2]string{ // in one piece, and a stream
+	answers := map[wire.Format][2]string{ // JSON, and a stream
 		wire.OpenAIChat:      {chat("message"), "data: " + chat("delta") + "\n\ndata: [DONE]\n\n"},
 		wire.Gemini:          {gemini, "data: " + gemini + "\n\n"},
 		wire.Interactions:    {interaction, `data: {"event_type":"interaction.completed","interaction":` + interaction + "}\n\n"},

@@ -8,34 +8,34 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
 )
 
-// Role is who speaks in a message.
+// Role is the author of a message.
 type Role uint8
 
-// The roles. Results of tools stand in messages of the user.
+// The roles. Tool results are parts of user messages.
 const (
 	User Role = iota
 	Assistant
 	System
 )
 
-// Message is one message: what one side said before the other spoke.
+// Message is one message of the conversation.
 type Message struct {
-	// Role is who speaks.
+	// Role is the author.
 	Role Role
-	// Parts are what is said.
+	// Parts are the parts of the message.
 	Parts []Part
 }
 
-// PartKind says what a part is.
+// PartKind is the type of a part.
 type PartKind uint8
 
 // The kinds of parts.
 const (
 	// TextPart is text.
 	TextPart PartKind = iota
-	// ThinkingPart is reasoning, with text or something sealed or both.
+	// ThinkingPart is reasoning, with text, a signature or both.
 	ThinkingPart
-	// CallPart is a call of a tool.
+	// CallPart is a tool call.
 	CallPart
 	// ResultPart is the result of a call.
 	ResultPart
@@ -43,35 +43,35 @@ const (
 	MediaPart
 )
 
-// Part is one piece of a message. A request may have tens of thousands: what few
-// parts have stands behind a pointer.
+// Part is one piece of a message. Rarely used data is behind pointers, because a request may have
+// tens of thousands of parts.
 type Part struct {
-	// Kind is what the part is.
+	// Kind is the type of the part.
 	Kind PartKind
-	// Failed tells that the tool failed, of a result.
+	// Failed reports that the tool failed (ResultPart).
 	Failed bool
 	// Text is the text of a TextPart or ThinkingPart.
 	Text rawjson.Text
-	// Sealed is what the provider gave out with a ThinkingPart, nil if nothing.
+	// Sealed is the provider's signature of a ThinkingPart, nil for none.
 	Sealed *seal.Sealed
-	// Signature is what Gemini gave out with a call or a text.
+	// Signature is Gemini's signature of a call or text.
 	Signature string
-	// ID is the id of a call, or of the call that a result answers.
+	// ID is the id of a call, or of a result's call.
 	ID string
 	// Tool is the tool of a call or result.
 	Tool ToolName
-	// Input is the input of a call: a JSON value, or for a custom tool nil, its
-	// input being in Text.
+	// Input is the input of a call as a JSON value. It is nil for a custom tool, with the input in
+	// Text.
 	Input rawjson.Value
 	// Content is the content of a result: texts and media.
 	Content []Part
-	// Media is what a MediaPart holds.
+	// Media is the content of a MediaPart.
 	Media *Media
 	// Cache is the part's cache_control.
 	Cache rawjson.Value
 }
 
-// Proof is what came sealed with a part, empty if nothing did.
+// Proof returns the part's signature, empty for none.
 func (p *Part) Proof() seal.Sealed {
 	if p.Sealed == nil {
 		return seal.Sealed{}

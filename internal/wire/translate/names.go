@@ -10,22 +10,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// ToolName is a tool as the client knows it.
+// ToolName is the client's name of a tool.
 type ToolName struct {
-	// Namespace is the group of the tool in the Responses format, or empty.
+	// Namespace is the tool's group in the Responses format, or empty.
 	Namespace string
 	// Name is the tool's name.
 	Name string
-	// Custom tells that the client's tool takes free text. Toward other formats
-	// it is a function with the one string argument "input".
+	// Custom: the tool takes free text. Toward other formats it is a function with one string
+	// argument, "input".
 	Custom bool
 }
 
-// Names maps the names of tools at the upstream back to the client's. A nil
-// Names maps every name to itself.
+// Names maps the upstream's tool names back to the client's. A nil Names maps every name to itself.
 type Names struct {
 	limit int
-	dots  bool // the upstream takes dots and colons
+	dots  bool // the upstream allows dots and colons
 	out   map[ToolName]string
 	back  map[string]ToolName
 }
@@ -37,7 +36,7 @@ func newNames(to wire.Format, limit int) *Names {
 	return &Names{limit: limit, dots: dialectOf(to).rules.Dots, out: map[ToolName]string{}, back: map[string]ToolName{}}
 }
 
-// Client returns the tool that the upstream knows by a name.
+// Client returns the client's tool for an upstream name.
 func (n *Names) Client(upstream string) ToolName {
 	if n != nil {
 		if t, ok := n.back[upstream]; ok {
@@ -47,9 +46,8 @@ func (n *Names) Client(upstream string) ToolName {
 	return ToolName{Name: upstream}
 }
 
-// Upstream returns the upstream's name of a tool. Names that the upstream
-// would refuse are cut and get a hash of the whole name at their end, so that
-// the name depends on the tool alone.
+// Upstream returns the upstream's name of a tool. Invalid names are shortened and end with a hash
+// of the whole name. The result depends only on the tool, so that the prompt prefix stays the same.
 func (n *Names) Upstream(t ToolName) string {
 	key := ToolName{Namespace: t.Namespace, Name: t.Name}
 	if s, ok := n.out[key]; ok {
@@ -63,6 +61,7 @@ func (n *Names) Upstream(t ToolName) string {
 		full = t.Namespace + "__" + t.Name
 	}
 	s := n.fit(full)
+	// Two tools must not share a name.
 	if other, taken := n.back[s]; taken && (other.Name != t.Name || other.Namespace != t.Namespace) {
 		s = n.hashed(full, t.Namespace+"\x00"+t.Name)
 	}
@@ -110,8 +109,8 @@ func (n *Names) allowed(c byte, first bool) bool {
 	return false
 }
 
-// CallID returns a call's id in a form that the upstream takes. It depends on
-// the id alone, so that calls and results stay pairs.
+// CallID returns a call's id in a form valid at the upstream. The result depends only on the id, so
+// that calls and results still match.
 func (w *Writer) CallID(id string) string {
 	limit := w.Rules.IDLimit
 	if limit == 0 {

@@ -10,62 +10,62 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// turn is a message on its way to the upstream, and the results of the calls in
-// it: they go right behind it, whoever speaks there.
+// turn is an outgoing message and the results of its calls. The results directly follow the
+// message.
 type turn struct {
 	Message
 	results []Part
-	grown   bool // its parts are in memory of its own
+	grown   bool // the parts are a copy
 }
 
-// add adds parts to the message. Those of the request stay as they are.
+// add appends parts to the message.
 func (t *turn) add(parts []Part) {
+	// The request's slice must not change: the capacity is clipped, so the first append copies it.
 	if !t.grown {
 		t.Parts, t.grown = slices.Clip(t.Parts), true
 	}
 	t.Parts = reuse.Append(t.Parts, parts...)
 }
 
-// pairs keeps calls and their results together on the way from formats that let
-// results come late, split over several messages, or under an id that an earlier
-// call has had, to formats that do not. It knows calls by the client's ids.
+// pairs matches calls and results by the client's ids. Some formats allow late results, results
+// split over several messages, and reused call ids; others do not.
 type pairs struct {
 	of map[string]pair
-	// twins are results, by the client's ids, of which other calls still wait for one.
+	// twins are results that are shared by further open calls of the same id.
 	twins []Part
 }
 
-// pair is what is known of a client's id.
+// pair is the state of one client id.
 type pair struct {
-	open  []call // the calls that wait for a result, the first to be answered first
-	twins int    // calls of the id besides the first
+	open  []call // calls without a result, in order
+	twins int    // number of further calls with the id
 }
 
 type call struct {
-	id   string // that it goes by
-	turn int    // that it stands in
+	id   string // unique id
+	turn int    // index of the call's turn
 }
 
-// call notes a call in a turn and returns the id that it goes by: its own, unless
-// an earlier call has it.
+// call records a call in a turn and returns a unique id for it. The first call of an id keeps the
+// id.
 func (p *pairs) call(id string, at int) string {
 	was, taken := p.of[id]
 	own := id
+	// A reused id gets a number. The client may have used that id as well.
 	for taken {
 		was.twins++
 		own = id + "_" + strconv.Itoa(was.twins+1)
 		_, taken = p.of[own]
 	}
 	if own != id {
-		p.of[own] = pair{} // nobody else is to have it
+		p.of[own] = pair{} // reserve the id
 	}
 	was.open = append(was.open, call{own, at})
 	p.of[id] = was
 	return own
 }
 
-// calls gives the calls among some parts the ids that they go by. The parts
-// themselves are not changed.
+// calls sets the unique ids of the calls among parts. It copies the parts before a change.
 func (p *pairs) calls(parts []Part, at int) []Part {
 	copied := false
 	for i := range parts {
@@ -84,8 +84,8 @@ func (p *pairs) calls(parts []Part, at int) []Part {
 	return parts
 }
 
-// results puts the results among some parts behind their calls, and returns what
-// is said besides. What answers a call a second time is no result any more.
+// results moves the results among parts to their calls and returns the remaining parts. A second
+// result of a call becomes plain content.
 func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 	if !slices.ContainsFunc(parts, isResult) {
 		return parts
@@ -97,6 +97,7 @@ func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 			answered := of.open[0]
 			of.open = of.open[1:]
 			p.of[part.ID] = of
+			// Further calls of the id may share this result.
 			if len(of.open) > 0 {
 				p.twins = append(p.twins, part)
 			}
@@ -107,10 +108,11 @@ func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 		if rest == nil {
 			rest = make([]Part, 0, len(parts)-i)
 		}
-		if !answers { // a result of no call is the upstream's to refuse
+		if !answers { // the upstream decides about a result without a call
 			rest = append(rest, part)
 			continue
 		}
+		// A second result of a call becomes plain content.
 		for _, c := range part.Content {
 			if c.Kind != TextPart || !c.Text.Empty() {
 				rest = append(rest, c)
@@ -120,12 +122,13 @@ func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 	return rest
 }
 
-// over ends a round of results: those of a call are also the results of the calls that were
-// made under its id and got none of their own, as they are where the format comes from.
+// over ends a round of results. A call without a result of its own gets the result of the call with
+// the same id.
 func (p *pairs) over(out []turn) {
 	for _, part := range p.twins {
 		of := p.of[part.ID]
 		id := part.ID
+		// In the client's format the result belongs to all calls with its id.
 		for _, c := range of.open {
 			part.ID = c.id
 			out[c.turn].results = reuse.Append(out[c.turn].results, part)
@@ -138,12 +141,13 @@ func (p *pairs) over(out []turn) {
 
 func isResult(p Part) bool { return p.Kind == ResultPart }
 
-// behind returns the messages with the results behind the calls.
+// behind returns the messages, with results after their calls.
 func behind(turns []turn) []Message {
 	out := make([]Message, 0, len(turns)+1)
 	var results []Part
 	for i := range turns {
 		m := turns[i].Message
+		// Results are the first parts of the next user message.
 		if results != nil && m.Role == User {
 			m.Parts = append(results, m.Parts...)
 		} else if results != nil {

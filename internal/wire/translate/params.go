@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Param is a value that formats have under different names.
+// Param is a parameter with different names in different formats.
 type Param int
 
 // The parameters.
@@ -44,7 +44,7 @@ func (w *Writer) paramName(p Param) string {
 	if w.To.Traits().ServersVary && !w.Options.Official {
 		switch p {
 		case MaxTokens:
-			return "max_tokens" // the name that every local engine knows
+			return "max_tokens" // the name known to every local server
 		case TopK:
 			return "top_k"
 		}
@@ -52,7 +52,7 @@ func (w *Writer) paramName(p Param) string {
 	return w.Rules.Params[p]
 }
 
-// DropParam lists a parameter by the client's name.
+// DropParam lists a parameter as dropped, by the client's name.
 func (w *Writer) DropParam(p Param) {
 	if name := w.Client.Params[p]; name != "" {
 		w.Drop(name)
@@ -61,7 +61,7 @@ func (w *Writer) DropParam(p Param) {
 	}
 }
 
-// Value returns a parameter as the upstream takes it, nil if it takes none.
+// Value returns a parameter in the upstream's range, nil if it is unset or unsupported.
 func (w *Writer) Value(p Param) rawjson.Value {
 	v := w.Request.Params[p]
 	if v == nil {
@@ -74,6 +74,7 @@ func (w *Writer) Value(p Param) rawjson.Value {
 	switch p {
 	case MaxTokens:
 		n, number := v.Int()
+		// The API rejects a smaller limit.
 		if least := w.leastTokens(); ok && number && n < least && (n > 0 || w.Request.FillsCache) {
 			w.DropParam(p)
 			return strconv.AppendInt(nil, int64(least), 10)
@@ -81,11 +82,13 @@ func (w *Writer) Value(p Param) rawjson.Value {
 		ok = ok && number && n > 0
 	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
 		ok = ok && v.IsNumber() && w.dialect.Samples(w, p)
+		// Int drops the fraction, so the exact value 1 needs a check of its own.
 		if n, _ := v.Int(); ok && p == Temperature && w.Rules.Warmest > 0 && n >= w.Rules.Warmest && string(v) != "1" && string(v) != "1.0" {
 			w.DropParam(p)
 			return strconv.AppendInt(nil, int64(w.Rules.Warmest), 10)
 		}
 	case CacheKey:
+		// Some hosts of chat completions reject unknown members.
 		ok = ok && w.takesCacheKey()
 	case UserID:
 		ok = ok && v.IsString() && (w.Rules.LongestUser == 0 || len(v) <= w.Rules.LongestUser+2)
@@ -100,11 +103,10 @@ func (w *Writer) Value(p Param) rawjson.Value {
 	return v
 }
 
-// takesCacheKey reports whether the upstream is known to take a prompt_cache_key: some hosts of
-// chat completions refuse members that they do not know.
+// takesCacheKey reports whether the upstream supports prompt_cache_key.
 func (w *Writer) takesCacheKey() bool { return w.Rules.Params[CacheKey] != "" && w.Options.Official }
 
-// leastTokens is the lowest bound on an answer that the upstream takes.
+// leastTokens returns the upstream's minimum for max_tokens.
 func (w *Writer) leastTokens() int {
 	if w.Rules.LeastTokens > 0 && w.Options.Official {
 		return w.Rules.LeastTokens
@@ -112,13 +114,13 @@ func (w *Writer) leastTokens() int {
 	return 1
 }
 
-// Stops returns the stop sequences to send, at most limit. If there are more,
-// or the format has none, the answer is to be cut by us.
+// Stops returns the stop sequences for the upstream, at most limit.
 func (w *Writer) Stops(limit int) []rawjson.Text {
 	stop := w.Request.Stop
 	if len(stop) <= limit {
 		return stop
 	}
+	// The upstream does not get all sequences, so the answer is cut here as well.
 	for _, s := range stop {
 		w.stop = append(w.stop, s.Decoded())
 	}

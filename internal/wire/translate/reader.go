@@ -18,25 +18,24 @@ import (
 
 // Reader fills a [Request].
 type Reader struct {
-	// Request is what is filled.
+	// Request is the request to fill.
 	Request *Request
 	from    *spoken
-	// Spell puts the name of a member into the one form that is gone by. Nil: there
-	// are no others.
+	// Spell normalizes the spelling of a member name. Nil: there is only one spelling.
 	Spell func(string) string
-	// at is where in the body the reader is, for the names of fields.
+	// at is the current position in the body, for field names.
 	at []step
-	// Hosted is the path of a tool that the provider itself would run.
+	// Hosted is the path of a tool of the provider's own.
 	Hosted  string
 	scratch []byte
-	entries int // that were read
+	entries int // entries read
 	index   rawjson.Index
-	// Parts are those of the lists that are being read, each list's behind those of
-	// the list that it stands in.
+	// Parts are the parts of the lists being read. The parts of an inner list follow those of the
+	// outer list.
 	Parts []Part
 }
 
-// step is a member of an object, and an index if the member is an array.
+// step is a member of an object, and an index for an array.
 type step struct {
 	name  string
 	index int
@@ -54,6 +53,7 @@ func (r *Reader) read(in Incoming) error {
 	if err != nil {
 		return err
 	}
+	// With other tools, the provider's own one is dropped.
 	if r.Hosted != "" && len(r.Request.Tools) == 0 {
 		return &Unsupported{Field: r.Hosted, Reason: "a tool that the provider runs has no counterpart at this upstream"}
 	}
@@ -63,7 +63,7 @@ func (r *Reader) read(in Incoming) error {
 	return r.sides()
 }
 
-// sides checks that only the model thinks and calls, and only the user answers.
+// sides checks the roles: thinking and calls belong to the model, results to the user.
 func (r *Reader) sides() error {
 	for _, m := range r.Request.Messages {
 		for _, p := range m.Parts {
@@ -80,18 +80,18 @@ func (r *Reader) sides() error {
 	return nil
 }
 
-// Enter goes to a member, and with an index of 0 or more to an element of it; Leave goes
-// back. It is only for the names of fields.
+// Enter moves the position to a member, and with an index of 0 or more to its element. The position
+// is only used for field names.
 func (r *Reader) Enter(name string, index int) { r.at = append(r.at, step{name, index}) }
 
-// Leave goes back to where [Reader.Enter] came from.
+// Leave undoes one [Reader.Enter].
 func (r *Reader) Leave() { r.at = r.at[:len(r.at)-1] }
 
-// Elements yields the elements of an array as long as the request has not too
-// many of them: what they become takes more memory than they do.
+// Elements yields the elements of an array, up to the limit of [wire.MaxElements].
 func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 	return func(yield func(int, rawjson.Value) bool) {
 		for i, e := range r.index.Elements(v) {
+			// Parsed elements take more memory than their bytes.
 			if r.entries++; r.entries > wire.MaxElements || !yield(i, e) {
 				return
 			}
@@ -99,16 +99,16 @@ func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 	}
 }
 
-// Members yields the members of an object of the request.
+// Members yields the members of an object.
 func (r *Reader) Members(v rawjson.Value) iter.Seq2[string, rawjson.Value] { return r.index.Members(v) }
 
-// Member returns a member of an object of the request, nil if there is none.
+// Member returns a member of an object, nil for none.
 func (r *Reader) Member(v rawjson.Value, name string) rawjson.Value { return r.index.Member(v, name) }
 
-// Add keeps parts of the list that is being read.
+// Add appends parts to the current list.
 func (r *Reader) Add(parts ...Part) { r.Parts = reuse.Append(r.Parts, parts...) }
 
-// Gather returns the parts that were added since there were n of them, nil for none.
+// Gather returns and removes the parts from index n on, nil for none.
 func (r *Reader) Gather(n int) []Part {
 	if len(r.Parts) == n {
 		return nil
@@ -118,7 +118,7 @@ func (r *Reader) Gather(n int) []Part {
 	return parts
 }
 
-// Path returns the path of a field where the reader is.
+// Path returns the path of a field at the current position.
 func (r *Reader) Path(field string) string {
 	return string(r.appendPath(nil, field, true))
 }
@@ -138,7 +138,7 @@ func (r *Reader) appendPath(b []byte, field string, indices bool) []byte {
 	if field == "" {
 		return b[:max(len(b)-1, 0)]
 	}
-	// Names come from the client and go into a header.
+	// Names come from the client and are sent in a response header.
 	for i := 0; i < len(field) && i < 48; i++ {
 		switch c := field[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("_-.[]", c) >= 0:
@@ -150,10 +150,10 @@ func (r *Reader) appendPath(b []byte, field string, indices bool) []byte {
 	return b
 }
 
-// maxDropped bounds the list of fields that are left out.
+// maxDropped is the maximum number of dropped fields listed.
 const maxDropped = 64
 
-// Drop lists a field that is left out toward every other format.
+// Drop lists a field that no other format supports.
 func (r *Reader) Drop(field string) {
 	r.scratch = r.appendPath(r.scratch[:0], field, false)
 	if r.Request.dropped == nil {
@@ -164,15 +164,14 @@ func (r *Reader) Drop(field string) {
 	}
 }
 
-// DropUsed lists a field unless its value says that it is not used.
+// DropUsed lists a field, unless its value means that it is unused.
 func (r *Reader) DropUsed(field string, v rawjson.Value) {
 	if !v.Absent() {
 		r.Drop(field)
 	}
 }
 
-// DropOthers lists the members of an object that are in use, but none of those
-// known.
+// DropOthers lists the used members of an object, except the known ones.
 func (r *Reader) DropOthers(v rawjson.Value, known ...string) {
 	for key, m := range r.Members(v) {
 		if r.Spell != nil {
@@ -191,17 +190,17 @@ func (r *Reader) DropIn(field string, v rawjson.Value, known ...string) {
 	r.Leave()
 }
 
-// Refuse says that the request cannot be carried for what a field holds.
+// Refuse returns the error for a field that cannot be converted.
 func (r *Reader) Refuse(field, reason string) error {
 	return &Unsupported{Field: r.Path(field), Reason: reason}
 }
 
-// Malformed says that a field is not what the format has there.
+// Malformed returns the error for a field of an invalid type.
 func (r *Reader) Malformed(field string) error {
 	return fmt.Errorf("%w: %s", ErrBody, r.Path(field))
 }
 
-// Param keeps the value of a parameter by its name in the client's format.
+// Param stores the value of a parameter and reports whether the format has one of this name.
 func (r *Reader) Param(name string, v rawjson.Value) bool {
 	for p, own := range r.from.rules.Params {
 		if own == name {
@@ -214,9 +213,7 @@ func (r *Reader) Param(name string, v rawjson.Value) bool {
 	return false
 }
 
-// CallInput returns the arguments of a call, which come as the text of a JSON
-// object, or as the object itself. A model's broken arguments stay readable as a
-// text in an object.
+// CallInput returns the arguments of a call, given as a string with JSON or as an object.
 func CallInput(v rawjson.Value) rawjson.Value {
 	arguments := v.Text()
 	switch {
@@ -232,11 +229,12 @@ func CallInput(v rawjson.Value) rawjson.Value {
 	case WellFormed(b) == nil:
 		return b
 	}
+	// Broken arguments stay readable, as the one member of an object.
 	return append(append(rawjson.Value(`{"arguments":"`), arguments...), `"}`...)
 }
 
-// Content reads a content: a text, or an array, of which each adds what one element
-// is. Nothing is no content, anything else is malformed.
+// Content reads a content: a text, or an array with each called per element. An absent content
+// gives nil, any other type is malformed.
 func (r *Reader) Content(field string, v rawjson.Value, each func(v rawjson.Value) error) ([]Part, error) {
 	switch {
 	case v.IsString():
@@ -264,14 +262,15 @@ func (r *Reader) Stops(v rawjson.Value) {
 	}
 }
 
-// Message appends a message. An empty one of the user still asks for an answer.
+// Message appends a message.
 func (r *Reader) Message(role Role, parts []Part) {
+	// An empty user message still requests an answer.
 	if len(parts) > 0 || role == User {
 		r.Request.Messages = reuse.Append(r.Request.Messages, Message{Role: role, Parts: parts})
 	}
 }
 
-// Join appends parts to the last message if it is of the same role.
+// Join appends parts to the last message if it has the same role.
 func (r *Reader) Join(role Role, parts ...Part) {
 	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == role {
 		r.Request.Messages[n-1].Parts = reuse.Append(r.Request.Messages[n-1].Parts, parts...)
@@ -280,10 +279,11 @@ func (r *Reader) Join(role Role, parts ...Part) {
 	r.Message(role, parts)
 }
 
-// Thinking returns a part of reasoning with what the client keeps in the place
-// of a proof.
+// Thinking returns a part of reasoning. The proof is the client's signature string, possibly one of
+// [Flow.Seal].
 func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
 	p := Part{Kind: ThinkingPart, Text: t, Sealed: &seal.Sealed{Format: r.Request.Format, Data: proof}}
+	// The proof may be a seal for another format, see [Flow.Seal].
 	if s, ok := seal.Open(proof); ok {
 		p.Sealed = &s
 		if s.Text != "" {
@@ -293,8 +293,8 @@ func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
 	return p
 }
 
-// SignCall gives a call the signature that the reasoning in front of it has carried.
-// Reasoning that holds nothing else goes.
+// SignCall moves the signature from the preceding reasoning to a call. Reasoning without text is
+// removed.
 func (r *Reader) SignCall(p *Part) {
 	n := len(r.Request.Messages)
 	if n == 0 || r.Request.Messages[n-1].Role != Assistant {
@@ -311,11 +311,12 @@ func (r *Reader) SignCall(p *Part) {
 	}
 }
 
-// ContextManagement reads what only the provider can do about a long conversation. Who has
-// it compact relies on that.
+// ContextManagement reads the provider's options for long conversations. They are dropped, except
+// compaction, which is refused.
 func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {
 	for _, e := range edits.Elements() {
 		if strings.HasPrefix(e.Member("type").Str(), "compact") {
+			// The client relies on compaction to stay within the window.
 			return r.Refuse(key, CannotCompact)
 		}
 	}
@@ -323,7 +324,7 @@ func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {
 	return nil
 }
 
-// DataURL takes data:image/png;base64,… apart.
+// DataURL splits data:image/png;base64,… into media type and data.
 func DataURL(t rawjson.Text) (mediaType string, data rawjson.Text, ok bool) {
 	s, ok := strings.CutPrefix(string(t), "data:")
 	if !ok {

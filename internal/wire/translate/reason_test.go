@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// ended returns an answer of some text that ends by a word of its API or host.
+// ended returns an answer with some text and the given stop reason.
 func ended(f wire.Format, stream bool, word string) string {
 	switch f {
 	case wire.OpenAIChat:
@@ -42,13 +42,13 @@ func ended(f wire.Format, stream bool, word string) string {
 	panic(f)
 }
 
-// TestReasons: no answer that was cut off, filtered or broken off ends like a finished one,
-// whatever word its host has for that.
+// TestReasons: no truncated, filtered or aborted answer ends like a finished one, for any host's
+// stop reason.
 func TestReasons(t *testing.T) {
 	for _, c := range []struct {
 		from wire.Format
 		word string
-		want map[wire.Format]string // the client's word, "" for an error
+		want map[wire.Format]string // the client's stop reason, "" for an error
 	}{
 		{wire.OpenAIChat, "stop", map[wire.Format]string{wire.Anthropic: "end_turn", wire.Gemini: "STOP", wire.OpenAIResponses: "completed"}},
 		{wire.OpenAIChat, "MAX_TOKENS", map[wire.Format]string{wire.Anthropic: "max_tokens", wire.Gemini: "MAX_TOKENS", wire.OpenAIResponses: "max_output_tokens"}},
@@ -84,7 +84,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// An error beside the words of an answer is an error (OpenRouter).
+// An error beside a stop reason is an error (OpenRouter).
 func TestErrorInChoice(t *testing.T) {
 	const choice = `{"index":0,"%s":{"role":"assistant","content":"I will"},"finish_reason":"error","error":{"code":502,"message":"provider failed"}}`
 	whole := fmt.Sprintf(`{"id":"c1","model":"m","choices":[`+choice+`]}`, "message")

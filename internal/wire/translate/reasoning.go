@@ -5,15 +5,15 @@ package translate
 
 import "slices"
 
-// The budgets of thinking that stand for efforts, those that Google documents
-// for its OpenAI-compatible endpoint.
+// The thinking budgets equivalent to efforts, from Google's documentation of its OpenAI-compatible
+// endpoint.
 const (
 	budgetLow    = 1024
 	BudgetMedium = 8192
 	BudgetHigh   = 24576
 )
 
-// AsEffort returns the effort asked for, or the one that a budget stands for.
+// AsEffort returns the requested effort, or the effort equivalent to the budget.
 func (g Reasoning) AsEffort() string {
 	switch {
 	case g.Effort != "":
@@ -28,7 +28,7 @@ func (g Reasoning) AsEffort() string {
 	return "high"
 }
 
-// AsBudget returns the budget asked for, or the one that an effort stands for.
+// AsBudget returns the requested budget, or the budget equivalent to the effort.
 func (g Reasoning) AsBudget() int {
 	switch {
 	case g.Budget > 0:
@@ -43,7 +43,8 @@ func (g Reasoning) AsBudget() int {
 	return 0
 }
 
-// KnownEffort returns an effort that a host knows, high for what is beyond.
+// KnownEffort returns the effort if the host supports it, else low for minimal and high for all
+// others.
 func KnownEffort(effort string, known ...string) string {
 	if effort == "" {
 		return ""

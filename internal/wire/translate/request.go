@@ -8,58 +8,55 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Request is a request in no format's own form. What it holds points into the
-// body it was read from.
+// Request is a request in a neutral form. Its values point into the source body.
 type Request struct {
-	// Format is the format it was read from.
+	// Format is the format of the source body.
 	Format wire.Format
-	// Model is the model by the client's name.
+	// Model is the client's model name.
 	Model string
-	// Stream asks for a streamed answer, IncludeUsage for its usage chunk.
+	// Stream requests a streamed answer, IncludeUsage a separate usage chunk.
 	Stream, IncludeUsage bool
-	// FillsCache asks for no answer at all, only that the prompt be cached:
-	// max_tokens of 0 in the Messages format.
+	// FillsCache requests no answer, only a cached prompt: max_tokens of 0 in the Messages format.
 	FillsCache bool
-	// System is the system prompt: texts.
+	// System are the texts of the system prompt.
 	System []Part
 	// Messages are the messages in order.
 	Messages []Message
-	// Tools are the functions that the model may call.
+	// Tools are the functions available to the model.
 	Tools []Tool
-	// Choice says which of them it must or may call.
+	// Choice restricts or forces tool calls.
 	Choice Choice
-	// Params are the values that formats have under different names.
+	// Params are the parameters with different names in different formats.
 	Params [ParamCount]rawjson.Value
 	// Stop are the stop sequences.
 	Stop []rawjson.Text
-	// Reasoning says how much the model is to think.
+	// Reasoning configures thinking.
 	Reasoning Reasoning
-	// Output is the form that the answer must have.
+	// Output is the required form of the answer.
 	Output Output
-	// dropped are the fields that no other format holds.
+	// dropped are the fields that no other format supports.
 	dropped map[string]bool
 }
 
-// Choice says which tools the model may call.
+// Choice restricts or forces tool calls.
 type Choice struct {
 	// Mode is "" for unset, "auto", "any" or "none".
 	Mode string
-	// Tools, if any, are the only ones allowed.
+	// Tools are the only tools allowed; empty allows all.
 	Tools []ToolName
-	// Single forbids several calls in one answer, Parallel allows them
-	// expressly.
+	// Single forbids several calls in one answer, Parallel explicitly allows them.
 	Single, Parallel bool
 }
 
-// Tool is a function that the client runs.
+// Tool is a function run by the client.
 type Tool struct {
 	// ToolName is its name.
 	ToolName
 	// Description is its description.
 	Description rawjson.Text
-	// Schema is the JSON schema of its input, nil if it has none.
+	// Schema is the JSON schema of the input, nil for none.
 	Schema rawjson.Value
-	// Strict is true or false where the client said so.
+	// Strict is true or false, nil if unset.
 	Strict rawjson.Value
 	// Format is the grammar of a custom tool.
 	Format rawjson.Value
@@ -67,26 +64,26 @@ type Tool struct {
 	Cache rawjson.Value
 }
 
-// Reasoning says how much a model is to think.
+// Reasoning configures a model's thinking.
 type Reasoning struct {
 	// Mode is "" for unset, "off", "on" or "adaptive".
 	Mode string
-	// Budget is the bound on thinking in tokens, 0 for none given.
+	// Budget is the limit on thinking in tokens, 0 if unset.
 	Budget int
-	// Effort is minimal, low, medium, high, xhigh or max; empty for none given.
+	// Effort is minimal, low, medium, high, xhigh or max; empty if unset.
 	Effort string
-	// Show asks for the thinking's text or summary in the answer.
+	// Show requests the text or summary of the thinking.
 	Show bool
 }
 
-// Output is the form that an answer must have.
+// Output is the required form of an answer.
 type Output struct {
 	// Kind is "" for free text, "json" for any JSON or "schema".
 	Kind string
-	// Name and Description name the schema.
+	// Name and Description describe the schema.
 	Name, Description rawjson.Text
 	// Schema is the JSON schema.
 	Schema rawjson.Value
-	// Strict is true or false where the client said so.
+	// Strict is true or false, nil if unset.
 	Strict rawjson.Value
 }

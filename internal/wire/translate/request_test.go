@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// convert translates a body of a feature's shape, with a model for the upstream.
+// convert translates a feature's body, with a model for the upstream.
 func convert(t *testing.T, from, to wire.Format, body, model string, o translate.Options) *translate.Outgoing {
 	t.Helper()
 	path, query := pathOf(from)
@@ -40,8 +40,8 @@ func TestRequests(t *testing.T) {
 		model    string
 		o        translate.Options
 		body     string
-		want     []string // what stands in the body
-		not      []string // what does not
+		want     []string // substrings of the body
+		not      []string // not in the body
 		dropped  []string
 	}{{
 		name: "the billing line is for Anthropic only", from: wire.Anthropic, to: wire.OpenAIChat,
@@ -326,7 +326,7 @@ func requestFeatureBody(name string, f wire.Format) string {
 	panic("no feature " + name)
 }
 
-// An error names the field, with its index, and nothing of its content.
+// An error names the field, with its index, and has no content.
 func TestUnsupported(t *testing.T) {
 	_, err := translate.Convert(wire.OpenAIResponses, wire.OpenAIChat, translate.Incoming{Body: []byte(`{"model":"m","input":[{"role":"user","content":"secret"},{"type":"compaction","encrypted_content":"secret"}]}`)}, translate.Options{})
 	var refused *translate.Unsupported
@@ -344,7 +344,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// Unknown members are listed by names that fit into a header.
+// Unknown members are listed by names that are valid in a header.
 func TestDroppedNames(t *testing.T) {
 	out := convert(t, wire.Anthropic, wire.OpenAIChat, `{"model":"m","new\r\nX-Evil: ü":1,"unused":null,"messages":[{"role":"user","clear_at":"x","content":[{"type":"text","text":"Hi","citations":[{}]}]}]}`, "", translate.Options{})
 	want := []string{"messages[].clear_at", "messages[].content[].citations", "new??X-Evil????"}
@@ -403,7 +403,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", tool.Name, got, want[i])
 		}
 	}
-	calls := q.Messages[1].Parts[1:] // behind an empty text
+	calls := q.Messages[1].Parts[1:] // after an empty text
 	if calls[0].Tool.Name != q.Tools[1].Name || calls[1].Tool.Name != q.Tools[4].Name {
 		t.Errorf("calls of other tools than those listed: %+v", calls)
 	}
@@ -495,8 +495,7 @@ func TestBlankStops(t *testing.T) {
 	}
 }
 
-// However a text is cut into pieces, what comes out ends before the first
-// stop sequence.
+// For any cuts of a text, the output ends before the first stop sequence.
 func TestStops(t *testing.T) {
 	for _, c := range []struct{ text, want, hit string }{
 		{"ab</block>cd", "ab", "</block>"},

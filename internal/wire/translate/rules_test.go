@@ -19,11 +19,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// providers are whose rules each format is judged by.
+// providers are the providers with the rules of each format.
 var providers = map[wire.Format]string{wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai", wire.Gemini: "gemini", wire.Interactions: "gemini"}
 
-// judged are the models by whose rules what comes out is judged: those of each
-// format that refuse what others take.
+// judged are models for judging the output: for each format those that refuse inputs that others
+// accept.
 var judged = map[wire.Format][]string{
 	wire.Anthropic:       {"claude-sonnet-4-5", "claude-opus-4-8", "claude-opus-5-5"},
 	wire.OpenAIChat:      {"gpt-5.2"},
@@ -32,8 +32,7 @@ var judged = map[wire.Format][]string{
 	wire.Interactions:    {"gemini-3.1-pro"},
 }
 
-// judge returns what an API would say against a request, as package pricing
-// knows its rules, nil if it is valid.
+// judge checks a request against the API's rules in package pricing, nil if it is valid.
 func judge(f wire.Format, model string, body []byte) error {
 	v, err := wire.Parse(f, body, nil)
 	if err != nil {
@@ -48,7 +47,7 @@ func judge(f wire.Format, model string, body []byte) error {
 	return nil
 }
 
-// upstreams are the ways in which a request is written for a format.
+// upstreams are the option sets for writing a format.
 func upstreams(to wire.Format) (all []translate.Options) {
 	for _, model := range judged[to] {
 		for _, o := range []translate.Options{{}, {Official: true}, {Official: true, SystemMessages: translate.InPlace}, {CacheControl: true}, {Breakpoints: true}} {
@@ -62,8 +61,8 @@ func upstreams(to wire.Format) (all []translate.Options) {
 	return all
 }
 
-// obey checks that a request that is valid in its own format by some model's rules
-// is valid in the other formats, or refused by name.
+// obey checks that a request valid for some model of its own format is valid in the other formats,
+// or refused by name.
 func obey(t *testing.T, from wire.Format, body []byte) {
 	t.Helper()
 	valid := false
@@ -93,9 +92,8 @@ func obey(t *testing.T, from wire.Format, body []byte) {
 	}
 }
 
-// FuzzRules has conversations made up by a script, valid or not, of all that the
-// formats can say: whatever one API takes the others take too, or it is refused by
-// name.
+// FuzzRules plays scripted conversations, valid or not, with all features of the formats. A request
+// that one API accepts is accepted by the others or refused by name.
 func FuzzRules(f *testing.F) {
 	for format := range translate.Formats() {
 		f.Add(byte(format), []byte("\x00u\x01c\x02r\x03u"))
@@ -112,7 +110,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// TestRules plays scripts of pairs of steps in front of and behind a call.
+// TestRules plays scripts of pairs of steps before and after a call.
 func TestRules(t *testing.T) {
 	for _, from := range translate.Formats() {
 		for a := 0; a < 256; a += 13 {
@@ -156,19 +154,19 @@ func TestRulesOfClients(t *testing.T) {
 	}
 }
 
-// stage is a conversation that a script makes up.
+// stage is a scripted conversation.
 type stage struct {
 	format          wire.Format
 	messages, extra strings.Builder
-	parts           []string // of the message being written
-	calls           []string // of a chat message being written
+	parts           []string // of the current message
+	calls           []string // of the current chat message
 	role            string
 	open, closed    []string // ids of calls
 	n               int
 }
 
-// play makes a request of a format out of a script: the low half of each byte picks
-// what is said, the high half how.
+// play turns a script into a request of a format: the low half of each byte selects the step, the
+// high half its variant.
 func play(f wire.Format, script []byte) []byte {
 	s := &stage{format: f}
 	for _, c := range script {
@@ -200,7 +198,7 @@ func (s *stage) item(json string) {
 	s.messages.WriteString(json)
 }
 
-// flush ends the message being written.
+// flush ends the current message.
 func (s *stage) flush() {
 	role := s.role
 	s.role = ""
@@ -229,7 +227,7 @@ func (s *stage) flush() {
 	}
 }
 
-// step is one thing that happens in a conversation.
+// step is one step of a conversation.
 func (s *stage) step(how, what byte) {
 	s.n++
 	texts := [...]string{"Hello", "", " \\n", "{\\\"a\\\":1}", "<system-reminder>x</system-reminder>"}
@@ -252,7 +250,7 @@ func (s *stage) step(how, what byte) {
 	case 4:
 		s.thinking(how)
 	case 10:
-		s.flush() // the next of the same role is a message of its own
+		s.flush() // the next part of the same role starts another message
 	case 11:
 		if role := map[wire.Format]string{wire.Anthropic: "system", wire.OpenAIChat: "developer", wire.OpenAIResponses: "developer"}[s.format]; role != "" {
 			s.say(role, s.text(role, text, marker))
@@ -281,7 +279,7 @@ func (s *stage) text(role, text, marker string) string {
 func (s *stage) call(how byte) {
 	id := fmt.Sprintf("c%d", s.n)
 	if how == 7 && len(s.closed) > 0 && s.format != wire.Anthropic {
-		id = s.closed[0] // again
+		id = s.closed[0] // a repeated result
 	}
 	s.open = append(s.open, id)
 	input := `{"a":1.0}`
@@ -381,7 +379,7 @@ func (s *stage) image() {
 	s.say("user", part[s.format])
 }
 
-// settings sets members of the request, the first time.
+// settings sets members of the request, once.
 func (s *stage) settings(how byte) {
 	if s.extra.Len() > 0 {
 		return

@@ -10,10 +10,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// ObjectSchema returns the schema of a tool's input as Anthropic's and OpenAI's APIs demand
-// it: one of an object, which says its properties and has no alternatives at the top. The
-// properties of alternatives become those of the object, and all of them are required that
-// every alternative requires. Without alternatives the schema keeps its bytes.
+// ObjectSchema returns a tool's input schema in the form required by Anthropic's and OpenAI's APIs:
+// an object with properties and without alternatives at the top level. Properties of alternatives
+// become properties of the object. A property is required if every alternative requires it. A
+// schema without alternatives keeps its bytes.
 func ObjectSchema(v rawjson.Value) rawjson.Value {
 	if !v.IsObject() || len(v[1:].Trim()) == 1 {
 		return rawjson.Value(`{"type":"object","properties":{}}`)
@@ -34,6 +34,7 @@ func ObjectSchema(v rawjson.Value) rawjson.Value {
 	if !plain {
 		return flat(v)
 	}
+	// The APIs require both properties and type.
 	if !properties {
 		v = append(v[:len(v)-1:len(v)-1], `,"properties":{}}`...)
 	}
@@ -43,12 +44,12 @@ func ObjectSchema(v rawjson.Value) rawjson.Value {
 	return v
 }
 
-// deepest bounds how far alternatives and references are followed.
+// deepest is the maximum depth for following alternatives and references.
 const deepest = 8
 
-// object gathers what a schema and its alternatives say of an object.
+// object collects the properties of an object schema and its alternatives.
 type object struct {
-	root       rawjson.Value // where references lead
+	root       rawjson.Value // the target of references
 	names      []string
 	properties map[string]rawjson.Value
 	required   []string
@@ -84,8 +85,9 @@ func flat(v rawjson.Value) rawjson.Value {
 	return append(out, '}')
 }
 
-// gather takes in a schema and returns what it requires.
+// gather collects the properties of a schema and returns the required ones.
 func (o *object) gather(v rawjson.Value, depth int) (required []string) {
+	// References may be circular.
 	if depth == deepest {
 		return nil
 	}
@@ -106,7 +108,7 @@ func (o *object) gather(v rawjson.Value, depth int) (required []string) {
 				required = append(required, o.gather(s, depth+1)...)
 			}
 		case "anyOf", "oneOf":
-			var all []string // that every alternative requires
+			var all []string // required by every alternative
 			for i, s := range m.Elements() {
 				these := o.gather(s, depth+1)
 				if i == 0 {
@@ -122,7 +124,7 @@ func (o *object) gather(v rawjson.Value, depth int) (required []string) {
 	return slices.Compact(required)
 }
 
-// add takes in a property. One that alternatives describe differently has alternatives itself.
+// add adds a property. Different definitions of one property become alternatives.
 func (o *object) add(name string, p rawjson.Value) {
 	old, ok := o.properties[name]
 	switch {
@@ -135,7 +137,7 @@ func (o *object) add(name string, p rawjson.Value) {
 	}
 }
 
-// resolve returns the schema that a reference leads to, in the schema itself.
+// resolve returns the target of a reference within the schema.
 func (o *object) resolve(ref string) rawjson.Value {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {

@@ -26,8 +26,8 @@ func chunks(finish string, deltas ...string) string {
 	return b.String()
 }
 
-// TestCallsOfServers: what local servers make of calls reaches a client of the Messages API as
-// the calls that the model made.
+// TestCallsOfServers: the call fragments of local servers reach a client of the Messages API as the
+// calls that the model made.
 func TestCallsOfServers(t *testing.T) {
 	const read = `{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"read","arguments":""}}]}`
 	for _, c := range []struct {
@@ -71,8 +71,7 @@ func TestCallsOfServers(t *testing.T) {
 	}
 }
 
-// TestFaultsOfServers: what is no answer is an error, and what is one has no byte that is not
-// UTF-8.
+// TestFaultsOfServers: invalid output is an error, and an answer is always valid UTF-8.
 func TestFaultsOfServers(t *testing.T) {
 	out, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{Stream: true, Seed: "s"}, []byte("error: {\"code\":500,\"message\":\"Failed to parse input\",\"type\":\"server_error\"}\n\n"))
 	if turn := decoded(wire.Anthropic, true, out); !strings.Contains(turn.ErrorMessage, "Failed to parse input") {

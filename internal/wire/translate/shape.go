@@ -11,12 +11,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// shape returns the messages as the format wants them: system messages in the
-// middle where it takes them, reasoning that it cannot read left out, one message
-// of the model a turn, results right behind their calls and, in formats where the
-// two sides take turns, one message of the user, who begins. It looks at what came
-// before a message only, so that a longer conversation begins with the same
-// messages; what is empty and a system message in place are the exceptions.
+// shape returns the messages in the structure that the format requires. System messages stay in the
+// middle only where the format allows it. Unreadable reasoning is dropped. A turn of the model is
+// one message, and results directly follow their calls. In alternating formats a turn of the user
+// is one message as well, and the user begins.
+//
+// The result for a message depends only on preceding messages, so that a longer conversation begins
+// with the same messages. Empty messages and system messages in place are the exceptions.
 func (w *Writer) shape() []Message {
 	in := w.Request.Messages
 	out := make([]turn, 0, len(in))
@@ -30,6 +31,7 @@ func (w *Writer) shape() []Message {
 		empty := len(parts) == 0
 		switch m.Role {
 		case Assistant:
+			// An answer ends the round of results.
 			pairs.over(out)
 			at := len(out)
 			if joins(out, Assistant) {
@@ -43,6 +45,7 @@ func (w *Writer) shape() []Message {
 			}
 		case User:
 			out = w.finished(out)
+			// There must be a user message between two answers.
 			if empty && w.silent(in, i, out) {
 				parts = []Part{nudge}
 			}
@@ -53,6 +56,7 @@ func (w *Writer) shape() []Message {
 				out = append(out, turn{Message: Message{Role: System, Parts: parts}})
 				continue
 			}
+			// The message is folded into a user message.
 			parts = reminders(parts)
 		}
 		if len(parts) == 0 {
@@ -62,6 +66,7 @@ func (w *Writer) shape() []Message {
 		if role == System {
 			role = User
 		}
+		// A turn of the model is one message. User messages are only merged in alternating formats.
 		if joins(out, role) && (role == Assistant || m.Role == System || w.turns()) {
 			out[len(out)-1].add(parts)
 			continue
@@ -72,26 +77,25 @@ func (w *Writer) shape() []Message {
 	return w.ended(behind(w.finished(out)))
 }
 
-// joins reports whether the last message is of that role and goes on.
+// joins reports whether the last message has the role and can be extended.
 func joins(out []turn, role Role) bool {
 	n := len(out)
 	return n > 0 && out[n-1].Role == role && out[n-1].results == nil
 }
 
-// nudge is what the user says where a format wants the user to speak and the
-// client's has said nothing: before a conversation that begins with the model or
-// is nothing but its system prompt, in the place of an empty message, and behind
-// an answer that a model will not go on with.
+// nudge is the text of an inserted user message. It is needed before a conversation that begins
+// with the model or has only a system prompt, in place of an empty message, and after a final
+// answer that the model would not continue.
 var nudge = Part{Text: rawjson.Text("Go on.")}
 
-// silent reports whether the user says nothing at all between two answers.
+// silent reports whether the user message between two answers is empty.
 func (w *Writer) silent(in []Message, i int, out []turn) bool {
 	return (len(out) == 0 || joins(out, Assistant)) && (i+1 == len(in) || in[i+1].Role == Assistant)
 }
 
-// finished ends a turn of the model: the Messages and the Responses API take no
-// thinking with nothing behind it.
+// finished removes trailing thinking from a turn of the model.
 func (w *Writer) finished(out []turn) []turn {
+	// The Messages and the Responses API reject a message that ends with thinking.
 	if !w.Rules.EndsThinking || !joins(out, Assistant) {
 		return out
 	}
@@ -106,8 +110,8 @@ func (w *Writer) finished(out []turn) []turn {
 	return out
 }
 
-// ended has the user begin where that is asked for, and, for models that will not
-// go on with an answer, end.
+// ended inserts a user message at the beginning if the format requires it, and at the end for
+// models that do not continue an answer.
 func (w *Writer) ended(out []Message) []Message {
 	begins := len(out) > 0 && out[0].Role == User
 	if w.turns() && !begins || len(out) == 0 && len(w.System()) == 0 {
@@ -119,11 +123,10 @@ func (w *Writer) ended(out []Message) []Message {
 	return out
 }
 
-// turns reports whether messages of the two sides must alternate.
+// turns reports whether user and assistant messages must alternate.
 func (w *Writer) turns() bool { return w.To.Traits().Alternates }
 
-// inPlace reports whether a system message can stay where it is. Anthropic takes
-// it behind a user's message if no other one of the user follows.
+// inPlace reports whether a system message can keep its position.
 func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
 	switch w.Options.SystemMessages {
 	case Folded:
@@ -138,6 +141,7 @@ func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
 	case w.Rules.FoldsSystem:
 		return false
 	case w.Rules.SystemBehindUser:
+		// Anthropic accepts it after a user message, unless another user message follows.
 		return len(out) > 0 && !joins(out, Assistant) && out[len(out)-1].Role != System && (i+1 == len(in) || in[i+1].Role == Assistant)
 	}
 	return true
@@ -145,8 +149,7 @@ func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
 
 const reminderTag = "<system-reminder>"
 
-// reminders returns a system message's texts as text of the user that says
-// whose it is.
+// reminders converts the texts of a system message to user texts in reminder tags.
 func reminders(parts []Part) []Part {
 	out := make([]Part, 0, len(parts))
 	for _, p := range parts {
@@ -162,14 +165,12 @@ func reminders(parts []Part) []Part {
 	return out
 }
 
-// IsReminder reports whether a part is what a client, or this package, reminds the model
-// of amid the user's own words.
+// IsReminder reports whether a part is a reminder inserted by a client or by this package.
 func IsReminder(p Part) bool {
 	return p.Kind == TextPart && strings.HasPrefix(string(p.Text), reminderTag)
 }
 
-// carried returns the parts of a message that the upstream takes, and notes
-// which tools it called.
+// carried returns the parts of a message that the upstream accepts.
 func (w *Writer) carried(m Message) []Part {
 	parts := m.Parts
 	copied := false
@@ -179,6 +180,7 @@ func (w *Writer) carried(m Message) []Part {
 		case TextPart:
 			keep = !p.Text.Empty() || p.Signature != "" && w.To.Traits().SignedParts
 		case ThinkingPart:
+			// Foreign reasoning is only sent as text, and only to upstreams that do not verify it.
 			keep = w.Own(p) || !w.proves() && !p.Text.Empty()
 			if !keep {
 				w.dropThinking()
@@ -205,8 +207,7 @@ func (w *Writer) carried(m Message) []Part {
 	return parts
 }
 
-// blank reports whether parts are texts of white space only, which the Messages API
-// refuses.
+// blank reports whether the parts are only texts of white space, which the Messages API rejects.
 func blank(parts []Part) bool {
 	for _, p := range parts {
 		if p.Kind != TextPart || strings.TrimSpace(p.Text.Decoded()) != "" {
@@ -216,7 +217,7 @@ func blank(parts []Part) bool {
 	return true
 }
 
-// Textual returns a document that is plain text in base64 as text.
+// Textual converts a base64 document of plain text to a text part.
 func Textual(p Part) (Part, bool) {
 	if p.Kind != MediaPart || p.Media.Data.Empty() || !strings.HasPrefix(p.Media.Type, "text/") {
 		return p, false

@@ -15,9 +15,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// The signatures of Gemini's calls are longer than the ids that Codex takes (256
-// bytes). A client of the Responses API gets them in reasoning in front of the call,
-// and what it sends back has them where they were.
+// The signatures of Gemini's calls are longer than the call ids that Codex accepts (256 bytes). A
+// client of the Responses API gets them in reasoning before the call, and its next request has them
+// in their original place.
 func TestLongSignature(t *testing.T) {
 	signature := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("sign", 300)))
 	thought := `{"text":"Hm","thought":true},`
@@ -69,8 +69,8 @@ func TestLongSignature(t *testing.T) {
 	}
 }
 
-// TestSeveralThoughts: all that the model has thought before a call comes back, in its
-// order, from clients that keep thoughts.
+// TestSeveralThoughts: all thinking before a call comes back, in order, from clients that keep
+// thinking.
 func TestSeveralThoughts(t *testing.T) {
 	blocks := []string{
 		`{"type":"thinking","thinking":"one","signature":"c2lnMQ=="}`, `{"type":"redacted_thinking","data":"cmVk"}`,
@@ -97,8 +97,8 @@ func TestSeveralThoughts(t *testing.T) {
 	}
 }
 
-// TestThoughtsOnce: Google's SDKs keep a content for each chunk of a stream, thoughts too. What
-// the call behind them holds is the same text.
+// TestThoughtsOnce: Google's SDKs keep a content for each chunk of a stream, thoughts included. The
+// sealed text in the following call is a duplicate of them.
 func TestThoughtsOnce(t *testing.T) {
 	told, _ := run(wire.OpenAIChat, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(
 		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"Hm "}}]}`,
@@ -121,8 +121,8 @@ func TestThoughtsOnce(t *testing.T) {
 	}
 }
 
-// TestEncryptedReasoning: what an upstream of chat completions has encrypted comes back to it,
-// with a text and without.
+// TestEncryptedReasoning: encrypted reasoning of a chat completions upstream comes back to it, with
+// and without a text.
 func TestEncryptedReasoning(t *testing.T) {
 	for _, text := range []string{"", `"reasoning":"Hm.",`} {
 		answer := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant",` + text + `"content":"Yes.","reasoning_details":[{"type":"reasoning.encrypted","id":"r1","data":"ZW5j"}]},"finish_reason":"stop"}]}`
@@ -134,8 +134,8 @@ func TestEncryptedReasoning(t *testing.T) {
 	}
 }
 
-// TestPlacesOfThoughts: reasoning comes back in front of the text that it stood in front of, and
-// behind the text that it stood behind, from clients that keep neither place.
+// TestPlacesOfThoughts: reasoning comes back before or after the same text as in the answer, from
+// clients that keep neither place.
 func TestPlacesOfThoughts(t *testing.T) {
 	const text, call = `{"type":"text","text":"T"}`, `{"type":"tool_use","id":"toolu_1","name":"f","input":{}}`
 	const bare, thought, redacted = `{"type":"thinking","thinking":"","signature":"c2lnMQ=="}`, `{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`, `{"type":"redacted_thinking","data":"cmVk"}`
@@ -161,8 +161,8 @@ func TestPlacesOfThoughts(t *testing.T) {
 	}
 }
 
-// The signature that Gemini puts on a text comes back on an empty text behind it, through
-// clients of every other API that have a place for reasoning.
+// The signature that Gemini puts on a text comes back on an empty text after it, through clients of
+// every other API with a place for reasoning.
 func TestSignatureOfText(t *testing.T) {
 	thought, text := `{"text":"Hm","thought":true}`, `{"text":"Visible."}`
 	signed, empty := `{"text":"Visible.","thoughtSignature":"U0lHMQ=="}`, `{"text":"","thoughtSignature":"U0lHMQ=="}`
@@ -194,7 +194,7 @@ func TestSignatureOfText(t *testing.T) {
 	}
 }
 
-// sentBack is a request that goes on from an answer as clients of the format do.
+// sentBack is a client's next request after an answer.
 func sentBack(t *testing.T, f wire.Format, stream bool, out []byte) string {
 	t.Helper()
 	switch f {

@@ -5,18 +5,18 @@ package translate
 
 import "strings"
 
-// Stops cuts a text that arrives in pieces before the first of some stop
-// sequences, for upstreams whose format has none. The zero value cuts nothing.
+// Stops cuts a text before the first stop sequence. The text arrives in pieces. It is used for
+// upstreams without stop sequences in their format. The zero value cuts nothing.
 type Stops struct {
 	// Sequences are the stop sequences.
 	Sequences []string
-	// Hit is the sequence that was found, empty before.
+	// Hit is the matched sequence, empty before a match.
 	Hit  string
 	held string
 }
 
-// Feed takes the next piece and returns what can be passed on by now. Text
-// that may be the beginning of a sequence is held back.
+// Feed takes the next piece and returns the text to forward. A possible beginning of a sequence is
+// buffered.
 func (s *Stops) Feed(text string) string {
 	if s.Hit != "" {
 		return ""
@@ -35,6 +35,7 @@ func (s *Stops) Feed(text string) string {
 	if s.Hit != "" {
 		return text[:at]
 	}
+	// Buffer the longest suffix that may begin a sequence.
 	keep := 0
 	for _, seq := range s.Sequences {
 		for n := min(len(seq)-1, len(text)); n > keep; n-- {
@@ -48,7 +49,7 @@ func (s *Stops) Feed(text string) string {
 	return text[:len(text)-keep]
 }
 
-// Rest returns what was held back, once the text is at its end.
+// Rest returns the buffered text at the end of the text.
 func (s *Stops) Rest() string {
 	rest := s.held
 	s.held = ""

@@ -14,13 +14,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// maxDocument bounds an answer in one piece.
+// maxDocument is the maximum size of a JSON answer.
 const maxDocument = 32 << 20
 
-// Stream turns one answer of an upstream into the client's format. It is fed
-// the upstream's bytes in whatever pieces they come; how they are cut makes no
-// difference to what comes out. It never fails: what it cannot read ends the
-// answer in an error of the client's format. A Stream belongs to one goroutine.
+// Stream converts one answer of an upstream to the client's format. It takes the upstream's bytes
+// in pieces of any size. Unreadable input ends the answer with an error in the client's format. A
+// Stream is not safe for concurrent use.
 type Stream struct {
 	flow   Flow
 	read   wire.AnswerReader
@@ -41,8 +40,8 @@ const (
 	formWhole
 )
 
-// NewStream returns a Stream for one answer of an upstream that speaks from, to
-// a client that speaks to. Both must be formats that this package knows.
+// NewStream returns a Stream for one answer, from the upstream's format to the client's. Both must
+// be in [Formats].
 func NewStream(from, to wire.Format, asked *Answering) *Stream {
 	s := new(Stream)
 	s.read = from.Codec().Reader(&s.flow)
@@ -56,13 +55,13 @@ func NewStream(from, to wire.Format, asked *Answering) *Stream {
 		s.flow.to = &collector{Collected: Collected{Flow: &s.flow}, out: &s.out, failed: &s.failed}
 	}
 	s.emit = s.event
+	// Upstreams send comments as a sign of life.
 	s.events.Comment = s.flow.ping
 	return s
 }
 
-// Feed takes the next bytes of the upstream's answer, after content decoding,
-// and returns what the client is to get now. The result is good until the next
-// call.
+// Feed takes the next bytes of the upstream's answer, after content decoding, and returns the
+// output for the client. The result is valid until the next call.
 func (s *Stream) Feed(p []byte) []byte {
 	s.out.reset()
 	if s.form == formUnknown {
@@ -90,9 +89,8 @@ func (s *Stream) Feed(p []byte) []byte {
 	return s.out.Buf
 }
 
-// Close ends the answer and returns what the client is to get last. With cut,
-// or if the upstream stopped before the end of its answer, nothing is made up
-// to complete it.
+// Close ends the answer and returns the remaining output. A cut or incomplete answer is not
+// completed.
 func (s *Stream) Close(cut bool) []byte {
 	s.out.Buf = s.out.Buf[:0]
 	if cut {
@@ -102,7 +100,7 @@ func (s *Stream) Close(cut bool) []byte {
 		s.document()
 		return s.out.Buf
 	}
-	// Some servers leave out the blank line behind their last event. Half of one is a cut.
+	// Some servers omit the blank line after the last event. A partial event means a cut.
 	half := false
 	s.events.End(func(e framing.Event) {
 		data := bytes.TrimSpace(e.Data)
@@ -116,29 +114,27 @@ func (s *Stream) Close(cut bool) []byte {
 	return s.out.Buf
 }
 
-// Ended reports whether the answer has come to its end, be it in an error.
+// Ended reports whether the answer has ended, possibly in an error.
 func (s *Stream) Ended() bool { return s.flow.Ended }
 
-// UnknownReason returns the upstream's word for why the answer ended, if it is one that nobody
-// here knows.
+// UnknownReason returns the upstream's stop reason if it is unknown, else "".
 func (s *Stream) UnknownReason() string { return s.flow.Answer.Word }
 
-// Service returns how the upstream says that it serves the request, as far as it has.
+// Service returns the service level reported by the upstream so far.
 func (s *Stream) Service() wire.Service { return s.flow.service }
 
-// Failure returns the error that an answer in one piece turned out to be, nil
-// if it is none.
+// Failure returns the error in place of a JSON answer, nil for none.
 func (s *Stream) Failure() *Failure { return s.failed }
 
-// broken ends the answer where it cannot be read any further.
+// broken ends an answer that cannot be read further.
 func (s *Stream) broken(message string) { s.flow.fail(&Failure{Message: message}) }
 
-// valid returns what an upstream sent as UTF-8: llama.cpp cuts characters in two, and strict
-// readers would refuse the whole answer.
+// valid returns the upstream's bytes as valid UTF-8.
 func valid(data []byte) []byte {
 	if utf8.Valid(data) {
 		return data
 	}
+	// llama.cpp splits characters, and strict clients would reject the whole answer.
 	return bytes.ToValidUTF8(data, []byte("\uFFFD"))
 }
 
@@ -161,11 +157,11 @@ func (s *Stream) event(e framing.Event) {
 	}
 }
 
-// document reads an answer that came in one piece.
+// document reads a JSON answer.
 func (s *Stream) document() {
 	text := rawjson.View(valid(bytes.TrimSpace(s.doc)))
 	if !rawjson.Valid(text) {
-		return // cut
+		return // cut off
 	}
 	root := gjson.Parse(text)
 	if root.IsArray() { // a stream of gemini without alt=sse

@@ -12,10 +12,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// TestUnmarkedEnd: a stream that has said why the model stopped and comes to a clean end is
-// complete, whether or not its server writes the terminal event: many of those that run
-// models themselves leave it out. The formats whose last event says both stay cut without it,
-// and so does whatever has given no reason.
+// TestUnmarkedEnd: a stream with a stop reason and a clean end is complete without the terminal
+// event, because many local servers omit it. Streams without a stop reason stay cut, as do formats
+// with the stop reason in the terminal event.
 func TestUnmarkedEnd(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -116,13 +115,14 @@ func TestUnmarkedEnd(t *testing.T) {
 	}
 }
 
-// ends are what the last event of a stream holds.
+// ends are the contents of a stream's last event.
 var ends = map[wire.Format]string{
 	wire.Anthropic: "event: message_stop", wire.OpenAIChat: "data: [DONE]", wire.OpenAIResponses: "event: response.completed",
 	wire.Gemini: `"finishReason":"STOP"`, wire.Interactions: "interaction.completed",
 }
 
-// TestUnmarkedArray: a stream that is one JSON array is closed as well, and a cut one is not.
+// TestUnmarkedArray: a stream in the form of one JSON array is closed as well, and a cut one is
+// not.
 func TestUnmarkedArray(t *testing.T) {
 	const (
 		text   = `{"id":"m1","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}]}`
@@ -136,7 +136,7 @@ func TestUnmarkedArray(t *testing.T) {
 	}
 }
 
-// TestUnmarkedCalls: calls are the client's, too.
+// TestUnmarkedCalls: the client gets the calls, too.
 func TestUnmarkedCalls(t *testing.T) {
 	for _, upstream := range []wire.Format{wire.OpenAIChat, wire.Anthropic} {
 		all := toolsSaid[upstream][0]

@@ -18,37 +18,36 @@ import (
 )
 
 const (
-	// maxHeld bounds what waits for its turn, in bytes, and what is kept of an
-	// answer.
+	// maxHeld is the limit on buffered content, and on the content that writers keep, in bytes.
 	maxHeld = 32 << 20
-	// blockWeight is about what a block takes beside its text, in bytes.
+	// blockWeight is the approximate overhead of a block, in bytes.
 	blockWeight = 300
 )
 
-// Flow puts what a reader finds into the order that a writer gets: one block is
-// open at a time, and it is closed before the next one opens. Upstreams may
-// interleave calls; what comes before its block's turn is held.
+// Flow puts a reader's events in the order of [AnswerWriter]: one block is open at a time and is
+// closed before the next one opens. Upstreams may interleave calls; content of a block is buffered
+// until its turn.
 type Flow struct {
 	Answer Answer
 	to     AnswerWriter
-	// Asked is what the client asked for.
+	// Asked is the client's request.
 	Asked *Answering
 	// Client is the client's format.
 	Client  wire.Format
 	from    wire.Format
-	queue   []*Block // blocks not closed yet, the first one is open
-	calls   []*Block // by the reader's numbers, nil where it is left out
-	count   int      // of calls
-	named   string   // the answer\'s id by the upstream\'s
+	queue   []*Block // blocks not closed yet, the first one may be open
+	calls   []*Block // by call number, nil for a dropped call
+	count   int      // number of calls
+	named   string   // the answer's id derived from the upstream's
 	ids     map[string]struct{}
-	parked  []*Block // calls that are held until they are complete
+	parked  []*Block // incomplete calls, for BufferCalls
 	said    bool     // the last block is text
 	held    int
-	kept    int // by the writer, about, in bytes
+	kept    int // approximate size of the writer's copies, in bytes
 	stops   Stops
 	inline  inlineThinking
-	service wire.Service // as the upstream says
-	// Ended: nothing more goes to the client.
+	service wire.Service // reported by the upstream
+	// Ended: the output is complete.
 	Ended bool
 }
 
@@ -63,7 +62,7 @@ func (f *Flow) Take(e *wire.Event) {
 		f.Answer.Refused = true
 		f.text(e.Text)
 	case wire.EventThinking:
-		f.inline = inlineThinking{} // the server separates the two itself
+		f.inline = inlineThinking{} // the server separates thinking itself
 		f.more(ThinkingBlock, e.Text)
 	case wire.EventSignature:
 		if e.Signs == wire.SignsText {
@@ -111,7 +110,7 @@ func (f *Flow) Take(e *wire.Event) {
 	}
 }
 
-// begin starts the answer, once.
+// begin starts the answer once.
 func (f *Flow) begin(id, model string) {
 	if f.Answer.Started || f.Ended {
 		return
@@ -119,6 +118,7 @@ func (f *Flow) begin(id, model string) {
 	f.Answer.Started = true
 	f.named = f.answerID(strings.Clone(id))
 	f.Answer.ID, f.Answer.Model = f.named, strings.Clone(model)
+	// The upstream's id may not be unique.
 	if f.Asked.OwnID != "" {
 		f.Answer.ID = cmp.Or(dialectOf(f.Client).rules.IDPrefix, "msg") + "_" + f.Asked.OwnID
 	}
@@ -128,8 +128,7 @@ func (f *Flow) begin(id, model string) {
 	f.to.Start(&f.Answer)
 }
 
-// answerID returns the answer's id as the client's API would have it: the
-// upstream's stands in it.
+// answerID returns the answer's id in the form of the client's API. It contains the upstream's id.
 func (f *Flow) answerID(id string) string {
 	prefix := dialectOf(f.Client).rules.IDPrefix
 	switch {
@@ -141,7 +140,7 @@ func (f *Flow) answerID(id string) string {
 	return prefix + "_" + id
 }
 
-// Invent makes an id up: the same one for the same request and place.
+// Invent returns a generated id. It is the same for the same request and number.
 func (f *Flow) Invent(prefix string, n int) string {
 	h := fnv.New128a()
 	_, _ = h.Write([]byte(f.Asked.Seed))
@@ -150,8 +149,7 @@ func (f *Flow) Invent(prefix string, n int) string {
 	return prefix + "_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// text takes more of a text, up to the first of the stop sequences that the
-// upstream was not told of.
+// text adds text, after inline thinking and stop sequences have been processed.
 func (f *Flow) text(s string) {
 	if f.inline.state != thinkOff {
 		thinking, text := f.inline.feed(rawjson.Plain(s))
@@ -161,7 +159,7 @@ func (f *Flow) text(s string) {
 	f.say(s)
 }
 
-// say takes more of a text in which nothing is thinking.
+// say adds text without inline thinking.
 func (f *Flow) say(s string) {
 	if len(f.stops.Sequences) == 0 {
 		f.more(TextBlock, s)
@@ -171,7 +169,7 @@ func (f *Flow) say(s string) {
 	f.cut()
 }
 
-// cut notes that a stop sequence was met: what follows was never asked for.
+// cut ends the answer at a matched stop sequence. Later content is dropped.
 func (f *Flow) cut() {
 	if f.stops.Hit == "" || f.Answer.stop == wire.StopSequence {
 		return
@@ -180,8 +178,7 @@ func (f *Flow) cut() {
 	f.Answer.Sequence = string(rawjson.Escaped(f.stops.Hit))
 }
 
-// uncut passes on what was held back for it might have been the beginning of a
-// tag or a stop sequence.
+// uncut forwards the buffered text: a possible beginning of a tag or stop sequence.
 func (f *Flow) uncut() {
 	if f.inline.state != thinkOff {
 		thinking, text := f.inline.rest()
@@ -204,8 +201,7 @@ func (f *Flow) more(kind BlockKind, s string) {
 	f.fill(b, s)
 }
 
-// image takes an image that the model has made. Where the client's API has no place for one
-// in an answer, a text says so.
+// image adds an image. For client APIs without images in answers it adds a text instead.
 func (f *Flow) image(media, data string) {
 	f.uncut()
 	if !dialectOf(f.Client).rules.Images || media == "" {
@@ -221,8 +217,8 @@ func (f *Flow) image(media, data string) {
 	f.advance()
 }
 
-// sign gives the thinking that is being written its signature. Thinking that shows no text,
-// and whatever else is signed, has a block all the same.
+// sign sets the signature of the current thinking. Hidden thinking and other signed parts get a
+// block of their own.
 func (f *Flow) sign(as Block) {
 	if f.over() || as.Signature == "" {
 		return
@@ -237,7 +233,7 @@ func (f *Flow) sign(as Block) {
 	f.advance()
 }
 
-// endBlock tells that the text or thinking being written is complete.
+// endBlock ends the current text or thinking.
 func (f *Flow) endBlock() {
 	f.uncut()
 	if b := f.tail(); b != nil && b.Kind != CallBlock {
@@ -246,7 +242,7 @@ func (f *Flow) endBlock() {
 	}
 }
 
-// call opens a call. Those of tools that only the upstream's API has are left out.
+// call opens a call. Calls of tools defined by the upstream's API are dropped.
 func (f *Flow) call(e *wire.Event) *Block {
 	f.uncut()
 	if f.over() || e.Own {
@@ -257,6 +253,7 @@ func (f *Flow) call(e *wire.Event) *Block {
 		return nil
 	}
 	id, signature := strings.Clone(e.ID), strings.Clone(e.Data)
+	// A thinking block before the call carries the signature instead.
 	if f.tooLong(id, signature) {
 		f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: wire.SignsCall})
 		signature = ""
@@ -274,12 +271,12 @@ func (f *Flow) call(e *wire.Event) *Block {
 	return f.push(b)
 }
 
-// identify gives a call the id that came with it. One that another call of the
-// answer has got already would leave their results to be told apart by nothing.
+// identify sets a call's id, unless another call of the answer has the same id.
 func (f *Flow) identify(b *Block, id string) {
 	if id == "" {
 		return
 	}
+	// Results of calls with equal ids could not be matched. The call gets a generated id.
 	if _, taken := f.ids[id]; taken {
 		return
 	}
@@ -290,8 +287,9 @@ func (f *Flow) identify(b *Block, id string) {
 	b.ID = id
 }
 
-// name completes a call whose id or name came late.
+// name sets a late id or name of a call.
 func (f *Flow) name(b *Block, id, name string) {
+	// An open call was sent with its id and name.
 	if b.opened || f.Ended {
 		return
 	}
@@ -302,12 +300,12 @@ func (f *Flow) name(b *Block, id, name string) {
 	f.advance()
 }
 
-// arguments takes more of a call's arguments. What comes behind their end is
-// dropped once another block has begun.
+// arguments adds to a call's arguments.
 func (f *Flow) arguments(b *Block, s string) {
 	switch {
 	case s == "" || f.Ended || b.Done:
 	case b.Call.free:
+		// wrap converts the complete text to JSON.
 		f.hold(b, s)
 	default:
 		b.Call.args.Read(s)
@@ -315,7 +313,7 @@ func (f *Flow) arguments(b *Block, s string) {
 	}
 }
 
-// endCall tells that a call is complete, and the arguments of one of which none have come.
+// endCall ends a call. The arguments are used if no fragment was received.
 func (f *Flow) endCall(b *Block, arguments string) {
 	if f.Ended || b.Done {
 		return
@@ -329,8 +327,7 @@ func (f *Flow) endCall(b *Block, arguments string) {
 	f.advance()
 }
 
-// wrap makes arguments of the free text that a call has got. In other formats tools take it
-// as the member "input" of an object.
+// wrap converts a call's free text to arguments: the member "input" of an object.
 func (f *Flow) wrap(b *Block) {
 	if !b.Call.free || len(b.held) == 0 {
 		return
@@ -340,12 +337,12 @@ func (f *Flow) wrap(b *Block) {
 	f.arguments(b, rawjson.View(rawjson.Escaped(`{"input":"`+rawjson.View(text)+`"}`)))
 }
 
-// Own reports whether the upstream speaks the client's format.
+// Own reports whether the upstream and the client use the same format.
 func (f *Flow) Own() bool { return f.from == f.Client }
 
-// Seal returns the string that carries a block of thinking through the client:
-// the signature itself if it is of the client's own format. The text is what
-// the client would not hand back otherwise.
+// Seal returns the string that carries a block's thinking through the client. Within one format it
+// is the signature itself. The text is the part of the thinking that the client would not send
+// back.
 func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
@@ -355,22 +352,22 @@ func (f *Flow) Seal(b *Block, text string) string {
 
 // CallID returns the id that the client gets for a call.
 func (f *Flow) CallID(b *Block) string {
-	if dialectOf(f.Client).rules.SignedCalls { // it has a place for the signature
+	if dialectOf(f.Client).rules.SignedCalls { // the call has its own member for the signature
 		return b.ID
 	}
 	return seal.ID(b.ID, b.Signature)
 }
 
-// ownID is the length of the ids that are made here, at most.
+// ownID is the maximum length of generated ids.
 const ownID = 40
 
-// tooLong reports whether the client would not take the id of a call with its signature in it.
+// tooLong reports whether a call's id with its signature exceeds the client's limit.
 func (f *Flow) tooLong(id, signature string) bool {
 	rules := dialectOf(f.Client).rules
 	return rules.LongestID > 0 && !rules.SignedCalls && signature != "" && max(len(id), ownID)+len(seal.ID("", signature)) > rules.LongestID
 }
 
-// stopped takes the reason why the answer ended: its blocks are complete.
+// stopped sets the stop reason and completes all blocks.
 func (f *Flow) stopped(r wire.StopReason) {
 	f.uncut()
 	if f.over() {
@@ -380,15 +377,15 @@ func (f *Flow) stopped(r wire.StopReason) {
 	f.Answer.stop = r
 }
 
-// over tells that nothing more of the answer is wanted.
+// over reports whether further content is dropped.
 func (f *Flow) over() bool {
 	return f.Ended || f.Asked.Empty || f.Answer.stop == wire.StopSequence && f.stops.Hit != ""
 }
 
-// stoppedBy takes the upstream's word for why the answer ended. An answer that was broken
-// off ends in an error, so that its client does not take it for finished.
+// stoppedBy handles the upstream's stop reason.
 func (f *Flow) stoppedBy(word string) {
 	r := wire.StopReasonOf(word)
+	// An aborted answer ends in an error, so that the client does not treat it as complete.
 	if r == wire.StopFailed {
 		f.uncut()
 		f.fail(&Failure{Message: "the provider broke the answer off: " + strings.Clone(word)})
@@ -421,6 +418,7 @@ func (f *Flow) end() {
 	f.begin("", "")
 	f.uncut()
 	f.complete()
+	// An answer to max_tokens of 0 ends by its length.
 	if f.Asked.Empty {
 		f.Answer.stop = wire.StopLength
 	}
@@ -428,7 +426,7 @@ func (f *Flow) end() {
 	f.to.Finish(&f.Answer)
 }
 
-// fail ends the answer in an error.
+// fail ends the answer with an error.
 func (f *Flow) fail(e *Failure) {
 	if f.Ended {
 		return
@@ -438,7 +436,7 @@ func (f *Flow) fail(e *Failure) {
 	f.to.Fail(e)
 }
 
-// ping passes a sign of life on.
+// ping forwards a sign of life.
 func (f *Flow) ping() {
 	if !f.Ended {
 		f.to.Ping()
@@ -452,10 +450,11 @@ func (f *Flow) tail() *Block {
 	return f.queue[len(f.queue)-1]
 }
 
-// push puts a block behind those that are open.
+// push appends a block to the queue.
 func (f *Flow) push(b *Block) *Block {
 	f.begin("", "")
 	f.Answer.Written = true
+	// A new block ends the current text or thinking. Calls may be interleaved.
 	if t := f.tail(); t != nil && t.Kind != CallBlock {
 		t.Done = true
 	}
@@ -466,7 +465,7 @@ func (f *Flow) push(b *Block) *Block {
 	return b
 }
 
-// fill takes more of a block, which may have to wait.
+// fill adds content to a block, directly or to its buffer.
 func (f *Flow) fill(b *Block, s string) {
 	b.Filled = true
 	if b.opened {
@@ -477,7 +476,7 @@ func (f *Flow) fill(b *Block, s string) {
 	f.advance()
 }
 
-// hold keeps a text of a block until its turn.
+// hold buffers content until the block's turn.
 func (f *Flow) hold(b *Block, s string) {
 	if f.held += len(s); f.held > maxHeld {
 		f.fail(&Failure{Message: "the upstream's answer is too long to be put in order"})
@@ -486,8 +485,8 @@ func (f *Flow) hold(b *Block, s string) {
 	b.held = append(b.held, s...)
 }
 
-// settleParked lets calls that are complete take their turn: all of them at the
-// end, before it those in front of the first that is not.
+// settleParked moves complete calls from parked to the queue: all at the end of the answer,
+// otherwise those before the first incomplete call.
 func (f *Flow) settleParked(all bool) {
 	for len(f.parked) > 0 {
 		b := f.parked[0]
@@ -500,12 +499,13 @@ func (f *Flow) settleParked(all bool) {
 	}
 }
 
-// advance writes what can be written.
+// advance writes the blocks at the front of the queue as far as possible.
 func (f *Flow) advance() {
 	for len(f.queue) > 0 && !f.Ended {
 		b := f.queue[0]
 		if !b.opened {
-			// A call's name may come in pieces, before the arguments. Without one it is no call.
+			// A call's name may arrive in pieces before the arguments. A call without a name is
+			// dropped.
 			if b.Kind == CallBlock && !b.Done && (b.Name == "" || b.Call.loose && !b.Filled) {
 				return
 			}
@@ -517,12 +517,15 @@ func (f *Flow) advance() {
 			}
 			f.open(b)
 		}
+		// No event ends a loose call: it is complete when its arguments are and another block
+		// follows.
 		if !b.Done && len(f.queue) > 1 && b.Call.loose && b.Call.args.Complete() {
 			b.Done = true
 		}
 		if !b.Done {
 			return
 		}
+		// A call without arguments gets an empty object.
 		if b.Kind == CallBlock && !b.Filled {
 			f.to.Delta(b, "{}")
 		}
@@ -551,8 +554,8 @@ func (f *Flow) open(b *Block) {
 	}
 }
 
-// write writes more of an open block. What writers keep of it, to say it again at
-// the end or to say it whole, is bounded.
+// write adds content to an open block. Some writers keep a copy for a later event; its size is
+// limited.
 func (f *Flow) write(b *Block, s string) {
 	before := len(b.Content)
 	f.to.Delta(b, s)

@@ -12,9 +12,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// FuzzStream: whatever an upstream sends, and however it is cut, what comes out
-// is well formed, in the order of the client's format, the same for any cut,
-// and has an end only if the upstream's answer had one.
+// FuzzStream: for any upstream bytes and any cuts, the output is well-formed, in the order of the
+// client's format, independent of the cuts, and only ends if the upstream's answer did.
 func FuzzStream(f *testing.F) {
 	for _, a := range answers.All(f) {
 		for i, from := range translate.Formats() {
@@ -50,7 +49,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzFailure: whatever the body of an error is, the client gets one of its own.
+// FuzzFailure: for any error body, the client gets an error of its own format.
 func FuzzFailure(f *testing.F) {
 	for _, a := range answers.All(f) {
 		if !a.Stream {
@@ -72,7 +71,7 @@ func FuzzFailure(f *testing.F) {
 	})
 }
 
-// FuzzSealed: nothing that a client may send opens as what it is not.
+// FuzzSealed: no client string opens as a seal that was not made here.
 func FuzzSealed(f *testing.F) {
 	f.Add("call_1", "CgYIAB+/")
 	f.Add(seal.Prefix, "")
@@ -88,8 +87,8 @@ func FuzzSealed(f *testing.F) {
 	})
 }
 
-// BenchmarkStream measures a stream of one text, thinking or call delta after
-// the other, event by event as they come from a connection.
+// BenchmarkStream measures a stream of consecutive text, thinking or call deltas, event by event
+// like from a connection.
 func BenchmarkStream(b *testing.B) {
 	for _, a := range answers.All(b) {
 		switch a.Name {
@@ -105,7 +104,7 @@ func BenchmarkStream(b *testing.B) {
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
-					if i%10000 == 0 { // writers of whole items keep what they wrote
+					if i%10000 == 0 { // writers of whole items keep their content
 						b.StopTimer()
 						s = translate.NewStream(a.Format, to, &translate.Answering{Stream: true, Usage: true})
 						for _, e := range events[:middle] {

@@ -24,7 +24,7 @@ func run(from, to wire.Format, asked translate.Answering, data []byte, cuts ...i
 	var out []byte
 	at := 0
 	for _, cut := range append(cuts, len(data)) {
-		piece := bytes.Clone(data[at:cut]) // so that a string kept too long shows
+		piece := bytes.Clone(data[at:cut]) // a copy, so that a string kept too long shows
 		out = append(out, s.Feed(piece)...)
 		for i := range piece {
 			piece[i] = '#'
@@ -41,7 +41,7 @@ func decoded(f wire.Format, stream bool, data []byte) *wire.Turn {
 	return d.Turn()
 }
 
-// same compares what two decoders have read of one answer in two formats.
+// same compares the results of two decoders for one answer in two formats.
 func same(t *testing.T, got, want *wire.Turn) {
 	t.Helper()
 	if got.Done != want.Done {
@@ -74,8 +74,8 @@ func same(t *testing.T, got, want *wire.Turn) {
 	}
 }
 
-// compact returns arguments in the one form that all formats can hold: an
-// object on one line. What is none becomes a member of one.
+// compact returns arguments in the form common to all formats: an object on one line. Invalid
+// arguments become a member of one.
 func compact(arguments string) string {
 	switch {
 	case arguments == "":
@@ -89,8 +89,8 @@ func compact(arguments string) string {
 	return b.String()
 }
 
-// wellFormedOutput checks that an output is what a client of the format can
-// read: events of JSON objects in the format's order, or one JSON object.
+// wellFormedOutput checks that a client of the format can read the output: events of JSON objects
+// in the format's order, or one JSON object.
 func wellFormedOutput(f wire.Format, stream bool, out []byte) error {
 	if len(out) == 0 {
 		return nil
@@ -132,7 +132,7 @@ func wellFormedOutput(f wire.Format, stream bool, out []byte) error {
 		g.event(string(e.Name), v)
 	})
 	events := out
-	for bytes.HasSuffix(events, []byte(": ping\n")) { // a sign of life ends no event
+	for bytes.HasSuffix(events, []byte(": ping\n")) { // a ping does not end an event
 		events = bytes.TrimSuffix(events, []byte(": ping\n"))
 	}
 	if len(events) > 0 && !bytes.HasSuffix(events, []byte("\n\n")) {
@@ -141,7 +141,7 @@ func wellFormedOutput(f wire.Format, stream bool, out []byte) error {
 	return err
 }
 
-// grammar is the order in which the events of a format may come.
+// grammar is the allowed order of a format's events.
 type grammar struct {
 	format   wire.Format
 	fail     func(string, ...any)
@@ -323,9 +323,8 @@ func (g *grammar) responses(name string, v map[string]any) {
 	}
 }
 
-// portable returns a turn as formats without tools of their own can hold it:
-// free text is the one member of an object, and tools that no request in such a
-// format can have declared are left out.
+// portable returns a turn in the form for formats without tools of their own: free text is the one
+// member of an object, and undeclarable tools are left out.
 func portable(t *wire.Turn) *wire.Turn {
 	var calls []wire.Call
 	for _, c := range t.Calls {
@@ -341,9 +340,8 @@ func portable(t *wire.Turn) *wire.Turn {
 	return t
 }
 
-// TestAnswers: whatever an upstream answers, the client's own decoder reads the
-// same turn from the translation as the upstream's does from the original,
-// however the bytes are cut.
+// TestAnswers: the client's decoder reads the same turn from the translation as the upstream's
+// decoder from the original, for any answer and any cuts.
 func TestAnswers(t *testing.T) {
 	for _, f := range answers.All(t) {
 		want := portable(decoded(f.Format, f.Stream, f.Data))
@@ -394,7 +392,7 @@ func failed(t *testing.T, s *translate.Stream, to wire.Format, stream bool, out 
 		_, out = f.Write(to)
 	}
 	got := decoded(to, stream, out)
-	// A stream of Gemini's that is nothing but an error is a JSON value, and whole.
+	// A Gemini stream that is only an error is one complete JSON value.
 	if !got.Failed() || got.Done && stream && to != wire.Gemini || got.ErrorMessage != want.ErrorMessage {
 		t.Errorf("%+v, want %+v; output %s", got, want, out)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// AppendArguments appends the arguments of a call as a JSON object on one line.
-// Models do write arguments that are none; those become the one member
-// "arguments" of an object, which the tool will complain about.
+// AppendArguments appends a call's arguments as a JSON object on one line. Models sometimes write
+// invalid JSON. It becomes the one member "arguments" of an object, so that the tool reports the
+// error.
 func AppendArguments(dst []byte, inside string) []byte {
 	text := rawjson.Plain(inside)
 	if text == "" {

@@ -14,10 +14,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// A llama.cpp server tells how long the prompt is before it answers: that is what
-// a Messages client finds at the beginning. Where nobody knows, nothing is
-// guessed: Claude Code takes the last count of each kind that is not 0, and would
-// add a guess to what was read from the cache.
+// A llama.cpp server reports the prompt's length before its answer, and a Messages client gets it
+// at the start. Unknown counts stay 0: Claude Code takes the last nonzero count of each kind and
+// would add a guess to the cache reads.
 func TestUsageAtTheBeginning(t *testing.T) {
 	const (
 		progress = `data: {"id":"c","choices":[],"prompt_progress":{"total":1000,"cache":900,"processed":900,"time_ms":1}}`

@@ -11,24 +11,24 @@ const (
 	blanks     = " \t\r\n"
 )
 
-// inlineThinking splits reasoning from a text that begins with <think>, as servers without a
-// reasoning parser leave it. The text comes in pieces. A tag anywhere else is text.
+// inlineThinking separates a leading <think> block from a text that arrives in pieces. Servers
+// without a reasoning parser send reasoning this way. Tags anywhere else stay text.
 type inlineThinking struct {
 	state thinkState
-	held  string // the possible beginning of a tag, with the blanks before it
+	held  string // the possible beginning of a tag, with the white space before it
 }
 
 type thinkState uint8
 
 const (
-	thinkOff    thinkState = iota // text as it comes
-	thinkMaybe                    // nothing but blanks and the beginning of a tag has come
-	thinkOpened                   // behind <think>, before the thought
-	thinkInside                   // in the thought
-	thinkBehind                   // behind </think>, before the text
+	thinkOff    thinkState = iota // text is forwarded unchanged
+	thinkMaybe                    // only white space and the beginning of a tag so far
+	thinkOpened                   // after <think>, before the thinking
+	thinkInside                   // in the thinking
+	thinkBehind                   // after </think>, before the text
 )
 
-// feed takes the next piece and returns what can be passed on by now.
+// feed takes the next piece and returns the output so far.
 func (t *inlineThinking) feed(s string) (thinking, text string) {
 	if t.state == thinkOff {
 		return "", s
@@ -56,19 +56,21 @@ func (t *inlineThinking) feed(s string) (thinking, text string) {
 	if t.state == thinkInside {
 		inside, rest, closed := strings.Cut(s, thinkClose)
 		if !closed {
+			// The end may begin a tag. White space before the tag is dropped.
 			keep := len(strings.TrimRight(s[:len(s)-beginning(s, thinkClose)], blanks))
 			t.held = s[keep:]
 			return s[:keep], ""
 		}
 		thinking, s, t.state = strings.TrimRight(inside, blanks), rest, thinkBehind
 	}
+	// White space between </think> and the text is dropped.
 	if text = strings.TrimLeft(s, blanks); text != "" {
 		t.state = thinkOff
 	}
 	return thinking, text
 }
 
-// rest ends the text and returns what was held.
+// rest ends the text and returns the buffered part.
 func (t *inlineThinking) rest() (thinking, text string) {
 	held, inside := t.held, t.state == thinkInside
 	*t = inlineThinking{}
@@ -78,7 +80,7 @@ func (t *inlineThinking) rest() (thinking, text string) {
 	return "", held
 }
 
-// beginning returns the length of the longest end of s that is a beginning of a tag.
+// beginning returns the length of the longest suffix of s that is a proper prefix of tag.
 func beginning(s, tag string) int {
 	for n := min(len(s), len(tag)-1); n > 0; n-- {
 		if strings.HasSuffix(s, tag[:n]) {

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// TestInlineThinking: reasoning in front of a text, between <think> and </think>, is thinking in
-// translated answers of local servers, however a stream is cut. A tag anywhere else is text.
+// TestInlineThinking: a leading <think> block in a local server's answer becomes thinking in
+// translated answers, for any cuts of the stream. A tag anywhere else is text.
 func TestInlineThinking(t *testing.T) {
 	const plain = "a < b, </think> and <think> in the middle"
 	for _, c := range []struct {

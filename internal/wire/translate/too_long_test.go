@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-// TestTooLong: clients of the Messages API read from an error whether the prompt is too long,
-// which they compact, or only the answer that they have asked for, of which they ask for less.
-// Whatever servers say of it, with whatever status, becomes those words.
+// TestTooLong: Messages clients read from an error whether the prompt is too long, and compact it,
+// or only the requested answer, and request less. All servers' messages, with any status, become
+// these texts.
 func TestTooLong(t *testing.T) {
 	const (
 		unknown = "prompt is too long: "
@@ -24,7 +24,7 @@ func TestTooLong(t *testing.T) {
 	for _, c := range []struct {
 		server, message string
 		status          int
-		want            string // "" for words of something else
+		want            string // "" for other errors
 	}{
 		{"LM Studio", "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length, or provide a shorter input.", 400, "prompt is too long: 13055 tokens > 4096 maximum"},
 		{"oMLX", "Prompt too long: 70000 tokens exceeds max context window of 65536 tokens", 400, "prompt is too long: 70000 tokens > 65536 maximum"},

@@ -24,7 +24,7 @@ const (
 	testTools  = `[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object","properties":{"file_path":{"type":"string"},"limit":{"minimum":1.0,"type":"number"}},"required":["file_path"]}},{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"}}}}]`
 )
 
-// traceBodies calls f with the body of each request of a conversation, as far as f returns true.
+// traceBodies calls f with the body of each request of a conversation, until f returns false.
 func traceBodies(t testing.TB, file string, f func(call int, body []byte) bool) {
 	t.Helper()
 	r, err := os.Open(file)
@@ -59,11 +59,11 @@ func traceBodies(t testing.TB, file string, f func(call int, body []byte) bool) 
 	}
 }
 
-// settings are the upstreams that the traces are translated for.
+// settings are the upstreams for translating the traces.
 var settings = map[string]translate.Options{"local": {}, "official": {Official: true}}
 
-// A longer conversation gives a longer body: what was sent for the request
-// before stands at its beginning, so that the upstream's cached prefix holds.
+// A longer conversation gives a longer body that begins with the previous one, so that the
+// upstream's cached prefix stays valid.
 func TestTracePrefix(t *testing.T) {
 	files := testkit.RecordingFiles(t)
 	for name, o := range settings {
@@ -75,13 +75,13 @@ func TestTracePrefix(t *testing.T) {
 				t.Run(name+"/"+string(from)+"/"+string(to), func(t *testing.T) {
 					o.Model = func(string) string { return officialModels[to] }
 					for i, file := range files {
-						// What the clients of other formats send is itself translated.
+						// The requests of clients of other formats are themselves translated.
 						if i%(6*testkit.Every(2)) > 0 || from != wire.Anthropic && i%12 > 0 || testing.Short() && (i > 0 || from != wire.Anthropic) {
 							continue
 						}
 						var before []byte
 						traceBodies(t, file, func(call int, body []byte) bool {
-							if call > 20 && call%19 > 1 { // pairs of requests, not all of them
+							if call > 20 && call%19 > 1 { // some pairs of consecutive requests, not all
 								before = nil
 								return true
 							}
@@ -102,8 +102,7 @@ func TestTracePrefix(t *testing.T) {
 	}
 }
 
-// bytesAs returns the body that goes upstream for a recorded request if its
-// client spoke the format from.
+// bytesAs returns the upstream's body for a recorded request of a client of format from.
 func bytesAs(t *testing.T, from, to wire.Format, body []byte, o translate.Options) []byte {
 	t.Helper()
 	in := translate.Incoming{Body: body, Path: "/v1/messages"}
@@ -121,7 +120,7 @@ func bytesAs(t *testing.T, from, to wire.Format, body []byte, o translate.Option
 	return out.Body
 }
 
-// pathOf is a request path of a format.
+// pathOf returns a request path of a format.
 func pathOf(f wire.Format) (path, query string) {
 	switch f {
 	case wire.Anthropic:
@@ -136,8 +135,8 @@ func pathOf(f wire.Format) (path, query string) {
 	return "/v1beta/models/gemini-3.1-pro:streamGenerateContent", "alt=sse"
 }
 
-// From each format to each other and back, the recorded conversations keep all
-// that both formats can hold.
+// Through each pair of formats and back, the recorded conversations keep everything that both
+// formats support.
 func TestTraceRoundTrip(t *testing.T) {
 	files := testkit.RecordingFiles(t)
 	for _, a := range translate.Formats() {
@@ -179,8 +178,7 @@ func TestTraceRoundTrip(t *testing.T) {
 	}
 }
 
-// sameMeaning compares two requests in the format a, one of which has been
-// through the format b.
+// sameMeaning compares two requests in format a, one of them converted through format b.
 func sameMeaning(t *testing.T, a, b wire.Format, x, y translate.Incoming) {
 	t.Helper()
 	p, err := translate.Read(a, x)
@@ -204,8 +202,8 @@ func sameMeaning(t *testing.T, a, b wire.Format, x, y translate.Incoming) {
 	}
 }
 
-// meaning returns a request line by line, without what one of two formats
-// cannot hold.
+// meaning returns a request line by line, without the parts that one of two formats does not
+// support.
 func meaning(q *translate.Request, a, b wire.Format) (lines []string) {
 	add := func(words ...string) { lines = append(lines, strings.Join(words, " ")) }
 	add("model", q.Model)
@@ -239,7 +237,7 @@ func meaning(q *translate.Request, a, b wire.Format) (lines []string) {
 			case translate.TextPart:
 				texts = append(texts, p)
 			case translate.ThinkingPart:
-				if a != wire.Anthropic && b != wire.Anthropic { // a Claude model gets none but its own
+				if a != wire.Anthropic && b != wire.Anthropic { // a Claude model only gets its own
 					add("thinking", p.Text.Decoded())
 				}
 			case translate.CallPart:
@@ -259,7 +257,7 @@ func meaning(q *translate.Request, a, b wire.Format) (lines []string) {
 				rest = append(rest, "media "+p.Media.Type+" "+string(p.Media.Data)+string(p.Media.URL))
 			}
 		}
-		slices.Sort(results) // Gemini wants the order of the calls
+		slices.Sort(results) // Gemini requires the order of the calls
 		lines = append(lines, results...)
 		flush()
 		lines = append(lines, rest...)

@@ -13,70 +13,66 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Incoming is a request as the client sent it.
+// Incoming is a client's request.
 type Incoming struct {
-	// Body is the request's body, decoded.
+	// Body is the body after content decoding.
 	Body []byte
-	// Path is the request's path. In the Gemini format it holds the model and
-	// whether the answer is streamed.
+	// Path is the request's path. In the Gemini format it has the model and whether the answer is
+	// streamed.
 	Path string
 	// Query is the raw query, without the question mark.
 	Query string
 }
 
-// Outgoing is a request as the upstream is to get it, and what is needed to
-// translate its answer back.
+// Outgoing is a request for the upstream, with the data for converting the answer.
 type Outgoing struct {
-	// Body is the body to send. It is Incoming.Body itself where both formats
-	// are the same, else new memory that [reuse.Recycle] takes back.
+	// Body is the new body. It is Incoming.Body if both formats are the same, else a buffer for
+	// [reuse.Recycle].
 	Body []byte
-	// Path is the path of the upstream's endpoint. What stood before the
-	// client's endpoint stays before it.
+	// Path is the path of the upstream's endpoint. The prefix of the client's path is kept.
 	Path string
 	// Query is the raw query to send.
 	Query string
-	// Dropped lists the client's fields that the upstream's format cannot hold,
-	// sorted, each once, as paths without content: "messages[].cache_control".
+	// Dropped lists the client's fields without an equivalent at the upstream as unique sorted
+	// paths without content: "messages[].cache_control".
 	Dropped []string
-	// Names maps the names of tools in the answer back to the client's own.
+	// Names maps tool names in the answer back to the client's.
 	Names *Names
 	// Stream reports whether the client asked for a streamed answer.
 	Stream bool
-	// IncludeUsage reports whether a chat client asked for the usage chunk at the
-	// end of a stream. It is true for all other formats.
+	// IncludeUsage reports whether a chat client asked for a usage chunk at the end of a stream. It
+	// is true for all other formats.
 	IncludeUsage bool
-	// Empty tells that the client asked for no answer, only that its prompt be
-	// cached. Formats that cannot say so are asked for the least, and that is left
-	// out.
+	// Empty: the client requested no answer, only a cached prompt. Formats without such an option
+	// request the minimum, and the content is dropped.
 	Empty bool
-	// Model is the model that the client asked for, by its own name.
+	// Model is the client's name of the requested model.
 	Model string
-	// Added reports whether the body holds something that [Options.Plain] leaves out.
+	// Added reports whether the body has any of the additions that [Options.Plain] omits.
 	Added bool
-	// Stop are the client's stop sequences if the upstream's format has none:
-	// the answer's text is to be cut before the first of them, see [Stops].
+	// Stop are the client's stop sequences if the upstream's format has none. The answer must be
+	// cut before the first of them, see [Stops].
 	Stop []string
 }
 
-// ErrBody says that a body is not a request of its format. It holds no content.
+// ErrBody reports a body that is not a request of its format. It has no content.
 var ErrBody = errors.New("not a request of this format")
 
-// Unsupported says that a request cannot be put into another format without
-// changing its meaning. It is answered with a 400.
+// Unsupported reports a request that cannot be converted without changing its meaning. The response
+// is a 400.
 type Unsupported struct { //nolint:errname // it is read as a word: a request is unsupported
-	// Field is the client's field, as a path: "messages[3].content[0].source".
+	// Field is the path of the client's field: "messages[3].content[0].source".
 	Field string
-	// Reason says why, in a few words.
+	// Reason is a short reason.
 	Reason string
 }
 
 // Error names the field and the reason.
 func (u *Unsupported) Error() string { return u.Field + ": " + u.Reason }
 
-// Convert turns a request of one format into another. Between a format and
-// itself nothing is changed or read. It returns an [*Unsupported] for what
-// cannot be carried, and an error that wraps [ErrBody] for a body that is not
-// of the client's format.
+// Convert converts a request from one format to another. Between equal formats it returns the body
+// unread. It returns an [*Unsupported] for a request that cannot be converted, and an error that
+// wraps [ErrBody] for a body that is not in the client's format.
 func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
 	if dialectOf(from) == nil || dialectOf(to) == nil {
 		return nil, fmt.Errorf("translate from %q to %q: no such format", from, to)
@@ -110,8 +106,7 @@ func Read(from wire.Format, in Incoming) (*Request, error) {
 	return r.Request, nil
 }
 
-// Write writes a request that Read returned in another format. Of in it uses
-// the path.
+// Write writes a request from [Read] in another format. It only uses the path of in and its length.
 func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error) {
 	w := newWriter(to, q, o, len(in.Body))
 	if err := w.write(); err != nil {
@@ -128,8 +123,7 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 
 var errNotObject = fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
 
-// WellFormed reports whether a body is one JSON object that is not nested too
-// deeply.
+// WellFormed returns an error unless b is one JSON object within the nesting limit.
 func WellFormed(b []byte) error {
 	if !rawjson.ValidObject(rawjson.View(b)) {
 		return errNotObject

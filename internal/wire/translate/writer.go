@@ -12,29 +12,29 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Writer makes a body out of a [Request]. Members come first, the messages last.
+// Writer writes a [Request] as a body. The messages are the last member.
 type Writer struct {
-	// Body is the body as far as it is written.
+	// Body is the output so far.
 	Body []byte
 	// To is the upstream's format.
 	To wire.Format
-	// Rules are what holds for it.
+	// Rules are the rules of the upstream's format.
 	Rules *Rules
-	// Client are the rules of the format that the request came in.
+	// Client are the rules of the client's format.
 	Client *Rules
-	// Request is what is written.
+	// Request is the source.
 	Request *Request
-	// Options say what the upstream takes.
+	// Options describe the upstream.
 	Options Options
-	// Names are the names of the tools at the upstream.
+	// Names are the upstream's names of the tools.
 	Names *Names
-	// Model is the name of the model at the upstream.
+	// Model is the upstream's name of the model.
 	Model string
-	// Tools are the tools that the model may call.
+	// Tools are the tools available to the model.
 	Tools []Tool
-	// Messages are the messages in the shape that the format wants.
+	// Messages are the messages in the format's structure.
 	Messages []Message
-	// Called tells which tool each call was of, for results that do not say.
+	// Called maps call ids to tools, for results without a tool name.
 	Called map[string]ToolName
 
 	dialect *spoken
@@ -53,6 +53,7 @@ func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
 	}
 	w.Body = reuse.Buffer(room + room/8 + 1024)
 	w.Tools = w.allowed()
+	// The tools are named before the messages, so that names do not depend on the messages.
 	for _, t := range w.Tools {
 		w.Names.Upstream(t.ToolName)
 	}
@@ -60,6 +61,7 @@ func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
 }
 
 func (w *Writer) write() error {
+	// The name may become part of the upstream's path.
 	if strings.Contains(w.Model, "..") || strings.ContainsFunc(w.Model, func(r rune) bool { return r < ' ' }) {
 		return &Unsupported{Field: "model", Reason: "not the name of a model"}
 	}
@@ -70,24 +72,25 @@ func (w *Writer) write() error {
 	return err
 }
 
-// Adds reports whether something may be written that the client did not ask for, which it
-// then is.
+// Adds reports whether the body may have additions that the client did not request. The caller must
+// then make one.
 func (w *Writer) Adds() bool {
 	w.added = w.added || !w.Options.Plain
 	return !w.Options.Plain
 }
 
-// Drop lists a field of the client that is left out.
+// Drop lists a dropped field of the client.
 func (w *Writer) Drop(field string) {
 	if len(w.dropped) < maxDropped && !w.dropped[field] {
 		w.dropped[field] = true
 	}
 }
 
-// allowed returns the tools. Where the format cannot say that only some of
-// them may be called, the others are left out.
+// allowed returns the tools. If the format cannot restrict calls to some of them, the others are
+// removed.
 func (w *Writer) allowed() []Tool {
 	c := w.Request.Choice
+	// Every format can force a single tool.
 	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.Rules.Narrows || w.Options.Official && w.Rules.NarrowsOfficial {
 		return w.Request.Tools
 	}
@@ -104,7 +107,7 @@ func (w *Writer) allowed() []Tool {
 	return tools
 }
 
-// joint stands between texts that become one: an empty line.
+// joint separates joined texts with an empty line.
 const joint = `\n\n`
 
 // Joined returns several texts as one.
@@ -141,17 +144,18 @@ func appendJoined(b []byte, parts []Part) []byte {
 	return b
 }
 
-// Joined writes a member with several texts as one.
+// Joined writes a member with several texts joined to one.
 func (w *Writer) Joined(name string, parts []Part) {
 	w.Key(name)
 	w.Body = append(appendJoined(append(w.Body, '"'), parts), '"')
 }
 
-// System returns the system prompt. The line in which Claude Code names its
-// version and the conversation is for Anthropic only.
+// System returns the system prompt.
 func (w *Writer) System() []Part {
 	parts := make([]Part, 0, len(w.Request.System))
 	for i, p := range w.Request.System {
+		// Only Anthropic removes Claude Code's attribution. Elsewhere its changing text would
+		// invalidate the cached prefix.
 		billing := i == 0 && !w.To.Traits().Attribution && strings.HasPrefix(string(p.Text), wire.AttributionLine)
 		if !billing && p.Kind == TextPart && !p.Text.Empty() {
 			parts = append(parts, p)
@@ -160,10 +164,10 @@ func (w *Writer) System() []Part {
 	return parts
 }
 
-// customSchema is the input of a custom tool where the format has functions only.
+// customSchema is the input schema of a custom tool in formats with functions only.
 var customSchema = rawjson.Value(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
-// Function returns a tool as a function: its description and schema.
+// Function returns the description and schema of a tool as a function.
 func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Value) {
 	if !t.Custom {
 		return t.Description, t.Schema
@@ -173,6 +177,7 @@ func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Valu
 	if g := format.Member("grammar"); g.IsObject() {
 		format = g
 	}
+	// A function has no member for a grammar.
 	if d := format.Member("definition").Text(); !d.Empty() {
 		description = append(append(description[:len(description):len(description)], `\n\nThe input must match this grammar:\n`...), d...)
 	}
@@ -187,30 +192,30 @@ func (w *Writer) Arguments(p Part) rawjson.Value {
 	return append(append(rawjson.Value(`{"input":"`), p.Text...), `"}`...)
 }
 
-// Own reports whether sealed reasoning is of the upstream's own format.
+// Own reports whether reasoning has a signature of the upstream's format.
 func (w *Writer) Own(p Part) bool {
 	return p.Sealed != nil && p.Sealed.Format == w.To && p.Sealed.Data != "" && !p.Sealed.Call
 }
 
-// proves reports whether the upstream takes no reasoning but with a proof of its own: at
-// the provider's own API, and for its models wherever else they are offered.
+// proves reports whether the upstream only accepts reasoning with its own signature. The provider's
+// own API does, and for some models every host.
 func (w *Writer) proves() bool {
 	return w.Options.Official || w.Rules.Proves != "" && strings.Contains(w.Model, w.Rules.Proves)
 }
 
-// dropThinking lists reasoning that the upstream could not read.
+// dropThinking lists reasoning that the upstream cannot read.
 func (w *Writer) dropThinking() {
 	w.Drop(w.Client.Thinking)
 }
 
-// DropCache lists a marker that the format does not have.
+// DropCache lists a cache marker that the format does not support.
 func (w *Writer) DropCache(marker rawjson.Value, place string) {
 	if marker != nil {
 		w.Drop(w.Client.MarkerField(place))
 	}
 }
 
-// DropFailed lists that a tool failed, which the format cannot say.
+// DropFailed lists the failure of a tool, which the format cannot express.
 func (w *Writer) DropFailed(p Part) {
 	if p.Failed {
 		w.Drop(w.Client.Failed)

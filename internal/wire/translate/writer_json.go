@@ -9,65 +9,65 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// Comma puts a comma between members or elements.
+// Comma writes a comma unless it is the first member or element.
 func (w *Writer) Comma() {
 	if c := w.Body[len(w.Body)-1]; c != '{' && c != '[' && c != ':' {
 		w.Body = append(w.Body, ',')
 	}
 }
 
-// Key writes a member's name. Names are ours and need no escapes.
+// Key writes a member's name. Names are constants without escapes.
 func (w *Writer) Key(name string) {
 	w.Comma()
 	w.Body = append(append(append(w.Body, '"'), name...), `":`...)
 }
 
-// Open writes the bracket that begins an object or array.
+// Open writes an opening bracket.
 func (w *Writer) Open(c byte) {
 	w.Comma()
 	w.Body = append(w.Body, c)
 }
 
-// Close writes the bracket that ends one.
+// Close writes a closing bracket.
 func (w *Writer) Close(c byte) { w.Body = append(w.Body, c) }
 
-// Member writes a member with a value that is JSON.
+// Member writes a member with a JSON value.
 func (w *Writer) Member(name string, v rawjson.Value) {
 	w.Key(name)
 	w.Body = append(w.Body, v...)
 }
 
-// Text writes a member with a text that is already escaped.
+// Text writes a member with an escaped text.
 func (w *Writer) Text(name string, t rawjson.Text) {
 	w.Key(name)
 	w.Body = append(append(append(w.Body, '"'), t...), '"')
 }
 
-// Str writes a member with a text.
+// Str writes a member with a string.
 func (w *Writer) Str(name, s string) {
 	w.Key(name)
 	w.Body = append(rawjson.AppendEscaped(append(w.Body, '"'), s), '"')
 }
 
-// Bool writes a member.
+// Bool writes a member with a boolean.
 func (w *Writer) Bool(name string, v bool) {
 	w.Key(name)
 	w.Body = strconv.AppendBool(w.Body, v)
 }
 
-// Int writes a member.
+// Int writes a member with a number.
 func (w *Writer) Int(name string, n int) {
 	w.Key(name)
 	w.Body = strconv.AppendInt(w.Body, int64(n), 10)
 }
 
-// Quoted writes a member whose value is the text of some JSON.
+// Quoted writes a member with a string that contains JSON.
 func (w *Writer) Quoted(name string, v rawjson.Value) {
 	w.Key(name)
 	w.Body = append(rawjson.AppendEscaped(append(w.Body, '"'), v), '"')
 }
 
-// Texts writes a member with a list of texts that are escaped already.
+// Texts writes a member with a list of escaped texts.
 func (w *Writer) Texts(name string, list []rawjson.Text) {
 	w.Key(name)
 	w.Body = append(w.Body, '[')

@@ -1,8 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vertex knows Claude on Google's Vertex AI: the Messages API under other
-// addresses, with the model in the path and its version in the body
+// Package vertex is the format of Claude on Google's Vertex AI: the Messages API under other paths,
+// with the model in the path and the API version in the body
 // (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude).
 package vertex
 
@@ -20,9 +20,10 @@ const Format wire.Format = "anthropic_vertex"
 // and :streamRawPredict.
 type Codec struct{ anthropic.Codec }
 
-// Traits implements [wire.Codec]. Threads are the provider's own API's.
+// Traits implements [wire.Codec].
 func (c Codec) Traits() wire.Traits {
 	t := c.Codec.Traits()
+	// Only Anthropic's own API has threads.
 	t.Variant, t.Threads, t.RequestID = true, false, ""
 	return t
 }
@@ -31,7 +32,7 @@ const (
 	models  = "/publishers/anthropic/models/"
 	whole   = "rawPredict"
 	stream  = "streamRawPredict"
-	counter = "count-tokens" // takes the place of a model; the body names that
+	counter = "count-tokens" // stands in place of the model; the body names the model
 )
 
 // Match implements [wire.Codec].

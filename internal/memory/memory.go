@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// Min and Max are the bounds of a budget, in bytes. Below Min the sessions would have less
-	// than the 1 MiB that a store needs.
+	// Min is the smallest budget, in bytes. Below it the sessions would have less than the
+	// 1 MiB that a store needs.
 	Min = 4 << 20
+	// Max is the largest budget, in bytes.
 	Max = 1 << 40
 
 	// The default budget is one part in defaultPart of the machine's memory, within bounds:
@@ -84,7 +85,7 @@ func defaultOf(providers ...memlimit.Provider) int64 {
 	budget := int64(maxDefault)
 	for _, p := range providers {
 		if n, err := p(); err == nil && n > 0 {
-			budget = min(budget, int64(n/defaultPart)) //nolint:gosec // a quarter fits
+			budget = min(budget, int64(n/defaultPart))
 		}
 	}
 	return max(budget, minDefault)

@@ -31,7 +31,7 @@ func (o *site) leaveOut(options *compressor.Options) {
 	}
 	w := &words{options, worker, options.Name(), options.Stage()}
 	w.stage.Find = func(s *sessioncache.Session, block wire.Hash) (pipeline.Shortened, bool) {
-		text, ok := o.store.Blocks.Get(s, block, w.name, o.now())
+		text, ok := o.store.Blocks.Get(s, block, w.name)
 		if !ok {
 			return pipeline.Shortened{}, false
 		}
@@ -54,11 +54,11 @@ func (c *requestState) leaveOut() {
 		return
 	}
 	c.site.guard("looking for prose", func() {
-		s, blocks, now := c.session, c.site.store.Blocks, c.site.now
+		s, blocks := c.session, c.site.store.Blocks
 		c.ex.Unread(func(block wire.Hash, text string) bool {
 			j := compressor.Job{
 				ID: compressor.ID{Session: s.ID(), Block: block}, Tenant: c.asker.tenant, Text: text,
-				Done: func(r pipeline.Shortened) { blocks.Put(s, block, w.name, pack(r), now()) },
+				Done: func(r pipeline.Shortened) { blocks.Put(s, block, w.name, pack(r)) },
 			}
 			w.options.Fill(&j)
 			return w.worker.Offer(j)

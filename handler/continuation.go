@@ -49,14 +49,14 @@ func (t *tap) Abort(err error) {
 // Recall implements [InterceptTap].
 func (t *tap) Recall(name string) (string, bool) {
 	c := t.state
-	return c.site.store.Blocks.Get(c.session, c.view.First(), name, c.site.now())
+	return c.site.store.Blocks.Get(c.session, c.view.First(), name)
 }
 
 // keepFolded stores the texts folded in this request, for the case that the client drops them from
 // its history.
 func (c *requestState) keepFolded(all []pipeline.Block) {
 	for _, b := range all {
-		c.site.store.Blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.site.now())
+		c.site.store.Blocks.Put(c.session, c.view.First(), b.Name, b.Text)
 	}
 }
 

@@ -258,7 +258,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // belongs to them. It takes the place of Provision in replays and benchmarks; the store
 // stays the caller's to close.
 func (h *Handler) Attach(store sessioncache.Store, prices *pricing.Table, logger *zap.Logger, now func() time.Time) (*app.State, error) {
-	s := app.NewState(store, nil)
+	s := app.NewState(store, nil, now)
 	s.Keeper.Attach(now)
 	h.site = h.open(s, nil, prices, logger, now)
 	return s, h.Validate()

@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
@@ -196,6 +197,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	store := sessioncache.ForRequest(o.store.Store)
 	session = store.Acquire(o.sessionKey(r, tenant, view))
+	websocket.InSession(r.Context(), session.ID())
 	c = &requestState{
 		site: o, view: view, store: store, session: session, asker: asker{tenant: tenant, person: o.clients.people.OfTenant(r, o.persons(), tenant, translate.KeyHeader(format)), host: r.Host},
 		body: bodies{raw: raw, rethread: rethread, own: own}, telling: telling{all: o.tellsAll(r.Header)}, books: books{began: time.Now()},

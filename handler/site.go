@@ -138,7 +138,7 @@ func (h *Handler) holding(store *app.State, up *upstream.Profile, now func() tim
 	g := holding{
 		options: h.Hold, engine: store.Holds.Open(h.Hold, now),
 		letta:   letta.Open(&store.Holds, &store.Agents, h.Hold, up, agentNames(up), now),
-		sockets: listen(up),
+		sockets: listen(store, up),
 	}
 	if h.Hold != nil && h.Hold.WebSocket {
 		g.carriers = socket.NewPool(now)

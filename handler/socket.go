@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
@@ -24,22 +25,15 @@ import (
 // Clients of the Responses API may use a WebSocket. Each response.create is served as the POST of the
 // whole conversation: the handlers behind need not know of sockets.
 
-// heard holds the conversations of all connections.
-var heard = websocket.NewMemory(websocket.DefaultKept)
-
 var (
 	sockets  = metric.Gauge("websocket_connections", "WebSockets of clients that are open.")
 	messages = metric.Counter("websocket_requests_total", "Requests that came over the WebSockets of clients.")
 )
 
-func init() {
-	metric.GaugeFunc("websocket_kept_bytes", "Memory that is held for what was said on the WebSockets of clients.", func() float64 { return float64(heard.Held()) })
-}
-
 // listen returns the server of a site's sockets.
-func listen(up *upstream.Profile) *websocket.Server {
+func listen(store *app.State, up *upstream.Profile) *websocket.Server {
 	return &websocket.Server{
-		MaxMessage: up.MaxBody, Kept: heard, Behind: up.Holds(wire.OpenAIResponses),
+		MaxMessage: up.MaxBody, Kept: store.Sockets, Behind: up.Holds(wire.OpenAIResponses),
 		Open: func() websocket.Room { return budget.Bodies.Open() }, Background: httpx.Background,
 		Failure: func(e []byte) (int, []byte) {
 			return translate.ReadFailure(wire.OpenAIResponses, 0, e).Write(wire.OpenAIResponses)

@@ -39,7 +39,7 @@ func (o *site) forgets(r *http.Request, x *resource.Resource) func() bool {
 		o.store.Holds.Forget(side, x.ID)
 		o.holding.carriers.Forget(side, x.ID)
 		o.store.Agents.Forget(side, x.ID)
-		return heard.Forget(x.ID, func(r *http.Request) bool { return o.side(r, o.store.Tenants().Of(r)) == side })
+		return o.store.Sockets.Forget(x.ID, func(r *http.Request) bool { return o.side(r, o.store.Tenants().Of(r)) == side })
 	}
 }
 
@@ -88,9 +88,9 @@ func (c *requestState) threads(r *http.Request) *threadKeeper {
 	if c.body.own != nil {
 		from = c.body.own.Handle
 	}
-	side := c.site.side(r, c.asker.tenant)
+	side, session := c.site.side(r, c.asker.tenant), c.session.ID()
 	t.heard = func(h retain.Verdict) {
-		book.Keep(side, h.Handle, from, v, h.Reply)
+		book.Keep(side, session, h.Handle, from, v, h.Reply)
 		if v.Traits().Threads { // an answer of a thread is gone on from once
 			book.Drop(side, from)
 		}

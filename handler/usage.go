@@ -45,15 +45,9 @@ func (u *usageRequests) refuse(k usageKey) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.refused == nil {
-		u.refused = lru.New[usageKey, struct{}, struct{}]()
+		u.refused = lru.New(lru.Options[usageKey, struct{}, struct{}]{Pool: lru.NewPool[struct{}](maxUsageKeys)})
 	}
 	u.refused.Put(k, struct{}{}, struct{}{}, 1)
-	for e := range u.refused.Oldest() {
-		if u.refused.Len() <= maxUsageKeys {
-			break
-		}
-		u.refused.Drop(e)
-	}
 }
 
 // asksFor reports whether the usage of the answer to a request is asked for in place of

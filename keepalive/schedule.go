@@ -4,6 +4,7 @@
 package keepalive
 
 import (
+	"cmp"
 	"container/heap"
 	"maps"
 	"sync"
@@ -186,13 +187,29 @@ func New(o Options) *Schedule {
 	return &Schedule{options: o, idle: map[ID]*entry{}, active: map[ID]int{}, stats: Stats{Stopped: map[Reason]int{}}}
 }
 
-// Configure changes the limits of a running schedule.
+// Configure changes the limits of a running schedule. Without a limit of the memory, that stays as it is.
 func (s *Schedule) Configure(o Options) {
-	o.defaults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	o.Memory = cmp.Or(o.Memory, s.options.Memory)
+	o.defaults()
 	s.options = o
 	s.fit()
+}
+
+// SetMemory changes the limit of the payloads held, in bytes.
+func (s *Schedule) SetMemory(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.options.Memory = n
+	s.fit()
+}
+
+// Bytes is the memory of the payloads held.
+func (s *Schedule) Bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
 }
 
 // Enter reports that a request of a conversation begins. The conversation gets no pings until as

@@ -128,6 +128,9 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	}, nil
 }
 
+// OnEvict does nothing: the backend still holds a session that leaves memory.
+func (*Durable) OnEvict(func(*Session)) {}
+
 // Begin opens the backend, once. After a failure the store works like a [Memory].
 func (d *Durable) Begin() error {
 	d.once.Do(func() {

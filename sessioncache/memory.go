@@ -4,6 +4,7 @@
 package sessioncache
 
 import (
+	"cmp"
 	"container/list"
 	"fmt"
 	"sync"
@@ -37,12 +38,8 @@ type MemoryOptions struct {
 }
 
 func (o *MemoryOptions) defaults() error {
-	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.IdleTTL == 0 {
-		o.IdleTTL = DefaultIdleTTL
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	o.IdleTTL = cmp.Or(o.IdleTTL, DefaultIdleTTL)
 	if o.MaxBytes < MinMaxBytes {
 		return fmt.Errorf("max_size: %d bytes are less than %d", o.MaxBytes, MinMaxBytes)
 	}
@@ -71,6 +68,9 @@ type Memory struct {
 	settling *time.Timer // the regular check of all sessions
 	outlives bool        // snapshots of the sessions are taken
 	closed   bool
+
+	onEvict func(*Session)
+	evicted []*Session // those to be told to onEvict without the lock
 }
 
 // node is the part of a session that belongs to the store. All fields except gone are guarded by
@@ -105,13 +105,38 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// SetLimits changes the bounds of a running store.
+// OnEvict has f called with each session that gives way to others for want of memory, when
+// nothing of it is kept. It is set before the store is used.
+func (m *Memory) OnEvict(f func(*Session)) { m.onEvict = f }
+
+// unlock ends the use of the store, and tells which sessions gave way meanwhile.
+func (m *Memory) unlock() {
+	evicted := m.evicted
+	m.evicted = nil
+	m.mu.Unlock()
+	if m.onEvict != nil {
+		for _, s := range evicted {
+			m.onEvict(s)
+		}
+	}
+}
+
+// SetMaxBytes changes the memory of a running store. Sessions beyond it go at once.
+func (m *Memory) SetMaxBytes(n int64) {
+	m.mu.Lock()
+	defer m.unlock()
+	m.opts.MaxBytes = n
+	m.evict()
+}
+
+// SetLimits changes the bounds of a running store. A bound of 0 stays as it is.
 func (m *Memory) SetLimits(o MemoryOptions) error {
+	m.mu.Lock()
+	defer m.unlock()
+	o.MaxBytes, o.IdleTTL = cmp.Or(o.MaxBytes, m.opts.MaxBytes), cmp.Or(o.IdleTTL, m.opts.IdleTTL)
 	if err := o.defaults(); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.opts = o
 	m.evict()
 	return nil
@@ -245,7 +270,7 @@ func (m *Memory) Release(s *Session) {
 // letGo unpins a session.
 func (m *Memory) letGo(s *Session) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	m.unpin(s)
 	m.evict()
 }
@@ -293,6 +318,7 @@ func (m *Memory) evict() {
 			break
 		}
 		m.drop(s)
+		m.evicted = append(m.evicted, s)
 		m.stats.Evicted++
 		m.stats.Since = time.Now()
 	}

@@ -21,7 +21,7 @@ type ranks [numRanks]*lru.Cache[uint64, Tenant, *Session]
 
 func newRanks() (r ranks) {
 	for i := range r {
-		r[i] = lru.New[uint64, Tenant, *Session]()
+		r[i] = lru.New(lru.Options[uint64, Tenant, *Session]{})
 	}
 	return r
 }

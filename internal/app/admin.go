@@ -196,7 +196,7 @@ func (*Admin) agents(w http.ResponseWriter, _ *http.Request) error {
 	stores := Open()
 	all := make([]letta.Report, 0, len(stores))
 	for _, s := range stores {
-		all = append(all, s.Agents.Report(time.Now())...)
+		all = append(all, s.Agents.Report()...)
 	}
 	return answer(w, struct {
 		Agents []letta.Report `json:"agents"`

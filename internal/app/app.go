@@ -7,13 +7,13 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -22,7 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
@@ -73,15 +73,18 @@ type App struct {
 	// not bounded.
 	KeepAlive *pinger.Limits `json:"keepalive,omitempty"`
 
-	// BodiesInFlight is the memory in bytes that the bodies of all requests in
-	// flight may take, in all forms in which they lie there: as sent, decoded,
-	// edited, translated. One address and one tenant get up to three quarters while others
-	// hold any. A request that finds no room waits for up to 5 s, and uploads that stall
-	// meanwhile are ended by 503. Then
-	// it passes unread where the upstream takes it as it is, and is answered by
-	// 503 with Retry-After elsewhere. It is one bound for the process. At least
-	// 1 MiB. Default: 536870912 (512 MiB).
-	BodiesInFlight int64 `json:"bodies_in_flight,omitempty"`
+	// Memory is the memory in bytes that everything held for conversations and requests may
+	// take: sessions 35 %, bodies of requests in flight 25 %, overlays and prompts that
+	// upstreams keep 10 % each, WebSockets of clients and llm_cache_origin 5 % each, the rest
+	// for folded texts, answers of clients that left, pings and bases. What exceeds its share
+	// gives way: first what its tenant has not used for longest, if that tenant holds more than
+	// a quarter, else what nobody has. Of the bodies, one address and one tenant get up to
+	// three quarters while others hold any; a request that finds no room waits for up to 5 s,
+	// and uploads that stall meanwhile are ended by 503; then it passes unread where the
+	// upstream takes it as it is, and is answered by 503 with Retry-After elsewhere. From 4 MiB
+	// to 1 TiB. Default: a quarter of the memory of the machine, or of its container, from
+	// 256 MiB to 4 GiB.
+	Memory int64 `json:"memory,omitempty"`
 
 	site  func() (any, error) // the configuration's http app
 	http  *caddyhttp.App      // nil if there is none
@@ -193,8 +196,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 // Validate reports the first option that makes no sense.
 func (a *App) Validate() error {
-	if a.BodiesInFlight != 0 && a.BodiesInFlight < budget.Smallest {
-		return fmt.Errorf("bodies_in_flight: %d is below %d bytes", a.BodiesInFlight, budget.Smallest)
+	if err := memory.Validate(a.Memory); err != nil {
+		return err
 	}
 	for i := range a.Budgets {
 		if err := a.Budgets[i].Validate(); err != nil {
@@ -229,7 +232,7 @@ func (a *App) open() (*State, error) {
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	s := NewState(store, files)
+	s := NewState(store, files, time.Now)
 	s.folder = a.Originals.folder()
 	// Sessions are known again after a restart.
 	if k, ok := a.store.(Secretive); ok {
@@ -293,9 +296,9 @@ func (a *App) govern() {
 	if err := a.adjustOriginals(); err != nil {
 		a.logger.Error("moving folded texts", zap.Error(err))
 	}
-	budget.Bodies.Resize(cmp.Or(a.BodiesInFlight, budget.Default))
 	s.Carrier.Use(a.server)
 	s.Keeper.Use(a.KeepAlive)
+	a.setMemory()
 	a.adjustAudit()
 	a.readRecord()
 	for _, f := range a.began {

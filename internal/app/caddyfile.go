@@ -28,7 +28,7 @@ import (
 //			originals memory|disk {
 //				<options of the files>
 //			}
-//			bodies_in_flight <size>
+//			memory     <size>
 //			user       <key>|sha256:<hash>|<digits> <name>
 //			user       <placeholder>
 //			users_file <file>
@@ -42,7 +42,6 @@ import (
 // sessioncache/valkey:
 //
 //	store memory {
-//		max_size <size>
 //		idle_ttl <duration>
 //	}
 //
@@ -73,8 +72,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"users_file":  option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
 		"prices":      option.Once(func() bool { return a.PricesFile != "" }, option.Word(&a.PricesFile)),
 		"prices_from": a.parsePricesFrom,
-		"bodies_in_flight": option.Once(func() bool { return a.BodiesInFlight != 0 },
-			option.Checked(option.Size(&a.BodiesInFlight), a.Validate)),
+		"memory":      option.Once(func() bool { return a.Memory != 0 }, option.Checked(option.Size(&a.Memory), a.Validate)),
 	})
 }
 

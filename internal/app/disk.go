@@ -44,9 +44,6 @@ type DiskStore struct {
 	// TTL is the lifetime of a session in the file after its last request. At least 1m. Default:
 	// 168h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
-	// Memory is the maximum of the sessions in memory, in bytes. Others are read from the file on
-	// demand. At least 1 MiB. Default: 671088640 (640 MiB).
-	Memory int64 `json:"memory,omitempty"`
 	// Key encrypts the file and tells tenants apart: 32 bytes in hexadecimal or base64. It may be a
 	// placeholder, such as {env.LLM_CACHE_KEY}. After a restart with another key all sessions begin
 	// anew. A running process keeps its sessions when the key changes. Default: the key in KeyFile.
@@ -98,8 +95,6 @@ func (s *DiskStore) Validate() error {
 		return errors.New("key and key_file: only one of them can be the key")
 	case s.MaxSize != 0 && s.MaxSize < smallestDisk:
 		return fmt.Errorf("max_size: %d is below %d bytes", s.MaxSize, smallestDisk)
-	case s.Memory != 0 && s.Memory < sessioncache.MinMaxBytes:
-		return fmt.Errorf("memory: %d is below %d bytes", s.Memory, sessioncache.MinMaxBytes)
 	case s.TTL != 0 && time.Duration(s.TTL) < ShortestIdleTTL:
 		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), ShortestIdleTTL)
 	}
@@ -219,7 +214,7 @@ func (s *DiskStore) Cleanup() error {
 }
 
 func (s *DiskStore) memory() sessioncache.MemoryOptions {
-	return sessioncache.MemoryOptions{MaxBytes: s.Memory, IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
+	return sessioncache.MemoryOptions{IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:
@@ -228,7 +223,6 @@ func (s *DiskStore) memory() sessioncache.MemoryOptions {
 //		path     <file>
 //		max_size <size>
 //		ttl      <duration>
-//		memory   <size>
 //		key      <key or placeholder>
 //		key_file <file>
 //	}
@@ -241,7 +235,6 @@ func (s *DiskStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"path":     option.Word(&s.Path),
 		"max_size": option.Checked(option.Size(&s.MaxSize), s.Validate),
 		"ttl":      option.Checked(option.Duration(&s.TTL), s.Validate),
-		"memory":   option.Checked(option.Size(&s.Memory), s.Validate),
 		"key":      option.Checked(option.Word(&s.Key), s.Validate),
 		"key_file": option.Checked(option.Word(&s.KeyFile), s.Validate),
 	})

@@ -78,6 +78,7 @@ func Health() []page.Health {
 	for _, s := range Open() {
 		all = append(all, healthOf(s.Store, now))
 	}
+	all = append(all, healthOfMemory())
 	sinks := openSinks()
 	if len(sinks) == 0 {
 		all = append(all, page.Health{Name: "Record", State: page.Off, Note: "no audit store: counts end with the process"})

@@ -22,11 +22,6 @@ const ShortestIdleTTL = time.Minute
 // MemoryStore keeps sessions in the memory of the process. They survive
 // reloads, not restarts.
 type MemoryStore struct {
-	// MaxSize is the memory in bytes that sessions may take. Beyond it the tenant
-	// that holds most loses its sessions idle the longest, so that nobody pushes
-	// others out. Only sessions of which the upstream has accepted a request are
-	// kept. At least 1 MiB. Default: 671088640 (640 MiB).
-	MaxSize int64 `json:"max_size,omitempty"`
 	// IdleTTL is how long a session is kept after its last request. At least
 	// 1m. Default: 3h.
 	IdleTTL caddy.Duration `json:"idle_ttl,omitempty"`
@@ -40,9 +35,6 @@ func (MemoryStore) CaddyModule() caddy.ModuleInfo {
 // Provision fills in defaults and refuses limits out of range: it runs before
 // the app opens the store, Validate would run after.
 func (m *MemoryStore) Provision(caddy.Context) error {
-	if m.MaxSize == 0 {
-		m.MaxSize = sessioncache.DefaultMaxBytes
-	}
 	if m.IdleTTL == 0 {
 		m.IdleTTL = caddy.Duration(sessioncache.DefaultIdleTTL)
 	}
@@ -51,9 +43,6 @@ func (m *MemoryStore) Provision(caddy.Context) error {
 
 // Validate reports the first limit out of its range.
 func (m *MemoryStore) Validate() error {
-	if m.MaxSize != 0 && m.MaxSize < sessioncache.MinMaxBytes {
-		return fmt.Errorf("max_size: %d is below %d bytes", m.MaxSize, sessioncache.MinMaxBytes)
-	}
 	if ttl := time.Duration(m.IdleTTL); ttl != 0 && ttl < ShortestIdleTTL {
 		return fmt.Errorf("idle_ttl: %s is below %s", ttl, ShortestIdleTTL)
 	}
@@ -83,19 +72,17 @@ func (m *MemoryStore) Adjust(s sessioncache.Store) error {
 }
 
 func (m *MemoryStore) options() sessioncache.MemoryOptions {
-	return sessioncache.MemoryOptions{MaxBytes: m.MaxSize, IdleTTL: time.Duration(m.IdleTTL)}
+	return sessioncache.MemoryOptions{IdleTTL: time.Duration(m.IdleTTL)}
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:
 //
 //	memory {
-//		max_size <size>
 //		idle_ttl <duration>
 //	}
 func (m *MemoryStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the store
 	return option.Alone(d, "store memory", option.Options{
-		"max_size": option.Checked(option.Size(&m.MaxSize), m.Validate),
 		"idle_ttl": option.Checked(option.Duration(&m.IdleTTL), m.Validate),
 	})
 }

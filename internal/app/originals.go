@@ -34,8 +34,9 @@ type Originals struct {
 	// is created with a new key, readable by its owner only. Default: a key derived from
 	// llm_cache/key in Caddy's data directory.
 	KeyFile string `json:"key_file,omitempty"`
-	// MaxSize is the maximum of all files, in bytes. Beyond it the least recently used go first,
-	// and one credential may fill a quarter. At least 1 MiB. Default: 268435456 (256 MiB).
+	// MaxSize is the maximum of all files, in bytes. Beyond it the least recently used files go first,
+	// of the credential that holds most if that is more than a quarter. At least 1 MiB.
+	// Default: 268435456 (256 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
 	// TTL is the lifetime of a text after it was last folded or restored. At least 1m. Default:
 	// 24h.
@@ -110,7 +111,7 @@ func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 			}
 			logger.Warn("a file of folded texts is ignored", zap.String("file", file), zap.Error(err))
 		},
-	}, time.Now())
+	})
 }
 
 // openOriginals opens the files, unless an earlier configuration has opened them.
@@ -136,6 +137,6 @@ func (a *App) adjustOriginals() error {
 	if o == nil {
 		return err
 	}
-	s.Blocks.SetLimits(o.MaxSize, time.Duration(o.TTL), time.Now())
+	s.Blocks.SetLimits(o.MaxSize, time.Duration(o.TTL))
 	return errors.Join(err, s.Blocks.SetKey(o.key))
 }

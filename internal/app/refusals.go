@@ -204,8 +204,13 @@ func (f *Refusals) ownRoute(r Route, t sessioncache.Tenant) *refusedKinds {
 
 func (f *Refusals) open() {
 	if f.routes == nil {
-		f.routes, f.own, f.shares = lru.New[Route, struct{}, *refusedRoute](), lru.New[ownRoute, struct{}, *refusedKinds](), lru.New[share, struct{}, *float64]()
+		f.routes, f.own, f.shares = remembered[Route, *refusedRoute](), remembered[ownRoute, *refusedKinds](), remembered[share, *float64]()
 	}
+}
+
+// remembered returns a cache of up to maxRefusals entries.
+func remembered[K comparable, V any]() *lru.Cache[K, struct{}, V] {
+	return lru.New(lru.Options[K, struct{}, V]{Pool: lru.NewPool[struct{}](maxRefusals)})
 }
 
 // found returns the value of a key, and creates it if it is missing.
@@ -213,12 +218,6 @@ func found[K comparable, V any](c *lru.Cache[K, struct{}, V], k K, make func() V
 	if e := c.Get(k); e != nil {
 		c.Use(e)
 		return e.Value
-	}
-	if c.Len() >= maxRefusals {
-		for e := range c.Oldest() {
-			c.Drop(e)
-			break
-		}
 	}
 	return c.Put(k, struct{}{}, make(), 1).Value
 }

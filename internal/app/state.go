@@ -8,10 +8,13 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/sessionstore"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
@@ -21,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
@@ -55,6 +59,8 @@ type State struct {
 	Holds relay.Engines
 	// Agents are those of Letta that conversations have.
 	Agents letta.Agents
+	// Sockets are the conversations on clients' WebSockets.
+	Sockets *websocket.Memory
 	// Upstreams are those that sites in force stand in front of.
 	Upstreams Upstreams
 	// Refusals are the edits that upstreams have refused.
@@ -68,6 +74,10 @@ type State struct {
 	learned atomic.Bool  // what stands on record
 	name    string       // of the state among others
 	folder  string       // of the files of folded texts, which the configurations that run guard
+
+	overlays    *lru.Pool[string]
+	originals   *lru.Pool[sessioncache.Tenant]
+	attachments []func(*sessioncache.Session) // each forgets what it has of a session
 
 	naming  sync.Once
 	secret  secret.Key // by which tenants are told apart, unless the store knows better
@@ -91,14 +101,35 @@ func (s *State) tell() {
 	}
 }
 
-// NewState returns a state that keeps folded texts in files, too, if there are any.
-func NewState(store sessioncache.Store, files *originals.Files) *State {
-	s := &State{Store: store, Blocks: originals.New(files), Overlays: overlay.NewStore()}
+// NewState returns a state that keeps folded texts in files, too, if there are any. The clock
+// is the one by which texts and overlays expire.
+func NewState(store sessioncache.Store, files *originals.Files, now func() time.Time) *State {
+	s := &State{
+		Store: store, Sockets: websocket.NewMemory(memory.Sockets.Share()),
+		overlays: lru.NewPool[string](memory.Overlays.Share()), originals: lru.NewPool[sessioncache.Tenant](memory.Originals.Share()),
+	}
+	s.Blocks, s.Overlays = originals.New(s.originals, files, now), overlay.NewStore(s.overlays, now)
+	s.Holds.Pool = lru.NewPool[sessioncache.Tenant](memory.Retained.Share())
 	_, _ = rand.Read(s.secret[:]) // never fails
 	s.Keeper = pinger.New(&s.Carrier)
 	s.Keeper.Shared, _ = store.(sessioncache.Publisher)
 	s.Boxes.Carrier, s.Boxes.Pin, s.Boxes.Unpin = &s.Carrier, s.Pin, s.Unpin
 	s.pins.Store(1)
+	s.attachments = []func(*sessioncache.Session){
+		func(x *sessioncache.Session) { s.Keeper.Forget(x.ID()) },
+		func(x *sessioncache.Session) { s.Overlays.Forget(x.ID()) },
+		func(x *sessioncache.Session) { s.Holds.ForgetSession(x.Tenant(), x.ID()) },
+		func(x *sessioncache.Session) { s.Agents.ForgetSession(x.Tenant(), x.ID()) },
+		func(x *sessioncache.Session) { s.Sockets.ForgetSession(x.ID()) },
+		func(x *sessioncache.Session) { s.Detached.Forget(x.Tenant(), x.ID()) },
+		func(x *sessioncache.Session) { s.Blocks.Evict(x) },
+	}
+	if e, ok := store.(interface {
+		OnEvict(f func(*sessioncache.Session))
+	}); ok {
+		e.OnEvict(s.detach)
+	}
+	s.setMemory(memory.Budget())
 	return s
 }
 
@@ -127,11 +158,19 @@ func (s *State) Unpin() error {
 	return errors.Join(s.Blocks.Close(), s.Close())
 }
 
-// Forget forgets all of a session that the store does not hold itself: what is
-// pinged for it, with whose credential, what was folded, and what was laid over it.
+// detach forgets everything in memory that is attached to a session: pings with its
+// credential, its overlays, prompts that upstreams hold, agents, answers and folded texts. The
+// bases of prompts stay, which conversations of a tenant share.
+func (s *State) detach(session *sessioncache.Session) {
+	for _, forget := range s.attachments {
+		forget(session)
+	}
+}
+
+// Forget forgets everything that is attached to a session that somebody has deleted, in
+// memory and on disk.
 func (s *State) Forget(session *sessioncache.Session) {
-	s.Keeper.Forget(session.ID())
-	s.Overlays.Forget(session.ID())
+	s.detach(session)
 	s.Blocks.Forget(session)
 }
 

@@ -6,6 +6,7 @@ package app
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -25,7 +26,7 @@ func (c *closing) Close() error {
 
 func TestStateClosesAfterTheLastRequest(t *testing.T) {
 	store := new(closing)
-	open := func() (*State, error) { return NewState(store, nil), nil }
+	open := func() (*State, error) { return NewState(store, nil, time.Now), nil }
 	a, err := acquire("test", open)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +68,7 @@ func TestStateThatDoesNotOpen(t *testing.T) {
 	if _, err := acquire("bad", func() (*State, error) { return nil, failed }); !errors.Is(err, failed) {
 		t.Errorf("got %v", err)
 	}
-	l, err := acquire("bad", func() (*State, error) { return NewState(new(closing), nil), nil })
+	l, err := acquire("bad", func() (*State, error) { return NewState(new(closing), nil, time.Now), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,13 +78,13 @@ func TestStateThatDoesNotOpen(t *testing.T) {
 }
 
 func TestMemoryStoreLimits(t *testing.T) {
-	for _, m := range []MemoryStore{{MaxSize: 1}, {MaxSize: -1}, {IdleTTL: 1}, {IdleTTL: -1}} {
+	for _, m := range []MemoryStore{{IdleTTL: 1}, {IdleTTL: -1}} {
 		if err := m.Provision(caddy.Context{}); err == nil {
 			t.Errorf("%+v was accepted", m)
 		}
 	}
 	m := new(MemoryStore)
-	if err := m.Provision(caddy.Context{}); err != nil || m.MaxSize != sessioncache.DefaultMaxBytes || m.IdleTTL != caddy.Duration(sessioncache.DefaultIdleTTL) {
+	if err := m.Provision(caddy.Context{}); err != nil || m.IdleTTL != caddy.Duration(sessioncache.DefaultIdleTTL) {
 		t.Errorf("defaults are %+v, %v", m, err)
 	}
 }

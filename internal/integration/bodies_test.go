@@ -30,14 +30,14 @@ func TestNoRoomForBodies(t *testing.T) {
 	})
 	h := &hostility{proxy: start(t, strings.ReplaceAll(hostileSites, "%[1]s", u.Listener.Addr().String()))}
 	h.move()
-	h.load(bytes.Replace(h.config(strings.ReplaceAll(hostileSites, "%[1]s", u.Listener.Addr().String())), []byte(`"apps":{`), []byte(`"apps":{"llm_cache":{"bodies_in_flight":1048576},`), 1))
+	h.load(bytes.Replace(h.config(strings.ReplaceAll(hostileSites, "%[1]s", u.Listener.Addr().String())), []byte(`"apps":{`), []byte(`"apps":{"llm_cache":{"memory":4194304},`), 1))
 
 	large := dialects[0].say("CONTENT", `"`+strings.Repeat("many words ", 200_000)+`"`)
 	var all sync.WaitGroup
 	all.Go(func() { h.post("/native/v1/messages", large, "X-Holds", "1") })
 	<-arrived
 	before := h.metric(`caddy_llm_cache_bodies_waited_total{outcome="unread"}`)
-	if held := h.metric("caddy_llm_cache_bodies_bytes"); held < float64(len(large)) {
+	if held := h.metric(`caddy_llm_cache_memory_bytes{part="bodies"}`); held < float64(len(large)) {
 		t.Errorf("%v bytes are held for one of %d", held, len(large))
 	}
 
@@ -103,7 +103,7 @@ func TestNoRoomForBodies(t *testing.T) {
 			}
 		}
 	}
-	if held := h.metric("caddy_llm_cache_bodies_bytes"); held != 0 {
+	if held := h.metric(`caddy_llm_cache_memory_bytes{part="bodies"}`); held != 0 {
 		t.Errorf("%v bytes are still held", held)
 	}
 	if res := h.post("/native/v1/messages", large); res.Header.Get("X-Llm-Cache-Session") == "" {

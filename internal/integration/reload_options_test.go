@@ -30,9 +30,9 @@ func changes(t *testing.T) map[string][2]string {
 	originals := "originals disk {\nfolder " + in("texts") + "\nkey " + key("c") + "\n"
 	return map[string][2]string{
 		"nothing":             {"", ""},
-		"a memory":            {"store memory {\nmax_size 2MiB\nidle_ttl 2m\n}", ""},
+		"a memory":            {"memory 64MiB\nstore memory {\nidle_ttl 2m\n}", ""},
 		"a file":              {disk + "}", ""},
-		"limits of the file":  {disk + "max_size 2MiB\nttl 2m\nmemory 2MiB\n}", ""},
+		"limits of the file":  {disk + "max_size 2MiB\nttl 2m\n}", ""},
 		"another key":         {"store disk {\npath " + in("a.db") + "\nkey " + key("b") + "\n}", ""},
 		"another file":        {"store disk {\npath " + in("b.db") + "\nkey " + key("a") + "\n}", ""},
 		"texts":               {originals + "}", ""},
@@ -45,7 +45,7 @@ func changes(t *testing.T) map[string][2]string {
 		"a record in lines":   {"audit jsonl {\noutput file " + in("audit.jsonl") + "\n}", ""},
 		"a budget":            {"audit sqlite " + in("audit.db") + "\nbudget * $1000 day", ""},
 		"pings":               {"keepalive {\nhourly 1\n}", "keepalive"},
-		"a barrier of nobody": {"bodies_in_flight 64MiB", "write_barrier off"},
+		"a barrier of nobody": {"memory 64MiB", "write_barrier off"},
 		"a queue":             {"", "queue {\nslots 2\n}\nheartbeat off"},
 		"no rejoining":        {"", "rejoin 1s"},
 	}

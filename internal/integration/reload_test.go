@@ -81,7 +81,7 @@ func TestFailedReload(t *testing.T) {
 		"before the store is shared": strings.Replace(good, `"handler":"llm_cache"`, `"handler":"llm_cache","polcy":"x"`, 1),
 		"in Validate":                strings.Replace(good, `"handler":"llm_cache"`, `"handler":"llm_cache","health":"x"`, 1),
 		"in another handler":         strings.Replace(good, `"handler":"reverse_proxy"`, `"handler":"reverse_proxy","trusted_proxies":["x"]`, 1),
-		"in the store":               strings.Replace(good, `"apps":{`, `"apps":{"llm_cache":{"store":{"module":"memory","max_size":5}},`, 1),
+		"in the store":               strings.Replace(good, `"apps":{`, `"apps":{"llm_cache":{"store":{"module":"memory","idle_ttl":5}},`, 1),
 		"in Start":                   strings.Replace(good, `"listen":[":`, `"listen":["192.0.2.1:`, 1),
 	} {
 		if bad == good {
@@ -105,7 +105,7 @@ func TestChangedLimits(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, plain(u))
 	p.post("/v1/messages", conversation(1, false))
-	limited := strings.Replace(string(p.config(plain(u))), `"apps":{`, `"apps":{"llm_cache":{"store":{"module":"memory","max_size":2097152}},`, 1)
+	limited := strings.Replace(string(p.config(plain(u))), `"apps":{`, `"apps":{"llm_cache":{"memory":6291456},`, 1)
 	p.load([]byte(limited))
 	if s := p.sessions(); len(s) != 1 {
 		t.Errorf("sessions are %v", s)

@@ -269,7 +269,7 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointe
 	}
 	p := &proxy{t: t, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	p.move()
-	cfg := strings.Replace(string(p.config(site.String())), `"apps":{`, `"apps":{"llm_cache":{"store":{"module":"memory","max_size":8388608}},`, 1)
+	cfg := strings.Replace(string(p.config(site.String())), `"apps":{`, `"apps":{"llm_cache":{"memory":25165824},`, 1)
 	p.load([]byte(cfg))
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()

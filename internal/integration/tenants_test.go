@@ -17,7 +17,7 @@ import (
 
 // small has a site hold little.
 func (p *proxy) small(site string) []byte {
-	return []byte(strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"store":{"module":"memory","max_size":1048576}},`, 1))
+	return []byte(strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"memory":4194304},`, 1))
 }
 
 // TestStrangersPushNobodyOut: whoever is refused leaves nothing behind, and one

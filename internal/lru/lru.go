@@ -1,104 +1,172 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lru keeps account of values by their size in bytes, by who owns them and
-// by when they were last used. What is to go when there is no more room, its users
-// say: they ask for the oldest of all, of an owner, or of the owner that holds most.
+// Package lru keeps values within bounds of bytes and of time, and divides the memory
+// fairly among their owners. Caches of several kinds may share one [Pool].
 package lru
 
 import (
-	"container/heap"
 	"container/list"
 	"iter"
+	"time"
+	"weak"
 )
 
-// Cache holds values by keys. It is used by one goroutine at a time.
+// Options configure a cache.
+type Options[K, O comparable, V any] struct {
+	// Pool is the memory of the cache. Default: a pool of its own without a limit.
+	Pool *Pool[O]
+	// TTL is the lifetime of an entry after its last use. Default: no limit.
+	TTL time.Duration
+	// Now is the clock for TTL. Default: time.Now.
+	Now func() time.Time
+	// InUse reports an entry that must neither give way nor expire. Optional.
+	InUse func(*Entry[K, O, V]) bool
+	// Dropped gets each entry that has left the cache, for whatever reason, while the
+	// lock is held. Optional.
+	Dropped func(*Entry[K, O, V])
+}
+
+// Cache holds values by keys. Its methods, [Cache.Lock] apart, need its lock, which all
+// caches of one pool share; a cache without a pool and without a TTL may be guarded by
+// any other lock.
 type Cache[K, O comparable, V any] struct {
+	options Options[K, O, V]
 	entries map[K]*Entry[K, O, V]
-	owners  map[O]*owner[O]
-	heavy   heaviest[O]
-	order   list.List // of *Entry, the one used last first
+	order   list.List // of *Entry, the most recently used first
 	bytes   int64
+	swept   bool // a timer for the next expiry is set
 }
 
 // Entry is one value.
 type Entry[K, O comparable, V any] struct {
-	// Key, Owner and Value are what was put. The value may be changed.
+	// Key, Owner and Value are the arguments of [Cache.Put]. The value may be changed.
 	Key   K
 	Owner O
 	Value V
 
-	size    int64
-	at, own *list.Element // in the order of all, and of the owner's
+	cache *Cache[K, O, V]
+	size  int64
+	used  time.Time // only in caches with a TTL
+	// Its places: in the order of the cache, of the pool and of its owner there.
+	at    *list.Element
+	place place[O]
 }
 
-// Size is the size that the entry has in the account.
+// Size is the entry's size in the account.
 func (e *Entry[K, O, V]) Size() int64 { return e.size }
 
-// owner is who holds entries.
-type owner[O comparable] struct {
-	name  O
-	bytes int64
-	order list.List // of *Entry, the one used last first
-	at    int       // in the heap
+// Used is the time of the last use, in a cache with a TTL.
+func (e *Entry[K, O, V]) Used() time.Time { return e.used }
+
+// Expires is the time at which the entry is forgotten unless it is used, in a cache with
+// a TTL.
+func (e *Entry[K, O, V]) Expires() time.Time { return e.used.Add(e.cache.options.TTL) }
+
+// evict implements [member].
+func (e *Entry[K, O, V]) evict() { e.cache.Drop(e) }
+
+// inUse implements [member].
+func (e *Entry[K, O, V]) inUse() bool {
+	return e.cache.options.InUse != nil && e.cache.options.InUse(e)
 }
 
 // New returns an empty cache.
-func New[K, O comparable, V any]() *Cache[K, O, V] {
-	return &Cache[K, O, V]{entries: make(map[K]*Entry[K, O, V]), owners: make(map[O]*owner[O])}
+func New[K, O comparable, V any](o Options[K, O, V]) *Cache[K, O, V] {
+	if o.Pool == nil {
+		o.Pool = NewPool[O](0)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Cache[K, O, V]{options: o, entries: make(map[K]*Entry[K, O, V])}
 }
 
-// Get returns the entry of a key, nil if there is none. It does not count as a use.
-func (c *Cache[K, O, V]) Get(k K) *Entry[K, O, V] { return c.entries[k] }
+// Lock locks the pool of the cache.
+func (c *Cache[K, O, V]) Lock() { c.options.Pool.mu.Lock() }
 
-// Put takes a value in as the one that was used last, in the place of the one that
-// has its key.
+// Unlock unlocks it.
+func (c *Cache[K, O, V]) Unlock() { c.options.Pool.mu.Unlock() }
+
+// Get returns the entry of a key, nil if there is none. It does not count as a use.
+func (c *Cache[K, O, V]) Get(k K) *Entry[K, O, V] {
+	e := c.entries[k]
+	if e != nil && c.options.TTL > 0 && c.expired(e, c.options.Now()) {
+		c.Drop(e)
+		return nil
+	}
+	return e
+}
+
+// Put adds a value as the most recently used one, in place of the entry that has its key.
+// Other entries give way to it, see [Pool]; a value larger than the pool is dropped at once.
 func (c *Cache[K, O, V]) Put(k K, of O, v V, size int64) *Entry[K, O, V] {
 	if before := c.entries[k]; before != nil {
 		c.Drop(before)
 	}
-	o := c.owners[of]
-	if o == nil {
-		o = &owner[O]{name: of}
-		c.owners[of] = o
-		heap.Push(&c.heavy, o)
-	}
-	e := &Entry[K, O, V]{Key: k, Owner: of, Value: v}
-	e.at, e.own = c.order.PushFront(e), o.order.PushFront(e)
+	e := &Entry[K, O, V]{Key: k, Owner: of, Value: v, cache: c}
+	e.at = c.order.PushFront(e)
 	c.entries[k] = e
+	p := c.options.Pool
+	p.enter(&e.place, of, e)
+	c.Use(e)
 	c.Resize(e, size)
+	if p.limit > 0 && size > p.limit {
+		c.Drop(e)
+	}
+	p.evict()
+	if c.options.TTL > 0 && !c.swept {
+		c.swept = true
+		c.sweep(c.options.TTL)
+	}
 	return e
 }
 
-// Use makes an entry the one that was used last.
+// Use makes an entry the most recently used one.
 func (c *Cache[K, O, V]) Use(e *Entry[K, O, V]) {
+	if c.options.TTL > 0 {
+		e.used = c.options.Now()
+	}
 	c.order.MoveToFront(e.at)
-	c.owners[e.Owner].order.MoveToFront(e.own)
+	c.options.Pool.use(&e.place)
 }
 
-// Resize accounts for another size of an entry.
+// UsedAt sets the time of an entry's last use, which may lie before the cache was made.
+func (c *Cache[K, O, V]) UsedAt(e *Entry[K, O, V], at time.Time) { e.used = at }
+
+// Resize accounts for another size of an entry. Nothing gives way to it before the next
+// [Cache.Put].
 func (c *Cache[K, O, V]) Resize(e *Entry[K, O, V], size int64) {
-	o, more := c.owners[e.Owner], size-e.size
+	more := size - e.size
 	e.size = size
-	o.bytes += more
 	c.bytes += more
-	heap.Fix(&c.heavy, o.at)
+	c.options.Pool.grow(&e.place, more)
 }
 
-// Drop takes an entry out. One that is out already stays out.
+// Drop removes an entry. It does nothing for an entry that has been removed before.
 func (c *Cache[K, O, V]) Drop(e *Entry[K, O, V]) {
-	if c.entries[e.Key] != e {
+	if e.at == nil {
 		return
 	}
-	c.Resize(e, 0)
+	c.bytes -= e.size
+	c.options.Pool.grow(&e.place, -e.size)
+	c.options.Pool.leave(&e.place)
 	delete(c.entries, e.Key)
 	c.order.Remove(e.at)
-	o := c.owners[e.Owner]
-	if o.order.Remove(e.own); o.order.Len() == 0 {
-		heap.Remove(&c.heavy, o.at)
-		delete(c.owners, o.name)
+	e.at = nil
+	if c.options.Dropped != nil {
+		c.options.Dropped(e)
 	}
 }
+
+// SetTTL changes the lifetime of entries.
+func (c *Cache[K, O, V]) SetTTL(d time.Duration) {
+	c.options.TTL = d
+	c.Expire()
+}
+
+// Limit is the limit of the pool in bytes, 0 for none.
+func (c *Cache[K, O, V]) Limit() int64 { return c.options.Pool.limit }
 
 // Len is the number of entries.
 func (c *Cache[K, O, V]) Len() int { return len(c.entries) }
@@ -106,31 +174,38 @@ func (c *Cache[K, O, V]) Len() int { return len(c.entries) }
 // Bytes is the sum of the sizes of the entries.
 func (c *Cache[K, O, V]) Bytes() int64 { return c.bytes }
 
-// BytesOf is what an owner holds of it.
+// BytesOf is the sum of the sizes of an owner's entries in the pool.
 func (c *Cache[K, O, V]) BytesOf(of O) int64 {
-	if o := c.owners[of]; o != nil {
+	if o := c.options.Pool.owners[of]; o != nil {
 		return o.bytes
 	}
 	return 0
 }
 
-// Oldest yields the entries, the one not used for longest first. The one that was
-// yielded may be dropped.
-func (c *Cache[K, O, V]) Oldest() iter.Seq[*Entry[K, O, V]] { return oldest[K, O, V](&c.order) }
+// Oldest yields the entries, the least recently used first. The entry that was yielded
+// may be dropped.
+func (c *Cache[K, O, V]) Oldest() iter.Seq[*Entry[K, O, V]] { return oldest[*Entry[K, O, V]](&c.order) }
 
-// OldestOf does the same for those of one owner.
+// OldestOf does the same for the entries of one owner.
 func (c *Cache[K, O, V]) OldestOf(of O) iter.Seq[*Entry[K, O, V]] {
-	if o := c.owners[of]; o != nil {
-		return oldest[K, O, V](&o.order)
+	return func(yield func(*Entry[K, O, V]) bool) {
+		o := c.options.Pool.owners[of]
+		if o == nil {
+			return
+		}
+		for m := range oldest[any](&o.order) {
+			if e, ok := m.(*Entry[K, O, V]); ok && e.cache == c && !yield(e) {
+				return
+			}
+		}
 	}
-	return func(func(*Entry[K, O, V]) bool) {}
 }
 
-func oldest[K, O comparable, V any](order *list.List) iter.Seq[*Entry[K, O, V]] {
-	return func(yield func(*Entry[K, O, V]) bool) {
+func oldest[E any](order *list.List) iter.Seq[E] {
+	return func(yield func(E) bool) {
 		for at := order.Back(); at != nil; {
 			before := at.Prev()
-			if !yield(at.Value.(*Entry[K, O, V])) {
+			if !yield(at.Value.(E)) {
 				return
 			}
 			at = before
@@ -138,18 +213,19 @@ func oldest[K, O comparable, V any](order *list.List) iter.Seq[*Entry[K, O, V]] 
 	}
 }
 
-// Heaviest returns the owner that holds most, of those that hold anything.
+// Heaviest returns the owner that holds most of the pool, if there is any owner.
 func (c *Cache[K, O, V]) Heaviest() (of O, ok bool) {
-	if len(c.heavy) == 0 {
+	heavy := c.options.Pool.heavy
+	if len(heavy) == 0 {
 		return of, false
 	}
-	return c.heavy[0].name, true
+	return heavy[0].name, true
 }
 
-// Owners yields the owners, in no order.
+// Owners yields the owners in the pool, in no order.
 func (c *Cache[K, O, V]) Owners() iter.Seq[O] {
 	return func(yield func(O) bool) {
-		for of := range c.owners {
+		for of := range c.options.Pool.owners {
 			if !yield(of) {
 				return
 			}
@@ -157,26 +233,47 @@ func (c *Cache[K, O, V]) Owners() iter.Seq[O] {
 	}
 }
 
-// heaviest is a heap of owners with the one that holds most at its top.
-type heaviest[O comparable] []*owner[O]
-
-func (h heaviest[O]) Len() int           { return len(h) }
-func (h heaviest[O]) Less(i, j int) bool { return h[i].bytes > h[j].bytes }
-func (h heaviest[O]) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
+func (c *Cache[K, O, V]) expired(e *Entry[K, O, V], now time.Time) bool {
+	return now.Sub(e.used) >= c.options.TTL && !e.inUse()
 }
 
-func (h *heaviest[O]) Push(x any) {
-	o := x.(*owner[O])
-	o.at = len(*h)
-	*h = append(*h, o)
+// Expire drops the entries whose time is over, which happens by itself sooner or later. It
+// returns the time until the next one may be due, 0 if nothing is left.
+func (c *Cache[K, O, V]) Expire() time.Duration {
+	if c.options.TTL <= 0 {
+		return 0
+	}
+	now := c.options.Now()
+	for e := range c.Oldest() {
+		if left := e.Expires().Sub(now); left > 0 {
+			return left
+		}
+		if c.expired(e, now) {
+			c.Drop(e)
+		}
+	}
+	if c.Len() > 0 { // all of them in use
+		return c.options.TTL
+	}
+	return 0
 }
 
-func (h *heaviest[O]) Pop() any {
-	old := *h
-	o := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return o
+// sweep expires entries after some time, and again as long as there are any: prompts
+// leave the memory in time although nobody asks for them.
+func (c *Cache[K, O, V]) sweep(after time.Duration) {
+	// The timer must not keep an abandoned cache alive.
+	cache := weak.Make(c)
+	time.AfterFunc(after, func() {
+		c := cache.Value()
+		if c == nil {
+			return
+		}
+		c.Lock()
+		defer c.Unlock()
+		if next := c.Expire(); next > 0 {
+			c.sweep(next)
+		} else {
+			c.swept = false
+		}
+	})
 }

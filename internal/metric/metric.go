@@ -75,6 +75,13 @@ func GaugeFunc(name, help string, value func() float64) prometheus.Collector {
 	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))
 }
 
+// GaugeFuncOf declares one of several gauges of a name, with a label and its value, see [GaugeFunc].
+func GaugeFuncOf(name, help, label, is string, value func() float64) prometheus.Collector {
+	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: prometheus.Labels{label: is},
+	}, value))
+}
+
 // Histogram declares a histogram with the given upper bounds.
 func Histogram(name, help string, bounds ...float64) prometheus.Histogram {
 	return declare(prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: bounds}))

@@ -158,6 +158,12 @@ func (k *Keeper) Targets() int { return k.Schedule.Stats(k.now()).Targets }
 // Forget removes the pings of a session and their credentials.
 func (k *Keeper) Forget(session string) { k.Schedule.Forget(session) }
 
+// SetMemory bounds the last requests of idle conversations, compressed, in bytes.
+func (k *Keeper) SetMemory(n int64) { k.Schedule.SetMemory(n) }
+
+// Bytes is the memory of these requests.
+func (k *Keeper) Bytes() int64 { return k.Schedule.Bytes() }
+
 // Next is the time of the next decision, for a keeper on its caller's clock. It returns false if
 // none is due.
 func (k *Keeper) Next() (time.Time, bool) {

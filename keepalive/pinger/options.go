@@ -117,9 +117,6 @@ type Limits struct {
 	TenantHourly float64 `json:"tenant_hourly,omitempty"`
 	// InFlight is the maximum number of pings in flight. Range: 1 to 1000. Default: 4.
 	InFlight int `json:"in_flight,omitempty"`
-	// Memory limits the compressed last requests in memory, in bytes. Beyond the limit, the
-	// requests with the lowest expected earnings are dropped. Default: 67108864 (64 MiB).
-	Memory int64 `json:"memory,omitempty"`
 }
 
 // Validate returns an error for the first limit out of range.
@@ -132,8 +129,6 @@ func (l *Limits) Validate() error {
 		return fmt.Errorf("tenant_hourly: %v is below 0", l.TenantHourly)
 	case l.InFlight < 0 || l.InFlight > 1000:
 		return fmt.Errorf("in_flight: %d is not between 1 and 1000", l.InFlight)
-	case l.Memory < 0:
-		return fmt.Errorf("memory: %d is below 0", l.Memory)
 	}
 	return nil
 }
@@ -141,7 +136,7 @@ func (l *Limits) Validate() error {
 func (l *Limits) options() keepalive.Options {
 	o := keepalive.Options{Jitter: jitter}
 	if l != nil {
-		o.Hourly, o.TenantHourly, o.Flying, o.Memory = l.Hourly, l.TenantHourly, l.InFlight, l.Memory
+		o.Hourly, o.TenantHourly, o.Flying = l.Hourly, l.TenantHourly, l.InFlight
 	}
 	return o
 }
@@ -180,7 +175,6 @@ func (k *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		hourly        <dollars>
 //		tenant_hourly <dollars>
 //		in_flight     <pings>
-//		memory        <size>
 //	}
 func (l *Limits) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
@@ -191,6 +185,5 @@ func (l *Limits) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"hourly":        option.Checked(option.Above(option.Fraction, &l.Hourly), l.Validate),
 		"tenant_hourly": option.Checked(option.Above(option.Fraction, &l.TenantHourly), l.Validate),
 		"in_flight":     option.Checked(option.Above(option.Number, &l.InFlight), l.Validate),
-		"memory":        option.Size(&l.Memory),
 	})
 }

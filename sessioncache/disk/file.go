@@ -77,7 +77,7 @@ func (d *Disk) open() error {
 }
 
 func (d *Disk) read() error {
-	d.kept = lru.New[sessioncache.Digest, sessioncache.Tenant, *row]()
+	d.kept = lru.New(lru.Options[sessioncache.Digest, sessioncache.Tenant, *row]{})
 	d.answers = map[sessioncache.Digest]sessioncache.Digest{}
 	tx, err := d.db.Begin()
 	if err != nil {

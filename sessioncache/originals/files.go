@@ -22,19 +22,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// tenantShare divides MaxBytes: each tenant may take one such share.
-const tenantShare = 4
-
 // FilesOptions configure [Files].
 type FilesOptions struct {
 	// Folder contains the files. It is made with the first file. One process may use it at a time.
 	Folder string
 	// Key encrypts the texts and their names. Without it nothing can be read.
 	Key secret.Key
-	// MaxBytes bounds all files together. Each tenant may take a quarter of it.
+	// MaxBytes bounds all files together.
 	MaxBytes int64
 	// TTL is how long a text is kept after it was last stored or read.
 	TTL time.Duration
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
 	// Log receives each file that could not be read or written, and the error. Optional.
 	Log func(file string, err error)
 }
@@ -48,10 +47,8 @@ type Files struct {
 	log    func(file string, err error)
 	keys   *secret.Ring[*keys]
 
-	mu     sync.Mutex
-	max    int64
-	ttl    time.Duration
-	files  *lru.Cache[string, string, time.Time] // by path and tenant: when they were last used
+	pool   *lru.Pool[string]
+	files  *lru.Cache[string, string, struct{}] // by path and tenant; its lock guards all below, too
 	closed bool
 	// forgotten has the path prefixes of deleted sessions, with the number of deletions by then.
 	// Texts stored before the deletion must not be written.
@@ -92,20 +89,20 @@ const (
 var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`)
 
 // OpenFiles opens a folder of folded texts. Foreign files are left alone, and reported to Log.
-func OpenFiles(o FilesOptions, now time.Time) (*Files, error) {
+func OpenFiles(o FilesOptions) (*Files, error) {
 	ring, err := secret.NewRing(newKeys, o.Key)
 	if err != nil {
 		return nil, err
 	}
 	f := &Files{
-		folder: o.Folder, log: o.Log, keys: ring, max: o.MaxBytes, ttl: o.TTL,
-		files: lru.New[string, string, time.Time](), forgotten: make(map[string]uint64),
+		folder: o.Folder, log: o.Log, keys: ring, pool: lru.NewPool[string](o.MaxBytes), forgotten: make(map[string]uint64),
 		jobs: make(chan blockJob, waitingJobs), done: make(chan struct{}),
 	}
+	f.files = lru.New(lru.Options[string, string, struct{}]{Pool: f.pool, TTL: o.TTL, Now: o.Now, Dropped: f.dropped})
 	if f.log == nil {
 		f.log = func(string, error) {}
 	}
-	if err := f.scan(now); err != nil {
+	if err := f.scan(); err != nil {
 		return nil, fmt.Errorf("folded texts: %w", err)
 	}
 	go f.write()
@@ -115,7 +112,7 @@ func OpenFiles(o FilesOptions, now time.Time) (*Files, error) {
 var errForeign = errors.New("no file of folded texts")
 
 // scan indexes the existing files.
-func (f *Files) scan(now time.Time) error {
+func (f *Files) scan() error {
 	var found []*blockFile
 	var torn []string
 	err := filepath.WalkDir(f.folder, func(path string, d fs.DirEntry, err error) error {
@@ -151,18 +148,20 @@ func (f *Files) scan(now time.Time) error {
 	}
 	// The index must have the files in the order of their use.
 	slices.SortFunc(found, func(a, b *blockFile) int { return a.at.Compare(b.at) })
+	f.files.Lock()
+	defer f.files.Unlock()
 	for _, e := range found {
 		f.enter(e)
 	}
-	f.limit(now)
+	f.files.Expire()
 	return nil
 }
 
-func (f *Files) setLimits(maxBytes int64, ttl time.Duration, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.max, f.ttl = maxBytes, ttl
-	f.limit(now)
+func (f *Files) setLimits(maxBytes int64, ttl time.Duration) {
+	f.pool.SetLimit(maxBytes)
+	f.files.Lock()
+	defer f.files.Unlock()
+	f.files.SetTTL(ttl)
 }
 
 // Close writes the texts that wait. It may be called on nil.
@@ -170,10 +169,10 @@ func (f *Files) Close() error {
 	if f == nil {
 		return nil
 	}
-	f.mu.Lock()
+	f.files.Lock()
 	closed := f.closed
 	f.closed = true
-	f.mu.Unlock()
+	f.files.Unlock()
 	if !closed {
 		close(f.jobs)
 	}
@@ -184,14 +183,14 @@ func (f *Files) Close() error {
 
 // forget removes all texts of a session, including those that wait to be written.
 func (f *Files) forget(session string, t sessioncache.Tenant) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.files.Lock()
+	defer f.files.Unlock()
 	f.forgets++
 	for _, k := range f.keys.All {
 		prefix := k.prefix(session, t)
 		for e := range f.files.OldestOf(filepath.Dir(prefix)) {
 			if strings.HasPrefix(e.Key, prefix) {
-				f.drop(e)
+				f.files.Drop(e)
 			}
 		}
 		// Texts that wait to be written must not be written any more.
@@ -211,9 +210,9 @@ func (f *Files) unwanted(j *blockJob) bool {
 
 // put schedules the writing of a text.
 func (f *Files) put(k blockKey, t sessioncache.Tenant, text string, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed || int64(len(text)) > f.max/tenantShare {
+	f.files.Lock()
+	defer f.files.Unlock()
+	if f.closed || int64(len(text)) > f.files.Limit() {
 		return
 	}
 	select {
@@ -230,24 +229,24 @@ func (f *Files) job(k blockKey, t sessioncache.Tenant, text string, at time.Time
 }
 
 // putAll schedules the writing of all texts of a memory store, without a bound on their number.
-func (f *Files) putAll(texts []*lru.Entry[blockKey, sessioncache.Tenant, block]) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Files) putAll(texts []*lru.Entry[blockKey, sessioncache.Tenant, string]) {
+	f.files.Lock()
+	defer f.files.Unlock()
 	if f.closed {
 		return
 	}
 	all := make([]blockJob, 0, len(texts))
 	for _, e := range texts {
-		all = append(all, f.job(e.Key, e.Owner, e.Value.text, e.Value.at))
+		all = append(all, f.job(e.Key, e.Owner, e.Value, e.Used()))
 	}
 	f.rewriting++
 	f.rewritten.Go(func() {
 		for i := range all {
 			f.do(&all[i])
 		}
-		f.mu.Lock()
+		f.files.Lock()
 		f.rewriting--
-		f.mu.Unlock()
+		f.files.Unlock()
 	})
 }
 
@@ -282,31 +281,26 @@ func (f *Files) keep(j *blockJob) (err error) {
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.files.Lock()
+	defer f.files.Unlock()
 	// The session was deleted during the write.
 	if f.unwanted(j) {
 		return os.Remove(filepath.Join(f.folder, j.path))
 	}
 	f.enter(&blockFile{j.path, size, j.at})
-	f.limit(j.at)
 	return nil
 }
 
 // touch marks a file as used and reports whether it exists.
 func (f *Files) touch(path string, now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.files.Lock()
+	defer f.files.Unlock()
 	e := f.files.Get(path)
 	if e == nil {
 		return false
 	}
-	if now.Sub(e.Value) > f.ttl {
-		f.drop(e)
-		return false
-	}
-	e.Value = now
 	f.files.Use(e)
+	f.files.UsedAt(e, now)
 	if err := os.Chtimes(filepath.Join(f.folder, path), now, now); err != nil {
 		f.log(path, err)
 	}
@@ -356,11 +350,11 @@ func (f *Files) get(k blockKey, t sessioncache.Tenant, now time.Time) (string, b
 		text, err := f.load(path, under.seal)
 		if err != nil {
 			f.log(path, err)
-			f.mu.Lock()
+			f.files.Lock()
 			if e := f.files.Get(path); e != nil {
-				f.drop(e)
+				f.files.Drop(e)
 			}
-			f.mu.Unlock()
+			f.files.Unlock()
 			continue
 		}
 		if i > 0 {
@@ -389,29 +383,21 @@ func (f *Files) load(path string, seal cipher.AEAD) (string, error) {
 }
 
 // enter adds a file to the index. The lock is held.
-func (f *Files) enter(e *blockFile) { f.files.Put(e.path, filepath.Dir(e.path), e.at, e.size) }
-
-// limit removes expired files, and the least recently used ones beyond the bounds. The lock is
-// held.
-func (f *Files) limit(now time.Time) {
-	for e := range f.files.Oldest() {
-		if now.Sub(e.Value) <= f.ttl && f.files.Bytes() <= f.max {
-			break
-		}
-		f.drop(e)
+func (f *Files) enter(b *blockFile) {
+	e := f.files.Get(b.path)
+	if e != nil { // the same text, written twice at once
+		f.files.Use(e)
+	} else {
+		e = f.files.Put(b.path, filepath.Dir(b.path), struct{}{}, b.size)
 	}
-	for tenant := range f.files.Owners() {
-		for e := range f.files.OldestOf(tenant) {
-			if f.files.BytesOf(tenant) <= f.max/tenantShare {
-				break
-			}
-			f.drop(e)
-		}
-	}
+	f.files.UsedAt(e, b.at)
 }
 
-func (f *Files) drop(e *lru.Entry[string, string, time.Time]) {
-	f.files.Drop(e)
+// dropped removes the file of an entry that has left the cache.
+func (f *Files) dropped(e *lru.Entry[string, string, struct{}]) {
+	if f.closed { // the folder may be another process's by now
+		return
+	}
 	if err := os.Remove(filepath.Join(f.folder, e.Key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.log(e.Key, err)
 	}

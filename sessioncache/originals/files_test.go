@@ -13,9 +13,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -28,8 +30,39 @@ var (
 	scope   = wire.Hash{1}
 )
 
+// clocked is a store whose calls say the time.
+type clocked struct {
+	*Store
+	at atomic.Int64 // nanoseconds
+}
+
+func (c *clocked) now() time.Time { return time.Unix(0, c.at.Load()) }
+
+func (c *clocked) Put(s Owner, scope wire.Hash, name, text string, now time.Time) {
+	c.at.Store(now.UnixNano())
+	c.Store.Put(s, scope, name, text)
+}
+
+func (c *clocked) Get(s Owner, scope wire.Hash, name string, now time.Time) (string, bool) {
+	c.at.Store(now.UnixNano())
+	return c.Store.Get(s, scope, name)
+}
+
+// clockedAt returns a clock without a store.
+func clockedAt(now time.Time) *clocked {
+	c := new(clocked)
+	c.at.Store(now.UnixNano())
+	return c
+}
+
+// over gives the clock a store.
+func (c *clocked) over(f *Files) *clocked {
+	c.Store = New(lru.NewPool[sessioncache.Tenant](DefaultMemory), f, c.now)
+	return c
+}
+
 // opened opens a folder of texts, and tells which files were logged.
-func opened(t *testing.T, o FilesOptions, now time.Time) (*Store, *[]string) {
+func opened(t *testing.T, o FilesOptions, now time.Time) (*clocked, *[]string) {
 	t.Helper()
 	var logged []string
 	o.Log = func(file string, err error) { logged = append(logged, file+": "+err.Error()) }
@@ -39,11 +72,13 @@ func opened(t *testing.T, o FilesOptions, now time.Time) (*Store, *[]string) {
 	if o.TTL == 0 {
 		o.TTL = time.Hour
 	}
-	f, err := OpenFiles(o, now)
+	c := clockedAt(now)
+	o.Now = c.now
+	f, err := OpenFiles(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := New(f)
+	b := c.over(f)
 	t.Cleanup(func() { _ = b.Close() })
 	return b, &logged
 }
@@ -215,9 +250,10 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 }
 
-// The files have a bound, and each tenant has one. The least recently used texts go first.
+// The files have a bound: a tenant that holds more than a quarter of it gives way first, and others
+// keep theirs.
 func TestFilesAreBounded(t *testing.T) {
-	o := FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20}
+	o := FilesOptions{Folder: t.TempDir(), MaxBytes: 280_000}
 	b, _ := opened(t, o, filesAt)
 	text := strings.Repeat("x", 20_000)
 	put := func(s *owner, from, to int) {
@@ -227,7 +263,7 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 	put(two, 0, 1)
 	put(one, 0, 20)
-	b.Put(one, scope, "too long", strings.Repeat("x", 300_000), filesAt)
+	b.Put(one, scope, "too long", strings.Repeat("x", 600_000), filesAt)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +277,7 @@ func TestFilesAreBounded(t *testing.T) {
 		}
 		return names
 	}
-	if got := kept(one); !slices.Equal(got, []int{7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}) {
+	if got := kept(one); !slices.Equal(got, []int{8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}) {
 		t.Errorf("of one tenant are left %v", got)
 	}
 	if got := kept(two); !slices.Equal(got, []int{0}) {
@@ -250,7 +286,7 @@ func TestFilesAreBounded(t *testing.T) {
 	if _, ok := b.Get(one, scope, "too long", now); ok {
 		t.Error("a text beyond the bound was kept")
 	}
-	b.SetLimits(80_000, time.Hour, now) // 20,000 for each, and a file is longer
+	b.SetLimits(20_000, time.Hour) // a file is longer
 	if got := append(kept(one), kept(two)...); len(got) != 0 {
 		t.Errorf("left are %v", got)
 	}
@@ -262,12 +298,12 @@ func TestFilesAreBounded(t *testing.T) {
 // TestWritingPanics: a panic during a write is reported, and the next text is written.
 func TestWritingPanics(t *testing.T) {
 	var logged []error
-	f, err := OpenFiles(FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour, Log: func(_ string, err error) { logged = append(logged, err) }}, filesAt)
+	f, err := OpenFiles(FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour, Now: func() time.Time { return filesAt }, Log: func(_ string, err error) { logged = append(logged, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.keys.Now().seal = failingSeal{f.keys.Now().seal}
-	b := New(f)
+	b := clockedAt(filesAt).over(f)
 	for _, text := range []string{"panic", "text"} {
 		b.Put(one, scope, text, text, filesAt)
 	}
@@ -296,11 +332,12 @@ func (s failingSeal) Seal(dst, nonce, plain, data []byte) []byte {
 func TestMove(t *testing.T) {
 	dir := t.TempDir()
 	a := FilesOptions{Folder: filepath.Join(dir, "a"), Key: secret.Key{7}}
-	b := New(nil)
+	b := clockedAt(filesAt).over(nil)
 	b.Put(one, scope, "early", "put before there were files", filesAt)
 	files := func(o FilesOptions) *Files {
 		o.MaxBytes, o.TTL = 1<<20, time.Hour
-		f, err := OpenFiles(o, filesAt)
+		o.Now = func() time.Time { return filesAt }
+		f, err := OpenFiles(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +349,7 @@ func TestMove(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	holds := func(b *Store, want ...string) {
+	holds := func(b *clocked, want ...string) {
 		t.Helper()
 		for _, name := range want {
 			if _, ok := b.Get(one, scope, name, filesAt); !ok {

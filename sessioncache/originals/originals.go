@@ -6,7 +6,6 @@ package originals
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,23 +15,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// The bounds of the store of folded texts.
 const (
-	// MaxBytes bounds all texts together.
-	MaxBytes = 64 << 20
-	// MaxTenantBytes bounds those of one tenant.
-	MaxTenantBytes = 16 << 20
-	// TTL is how long a text is kept after it was last put or asked for.
+	// DefaultMemory is the default limit of all texts in memory, in bytes.
+	DefaultMemory = 64 << 20
+	// TTL is how long a text stays in memory after it was last put or asked for.
 	TTL = 3 * time.Hour
 )
 
 // Store keeps texts that were folded, for when the client itself has dropped
-// them from its history. It is bounded by bytes, in all and for each tenant, and
-// by time; what was not used for longest goes first. A text is found only by the
-// session, the conversation and the name that it was put under.
+// them from its history. A text is found only by the session, the conversation and the
+// name that it was put under.
 type Store struct {
-	mu    sync.Mutex
-	texts *lru.Cache[blockKey, sessioncache.Tenant, block]
+	texts *lru.Cache[blockKey, sessioncache.Tenant, string]
+	now   func() time.Time
 	files atomic.Pointer[Files] // where they are kept besides, nil for nowhere
 }
 
@@ -52,18 +47,12 @@ type blockKey struct {
 	name    string
 }
 
-type block struct {
-	text string
-	at   time.Time // it was last put or asked for
-}
-
 // blockOverhead is about what an entry takes besides its text, in bytes.
 const blockOverhead = 250
 
-// New returns a store that is empty but for what the files hold, where
-// texts are kept besides. They may be nil.
-func New(files *Files) *Store {
-	b := &Store{texts: lru.New[blockKey, sessioncache.Tenant, block]()}
+// New returns a store in a pool, empty but for the texts in the files, which may be nil.
+func New(pool *lru.Pool[sessioncache.Tenant], files *Files, now func() time.Time) *Store {
+	b := &Store{now: now, texts: lru.New(lru.Options[blockKey, sessioncache.Tenant, string]{Pool: pool, TTL: TTL, Now: now})}
 	b.files.Store(files)
 	return b
 }
@@ -91,79 +80,63 @@ func (b *Store) SetKey(key secret.Key) error {
 
 // rewrite puts all texts in memory into the files.
 func (b *Store) rewrite() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.texts.Lock()
+	defer b.texts.Unlock()
 	if files := b.files.Load(); files != nil {
 		files.putAll(slices.Collect(b.texts.Oldest()))
 	}
 }
 
 // Put keeps a text under its name. The scope is the hash of the conversation's
-// first turn. Texts beyond the tenant's bound are not kept, nor are those of a session
-// that was forgotten.
-func (b *Store) Put(s Owner, scope wire.Hash, name, text string, now time.Time) {
+// first turn. Texts of a session that was forgotten are not kept.
+func (b *Store) Put(s Owner, scope wire.Hash, name, text string) {
 	if s.Gone() {
 		return
 	}
-	key, size := blockKey{s.Digest(), scope, name}, int64(len(text))+blockOverhead
-	if size > MaxTenantBytes {
-		return
-	}
+	key := blockKey{s.Digest(), scope, name}
 	if files := b.files.Load(); files != nil {
-		files.put(key, s.Tenant(), text, now)
+		files.put(key, s.Tenant(), text, b.now())
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.texts.Put(key, s.Tenant(), block{text, now}, size)
-	for e := range b.texts.Oldest() {
-		if now.Sub(e.Value.at) <= TTL && b.texts.Bytes() <= MaxBytes {
-			break
-		}
-		b.texts.Drop(e)
-	}
-	for e := range b.texts.OldestOf(s.Tenant()) {
-		if b.texts.BytesOf(s.Tenant()) <= MaxTenantBytes {
-			break
-		}
-		b.texts.Drop(e)
-	}
+	b.texts.Lock()
+	defer b.texts.Unlock()
+	b.texts.Put(key, s.Tenant(), text, int64(len(text))+blockOverhead)
 }
 
 // Get returns the text of a name in a conversation of a session.
-func (b *Store) Get(s Owner, scope wire.Hash, name string, now time.Time) (string, bool) {
+func (b *Store) Get(s Owner, scope wire.Hash, name string) (string, bool) {
 	key := blockKey{s.Digest(), scope, name}
-	text, ok := b.remembered(key, now)
+	text, ok := b.remembered(key)
 	if files := b.files.Load(); !ok && files != nil {
-		return files.get(key, s.Tenant(), now)
+		return files.get(key, s.Tenant(), b.now())
 	}
 	return text, ok
 }
 
-func (b *Store) remembered(key blockKey, now time.Time) (string, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *Store) remembered(key blockKey) (string, bool) {
+	b.texts.Lock()
+	defer b.texts.Unlock()
 	e := b.texts.Get(key)
 	if e == nil {
 		return "", false
 	}
-	if now.Sub(e.Value.at) > TTL {
-		b.texts.Drop(e)
-		return "", false
-	}
-	e.Value.at = now
 	b.texts.Use(e)
-	return e.Value.text, true
+	return e.Value, true
 }
 
-// Forget forgets all texts of a session.
-func (b *Store) Forget(s Owner) {
-	b.mu.Lock()
+// Evict forgets the texts of a session that are in memory.
+func (b *Store) Evict(s Owner) {
+	b.texts.Lock()
+	defer b.texts.Unlock()
 	for e := range b.texts.OldestOf(s.Tenant()) {
 		if e.Key.session == s.Digest() {
 			b.texts.Drop(e)
 		}
 	}
-	b.mu.Unlock()
+}
+
+// Forget forgets all texts of a session.
+func (b *Store) Forget(s Owner) {
+	b.Evict(s)
 	if files := b.files.Load(); files != nil {
 		files.forget(s.Digest(), s.Tenant())
 	}
@@ -171,8 +144,8 @@ func (b *Store) Forget(s Owner) {
 
 // Bytes returns the memory that is held.
 func (b *Store) Bytes() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.texts.Lock()
+	defer b.texts.Unlock()
 	return b.texts.Bytes()
 }
 
@@ -181,8 +154,8 @@ func (b *Store) Close() error { return b.files.Load().Close() }
 
 // SetLimits changes the bounds of the files, if there are any: the bytes of all
 // of them, and how long a text is kept.
-func (b *Store) SetLimits(maxBytes int64, ttl time.Duration, now time.Time) {
+func (b *Store) SetLimits(maxBytes int64, ttl time.Duration) {
 	if files := b.files.Load(); files != nil {
-		files.setLimits(maxBytes, ttl, now)
+		files.setLimits(maxBytes, ttl)
 	}
 }

@@ -27,7 +27,7 @@ func (o *owner) Gone() bool                  { return o.gone.Load() }
 
 func TestStore(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	b := New(nil)
+	b := clockedAt(now).over(nil)
 	one, two := &owner{digest: "1", tenant: sessioncache.Tenant{1}}, &owner{digest: "2", tenant: sessioncache.Tenant{2}}
 	scope := wire.Hash{1}
 	b.Put(one, scope, "a", "text", now)
@@ -48,19 +48,19 @@ func TestStore(t *testing.T) {
 		}
 	}
 	// A text that is read stays; others expire.
-	if _, ok := b.Get(one, scope, "a", now.Add(TTL)); !ok {
+	if _, ok := b.Get(one, scope, "a", now.Add(TTL-1)); !ok {
 		t.Error("gone too early")
 	}
 	if _, ok := b.Get(one, scope, "a", now.Add(2*TTL+1)); ok || b.Bytes() != 0 {
 		t.Errorf("still there, %d bytes", b.Bytes())
 	}
-	// Each tenant has its own bound, and keeps its recently used texts.
+	// The tenant that holds most loses its own texts.
 	b.Put(two, scope, "kept", "text", now)
 	mega := strings.Repeat("x", 1<<20)
-	for i := range 20 {
+	for i := range 80 {
 		b.Put(one, scope, fmt.Sprint(i), mega, now)
 	}
-	for name, want := range map[string]bool{"0": false, "4": false, "5": true, "19": true} {
+	for name, want := range map[string]bool{"0": false, "16": false, "17": true, "79": true} {
 		if _, ok := b.Get(one, scope, name, now); ok != want {
 			t.Errorf("block %s is there: %t", name, ok)
 		}
@@ -72,10 +72,10 @@ func TestStore(t *testing.T) {
 	for i := range 70 {
 		b.Put(&owner{digest: fmt.Sprint("s", i), tenant: sessioncache.Tenant{3, byte(i)}}, scope, "a", mega, now)
 	}
-	if b.Bytes() > MaxBytes {
+	if b.Bytes() > DefaultMemory {
 		t.Errorf("%d bytes are held", b.Bytes())
 	}
-	b.Put(one, scope, "huge", strings.Repeat("x", MaxTenantBytes), now)
+	b.Put(one, scope, "huge", strings.Repeat("x", DefaultMemory), now)
 	if _, ok := b.Get(one, scope, "huge", now); ok {
 		t.Error("a text beyond the bound is held")
 	}

@@ -80,9 +80,6 @@ type Store struct {
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 	// TTL is the time that a session is kept after its last request. At least 1m. Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
-	// Memory bounds the sessions in this process's memory, in bytes. At least 1 MiB. Default:
-	// 671088640 (640 MiB).
-	Memory int64 `json:"memory,omitempty"`
 	// Key seals the records on the server and distinguishes tenants: 32 bytes in hexadecimal or
 	// base64, the same for all Caddys that share the server. It may be a placeholder, such as
 	// {env.LLM_CACHE_KEY}. Default: the key in KeyFile.
@@ -260,8 +257,6 @@ func (s *Store) Validate() error {
 		return errors.New("key and key_file: only one of them can be the key")
 	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > longestTimeout):
 		return fmt.Errorf("timeout: %s is not between 1ms and %s", time.Duration(s.Timeout), longestTimeout)
-	case s.Memory != 0 && s.Memory < sessioncache.MinMaxBytes:
-		return fmt.Errorf("memory: %d is below %d bytes", s.Memory, sessioncache.MinMaxBytes)
 	case s.TTL != 0 && time.Duration(s.TTL) < app.ShortestIdleTTL:
 		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), app.ShortestIdleTTL)
 	}
@@ -271,9 +266,8 @@ func (s *Store) Validate() error {
 // Identity implements Store.
 func (s *Store) Identity() string {
 	said := *s
-	// TTL and Memory can change in place, see Adjust. Passwords count with their placeholders
-	// resolved.
-	said.TTL, said.Memory, said.Password, said.SentinelPassword = 0, 0, s.options.Password, s.options.SentinelPassword
+	// TTL can change in place, see Adjust. Passwords count with their placeholders resolved.
+	said.TTL, said.Password, said.SentinelPassword = 0, s.options.Password, s.options.SentinelPassword
 	text, _ := json.Marshal(&said) //nolint:gosec // of texts and numbers only, and hashed
 	id := s.key.Derive("identity " + string(text))
 	return strings.Join(s.options.Addresses, ",") + " " + hex.EncodeToString(id[:8])
@@ -329,7 +323,7 @@ func (s *Store) Adjust(store sessioncache.Store) error {
 }
 
 func (s *Store) memory() sessioncache.MemoryOptions {
-	return sessioncache.MemoryOptions{MaxBytes: s.Memory, IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
+	return sessioncache.MemoryOptions{IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:
@@ -349,7 +343,6 @@ func (s *Store) memory() sessioncache.MemoryOptions {
 //		key_prefix <text>
 //		timeout    <duration>
 //		ttl        <duration>
-//		memory     <size>
 //		key        <key or placeholder>
 //		key_file   <file>
 //	}
@@ -374,7 +367,6 @@ func (s *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"key_prefix":        option.Word(&s.KeyPrefix),
 		"timeout":           option.Checked(option.Duration(&s.Timeout), s.Validate),
 		"ttl":               option.Checked(option.Duration(&s.TTL), s.Validate),
-		"memory":            option.Checked(option.Size(&s.Memory), s.Validate),
 		"key":               option.Checked(option.Word(&s.Key), s.Validate),
 		"key_file":          option.Checked(option.Word(&s.KeyFile), s.Validate),
 	})

@@ -47,7 +47,7 @@ func (b *bench) liveOf(ctx context.Context, name string, size conversation.Size)
 	for i, policy := range append([]string{""}, b.policies...) {
 		global := ""
 		if policy != "" {
-			global = "llm_cache {\n\t\tstore memory {\n\t\t\tmax_size 4GiB\n\t\t}\n\t}"
+			global = "llm_cache {\n\t\tmemory 12GiB\n\t}"
 		}
 		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, fmt.Sprintf("%s live %d", name, i)), policy, global, b.upstream.addr)
 		if err != nil {

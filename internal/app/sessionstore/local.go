@@ -8,6 +8,7 @@ package sessionstore
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -21,6 +22,7 @@ type Store struct {
 	mu    sync.RWMutex // read-locked while the place is in use
 	place Place
 	names secret.Key
+	keeps atomic.Bool // the place has a Durable
 }
 
 // Place is a durable place of sessions.
@@ -72,6 +74,7 @@ func (s *Store) Move(to Place) error {
 	s.mu.Lock() // waits for requests that use the place
 	before := s.place
 	s.place = to
+	s.keeps.Store(to.Durable != nil)
 	if to.Durable != nil && s.names != (secret.Key{}) && s.Memory.Stats().Sessions == 0 {
 		s.names = to.Durable.Names(s.names) // the memory is empty, so no name depends on the old key
 	}
@@ -84,6 +87,15 @@ func (s *Store) Move(to Place) error {
 		return nil
 	}
 	return before.Durable.Close()
+}
+
+// OnEvict calls f with each session that gives way for want of memory, and is not kept elsewhere.
+func (s *Store) OnEvict(f func(*sessioncache.Session)) {
+	s.Memory.OnEvict(func(x *sessioncache.Session) {
+		if !s.keeps.Load() {
+			f(x)
+		}
+	})
 }
 
 // in calls f with the current store. The place does not change until f returns.

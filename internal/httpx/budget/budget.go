@@ -21,11 +21,6 @@ import (
 )
 
 const (
-	// Default is the default bound in bytes. The garbage collector lets the heap grow to twice the
-	// live memory.
-	Default = 512 << 20
-	// Smallest is the minimum bound, in bytes.
-	Smallest = 1 << 20
 	// Patience is the time that a request waits for room.
 	Patience = 5 * time.Second
 	// A body with less than progress bytes in the time stall gives way to requests that need its
@@ -45,8 +40,9 @@ const (
 	lull       = 5 * time.Second
 )
 
-// Bodies is the budget of the whole process, independent of configurations.
-var Bodies = New(Default)
+// Bodies is the budget of the whole process, independent of configurations. Until an app sets another
+// bound it has the share of a default memory budget.
+var Bodies = New(512 << 20)
 
 // Budget bounds the memory of all bodies in flight, in all forms that are in memory at once. Room
 // is granted in the order of requests, except that tenants with less room go first. A part is

@@ -15,8 +15,3 @@ func PassedUnread() { waited.WithLabelValues("unread").Inc() }
 
 // Refused counts a request that found no room and got a 503.
 func Refused() { waited.WithLabelValues("refused").Inc() }
-
-func init() {
-	metric.GaugeFunc("bodies_bytes", "Memory that is held for the bodies of requests in flight.", func() float64 { return float64(Bodies.Held()) })
-	metric.GaugeFunc("bodies_limit_bytes", "Memory that the bodies of requests in flight may take.", func() float64 { return float64(Bodies.Limit()) })
-}

@@ -23,7 +23,27 @@ import (
 // goroutines.
 type Agents struct {
 	mu    sync.Mutex
+	pool  *lru.Pool[sessioncache.Tenant] // of agents, each of size 1
 	known *lru.Cache[conversation, sessioncache.Tenant, *agent]
+}
+
+// limit sets how many agents are known, and the time for which one that is not used is. Of
+// several sites the last one opened decides.
+func (s *Agents) limit(most int, life time.Duration, now func() time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.pool = lru.NewPool[sessioncache.Tenant](int64(most))
+		s.known = lru.New(lru.Options[conversation, sessioncache.Tenant, *agent]{
+			Pool: s.pool, TTL: life, Now: now,
+			InUse: func(e *lru.Entry[conversation, sessioncache.Tenant, *agent]) bool { return e.Value.users > 0 },
+		})
+		return
+	}
+	s.pool.SetLimit(int64(most))
+	s.known.Lock()
+	defer s.known.Unlock()
+	s.known.SetTTL(life)
 }
 
 // conversation is what an agent is for.
@@ -44,10 +64,9 @@ type agent struct {
 	preface bool      // its server takes no memory blocks: the prompt goes with a message
 	dirty   bool      // it may have said and heard things that are not of the conversation
 
-	// For who looks on, with the lock of all.
+	// With the lock of all:
 
 	users int
-	until time.Time
 	shown Report
 }
 
@@ -68,56 +87,49 @@ type Report struct {
 	Expires time.Time `json:"expires"`
 }
 
-// bounds are for how many agents are known, and for how long one that nobody uses.
-type bounds struct {
-	most int
-	life time.Duration
-	now  func() time.Time
-}
-
 // take waits for the turn of a conversation's agent.
-func (s *Agents) take(ctx context.Context, k conversation, b bounds) (*agent, error) {
-	s.mu.Lock()
-	s.expire(b.now())
-	found := s.known.Get(k)
-	if found == nil {
-		found = s.known.Put(k, k.Tenant, &agent{turn: make(chan struct{}, 1), dirty: true}, 1)
+func (s *Agents) take(ctx context.Context, k conversation) (*agent, error) {
+	s.known.Lock()
+	var a *agent
+	if found := s.known.Get(k); found != nil {
+		a = found.Value
+		a.users++
+		s.known.Use(found)
+	} else {
+		a = &agent{turn: make(chan struct{}, 1), dirty: true, users: 1}
+		s.known.Put(k, k.Tenant, a, 1)
 	}
-	a := found.Value
-	s.known.Use(found)
-	a.users++
-	a.until = b.now().Add(b.life)
-	s.trim(int64(b.most))
-	s.mu.Unlock()
+	s.known.Unlock()
 	select {
 	case a.turn <- struct{}{}:
 		return a, nil
 	case <-ctx.Done():
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.known.Lock()
+		defer s.known.Unlock()
 		a.users--
 		return nil, ctx.Err()
 	}
 }
 
 // give ends the turn.
-func (s *Agents) give(k conversation, a *agent, b bounds) {
-	s.mu.Lock()
+func (s *Agents) give(k conversation, a *agent) {
+	s.known.Lock()
 	a.users--
-	a.until = b.now().Add(b.life)
+	if e := s.known.Get(k); e != nil && e.Value == a {
+		s.known.Use(e)
+	}
 	a.shown = Report{Agent: a.id, Session: k.session, Prompt: hex.EncodeToString(a.prompt[:8]), Preface: a.preface}
-	s.mu.Unlock()
+	s.known.Unlock()
 	<-a.turn
 }
 
 // Forget has nothing go on any more from an answer that an agent of a tenant's has given, which
 // empties it before it is used again. One that is at work is about to give another.
 func (s *Agents) Forget(side retain.Side, id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known == nil || id == "" {
+	if id == "" || !s.lock() {
 		return
 	}
+	defer s.known.Unlock()
 	for e := range s.known.OldestOf(side.Tenant) {
 		a := e.Value
 		if e.Key.Side != side {
@@ -134,11 +146,25 @@ func (s *Agents) Forget(side retain.Side, id string) {
 	}
 }
 
+// ForgetSession forgets the agents of a tenant's session. At the server they stay: the next
+// request of the session finds them by their names.
+func (s *Agents) ForgetSession(t sessioncache.Tenant, session string) {
+	if !s.lock() {
+		return
+	}
+	defer s.known.Unlock()
+	for e := range s.known.OldestOf(t) {
+		if e.Key.session == session {
+			s.known.Drop(e)
+		}
+	}
+}
+
 // claim makes an agent that was found at the server that of a conversation, unless it is
 // another's.
 func (s *Agents) claim(a *agent, id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.known.Lock()
+	defer s.known.Unlock()
 	for other := range s.known.Oldest() {
 		if other.Value != a && other.Value.shown.Agent == id {
 			return false
@@ -150,61 +176,41 @@ func (s *Agents) claim(a *agent, id string) bool {
 
 // name takes down the id of an agent that has just been made.
 func (s *Agents) name(a *agent, id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.known.Lock()
+	defer s.known.Unlock()
 	a.id, a.shown.Agent = id, id
 }
 
 // Report tells of all agents.
-func (s *Agents) Report(now time.Time) []Report {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire(now)
+func (s *Agents) Report() []Report {
 	all := []Report{}
+	if !s.lock() {
+		return all
+	}
+	defer s.known.Unlock()
+	s.known.Expire()
 	for e := range s.known.Oldest() {
 		r := e.Value.shown
 		if r.Agent == "" {
 			continue
 		}
-		r.Session, r.Busy, r.Expires = e.Key.session, e.Value.users > 0, e.Value.until.UTC()
+		r.Session, r.Busy, r.Expires = e.Key.session, e.Value.users > 0, e.Expires().UTC()
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b Report) int { return strings.Compare(a.Agent, b.Agent) })
 	return all
 }
 
-// The methods below are called with the lock held.
-
-// expire forgets who has been idle for too long.
-func (s *Agents) expire(now time.Time) {
-	if s.known == nil {
-		s.known = lru.New[conversation, sessioncache.Tenant, *agent]()
+// lock locks the agents, and reports whether any site has them.
+func (s *Agents) lock() bool {
+	s.mu.Lock()
+	known := s.known
+	s.mu.Unlock()
+	if known == nil {
+		return false
 	}
-	for old := range s.known.Oldest() {
-		if old.Value.users == 0 && !old.Value.until.After(now) {
-			s.known.Drop(old)
-		}
-	}
-}
-
-// trim makes room: whoever has most agents gives of them first. Those at work stay.
-func (s *Agents) trim(most int64) {
-	for s.known.Bytes() > most {
-		of, _ := s.known.Heaviest()
-		if !s.dropIdle(s.known.OldestOf(of)) && !s.dropIdle(s.known.Oldest()) {
-			return
-		}
-	}
-}
-
-func (s *Agents) dropIdle(of func(func(*lru.Entry[conversation, sessioncache.Tenant, *agent]) bool)) bool {
-	for old := range of {
-		if old.Value.users == 0 {
-			s.known.Drop(old)
-			return true
-		}
-	}
-	return false
+	known.Lock()
+	return true
 }
 
 // Those things are counted that befall agents.

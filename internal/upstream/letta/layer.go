@@ -4,6 +4,7 @@
 package letta
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -28,7 +29,6 @@ type Site struct {
 	options *upstream.Agents
 	agents  *Agents
 	names   *tenant.Key // by which agents are found again
-	bounds  bounds
 
 	log *zap.Logger
 	now func() time.Time
@@ -41,9 +41,8 @@ func Open(engines *relay.Engines, agents *Agents, o *relay.Options, up *upstream
 		return nil
 	}
 	s := &Site{engine: engines.Of(driver{up.Agents != nil}, o, now), headers: up.Headers, log: up.Log, now: now, options: up.Agents, agents: agents, names: names}
-	s.bounds = bounds{most: upstream.DefaultAgentLimit, life: o.Limits().Life, now: now}
-	if s.options != nil && s.options.Limit > 0 {
-		s.bounds.most = s.options.Limit
+	if s.options != nil {
+		agents.limit(cmp.Or(s.options.Limit, upstream.DefaultAgentLimit), o.Life(), now)
 	}
 	return s
 }

@@ -43,11 +43,11 @@ func (t *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return t.next.ServeHTTP(w, r)
 	}
-	a, err := t.agents.take(r.Context(), t.of, t.bounds)
+	a, err := t.agents.take(r.Context(), t.of)
 	if err != nil {
 		return err
 	}
-	defer t.agents.give(t.of, a, t.bounds)
+	defer t.agents.give(t.of, a)
 	in := gjson.ParseBytes(p.Data)
 	v := &visit{
 		rest: t, agent: a, r: r, base: strings.TrimSuffix(r.URL.Path, "responses") + "agents/",

@@ -13,14 +13,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-const (
-	// mostKept bounds what is kept for clients that may come back, in bytes, and
-	// mostTenantKept what of that is kept for one tenant.
-	mostKept       = 128 << 20
-	mostTenantKept = mostKept / 4
-	// mostDetached bounds the requests of one tenant that go on without a client.
-	mostDetached = 8
-)
+// mostDetached bounds the requests of one tenant that go on without a client.
+const mostDetached = 8
 
 // Detached are the requests that go on without their client, and the account of
 // what is kept of all answers in case that they will.
@@ -29,6 +23,21 @@ type Detached struct {
 	works   map[workKey]*work
 	tenants map[sessioncache.Tenant]*tenantKept
 	bytes   int64
+	limit   int64 // one tenant may have a quarter
+}
+
+// SetLimit sets the memory for answers, in bytes. An answer that finds no room is not kept.
+func (o *Detached) SetLimit(limit int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.limit = limit
+}
+
+// Bytes is the memory that the answers take.
+func (o *Detached) Bytes() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bytes
 }
 
 // tenantKept is one tenant's share.
@@ -64,7 +73,7 @@ func (o *Detached) reserve(t sessioncache.Tenant, n int64) bool {
 	defer o.mu.Unlock()
 	defer o.tidy(t)
 	share := o.of(t)
-	if o.bytes+n > mostKept || share.bytes+n > mostTenantKept {
+	if o.bytes+n > o.limit || share.bytes+n > o.limit/4 {
 		return false
 	}
 	o.bytes += n
@@ -144,6 +153,23 @@ func (o *Detached) supersede(t sessioncache.Tenant, asked Asked) {
 		if k.origin != origin {
 			k.giveUp()
 		}
+	}
+}
+
+// Forget ends those of a tenant's session.
+func (o *Detached) Forget(t sessioncache.Tenant, session string) {
+	o.mu.Lock()
+	var all []*work
+	if share := o.tenants[t]; share != nil {
+		for _, k := range share.works {
+			if k.asked.Session == session {
+				all = append(all, k)
+			}
+		}
+	}
+	o.mu.Unlock()
+	for _, k := range all {
+		k.giveUp()
 	}
 }
 

@@ -7,10 +7,12 @@ package origin
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,6 +23,8 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
@@ -45,9 +49,6 @@ const (
 // something that is not kept is answered by 415 with the header `Llm-Cache-Delta`, upon
 // which the edge sends the whole; the client never notices.
 type Handler struct {
-	// Memory is how many bytes of bodies are kept; whoever has most of it gives way
-	// first. At least 1 MiB. Default: 268435456 (256 MiB).
-	Memory int64 `json:"memory,omitempty"`
 	// TTL is for how long what is not used is kept, at most 7 days. Default: 3h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 	// MaxBody is the size in bytes that a body may be made to. A difference that makes a
@@ -74,8 +75,14 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// stores are those of a process, by their bounds: what is kept outlives a reload.
+// stores are those of a process, by their lifetimes: what is kept outlives a reload.
 var stores = caddy.NewUsagePool()
+
+// Pool is the memory of all stores.
+var Pool = lru.NewPool[sessioncache.Tenant](memory.Origin.Of(memory.Min))
+
+// setPool gives the pool its share where no llm_cache app does.
+var setPool = sync.OnceFunc(func() { Pool.SetLimit(memory.Origin.Share()) })
 
 // Provision fills in defaults and takes a share of a store.
 func (h *Handler) Provision(ctx caddy.Context) error {
@@ -86,9 +93,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		h.MaxBody = defaultMaxBody
 	}
 	h.log = ctx.Logger()
-	l := relay.Limits(h.Memory, h.TTL)
-	key := fmt.Sprint(l)
-	v, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) { return newStore(l, time.Now), nil })
+	setPool()
+	life := cmp.Or(time.Duration(h.TTL), relay.DefaultTTL)
+	key := life.String()
+	v, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) { return newStore(Pool, life, time.Now), nil })
 	if err != nil {
 		return err
 	}
@@ -98,7 +106,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 // Validate reports the first option that makes no sense.
 func (h *Handler) Validate() error {
-	if err := relay.ValidateLimits(h.Memory, h.TTL); err != nil {
+	if err := relay.ValidateTTL(h.TTL); err != nil {
 		return err
 	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
@@ -119,7 +127,6 @@ func (h *Handler) Cleanup() error {
 // UnmarshalCaddyfile sets the handler up from Caddyfile tokens. Syntax:
 //
 //	llm_cache_origin [<matcher>] {
-//		memory   <size>
 //		ttl      <duration>
 //		max_body <size>
 //		sessions on|off
@@ -127,7 +134,6 @@ func (h *Handler) Cleanup() error {
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the directive
 	return option.Alone(d, "llm_cache_origin", option.Options{
-		"memory":   option.Checked(option.Size(&h.Memory), h.Validate),
 		"ttl":      option.Checked(option.Duration(&h.TTL), h.Validate),
 		"max_body": option.Checked(option.Size(&h.MaxBody), h.Validate),
 		"sessions": option.OnOff(&h.Sessions),
@@ -301,11 +307,8 @@ const (
 	sessionLost = "session-not-found"
 )
 
-var (
-	received = metric.CounterOf("origin_requests_total", "Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a difference.", "result",
-		delta.Made, whole, passed, session, sessionLost, delta.UnknownBase, delta.BadDelta, delta.BadHash, delta.NoRoom, delta.TooLarge)
-	heldBytes = metric.Gauge("origin_held_bytes", "Bytes of bodies that are kept for edges.")
-)
+var received = metric.CounterOf("origin_requests_total", "Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a difference.", "result",
+	delta.Made, whole, passed, session, sessionLost, delta.UnknownBase, delta.BadDelta, delta.BadHash, delta.NoRoom, delta.TooLarge)
 
 func count(result string) { received.WithLabelValues(result).Inc() }
 

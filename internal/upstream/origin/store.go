@@ -7,12 +7,10 @@ import (
 	"bytes"
 	"crypto/rand"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -21,15 +19,10 @@ const overhead = 512
 
 // store keeps bodies that edges go on from.
 type store struct {
-	limits retain.Limits
-	key    tenant.Key
-	now    func() time.Time
+	key tenant.Key
 
-	mu   sync.Mutex
-	kept *lru.Cache[handle, sessioncache.Tenant, *kept]
-	last map[conversation][]string // the ids of its bodies, in order
-
-	sweeps bool // what has run out is forgotten
+	kept *lru.Cache[handle, sessioncache.Tenant, *kept] // its lock guards last, too
+	last map[conversation][]string                      // the ids of its bodies, in order
 }
 
 // handle names a body.
@@ -50,29 +43,27 @@ const enough = 2
 
 // kept is a body.
 type kept struct {
-	of    conversation
-	body  []byte
-	talk  *talk // of a session, in the place of a body
-	until time.Time
+	of   conversation
+	body []byte
+	talk *talk // of a session, in the place of a body
 }
 
-func newStore(l retain.Limits, now func() time.Time) *store {
-	s := &store{limits: l, now: now, kept: lru.New[handle, sessioncache.Tenant, *kept](), last: map[conversation][]string{}}
+func newStore(pool *lru.Pool[sessioncache.Tenant], life time.Duration, now func() time.Time) *store {
+	s := &store{last: map[conversation][]string{}}
+	s.kept = lru.New(lru.Options[handle, sessioncache.Tenant, *kept]{Pool: pool, TTL: life, Now: now, Dropped: s.dropped})
 	_, _ = rand.Read(s.key.Secret[:]) // never fails
 	return s
 }
 
 // get returns a body, nil if it is not kept.
 func (s *store) get(o owner, id string) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
+	s.kept.Lock()
+	defer s.kept.Unlock()
 	found := s.kept.Get(handle{o, id})
 	if found == nil {
 		return nil
 	}
 	s.kept.Use(found)
-	found.Value.until = s.now().Add(s.limits.Life)
 	return found.Value.body
 }
 
@@ -82,97 +73,54 @@ func (s *store) put(c conversation, body []byte) (id string) {
 		body = bytes.Clone(body)
 	}
 	id = rand.Text()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
+	s.kept.Lock()
+	defer s.kept.Unlock()
 	s.last[c] = append(s.last[c], id)
-	s.add(handle{c.owner, id}, &kept{of: c, body: body, until: s.now().Add(s.limits.Life)}, len(body))
+	s.add(handle{c.owner, id}, &kept{of: c, body: body}, len(body))
 	if len(s.last[c]) > enough {
-		s.drop(s.kept.Get(handle{c.owner, s.last[c][0]}))
+		if first := s.kept.Get(handle{c.owner, s.last[c][0]}); first != nil {
+			s.kept.Drop(first)
+		}
 	}
 	return id
 }
 
 // talk returns what is known of a session, nil if nothing is.
 func (s *store) talk(c conversation) *talk {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
+	s.kept.Lock()
+	defer s.kept.Unlock()
 	found := s.kept.Get(handle{c.owner, c.name})
 	if found == nil {
 		return nil
 	}
 	s.kept.Use(found)
-	found.Value.until = s.now().Add(s.limits.Life)
 	return found.Value.talk
 }
 
 // goOn notes how a session stands.
 func (s *store) goOn(c conversation, now *talk) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	k := handle{c.owner, c.name}
-	if before := s.kept.Get(k); before != nil {
-		s.drop(before)
-	}
-	s.add(k, &kept{of: c, talk: now, until: s.now().Add(s.limits.Life)}, len(now.body)+len(now.before))
+	s.kept.Lock()
+	defer s.kept.Unlock()
+	s.add(handle{c.owner, c.name}, &kept{of: c, talk: now}, len(now.body)+len(now.before))
 }
 
 // Destruct implements caddy.Destructor.
 func (s *store) Destruct() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.kept.Lock()
+	defer s.kept.Unlock()
 	for old := range s.kept.Oldest() {
-		s.drop(old)
+		s.kept.Drop(old)
 	}
 	return nil
 }
 
-// sweep is expire when its time has come.
-func (s *store) sweep() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := s.expire()
-	s.sweeps = next > 0
-	return next
-}
-
-// add takes something in and makes room for it: whoever has most gives way first. It is
-// called with the lock held, as are expire and drop.
+// add takes something in. It is called with the lock held.
 func (s *store) add(k handle, v *kept, bytes int) {
-	size := int64(bytes + overhead)
-	s.kept.Put(k, k.tenant, v, size)
-	heldBytes.Add(float64(size))
-	if !s.sweeps {
-		s.sweeps = true
-		retain.Sweep(s, s.limits.Life, (*store).sweep)
-	}
-	for s.kept.Bytes() > s.limits.Memory {
-		of, _ := s.kept.Heaviest()
-		for old := range s.kept.OldestOf(of) {
-			s.drop(old)
-			break
-		}
-	}
+	s.kept.Put(k, k.tenant, v, int64(bytes+overhead))
 }
 
-// expire forgets what nobody has used, and returns how long the next stays: 0 if nothing
-// is left.
-func (s *store) expire() time.Duration {
-	now := s.now()
-	for old := range s.kept.Oldest() {
-		if old.Value.until.After(now) {
-			return old.Value.until.Sub(now)
-		}
-		s.drop(old)
-	}
-	return 0
-}
-
-func (s *store) drop(old *lru.Entry[handle, sessioncache.Tenant, *kept]) {
-	heldBytes.Sub(float64(old.Size()))
-	s.kept.Drop(old)
+// dropped removes a body that has left the cache from the index of its conversation.
+func (s *store) dropped(old *lru.Entry[handle, sessioncache.Tenant, *kept]) {
 	c := old.Value.of
 	s.last[c] = slices.DeleteFunc(s.last[c], func(id string) bool { return id == old.Key.id })
 	if len(s.last[c]) == 0 {

@@ -8,19 +8,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // Bodies and sessions that nobody goes on from are gone when their time is over.
 func TestKeptNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(retain.Limits{Memory: 1 << 20, Life: time.Hour}, time.Now)
+		s := newStore(lru.NewPool[sessioncache.Tenant](1<<20), time.Hour, time.Now)
 		s.put(conversation{name: "a"}, make([]byte, 1000))
 		s.goOn(conversation{name: "b"}, &talk{body: make([]byte, 1000)})
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.kept.Lock()
+		defer s.kept.Unlock()
 		if n := s.kept.Len(); n > 0 {
 			t.Errorf("%d are kept", n)
 		}

@@ -72,7 +72,7 @@ type Exchange struct {
 // Begin lays the overlay over a request. It returns an error for what it does
 // not understand; that goes out as it is.
 func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
-	all := s.lineagesOf(c.Session, q.At)
+	all := s.lineagesOf(c.Session)
 	v, err := wire.Parse(q.Format, q.Body, recall(all, func(l *lineage) *wire.Known { return l.known }))
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (x *Exchange) Commit(t *wire.Turn, reports bool) {
 		all := append(slices.Clip(x.next.divergences), *x.Divergence)
 		x.next.divergences = all[max(0, len(all)-maxDivergences):]
 	}
-	x.store.put(x.conversation, x.replaces, x.next, x.at)
+	x.store.put(x.conversation, x.replaces, x.next)
 }
 
 // Freeze notes that the upstream refused the request for its overlay: the
@@ -162,7 +162,7 @@ func (x *Exchange) Freeze() {
 	if frozen.base == nil {
 		frozen.base = &base{}
 	}
-	x.store.put(x.conversation, x.before, &frozen, x.at)
+	x.store.put(x.conversation, x.before, &frozen)
 }
 
 // matched is the conversation that a request goes on with.

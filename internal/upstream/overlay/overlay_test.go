@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
@@ -27,8 +28,15 @@ type client struct {
 	now    time.Time
 }
 
+// open gives the client a store of so many bytes.
+func (c *client) open(limit int64) {
+	c.store = NewStore(lru.NewPool[string](limit), func() time.Time { return c.now })
+}
+
 func newClient(t *testing.T, rules Switches) *client {
-	return &client{t: t, store: NewStore(), rules: rules, key: "s", group: "g", form: wire.OpenAIChat, now: time.Unix(1e9, 0)}
+	c := &client{t: t, rules: rules, key: "s", group: "g", form: wire.OpenAIChat, now: time.Unix(1e9, 0)}
+	c.open(DefaultMemory)
+	return c
 }
 
 // begin returns an exchange. Its body must be JSON and the same in a second call.

@@ -4,92 +4,81 @@
 package overlay
 
 import (
-	"sync"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Bounds of a store.
 const (
-	maxBytes     = 128 << 20 // of conversations
-	maxBaseBytes = 64 << 20
-	maxIdle      = 12 * time.Hour
-	maxLineages  = 16 // in one session
+	// DefaultMemory is the default size of a store's memory, in bytes.
+	DefaultMemory = 192 << 20
+	maxIdle       = 12 * time.Hour
+	maxLineages   = 16 // in one session
 )
 
-// Store remembers how conversations began and what they have been told since. It
-// is bounded in memory and time, and none of those who share it can push out the
-// others; a conversation that it has forgotten begins anew. All methods may be
-// called from several goroutines.
+// Store remembers the beginnings of conversations and the notes told since. A conversation
+// that it has forgotten begins anew. All methods may be called from several goroutines.
 type Store struct {
-	mu       sync.Mutex
-	sessions *shares[session]
-	bases    *shares[*base]
+	pool     *lru.Pool[string]
+	sessions *lru.Cache[string, string, []*lineage] // the most recently used lineage first
+	bases    *lru.Cache[string, string, *base]
 }
 
-// session is the conversations of one, the one used last first.
-type session struct {
-	lineages []*lineage
-	used     time.Time
-}
-
-// NewStore returns an empty store.
-func NewStore() *Store {
-	return &Store{sessions: newShares[session](maxBytes), bases: newShares[*base](maxBaseBytes)}
+// NewStore returns an empty store in a pool that tenants own shares of.
+func NewStore(pool *lru.Pool[string], now func() time.Time) *Store {
+	return &Store{
+		pool:     pool,
+		sessions: lru.New(lru.Options[string, string, []*lineage]{Pool: pool, TTL: maxIdle, Now: now}),
+		bases:    lru.New(lru.Options[string, string, *base]{Pool: pool}),
+	}
 }
 
 // lineagesOf returns the conversations of a session. They are immutable.
-func (s *Store) lineagesOf(key string, now time.Time) []*lineage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Store) lineagesOf(key string) []*lineage {
+	s.sessions.Lock()
+	defer s.sessions.Unlock()
 	e := s.sessions.Get(key)
 	if e == nil {
 		return nil
 	}
-	if now.Sub(e.Value.used) > maxIdle {
-		s.sessions.Drop(e)
-		return nil
-	}
-	return e.Value.lineages
+	return e.Value
 }
 
 // put makes next part of its session, in the place of before if that is not nil.
-// What is too large for the tenant's share is not kept.
-func (s *Store) put(c Conversation, before, next *lineage, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Store) put(c Conversation, before, next *lineage) {
 	lineages, size := []*lineage{next}, len(c.Session)+200+next.Size()
+	limit := int(s.pool.Limit())
+	s.sessions.Lock()
+	defer s.sessions.Unlock()
 	if e := s.sessions.Get(c.Session); e != nil {
-		for _, l := range e.Value.lineages {
+		for _, l := range e.Value {
 			n := l.Size()
-			if l == before || len(lineages) == maxLineages || size+n > s.sessions.share() {
+			// A session is evicted as a whole: it must not grow so large that its tenant has
+			// room for little else.
+			if l == before || len(lineages) == maxLineages || size+n > limit/4 {
 				continue
 			}
 			lineages = append(lineages, l)
 			size += n
 		}
 	}
-	s.sessions.put(c.Session, c.Tenant, session{lineages, now}, size)
-	for e := range s.sessions.Oldest() {
-		if now.Sub(e.Value.used) <= maxIdle {
-			break
-		}
-		s.sessions.Drop(e)
-	}
+	s.sessions.Put(c.Session, c.Tenant, lineages, int64(size))
 }
 
 // Forget forgets a session.
 func (s *Store) Forget(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions.forget(key)
+	s.sessions.Lock()
+	defer s.sessions.Unlock()
+	if e := s.sessions.Get(key); e != nil {
+		s.sessions.Drop(e)
+	}
 }
 
 // known returns the base of a name, b itself if it is the first of its kind.
 func (s *Store) known(name string, b *base) *base {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.bases.Lock()
+	defer s.bases.Unlock()
 	if e := s.bases.Get(name); e != nil {
 		return e.Value
 	}
@@ -99,13 +88,13 @@ func (s *Store) known(name string, b *base) *base {
 // accept has conversations that begin alike begin with b from here on, unless there
 // is such a base.
 func (s *Store) accept(name, tenant string, b *base) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.bases.Lock()
+	defer s.bases.Unlock()
 	if e := s.bases.Get(name); e != nil {
 		s.bases.Use(e)
 		return
 	}
-	s.bases.put(name, tenant, b, b.size())
+	s.bases.Put(name, tenant, b, int64(b.size()))
 }
 
 // Report is what an operator may see of the conversations of a session.
@@ -130,7 +119,7 @@ type Report struct {
 
 // Report returns what is known of a session, nil if nothing is.
 func (s *Store) Report(key string) []Report {
-	lineages := s.lineagesOf(key, time.Time{})
+	lineages := s.lineagesOf(key)
 	all := make([]Report, 0, len(lineages))
 	for _, l := range lineages {
 		restored := 0

@@ -18,7 +18,7 @@ func TestStoreForgets(t *testing.T) {
 	for i := range 3 * maxLineages {
 		c.send(chat("S", toolA, fmt.Sprintf(`{"role":"user","content":"%d"}`, i)), wire.Turn{})
 	}
-	if n := len(c.store.lineagesOf("s", c.now)); n != maxLineages {
+	if n := len(c.store.lineagesOf("s")); n != maxLineages {
 		t.Errorf("%d conversations", n)
 	}
 	c.send(body, wire.Turn{})
@@ -37,7 +37,7 @@ func TestStoreForgets(t *testing.T) {
 func TestStoreIsShared(t *testing.T) {
 	const most = 256 << 10
 	c := newClient(t, Box)
-	c.store = &Store{sessions: newShares[session](most), bases: newShares[*base](most)}
+	c.open(most)
 	c.tenant, c.key = "modest", "modest"
 	c.send(chat("S", toolA+","+toolB, hello), wire.Turn{})
 	c.tenant = "greedy"
@@ -45,18 +45,16 @@ func TestStoreIsShared(t *testing.T) {
 	for i := range 100 {
 		c.key = fmt.Sprint("greedy ", i)
 		c.begin(chat(fmt.Sprint(i, long), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
-		if b, s := c.store.bases.Bytes(), c.store.sessions.Bytes(); b > most || s > most {
-			t.Fatalf("%d bytes of bases, %d of sessions", b, s)
+		if n := c.store.pool.Bytes(); n > most {
+			t.Fatalf("%d bytes are held, want at most %d", n, most)
 		}
 	}
-	if n := c.store.bases.Len(); n < 20 {
-		t.Errorf("%d bases of somebody who has nearly all of the room", n)
+	if n := c.store.pool.Bytes(); n < most/2 {
+		t.Errorf("a tenant alone in nearly all of the room holds %d bytes of %d", n, most)
 	}
-	c.begin(chat(strings.Repeat(long, 12), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
-	for e := range c.store.bases.Oldest() {
-		if n := e.Size(); n > most/4 {
-			t.Errorf("a base of %d bytes is kept", n)
-		}
+	c.begin(chat(strings.Repeat(long, 48), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
+	if n := c.store.pool.Bytes(); n > most {
+		t.Errorf("%d bytes are held with a base larger than the store, want at most %d", n, most)
 	}
 	c.tenant, c.key = "modest", "modest"
 	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before == nil || names(string(x.Body)) != "AB" {

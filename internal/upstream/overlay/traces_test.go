@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -36,7 +37,7 @@ func TestTraces(t *testing.T) {
 
 func replay(t *testing.T, file string, format wire.Format) {
 	t.Helper()
-	store, name := overlay.NewStore(), filepath.Base(file)
+	store, name := overlay.NewStore(lru.NewPool[string](overlay.DefaultMemory), nil), filepath.Base(file)
 	diverged, calls := 0, 0
 	requests(t, file, func(body []byte) bool {
 		calls++
@@ -117,7 +118,7 @@ func FuzzBegin(f *testing.F) {
 	rules.LateTools = true
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		for _, format := range []wire.Format{wire.OpenAIChat, wire.Anthropic} {
-			store := overlay.NewStore()
+			store := overlay.NewStore(lru.NewPool[string](overlay.DefaultMemory), nil)
 			for _, body := range [][]byte{first, second, first} {
 				q := overlay.Request{Format: format, Body: body, Rules: rules, At: time.Unix(1e9, 0)}
 				x, err := store.Begin(overlay.Conversation{Session: "s"}, q)
@@ -151,7 +152,7 @@ func BenchmarkBegin(b *testing.B) {
 				body.WriteString(`"}` + counter)
 			}
 			body.WriteString(`],"tools":[{"type":"function","function":{"name":"A","parameters":{}}}]}`)
-			store := overlay.NewStore()
+			store := overlay.NewStore(lru.NewPool[string](overlay.DefaultMemory), nil)
 			q := overlay.Request{Format: wire.OpenAIChat, Body: body.Bytes(), Rules: overlay.Box, At: time.Now()}
 			b.SetBytes(int64(body.Len()))
 			b.ReportAllocs()

@@ -15,9 +15,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // turns returns the bodies of a conversation of a megabyte: messages, followed by tools.
@@ -48,7 +50,7 @@ func BenchmarkKnown(b *testing.B) {
 		b.Run(map[bool]string{false: "without", true: "with"}[with], func(b *testing.B) {
 			var e *retain.Engine
 			if with {
-				e = retain.New(delta.NewEdge(), relay.Limits(0, 0), time.Now)
+				e = retain.New(delta.NewEdge(), lru.NewPool[sessioncache.Tenant](256<<20), time.Hour, time.Now)
 			}
 			sent := 0
 			l := relay.Layer(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {

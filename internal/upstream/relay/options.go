@@ -4,6 +4,7 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,22 +13,21 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/socket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/threads"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 const (
-	// DefaultMemory is what bodies that an upstream holds may take, in bytes.
-	DefaultMemory = 256 << 20
 	// DefaultTTL is how long what nobody uses is kept.
 	DefaultTTL = 3 * time.Hour
 
-	leastMemory = 1 << 20
-	longestTTL  = 7 * 24 * time.Hour
+	longestTTL = 7 * 24 * time.Hour
 )
 
 // Options says what the upstream holds of conversations, so that requests need carry no
@@ -49,10 +49,6 @@ type Options struct {
 	// change; what changes is the upload, and the time to the first token. What cannot go
 	// that way goes as POST. Default: false.
 	WebSocket bool `json:"websocket,omitempty"`
-	// Memory is how many bytes of what the upstream holds are kept here to compare
-	// with; whoever has most of it gives way first. At least 1 MiB. Default: 268435456
-	// (256 MiB).
-	Memory int64 `json:"memory,omitempty"`
 	// TTL is for how long what is not used is kept, at most 7 days. Default: 3h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 }
@@ -70,7 +66,7 @@ func (o *Options) Validate() error {
 	if o.Origin && o.WebSocket {
 		return errors.New("websocket: an origin keeps bodies, not connections")
 	}
-	return ValidateLimits(o.Memory, o.TTL)
+	return ValidateTTL(o.TTL)
 }
 
 // The values of [Options.Threads].
@@ -89,42 +85,26 @@ func (o *Options) Threaded(size int) bool {
 	return o != nil && (o.Threads == On || o.Threads == Auto && size >= autoThreads)
 }
 
-// ValidateLimits reports bounds that make no sense.
-func ValidateLimits(memory int64, ttl caddy.Duration) error {
-	if memory != 0 && memory < leastMemory {
-		return fmt.Errorf("memory: %d is below %d bytes", memory, leastMemory)
-	}
+// ValidateTTL reports a lifetime out of range. 0 stands for the default.
+func ValidateTTL(ttl caddy.Duration) error {
 	if t := time.Duration(ttl); t != 0 && (t < time.Second || t > longestTTL) {
 		return fmt.Errorf("ttl: %s is not between 1s and 7d", t)
 	}
 	return nil
 }
 
-// Limits returns the bounds of options, which may be nil, with their defaults.
-func (o *Options) Limits() retain.Limits {
+// Life is the lifetime of what is not used, for options that may be nil.
+func (o *Options) Life() time.Duration {
 	if o == nil {
-		o = new(Options)
+		return DefaultTTL
 	}
-	return Limits(o.Memory, o.TTL)
-}
-
-// Limits returns the bounds, with their defaults.
-func Limits(memory int64, ttl caddy.Duration) retain.Limits {
-	l := retain.Limits{Memory: memory, Life: time.Duration(ttl)}
-	if l.Memory == 0 {
-		l.Memory = DefaultMemory
-	}
-	if l.Life == 0 {
-		l.Life = DefaultTTL
-	}
-	return l
+	return cmp.Or(time.Duration(o.TTL), DefaultTTL)
 }
 
 // UnmarshalCaddyfile sets the options up from Caddyfile tokens. Syntax:
 //
 //	hold origin|threads on|off|auto|websocket on|off {
-//		memory <size>
-//		ttl    <duration>
+//		ttl <duration>
 //	}
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
@@ -146,21 +126,24 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("hold: %q is not origin, threads or websocket", args[0])
 	}
 	return option.Block(d, "hold", option.Options{
-		"memory": option.Checked(option.Size(&o.Memory), o.Validate),
-		"ttl":    option.Checked(option.Duration(&o.TTL), o.Validate),
+		"ttl": option.Checked(option.Duration(&o.TTL), o.Validate),
 	})
 }
 
-// Engines are those of a process. They outlive configurations.
-type Engines struct{ byLimits sync.Map }
+// Engines know what upstreams hold, by driver and lifetime. They outlive configurations.
+type Engines struct {
+	// Pool is the memory of all of them.
+	Pool *lru.Pool[sessioncache.Tenant]
+
+	opened sync.Map
+}
 
 // Open returns the engine towards an origin for options, nil where there is none.
 func (e *Engines) Open(o *Options, now func() time.Time) *retain.Engine {
 	if o == nil || !o.Origin {
 		return nil
 	}
-	l := o.Limits()
-	return opened(e, delta.EdgeName, l, func() *retain.Engine { return retain.New(delta.NewEdge(), l, now) })
+	return e.Of(delta.NewEdge(), o, now)
 }
 
 // threadLife is for how long the Messages API keeps a thread for certain that is not
@@ -173,29 +156,31 @@ func (e *Engines) Threads(o *Options, f wire.Format, now func() time.Time) (*ret
 	if !threads.Kept(f) {
 		return nil, nil
 	}
-	l := o.Limits()
-	book := opened(e, "book", l, func() *threads.Book { return threads.NewBook(l, now) })
+	life := o.Life()
+	book := opened(e, "book", life, func() *threads.Book { return threads.NewBook(e.Pool, life, now) })
 	if f.Traits().Threads {
-		l.Life = min(l.Life, threadLife)
+		life = min(life, threadLife)
 	}
-	return opened(e, string(f), l, func() *retain.Engine { return retain.New(threads.NewDriver(f), l, now) }), book
+	return e.open(threads.NewDriver(f), string(f), life, now), book
 }
 
 // Sockets returns the engine for conversations that providers keep with a connection.
 func (e *Engines) Sockets(o *Options, now func() time.Time) *retain.Engine {
-	l := o.Limits()
-	return opened(e, "websocket", l, func() *retain.Engine { return retain.New(socket.NewDriver(), l, now) })
+	return e.Of(socket.NewDriver(), o, now)
 }
 
 // Of returns the engine of a driver for options.
 func (e *Engines) Of(d retain.Driver, o *Options, now func() time.Time) *retain.Engine {
-	l := o.Limits()
-	return opened(e, d.Name(), l, func() *retain.Engine { return retain.New(d, l, now) })
+	return e.open(d, d.Name(), o.Life(), now)
 }
 
-// Forget forgets an answer of a tenant's wherever it is held, under whichever limits.
+func (e *Engines) open(d retain.Driver, name string, life time.Duration, now func() time.Time) *retain.Engine {
+	return opened(e, name, life, func() *retain.Engine { return retain.New(d, e.Pool, life, now) })
+}
+
+// Forget forgets an answer of a tenant's wherever it is held.
 func (e *Engines) Forget(s retain.Side, id string) {
-	e.byLimits.Range(func(_, v any) bool {
+	e.opened.Range(func(_, v any) bool {
 		v.(interface {
 			Forget(s retain.Side, id string)
 		}).Forget(s, id) //nolint:forcetypeassert // a book or an engine
@@ -203,15 +188,25 @@ func (e *Engines) Forget(s retain.Side, id string) {
 	})
 }
 
-type opening struct {
-	name string
-	retain.Limits
+// ForgetSession forgets a tenant's session wherever anything of it is held.
+func (e *Engines) ForgetSession(t sessioncache.Tenant, session string) {
+	e.opened.Range(func(_, v any) bool {
+		v.(interface {
+			ForgetSession(t sessioncache.Tenant, session string)
+		}).ForgetSession(t, session) //nolint:forcetypeassert // a book or an engine
+		return true
+	})
 }
 
-func opened[T any](e *Engines, name string, l retain.Limits, open func() T) T {
-	v, ok := e.byLimits.Load(opening{name, l})
+type opening struct {
+	name string
+	life time.Duration
+}
+
+func opened[T any](e *Engines, name string, life time.Duration, open func() T) T {
+	v, ok := e.opened.Load(opening{name, life})
 	if !ok {
-		v, _ = e.byLimits.LoadOrStore(opening{name, l}, open())
+		v, _ = e.opened.LoadOrStore(opening{name, life}, open())
 	}
 	return v.(T)
 }

@@ -5,7 +5,6 @@ package retain
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
@@ -37,38 +36,38 @@ type talk struct {
 	session string
 }
 
-// Limits bound what an engine keeps.
-type Limits struct {
-	// Memory is how many bytes it may take.
-	Memory int64
-	// Life is how long something unused is taken to be held.
-	Life time.Duration
-}
-
 // Engine knows what upstreams hold. All methods may be called from several goroutines.
 type Engine struct {
 	driver Driver
-	limits Limits
-	now    func() time.Time
 
-	mu     sync.Mutex
-	held   *lru.Cache[Key, sessioncache.Tenant, *entry]
-	newest map[talk]Key // the conversation of a session that was held last
-	at     map[Side]int // how many are held
-	sweeps bool         // what has run out is forgotten
+	held   *lru.Cache[Key, sessioncache.Tenant, *entry] // its lock guards all below, too
+	newest map[talk]Key                                 // the conversation of a session that was held last
+	at     map[Side]int                                 // how many are held
 }
 
 // entry is what is known of one conversation.
 type entry struct {
 	key    Key
 	base   *Base
-	until  time.Time
 	flying int // requests on their way that go on from it
 }
 
-// New returns an engine that knows nothing.
-func New(d Driver, l Limits, now func() time.Time) *Engine {
-	return &Engine{driver: d, limits: l, now: now, held: lru.New[Key, sessioncache.Tenant, *entry](), newest: map[talk]Key{}, at: map[Side]int{}}
+// New returns an engine that knows nothing. What it comes to know is kept in a pool, for as
+// long as something unused is taken to be held.
+func New(d Driver, pool *lru.Pool[sessioncache.Tenant], life time.Duration, now func() time.Time) *Engine {
+	e := &Engine{driver: d, newest: map[talk]Key{}, at: map[Side]int{}}
+	e.held = lru.New(lru.Options[Key, sessioncache.Tenant, *entry]{Pool: pool, TTL: life, Now: now, Dropped: e.dropped})
+	return e
+}
+
+// dropped removes an entry that has left the cache from the other indices.
+func (e *Engine) dropped(old *lru.Entry[Key, sessioncache.Tenant, *entry]) {
+	if e.at[old.Key.Side]--; e.at[old.Key.Side] == 0 {
+		delete(e.at, old.Key.Side)
+	}
+	if t := (talk{old.Key.Side, old.Key.Session}); e.newest[t] == old.Key {
+		delete(e.newest, t)
+	}
 }
 
 // Driver is the way in which the upstreams hold.
@@ -109,9 +108,8 @@ func (e *Engine) Begin(k Key, r *Request) *Turn {
 // Answered returns what a conversation's last answer was, if this is the request that
 // got it, or says nothing beyond it: that is all.
 func (e *Engine) Answered(k Key, r *Request) (o *Outcome, all bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.expire()
+	e.held.Lock()
+	defer e.held.Unlock()
 	found := e.held.Get(k)
 	if found == nil || found.Value.base.Outcome == nil {
 		return nil, false
@@ -128,11 +126,10 @@ func (e *Engine) Answered(k Key, r *Request) (o *Outcome, all bool) {
 // something of the tenant's.
 func (t *Turn) find() (met bool) {
 	e := t.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.expire()
-	met = e.at[t.Key.Side] > 0
+	e.held.Lock()
+	defer e.held.Unlock()
 	found := e.held.Get(t.Key)
+	met = e.at[t.Key.Side] > 0
 	if found == nil { // a sister's begins alike, more often than not
 		if k, ok := e.newest[talk{t.Key.Side, t.Key.Session}]; ok && !e.driver.Once() {
 			found = e.held.Get(k)
@@ -159,11 +156,10 @@ func (t *Turn) find() (met bool) {
 	}
 	if lost := t.Request.Lost; lost != nil && lost(found.Value.base.Handle) {
 		t.Cause = Lost
-		e.drop(found)
+		e.held.Drop(found)
 		return met
 	}
 	e.held.Use(found)
-	found.Value.until = e.now().Add(e.limits.Life)
 	t.from, t.Base = found.Value, base
 	t.from.flying++
 	return met
@@ -205,29 +201,25 @@ func (t *Turn) put(b *Base) {
 		size += int64(len(b.Outcome.Handle) + len(b.Outcome.Text) + len(b.Outcome.Mark))
 	}
 	e := t.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.held.Lock()
+	defer e.held.Unlock()
 	if before := e.held.Get(t.Key); before != nil {
-		e.drop(before)
+		e.held.Drop(before)
 	}
-	if !e.sweeps {
-		e.sweeps = true
-		Sweep(e, e.limits.Life, (*Engine).sweep)
-	}
-	e.held.Put(t.Key, t.Key.Tenant, &entry{key: t.Key, base: b, until: e.now().Add(e.limits.Life)}, size)
+	// The indices come first: an entry that does not fit is dropped from them at once.
 	e.newest[talk{t.Key.Side, t.Key.Session}] = t.Key
 	e.at[t.Key.Side]++
-	e.trim()
+	e.held.Put(t.Key, t.Key.Tenant, &entry{key: t.Key, base: b}, size)
 }
 
 // inherit returns the bytes that the request and what it goes on from begin with, in
 // memory that is the caller's to append to.
 func (t *Turn) inherit() []byte {
 	e := t.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.held.Lock()
+	defer e.held.Unlock()
 	if found := e.held.Get(t.Key); found != nil && found.Value == t.from && t.from.flying == 1 {
-		e.drop(found)
+		e.held.Drop(found)
 		return t.Base.Body[:t.front]
 	}
 	return make([]byte, 0, len(t.Request.Body)+len(t.Request.Body)/8) // the next one is longer
@@ -237,20 +229,20 @@ func (t *Turn) inherit() []byte {
 // sent.
 func (t *Turn) Miss(why Cause) {
 	e := t.engine
-	e.mu.Lock()
+	e.held.Lock()
 	if t.from != nil {
 		if found := e.held.Get(t.from.key); found != nil && found.Value == t.from {
-			e.drop(found)
+			e.held.Drop(found)
 		}
 	}
 	if why == Foreign { // whatever it held, it is another server now
 		for k := range e.held.OldestOf(t.Key.Tenant) {
 			if k.Key.Side == t.Key.Side {
-				e.drop(k)
+				e.held.Drop(k)
 			}
 		}
 	}
-	e.mu.Unlock()
+	e.held.Unlock()
 	missed.WithLabelValues(e.driver.Name(), string(why)).Inc()
 	resent.WithLabelValues(e.driver.Name()).Inc()
 	bytesSent.WithLabelValues(e.driver.Name(), "sent").Add(float64(len(t.Request.Body)))
@@ -259,11 +251,22 @@ func (t *Turn) Miss(why Cause) {
 
 // Forget forgets what a tenant has under a handle: its client has had that deleted.
 func (e *Engine) Forget(s Side, handle string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.held.Lock()
+	defer e.held.Unlock()
 	for old := range e.held.OldestOf(s.Tenant) {
 		if old.Key.Side == s && old.Value.base.goesBy(handle) {
-			e.drop(old)
+			e.held.Drop(old)
+		}
+	}
+}
+
+// ForgetSession forgets the conversations of a tenant's session.
+func (e *Engine) ForgetSession(t sessioncache.Tenant, session string) {
+	e.held.Lock()
+	defer e.held.Unlock()
+	for old := range e.held.OldestOf(t) {
+		if old.Key.Session == session {
+			e.held.Drop(old)
 		}
 	}
 }
@@ -273,52 +276,7 @@ func (t *Turn) End() {
 	if t.from == nil {
 		return
 	}
-	t.engine.mu.Lock()
-	defer t.engine.mu.Unlock()
+	t.engine.held.Lock()
+	defer t.engine.held.Unlock()
 	t.from.flying--
-}
-
-// sweep is expire when its time has come.
-func (e *Engine) sweep() time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	next := e.expire()
-	e.sweeps = next > 0
-	return next
-}
-
-// The methods below are called with the lock held.
-
-// expire forgets what is held no longer, and returns how long the next still is: 0 if
-// nothing is left.
-func (e *Engine) expire() time.Duration {
-	now := e.now()
-	for old := range e.held.Oldest() {
-		if old.Value.until.After(now) {
-			return old.Value.until.Sub(now)
-		}
-		e.drop(old)
-	}
-	return 0
-}
-
-// trim makes room: whoever holds most gives of it first.
-func (e *Engine) trim() {
-	for e.held.Bytes() > e.limits.Memory {
-		of, _ := e.held.Heaviest()
-		for old := range e.held.OldestOf(of) {
-			e.drop(old)
-			break
-		}
-	}
-}
-
-func (e *Engine) drop(old *lru.Entry[Key, sessioncache.Tenant, *entry]) {
-	e.held.Drop(old)
-	if e.at[old.Key.Side]--; e.at[old.Key.Side] == 0 {
-		delete(e.at, old.Key.Side)
-	}
-	if t := (talk{old.Key.Side, old.Key.Session}); e.newest[t] == old.Key {
-		delete(e.newest, t)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -42,7 +43,7 @@ type bench struct {
 
 func newBench(t *testing.T, once bool, memory int64) *bench {
 	b := &bench{T: t, now: time.Unix(1e9, 0)}
-	b.Engine = retain.New(driver{once}, retain.Limits{Memory: memory, Life: time.Hour}, func() time.Time { return b.now })
+	b.Engine = retain.New(driver{once}, lru.NewPool[sessioncache.Tenant](memory), time.Hour, func() time.Time { return b.now })
 	return b
 }
 

@@ -12,14 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // TestTogether: a turn's base stays unchanged until the turn ends, despite concurrent turns, and
 // every delta rebuilds its body from the state of its handle.
 func TestTogether(t *testing.T) {
-	e := retain.New(delta.NewEdge(), retain.Limits{Memory: 1 << 20, Life: time.Hour}, time.Now)
+	e := retain.New(delta.NewEdge(), lru.NewPool[sessioncache.Tenant](1<<20), time.Hour, time.Now)
 	var upstream sync.Map // states by handle
 	var all sync.WaitGroup
 	for g := range 8 {
@@ -56,7 +58,7 @@ func TestTogether(t *testing.T) {
 // TestPieces: bodies of many pieces are rebuilt exactly, wherever they have changed, and unchanged
 // bytes are not sent.
 func TestPieces(t *testing.T) {
-	e := retain.New(delta.NewEdge(), retain.Limits{Memory: 8 << 20, Life: time.Hour}, time.Now)
+	e := retain.New(delta.NewEdge(), lru.NewPool[sessioncache.Tenant](8<<20), time.Hour, time.Now)
 	noise := rand.New(rand.NewPCG(1, 2))
 	text := func(n int) (b []byte) {
 		for range n {

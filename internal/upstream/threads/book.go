@@ -6,7 +6,6 @@ package threads
 import (
 	"bytes"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -19,16 +18,12 @@ import (
 )
 
 // Book keeps conversations of clients that send what is new, by the answers that they
-// may go on from. It holds prompts, in memory only, and is bounded by bytes and time;
-// whoever has most of it gives way first.
+// may go on from. It holds prompts, in memory only.
 type Book struct {
-	limits retain.Limits
-	now    func() time.Time
+	now func() time.Time
 
-	mu     sync.Mutex
-	kept   *lru.Cache[page, sessioncache.Tenant, *past]
-	gone   map[page]time.Time // what was to be forgotten, until nothing that goes on from it can be on its way
-	sweeps bool               // what has run out is forgotten
+	kept *lru.Cache[page, sessioncache.Tenant, *past] // its lock guards all below, too
+	gone map[page]time.Time                           // answers to be forgotten, until no request that goes on from one can be in flight
 }
 
 const (
@@ -50,34 +45,32 @@ type past struct {
 	reply []byte       // the answer as it stands among the messages of the next request
 	from  string       // the answer that the request went on from
 	line  retain.Line  // that one, and those in front of it
-	until time.Time
+
+	session string
 }
 
-// NewBook returns an empty one.
-func NewBook(l retain.Limits, now func() time.Time) *Book {
-	return &Book{limits: l, now: now, kept: lru.New[page, sessioncache.Tenant, *past](), gone: map[page]time.Time{}}
+// NewBook returns an empty book in a pool. A conversation is kept for some time after its
+// last use.
+func NewBook(pool *lru.Pool[sessioncache.Tenant], life time.Duration, now func() time.Time) *Book {
+	kept := lru.New(lru.Options[page, sessioncache.Tenant, *past]{Pool: pool, TTL: life, Now: now})
+	return &Book{now: now, kept: kept, gone: map[page]time.Time{}}
 }
 
-// Keep keeps a conversation under the id of its last answer. The view is of the whole
-// request, from is the answer that it went on from, reply what the answer is among the
+// Keep keeps a conversation of a session under the id of its last answer. The view is of the
+// whole request, from is the answer that it went on from, reply what the answer is among the
 // messages of the next request.
-func (b *Book) Keep(s retain.Side, id, from string, v *wire.View, reply []byte) {
+func (b *Book) Keep(s retain.Side, session, id, from string, v *wire.View, reply []byte) {
 	if id == "" || len(reply) == 0 || len(v.Messages) == 0 {
 		return
 	}
-	p := &past{from: from, reply: reply, until: b.now().Add(b.limits.Life)}
+	p := &past{from: from, reply: reply, session: session}
 	if p.body, p.list = unmarked(v); p.body == nil {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.expire()
+	b.kept.Lock()
+	defer b.kept.Unlock()
 	if b.isGone(page{s, id}) || b.isGone(page{s, from}) { // the client has had it deleted meanwhile
 		return
-	}
-	if !b.sweeps {
-		b.sweeps = true
-		retain.Sweep(b, b.limits.Life, (*Book).sweep)
 	}
 	if before := b.kept.Get(page{s, from}); before != nil { // a client may go on from it once more, but not from what it went on from
 		p.line = before.Value.line.After(from)
@@ -86,41 +79,12 @@ func (b *Book) Keep(s retain.Side, id, from string, v *wire.View, reply []byte) 
 		}
 	}
 	b.kept.Put(page{s, id}, s.Tenant, p, int64(cap(p.body)+cap(p.reply)+8*len(p.line)+len(id)+512))
-	for b.kept.Bytes() > b.limits.Memory {
-		of, _ := b.kept.Heaviest()
-		for old := range b.kept.OldestOf(of) {
-			b.kept.Drop(old)
-			break
-		}
-	}
-}
-
-// expire forgets what nobody has gone on from, and returns how long the next stays: 0 if
-// nothing is left. It is called with the lock held.
-func (b *Book) expire() time.Duration {
-	now := b.now()
-	for old := range b.kept.Oldest() {
-		if old.Value.until.After(now) {
-			return old.Value.until.Sub(now)
-		}
-		b.kept.Drop(old)
-	}
-	return 0
-}
-
-// sweep is expire when its time has come.
-func (b *Book) sweep() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	next := b.expire()
-	b.sweeps = next > 0
-	return next
 }
 
 // Drop forgets an answer, from which nothing goes on any more.
 func (b *Book) Drop(s retain.Side, id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.kept.Lock()
+	defer b.kept.Unlock()
 	if e := b.kept.Get(page{s, id}); e != nil {
 		b.kept.Drop(e)
 	}
@@ -129,14 +93,25 @@ func (b *Book) Drop(s retain.Side, id string) {
 // Forget forgets an answer that its client has had deleted, and all that went on from it:
 // it stands there, too.
 func (b *Book) Forget(s retain.Side, id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.kept.Lock()
+	defer b.kept.Unlock()
 	now := b.now()
 	maps.DeleteFunc(b.gone, func(_ page, until time.Time) bool { return !until.After(now) })
 	b.leave(page{s, id})
 	for old := range b.kept.OldestOf(s.Tenant) {
 		if old.Key.Side == s && (old.Key.answer == id || old.Value.line.Has(id)) {
 			b.leave(old.Key)
+			b.kept.Drop(old)
+		}
+	}
+}
+
+// ForgetSession forgets the conversations of a tenant's session.
+func (b *Book) ForgetSession(t sessioncache.Tenant, session string) {
+	b.kept.Lock()
+	defer b.kept.Unlock()
+	for old := range b.kept.OldestOf(t) {
+		if old.Value.session == session {
 			b.kept.Drop(old)
 		}
 	}
@@ -157,16 +132,15 @@ func (b *Book) isGone(p page) bool { return b.gone[p].After(b.now()) }
 // kept what stands before, or if it is not certain what the provider would make of it, or
 // if there is no room for about so many bytes.
 func (b *Book) Whole(s retain.Side, v *wire.View, room func(n int64) bool) []byte {
-	b.mu.Lock()
+	b.kept.Lock()
 	e := b.kept.Get(page{s, v.Conversation.Continues})
-	if e == nil || !e.Value.until.After(b.now()) {
-		b.mu.Unlock()
+	if e == nil {
+		b.kept.Unlock()
 		return nil
 	}
 	b.kept.Use(e)
 	p := e.Value
-	p.until = b.now().Add(b.limits.Life)
-	b.mu.Unlock()
+	b.kept.Unlock()
 	if !room(int64(len(p.body) + len(p.reply) + len(v.Raw))) {
 		return nil
 	}

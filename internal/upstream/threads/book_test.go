@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
@@ -37,7 +38,7 @@ type book struct {
 
 func newBook(memory int64) *book {
 	b := &book{now: time.Unix(1e9, 0)}
-	b.Book = NewBook(retain.Limits{Memory: memory, Life: time.Hour}, func() time.Time { return b.now })
+	b.Book = NewBook(lru.NewPool[sessioncache.Tenant](memory), time.Hour, func() time.Time { return b.now })
 	return b
 }
 
@@ -118,7 +119,7 @@ func TestWhole(t *testing.T) {
 				reply = itemReply
 			}
 			b := newBook(1 << 20)
-			b.Keep(side(1, "u"), "h", "", view(t, c.f, c.kept), []byte(reply))
+			b.Keep(side(1, "u"), "s", "h", "", view(t, c.f, c.kept), []byte(reply))
 			if got := b.Whole(side(1, "u"), view(t, c.f, c.more), upTo(1<<20)); string(got) != c.want {
 				t.Errorf("got\n%s, want\n%s", got, c.want)
 			}
@@ -148,24 +149,24 @@ func TestBook(t *testing.T) {
 		do     func(b *book)
 		kept   string // of tenant 1, of "abcdefgh"
 	}{
-		{"one", 1 << 20, func(b *book) { b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply)) }, "a"},
-		{"without an id", 1 << 20, func(b *book) { b.Keep(side(1, "u"), "", "", begin, []byte(threadReply)) }, ""},
-		{"without an answer", 1 << 20, func(b *book) { b.Keep(side(1, "u"), "a", "", begin, nil) }, ""},
+		{"one", 1 << 20, func(b *book) { b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply)) }, "a"},
+		{"without an id", 1 << 20, func(b *book) { b.Keep(side(1, "u"), "s", "", "", begin, []byte(threadReply)) }, ""},
+		{"without an answer", 1 << 20, func(b *book) { b.Keep(side(1, "u"), "s", "a", "", begin, nil) }, ""},
 		{"dropped", 1 << 20, func(b *book) {
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
 			b.Drop(side(2, "u"), "a")
-			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "b", "", begin, []byte(threadReply))
 			b.Drop(side(1, "u"), "b")
 		}, "a"},
 		{"gone on from twice", 1 << 20, func(b *book) {
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "c", "b", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "b", "a", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "c", "b", begin, []byte(threadReply))
 		}, "bc"},
 		{"forgotten", 1 << 20, func(b *book) {
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "c", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "b", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "c", "", begin, []byte(threadReply))
 			b.Forget(side(1, "u"), "a")
 			b.Forget(side(2, "u"), "b")
 			b.Forget(side(1, "v"), "b")
@@ -174,50 +175,56 @@ func TestBook(t *testing.T) {
 		}, "bc"},
 		{"forgotten with what went on from it", 1 << 20, func(b *book) {
 			for _, kept := range []string{"a", "ba", "cb", "dc", "e"} { // a is no longer kept, but part of d
-				b.Keep(side(1, "u"), kept[:1], kept[1:], begin, []byte(threadReply))
+				b.Keep(side(1, "u"), "s", kept[:1], kept[1:], begin, []byte(threadReply))
 			}
 			b.Forget(side(1, "u"), "a")
 		}, "e"},
 		{"forgotten, not what it went on from", 1 << 20, func(b *book) {
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "b", "a", begin, []byte(threadReply))
 			b.Forget(side(1, "u"), "b")
 		}, "a"},
 		{"forgotten while the next was on its way", 1 << 20, func(b *book) {
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
 			b.Forget(side(1, "u"), "a")
-			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "c", "x", begin, []byte(threadReply)) // x had no room
+			b.Keep(side(1, "u"), "s", "b", "a", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "c", "x", begin, []byte(threadReply)) // x had no room
 		}, "c"},
 		{"forgotten while the one behind it was on its way", 1 << 20, func(b *book) {
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "b", "a", begin, []byte(threadReply))
 			b.Forget(side(1, "u"), "a")
-			b.Keep(side(1, "u"), "c", "b", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "c", "b", begin, []byte(threadReply))
 		}, ""},
 		{"forgotten while it was on its way", 1 << 20, func(b *book) {
 			b.Forget(side(1, "u"), "a")
 			b.Forget(side(2, "u"), "b")
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "b", "", begin, []byte(threadReply))
 		}, "b"},
 		{"unused for too long", 1 << 20, func(b *book) {
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
-			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "b", "", begin, []byte(threadReply))
 			b.now = b.now.Add(59 * time.Minute)
 			b.Whole(side(1, "u"), more("b"), upTo(1<<20))
 			b.now = b.now.Add(time.Minute)
 		}, "b"},
+		{"a session is forgotten", 1 << 20, func(b *book) {
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "another", "b", "", begin, []byte(threadReply))
+			b.Keep(side(2, "u"), "s", "c", "", begin, []byte(threadReply))
+			b.ForgetSession(sessioncache.Tenant{1}, "s")
+		}, "b"},
 		{"no room", 10_000, func(b *book) { // three have room
-			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "a", "", begin, []byte(threadReply))
 			for i := range 5 {
-				b.Keep(side(2, "u"), fmt.Sprint(i), "", begin, []byte(threadReply))
+				b.Keep(side(2, "u"), "s", fmt.Sprint(i), "", begin, []byte(threadReply))
 			}
-			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "s", "b", "", begin, []byte(threadReply))
 		}, "ab"},
 		{"no room for one's own", 10_000, func(b *book) {
 			for _, id := range "abcde" {
-				b.Keep(side(1, "u"), string(id), "", begin, []byte(threadReply))
+				b.Keep(side(1, "u"), "s", string(id), "", begin, []byte(threadReply))
 			}
 		}, "cde"},
 	} {
@@ -241,12 +248,12 @@ func TestBook(t *testing.T) {
 // TestKeptNoLonger: an unused book keeps no prompts beyond their lifetime.
 func TestKeptNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBook(retain.Limits{Memory: 1 << 20, Life: time.Hour}, time.Now)
-		b.Keep(side(1, "u"), "a", "", view(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`), []byte(threadReply))
+		b := NewBook(lru.NewPool[sessioncache.Tenant](1<<20), time.Hour, time.Now)
+		b.Keep(side(1, "u"), "s", "a", "", view(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`), []byte(threadReply))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		b.kept.Lock()
+		defer b.kept.Unlock()
 		if n := b.kept.Len(); n > 0 {
 			t.Errorf("%d conversations are kept", n)
 		}

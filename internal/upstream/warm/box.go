@@ -8,6 +8,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -62,13 +63,36 @@ type Boxes struct {
 	Unpin func() error
 
 	byQueue sync.Map // of *Box
+	number  atomic.Int64
+	limit   atomic.Int64
+}
+
+// SetLimit sets the memory for the bases of all boxes, in bytes: their bodies, compressed,
+// and the rest of them.
+func (b *Boxes) SetLimit(limit int64) { b.limit.Store(limit) }
+
+// Bytes is the memory that the bases take.
+func (b *Boxes) Bytes() (sum int64) {
+	b.byQueue.Range(func(_, v any) bool {
+		x := v.(*Box)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for _, base := range x.bases {
+			sum += base.to.Size()
+		}
+		return true
+	})
+	return sum
 }
 
 // Of returns the one behind a queue.
 func (b *Boxes) Of(q *queue.Queue) *Box {
 	v, ok := b.byQueue.Load(q)
 	if !ok {
-		v, _ = b.byQueue.LoadOrStore(q, &Box{of: b, queue: q, bases: map[string]*base{}, prefixes: map[prefixKey]*base{}})
+		v, ok = b.byQueue.LoadOrStore(q, &Box{of: b, queue: q, bases: map[string]*base{}, prefixes: map[prefixKey]*base{}})
+		if !ok {
+			b.number.Add(1)
+		}
 	}
 	return v.(*Box)
 }
@@ -86,8 +110,6 @@ const (
 	mostPrefixes = 4096
 	// spareBases is how many times more bases are remembered than are sent.
 	spareBases = 4
-	// mostBasesBytes bounds their bodies, compressed, and what else is kept of them.
-	mostBasesBytes = 64 << 20
 	// patientFor is how long a box that is gone is tried. After that, the next
 	// request that it answers shows that it is back.
 	patientFor = 10 * time.Minute
@@ -173,6 +195,7 @@ func (x *Box) limit(now time.Time, owner sessioncache.Tenant) {
 	if x.site == nil {
 		return
 	}
+	limit := x.of.limit.Load() / max(1, x.of.number.Load())
 	for {
 		var size, own int64
 		var least, ownLeast *base
@@ -190,8 +213,8 @@ func (x *Box) limit(now time.Time, owner sessioncache.Tenant) {
 				ownLeast = b
 			}
 		}
-		switch heavy := size > mostBasesBytes; {
-		case heavy && own > mostBasesBytes/4:
+		switch heavy := size > limit; {
+		case heavy && own > limit/4:
 			x.forget(ownLeast)
 		case heavy, len(x.bases) > spareBases*x.site.bases():
 			x.forget(least)

@@ -31,10 +31,11 @@ type answer struct {
 	held   []byte // of an answer that is no stream
 	err    error  // of writing to the client
 
-	id     string // of the answer
-	output [][]byte
-	over   bool // the answer has come to its end
-	failed bool // and it is none to go on from
+	id      string // of the answer
+	session string // see InSession
+	output  [][]byte
+	over    bool // the answer has come to its end
+	failed  bool // and it is none to go on from
 	// ended is called once the answer has come to its end, before the client hears of it:
 	// another lane may go on from it at once.
 	ended func()

@@ -268,7 +268,7 @@ func (c *conn) answer(l *lane, r *create) {
 			if c.server.Behind && !r.stored {
 				output = unkept(output)
 			}
-			now := &response{id: a.id, from: from, said: after(body, output)}
+			now := &response{id: a.id, session: a.session, from: from, said: after(body, output)}
 			if from != nil {
 				now.line = from.line.After(from.id)
 			}
@@ -316,7 +316,7 @@ func (c *conn) forget() {
 // ask has a request answered.
 func (c *conn) ask(a *answer, body []byte) {
 	r := post(c.request, body)
-	err := c.by(a, r)
+	err := c.by(a, r.WithContext(context.WithValue(r.Context(), inSession{}, a)))
 	if a.err != nil || c.ctx.Err() != nil {
 		return
 	}

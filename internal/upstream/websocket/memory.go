@@ -4,27 +4,27 @@
 package websocket
 
 import (
+	"context"
 	"net/http"
-	"sync"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 )
 
-// Memory bounds what all connections keep of conversations. Whoever has most of it gives
-// way first: the client is told that its answer is not found, and sends all of it.
+// Memory bounds the conversations that all connections keep. The client of a conversation
+// that gave way is told that its answer is not found, and sends all of it.
 type Memory struct {
-	most int64
-	mu   sync.Mutex
+	pool *lru.Pool[*conn]
 	kept *lru.Cache[*response, *conn, struct{}]
 }
 
 // overhead is what a kept answer takes besides what was said, in bytes.
 const overhead = 256
 
-// NewMemory returns one of so many bytes.
-func NewMemory(most int64) *Memory {
-	return &Memory{most: most, kept: lru.New[*response, *conn, struct{}]()}
+// NewMemory returns a memory with a limit in bytes.
+func NewMemory(limit int64) *Memory {
+	pool := lru.NewPool[*conn](limit)
+	return &Memory{pool, lru.New(lru.Options[*response, *conn, struct{}]{Pool: pool})}
 }
 
 // response is an answer that a client may go on from.
@@ -34,30 +34,25 @@ type response struct {
 	from *response   // the last of them, until this one is kept
 	gone bool        // its client has had it deleted
 	said []byte      // the items that go in front of the next request, with commas between them
+
+	session string // see InSession
 }
 
 // keep takes an answer in.
 func (m *Memory) keep(r *response, of *conn) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.kept.Lock()
+	defer m.kept.Unlock()
 	from := r.from
 	if r.from = nil; from != nil && from.gone { // it stands in this one
 		return
 	}
 	m.kept.Put(r, of, struct{}{}, int64(overhead+cap(r.said)+8*len(r.line)))
-	for m.kept.Bytes() > m.most {
-		who, _ := m.kept.Heaviest()
-		for old := range m.kept.OldestOf(who) {
-			m.kept.Drop(old)
-			break
-		}
-	}
 }
 
 // recall returns what was said up to an answer, and whether that is still kept.
 func (m *Memory) recall(r *response) (said []byte, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.kept.Lock()
+	defer m.kept.Unlock()
 	e := m.kept.Get(r)
 	if e == nil {
 		return nil, false
@@ -71,8 +66,8 @@ func (m *Memory) forget(r *response) {
 	if r == nil {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.kept.Lock()
+	defer m.kept.Unlock()
 	if e := m.kept.Get(r); e != nil {
 		m.kept.Drop(e)
 	}
@@ -82,8 +77,8 @@ func (m *Memory) forget(r *response) {
 // the connections whose handshake is mine, and reports whether there was any: whoever goes
 // on from it is told that it is not found.
 func (m *Memory) Forget(id string, mine func(handshake *http.Request) bool) (found bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.kept.Lock()
+	defer m.kept.Unlock()
 	for e := range m.kept.Oldest() {
 		if r := e.Key; (r.id == id || r.line.Has(id)) && mine(e.Owner.request) {
 			found, r.gone = true, true
@@ -93,9 +88,31 @@ func (m *Memory) Forget(id string, mine func(handshake *http.Request) bool) (fou
 	return found
 }
 
-// Held returns the bytes that are kept.
-func (m *Memory) Held() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.kept.Bytes()
+// inSession is the key of a request's answer in its context.
+type inSession struct{}
+
+// InSession tells the session of a request that came over a WebSocket, see [Memory.ForgetSession].
+// It does nothing for other requests.
+func InSession(request context.Context, session string) {
+	if a, ok := request.Value(inSession{}).(*answer); ok {
+		a.session = session
+	}
 }
+
+// ForgetSession drops the answers of a session.
+func (m *Memory) ForgetSession(session string) {
+	m.kept.Lock()
+	defer m.kept.Unlock()
+	for e := range m.kept.Oldest() {
+		if e.Key.session == session {
+			e.Key.gone = true
+			m.kept.Drop(e)
+		}
+	}
+}
+
+// SetLimit changes the limit in bytes.
+func (m *Memory) SetLimit(limit int64) { m.pool.SetLimit(limit) }
+
+// Held returns the bytes that are kept.
+func (m *Memory) Held() int64 { return m.pool.Bytes() }

@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// DefaultKept is what all connections together may keep, in bytes.
-	DefaultKept = 256 << 20
 	// Life is how long a connection may last: the provider's own bound.
 	Life = time.Hour
 	// mostLanes is how many lanes with a name a connection may have, mostAtOnce how many

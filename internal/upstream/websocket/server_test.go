@@ -163,6 +163,29 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestForgetSession: a response of a forgotten session cannot be continued; those of other sessions can.
+func TestForgetSession(t *testing.T) {
+	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
+	n := 0
+	dial := serving(t, s, func(w http.ResponseWriter, r *http.Request) error {
+		n++
+		InSession(r.Context(), fmt.Sprint("session ", n))
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, err := fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"output\":[]}}\n\n", n)
+		return err
+	})
+	one, other := dial(), dial()
+	exchange(t, one, message("", "one"))
+	exchange(t, other, message("", "one"))
+	s.Kept.ForgetSession("session 1")
+	if e := exchange(t, one, message("resp_1", "two")); e.Get("error.code").Str != "previous_response_not_found" {
+		t.Errorf("a forgotten session goes on by %s", e)
+	}
+	if e := exchange(t, other, message("resp_2", "two")); e.Get("response.id").Str != "resp_3" {
+		t.Errorf("another session goes on by %s", e)
+	}
+}
+
 // TestClose: the end of a configuration does not wait for clients.
 func TestClose(t *testing.T) {
 	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}

@@ -1,0 +1,109 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memory divides the memory budget of the process.
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+const (
+	// Min is the smallest budget, in bytes. Below it the sessions would have less than the
+	// 1 MiB that a store needs.
+	Min = 4 << 20
+	// Max is the largest budget, in bytes.
+	Max = 1 << 40
+
+	// The default budget is one part in defaultPart of the machine's memory, within bounds:
+	// the collector lets a heap grow to twice of its live bytes, and the machine has other
+	// work to do.
+	defaultPart = 4
+	minDefault  = 256 << 20
+	maxDefault  = 4 << 30
+)
+
+// Part is a share of the budget.
+type Part struct {
+	// Name is the part's name in metrics and on the page.
+	Name string
+	// Percent of the budget.
+	Percent int64
+}
+
+// The parts. Their sum is 100 %.
+var (
+	// Sessions hold hashes and prices of conversations, without which no edit is stable and
+	// no bill is right: every other part is of no use to a forgotten session.
+	Sessions = Part{"sessions", 35}
+	// Bodies are requests in flight, in all forms in which they lie in memory at once.
+	// Requests beyond this share wait, so it limits throughput.
+	Bodies = Part{"bodies", 25}
+	// Overlays are the beginnings of conversations with local servers, and the texts parsed of
+	// them. A forgotten overlay costs one prefill.
+	Overlays = Part{"overlays", 10}
+	// Retained are the prompts that upstreams keep, to compare the next request with. A
+	// forgotten prompt is uploaded again.
+	Retained = Part{"retained", 10}
+	// Sockets are the conversations on clients' WebSockets. A client of a forgotten
+	// conversation sends all of it again.
+	Sockets = Part{"sockets", 5}
+	// Origin holds the bodies that edges go on from. An edge uploads a forgotten one again.
+	Origin = Part{"origin", 5}
+	// Originals are folded texts, each of them short. A forgotten text is lost to the model
+	// unless the client or the disk still has it.
+	Originals = Part{"originals", 4}
+	// Answers are kept for clients that may come back. They live for minutes.
+	Answers = Part{"answers", 2}
+	// Pings are the last requests of idle conversations, compressed.
+	Pings = Part{"pings", 2}
+	// Bases are the common beginnings of prompts, compressed, sent to local servers that have
+	// lost them.
+	Bases = Part{"bases", 2}
+)
+
+// Parts are all of them, the largest first.
+var Parts = []Part{Sessions, Bodies, Overlays, Retained, Sockets, Origin, Originals, Answers, Pings, Bases}
+
+// Of returns the part's share of a budget, in bytes.
+func (p Part) Of(budget int64) int64 { return budget / 100 * p.Percent }
+
+// Share returns the part's share of the budget in force.
+func (p Part) Share() int64 { return p.Of(Budget()) }
+
+// Default is the budget for this machine, or for the container that limits it.
+var Default = sync.OnceValue(func() int64 { return defaultOf(memlimit.FromCgroup, memlimit.FromSystem) })
+
+// defaultOf returns the default budget for the smallest memory that any of the providers
+// knows of.
+func defaultOf(providers ...memlimit.Provider) int64 {
+	budget := int64(maxDefault)
+	for _, p := range providers {
+		if n, err := p(); err == nil && n > 0 {
+			budget = min(budget, int64(n/defaultPart))
+		}
+	}
+	return max(budget, minDefault)
+}
+
+// budget is the budget in force, 0 for the default.
+var budget atomic.Int64
+
+// Budget returns the budget of the process, in bytes.
+func Budget() int64 { return cmp.Or(budget.Load(), Default()) }
+
+// SetBudget changes it, 0 for the default. The parts have to be told.
+func SetBudget(n int64) { budget.Store(n) }
+
+// Validate reports a budget out of range. 0 stands for the default.
+func Validate(budget int64) error {
+	if budget != 0 && (budget < Min || budget > Max) {
+		return fmt.Errorf("memory must be from 4MiB to 1TiB, got %d bytes", budget)
+	}
+	return nil
+}

@@ -115,8 +115,15 @@ func checkPrices(cmd *cobra.Command, f caddycmd.Flags) error {
 		}
 		collected = pricing.CollectedOf(text)
 	}
-	age := int(time.Since(collected).Hours() / 24)
-	if limit := f.Int("max-age"); limit > 0 && (collected.IsZero() || age > limit) {
+	limit := f.Int("max-age")
+	if collected.IsZero() { // an operator's own prices need no date
+		if limit > 0 {
+			return fmt.Errorf("prices: %s has no member collected, needed by --max-age", f.Arg(0))
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%d models\n", len(t.Rows(time.Now())))
+		return nil
+	}
+	if age := int(time.Since(collected).Hours() / 24); limit > 0 && age > limit {
 		return fmt.Errorf("prices: collected %s: %d days ago, want %d or less", collected.Format(time.DateOnly), age, limit)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%d models, collected %s\n", len(t.Rows(time.Now())), collected.Format(time.DateOnly))

@@ -21,6 +21,7 @@ func TestPricesCommand(t *testing.T) {
 		return name
 	}
 	old := file("old.json", `{"collected": "2020-01-01", "vendors": {}}`)
+	undated := file("own.json", `{"vendors": {}}`)
 	bad := file("bad.json", `{"vendors": {"openai": {"families": {"gpt": {"gpt-5": {"price": 1}}}}}}`)
 	foreign := file("dev.json", `{"google": {"models": {"gemini-4-neon": {"cost": {"input": 4, "output": 15, "cache_read": 0.2}}}}}`)
 	for _, tt := range []struct {
@@ -31,6 +32,8 @@ func TestPricesCommand(t *testing.T) {
 		{[]string{"check"}, " models, collected 20", ""},
 		{[]string{"check", old}, " models, collected 2020-01-01", ""},
 		{[]string{"check", "--max-age", "45", old}, "", "want 45 or less"},
+		{[]string{"check", undated}, " models\n", ""},
+		{[]string{"check", "--max-age", "45", undated}, "", "own.json has no member collected"},
 		{[]string{"check", bad}, "", `bad.json: vendors: openai: families: gpt: gpt-5: unknown field "price"`},
 		{[]string{"diff", foreign}, "gemini gemini-4-neon: input: 4, was 3\n", ""},
 		{[]string{"convert", foreign}, `"gemini-4-neon": {`, ""},

@@ -7,7 +7,6 @@ package figure
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 )
@@ -53,7 +52,8 @@ func Percent(share float64) string {
 	return fmt.Sprintf("%.1f %%", math.Round(1000*share)/10+0) // never -0.0
 }
 
-// Change formats a ratio as a change: "-25.0%", "+0.0%".
+// Change formats a ratio as a change: "-25.0 %", "+0.0 %".
 func Change(ratio float64) string {
-	return strings.Replace(fmt.Sprintf("%+.1f%%", 100*(ratio-1)), "-0.0%", "+0.0%", 1)
+	percent := math.Round(1000*(ratio-1))/10 + 0 // never -0.0
+	return fmt.Sprintf("%+.1f %%", percent)
 }

@@ -95,7 +95,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		c := &run.Total
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f%%\t%d\t%d\t%d\t%d\t%d\t\n", c.Profile, c.Policy,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t\n", c.Profile, c.Policy,
 			figure.Change(c.CostRatio()), figure.Change(c.TokenRatio()), figure.Change(run.WorstRatio),
 			100*c.Harm(), c.Edits, c.Changed, c.Rejected, c.FailedOpen, c.Resent)
 	}

@@ -119,7 +119,7 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	fmt.Fprintln(t, "profile\tpolicy\trisk\tcost\tworst\tharm\trejected\tfail-open\t")
 	row := func(p *FrontierPoint, risk string) {
 		c := &p.Total
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f%%\t%d\t%d\t\n", c.Profile, c.Policy, risk,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f %%\t%d\t%d\t\n", c.Profile, c.Policy, risk,
 			figure.Change(c.CostRatio()), figure.Change(p.WorstRatio), 100*c.Harm(), c.Rejected, c.FailedOpen)
 	}
 	for i := range f.Points {
@@ -130,7 +130,7 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	}
 	for i := range f.Optima {
 		o := &f.Optima[i]
-		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f%%\t\t\t\n", o.Profile, o.Moments, figure.Change(o.CostRatio()), figure.Change(o.Worst()), 0.0)
+		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f %%\t\t\t\n", o.Profile, o.Moments, figure.Change(o.CostRatio()), figure.Change(o.Worst()), 0.0)
 	}
 	return t.Flush()
 }

@@ -49,3 +49,25 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 	}
 	return r.WithContext(own)
 }
+
+// told lists the placeholders that reverse_proxy sets for others, such as the access log.
+var told = [...]string{
+	"http.reverse_proxy.upstream.host", "http.reverse_proxy.upstream.port", "http.reverse_proxy.upstream.hostport",
+	"http.reverse_proxy.upstream.address", "http.reverse_proxy.upstream.latency", "http.reverse_proxy.upstream.latency_ms",
+	upstreamStatus, "http.reverse_proxy.status_text",
+}
+
+// Tell copies these placeholders from another request, which was sent upstream in place of the
+// first.
+func Tell(ctx, other context.Context) {
+	to, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	from, known := other.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok || !known || to == from {
+		return
+	}
+	for _, name := range told {
+		if v, ok := from.Get(name); ok {
+			to.Set(name, v)
+		}
+	}
+}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -148,12 +147,12 @@ func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
 // follow copies the work's response to the client until its end, or until the client leaves.
 func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) error {
 	at, begun := 0, false
-	defer func() { upstream.Tell(r.Context(), k.placeholders) }()
+	defer func() { httpx.Tell(r.Context(), k.placeholders) }()
 	for {
 		part := k.after(at, begun)
 		if part.status != 0 && !begun {
 			begun = true
-			upstream.Tell(r.Context(), k.placeholders)
+			httpx.Tell(r.Context(), k.placeholders)
 			if part.waited > 0 {
 				httpx.Waited(w, part.waited)
 			}

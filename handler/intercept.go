@@ -268,7 +268,7 @@ func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContinuation, err)
 	}
-	request := original.Clone(original.Context())
+	request := httpx.Isolate(original, r)
 	httpx.SetLength(request, len(body))
 	httpx.SetBody(request, body)
 	r.rewrite.Next()
@@ -280,7 +280,7 @@ func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error
 			continuations.WithLabelValues(continuationAnswered).Inc()
 		}
 	}()
-	if err := r.tap.Pass(r, httpx.Isolate(request, r), next); err != nil {
+	if err := r.tap.Pass(r, request, next); err != nil {
 		return err
 	}
 	answered = true

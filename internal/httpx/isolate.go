@@ -12,11 +12,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Isolate prepares a request for a second pass through the same handlers. It gets its own route
-// groups, variables and placeholders, initially equal to those of the first pass. The original
-// request stays the same.
+// Isolate returns a clone of a request for another pass through the same handlers. The clone has
+// route groups, variables and placeholders of its own, initially equal to those of the first pass.
 func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 	ctx := r.Context()
+	r = r.Clone(ctx)
 	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok || srv == nil {
 		return r
@@ -47,7 +47,8 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 			own = context.WithValue(own, key, value)
 		}
 	}
-	return r.WithContext(own)
+	*r = *r.WithContext(own) // the replacer reads later changes from this very request
+	return r
 }
 
 // told lists the placeholders that reverse_proxy sets for others, such as the access log.

@@ -172,12 +172,11 @@ func Retry(w http.ResponseWriter, r *http.Request, by Retrier) error {
 }
 
 func retry(w http.ResponseWriter, original *http.Request, body *Payload, whole bool, by Retrier) (rejected bool, err error) {
-	r := original.Clone(original.Context())
+	a := NewAttempt(w, by)
+	r := Isolate(original, a)
 	if whole {
 		body.Attach(r)
 	}
-	a := NewAttempt(w, by)
-	r = Isolate(r, a)
 	defer Tell(original.Context(), r.Context())
 	return a.Serve(by, r)
 }

@@ -131,11 +131,7 @@ func (t *amendment) Judge(a *httpx.Attempt) httpx.Verdict {
 	}
 	by := ""
 	httpx.Guard(t.p.Log, "amending a refused request", func() {
-		body, err := httpx.Decode(httpx.Coding(a.Header()), a.Body, t.p.MaxBody, nil)
-		if err != nil {
-			body = nil
-		}
-		by = t.amend(t.format, translate.ReadFailure(t.format, a.Status, body))
+		by = t.amend(t.format, httpx.ReadFailure(t.format, a.Status, a.Header(), a.Body))
 	})
 	if by == "" || by == amendedLoading && !waits(t.request) {
 		return httpx.Accept

@@ -128,7 +128,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	// The work outlives the client's request.
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	k.cancel = cancel
-	req := httpx.Isolate(r.Clone(detached), k)
+	req := httpx.Isolate(r.WithContext(detached), k)
 	p.Attach(req)
 	k.placeholders = req.Context()
 	go k.run(l.Log, l.next, req)

@@ -77,11 +77,12 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	case t.Cause == retain.Refused:
 		s.as = s.last
 	}
+	by := attempts{s}
 	if s.as == s.last {
-		_, err := httpx.NewAttempt(s, attempts{s}).Serve(attempts{s}, r)
+		_, err := httpx.NewAttempt(s, by).Serve(by, r)
 		return err
 	}
-	return httpx.Retry(s, r, attempts{s})
+	return httpx.Retry(s, r, by)
 }
 
 // sending is a request that is sent in one form after the other, and the writer of the answer that

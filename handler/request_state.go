@@ -134,7 +134,7 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	if !edits {
 		return c.finish(t, c.send(t, t, r, next))
 	}
-	err := httpx.Retry(t, r, &resend{requestState: c, tap: t, next: next})
+	err := httpx.Retry(t, r, &resend{c, next})
 	if c.ending.resent {
 		c.weigh(t.told(t.Status))
 	}

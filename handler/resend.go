@@ -22,6 +22,7 @@ import (
 type refusal struct {
 	route     app.Route
 	additions httpx.Additions // edits that layers behind make
+	givenUp   bool            // the edits were taken out of the request
 	weighed   bool            // the outcome of the second request is known
 }
 
@@ -40,31 +41,29 @@ func (c *requestState) routeOf(r *http.Request) app.Route {
 // resend sends an edited request, and once more without its edits if the upstream refuses it.
 type resend struct {
 	*requestState
-	tap     *tap
-	next    caddyhttp.Handler
-	givenUp bool
+	next caddyhttp.Handler
 }
 
 // ServeHTTP implements [httpx.Retrier].
 func (s *resend) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	if s.givenUp {
+	if s.refusal.givenUp {
 		s.ending.resent = true
 		s.books.span.Event("llm_cache.resend")
 		s.refusal.additions.Off = wire.AllEdits
 	}
-	return s.send(s.tap, w, r, s.next)
+	return s.send(&s.first, w, r, s.next)
 }
 
 // Judge implements [httpx.Judge]. An error without a status may be a refusal, too, as where
 // handle_response has made an error of it.
 func (s *resend) Judge(a *httpx.Attempt) httpx.Verdict {
-	switch t := s.tap; {
+	switch t := &s.first; {
 	case a.Err == http.ErrAbortHandler: //nolint:errorlint,err113 // the very value
-	case s.givenUp:
+	case s.refusal.givenUp:
 		s.weigh(t.told(a.Status))
 	case t.own, a.Status == 0 && a.Err == nil, !httpx.Refusal(t.told(a.Status)):
 	case s.giveUp():
-		s.givenUp, t.dropped = true, true
+		s.refusal.givenUp, t.dropped = true, true
 		return httpx.Reject
 	}
 	return httpx.Accept

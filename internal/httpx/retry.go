@@ -35,13 +35,13 @@ type Attempt struct {
 	Answer
 	// Body is the body held back. It is complete up to MaxError bytes.
 	Body []byte
-	// Gathered reports that no more of the body will be held back.
-	Gathered bool
 	// Err is the error of the next handlers, [http.ErrAbortHandler] if they cut the response.
 	Err error
+	// Gathered reports that no more of the body will be held back.
+	Gathered bool
 
-	by      Judge
 	verdict Verdict
+	by      Judge
 }
 
 // NewAttempt returns the writer of a response that is subject to a judge.

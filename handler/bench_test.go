@@ -74,7 +74,7 @@ func answering(answer []byte) caddyhttp.HandlerFunc {
 
 func attached(tb testing.TB, o pipeline.Options) *Handler {
 	tb.Helper()
-	store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	store, err := sessioncache.New(sessioncache.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func BenchmarkLayers(b *testing.B) {
 		endpoint := answering(c.answer)
 		bodies := of[c.path]
 		b.Run(strings.TrimPrefix(c.path, "/v1/")+" to "+c.preset, func(b *testing.B) {
-			store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+			store, err := sessioncache.New(sessioncache.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}

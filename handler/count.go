@@ -127,7 +127,7 @@ func (o *site) counted(r *http.Request, f wire.Format, body []byte, estimated bo
 	view.Address(answers.Replace(r.URL.Path), "")
 	key := o.sessionKey(r, tenant, view)
 	key.Upstream = o.upstreamKeyAt(r, path)
-	session := o.store.Acquire(key)
+	session := o.store.Acquire(r.Context(), key)
 	defer o.store.Release(session)
 	x := o.pipe.Begin(view, session, o.now())
 	defer x.Abandon()

@@ -257,7 +257,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // a store, prices (nil: the built-in table) and a clock of the caller's, and returns what
 // belongs to them. It takes the place of Provision in replays and benchmarks; the store
 // stays the caller's to close.
-func (h *Handler) Attach(store sessioncache.Store, prices *pricing.Table, logger *zap.Logger, now func() time.Time) (*app.State, error) {
+func (h *Handler) Attach(store *sessioncache.Store, prices *pricing.Table, logger *zap.Logger, now func() time.Time) (*app.State, error) {
 	s := app.NewState(store, nil, now)
 	s.Keeper.Attach(now)
 	h.site = h.open(s, nil, prices, logger, now)

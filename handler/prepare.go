@@ -5,6 +5,7 @@ package handler
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -129,7 +130,7 @@ func (c *requestState) attend(w http.ResponseWriter, r *http.Request, next caddy
 func (o *site) refuse(w http.ResponseWriter, r *http.Request, why bypass) error {
 	o.records.count(outcomeUnheld)
 	o.guard("putting a refusal on record", func() {
-		session := o.store.Acquire(o.sessionKey(r, o.store.Tenants().Of(r), why.view))
+		session := o.store.Acquire(r.Context(), o.sessionKey(r, o.store.Tenants().Of(r), why.view))
 		defer o.store.Release(session)
 		o.records.refused(r, o.whose(r), why.view, session.ID())
 	})
@@ -195,11 +196,12 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 		view = whole
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
-	store := sessioncache.ForRequest(o.store.Store)
-	session = store.Acquire(o.sessionKey(r, tenant, view))
+	acquiring := time.Now()
+	session = o.store.Acquire(r.Context(), o.sessionKey(r, tenant, view))
+	waited := time.Since(acquiring)
 	websocket.InSession(r.Context(), session.ID())
 	c = &requestState{
-		site: o, view: view, store: store, session: session, asker: asker{tenant: tenant, person: o.clients.people.OfTenant(r, o.persons(), tenant, translate.KeyHeader(format)), host: r.Host},
+		site: o, view: view, session: session, asker: asker{tenant: tenant, person: o.clients.people.OfTenant(r, o.persons(), tenant, translate.KeyHeader(format)), host: r.Host},
 		body: bodies{raw: raw, rethread: rethread, own: own}, telling: telling{all: o.tellsAll(r.Header)}, books: books{began: time.Now()},
 	}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
@@ -207,10 +209,9 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 	c.refusal.route = c.routeOf(r)
 	without := o.store.Refusals.Without(c.refusal.route, tenant, at)
 	c.ex = o.pipe.BeginWithout(view, session, at, without)
-	if claimer, ok := store.(sessioncache.Claimer); ok && !c.ex.Claim(claimer) {
-		c.ex.Abandon() // another process was faster: its edits count
-		c.ex = o.pipe.BeginWithout(view, session, at, without)
-		c.ex.Claim(claimer)
+	// The claims have the rest of the time that the request may wait for the store in all.
+	if left := o.store.Budget() - waited; left > 0 {
+		c.claim(r.Context(), left, without, at)
 	}
 	if c.ex.Interceptor.Lost {
 		hiddenLost.Inc()
@@ -220,6 +221,24 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 		o.notes.warn(r, format, bypass{reason: reasonSplice, err: c.ex.Prompt.Err})
 	}
 	return c, why
+}
+
+// claim makes new edits of the request durable before they are sent. It waits for the store at most
+// for a duration.
+func (c *requestState) claim(ctx context.Context, left time.Duration, without wire.EditKinds, at time.Time) {
+	claim := func(left time.Duration) bool {
+		ctx, cancel := context.WithTimeout(ctx, left)
+		defer cancel()
+		return c.ex.Claim(ctx, c.site.store.Store)
+	}
+	begun := time.Now()
+	if claim(left) {
+		return
+	}
+	waited := time.Since(begun)
+	c.ex.Abandon() // another process was faster: its edits count
+	c.ex = c.site.pipe.BeginWithout(c.view, c.session, at, without)
+	claim(left - waited)
 }
 
 // parse reads a body, and recognises the parts that the tenant's conversations have sent before.

@@ -8,23 +8,40 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-// announcer is a store that others share: it notes what the client had each time that
-// they were told.
-type announcer struct {
-	sessioncache.Store
-	has  func() string
-	told []string
+// publisher is a client that compares what it has got with what its store has published.
+type publisher struct {
+	*recorder
+	t      *testing.T
+	store  *sessioncache.Store
+	shelf  *storetest.SharedShelf
+	before []string // what it must not have before a further version is published
 }
 
-func (a *announcer) Publish(*sessioncache.Session)      { a.told = append(a.told, a.has()) }
-func (*announcer) Owns(*sessioncache.Session, int) bool { return true }
+// published returns the number of versions of sessions that were published.
+func (p *publisher) published() int {
+	p.store.Flush()
+	return p.shelf.Saves
+}
+
+func (p *publisher) Write(b []byte) (int, error) {
+	has, versions := p.Body.String()+string(b), p.published()
+	for i, whole := range p.before {
+		if versions <= i && strings.HasPrefix(has, whole) {
+			p.t.Errorf("the client gets %q after %d versions, want %d", has, versions, i+1)
+		}
+	}
+	return p.recorder.Write(b)
+}
 
 // Others are told of a request once where the reason that the model has stopped comes
 // with the end of its answer, and twice where the end comes later: always before the
@@ -38,7 +55,7 @@ func TestOthersAreToldOnce(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		pieces []string
-		before []string // what the client must not have whole
+		before []string // what the client must not have before each version
 	}{
 		"all at once":   {[]string{begin + stop + end}, []string{begin + stop + end}},
 		"end with stop": {[]string{begin, stop + end}, []string{begin + stop + end}},
@@ -46,11 +63,26 @@ func TestOthersAreToldOnce(t *testing.T) {
 		"failed":        {[]string{begin, stop + cut}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := attached(t, pipeline.Options{})
-			w := &recorder{ResponseRecorder: httptest.NewRecorder()}
-			a := &announcer{Store: h.site.store.Store, has: func() string { return w.Body.String() }}
-			h.site.store.Store = a
-			err := h.ServeHTTP(w, request([]byte(body), "s"), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+			shelf := new(storetest.SharedShelf)
+			store, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+				Open: func() (sessioncache.Backend, error) { return shelf, nil }, Interval: time.Hour, Budget: time.Minute,
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			h := new(Handler)
+			if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
+				t.Fatal(err)
+			}
+			// From its second request on, a session is published by nothing else.
+			if _, err := serve(t, h, endpoint); err != nil {
+				t.Fatal(err)
+			}
+			store.Flush()
+			shelf.Saves = 0
+			w := &publisher{&recorder{ResponseRecorder: httptest.NewRecorder()}, t, store, shelf, c.before}
+			err = h.ServeHTTP(w, request([]byte(body), "s"), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 				w.Header().Set("Content-Type", "text/event-stream")
 				for _, p := range c.pieces {
 					if _, err := w.Write([]byte(p)); err != nil {
@@ -62,13 +94,8 @@ func TestOthersAreToldOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(a.told) != len(c.before) {
-				t.Fatalf("others were told %d times", len(a.told))
-			}
-			for i, whole := range c.before {
-				if had := a.told[i]; len(had) >= len(whole) || !strings.HasPrefix(whole, had) {
-					t.Errorf("told when the client had %q", had)
-				}
+			if got := w.published(); got != len(c.before) {
+				t.Errorf("%d versions were published, want %d", got, len(c.before))
 			}
 		})
 	}

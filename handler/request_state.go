@@ -31,7 +31,6 @@ import (
 type requestState struct {
 	site     *site
 	view     *wire.View
-	store    sessioncache.Store // as this request uses it
 	session  *sessioncache.Session
 	ex       *pipeline.Exchange
 	overhead time.Duration
@@ -282,9 +281,7 @@ func (c *requestState) hold() {
 // publish shows the conversation to other processes, where they share the store.
 func (c *requestState) publish() {
 	c.ending.untold = false
-	if store, ok := c.store.(sessioncache.Publisher); ok {
-		store.Publish(c.session)
-	}
+	c.site.store.Publish(c.session)
 }
 
 // settle tells the session how the exchange ended, once. An answer of which nothing but

@@ -63,7 +63,7 @@ func TestSummaryKeepsTools(t *testing.T) {
 		"where a choice of tools changes how messages are read": {tools: `[]`, upstream: wire.Anthropic, want: `[]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 24})
+			m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 24})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestSummaryKeepsTools(t *testing.T) {
 				}
 				return f
 			}
-			s, at := m.Acquire(sessioncache.Key{ID: "a"}), time.Unix(0, 0)
+			s, at := m.Acquire(t.Context(), sessioncache.Key{ID: "a"}), time.Unix(0, 0)
 			for turns := range 3 {
 				x := p.Begin(responses(t, turns, "", own, "Be brief.", "gpt-5"), s, at)
 				x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Uncached: 100, Read: 4000, Reported: true}}, at)

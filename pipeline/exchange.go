@@ -4,6 +4,7 @@
 package pipeline
 
 import (
+	"context"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
@@ -101,12 +102,12 @@ func (x *Exchange) settle(markers []wire.Edit) {
 // Claim makes new edits durable and visible to other processes before they are forwarded. Call it
 // before sending the request. It returns false if another process has forwarded some of the blocks
 // in another form; then the request needs a new decision.
-func (x *Exchange) Claim(store sessioncache.Claimer) bool {
+func (x *Exchange) Claim(ctx context.Context, store *sessioncache.Store) bool {
 	r := x.req
 	if !x.Prompt.Edited || x.refusal.off.Has(wire.EditText) || r.View.Conversation.Partial || !x.adds() {
 		return true
 	}
-	return store.Claim(r.session, x.standing.match, r.View, r.States, func(l *sessioncache.Lineage) {
+	return store.Claim(ctx, r.session, x.standing.match, r.View, r.States, func(l *sessioncache.Lineage) {
 		l.Observed, l.Diverged = false, true
 		l.Model, l.Kind = r.View.Model, sessioncache.RequestKind(r.View)
 		l.Expand = r.offer.keeps(l.Expand)

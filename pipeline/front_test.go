@@ -17,12 +17,12 @@ import (
 // Reading a long prefix does not refresh a shorter one: the expired entry before the messages is
 // written again.
 func TestFrontLapses(t *testing.T) {
-	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 24})
+	m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 24})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	session := m.Acquire(sessioncache.Key{ID: "a"})
+	session := m.Acquire(t.Context(), sessioncache.Key{ID: "a"})
 	p := New(Options{Policy: CostAware}, func(string, time.Time) pricing.Rules {
 		return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
 	})

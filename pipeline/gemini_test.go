@@ -42,11 +42,11 @@ func geminiRequest(contents string) []byte {
 // begin runs a request through the pipeline, as the first of its conversation.
 func begin(t *testing.T, o Options, body []byte) (*Exchange, *wire.View) {
 	t.Helper()
-	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	m, err := sessioncache.New(sessioncache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := m.Acquire(sessioncache.Key{ID: "s"})
+	s := m.Acquire(t.Context(), sessioncache.Key{ID: "s"})
 	t.Cleanup(func() { m.Release(s) })
 	v, err := wire.Parse(wire.Gemini, body, nil)
 	if err != nil {

@@ -49,11 +49,11 @@ func newScript(t testing.TB, o Options, rules pricing.Rules) *script {
 		o.Planner.Need = hardly
 	}
 	t.Helper()
-	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	m, err := sessioncache.New(sessioncache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := m.Acquire(sessioncache.Key{ID: "s"})
+	s := m.Acquire(t.Context(), sessioncache.Key{ID: "s"})
 	t.Cleanup(func() { m.Release(s) })
 	return &script{
 		t: t, s: s, format: wire.Anthropic, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),

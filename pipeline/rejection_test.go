@@ -114,7 +114,7 @@ func next(p *process, files int) (*Exchange, *sessioncache.Session) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	s := p.store.Acquire(restoreKey)
+	s := p.store.Acquire(p.t.Context(), restoreKey)
 	return p.p.Begin(v, s, time.Unix(1e9+int64(files), 0)), s
 }
 
@@ -132,7 +132,7 @@ func TestRefusedWhileOthersGoOn(t *testing.T) {
 	for i := range 2 {
 		other.send(readsOf(files+i), wire.Turn{Done: true}, time.Unix(2e9, 0), nil)
 	}
-	one.store.Release(one.store.Acquire(restoreKey)) // adopts the other process's state
+	one.store.Release(one.store.Acquire(t.Context(), restoreKey)) // adopts the other process's state
 	x.Rejected()
 	if !json.Valid(x.Prompt.Body) || !bytes.Contains(x.Prompt.Body, edit.Value) {
 		t.Errorf("sent in its place: %s", x.Prompt.Body)
@@ -145,7 +145,7 @@ func TestRefusedWhileOthersGoOn(t *testing.T) {
 func TestRefusedEditsDoNotOutlive(t *testing.T) {
 	p := newProcess(t, keeping, new(storetest.Shelf))
 	x, s := begun(p, 4)
-	if !x.Prompt.Edited || !x.Claim(p.store.(sessioncache.Claimer)) {
+	if !x.Prompt.Edited || !x.Claim(t.Context(), p.store) {
 		t.Fatal("nothing to refuse")
 	}
 	x.Rejected()
@@ -202,7 +202,7 @@ func TestRefusedKinds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := p.store.Acquire(restoreKey)
+				s := p.store.Acquire(t.Context(), restoreKey)
 				return p.p.BeginWithout(v, s, time.Unix(1e9+int64(turns), 0), off), s
 			}
 			x, s := begin(c.turns, c.off)

@@ -27,7 +27,7 @@ type process struct {
 	t     *testing.T
 	p     *Pipeline
 	shelf *storetest.Shelf // nil for a process that never stops
-	store sessioncache.Store
+	store *sessioncache.Store
 
 	last   int64 // length of the last prompt
 	blocks int   // number of blocks in the last request
@@ -43,11 +43,12 @@ func newProcess(t *testing.T, rules pricing.Rules, shelf *storetest.Shelf) *proc
 func (p *process) start() {
 	var err error
 	if p.shelf == nil {
-		p.store, err = sessioncache.NewMemory(sessioncache.MemoryOptions{})
+		p.store, err = sessioncache.New(sessioncache.Options{})
 	} else {
-		p.store, err = sessioncache.NewDurable(func() (sessioncache.Backend, error) { return p.shelf, nil }, sessioncache.DurableOptions{
+		p.store, err = sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+			Open:     func() (sessioncache.Backend, error) { return p.shelf, nil },
 			Interval: time.Hour, Budget: time.Minute, Failed: func(what string, err error) { p.t.Errorf("%s: %v", what, err) },
-		})
+		}})
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -81,14 +82,12 @@ func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func(
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	s := p.store.Acquire(restoreKey)
+	s := p.store.Acquire(p.t.Context(), restoreKey)
 	x := p.p.Begin(v, s, at)
 	if x.Prompt.Err != nil {
 		p.t.Fatal(x.Prompt.Err)
 	}
-	if c, ok := p.store.(sessioncache.Claimer); ok {
-		x.Claim(c)
-	}
+	x.Claim(p.t.Context(), p.store)
 	if before != nil && !before() {
 		return x.Prompt.Body
 	}
@@ -97,8 +96,8 @@ func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func(
 	p.last, p.blocks = prompt, len(v.Blocks)
 	x.Commit(&answer, at.Add(5*time.Second))
 	p.store.Release(s)
-	if shared, ok := p.store.(*sessioncache.Durable); ok && p.shelf == nil {
-		shared.Flush() // there is time for it between two turns
+	if p.shelf == nil {
+		p.store.Flush() // there is time for it between two turns
 	}
 	return x.Prompt.Body
 }
@@ -226,7 +225,7 @@ func goOnTheSame(t *testing.T, test func(t *testing.T, goOn func(outlives bool, 
 					}
 					random := rand.New(rand.NewPCG(1, uint64(n)))
 					never := newProcess(t, rules, nil)
-					never.store.Acquire(restoreKey) // in use all the time
+					never.store.Acquire(t.Context(), restoreKey) // in use all the time
 					var shelf *storetest.Shelf
 					if outlives {
 						shelf = new(storetest.Shelf)

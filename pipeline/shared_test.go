@@ -23,9 +23,10 @@ func node(t *testing.T, rules pricing.Rules, shelf *storetest.SharedShelf) *proc
 	t.Helper()
 	p := &process{t: t, p: New(Options{}, func(string, time.Time) pricing.Rules { return rules })}
 	var err error
-	p.store, err = sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
+	p.store, err = sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+		Open:     func() (sessioncache.Backend, error) { return shelf, nil },
 		Interval: time.Hour, Budget: time.Minute, Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestFirstClaimWins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := p.store.Acquire(restoreKey)
+		s := p.store.Acquire(t.Context(), restoreKey)
 		return p.p.Begin(v, s, time.Unix(1e9, 0)), s
 	}
 	x, _ := begin(one)
@@ -116,15 +117,15 @@ func TestFirstClaimWins(t *testing.T) {
 	if bytes.Equal(x.Prompt.Body, y.Prompt.Body) || !x.Prompt.Edited || !y.Prompt.Edited {
 		t.Fatal("both decide alike: nothing is tested")
 	}
-	if !x.Claim(one.store.(sessioncache.Claimer)) {
+	if !x.Claim(t.Context(), one.store) {
 		t.Fatal("the first has lost")
 	}
-	if y.Claim(other.store.(sessioncache.Claimer)) {
+	if y.Claim(t.Context(), other.store) {
 		t.Fatal("the second is not told that it was late")
 	}
 	y.Abandon()
 	again := other.p.Begin(y.req.View, s, time.Unix(1e9, 0))
-	if !again.Claim(other.store.(sessioncache.Claimer)) {
+	if !again.Claim(t.Context(), other.store) {
 		t.Error("what was decided anew is late again")
 	}
 	edits := 0

@@ -48,13 +48,13 @@ func source(from, to int) string {
 
 // Lines repeated by later blocks are found in the earlier ones, whatever command has shown them.
 func TestShownAgain(t *testing.T) {
-	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 24})
+	m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 24})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
 	p := New(Options{Policy: Observe}, fiveMinutes)
-	x := p.Begin(shown(t, source(0, 200), source(1000, 1200), "git diff\n+"+strings.ReplaceAll(source(0, 200), "\n", "\n+")), m.Acquire(sessioncache.Key{ID: "a"}), time.Unix(0, 0))
+	x := p.Begin(shown(t, source(0, 200), source(1000, 1200), "git diff\n+"+strings.ReplaceAll(source(0, 200), "\n", "\n+")), m.Acquire(t.Context(), sessioncache.Key{ID: "a"}), time.Unix(0, 0))
 	defer x.Abandon()
 	var got []string
 	for i := range x.History().States {

@@ -36,7 +36,7 @@ func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Exchang
 		panic(err)
 	}
 	k.Request = v
-	s := p.store.Acquire(k)
+	s := p.store.Acquire(p.t.Context(), k)
 	return p.p.Begin(v, s, at), s
 }
 
@@ -198,7 +198,7 @@ func TestRestartedWanderings(t *testing.T) {
 				for _, p := range both {
 					p.p = New(Options{Planner: Planner{Need: hardly}}, p.p.rules)
 				}
-				both[0].store.Acquire(restoreKey) // in use all the time
+				both[0].store.Acquire(t.Context(), restoreKey) // in use all the time
 				for step := range 100 {
 					c := w.next()
 					if w.IntN(5) == 0 {
@@ -222,10 +222,10 @@ func TestRestartedWanderings(t *testing.T) {
 // ask begins a request as a handler does: an earlier claim of another process counts.
 func (p *process) ask(body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
 	x, s := p.begin(restoreKey, body, at)
-	if c, ok := p.store.(sessioncache.Claimer); ok && !x.Claim(c) {
+	if !x.Claim(p.t.Context(), p.store) {
 		x.Abandon()
 		x = p.p.Begin(x.req.View, s, at)
-		x.Claim(c)
+		x.Claim(p.t.Context(), p.store)
 	}
 	return x, s
 }
@@ -244,7 +244,7 @@ func TestWanderingFleets(t *testing.T) {
 					return p
 				}
 				alone := begin(newProcess(t, rules, nil))
-				alone.store.Acquire(restoreKey) // in use all the time
+				alone.store.Acquire(t.Context(), restoreKey) // in use all the time
 				nodes := []*process{begin(node(t, rules, shelf)), begin(node(t, rules, shelf)), begin(node(t, rules, shelf))}
 				for step := range 100 {
 					c := w.next()
@@ -263,7 +263,7 @@ func TestWanderingFleets(t *testing.T) {
 						x.Commit(used(turn, x), w.now)
 						p.store.Release(s)
 					}
-					nodes[at].store.(*sessioncache.Durable).Flush()
+					nodes[at].store.Flush()
 					if !bytes.Equal(sent[0], sent[1]) {
 						t.Fatalf("seed %d, step %d: %s", seed, step, difference(sent[1], sent[0]))
 					}
@@ -300,8 +300,8 @@ func TestWanderingsAtOnce(t *testing.T) {
 					n := nodes[own.IntN(2)]
 					body := w.body(c)
 					x, s := n.begin(sessioncache.Key{Tenant: restoreKey.Tenant, Upstream: "u", ID: fmt.Sprint(own.IntN(2))}, body, time.Now())
-					store := n.store.(*sessioncache.Durable)
-					x.Claim(store)
+					store := n.store
+					x.Claim(t.Context(), store)
 					if err := intact(body, x); err != nil {
 						t.Error(err)
 					}
@@ -330,12 +330,12 @@ func TestWanderingsAtOnce(t *testing.T) {
 	all.Go(func() {
 		own := rand.New(rand.NewPCG(9, 9))
 		for time.Now().Before(end) {
-			store := nodes[own.IntN(2)].store.(*sessioncache.Durable)
+			store := nodes[own.IntN(2)].store
 			for _, s := range store.Page(sessioncache.Newest, 10) {
 				s.KeepWarm(own.IntN(3), time.Now())
 				s.SetLifetime(sessioncache.Lifetime(own.IntN(3)))
 				s.Report(time.Now())
-				store.Owns(s, own.IntN(3))
+				store.Owns(t.Context(), s, own.IntN(3))
 				if own.IntN(50) == 0 {
 					store.Delete(s.ID())
 				}

@@ -12,8 +12,8 @@ import (
 )
 
 // Backend keeps snapshots of sessions beyond the life of the process, in a file or on a server.
-// [NewDurable] makes a [Store] of a backend. That store keeps sessions in use in memory, writes in
-// batches, and tolerates every failure of the backend. All snapshots are sealed. Test a new backend
+// A [Store] with a backend keeps the sessions in use in memory, writes in batches, and tolerates
+// every failure of the backend. All snapshots are sealed. Test a new backend
 // with the package storetest.
 //
 // All methods may be called from several goroutines. Calls that write come from one goroutine,
@@ -54,16 +54,6 @@ type Record struct {
 	Used time.Time
 	// Snapshot is the sealed content, opaque to the backend.
 	Snapshot []byte
-}
-
-// Claimer is a [Store] that can make the edits of a request durable before the request is
-// forwarded.
-type Claimer interface {
-	// Claim makes the edits of a request durable before it is sent, as [Session.Commit] would. As
-	// records further properties of the conversation. Claim waits briefly and fails silently. It
-	// returns false if another process claimed first: the session then has the other process's
-	// edits, and the caller must decide anew.
-	Claim(s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool
 }
 
 // named is a response together with its digest.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +24,6 @@ func use(t *testing.T, f func(b *Breaker, told *told)) {
 	synctest.Test(t, func(*testing.T) {
 		failures := new(told)
 		b := NewBreaker(budget, restTime, func(_ string, err error) { *failures = append(*failures, err) })
-		defer b.Close()
 		f(b, failures)
 	})
 }
@@ -49,17 +47,17 @@ func TestFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			use(t, func(b *Breaker, failures *told) {
 				begun := time.Now()
-				b.Within(b.Patience(), BreakerAt{}, "do", c.does)
+				b.Within(context.Background(), BreakerAt{}, "do", c.does)
 				if waited := time.Since(begun); waited != c.waited || b.Rests(BreakerAt{}) != c.rests {
 					t.Errorf("it waits %s, want %s; rests: %t, want %t", waited, c.waited, b.Rests(BreakerAt{}), c.rests)
 				}
 				asked := false
-				b.Within(b.Patience(), BreakerAt{}, "do", func(context.Context) error { asked = true; return nil })
+				b.Within(context.Background(), BreakerAt{}, "do", func(context.Context) error { asked = true; return nil })
 				if asked == c.rests {
 					t.Errorf("asked: %t, while it rests: %t", asked, c.rests)
 				}
 				asked = false
-				b.Within(b.Patience(), BreakerAt{Shard: 1}, "do", func(context.Context) error { asked = true; return nil })
+				b.Within(context.Background(), BreakerAt{Shard: 1}, "do", func(context.Context) error { asked = true; return nil })
 				if !asked {
 					t.Error("another shard is not asked")
 				}
@@ -68,7 +66,7 @@ func TestFailures(t *testing.T) {
 					t.Errorf("failures: %v", *failures)
 				}
 				did := false
-				b.Within(b.Patience(), BreakerAt{}, "do", func(context.Context) error { did = true; return nil })
+				b.Within(context.Background(), BreakerAt{}, "do", func(context.Context) error { did = true; return nil })
 				if !did || b.Rests(BreakerAt{}) {
 					t.Errorf("done: %t, rests: %t", did, b.Rests(BreakerAt{}))
 				}
@@ -81,7 +79,7 @@ func TestFailures(t *testing.T) {
 func TestContextsEnd(t *testing.T) {
 	use(t, func(b *Breaker, _ *told) {
 		var inner, late context.Context
-		b.Within(b.Patience(), BreakerAt{}, "do", func(ctx context.Context) error {
+		b.Within(context.Background(), BreakerAt{}, "do", func(ctx context.Context) error {
 			var cancel context.CancelFunc
 			inner, cancel = context.WithCancel(ctx)
 			context.AfterFunc(inner, cancel)
@@ -90,7 +88,7 @@ func TestContextsEnd(t *testing.T) {
 			}
 			return nil
 		})
-		b.Within(b.Patience(), BreakerAt{}, "do", func(ctx context.Context) error { late = ctx; <-ctx.Done(); return nil })
+		b.Within(context.Background(), BreakerAt{}, "do", func(ctx context.Context) error { late = ctx; <-ctx.Done(); return nil })
 		synctest.Wait()
 		if !errors.Is(inner.Err(), context.Canceled) || !errors.Is(late.Err(), context.DeadlineExceeded) {
 			t.Errorf("%v, %v", inner.Err(), late.Err())
@@ -98,28 +96,45 @@ func TestContextsEnd(t *testing.T) {
 	})
 }
 
-// Operations do not wait for one another, however many there are, and none is kept from
-// being done by those that do not end.
+// The end of a request ends its wait, is no failure, and leaves the operation alone.
+func TestRequestEnds(t *testing.T) {
+	use(t, func(b *Breaker, failures *told) {
+		ctx, cancel := context.WithTimeout(context.Background(), budget/5)
+		defer cancel()
+		begun, took := time.Now(), time.Duration(0)
+		b.Within(ctx, BreakerAt{}, "do", func(ctx context.Context) error {
+			time.Sleep(budget / 2)
+			took = time.Since(begun)
+			return ctx.Err()
+		})
+		if waited := time.Since(begun); waited != budget/5 {
+			t.Errorf("waited %s, want %s", waited, budget/5)
+		}
+		asked := false
+		b.Within(ctx, BreakerAt{}, "do", func(context.Context) error { asked = true; return nil })
+		time.Sleep(budget)
+		if took != budget/2 || asked || len(*failures) > 0 {
+			t.Errorf("the operation took %s, want %s; a request that has ended asks: %t; failures: %v", took, budget/2, asked, *failures)
+		}
+	})
+}
+
+// Operations do not wait for one another, however many there are.
 func TestSideBySide(t *testing.T) {
 	use(t, func(b *Breaker, _ *told) {
-		var took []time.Duration
+		const operations = 100
 		done := make(chan time.Duration)
-		for range 3 * mostIdle {
+		for range operations {
 			go func() {
 				begun := time.Now()
-				b.Within(b.Patience(), BreakerAt{}, "do", func(context.Context) error { time.Sleep(budget / 2); return nil })
+				b.Within(context.Background(), BreakerAt{}, "do", func(context.Context) error { time.Sleep(budget / 2); return nil })
 				done <- time.Since(begun)
 			}()
 		}
-		for range 3 * mostIdle {
-			took = append(took, <-done)
-		}
-		if slices.Max(took) != budget/2 {
-			t.Errorf("the last took %s", slices.Max(took))
-		}
-		synctest.Wait()
-		if n := b.idle.Load(); n != mostIdle {
-			t.Errorf("%d wait for work", n)
+		for range operations {
+			if took := <-done; took != budget/2 {
+				t.Errorf("took %s, want %s", took, budget/2)
+			}
 		}
 	})
 }

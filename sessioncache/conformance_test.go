@@ -5,14 +5,15 @@ package sessioncache_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
 func TestMemoryConforms(t *testing.T) {
-	storetest.Store(t, func(t *testing.T) sessioncache.Store {
-		m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	storetest.Store(t, func(t *testing.T) *sessioncache.Store {
+		m, err := sessioncache.New(sessioncache.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,9 +43,9 @@ func TestSharedShelfConforms(t *testing.T) {
 
 // A store over a backend that others share is one like any other.
 func TestSharedStoreConforms(t *testing.T) {
-	storetest.Store(t, func(t *testing.T) sessioncache.Store {
-		s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return new(storetest.SharedShelf), nil },
-			sessioncache.DurableOptions{Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) }})
+	storetest.Store(t, func(t *testing.T) *sessioncache.Store {
+		s, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return new(storetest.SharedShelf), nil }, Budget: time.Second, // a loaded machine takes longer than people would wait
+			Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) }}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func (o *ordered) Save(ctx context.Context, records []sessioncache.Record) error
 // Changed sessions are written in the order of their creation.
 func TestWritesInOrder(t *testing.T) {
 	o := &ordered{Shelf: new(storetest.Shelf)}
-	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return o, nil }, sessioncache.DurableOptions{Interval: time.Hour})
+	d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return o, nil }, Interval: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestWritesInOrder(t *testing.T) {
 		k := sharedKey
 		k.ID = strconv.Itoa(i)
 		want = append(want, k.Digest())
-		s := d.Acquire(k)
+		s := d.Acquire(t.Context(), k)
 		v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -10,13 +10,13 @@ import (
 
 // TestFurtherOfAStore: conversations of one store share their statistics.
 func TestFurtherOfAStore(t *testing.T) {
-	m, err := NewMemory(MemoryOptions{})
+	m, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
 	for i := range 20 {
-		s := m.Acquire(Key{ID: string(rune('a' + i))})
+		s := m.Acquire(t.Context(), Key{ID: string(rune('a' + i))})
 		s.Lock()
 		l := &Lineage{Kind: 7}
 		for range 24 {
@@ -25,7 +25,7 @@ func TestFurtherOfAStore(t *testing.T) {
 		s.Unlock()
 		m.Release(s)
 	}
-	s := m.Acquire(Key{ID: "another"})
+	s := m.Acquire(t.Context(), Key{ID: "another"})
 	defer m.Release(s)
 	s.Lock()
 	defer s.Unlock()

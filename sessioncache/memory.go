@@ -3,303 +3,414 @@
 
 package sessioncache
 
+// The sessions in memory: the window, the Ristretto cache behind it, and the indexes. All methods
+// without another note need the lock of the store.
+
 import (
 	"cmp"
 	"container/list"
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dgraph-io/ristretto/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// Defaults of the memory store.
 const (
-	// DefaultMaxBytes is the default of [MemoryOptions.MaxBytes].
-	DefaultMaxBytes = 640 << 20
-	// DefaultIdleTTL is the default of [MemoryOptions.IdleTTL].
-	DefaultIdleTTL = 3 * time.Hour
-	// MinMaxBytes is the smallest bound accepted.
-	MinMaxBytes = 1 << 20
+	// cachePart: the cache has up to one part in cachePart of the memory, and the window the rest.
+	cachePart = 2
+	// counters is the number of counters of the cache's policy, ten for each of the packed sessions
+	// that fit in the cache by default. They take a mebibyte.
+	counters = 1 << 18
 )
 
-// MemoryOptions configure a memory store.
-type MemoryOptions struct {
-	// MaxBytes bounds the memory of all sessions together. Beyond it sessions without an answer are
-	// evicted first, then those of conversations that never continued, as long as these take more
-	// than an eighth. After them the tenant with the most memory loses its least recently used
-	// sessions. Default: 640 MiB, enough for ten thousand conversations of a hundred turns in use
-	// at once, or six times as many that have been idle for a minute.
-	MaxBytes int64
-	// IdleTTL is the time that a session is remembered after its last request. Default: 3 hours.
-	IdleTTL time.Duration
+// offer is one stay of a session in the cache. The number distinguishes it from later ones: a
+// decision about an earlier stay may come late.
+type offer struct {
+	*Session
+	number uint64
 }
 
-func (o *MemoryOptions) defaults() error {
-	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
-	o.IdleTTL = cmp.Or(o.IdleTTL, DefaultIdleTTL)
-	if o.MaxBytes < MinMaxBytes {
-		return fmt.Errorf("max_size: %d bytes are less than %d", o.MaxBytes, MinMaxBytes)
-	}
-	if o.IdleTTL < 0 {
-		return fmt.Errorf("idle_ttl: %s is negative", o.IdleTTL)
-	}
-	return nil
+// dropped is an offer that has left the cache by the cache's own decision.
+type dropped struct {
+	offer
+	expired bool
 }
 
-// Memory keeps sessions in the memory of this process. A session is stored once an upstream has
-// accepted a request of it. A session with only refused requests is gone with the last of them.
-//
-// One index has all sessions, by their keys. An expired session is removed when its key is
-// requested, or by the regular check of all sessions.
-type Memory struct {
-	runs Runs
-
-	mu       sync.Mutex
-	opts     MemoryOptions
-	sessions map[string]*Session // by digest: those stored, and those in use
-	held     ranks               // those stored
-	newest   list.List           // of the stored *Session, the newest first
-	firsts   turns               // by the conversations' first turns
-	said     turns               // by the conversations' responses, see Key.Answer
-	stats    StoreStats
-	settling *time.Timer // the regular check of all sessions
-	outlives bool        // snapshots of the sessions are taken
-	closed   bool
-
-	onEvict func(*Session)
-	evicted []*Session // those to be told to onEvict without the lock
-}
-
-// node is the part of a session that belongs to the store. All fields except gone are guarded by
-// Memory.mu.
+// node is the part of a session that belongs to the store. All fields except number and gone are
+// guarded by Store.mu.
 type node struct {
-	number atomic.Uint64 // 0 until the session is stored
-	made   *list.Element // in Memory.newest
-	entry  *lru.Entry[uint64, Tenant, *Session]
-	rank   rank
-	last   time.Time // when the session was last released
-	pins   int
-	firsts []wire.Hash
-	said   []wire.Hash
-	gone   atomic.Bool
+	number   atomic.Uint64                        // 0 until the session is stored
+	made     *list.Element                        // in Store.newest
+	entry    *lru.Entry[uint64, Tenant, *Session] // in the window, nil if the session is not there
+	offer    uint64                               // the number of the session's offer to the cache, 0 if it is not there
+	cost     int64                                // of the offer, in bytes
+	requests int                                  // of its longest conversation
+	last     time.Time                            // when the session was last released
+	pins     int
+	firsts   []wire.Hash
+	said     []wire.Hash
+	gone     atomic.Bool
 }
 
 // numbers counts the sessions stored by any store since the process began.
 var numbers atomic.Uint64
 
-var _ Store = (*Memory)(nil)
-
-// NewMemory opens a memory store.
-func NewMemory(o MemoryOptions) (*Memory, error) {
-	if err := o.defaults(); err != nil {
-		return nil, err
-	}
-	m := &Memory{opts: o, sessions: map[string]*Session{}, held: newRanks(), firsts: turns{}, said: turns{}}
-	m.stats.Since = time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.settling = time.AfterFunc(quiet/2, m.settle)
-	return m, nil
-}
-
-// OnEvict has f called with each session that gives way to others for want of memory, when
-// nothing of it is kept. It is set before the store is used.
-func (m *Memory) OnEvict(f func(*Session)) { m.onEvict = f }
-
-// unlock ends the use of the store, and tells which sessions gave way meanwhile.
-func (m *Memory) unlock() {
-	evicted := m.evicted
-	m.evicted = nil
-	m.mu.Unlock()
-	if m.onEvict != nil {
-		for _, s := range evicted {
-			m.onEvict(s)
-		}
-	}
-}
-
-// SetMaxBytes changes the memory of a running store. Sessions beyond it go at once.
-func (m *Memory) SetMaxBytes(n int64) {
-	m.mu.Lock()
-	defer m.unlock()
-	m.opts.MaxBytes = n
-	m.evict()
-}
-
-// SetLimits changes the bounds of a running store. A bound of 0 stays as it is.
-func (m *Memory) SetLimits(o MemoryOptions) error {
-	m.mu.Lock()
-	defer m.unlock()
-	o.MaxBytes, o.IdleTTL = cmp.Or(o.MaxBytes, m.opts.MaxBytes), cmp.Or(o.IdleTTL, m.opts.IdleTTL)
-	if err := o.defaults(); err != nil {
+// openMemory makes the window and the cache of a new store.
+func (st *Store) openMemory() (err error) {
+	st.pool = lru.NewPool[Tenant](0)
+	st.window = lru.New(lru.Options[uint64, Tenant, *Session]{
+		Pool:    st.pool,
+		InUse:   func(e *lru.Entry[uint64, Tenant, *Session]) bool { return e.Value.pins > 0 },
+		Dropped: func(e *lru.Entry[uint64, Tenant, *Session]) { st.leaveWindow(e.Value, e.Size()) },
+	})
+	st.cache, err = ristretto.NewCache(&ristretto.Config[string, offer]{
+		NumCounters: counters, MaxCost: st.opts.MaxBytes / cachePart, BufferItems: 64, IgnoreInternalCost: true, KeyToHash: hashes,
+		// Each offer is an item of its own: the removal of the item before, which is still in the
+		// cache's buffer, must not remove an item updated in place.
+		ShouldUpdate: func(offer, offer) bool { return false },
+		OnEvict:      func(i *ristretto.Item[offer]) { st.leaveCache(dropped{i.Value, !i.Expiration.IsZero()}) },
+		OnReject:     func(i *ristretto.Item[offer]) { st.leaveCache(dropped{i.Value, false}) },
+	})
+	if err != nil {
 		return err
 	}
-	m.opts = o
-	m.evict()
+	st.stats.Since = time.Now()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.settling = time.AfterFunc(quiet/2, st.settle)
 	return nil
 }
 
-// Recall implements Store.
-func (m *Memory) Recall(t Tenant, first wire.Hash) *wire.Known {
-	m.mu.Lock()
-	s := m.firsts.Find(t, first)
-	m.mu.Unlock()
-	if s == nil {
-		return nil
+// closeMemory forgets all sessions. It takes the lock.
+func (st *Store) closeMemory() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.closed {
+		return
 	}
-	return s.recall(first)
+	st.closed = true
+	st.settling.Stop()
+	st.cache.Close()
+	st.newest.Init()
+	st.sessions, st.firsts, st.said, st.evicted = map[string]*Session{}, turns{}, turns{}, nil
+	st.window = lru.New(lru.Options[uint64, Tenant, *Session]{})
+	st.cached.sessions, st.cached.bytes = 0, 0
 }
 
-// Acquire implements Store.
-func (m *Memory) Acquire(k Key) *Session { return m.acquire(k, k.digest()) }
+// unlock releases the lock, and reports the sessions that were evicted meanwhile.
+func (st *Store) unlock() {
+	evicted := st.evicted
+	st.evicted = nil
+	st.mu.Unlock()
+	if st.onEvict == nil || st.backed.Load() {
+		return
+	}
+	for _, s := range evicted {
+		st.onEvict(s)
+	}
+}
 
-// acquire pins the session of a key, or else that of a digest.
-func (m *Memory) acquire(k Key, digest string) *Session {
+// SetLimits changes the bounds of a running store. A bound of 0 stays as it is. It takes the lock.
+func (st *Store) SetLimits(o Options) error {
+	st.mu.Lock()
+	defer st.unlock()
+	o.MaxBytes, o.IdleTTL = cmp.Or(o.MaxBytes, st.opts.MaxBytes), cmp.Or(o.IdleTTL, st.opts.IdleTTL)
+	if err := o.defaults(); err != nil {
+		return err
+	}
+	if o.MaxBytes == st.opts.MaxBytes && o.IdleTTL == st.opts.IdleTTL || st.closed {
+		return nil
+	}
+	st.opts.MaxBytes, st.opts.IdleTTL = o.MaxBytes, o.IdleTTL
+	st.cache.UpdateMaxCost(o.MaxBytes / cachePart)
+	// The cache does not apply new limits to the items that it has.
+	for _, s := range st.inCache() {
+		st.offer(s, st.withdraw(s))
+	}
+	st.evict()
+	return nil
+}
+
+// inCache returns the sessions in the cache.
+func (st *Store) inCache() []*Session {
+	out := make([]*Session, 0, st.cached.sessions)
+	for e := st.newest.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*Session); s.offer > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// pin returns the session of a key, or else that of a digest, and pins it. It makes the session if
+// there is none and create is set. It takes the lock.
+func (st *Store) pin(k Key, digest string, create bool) *Session {
 	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.answered(k); s != nil {
+	st.mu.Lock()
+	defer st.unlock()
+	if s := st.answered(k); s != nil {
 		// The session of the response takes precedence over the client's id.
 		digest = s.digest
 	}
-	s := m.sessions[digest]
-	if s != nil && m.expire(s, now) {
+	// The policy of the cache counts all uses, wherever the session is.
+	st.cache.Get(digest)
+	s := st.sessions[digest]
+	if s != nil && st.expire(s, now) {
 		s = nil
 	}
-	if s == nil {
-		s = &Session{digest: digest, turn: newTurn(), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, created: now, Unseen: now.Sub(m.stats.Since)}
-		m.sessions[digest] = s
+	switch {
+	case s == nil && !create:
+		return nil
+	case s == nil:
+		s = &Session{digest: digest, turn: newTurn(), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since)}
+		st.sessions[digest] = s
+	case s.offer > 0:
+		st.enterWindow(s, st.withdraw(s))
 	}
-	s.outlives.Store(m.outlives)
+	s.outlives.Store(st.outlives)
 	s.pins++
 	return s
 }
 
-// outlast marks sessions for snapshots, from their next requests on.
-func (m *Memory) outlast() {
-	m.mu.Lock()
-	m.outlives = true
-	m.mu.Unlock()
+// unpin ends one use of a session. Without an accepted request, the last unpin drops the session.
+// It takes the lock.
+func (st *Store) unpin(s *Session) {
+	st.mu.Lock()
+	defer st.unlock()
+	if s.pins--; s.pins == 0 && s.Number() == 0 {
+		st.drop(s)
+	}
+	st.evict()
 }
 
-// adopt stores a restored session, unless its key has a session already.
-func (m *Memory) adopt(s *Session) {
+// hold accounts for a session with committed requests. Restored reports whether the session is
+// older than this store. It takes the lock.
+func (st *Store) hold(s *Session, restored bool) {
 	var by indexed
-	bytes, is, firsts, said := s.held(&by)
-	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed || m.sessions[s.digest] != nil {
-		return
-	}
-	s.runs = &m.runs
-	m.sessions[s.digest] = s
-	m.hold(s, bytes, is, now)
-	m.stats.Created--
-	m.index(s, firsts, said)
-}
-
-// takeUp accounts for a session that was merged with another process's, while it is pinned or
-// stored.
-func (m *Memory) takeUp(s *Session) {
-	var by indexed
-	bytes, is, firsts, said := s.held(&by)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed || s.gone.Load() || len(firsts) == 0 {
-		return
-	}
-	if s.Number() == 0 {
-		m.stats.Created--
-	}
-	m.hold(s, bytes, is, time.Now())
-	m.index(s, firsts, said)
-}
-
-// strike drops a session.
-func (m *Memory) strike(s *Session) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.drop(s)
-}
-
-// has reports whether the session of a key is in memory.
-func (m *Memory) has(k Key, digest string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.answered(k) != nil || m.sessions[digest] != nil
-}
-
-// answered returns the session in which the response of a key was given.
-func (m *Memory) answered(k Key) *Session {
-	if k.Answer.IsZero() {
-		return nil
-	}
-	if s := m.said.Find(k.Tenant, k.Answer); s != nil && s.upstream == k.Upstream {
-		return s
-	}
-	return nil
-}
-
-// Hold implements Store.
-func (m *Memory) Hold(s *Session) {
-	var by indexed
-	bytes, is, firsts, said := s.held(&by)
+	bytes, requests, firsts, said := s.held(&by)
 	if len(firsts) == 0 { // no request was accepted
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	// The session was deleted while the request was running.
-	if m.closed || s.gone.Load() {
+	st.mu.Lock()
+	defer st.unlock()
+	// The session may have been deleted while the request was running.
+	if st.closed || s.gone.Load() {
 		return
 	}
-	m.hold(s, bytes, is, time.Now())
-	m.index(s, firsts, said)
+	if s.Number() == 0 {
+		s.number.Store(numbers.Add(1))
+		s.made = st.newest.PushFront(s)
+		if !restored {
+			st.stats.Created++
+		}
+	}
+	s.requests, s.last = requests, time.Now()
+	st.withdraw(s)
+	st.enterWindow(s, bytes)
+	st.index(s, firsts, said)
 }
 
-// Release implements Store.
-func (m *Memory) Release(s *Session) {
-	m.Hold(s)
-	m.letGo(s)
+// adopt stores a restored session, unless its key has a session already. It takes the lock.
+func (st *Store) adopt(s *Session) {
+	st.mu.Lock()
+	known := st.closed || st.sessions[s.digest] != nil
+	if !known {
+		s.runs = &st.runs
+		st.sessions[s.digest] = s
+		s.pins++
+	}
+	st.mu.Unlock()
+	if !known {
+		st.hold(s, true)
+		st.unpin(s)
+	}
 }
 
-// letGo unpins a session.
-func (m *Memory) letGo(s *Session) {
-	m.mu.Lock()
-	defer m.unlock()
-	m.unpin(s)
-	m.evict()
+// enterWindow makes a session the most recently used one of the window.
+func (st *Store) enterWindow(s *Session, bytes int64) {
+	if s.entry == nil {
+		s.entry = st.window.Put(s.Number(), s.tenant, s, 0)
+	} else {
+		st.window.Use(s.entry)
+	}
+	st.window.Resize(s.entry, bytes)
 }
 
-// hold updates the size and rank of a session and makes it the most recently used one.
-func (m *Memory) hold(s *Session, bytes int64, is rank, now time.Time) {
-	s.last = now
-	if s.Number() > 0 {
-		m.held.use(s, bytes, is)
+// evict has sessions leave the window until the memory suffices.
+func (st *Store) evict() {
+	part := st.opts.MaxBytes / cachePart
+	for cached := int64(-1); cached != st.cached.bytes; {
+		cached = st.cached.bytes
+		// A session that moves to the cache leaves less room for the window.
+		st.pool.Shrink(st.opts.MaxBytes - min(cached, part))
+	}
+}
+
+// leaveWindow offers a session to the cache if its conversation has continued, and drops it
+// otherwise.
+func (st *Store) leaveWindow(s *Session, bytes int64) {
+	s.entry = nil
+	switch {
+	case s.gone.Load():
+	case s.requests > 1:
+		st.offer(s, bytes)
+	default:
+		st.lose(s, false)
+	}
+}
+
+// offer gives a session to the cache, which decides later whether it keeps the session.
+func (st *Store) offer(s *Session, bytes int64) {
+	left := st.opts.IdleTTL - time.Since(s.last)
+	if left <= 0 {
+		st.lose(s, true)
 		return
 	}
-	s.number.Store(numbers.Add(1))
-	m.held.put(s, bytes, is)
-	s.made = m.newest.PushFront(s)
-	m.stats.Created++
-}
-
-// unpin ends one use of a session. Without an accepted request, the last unpin drops the session.
-func (m *Memory) unpin(s *Session) {
-	if s.pins--; s.pins == 0 && s.Number() == 0 {
-		m.drop(s)
+	st.offers++
+	s.offer, s.cost = st.offers, bytes
+	st.cached.sessions++
+	st.cached.bytes += bytes
+	for !st.cache.SetWithTTL(s.digest, offer{s, s.offer}, bytes, left) {
+		// The cache's buffer of offers is full. No offer may be lost.
+		st.cache.Wait()
 	}
 }
 
-// every returns the stored sessions that match, the newest first.
-func (m *Memory) every(is func(*Session) bool) (out []*Session) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for e := m.newest.Front(); e != nil; e = e.Next() {
+// withdraw takes a session out of the cache, if it is there, and returns its size.
+func (st *Store) withdraw(s *Session) (bytes int64) {
+	if s.offer == 0 {
+		return 0
+	}
+	st.cache.Del(s.digest)
+	return st.left(s)
+}
+
+// left accounts for a session that has left the cache.
+func (st *Store) left(s *Session) (bytes int64) {
+	s.offer = 0
+	st.cached.sessions--
+	st.cached.bytes -= s.cost
+	return s.cost
+}
+
+// leaveCache is called by the cache for each session that it drops. The lock may be held by a call
+// that waits for the cache, and is therefore taken by another goroutine.
+func (st *Store) leaveCache(d dropped) {
+	if d.Session == nil { // withdrawn at the same time
+		return
+	}
+	st.leaving.Lock()
+	defer st.leaving.Unlock()
+	if st.leaving.items = append(st.leaving.items, d); len(st.leaving.items) == 1 {
+		go st.removeDropped()
+	}
+}
+
+// removeDropped removes the sessions that the cache has dropped. It takes the lock.
+func (st *Store) removeDropped() {
+	st.mu.Lock()
+	defer st.unlock()
+	st.leaving.Lock()
+	items := st.leaving.items
+	st.leaving.items = nil
+	st.leaving.Unlock()
+	for _, d := range items {
+		// Sessions that were used again, or deleted, have left the cache before.
+		if d.Session.offer == d.number && !st.closed {
+			st.left(d.Session)
+			st.lose(d.Session, d.expired)
+		}
+	}
+}
+
+// lose drops a session for want of room, or at the end of its idle time.
+func (st *Store) lose(s *Session, expired bool) {
+	st.drop(s)
+	st.evicted = append(st.evicted, s)
+	if expired {
+		st.stats.Expired++
+		return
+	}
+	st.stats.Evicted++
+	st.stats.Since = time.Now()
+}
+
+// expire drops an unpinned session that has been idle for too long.
+func (st *Store) expire(s *Session, now time.Time) bool {
+	if s.pins > 0 || now.Sub(s.last) <= st.opts.IdleTTL {
+		return false
+	}
+	st.lose(s, true)
+	return true
+}
+
+// strike drops a session. It takes the lock.
+func (st *Store) strike(s *Session) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.drop(s)
+}
+
+// drop removes a session from memory and from every index.
+func (st *Store) drop(s *Session) {
+	if s.gone.Swap(true) {
+		return
+	}
+	// A newer session may have the same key.
+	if st.sessions[s.digest] == s {
+		delete(st.sessions, s.digest)
+	}
+	if s.Number() == 0 || st.closed {
+		return
+	}
+	st.index(s, nil, nil)
+	st.newest.Remove(s.made)
+	st.withdraw(s)
+	if s.entry != nil {
+		st.window.Drop(s.entry)
+	}
+}
+
+// outlast marks sessions for snapshots, from their next requests on. It takes the lock.
+func (st *Store) outlast() {
+	st.mu.Lock()
+	st.outlives = true
+	st.mu.Unlock()
+}
+
+// unforgotten returns the time from which on sessions were dropped only for idleness. An earlier
+// process may have begun it. It takes the lock.
+func (st *Store) unforgotten(earlier time.Time) time.Time {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !earlier.IsZero() && earlier.Before(st.stats.Since) {
+		st.stats.Since = earlier
+	}
+	return st.stats.Since
+}
+
+// maxBytes returns the bound of the memory. It takes the lock.
+func (st *Store) maxBytes() int64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.opts.MaxBytes
+}
+
+// has reports whether the session of a key, or that of a digest, is in memory. It takes the lock.
+func (st *Store) has(k Key, digest string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.answered(k) != nil || st.sessions[digest] != nil
+}
+
+// every returns the stored sessions that match, the newest first. It takes the lock.
+func (st *Store) every(is func(*Session) bool) (out []*Session) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for e := st.newest.Front(); e != nil; e = e.Next() {
 		if s := e.Value.(*Session); is(s) {
 			out = append(out, s)
 		}
@@ -310,64 +421,52 @@ func (m *Memory) every(is func(*Session) bool) (out []*Session) {
 // touched reports whether a session was pinged since it was last released.
 func (s *Session) touched() bool { return s.warmed.Load() }
 
-// evict drops sessions until the rest fits.
-func (m *Memory) evict() {
-	for m.held.bytes() > m.opts.MaxBytes {
-		s := m.held.spare(m.opts.MaxBytes)
-		if s == nil {
-			break
-		}
-		m.drop(s)
-		m.evicted = append(m.evicted, s)
-		m.stats.Evicted++
-		m.stats.Since = time.Now()
+// answered returns the session in which the response of a key was given.
+func (st *Store) answered(k Key) *Session {
+	if k.Answer.IsZero() {
+		return nil
 	}
-}
-
-// expire drops an unpinned session that has been idle for too long.
-func (m *Memory) expire(s *Session, now time.Time) bool {
-	if s.pins > 0 || now.Sub(s.last) <= m.opts.IdleTTL {
-		return false
+	if s := st.said.Find(k.Tenant, k.Answer); s != nil && s.upstream == k.Upstream {
+		return s
 	}
-	m.drop(s)
-	m.stats.Expired++
-	return true
-}
-
-// drop removes a session from every index.
-func (m *Memory) drop(s *Session) {
-	if s.gone.Swap(true) {
-		return
-	}
-	// A newer session may have the same key.
-	if m.sessions[s.digest] == s {
-		delete(m.sessions, s.digest)
-	}
-	if s.Number() == 0 {
-		return
-	}
-	m.index(s, nil, nil)
-	m.newest.Remove(s.made)
-	m.held[s.rank].Drop(s.entry)
-}
-
-// Stats implements Store.
-func (m *Memory) Stats() StoreStats {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	st := m.stats
-	st.MaxBytes, st.Sessions, st.Bytes = m.opts.MaxBytes, m.held.len(), m.held.bytes()
-	return st
-}
-
-// Close implements Store. A stream that began before may still release its session, without effect.
-func (m *Memory) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closed = true
-	m.settling.Stop()
-	m.newest.Init()
-	m.sessions, m.firsts, m.said = map[string]*Session{}, turns{}, turns{}
-	m.held = newRanks()
 	return nil
+}
+
+func (st *Store) find(id string) *Session {
+	for _, s := range st.sessions {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// turns are a tenant's sessions by turns of their conversations.
+type turns = ownerIndex[Tenant, wire.Hash, *Session]
+
+// indexed has room for the hashes of most sessions, so that held need not allocate.
+type indexed struct{ firsts, said [4]wire.Hash }
+
+// held returns the facts that a store indexes: the session's memory, the requests of its longest
+// conversation, the first turns of its conversations, and their responses.
+func (s *Session) held(by *indexed) (bytes int64, requests int, firsts, said []wire.Hash) {
+	s.Lock()
+	defer s.Unlock()
+	firsts, said = by.firsts[:0], by.said[:0]
+	for _, l := range s.lineages {
+		requests = max(requests, l.Requests)
+		firsts = append(firsts, l.known.First())
+		for _, h := range [...]wire.Hash{l.Reply, l.First} {
+			if !h.IsZero() {
+				said = append(said, h)
+			}
+		}
+	}
+	return s.size(), requests, firsts, said
+}
+
+// index makes the session findable by the first turns of its conversations, and by their responses.
+func (st *Store) index(s *Session, firsts, said []wire.Hash) {
+	s.firsts = st.firsts.Move(s.tenant, s, s.firsts, firsts)
+	s.said = st.said.Move(s.tenant, s, s.said, said)
 }

@@ -19,7 +19,7 @@ func TestMemoryOfManySessions(t *testing.T) {
 		t.Skip("needs 600 MiB")
 	}
 	const sessions, turns = 10_000, 100
-	m := open(t, MemoryOptions{MaxBytes: 2 << 30})
+	m := open(t, Options{MaxBytes: 2 << 30})
 	body := user1
 	var last *wire.View
 	for i := range turns {
@@ -30,7 +30,7 @@ func TestMemoryOfManySessions(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for i := range sessions {
 		last = view(t, body, nil)
-		s := m.Acquire(Key{ID: fmt.Sprint(i)})
+		s := m.Acquire(t.Context(), Key{ID: fmt.Sprint(i)})
 		l := commit(s, last)
 		for j := range l.States { // a hundred results of forty lines each
 			if last.MessageBlocks()[j].Kind == wire.KindToolResult {
@@ -55,21 +55,21 @@ func TestMemoryOfManySessions(t *testing.T) {
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {
-	m := open(b, MemoryOptions{})
+	m := open(b, Options{})
 	k := Key{ID: "s"}
-	s := m.Acquire(k)
+	s := m.Acquire(b.Context(), k)
 	commit(s, view(b, user1+answer1+user2, nil))
 	m.Release(s)
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Release(m.Acquire(k))
+		m.Release(m.Acquire(b.Context(), k))
 	}
 }
 
 // made is a session in which a request was committed, released.
-func made(t testing.TB, m *Memory, tenant byte, id string) *Session {
+func made(t testing.TB, m *Store, tenant byte, id string) *Session {
 	t.Helper()
-	s := m.Acquire(Key{Tenant: Tenant{tenant}, ID: id})
+	s := m.Acquire(t.Context(), Key{Tenant: Tenant{tenant}, ID: id})
 	commit(s, view(t, user1, nil))
 	m.Release(s)
 	return s
@@ -78,9 +78,9 @@ func made(t testing.TB, m *Memory, tenant byte, id string) *Session {
 // A session without an accepted request is not stored, nor are index entries for it. Concurrent
 // requests still share one session.
 func TestOnlyTheAcceptedAreHeld(t *testing.T) {
-	m := open(t, MemoryOptions{})
+	m := open(t, Options{})
 	k := Key{ID: "s"}
-	a, b := m.Acquire(k), m.Acquire(k)
+	a, b := m.Acquire(t.Context(), k), m.Acquire(t.Context(), k)
 	if a != b {
 		t.Fatal("two requests at a time are of two sessions")
 	}
@@ -92,17 +92,17 @@ func TestOnlyTheAcceptedAreHeld(t *testing.T) {
 	if len(m.sessions) != 0 || !a.Gone() {
 		t.Error("a session is held in which nothing was committed")
 	}
-	c, d := m.Acquire(k), m.Acquire(k)
+	c, d := m.Acquire(t.Context(), k), m.Acquire(t.Context(), k)
 	if c == a {
 		t.Error("what is gone is back")
 	}
 	commit(c, view(t, user1, nil)) // and d is refused
 	m.Release(d)
 	m.Release(c)
-	if st := m.Stats(); st.Sessions != 1 || st.Created != 1 || m.Acquire(k) != c {
+	if st := m.Stats(); st.Sessions != 1 || st.Created != 1 || m.Acquire(t.Context(), k) != c {
 		t.Errorf("an accepted session is not held: %+v", st)
 	}
-	if x := m.Acquire(Key{ID: "never"}); m.Delete(x.ID()) != x || m.Find(x.ID()) != nil {
+	if x := m.Acquire(t.Context(), Key{ID: "never"}); m.Delete(x.ID()) != x || m.Find(x.ID()) != nil {
 		t.Error("a session in use cannot be deleted before it is accepted")
 	} else {
 		commit(x, view(t, user1, nil))
@@ -115,7 +115,7 @@ func TestOnlyTheAcceptedAreHeld(t *testing.T) {
 
 // One tenant pushes out its own sessions, however many it makes.
 func TestTenantsKeepTheirShare(t *testing.T) {
-	m := open(t, MemoryOptions{MaxBytes: MinMaxBytes})
+	m := open(t, Options{MaxBytes: MinMaxBytes})
 	var quiet []*Session
 	for i := range 20 {
 		quiet = append(quiet, made(t, m, byte(i), fmt.Sprint("quiet ", i)))
@@ -136,15 +136,17 @@ func TestTenantsKeepTheirShare(t *testing.T) {
 		t.Error("a newcomer was pushed out")
 	}
 	sum := int64(0)
-	for _, of := range m.held {
-		for e := range of.Oldest() {
-			e.Value.Lock()
-			if n := e.Value.size(); n != e.Size() {
-				t.Errorf("%d bytes are accounted for, %d held", e.Size(), n)
-			}
-			e.Value.Unlock()
-			sum += e.Size()
+	for _, s := range m.every(func(*Session) bool { return true }) {
+		counted := s.cost
+		if s.entry != nil {
+			counted = s.entry.Size()
 		}
+		s.Lock()
+		if n := s.size(); n != counted {
+			t.Errorf("%d bytes are accounted for, %d held", counted, n)
+		}
+		s.Unlock()
+		sum += counted
 	}
 	if sum != m.Stats().Bytes {
 		t.Errorf("%d bytes are accounted for, %d held", m.Stats().Bytes, sum)
@@ -153,13 +155,13 @@ func TestTenantsKeepTheirShare(t *testing.T) {
 
 // With all sessions of the largest tenant in use, others make room.
 func TestRoomWhileInUse(t *testing.T) {
-	m := open(t, MemoryOptions{MaxBytes: MinMaxBytes})
+	m := open(t, Options{MaxBytes: MinMaxBytes})
 	made(t, m, 1, "idle")
 	idle := m.Stats().Bytes
 	for i := 0; m.Stats().Bytes+idle < MinMaxBytes; i++ {
-		s := m.Acquire(Key{Tenant: Tenant{2}, ID: fmt.Sprint(i)})
+		s := m.Acquire(t.Context(), Key{Tenant: Tenant{2}, ID: fmt.Sprint(i)})
 		commit(s, view(t, user1, nil))
-		m.Release(m.Acquire(Key{Tenant: Tenant{2}, ID: fmt.Sprint(i)}))
+		m.Release(m.Acquire(t.Context(), Key{Tenant: Tenant{2}, ID: fmt.Sprint(i)}))
 	}
 	for i := range 3 {
 		made(t, m, 3, fmt.Sprint(i))
@@ -171,7 +173,7 @@ func TestRoomWhileInUse(t *testing.T) {
 
 // An expired session makes room for the next one under its key, and takes nothing of it along.
 func TestExpiredBeforeTheSweep(t *testing.T) {
-	m := open(t, MemoryOptions{IdleTTL: 10 * time.Millisecond})
+	m := open(t, Options{IdleTTL: 10 * time.Millisecond})
 	old := made(t, m, 1, "s")
 	time.Sleep(30 * time.Millisecond)
 	next := made(t, m, 1, "s")
@@ -181,18 +183,18 @@ func TestExpiredBeforeTheSweep(t *testing.T) {
 	if st := m.Stats(); st.Sessions != 1 || st.Bytes != next.entry.Size() || len(m.Page(Newest, 10)) != 1 {
 		t.Errorf("two sessions under one key: %+v", st)
 	}
-	if err := m.SetLimits(MemoryOptions{IdleTTL: time.Hour}); err != nil {
+	if err := m.SetLimits(Options{IdleTTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	m.settle()
-	if m.Acquire(Key{Tenant: Tenant{1}, ID: "s"}) != next {
+	if m.Acquire(t.Context(), Key{Tenant: Tenant{1}, ID: "s"}) != next {
 		t.Error("the end of the one took the other along")
 	}
 }
 
 // Pages contain every session once, the newest first, also if sessions are used meanwhile.
 func TestPages(t *testing.T) {
-	m := open(t, MemoryOptions{})
+	m := open(t, Options{})
 	const n = 25
 	for i := range n {
 		made(t, m, byte(i%3), fmt.Sprint(i))

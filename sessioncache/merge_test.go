@@ -24,12 +24,12 @@ func TestMergesAfterFailure(t *testing.T) {
 	converse(t, one, moreMessages)
 	converse(t, other, sideMessage+`,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`)
 	shelf.Fail = nil
-	for _, d := range []*sessioncache.Durable{one, other} { // the end writes all pending changes
+	for _, d := range []*sessioncache.Store{one, other} { // the end writes all pending changes
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	s := sharing(t, shelf).Acquire(sharedKey)
+	s := sharing(t, shelf).Acquire(t.Context(), sharedKey)
 	s.Lock()
 	defer s.Unlock()
 	lengths := map[int]int{}
@@ -48,7 +48,7 @@ func TestMergesAfterFailure(t *testing.T) {
 func TestBeginsApart(t *testing.T) {
 	const other = `{"role":"user","content":"another"}`
 	shelf := new(storetest.SharedShelf)
-	nodes := []*sessioncache.Durable{sharing(t, shelf), sharing(t, shelf)}
+	nodes := []*sessioncache.Store{sharing(t, shelf), sharing(t, shelf)}
 	converse(t, nodes[0], firstMessage)
 	converse(t, nodes[1], sideMessage) // the start of a conversation asks no other process
 	said, answer := []string{firstMessage, sideMessage, other}, `,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`
@@ -79,11 +79,11 @@ func TestBeginsTwice(t *testing.T) {
 	}
 	k := sharedKey
 	k.Request = v
-	s := other.Acquire(k)
+	s := other.Acquire(t.Context(), k)
 	s.Lock()
 	m, states := s.Match(v), sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	s.Unlock()
-	if !other.Claim(s, m, v, states, func(*sessioncache.Lineage) {}) {
+	if !other.Claim(t.Context(), s, m, v, states, func(*sessioncache.Lineage) {}) {
 		t.Fatal("both send the same, and the second has lost")
 	}
 	s.Lock()
@@ -111,7 +111,7 @@ func TestClaimsEndElsewhere(t *testing.T) {
 				converse(t, other, messages)
 			}
 			converse(t, one, sideMessage)
-			s := sharing(t, shelf).Acquire(sharedKey)
+			s := sharing(t, shelf).Acquire(t.Context(), sharedKey)
 			s.Lock()
 			defer s.Unlock()
 			blocks, requests := 3+2*len(further), 2+len(further)
@@ -127,7 +127,7 @@ func TestFrozenStaysFrozen(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := sharing(t, shelf), sharing(t, shelf)
 	a, l := converse(t, one, firstMessage)
-	b := other.Acquire(sharedKey)
+	b := other.Acquire(t.Context(), sharedKey)
 	b.Lock()
 	b.Lineage(l.ID()).Refused = wire.EditText // its next request was refused there
 	b.Unlock()
@@ -136,7 +136,7 @@ func TestFrozenStaysFrozen(t *testing.T) {
 	one.Flush()
 	other.Release(b)
 	other.Flush()
-	s := sharing(t, shelf).Acquire(sharedKey)
+	s := sharing(t, shelf).Acquire(t.Context(), sharedKey)
 	s.Lock()
 	defer s.Unlock()
 	if !s.Lineage(l.ID()).Refused.Has(wire.EditText) {

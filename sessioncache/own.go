@@ -27,134 +27,132 @@ type own struct {
 }
 
 // ownRecord makes the record.
-func (d *Durable) ownRecord(last bool) (r Record, changes uint64) {
+func (p *Persister) ownRecord(last bool) (r Record, changes uint64) {
 	since := time.Time{}
 	// Only the last record of a process can claim that no session was forgotten since then.
 	if last {
-		since = d.Memory.Stats().Since
+		since = p.store.unforgotten(time.Time{})
 	}
 	w := PackedWriter{Out: append([]byte{}, snapshotForm)}
 	w.Time(since, time.Time{})
-	w.Out, changes = d.runs.Snapshot(w.Out)
+	w.Out, changes = p.store.runs.Snapshot(w.Out)
 	// A shared backend stores no key.
-	if d.shared == nil {
-		d.mu.Lock()
-		w.Out = append(w.Out, d.names[:]...)
-		d.mu.Unlock()
+	if p.shared == nil {
+		p.mu.Lock()
+		w.Out = append(w.Out, p.names[:]...)
+		p.mu.Unlock()
 	}
-	r.Used, r.Snapshot = time.Now(), d.seals.Seal(nil, w.Out, r.Digest[:])
+	r.Used, r.Snapshot = time.Now(), p.seals.Seal(nil, w.Out, r.Digest[:])
 	return r, changes
 }
 
 // saveOwn writes the record.
-func (d *Durable) saveOwn(last bool) {
-	if d.shared != nil {
-		d.exchange(last)
+func (p *Persister) saveOwn(last bool) {
+	if p.shared != nil {
+		p.exchange(last)
 		return
 	}
-	if !d.owns() {
+	if !p.isInUse() {
 		return
 	}
-	stale := d.own.stale.Swap(false)
-	r, changes := d.ownRecord(last)
-	if changes == d.own.changes && !last && !stale {
+	stale := p.own.stale.Swap(false)
+	r, changes := p.ownRecord(last)
+	if changes == p.own.changes && !last && !stale {
 		return
 	}
-	if err := d.save([]Record{r}); err != nil {
-		d.own.stale.Store(stale)
-		d.breaker.Failed(BreakerAt{Record: &d.own.health}, "save", err)
+	if err := p.save([]Record{r}); err != nil {
+		p.own.stale.Store(stale)
+		p.breaker.Failed(BreakerAt{Record: &p.own.health}, "save", err)
 		return
 	}
-	d.breaker.Took(BreakerAt{Record: &d.own.health})
-	d.own.changes = changes
-	d.runs.Kept()
+	p.breaker.Took(BreakerAt{Record: &p.own.health})
+	p.own.changes = changes
+	p.store.runs.Kept()
 }
 
 // exchange merges the counts of other processes, and adds the counts of this one to theirs.
-func (d *Durable) exchange(last bool) {
-	err := d.guarded(func(ctx context.Context) error {
-		there, now, err := d.shared.Fetch(ctx, Digest{}, d.own.version)
+func (p *Persister) exchange(last bool) {
+	err := p.guarded(func(ctx context.Context) error {
+		there, now, err := p.shared.Fetch(ctx, Digest{}, p.own.version)
 		for range attempts {
 			if err != nil {
 				return err
 			}
-			if now == d.own.tried && now != 0 { // an earlier write had succeeded after all
-				d.runs.Kept()
+			if now == p.own.tried && now != 0 { // an earlier write had succeeded after all
+				p.store.runs.Kept()
 			}
-			if now != d.own.version && now != 0 {
-				d.recall(there)
-				d.own.version = now
+			if now != p.own.version && now != 0 {
+				p.recall(there)
+				p.own.version = now
 			}
-			r, changes := d.ownRecord(last)
-			if changes == d.own.changes && !last {
+			r, changes := p.ownRecord(last)
+			if changes == p.own.changes && !last {
 				return nil
 			}
-			w := &Swap{Record: r, Have: d.own.version, Next: NewVersion()}
-			d.own.tried = w.Next
-			d.shared.Swap(ctx, []*Swap{w})
+			w := &Swap{Record: r, Have: p.own.version, Next: NewVersion()}
+			p.own.tried = w.Next
+			p.shared.Swap(ctx, []*Swap{w})
 			there, now, err = w.Other, w.Now, w.Err
-			if err == nil && now == d.own.tried {
-				d.own.version, d.own.changes = now, changes
-				d.runs.Kept()
+			if err == nil && now == p.own.tried {
+				p.own.version, p.own.changes = now, changes
+				p.store.runs.Kept()
 				return nil
 			}
 		}
 		return nil // other processes were faster; a later exchange will succeed
 	})
 	if err != nil {
-		d.breaker.Failed(d.ownPlace(), "save", err)
+		p.breaker.Failed(p.ownPlace(), "save", err)
 	}
 }
 
 // ownPlace returns the shard and the health of the record.
-func (d *Durable) ownPlace() BreakerAt {
-	return BreakerAt{Shard: d.shard(Digest{}), Record: &d.own.health}
+func (p *Persister) ownPlace() BreakerAt {
+	return BreakerAt{Shard: p.shard(Digest{}), Record: &p.own.health}
 }
 
 // remember reads the record when the store begins.
-func (d *Durable) remember() {
+func (p *Persister) remember() {
 	var sealed []byte
-	err := d.guarded(func(ctx context.Context) (err error) {
-		if d.shared != nil {
-			d.own.exchanged = time.Now()
-			sealed, d.own.version, err = d.shared.Fetch(ctx, Digest{}, 0)
+	err := p.guarded(func(ctx context.Context) (err error) {
+		if p.shared != nil {
+			p.own.exchanged = time.Now()
+			sealed, p.own.version, err = p.shared.Fetch(ctx, Digest{}, 0)
 			return err
 		}
-		sealed, err = d.back.Load(ctx, Digest{})
+		sealed, err = p.back.Load(ctx, Digest{})
 		return err
 	})
 	if err != nil {
-		d.breaker.Failed(d.ownPlace(), "load", err)
+		p.breaker.Failed(p.ownPlace(), "load", err)
 		return
 	}
-	if since := d.recall(sealed); !since.IsZero() && since.Before(d.Memory.stats.Since) {
-		d.Memory.stats.Since = since
-	}
+	p.store.unforgotten(p.recall(sealed))
 }
 
 // recall restores the counts from the record. It returns the time since which the process that
 // wrote the record had forgotten no session.
-func (d *Durable) recall(sealed []byte) (since time.Time) {
+func (p *Persister) recall(sealed []byte) (since time.Time) {
 	if len(sealed) == 0 {
 		return since
 	}
 	var own Digest
-	plain, err := d.seals.Open(sealed, own[:])
+	plain, err := p.seals.Open(sealed, own[:])
 	if err == nil && (len(plain) == 0 || plain[0] != snapshotForm) {
 		err = ErrNewer
 	}
 	if err != nil {
-		d.o.Failed("restore", err)
+		p.o.Failed("restore", err)
 		return since
 	}
 	r := PackedReader{In: plain[1:]}
 	since = r.Time(time.Time{})
-	if d.runs.Restore(&r); r.Bad {
-		d.o.Failed("restore", ErrSnapshot)
+	if p.store.runs.Restore(&r); r.Bad {
+		p.o.Failed("restore", ErrSnapshot)
 		return time.Time{}
 	}
-	if d.shared == nil && len(r.In) == len(d.names) {
-		d.names = secret.Key(r.In)
+	if p.shared == nil && len(r.In) == len(p.names) {
+		p.names = secret.Key(r.In)
 	}
 	return since
 }

@@ -84,26 +84,29 @@ func (p *pack) size() (n int64) {
 	return n + int64(unsafe.Sizeof(*p)) + int64(cap(p.bytes)) + 8*int64(cap(p.edits)+cap(p.inserted))
 }
 
-// settle drops expired sessions, packs idle ones, and schedules itself again.
-func (m *Memory) settle() {
+// settle drops the expired sessions of the window, packs idle ones, and schedules itself again. The
+// cache drops its expired sessions itself.
+func (st *Store) settle() {
 	now := time.Now()
-	var settled []*Session
-	m.mu.Lock()
+	var idle []*Session
+	st.mu.Lock()
 	var next *list.Element
-	for e := m.newest.Front(); e != nil; e = next {
+	for e := st.newest.Front(); e != nil; e = next {
 		next = e.Next()
-		if s := e.Value.(*Session); !m.expire(s, now) && s.packed.Load() == nil && s.unused(now) {
-			settled = append(settled, s)
+		s := e.Value.(*Session)
+		expired := s.entry != nil && st.expire(s, now)
+		if !expired && s.packed.Load() == nil && s.unused(now) {
+			idle = append(idle, s)
 		}
 	}
-	m.mu.Unlock()
-	for _, s := range settled {
-		m.pack(s, now)
+	st.unlock()
+	for _, s := range idle {
+		st.pack(s, now)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.closed {
-		m.settling.Reset(quiet / 2)
+	st.mu.Lock()
+	defer st.unlock()
+	if !st.closed {
+		st.settling.Reset(quiet / 2)
 	}
 }
 
@@ -114,26 +117,31 @@ func (s *Session) unused(now time.Time) bool {
 }
 
 // pack packs a session unless it is in use again. A later use unpacks it.
-func (m *Memory) pack(s *Session, now time.Time) {
+func (st *Store) pack(s *Session, now time.Time) {
 	defer func() {
 		// A panic here would end the process; a forgotten session does no harm.
 		if recover() != nil {
-			m.strike(s)
+			st.strike(s)
 		}
 	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.mu.Lock()
+	st.mu.Lock()
 	// A request may have acquired the session since settle looked.
 	unused := s.unused(now)
-	m.mu.Unlock()
+	st.mu.Unlock()
 	if !unused || s.packed.Load() != nil {
 		return
 	}
 	s.pack()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !s.gone.Load() {
-		m.held[s.rank].Resize(s.entry, s.size())
+	st.mu.Lock()
+	defer st.mu.Unlock() // settle reports an eviction, without the session's lock
+	switch {
+	case s.gone.Load():
+	case s.entry != nil:
+		st.window.Resize(s.entry, s.size())
+	case s.offer > 0:
+		st.withdraw(s)
+		st.offer(s, s.size())
 	}
 }

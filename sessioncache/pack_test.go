@@ -54,10 +54,10 @@ func TestPack(t *testing.T) {
 // still work.
 func TestUnusedSessionsArePacked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := open(t, MemoryOptions{})
+		m := open(t, Options{})
 		defer m.Close()
 		rests, used := made(t, m, 1, "rests"), made(t, m, 1, "used")
-		m.Acquire(Key{Tenant: Tenant{1}, ID: "used"})
+		m.Acquire(t.Context(), Key{Tenant: Tenant{1}, ID: "used"})
 		full := m.Stats().Bytes
 		time.Sleep(quiet - time.Second)
 		if rests.packed.Load() != nil {
@@ -76,7 +76,7 @@ func TestUnusedSessionsArePacked(t *testing.T) {
 		if m.Recall(Tenant{1}, first) == nil { // the newer one's, which is not packed
 			t.Error("nothing is recalled")
 		}
-		if s := m.Acquire(Key{Tenant: Tenant{1}, ID: "rests"}); s != rests {
+		if s := m.Acquire(t.Context(), Key{Tenant: Tenant{1}, ID: "rests"}); s != rests {
 			t.Fatal("it is another session")
 		}
 		l := rests.lineages[0]
@@ -97,7 +97,7 @@ func TestUnusedSessionsArePacked(t *testing.T) {
 }
 
 // recall returns the Recall of one tenant.
-func (m *Memory) recall(tenant byte) func(wire.Hash) *wire.Known {
+func (m *Store) recall(tenant byte) func(wire.Hash) *wire.Known {
 	return func(h wire.Hash) *wire.Known { return m.Recall(Tenant{tenant}, h) }
 }
 
@@ -126,7 +126,7 @@ func TestLookLeavesSessionsPacked(t *testing.T) {
 
 // A panic while packing costs only the session itself.
 func TestPackPanics(t *testing.T) {
-	m := open(t, MemoryOptions{})
+	m := open(t, Options{})
 	defer m.Close()
 	bad, good := made(t, m, 1, "bad"), made(t, m, 1, "good")
 	bad.lineages = append(bad.lineages, nil)
@@ -143,7 +143,7 @@ func TestPackPanics(t *testing.T) {
 
 // Packing meets requests at any moment, and takes nothing from them.
 func TestPackMeetsRequests(t *testing.T) {
-	m := open(t, MemoryOptions{})
+	m := open(t, Options{})
 	defer m.Close()
 	done := make(chan struct{})
 	var packer sync.WaitGroup
@@ -165,7 +165,7 @@ func TestPackMeetsRequests(t *testing.T) {
 			k := Key{Tenant: Tenant{byte(i)}, ID: fmt.Sprint(i)}
 			messages := user1
 			for turn := range 60 {
-				s := m.Acquire(k)
+				s := m.Acquire(t.Context(), k)
 				v := view(t, messages, m.recall(byte(i)))
 				v.Known().Hold()
 				l := commit(s, v)
@@ -203,9 +203,9 @@ func hundredTurns() string {
 
 // An idle session of a hundred turns takes at most 32 KiB, all index entries included.
 func TestPackedSize(t *testing.T) {
-	m := open(t, MemoryOptions{})
+	m := open(t, Options{})
 	defer m.Close()
-	s := m.Acquire(Key{ID: "s"})
+	s := m.Acquire(t.Context(), Key{ID: "s"})
 	l := commit(s, view(t, hundredTurns(), nil))
 	s.Lock()
 	for i := range 100 {
@@ -223,9 +223,9 @@ func TestPackedSize(t *testing.T) {
 }
 
 func BenchmarkPack(b *testing.B) {
-	m := open(b, MemoryOptions{})
+	m := open(b, Options{})
 	defer m.Close()
-	s := m.Acquire(Key{ID: "s"})
+	s := m.Acquire(b.Context(), Key{ID: "s"})
 	commit(s, view(b, hundredTurns(), nil))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -79,14 +79,15 @@ func TestOneBudgetForARequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				back := new(sluggish)
 				var failures atomic.Int64
-				store, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return back, nil }, sessioncache.DurableOptions{
+				store, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+					Open:     func() (sessioncache.Backend, error) { return back, nil },
 					Interval: time.Hour, Budget: budget, Failed: func(string, error) { failures.Add(1) },
-				})
+				}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer store.Close()
-				if err := store.Begin(); err != nil {
+				if err := store.Persister().Begin(); err != nil {
 					t.Fatal(err)
 				}
 				back.takes = c.takes
@@ -111,7 +112,7 @@ func TestOneBudgetForARequest(t *testing.T) {
 }
 
 // visit runs the store operations of one request. It returns the time waited.
-func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Duration) {
+func visit(t *testing.T, store *sessioncache.Store, id string) (waited time.Duration) {
 	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
 	if err != nil {
@@ -125,21 +126,22 @@ func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Durat
 	}
 	k := sharedKey
 	k.ID, k.Answer = id, wire.AnswerID("the answer before "+id)
-	store = sessioncache.ForRequest(store)
 	var s *sessioncache.Session
-	clock(func() { s = store.Acquire(k) })
+	clock(func() { s = store.Acquire(t.Context(), k) })
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
 	states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	clock(func() {
-		store.(sessioncache.Claimer).Claim(s, m, v, states, func(*sessioncache.Lineage) {})
+		ctx, cancel := context.WithTimeout(t.Context(), store.Budget()-waited)
+		defer cancel()
+		store.Claim(ctx, s, m, v, states, func(*sessioncache.Lineage) {})
 	})
 	s.Lock()
 	s.CountRequest(s.Commit(m, v, states))
 	s.Unlock()
 	store.Hold(s)
-	clock(func() { store.(sessioncache.Publisher).Publish(s) })
+	clock(func() { store.Publish(s) })
 	store.Release(s)
 	return waited
 }
@@ -148,9 +150,10 @@ func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Durat
 func TestWaitsWithinBounds(t *testing.T) {
 	const sessions = 300
 	shelf := &storetest.Shelf{Fail: func() error { return errors.New("down") }}
-	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
-		Memory: sessioncache.MemoryOptions{MaxBytes: sessioncache.MinMaxBytes}, Interval: time.Hour,
-	})
+	d, err := sessioncache.New(sessioncache.Options{MaxBytes: sessioncache.MinMaxBytes, Backend: sessioncache.BackendOptions{
+		Open:     func() (sessioncache.Backend, error) { return shelf, nil },
+		Interval: time.Hour,
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

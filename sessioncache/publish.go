@@ -14,26 +14,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Publish implements Publisher.
-func (d *Durable) Publish(s *Session) {
-	if d.Begin() != nil || d.shared == nil {
-		return
-	}
-	s.health.Changed()
-	d.note(s)
-	d.poke()
-}
-
 // poke schedules a flush soon.
-func (d *Durable) poke() {
+func (p *Persister) poke() {
 	select {
-	case d.soon <- struct{}{}:
+	case p.soon <- struct{}{}:
 	default: // one is scheduled already
 	}
 }
 
 // publishAll writes the changed sessions together and reports the result of each to done.
-func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
+func (p *Persister) publishAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
 	var all []*exchange
 	var alone []*Session // sessions in another exchange, or with a newer version at the backend
 	for _, s := range sessions {
@@ -46,7 +36,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 			alone = append(alone, s)
 			continue
 		}
-		x := d.news(s)
+		x := p.news(s)
 		if x == nil {
 			s.turn.unlock()
 			done(s, false, nil)
@@ -54,7 +44,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 		}
 		all = append(all, x)
 	}
-	d.swapAll(all)
+	p.swapAll(all)
 	var lost error // an error of the whole shard
 	for _, x := range all {
 		reuse.Recycle(x.Snapshot)
@@ -74,7 +64,7 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 	for _, s := range alone {
 		err := lost
 		if err == nil {
-			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
+			err = p.guarded(func(ctx context.Context) error { return p.publish(ctx, s) })
 		}
 		if errors.Is(err, errContended) { // the backend works, and a later flush will succeed
 			err = nil
@@ -87,17 +77,17 @@ func (d *Durable) publishAll(sessions []*Session, done func(s *Session, wrote bo
 }
 
 // publish writes a session that has changed, merging newer versions of other processes.
-func (d *Durable) publish(ctx context.Context, s *Session) error {
+func (p *Persister) publish(ctx context.Context, s *Session) error {
 	if err := s.turn.lock(ctx); err != nil {
 		return err
 	}
 	defer s.turn.unlock()
 	for range attempts {
-		x := d.news(s)
+		x := p.news(s)
 		if x == nil {
 			return nil
 		}
-		err := d.swap(ctx, x)
+		err := p.swap(ctx, x)
 		reuse.Recycle(x.Snapshot)
 		if x.won || err != nil {
 			return err
@@ -116,14 +106,14 @@ type exchange struct {
 
 // news returns the exchange for a changed session, nil if there is no change. The caller holds the
 // session's turn.
-func (d *Durable) news(s *Session) *exchange {
-	snapshot, sum, same := d.draft(s)
+func (p *Persister) news(s *Session) *exchange {
+	snapshot, sum, same := p.draft(s)
 	if same || s.deleted.Load() || snapshot == nil && s.version.Load() == 0 {
 		reuse.Recycle(snapshot)
 		return nil
 	}
 	if snapshot != nil {
-		return newExchange(s, d.record(s, snapshot), sum)
+		return newExchange(s, p.record(s, snapshot), sum)
 	}
 	// The claimed request was refused, and nothing else is known of the session.
 	x := newExchange(s, Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}, sum)
@@ -133,7 +123,7 @@ func (d *Durable) news(s *Session) *exchange {
 
 // draft makes a snapshot, nil if no request was accepted yet, and reports whether it equals the
 // last published one.
-func (d *Durable) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
+func (p *Persister) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
 	err := recovered(func() error {
 		s.Lock()
 		defer s.Unlock()
@@ -146,7 +136,7 @@ func (d *Durable) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
 	})
 	// Counting a failure as no change lets other sessions be written.
 	if err != nil {
-		d.o.Failed("save", err)
+		p.o.Failed("save", err)
 	}
 	return snapshot, sum, same || err != nil
 }
@@ -157,41 +147,41 @@ func newExchange(s *Session, r Record, sum uint64) *exchange {
 }
 
 // swap writes the record of a session, or merges the version of another process.
-func (d *Durable) swap(ctx context.Context, x *exchange) error {
-	d.shared.Swap(ctx, []*Swap{&x.Swap})
-	return d.came(x)
+func (p *Persister) swap(ctx context.Context, x *exchange) error {
+	p.shared.Swap(ctx, []*Swap{&x.Swap})
+	return p.came(x)
 }
 
 // swapAll does so with several sessions.
-func (d *Durable) swapAll(all []*exchange) {
+func (p *Persister) swapAll(all []*exchange) {
 	// Connections break one by one: resend the exchanges lost with them, unless time is up.
 	begun, left := time.Now(), slices.Clone(all)
 	for try := 0; len(left) > 0 && try < attempts && time.Since(begun) < rest; try++ {
-		d.swapOnce(left)
+		p.swapOnce(left)
 		left = slices.DeleteFunc(left, func(x *exchange) bool { return !IsSlow(x.Err) })
 	}
 }
 
-func (d *Durable) swapOnce(all []*exchange) {
+func (p *Persister) swapOnce(all []*exchange) {
 	swaps := make([]*Swap, len(all))
 	for i, x := range all {
 		x.Err = nil
 		swaps[i] = &x.Swap
 	}
-	lost := d.guarded(func(ctx context.Context) error {
-		d.shared.Swap(ctx, swaps)
+	lost := p.guarded(func(ctx context.Context) error {
+		p.shared.Swap(ctx, swaps)
 		return nil
 	})
 	for _, x := range all {
 		if lost != nil {
 			x.Err = lost
 		}
-		x.Err = recovered(func() error { return d.came(x) })
+		x.Err = recovered(func() error { return p.came(x) })
 	}
 }
 
 // came applies the result of an exchange to its session.
-func (d *Durable) came(x *exchange) error {
+func (p *Persister) came(x *exchange) error {
 	s := x.of
 	if x.Err != nil {
 		// The write may have happened or not, so the next one repeats all answers.
@@ -199,7 +189,7 @@ func (d *Durable) came(x *exchange) error {
 		return x.Err
 	}
 	if x.Now != x.Next {
-		d.takeIn(s, x.Other, x.Now)
+		p.takeIn(s, x.Other, x.Now)
 		return nil
 	}
 	x.won, s.told = true, x.Answers

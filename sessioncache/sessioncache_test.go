@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-func open(t testing.TB, o MemoryOptions) *Memory {
+func open(t testing.TB, o Options) *Store {
 	t.Helper()
-	m, err := NewMemory(o)
+	m, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +50,8 @@ func commit(s *Session, v *wire.View) *Lineage {
 // committer has left.
 func TestOnlyWhatWasLeftIsRecycled(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
-		m := open(t, MemoryOptions{})
-		s := m.Acquire(Key{ID: "s"})
+		m := open(t, Options{})
+		s := m.Acquire(t.Context(), Key{ID: "s"})
 		first := view(t, user1, nil)
 		l := commit(s, first)
 		if leaves {
@@ -78,8 +78,8 @@ const (
 )
 
 func TestLineages(t *testing.T) {
-	m := open(t, MemoryOptions{})
-	s := m.Acquire(Key{ID: "s"})
+	m := open(t, Options{})
+	s := m.Acquire(t.Context(), Key{ID: "s"})
 	defer m.Release(s)
 	main := commit(s, view(t, user1, nil))
 	if l := commit(s, view(t, user1+answer1+user2, nil)); l != main {
@@ -110,7 +110,7 @@ func TestLineages(t *testing.T) {
 // rewound returns a session with a conversation and a side request that begins like it.
 func rewound(t *testing.T) (s *Session, main, side *Lineage) {
 	t.Helper()
-	s = open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
+	s = open(t, Options{}).Acquire(t.Context(), Key{ID: "s"})
 	commit(s, view(t, user1, nil))
 	commit(s, view(t, user1+answer1+user2, nil))
 	main = commit(s, view(t, user1+answer1+user2+answer2+user2, nil))
@@ -192,7 +192,7 @@ func TestNoMessageIsLeftEmpty(t *testing.T) {
 		"more text in its place": {says + calls, says + `,{"type":"text","text":"No."}`, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
+			s := open(t, Options{}).Acquire(t.Context(), Key{ID: "s"})
 			v := view(t, user1+answer(c.was)+result+answer1+user2, nil)
 			states := make([]BlockState, len(v.MessageBlocks()))
 			for i, b := range v.MessageBlocks() {
@@ -226,7 +226,7 @@ func TestAnswersThatBeginAlike(t *testing.T) {
 	for name, c := range map[string]struct{ was, next string }{
 		"two calls": {first, second}, "no second call": {first, brief}, "no first call": {brief, second},
 	} {
-		s := open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
+		s := open(t, Options{}).Acquire(t.Context(), Key{ID: "s"})
 		commit(s, view(t, user1, nil))
 		main := commit(s, view(t, user1+c.was, nil))
 		again := commit(s, view(t, user1, nil))
@@ -245,7 +245,7 @@ func TestAnswersThatBeginAlike(t *testing.T) {
 // none takes the place of the other, whichever is answered first.
 func TestWaysApart(t *testing.T) {
 	const reminded = `{"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"a reminder"}]}`
-	s := open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
+	s := open(t, Options{}).Acquire(t.Context(), Key{ID: "s"})
 	commit(s, view(t, reminded, nil))
 	slow := view(t, reminded+answer1+user2, nil)
 	s.Lock()
@@ -263,8 +263,8 @@ func TestWaysApart(t *testing.T) {
 // A conversation that is played once more under the same id grows a lineage of
 // its own, not one for each request.
 func TestReplayedConversation(t *testing.T) {
-	m := open(t, MemoryOptions{})
-	s := m.Acquire(Key{ID: "s"})
+	m := open(t, Options{})
+	s := m.Acquire(t.Context(), Key{ID: "s"})
 	defer m.Release(s)
 	bodies := []string{user1, user1 + answer1 + user2, user1 + answer1 + user2 + answer2 + user2}
 	for range 2 {
@@ -278,8 +278,8 @@ func TestReplayedConversation(t *testing.T) {
 }
 
 func TestLineagesAreBounded(t *testing.T) {
-	m := open(t, MemoryOptions{})
-	s := m.Acquire(Key{ID: "s"})
+	m := open(t, Options{})
+	s := m.Acquire(t.Context(), Key{ID: "s"})
 	defer m.Release(s)
 	for i := range 3 * maxLineages {
 		commit(s, view(t, fmt.Sprintf(`{"role":"user","content":"side request %d"}`, i), nil))
@@ -291,17 +291,17 @@ func TestLineagesAreBounded(t *testing.T) {
 
 // A session can be read at once after it was made, in use or not.
 func TestSessionsAreThereAtOnce(t *testing.T) {
-	m := open(t, MemoryOptions{})
+	m := open(t, Options{})
 	for i := range 2000 {
 		k := Key{ID: fmt.Sprint(i)}
-		s := m.Acquire(k)
+		s := m.Acquire(t.Context(), k)
 		commit(s, view(t, user1, nil))
-		if m.Acquire(k) != s {
+		if m.Acquire(t.Context(), k) != s {
 			t.Fatal("a session in use was not found")
 		}
 		m.Release(s)
 		m.Release(s)
-		again := m.Acquire(k)
+		again := m.Acquire(t.Context(), k)
 		if again != s {
 			t.Fatalf("session %d was lost at once", i)
 		}
@@ -315,9 +315,9 @@ func TestSessionsAreThereAtOnce(t *testing.T) {
 // A full store takes newcomers in, however often the old ones were read, and
 // keeps its bound.
 func TestNewcomersAreAdmitted(t *testing.T) {
-	m := open(t, MemoryOptions{MaxBytes: MinMaxBytes})
+	m := open(t, Options{MaxBytes: MinMaxBytes})
 	use := func(i int) {
-		s := m.Acquire(Key{ID: fmt.Sprint(i)})
+		s := m.Acquire(t.Context(), Key{ID: fmt.Sprint(i)})
 		if len(s.lineages) == 0 {
 			commit(s, view(t, user1, nil))
 		}
@@ -334,7 +334,7 @@ func TestNewcomersAreAdmitted(t *testing.T) {
 	}
 	for i := n; i < 2*n; i++ {
 		use(i)
-		s := m.Acquire(Key{ID: fmt.Sprint(i)})
+		s := m.Acquire(t.Context(), Key{ID: fmt.Sprint(i)})
 		if len(s.lineages) == 0 {
 			t.Fatalf("newcomer %d was refused", i)
 		}
@@ -346,27 +346,27 @@ func TestNewcomersAreAdmitted(t *testing.T) {
 }
 
 func TestPinnedSessionsStay(t *testing.T) {
-	m := open(t, MemoryOptions{MaxBytes: MinMaxBytes})
-	s := m.Acquire(Key{ID: "pinned"})
+	m := open(t, Options{MaxBytes: MinMaxBytes})
+	s := m.Acquire(t.Context(), Key{ID: "pinned"})
 	commit(s, view(t, user1, nil))
-	m.Release(m.Acquire(Key{ID: "pinned"}))
+	m.Release(m.Acquire(t.Context(), Key{ID: "pinned"}))
 	for i := 0; m.Stats().Evicted < 100; i++ {
-		x := m.Acquire(Key{ID: fmt.Sprint(i)})
+		x := m.Acquire(t.Context(), Key{ID: fmt.Sprint(i)})
 		commit(x, view(t, user1, nil))
 		m.Release(x)
 	}
-	if m.Acquire(Key{ID: "pinned"}) != s {
+	if m.Acquire(t.Context(), Key{ID: "pinned"}) != s {
 		t.Error("a session in use was evicted")
 	}
 }
 
 func TestIdleSessionsExpire(t *testing.T) {
-	m := open(t, MemoryOptions{IdleTTL: 10 * time.Millisecond})
-	s := m.Acquire(Key{ID: "s"})
+	m := open(t, Options{IdleTTL: 10 * time.Millisecond})
+	s := m.Acquire(t.Context(), Key{ID: "s"})
 	commit(s, view(t, user1, nil))
 	m.Release(s)
 	time.Sleep(30 * time.Millisecond)
-	if m.Acquire(Key{ID: "s"}) == s {
+	if m.Acquire(t.Context(), Key{ID: "s"}) == s {
 		t.Error("an idle session is still there")
 	}
 }
@@ -374,13 +374,13 @@ func TestIdleSessionsExpire(t *testing.T) {
 // Sessions that are not used again expire, except for those in use.
 func TestForgottenSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := open(t, MemoryOptions{IdleTTL: time.Hour})
+		m := open(t, Options{IdleTTL: time.Hour})
 		for _, id := range []string{"idle", "used"} {
-			s := m.Acquire(Key{ID: id})
+			s := m.Acquire(t.Context(), Key{ID: id})
 			commit(s, view(t, user1, nil))
 			m.Release(s)
 		}
-		defer m.Release(m.Acquire(Key{ID: "used"}))
+		defer m.Release(m.Acquire(t.Context(), Key{ID: "used"}))
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if st := m.Stats(); st.Sessions != 1 || st.Expired != 1 {
@@ -393,12 +393,12 @@ func TestForgottenSessionsExpire(t *testing.T) {
 }
 
 func TestTenantsNeverMeet(t *testing.T) {
-	m := open(t, MemoryOptions{})
-	a := m.Acquire(Key{Tenant: Tenant{1}, ID: "s"})
+	m := open(t, Options{})
+	a := m.Acquire(t.Context(), Key{Tenant: Tenant{1}, ID: "s"})
 	v := view(t, user1, nil)
 	commit(a, v)
 	m.Release(a)
-	b := m.Acquire(Key{Tenant: Tenant{2}, ID: "s"})
+	b := m.Acquire(t.Context(), Key{Tenant: Tenant{2}, ID: "s"})
 	defer m.Release(b)
 	if a == b || a.ID() == b.ID() {
 		t.Error("two tenants share a session")
@@ -409,14 +409,14 @@ func TestTenantsNeverMeet(t *testing.T) {
 	if m.Recall(Tenant{1}, v.First()) == nil {
 		t.Error("a tenant does not recall its own")
 	}
-	if c := m.Acquire(Key{Tenant: Tenant{1}, Upstream: "other", ID: "s"}); c == a {
+	if c := m.Acquire(t.Context(), Key{Tenant: Tenant{1}, Upstream: "other", ID: "s"}); c == a {
 		t.Error("two upstreams share a session")
 	}
 }
 
 func TestFindAndDelete(t *testing.T) {
-	m := open(t, MemoryOptions{})
-	s := m.Acquire(Key{ID: "s"})
+	m := open(t, Options{})
+	s := m.Acquire(t.Context(), Key{ID: "s"})
 	v := view(t, user1, nil)
 	commit(s, v)
 	m.Release(s)
@@ -433,7 +433,7 @@ func TestFindAndDelete(t *testing.T) {
 	if m.Find(s.ID()) != nil || m.Recall(Tenant{}, v.First()) != nil || m.Stats().Bytes != 0 {
 		t.Error("not forgotten")
 	}
-	if m.Acquire(Key{ID: "s"}) == s {
+	if m.Acquire(t.Context(), Key{ID: "s"}) == s {
 		t.Error("back again")
 	}
 }
@@ -442,12 +442,12 @@ func TestFindAndDelete(t *testing.T) {
 // is being closed.
 func TestCloseWhileInUse(t *testing.T) {
 	for range 20 {
-		m := open(t, MemoryOptions{})
+		m := open(t, Options{})
 		var wg sync.WaitGroup
 		for i := range 16 {
 			wg.Go(func() {
 				for j := range 20 {
-					s := m.Acquire(Key{ID: fmt.Sprint(i, j)})
+					s := m.Acquire(t.Context(), Key{ID: fmt.Sprint(i, j)})
 					commit(s, view(t, user1, nil))
 					m.Release(s)
 				}
@@ -461,13 +461,13 @@ func TestCloseWhileInUse(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, o := range []MemoryOptions{{MaxBytes: 5}, {IdleTTL: -1}} {
-		if _, err := NewMemory(o); err == nil {
+	for _, o := range []Options{{MaxBytes: 5}, {IdleTTL: -1}} {
+		if _, err := New(o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
-	m := open(t, MemoryOptions{})
-	if err := m.SetLimits(MemoryOptions{MaxBytes: 2 << 20, IdleTTL: time.Minute}); err != nil || m.Stats().MaxBytes != 2<<20 {
+	m := open(t, Options{})
+	if err := m.SetLimits(Options{MaxBytes: 2 << 20, IdleTTL: time.Minute}); err != nil || m.Stats().MaxBytes != 2<<20 {
 		t.Errorf("limits were not changed: %v", err)
 	}
 }

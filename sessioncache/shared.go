@@ -72,19 +72,6 @@ type Version uint64
 // NewVersion makes a random version.
 func NewVersion() Version { return Version(rand.Uint64() | 1) } //nolint:gosec // no secret
 
-// Publisher is a [Store] that other processes share.
-type Publisher interface {
-	// Publish makes a session visible to other processes after a commit, since its next request may
-	// go to another process. It does not wait. A process that lacks an answer in a request waits
-	// for it.
-	Publish(s *Session)
-	// Owns reports whether a conversation's last request came to this process, as far as known.
-	// That process sends the pings.
-	Owns(s *Session, lineage int) bool
-}
-
-var _ Publisher = (*Durable)(nil)
-
 // attempts bounds the merges of a session with newer versions of other processes.
 const attempts = 4
 
@@ -96,59 +83,63 @@ var errContended = errors.New("others write the session all the time")
 const mostLag = 100 * time.Millisecond
 
 // acquireShared pins the session of a key, as the last process has left it.
-func (d *Durable) acquireShared(p *Patience, k Key) *Session {
-	digest := k.Digest()
-	s := d.acquire(k, string(digest[:]))
-	if k.Request != nil && d.current(s, k.Request) {
+func (p *Persister) acquireShared(ctx context.Context, k Key, digest string) *Session {
+	begun, st := time.Now(), p.store
+	s := st.pin(k, digest, true)
+	if k.Request != nil && p.current(s, k.Request) {
 		return s
 	}
 	var answer Digest
-	if !k.Answer.IsZero() && !d.has(k, "") {
+	if !k.Answer.IsZero() && !st.has(k, "") {
 		// Another session may have the response.
 		answer = answered(k.Tenant, k.Upstream, k.Answer)
 	}
-	// Half the budget stays for the claim.
-	least := p.Rest() - min(d.o.Budget/2, mostLag)
+	ctx, cancel := context.WithTimeout(ctx, p.o.Budget)
+	defer cancel()
 	for {
-		if of := d.refreshIn(p, s, answer); of != s.digest {
-			d.letGo(s)
-			s = d.acquire(k, of)
+		if of := p.refreshIn(ctx, s, answer); of != s.digest {
+			st.unpin(s)
+			s = st.pin(k, of, true)
 			answer = Digest{}
-			d.refreshIn(p, s, answer)
+			p.refreshIn(ctx, s, answer)
 		}
 		// Another process has deleted the session: begin a new one.
 		if s.deleted.Load() {
-			d.letGo(s)
-			return d.acquire(k, s.digest)
+			st.unpin(s)
+			return st.pin(k, s.digest, true)
 		}
-		if !s.misses(k.Request) || p.Rest() <= least || d.rests(s) {
+		// Half the budget stays for the claim.
+		if !s.misses(k.Request) || time.Since(begun) >= min(p.o.Budget/2, mostLag) || p.rests(s) {
 			return s
 		}
 		// The process that has the missing answer may be about to write it.
-		p.Pause(gather)
+		select {
+		case <-time.After(gather):
+		case <-ctx.Done():
+			return s
+		}
 	}
 }
 
 // current reports whether the session is up to date without a call to the backend. That is so if
 // the backend reports no change, and this process has seen all but the last answer of the request.
-func (d *Durable) current(s *Session, v *wire.View) bool {
-	w, ok := d.shared.(Watcher)
+func (p *Persister) current(s *Session, v *wire.View) bool {
+	w, ok := p.shared.(Watcher)
 	// No other process has answered in between. Of failed requests elsewhere the backend would have
 	// been notified long ago.
 	return ok && w.Unchanged(Digest([]byte(s.digest)), Version(s.version.Load())) && s.awaits(v)
 }
 
 // refreshIn merges the backend's version into a session. If another session has the answer, it
-// returns that session's digest instead. A result after the end of the patience is merged all the
-// same.
-func (d *Durable) refreshIn(p *Patience, s *Session, answer Digest) (of string) {
-	if p.Rest() == 0 {
+// returns that session's digest instead. A result after the end of ctx is merged all the same.
+func (p *Persister) refreshIn(ctx context.Context, s *Session, answer Digest) (of string) {
+	if ctx.Err() != nil {
 		return s.digest
 	}
 	// The channel has room, since the operation may end after the wait.
 	elsewhere := make(chan Digest, 1)
-	d.breaker.Within(p, d.at(s), "load", func(ctx context.Context) error {
-		of, err := d.refresh(ctx, s, answer)
+	p.breaker.Within(ctx, p.at(s), "load", func(ctx context.Context) error {
+		of, err := p.refresh(ctx, s, answer)
 		if err == nil && string(of[:]) != s.digest {
 			elsewhere <- of
 		}
@@ -162,43 +153,43 @@ func (d *Durable) refreshIn(p *Patience, s *Session, answer Digest) (of string) 
 	}
 }
 
-func (d *Durable) refresh(ctx context.Context, s *Session, answer Digest) (of Digest, err error) {
+func (p *Persister) refresh(ctx context.Context, s *Session, answer Digest) (of Digest, err error) {
 	of = Digest([]byte(s.digest))
 	if err := s.turn.lock(ctx); err != nil {
 		return of, err
 	}
 	defer s.turn.unlock()
-	if d.rests(s) { // other requests have waited in vain meanwhile
+	if p.rests(s) { // other requests have waited in vain meanwhile
 		return of, nil
 	}
 	var sealed []byte
 	var now Version
 	have := Version(s.version.Load())
 	if answer != (Digest{}) {
-		of, sealed, now, err = d.shared.Seek(ctx, answer, of, have)
+		of, sealed, now, err = p.shared.Seek(ctx, answer, of, have)
 	} else {
-		sealed, now, err = d.shared.Fetch(ctx, of, have)
+		sealed, now, err = p.shared.Fetch(ctx, of, have)
 	}
 	if err == nil && string(of[:]) == s.digest && now != have && now != 0 {
-		d.takeIn(s, sealed, now)
+		p.takeIn(s, sealed, now)
 	}
 	return of, err
 }
 
 // takeIn merges another process's version into a session, or drops the session if it was deleted.
 // The caller holds the session's turn.
-func (d *Durable) takeIn(s *Session, sealed []byte, now Version) {
+func (p *Persister) takeIn(s *Session, sealed []byte, now Version) {
 	had := s.version.Swap(uint64(now))
 	if len(sealed) == 0 {
 		if had != 0 { // else the deletion is older than this session
 			s.deleted.Store(true)
-			d.Memory.strike(s)
+			p.store.strike(s)
 		}
 		return
 	}
-	other, err := d.unseal(Digest([]byte(s.digest)), sealed)
+	other, err := p.unseal(Digest([]byte(s.digest)), sealed)
 	if err != nil { // damaged, and replaced once the conversation is written again
-		d.o.Failed("restore", err)
+		p.o.Failed("restore", err)
 		return
 	}
 	s.Lock()
@@ -206,15 +197,12 @@ func (d *Durable) takeIn(s *Session, sealed []byte, now Version) {
 	// The merged session differs from both copies, and must be written.
 	s.saved = 0
 	s.Unlock()
-	d.Memory.takeUp(s)
+	p.store.hold(s, true)
 }
 
 // claimShared makes the edits of a request known to other processes. It returns false if another
 // process has claimed a different form of the same blocks; that form is then in the session.
-func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
-	if p.Rest() == 0 { // no time is left to settle a conflict
-		return true
-	}
+func (p *Persister) claimShared(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
 	var base []BlockState
 	s.Lock()
 	stale := false
@@ -230,7 +218,7 @@ func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, st
 	inCommon := m.Common
 	lost := make(chan bool, 1)
 	var request Loan // the request's memory is recycled after its end
-	d.breaker.Within(p, d.at(s), "claim", func(ctx context.Context) error {
+	p.breaker.Within(ctx, p.at(s), "claim", func(ctx context.Context) error {
 		if err := s.turn.lock(ctx); err != nil {
 			return err
 		}
@@ -247,12 +235,12 @@ func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, st
 				return nil
 			}
 			// Without a sum, publish will still write the session after the commit.
-			x := newExchange(s, d.record(s, snapshot), 0)
-			if err := d.swap(ctx, x); err != nil {
+			x := newExchange(s, p.record(s, snapshot), 0)
+			if err := p.swap(ctx, x); err != nil {
 				return err
 			}
 			if x.won {
-				d.breaker.Took(d.at(s))
+				p.breaker.Took(p.at(s))
 				s.Lock()
 				defer s.Unlock()
 				s.keepClaim(l)
@@ -285,13 +273,10 @@ func (d *Durable) claimShared(p *Patience, s *Session, m Match, v *wire.View, st
 	}
 }
 
-// Owns implements Publisher.
-func (d *Durable) Owns(s *Session, lineage int) bool {
-	if d.Begin() != nil || d.shared == nil {
-		return true
-	}
-	d.breaker.Within(d.breaker.Patience(), d.at(s), "load", func(ctx context.Context) error {
-		_, err := d.refresh(ctx, s, Digest{})
+// owns implements [Store.Owns].
+func (p *Persister) owns(ctx context.Context, s *Session, lineage int) bool {
+	p.breaker.Within(ctx, p.at(s), "load", func(ctx context.Context) error {
+		_, err := p.refresh(ctx, s, Digest{})
 		return err
 	})
 	s.Lock()
@@ -301,8 +286,8 @@ func (d *Durable) Owns(s *Session, lineage int) bool {
 }
 
 // unseal restores a session from a sealed record.
-func (d *Durable) unseal(digest Digest, sealed []byte) (*Session, error) {
-	snapshot, err := d.seals.Open(sealed, digest[:])
+func (p *Persister) unseal(digest Digest, sealed []byte) (*Session, error) {
+	snapshot, err := p.seals.Open(sealed, digest[:])
 	if err != nil {
 		return nil, err
 	}

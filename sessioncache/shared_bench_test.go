@@ -19,7 +19,7 @@ import (
 func BenchmarkSharedTurn(b *testing.B) {
 	for _, blocks := range []int{4, 100, 1000} {
 		b.Run(fmt.Sprintf("%d blocks", blocks), func(b *testing.B) {
-			d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return &storetest.SharedShelf{}, nil }, sessioncache.DurableOptions{Budget: time.Minute})
+			d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return &storetest.SharedShelf{}, nil }, Budget: time.Minute}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -35,8 +35,7 @@ func BenchmarkSharedTurn(b *testing.B) {
 			key := sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}
 			b.ReportAllocs()
 			for b.Loop() {
-				store := sessioncache.ForRequest(d)
-				s := store.Acquire(key)
+				s := d.Acquire(b.Context(), key)
 				s.Lock()
 				match := s.Match(v)
 				states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
@@ -47,9 +46,9 @@ func BenchmarkSharedTurn(b *testing.B) {
 				l.Requests++ // as every turn changes something
 				l.First = wire.AnswerID("first")
 				s.Unlock()
-				store.Hold(s)
-				store.(sessioncache.Publisher).Publish(s)
-				store.Release(s)
+				d.Hold(s)
+				d.Publish(s)
+				d.Release(s)
 			}
 		})
 	}

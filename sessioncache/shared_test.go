@@ -21,16 +21,17 @@ import (
 var sharedKey = sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}
 
 // sharing is a store over a backend that others use as well.
-func sharing(t *testing.T, shelf *storetest.SharedShelf) *sessioncache.Durable {
+func sharing(t *testing.T, shelf *storetest.SharedShelf) *sessioncache.Store {
 	t.Helper()
 	return sharingWithin(t, shelf, time.Minute)
 }
 
-func sharingWithin(t *testing.T, shelf *storetest.SharedShelf, budget time.Duration) *sessioncache.Durable {
+func sharingWithin(t *testing.T, shelf *storetest.SharedShelf, budget time.Duration) *sessioncache.Store {
 	t.Helper()
-	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
+	d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+		Open:     func() (sessioncache.Backend, error) { return shelf, nil },
 		Interval: time.Hour, Budget: budget,
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,26 +40,26 @@ func sharingWithin(t *testing.T, shelf *storetest.SharedShelf, budget time.Durat
 }
 
 // converse has an upstream accept a request with one more message, and others know of it.
-func converse(t *testing.T, d *sessioncache.Durable, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+func converse(t *testing.T, d *sessioncache.Store, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
 	t.Helper()
 	s, l := commit(t, d, messages)
 	d.Flush()
 	return s, l
 }
 
-func commit(t *testing.T, d *sessioncache.Durable, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+func commit(t *testing.T, d *sessioncache.Store, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
 	t.Helper()
 	return commitTo(t, d, sharedKey, messages)
 }
 
-func commitTo(t *testing.T, d *sessioncache.Durable, k sessioncache.Key, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+func commitTo(t *testing.T, d *sessioncache.Store, k sessioncache.Key, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
 	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.Request = v
-	s := d.Acquire(k)
+	s := d.Acquire(t.Context(), k)
 	s.Lock()
 	l := s.Commit(s.Match(v), v, sessioncache.NewBlockStates(len(v.MessageBlocks())))
 	s.CountRequest(l)
@@ -71,18 +72,18 @@ func commitTo(t *testing.T, d *sessioncache.Durable, k sessioncache.Key, message
 }
 
 // claim has a request begin that makes a new edit.
-func claim(t *testing.T, d *sessioncache.Durable, messages string) {
+func claim(t *testing.T, d *sessioncache.Store, messages string) {
 	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := d.Acquire(sharedKey)
+	s := d.Acquire(t.Context(), sharedKey)
 	defer d.Release(s)
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
-	d.Claim(s, m, v, sessioncache.NewBlockStates(len(v.MessageBlocks())), func(*sessioncache.Lineage) {})
+	d.Claim(t.Context(), s, m, v, sessioncache.NewBlockStates(len(v.MessageBlocks())), func(*sessioncache.Lineage) {})
 }
 
 const (
@@ -103,7 +104,7 @@ func TestClaimsCount(t *testing.T) {
 	}
 	before = d.Stats().Bytes
 	l.Model = strings.Repeat("m", 5000)
-	d.Release(d.Acquire(sharedKey))
+	d.Release(d.Acquire(t.Context(), sharedKey))
 	if got := d.Stats().Bytes - before; got < 5000 {
 		t.Errorf("of the name of a model %d bytes are accounted for", got)
 	}
@@ -116,16 +117,16 @@ func TestOwnsWhatCameLast(t *testing.T) {
 	one, other := sharing(t, shelf), sharing(t, shelf)
 	a, l := converse(t, one, firstMessage)
 	b, side := converse(t, other, sideMessage)
-	if !one.Owns(a, l.ID()) || !other.Owns(b, side.ID()) {
+	if !one.Owns(t.Context(), a, l.ID()) || !other.Owns(t.Context(), b, side.ID()) {
 		t.Error("each owns what came to it")
 	}
-	if one.Owns(a, side.ID()) || other.Owns(b, l.ID()) {
+	if one.Owns(t.Context(), a, side.ID()) || other.Owns(t.Context(), b, l.ID()) {
 		t.Error("nobody owns what came to the other")
 	}
 	if _, again := converse(t, other, moreMessages); again.ID() != l.ID() || again.Requests != 2 {
 		t.Errorf("conversation %d goes on as %d, with %d requests", l.ID(), again.ID(), again.Requests)
 	}
-	if one.Owns(a, l.ID()) || !other.Owns(b, l.ID()) {
+	if one.Owns(t.Context(), a, l.ID()) || !other.Owns(t.Context(), b, l.ID()) {
 		t.Error("the conversation is owned by whom it has left")
 	}
 }
@@ -137,7 +138,7 @@ func TestOwnsWhatIsPacked(t *testing.T) {
 		shelf := new(storetest.SharedShelf)
 		one, other := sharing(t, shelf), sharing(t, shelf)
 		a, l := converse(t, one, firstMessage)
-		b := other.Acquire(sharedKey)
+		b := other.Acquire(t.Context(), sharedKey)
 		other.Release(b)
 		before := one.Stats().Bytes
 		time.Sleep(4 * time.Minute)
@@ -145,10 +146,10 @@ func TestOwnsWhatIsPacked(t *testing.T) {
 		if one.Stats().Bytes >= before {
 			t.Fatal("it is not packed")
 		}
-		if !one.Owns(a, l.ID()) {
+		if !one.Owns(t.Context(), a, l.ID()) {
 			t.Error("nobody owns the conversation any more")
 		}
-		if other.Owns(b, l.ID()) {
+		if other.Owns(t.Context(), b, l.ID()) {
 			t.Error("it is owned by whom it never came to")
 		}
 		_ = one.Close()
@@ -162,7 +163,7 @@ func TestDeletedForAll(t *testing.T) {
 	one, other := sharing(t, shelf), sharing(t, shelf)
 	a, _ := converse(t, one, firstMessage)
 	other.Delete(a.ID())
-	s := one.Acquire(sharedKey)
+	s := one.Acquire(t.Context(), sharedKey)
 	defer one.Release(s)
 	if s == a || !a.Gone() {
 		t.Error("a session goes on that was deleted elsewhere")
@@ -189,7 +190,7 @@ func TestDeletedWhileDown(t *testing.T) {
 	one.Flush() // in vain
 	shelf.Fail = nil
 	one.Flush()
-	for name, d := range map[string]*sessioncache.Durable{"who has deleted it": one, "who comes later": sharing(t, shelf)} {
+	for name, d := range map[string]*sessioncache.Store{"who has deleted it": one, "who comes later": sharing(t, shelf)} {
 		if d.Find(a.ID()) != nil {
 			t.Errorf("%s finds it again", name)
 		}
@@ -212,7 +213,7 @@ func (undeletable) Delete(context.Context, sessioncache.Digest) error { return e
 // A failing deletion does not prevent other writes.
 func TestUndeletableKeepsNobody(t *testing.T) {
 	shelf := new(storetest.Shelf)
-	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return undeletable{shelf}, nil }, sessioncache.DurableOptions{Interval: time.Hour})
+	d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return undeletable{shelf}, nil }, Interval: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +233,8 @@ func TestUndeletableKeepsNobody(t *testing.T) {
 // that are gone.
 func TestCountsTogether(t *testing.T) {
 	const kind = 7
-	count := func(store sessioncache.Store, conversations int) *sessioncache.Session {
-		s := store.Acquire(sharedKey)
+	count := func(store *sessioncache.Store, conversations int) *sessioncache.Session {
+		s := store.Acquire(t.Context(), sharedKey)
 		s.Lock()
 		defer s.Unlock()
 		for range conversations {
@@ -249,7 +250,7 @@ func TestCountsTogether(t *testing.T) {
 		defer s.Unlock()
 		return s.ExpectedRemaining(kind, nil)
 	}
-	alone, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	alone, err := sessioncache.New(sessioncache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,10 +260,11 @@ func TestCountsTogether(t *testing.T) {
 		t.Fatal("twelve conversations are too few to tell")
 	}
 	shelf := new(storetest.SharedShelf)
-	open := func() *sessioncache.Durable {
-		d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
+	open := func() *sessioncache.Store {
+		d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+			Open:     func() (sessioncache.Backend, error) { return shelf, nil },
 			Interval: time.Millisecond, Budget: time.Minute,
-		})
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,12 +287,12 @@ func TestCountsTogether(t *testing.T) {
 	}
 	knows("one", a)
 	knows("the other", b)
-	for _, d := range []*sessioncache.Durable{one, other} {
+	for _, d := range []*sessioncache.Store{one, other} {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	knows("who comes later", open().Acquire(sharedKey))
+	knows("who comes later", open().Acquire(t.Context(), sharedKey))
 }
 
 // The backend is not asked about a session if only this process can have answered last.
@@ -331,7 +333,7 @@ func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
 			before := shelf.Fetches
 			k := sharedKey
 			k.Request = v
-			one.Release(one.Acquire(k))
+			one.Release(one.Acquire(t.Context(), k))
 			if asked := shelf.Fetches > before; asked != c.asks {
 				t.Errorf("asked: %t", asked)
 			}
@@ -384,7 +386,7 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 				begun := time.Now()
-				s := sessioncache.ForRequest(other).Acquire(k)
+				s := other.Acquire(t.Context(), k)
 				if waited := time.Since(begun); waited < c.waits || waited > c.waits+time.Millisecond || waited > 0 && c.waits == 0 {
 					t.Errorf("it waits %s, not %s", waited, c.waits)
 				}
@@ -405,7 +407,7 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 func TestPublishesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		back := new(sluggish)
-		d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return back, nil }, sessioncache.DurableOptions{Interval: time.Hour})
+		d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return back, nil }, Interval: time.Hour}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +419,7 @@ func TestPublishesTogether(t *testing.T) {
 		for _, id := range []string{"a", "b", "c", "a"} {
 			k := sharedKey
 			k.ID = id
-			s := d.Acquire(k)
+			s := d.Acquire(t.Context(), k)
 			s.Lock()
 			s.CountRequest(s.Commit(s.Match(v), v, sessioncache.NewBlockStates(1)))
 			s.Unlock()

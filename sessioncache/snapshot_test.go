@@ -24,12 +24,12 @@ const secretText = "the client's own words, which nobody is to find anywhere"
 // rich is a session with something of everything.
 func rich(t testing.TB) (*Session, *wire.View) {
 	t.Helper()
-	m, err := NewMemory(MemoryOptions{})
+	m, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.outlives = true
-	s := m.Acquire(Key{Tenant: Tenant{7}, Upstream: "anthropic api.example", ID: "one"})
+	s := m.Acquire(t.Context(), Key{Tenant: Tenant{7}, Upstream: "anthropic api.example", ID: "one"})
 	s.created = time.Unix(1_790_000_000, 5)
 	s.Unseen = 3 * time.Hour
 	text := strings.Repeat(secretText+" ", 20)

@@ -16,10 +16,11 @@ func TestSpoiledSessionCostsOnlyItself(t *testing.T) {
 	for name, shelf := range map[string]sessioncache.Backend{"one process": new(storetest.Shelf), "several": new(storetest.SharedShelf)} {
 		t.Run(name, func(t *testing.T) {
 			failed := 0
-			open := func() *sessioncache.Durable {
-				d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
+			open := func() *sessioncache.Store {
+				d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+					Open:     func() (sessioncache.Backend, error) { return shelf, nil },
 					Interval: time.Hour, Budget: time.Minute, Failed: func(string, error) { failed++ },
-				})
+				}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -43,7 +44,7 @@ func TestSpoiledSessionCostsOnlyItself(t *testing.T) {
 			d = open()
 			defer func() { _ = d.Close() }()
 			for key, there := range map[sessioncache.Key]int{spoiled: 0, sound: 1} {
-				s := d.Acquire(key)
+				s := d.Acquire(t.Context(), key)
 				if n := len(s.Report(time.Now()).Lineages); n != there {
 					t.Errorf("%d conversations of the %s session", n, key.ID)
 				}

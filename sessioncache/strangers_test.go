@@ -21,7 +21,7 @@ func madeUp(i int) sessioncache.Key {
 }
 
 // comes has a request come, which the upstream answers, refuses, or accepts without an end.
-func comes(t *testing.T, store sessioncache.Store, k sessioncache.Key, turns int, what string) {
+func comes(t *testing.T, store *sessioncache.Store, k sessioncache.Key, turns int, what string) {
 	t.Helper()
 	messages := firstMessage
 	for range turns {
@@ -32,7 +32,7 @@ func comes(t *testing.T, store sessioncache.Store, k sessioncache.Key, turns int
 		t.Fatal(err)
 	}
 	k.Request = v
-	s := store.Acquire(k)
+	s := store.Acquire(t.Context(), k)
 	defer store.Release(s)
 	s.Lock()
 	defer s.Unlock()
@@ -50,12 +50,12 @@ func comes(t *testing.T, store sessioncache.Store, k sessioncache.Key, turns int
 func TestMadeUpTenants(t *testing.T) {
 	for _, what := range []string{"refused", "accepted", "answered"} {
 		t.Run(what, func(t *testing.T) {
-			m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: sessioncache.MinMaxBytes})
+			m, err := sessioncache.New(sessioncache.Options{MaxBytes: sessioncache.MinMaxBytes})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			const conversations = 100
+			const conversations = 60 // most of the cache, which is half of the memory
 			of := func(i int) sessioncache.Key {
 				k := sharedKey
 				k.ID = strconv.Itoa(i)
@@ -75,7 +75,7 @@ func TestMadeUpTenants(t *testing.T) {
 				t.Errorf("got %d sessions of %d bytes, want %d of %d at most", after.Sessions, after.Bytes, before.Sessions, after.MaxBytes)
 			}
 			for i := range conversations {
-				s := m.Acquire(of(i))
+				s := m.Acquire(t.Context(), of(i))
 				if s.Number() == 0 {
 					t.Errorf("conversation %d of the tenant is gone", i)
 				}
@@ -98,11 +98,11 @@ func TestRefusedClaimsLeaveNothing(t *testing.T) {
 	for i := range 100 {
 		k := madeUp(i)
 		k.Request = v
-		s := d.Acquire(k)
+		s := d.Acquire(t.Context(), k)
 		s.Lock()
 		m := s.Match(v)
 		s.Unlock()
-		d.Claim(s, m, v, sessioncache.NewBlockStates(1), func(*sessioncache.Lineage) {})
+		d.Claim(t.Context(), s, m, v, sessioncache.NewBlockStates(1), func(*sessioncache.Lineage) {})
 		if _, now, _ := shelf.Fetch(t.Context(), k.Digest(), 0); now == 0 {
 			t.Fatal("the edits are not claimed")
 		}

@@ -81,7 +81,7 @@ func hangs(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
 // passage is one request of a conversation at one of the processes. It returns how long
 // the request waited, and of how many of its answers the process knew.
-func passage(t *testing.T, d *sessioncache.Durable, id string, turn int) (waited time.Duration, known int) {
+func passage(t *testing.T, d *sessioncache.Store, id string, turn int) (waited time.Duration, known int) {
 	t.Helper()
 	messages := `{"role":"user","content":"0"}`
 	for i := range turn {
@@ -93,21 +93,22 @@ func passage(t *testing.T, d *sessioncache.Durable, id string, turn int) (waited
 	}
 	k := sharedKey
 	k.ID, k.Request = id, v
-	store := sessioncache.ForRequest(d)
 	begun := time.Now()
-	s := store.Acquire(k)
+	s := d.Acquire(t.Context(), k)
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
 	states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
-	store.(sessioncache.Claimer).Claim(s, m, v, states, func(*sessioncache.Lineage) {})
+	ctx, cancel := context.WithTimeout(t.Context(), d.Budget()-time.Since(begun))
+	defer cancel()
+	d.Claim(ctx, s, m, v, states, func(*sessioncache.Lineage) {})
 	waited = time.Since(begun)
 	s.Lock()
 	s.CountRequest(s.Commit(m, v, states))
 	s.Unlock()
-	store.Hold(s)
+	d.Hold(s)
 	d.Publish(s)
-	store.Release(s)
+	d.Release(s)
 	return waited, (m.Common + 1) / 2
 }
 
@@ -192,14 +193,14 @@ func TestTroubleIsConfined(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				back := &troubled{tries: map[sessioncache.Digest]int{}}
-				open := func() *sessioncache.Durable {
-					d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return back, nil }, sessioncache.DurableOptions{Budget: budget})
+				open := func() *sessioncache.Store {
+					d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return back, nil }, Budget: budget}})
 					if err != nil {
 						t.Fatal(err)
 					}
 					return d
 				}
-				nodes := [2]*sessioncache.Durable{open(), open()}
+				nodes := [2]*sessioncache.Store{open(), open()}
 				defer func() { _, _ = nodes[0].Close(), nodes[1].Close() }()
 				all := append(append([]string{victim}, c.sound...), c.rests...)
 				const turns, begins, ends = 80, 5, 65
@@ -243,7 +244,7 @@ func TestBatchWithoutTheOne(t *testing.T) {
 		k.ID = "refused"
 		refused := k.Digest()
 		shelf := &choosy{refuses: refused}
-		d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{})
+		d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return shelf, nil }}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,11 +119,11 @@ type Store interface {
 	// store, within a configuration and across reloads.
 	Identity() string
 	// Open opens the store.
-	Open() (sessioncache.Store, error)
+	Open() (*sessioncache.Store, error)
 	// Adjust applies the limits of this configuration to a store that an
 	// earlier one may have opened. It is called when the configuration comes
 	// into force.
-	Adjust(sessioncache.Store) error
+	Adjust(*sessioncache.Store) error
 }
 
 // Secretive is a [Store] that gives the key by which tenants are told apart, so that
@@ -137,7 +137,7 @@ type Secretive interface {
 // it is only looked at.
 type Beginner interface {
 	// Begin is given what Open has returned, and may be called again.
-	Begin(sessioncache.Store) error
+	Begin(*sessioncache.Store) error
 }
 
 // CaddyModule returns the Caddy module information.

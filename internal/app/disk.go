@@ -15,7 +15,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/sessionstore"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -53,8 +52,8 @@ type DiskStore struct {
 	// directory.
 	KeyFile string `json:"key_file,omitempty"`
 
-	key    secret.Key            // set by Provision
-	next   *sessioncache.Durable // the new file, until Adjust moves the store to it
+	key    secret.Key              // set by Provision
+	next   *sessioncache.Persister // of the new file, until Adjust moves the store to it
 	logger *zap.Logger
 }
 
@@ -111,21 +110,21 @@ func (s *DiskStore) Secret() secret.Key {
 
 // Open implements Store. The file is opened at the start of the configuration, or by its first
 // request.
-func (s *DiskStore) Open() (sessioncache.Store, error) {
-	store, err := sessionstore.Open(s.memory())
-	if err != nil {
-		return nil, err // a nil *Store in the interface would not equal nil
-	}
-	d, err := s.durable(store)
+func (s *DiskStore) Open() (*sessioncache.Store, error) {
+	store, err := sessioncache.New(s.memory())
 	if err != nil {
 		return nil, err
 	}
-	return store, store.Move(sessionstore.Place{Name: s.Path, Durable: d})
+	p, err := s.persister(store)
+	if err != nil {
+		return nil, err
+	}
+	return store, store.Move(p)
 }
 
-// durable returns the durable layer that writes a store's sessions to the file.
-func (s *DiskStore) durable(store *sessionstore.Store) (*sessioncache.Durable, error) {
-	return newDurable(store, s.logger, s.Path, func() (sessioncache.Backend, error) {
+// persister returns a persister of a store's sessions to the file.
+func (s *DiskStore) persister(store *sessioncache.Store) (*sessioncache.Persister, error) {
+	return Persister(store, s.logger, sessioncache.BackendOptions{Name: s.Path, Key: s.key, Open: func() (sessioncache.Backend, error) {
 		d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL), Log: func(message string, err error) {
 			storeFailed(store, "damaged")
 			s.logger.Error(message, zap.Error(err))
@@ -134,26 +133,21 @@ func (s *DiskStore) durable(store *sessionstore.Store) (*sessioncache.Durable, e
 			return nil, err // a nil *Disk in the interface would not equal nil
 		}
 		return d, nil
-	}, sessioncache.DurableOptions{Over: store.Memory, Key: s.key})
+	}})
 }
 
 // Begin opens the file, unless an earlier configuration has opened it. It returns an error if the
 // file is in use or of a newer version. After any other failure sessions are kept in memory.
-func (s *DiskStore) Begin(store sessioncache.Store) error {
-	l, ok := store.(*sessionstore.Store)
-	if !ok {
-		return fmt.Errorf("%T is no disk store", store)
-	}
-	at := l.Place()
-	d, err := at.Durable, errElsewhere
-	if sameFile(at.Name, s.Path) {
-		err = d.Begin()
+func (s *DiskStore) Begin(store *sessioncache.Store) error {
+	p, err := store.Persister(), errElsewhere
+	if sameFile(p.Name(), s.Path) {
+		err = p.Begin()
 	}
 	if err != nil && !refusing(err) { // the reason may be gone by now
-		if d, err = s.durable(l); err != nil {
+		if p, err = s.persister(store); err != nil {
 			return err
 		}
-		s.next, err = d, d.Begin()
+		s.next, err = p, p.Begin()
 	}
 	if refusing(err) {
 		return err
@@ -185,24 +179,20 @@ func sameFile(a, b string) bool {
 }
 
 // Adjust implements Store. It moves the store to the file that Begin has opened.
-func (s *DiskStore) Adjust(store sessioncache.Store) error {
-	l, ok := store.(*sessionstore.Store)
-	if !ok {
-		return fmt.Errorf("%T is no disk store", store)
-	}
+func (s *DiskStore) Adjust(store *sessioncache.Store) error {
 	var err error
 	if s.next != nil {
-		err = l.Move(sessionstore.Place{Name: s.Path, Durable: s.next})
+		err = store.Move(s.next)
 		s.next = nil
 	}
-	d := l.Place().Durable
-	if d.Begin() == nil {
+	p := store.Persister()
+	if p.Begin() == nil {
 		worksAgain(store)
 	}
-	if f, ok := d.Backend().(*disk.Disk); ok {
+	if f, ok := p.Backend().(*disk.Disk); ok {
 		f.SetLimits(s.MaxSize, time.Duration(s.TTL))
 	}
-	return errors.Join(err, d.SetKey(s.key), l.SetLimits(s.memory()))
+	return errors.Join(err, p.SetKey(s.key), store.SetLimits(s.memory()))
 }
 
 // Cleanup closes the file of a configuration that did not come into force.
@@ -213,8 +203,8 @@ func (s *DiskStore) Cleanup() error {
 	return s.next.Close()
 }
 
-func (s *DiskStore) memory() sessioncache.MemoryOptions {
-	return sessioncache.MemoryOptions{IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
+func (s *DiskStore) memory() sessioncache.Options {
+	return sessioncache.Options{IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

@@ -12,28 +12,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// NewDurable returns a durable store that counts and logs its failures. where names the server in
-// the log.
-func NewDurable(logger *zap.Logger, where string, open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (*sessioncache.Durable, error) {
-	return newDurable(nil, logger, where, open, o)
-}
-
-// newDurable is [NewDurable] with the failures counted for the store of, unless that is nil.
-func newDurable(of sessioncache.Store, logger *zap.Logger, where string, open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (*sessioncache.Durable, error) {
-	t := &trouble{logger: logger, where: where, store: of}
+// Persister returns a persister of a store's sessions that counts and logs its failures, see
+// [sessioncache.Store.Prepare]. The log names the backend.
+func Persister(store *sessioncache.Store, logger *zap.Logger, o sessioncache.BackendOptions) (*sessioncache.Persister, error) {
+	t := &trouble{logger: logger, where: o.Name, store: store}
 	o.Failed = t.failed
-	d, err := sessioncache.NewDurable(open, o)
-	if err == nil && t.store == nil {
-		t.store = d
-	}
-	return d, err
+	return store.Prepare(o)
 }
 
 // trouble counts each failure of a store, and logs one per tellAgain.
 type trouble struct {
 	logger *zap.Logger
 	where  string // the file or server
-	store  sessioncache.Store
+	store  *sessioncache.Store
 	told   atomic.Int64 // the last log, in Unix nanoseconds
 }
 

@@ -76,7 +76,7 @@ func Health() []page.Health {
 	var all []page.Health
 	now := time.Now()
 	for _, s := range Open() {
-		all = append(all, healthOf(s.Store, now))
+		all = append(all, healthOf(s.Stats(), storeTrouble(s.Store, now)))
 	}
 	all = append(all, healthOfMemory())
 	sinks := openSinks()
@@ -137,9 +137,8 @@ func sessionOf(r sessioncache.SessionSummary) page.Session {
 	return s
 }
 
-// healthOf returns the state of a session store.
-func healthOf(store sessioncache.Store, now time.Time) page.Health {
-	s := store.Stats()
+// healthOf returns the state of a session store. trouble is the last failure of its backend.
+func healthOf(s sessioncache.StoreStats, trouble string) page.Health {
 	h := page.Health{Name: "Sessions", State: page.OK, Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
 	if s.Kept > 0 {
 		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
@@ -148,9 +147,9 @@ func healthOf(store sessioncache.Store, now time.Time) page.Health {
 	if s.Evicted > 0 {
 		h.Note += fmt.Sprintf(", %d let go for want of room since the start", s.Evicted)
 	}
-	if what := storeTrouble(store, now); what != "" {
+	if trouble != "" {
 		h.State = page.Failing
-		h.Note += ", " + what
+		h.Note += ", " + trouble
 	}
 	return h
 }

@@ -17,26 +17,20 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// full is a store that has evicted sessions.
-type full struct{ sessioncache.Store }
-
-func (full) Stats() sessioncache.StoreStats {
-	return sessioncache.StoreStats{Sessions: 9, Bytes: 1 << 20, MaxBytes: 1 << 20, Evicted: 5}
-}
-
 // TestHealthOfStores: eviction is no trouble. A failure or lost turns are, as long as they are
 // recent.
 func TestHealthOfStores(t *testing.T) {
-	store, now := &full{}, time.Now()
-	if h := healthOf(store, now); h.State != page.OK || h.Note != "1.0 MiB of 1.0 MiB in memory, 5 let go for want of room since the start" {
+	store, now := new(sessioncache.Store), time.Now()
+	full := sessioncache.StoreStats{Sessions: 9, Bytes: 1 << 20, MaxBytes: 1 << 20, Evicted: 5}
+	if h := healthOf(full, storeTrouble(store, now)); h.State != page.OK || h.Note != "1.0 MiB of 1.0 MiB in memory, 5 let go for want of room since the start" {
 		t.Errorf("%+v", h)
 	}
 	storeFailed(store, "save")
 	defer lastFailed.Delete(store)
-	if h := healthOf(store, time.Now()); h.State != page.Failing {
+	if h := healthOf(full, storeTrouble(store, time.Now())); h.State != page.Failing {
 		t.Errorf("it fails: %+v", h)
 	}
-	if h := healthOf(store, time.Now().Add(2*troubleTime)); h.State != page.OK {
+	if h := healthOf(full, storeTrouble(store, time.Now().Add(2*troubleTime))); h.State != page.OK {
 		t.Errorf("it did: %+v", h)
 	}
 

@@ -11,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/sessionstore"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -53,26 +52,18 @@ func (m *MemoryStore) Validate() error {
 func (m *MemoryStore) Identity() string { return "" }
 
 // Open implements Store.
-func (m *MemoryStore) Open() (sessioncache.Store, error) {
-	store, err := sessionstore.Open(m.options())
-	if err != nil {
-		return nil, err // not a nil store in an interface
-	}
-	return store, nil
+func (m *MemoryStore) Open() (*sessioncache.Store, error) {
+	return sessioncache.New(m.options())
 }
 
 // Adjust implements Store.
-func (m *MemoryStore) Adjust(s sessioncache.Store) error {
-	l, ok := s.(*sessionstore.Store)
-	if !ok {
-		return fmt.Errorf("%T is no memory store", s)
-	}
+func (m *MemoryStore) Adjust(s *sessioncache.Store) error {
 	worksAgain(s)
-	return errors.Join(l.Move(sessionstore.Place{}), l.SetLimits(m.options()))
+	return errors.Join(s.Move(nil), s.SetLimits(m.options()))
 }
 
-func (m *MemoryStore) options() sessioncache.MemoryOptions {
-	return sessioncache.MemoryOptions{IdleTTL: time.Duration(m.IdleTTL)}
+func (m *MemoryStore) options() sessioncache.Options {
+	return sessioncache.Options{IdleTTL: time.Duration(m.IdleTTL)}
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

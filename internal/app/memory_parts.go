@@ -25,11 +25,7 @@ type statePart struct {
 
 // stateParts are all of these.
 var stateParts = []statePart{
-	{memory.Sessions, func(s *State) int64 { return s.Stats().Bytes }, func(s *State, n int64) {
-		if bounded, ok := s.Store.(interface{ SetMaxBytes(n int64) }); ok {
-			bounded.SetMaxBytes(n)
-		}
-	}},
+	{memory.Sessions, func(s *State) int64 { return s.Stats().Bytes }, func(s *State, n int64) { s.SetMaxBytes(n) }},
 	{memory.Overlays, func(s *State) int64 { return s.overlays.Bytes() }, func(s *State, n int64) { s.overlays.SetLimit(n) }},
 	{memory.Retained, func(s *State) int64 { return s.Holds.Pool.Bytes() }, func(s *State, n int64) { s.Holds.Pool.SetLimit(n) }},
 	{memory.Sockets, func(s *State) int64 { return s.Sockets.Held() }, func(s *State, n int64) { s.Sockets.SetLimit(n) }},

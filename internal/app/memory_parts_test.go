@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/sessionstore"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
@@ -32,7 +31,7 @@ type crowd struct {
 
 func newCrowd(t testing.TB, memory int64) *crowd {
 	t.Helper()
-	store, err := sessionstore.Open(sessioncache.MemoryOptions{})
+	store, err := sessioncache.New(sessioncache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +69,7 @@ func (c *crowd) session(tenant byte, id string, body []byte) *sessioncache.Sessi
 	if err != nil {
 		c.Fatal(err)
 	}
-	s := c.Acquire(sessioncache.Key{Tenant: sessioncache.Tenant{tenant}, Upstream: "u", ID: id})
+	s := c.Acquire(c.Context(), sessioncache.Key{Tenant: sessioncache.Tenant{tenant}, Upstream: "u", ID: id})
 	defer c.Release(s)
 	s.Lock()
 	defer s.Unlock()

@@ -27,9 +27,9 @@ type failed struct {
 }
 
 // lastFailed holds the last failure of each open store.
-var lastFailed sync.Map // of *failed, by sessioncache.Store
+var lastFailed sync.Map // of *failed, by *sessioncache.Store
 
-func storeFailed(store sessioncache.Store, operation string) {
+func storeFailed(store *sessioncache.Store, operation string) {
 	storeErrors.WithLabelValues(operation).Inc()
 	if last, ok := lastFailed.Load(store); !ok || last.(*failed).operation != "open" {
 		lastFailed.Store(store, &failed{operation, time.Now()})
@@ -37,14 +37,14 @@ func storeFailed(store sessioncache.Store, operation string) {
 }
 
 // worksAgain clears a failure to open a store: it is open now, or not needed.
-func worksAgain(store sessioncache.Store) {
+func worksAgain(store *sessioncache.Store) {
 	if last, ok := lastFailed.Load(store); ok && last.(*failed).operation == "open" {
 		lastFailed.CompareAndDelete(store, last)
 	}
 }
 
 // storeTrouble returns a text for the last failure of a store, "" without one.
-func storeTrouble(store sessioncache.Store, now time.Time) string {
+func storeTrouble(store *sessioncache.Store, now time.Time) string {
 	last, ok := lastFailed.Load(store)
 	if !ok {
 		return ""

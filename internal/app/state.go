@@ -12,7 +12,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/sessionstore"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
@@ -38,7 +37,7 @@ var states = caddy.NewUsagePool()
 // when the last configuration has let go of it and the last request that runs
 // on it has ended.
 type State struct {
-	sessioncache.Store
+	*sessioncache.Store
 	// Blocks are the texts that were folded.
 	Blocks *originals.Store
 	// Carrier takes requests of our own through the sites in force.
@@ -92,10 +91,7 @@ func (s *State) Tenants() *tenant.Key {
 
 // tell has tenants told apart as the store says.
 func (s *State) tell() {
-	names := s.secret
-	if l, ok := s.Store.(*sessionstore.Store); ok {
-		names = l.Names(names)
-	}
+	names := s.Names(s.secret)
 	if now := s.tenants.Load(); now == nil || now.Secret != names {
 		s.tenants.Store(&tenant.Key{Secret: names})
 	}
@@ -103,7 +99,7 @@ func (s *State) tell() {
 
 // NewState returns a state that keeps folded texts in files, too, if there are any. The clock
 // is the one by which texts and overlays expire.
-func NewState(store sessioncache.Store, files *originals.Files, now func() time.Time) *State {
+func NewState(store *sessioncache.Store, files *originals.Files, now func() time.Time) *State {
 	s := &State{
 		Store: store, Sockets: websocket.NewMemory(memory.Sockets.Share()),
 		overlays: lru.NewPool[string](memory.Overlays.Share()), originals: lru.NewPool[sessioncache.Tenant](memory.Originals.Share()),
@@ -112,7 +108,7 @@ func NewState(store sessioncache.Store, files *originals.Files, now func() time.
 	s.Holds.Pool = lru.NewPool[sessioncache.Tenant](memory.Retained.Share())
 	_, _ = rand.Read(s.secret[:]) // never fails
 	s.Keeper = pinger.New(&s.Carrier)
-	s.Keeper.Shared, _ = store.(sessioncache.Publisher)
+	s.Keeper.Store = store
 	s.Boxes.Carrier, s.Boxes.Pin, s.Boxes.Unpin = &s.Carrier, s.Pin, s.Unpin
 	s.pins.Store(1)
 	s.attachments = []func(*sessioncache.Session){
@@ -124,11 +120,7 @@ func NewState(store sessioncache.Store, files *originals.Files, now func() time.
 		func(x *sessioncache.Session) { s.Detached.Forget(x.Tenant(), x.ID()) },
 		func(x *sessioncache.Session) { s.Blocks.Evict(x) },
 	}
-	if e, ok := store.(interface {
-		OnEvict(f func(*sessioncache.Session))
-	}); ok {
-		e.OnEvict(s.detach)
-	}
+	store.OnEvict(s.detach)
 	s.setMemory(memory.Budget())
 	return s
 }

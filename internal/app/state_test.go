@@ -11,11 +11,12 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-// closing counts how often a store was closed.
+// closing counts how often a backend was closed.
 type closing struct {
-	sessioncache.Store
+	storetest.Shelf
 	closed int
 }
 
@@ -24,9 +25,22 @@ func (c *closing) Close() error {
 	return nil
 }
 
+// stateOver returns a state with a backend.
+func stateOver(t *testing.T, back *closing) *State {
+	t.Helper()
+	store, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return back, nil }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Persister().Begin(); err != nil {
+		t.Fatal(err)
+	}
+	return NewState(store, nil, time.Now)
+}
+
 func TestStateClosesAfterTheLastRequest(t *testing.T) {
 	store := new(closing)
-	open := func() (*State, error) { return NewState(store, nil, time.Now), nil }
+	open := func() (*State, error) { return stateOver(t, store), nil }
 	a, err := acquire("test", open)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +82,7 @@ func TestStateThatDoesNotOpen(t *testing.T) {
 	if _, err := acquire("bad", func() (*State, error) { return nil, failed }); !errors.Is(err, failed) {
 		t.Errorf("got %v", err)
 	}
-	l, err := acquire("bad", func() (*State, error) { return NewState(new(closing), nil, time.Now), nil })
+	l, err := acquire("bad", func() (*State, error) { return stateOver(t, new(closing)), nil })
 	if err != nil {
 		t.Fatal(err)
 	}

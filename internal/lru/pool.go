@@ -59,6 +59,13 @@ func (p *Pool[O]) SetLimit(limit int64) {
 	p.evict()
 }
 
+// Shrink drops entries until the rest fits in so many bytes, or is in use.
+func (p *Pool[O]) Shrink(limit int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shrink(limit)
+}
+
 // Limit returns the limit in bytes.
 func (p *Pool[O]) Limit() int64 {
 	p.mu.Lock()
@@ -77,8 +84,14 @@ func (p *Pool[O]) Bytes() int64 {
 
 // evict drops entries until the rest fits, or is in use.
 func (p *Pool[O]) evict() {
-	for p.limit > 0 && p.bytes > p.limit {
-		m := p.victim()
+	if p.limit > 0 {
+		p.shrink(p.limit)
+	}
+}
+
+func (p *Pool[O]) shrink(limit int64) {
+	for p.bytes > limit {
+		m := p.victim(limit)
 		if m == nil {
 			return
 		}
@@ -87,8 +100,8 @@ func (p *Pool[O]) evict() {
 }
 
 // victim returns the entry that gives way next, nil if all are in use.
-func (p *Pool[O]) victim() member {
-	if o := p.heavy[0]; o.bytes > p.limit/fairPart {
+func (p *Pool[O]) victim(limit int64) member {
+	if o := p.heavy[0]; o.bytes > limit/fairPart {
 		for m := range oldest[member](&o.order) {
 			if !m.inUse() {
 				return m

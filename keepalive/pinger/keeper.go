@@ -22,9 +22,8 @@ type Keeper struct {
 	Schedule *keepalive.Schedule
 	// Tiers compares the lifetimes of the cache.
 	Tiers keepalive.Tiers
-	// Shared tells which conversations another process has continued and keeps warm. Nil if there
-	// are no other processes.
-	Shared sessioncache.Publisher
+	// Store tells which conversations another process has continued and keeps warm. Optional.
+	Store *sessioncache.Store
 
 	carrier *selfrequest.Carrier
 	now     func() keepalive.Instant

@@ -50,13 +50,13 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	// Also after a panic: the schedule limits the number of pings in flight.
 	defer func() { p.End(outcome, cost) }()
 	last := p.Payload.(*conversation)
-	// Another process has continued the conversation and keeps its cache warm.
-	if k.Shared != nil && !k.Shared.Owns(last.session, last.lineage) {
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+	defer cancel()
+	// Another process may have continued the conversation and keep its cache warm.
+	if k.Store != nil && !k.Store.Owns(ctx, last.session, last.lineage) {
 		outcome = keepalive.Canceled
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
-	defer cancel()
 	over := make(chan struct{})
 	defer close(over)
 	if !k.manual {
@@ -82,8 +82,8 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	outcome, cost = became, spent
 	if outcome == keepalive.Read {
 		last.session.KeepWarm(last.lineage, at)
-		if k.Shared != nil {
-			k.Shared.Publish(last.session)
+		if k.Store != nil {
+			k.Store.Publish(last.session)
 		}
 	}
 	metrics.pings.WithLabelValues(string(outcome)).Inc()

@@ -41,14 +41,15 @@ func TestDisk(t *testing.T) {
 
 func TestStore(t *testing.T) {
 	paths := map[*testing.T]string{}
-	storetest.Store(t, func(t *testing.T) sessioncache.Store {
+	storetest.Store(t, func(t *testing.T) *sessioncache.Store {
 		if paths[t] == "" {
 			paths[t] = filepath.Join(t.TempDir(), "sessions.db")
 		}
-		s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return disk.Open(options(paths[t])) }, sessioncache.DurableOptions{
+		s, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+			Open:   func() (sessioncache.Backend, error) { return disk.Open(options(paths[t])) },
 			Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
 			Budget: time.Second, // a loaded machine keeps the file longer than people would wait
-		})
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}

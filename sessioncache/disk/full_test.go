@@ -16,20 +16,21 @@ import (
 )
 
 // openStore opens a store over a file, and counts failures.
-func openStore(t *testing.T, path string) (*Disk, *sessioncache.Durable, *atomic.Int64) {
+func openStore(t *testing.T, path string) (*Disk, *sessioncache.Store, *atomic.Int64) {
 	t.Helper()
 	d, err := Open(Options{Path: path, MaxBytes: 64 << 20, TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	failures := new(atomic.Int64)
-	s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return d, nil }, sessioncache.DurableOptions{
+	s, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+		Open:     func() (sessioncache.Backend, error) { return d, nil },
 		Interval: 20 * time.Millisecond, Budget: time.Minute, Failed: func(string, error) { failures.Add(1) },
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Begin(); err != nil {
+	if err := s.Persister().Begin(); err != nil {
 		t.Fatal(err)
 	}
 	return d, s, failures
@@ -39,14 +40,14 @@ func openStore(t *testing.T, path string) (*Disk, *sessioncache.Durable, *atomic
 type talks []string
 
 // turn has a conversation go on. All of it but the last turn must be known.
-func (k talks) turn(t *testing.T, store *sessioncache.Durable, i int) {
+func (k talks) turn(t *testing.T, store *sessioncache.Store, i int) {
 	t.Helper()
 	k[i] += fmt.Sprintf(`{"role":"user","content":"%d %d"}`, i, len(k[i]))
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+k[i]+`]}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := store.Acquire(keyOf(i))
+	s := store.Acquire(t.Context(), keyOf(i))
 	s.Lock()
 	match := s.Match(v)
 	if match.Common < len(v.MessageBlocks())-2 {

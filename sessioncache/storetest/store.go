@@ -14,9 +14,9 @@ import (
 
 // Store tests a store. open returns an empty store for each test. [Backend] tests the persistence
 // of a store.
-func Store(t *testing.T, open func(t *testing.T) sessioncache.Store) {
+func Store(t *testing.T, open func(t *testing.T) *sessioncache.Store) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, sessioncache.Store){
+	for name, test := range map[string]func(*testing.T, *sessioncache.Store){
 		"Accepted": accepted, "Refused": refused, "Tenants": tenants, "ByAnswer": byAnswer, "Forgets": forgets, "Pages": pages, "Together": together,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func request(blocks int) (*wire.View, error) {
 }
 
 // commit commits a request in a session, as if an upstream had accepted it.
-func commit(t *testing.T, store sessioncache.Store, s *sessioncache.Session, blocks int) *sessioncache.Lineage {
+func commit(t *testing.T, store *sessioncache.Store, s *sessioncache.Session, blocks int) *sessioncache.Lineage {
 	t.Helper()
 	v, err := request(blocks)
 	if err != nil {
@@ -65,11 +65,11 @@ func commit(t *testing.T, store sessioncache.Store, s *sessioncache.Session, blo
 	return l
 }
 
-func accepted(t *testing.T, store sessioncache.Store) {
-	s := store.Acquire(key(1, "a"))
+func accepted(t *testing.T, store *sessioncache.Store) {
+	s := store.Acquire(t.Context(), key(1, "a"))
 	first := commit(t, store, s, 1)
 	store.Release(s)
-	again := store.Acquire(key(1, "a"))
+	again := store.Acquire(t.Context(), key(1, "a"))
 	defer store.Release(again)
 	if again != s || commit(t, store, again, 3) != first || first.Requests != 2 {
 		t.Errorf("a conversation goes on in another: %d requests", first.Requests)
@@ -89,9 +89,9 @@ func accepted(t *testing.T, store sessioncache.Store) {
 }
 
 // A session without an accepted request leaves no trace.
-func refused(t *testing.T, store sessioncache.Store) {
-	s := store.Acquire(key(1, "a"))
-	if other := store.Acquire(key(1, "a")); other != s {
+func refused(t *testing.T, store *sessioncache.Store) {
+	s := store.Acquire(t.Context(), key(1, "a"))
+	if other := store.Acquire(t.Context(), key(1, "a")); other != s {
 		t.Error("two requests of a session get two")
 	} else {
 		store.Release(other)
@@ -100,7 +100,7 @@ func refused(t *testing.T, store sessioncache.Store) {
 	if s.Number() != 0 || store.Stats().Sessions != 0 || len(store.Page(sessioncache.Newest, 10)) != 0 {
 		t.Error("a session is held in which nothing was accepted")
 	}
-	again := store.Acquire(key(1, "a"))
+	again := store.Acquire(t.Context(), key(1, "a"))
 	defer store.Release(again)
 	if again == s {
 		t.Error("it is still there")
@@ -108,8 +108,8 @@ func refused(t *testing.T, store sessioncache.Store) {
 }
 
 // Tenants share nothing.
-func tenants(t *testing.T, store sessioncache.Store) {
-	a, b := store.Acquire(key(1, "same")), store.Acquire(key(2, "same"))
+func tenants(t *testing.T, store *sessioncache.Store) {
+	a, b := store.Acquire(t.Context(), key(1, "same")), store.Acquire(t.Context(), key(2, "same"))
 	if a == b || a.ID() == b.ID() {
 		t.Error("two tenants share a session")
 	}
@@ -122,15 +122,15 @@ func tenants(t *testing.T, store sessioncache.Store) {
 	store.Release(b)
 	k := key(2, "other")
 	k.Answer = wire.AnswerID("msg")
-	if s := store.Acquire(k); s == a {
+	if s := store.Acquire(t.Context(), k); s == a {
 		t.Error("one tenant gets another's session")
 	} else {
 		store.Release(s)
 	}
 }
 
-func byAnswer(t *testing.T, store sessioncache.Store) {
-	s := store.Acquire(key(1, "a"))
+func byAnswer(t *testing.T, store *sessioncache.Store) {
+	s := store.Acquire(t.Context(), key(1, "a"))
 	l := commit(t, store, s, 1)
 	s.Lock()
 	l.Reply = wire.AnswerID("msg")
@@ -138,21 +138,21 @@ func byAnswer(t *testing.T, store sessioncache.Store) {
 	store.Release(s)
 	k := key(1, "by another name")
 	k.Answer = wire.AnswerID("msg")
-	if again := store.Acquire(k); again != s {
+	if again := store.Acquire(t.Context(), k); again != s {
 		t.Error("a session is not found by its answer")
 	} else {
 		store.Release(again)
 	}
 	k.Upstream = "another"
-	if other := store.Acquire(k); other == s {
+	if other := store.Acquire(t.Context(), k); other == s {
 		t.Error("a session is found by its answer at another upstream")
 	} else {
 		store.Release(other)
 	}
 }
 
-func forgets(t *testing.T, store sessioncache.Store) {
-	s := store.Acquire(key(1, "a"))
+func forgets(t *testing.T, store *sessioncache.Store) {
+	s := store.Acquire(t.Context(), key(1, "a"))
 	commit(t, store, s, 1)
 	if store.Delete("0000000000000000") != nil {
 		t.Error("a session was deleted that is none")
@@ -165,7 +165,7 @@ func forgets(t *testing.T, store sessioncache.Store) {
 	if store.Find(s.ID()) != nil || store.Stats().Sessions != 0 {
 		t.Error("a session that was deleted is found")
 	}
-	again := store.Acquire(key(1, "a"))
+	again := store.Acquire(t.Context(), key(1, "a"))
 	defer store.Release(again)
 	v, _ := request(3)
 	again.Lock()
@@ -175,9 +175,9 @@ func forgets(t *testing.T, store sessioncache.Store) {
 	}
 }
 
-func pages(t *testing.T, store sessioncache.Store) {
+func pages(t *testing.T, store *sessioncache.Store) {
 	for i := range 5 {
-		s := store.Acquire(key(1, fmt.Sprint(i)))
+		s := store.Acquire(t.Context(), key(1, fmt.Sprint(i)))
 		commit(t, store, s, 1)
 		store.Release(s)
 	}
@@ -200,12 +200,12 @@ func pages(t *testing.T, store sessioncache.Store) {
 }
 
 // Many concurrent requests, some in one session, and some while the store closes.
-func together(t *testing.T, store sessioncache.Store) {
+func together(t *testing.T, store *sessioncache.Store) {
 	var wait sync.WaitGroup
 	for g := range 8 {
 		wait.Go(func() {
 			for i := range 100 {
-				s := store.Acquire(key(byte(g%2), fmt.Sprint(i%7)))
+				s := store.Acquire(t.Context(), key(byte(g%2), fmt.Sprint(i%7)))
 				commit(t, store, s, 1+2*(i%3))
 				store.Release(s)
 			}
@@ -215,7 +215,7 @@ func together(t *testing.T, store sessioncache.Store) {
 	if n := store.Stats().Sessions; n != 14 {
 		t.Errorf("%d sessions are held", n)
 	}
-	late := store.Acquire(key(1, "late"))
+	late := store.Acquire(t.Context(), key(1, "late"))
 	if err := store.Close(); err != nil {
 		t.Error(err)
 	}

@@ -141,10 +141,10 @@ func TestLostShard(t *testing.T) {
 			if testing.Short() { // the race detector takes its time
 				budget = time.Second
 			}
-			var nodes [2]*sessioncache.Durable
+			var nodes [2]*sessioncache.Store
 			for i := range nodes {
 				v := openCluster(t, addrs, "t:")
-				d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return v, nil }, sessioncache.DurableOptions{Budget: budget})
+				d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return v, nil }, Budget: budget}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -206,7 +206,7 @@ func keyOf(id int) sessioncache.Key {
 
 // passage is a request of a conversation without a client id. It returns the time that the request
 // waited, and how many of its answers the process knew.
-func passage(t *testing.T, d *sessioncache.Durable, id, turn int) (waited time.Duration, known int) {
+func passage(t *testing.T, d *sessioncache.Store, id, turn int) (waited time.Duration, known int) {
 	t.Helper()
 	messages := fmt.Sprintf(`{"role":"user","content":"%d"}`, id)
 	for i := range turn {
@@ -218,15 +218,14 @@ func passage(t *testing.T, d *sessioncache.Durable, id, turn int) (waited time.D
 	}
 	k := keyOf(id)
 	k.Request, k.Answer = v, v.FirstAnswer()
-	store := sessioncache.ForRequest(d)
 	begun := time.Now()
-	s := store.Acquire(k)
+	s := d.Acquire(t.Context(), k)
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
 	states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	if turn%3 == 0 { // the request has a new edit
-		store.(sessioncache.Claimer).Claim(s, m, v, states, func(*sessioncache.Lineage) {})
+		d.Claim(t.Context(), s, m, v, states, func(*sessioncache.Lineage) {})
 	}
 	waited = time.Since(begun)
 	s.Lock()
@@ -234,9 +233,9 @@ func passage(t *testing.T, d *sessioncache.Durable, id, turn int) (waited time.D
 	s.CountRequest(l)
 	l.First = v.FirstAnswer()
 	s.Unlock()
-	store.Hold(s)
+	d.Hold(s)
 	d.Publish(s)
-	store.Release(s)
+	d.Release(s)
 	return waited, (m.Common + 1) / 2
 }
 

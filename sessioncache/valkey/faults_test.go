@@ -80,12 +80,13 @@ func TestServerInTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := miniredis.RunT(t)
 			g := newGate(t, m.Addr())
-			use := func() *sessioncache.Durable {
+			use := func() *sessioncache.Store {
 				v := Open(Options{Addresses: []string{g.Addr().String()}, Prefix: "t:", TTL: time.Hour})
 				reached(t, v)
-				s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return v, nil }, sessioncache.DurableOptions{
+				s, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+					Open:     func() (sessioncache.Backend, error) { return v, nil },
 					Interval: 50 * time.Millisecond, Budget: 100 * time.Millisecond,
-				})
+				}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -98,7 +99,7 @@ func TestServerInTrouble(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := store.Acquire(sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"})
+				s := store.Acquire(t.Context(), sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"})
 				s.Lock()
 				match := s.Match(v)
 				if i > 0 && match.Lineage == nil {
@@ -122,7 +123,7 @@ func TestServerInTrouble(t *testing.T) {
 			over()
 			for i := 8; ; i++ { // until it is used again
 				turn(i)
-				if _, ok, err := store.Backend().(*Valkey).Named(t.Context(), beginning(sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}.Digest())); ok && err == nil {
+				if _, ok, err := store.Persister().Backend().(*Valkey).Named(t.Context(), beginning(sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}.Digest())); ok && err == nil {
 					break
 				}
 				if t.Context().Err() != nil {
@@ -135,7 +136,7 @@ func TestServerInTrouble(t *testing.T) {
 			}
 			other := use()
 			defer other.Close()
-			s := other.Acquire(sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"})
+			s := other.Acquire(t.Context(), sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"})
 			v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+body+`]}`), nil)
 			if err != nil {
 				t.Fatal(err)

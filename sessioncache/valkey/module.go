@@ -280,7 +280,7 @@ func (s *Store) Secret() secret.Key {
 }
 
 // Open implements Store. The backend connects when the configuration starts.
-func (s *Store) Open() (sessioncache.Store, error) {
+func (s *Store) Open() (*sessioncache.Store, error) {
 	o := s.options
 	if s.atStore {
 		o.Secret = s.key
@@ -288,42 +288,39 @@ func (s *Store) Open() (sessioncache.Store, error) {
 	o.Log = func(message string, err error) {
 		s.logger.Warn(message, zap.Strings("addresses", o.Addresses), zap.Error(err))
 	}
-	d, err := app.NewDurable(s.logger, strings.Join(s.options.Addresses, ","), func() (sessioncache.Backend, error) {
-		v := Open(o)
-		ctx, cancel := context.WithTimeout(context.Background(), awaited)
-		defer cancel()
-		v.Reached(ctx) // without a connection, earlier sessions would be unknown at first
-		return v, nil
-	}, sessioncache.DurableOptions{Memory: s.memory(), Key: s.key, Budget: time.Duration(s.Timeout)})
+	store, err := sessioncache.New(s.memory())
 	if err != nil {
-		return nil, err // not a nil store in an interface
+		return nil, err
 	}
-	return d, nil
+	p, err := app.Persister(store, s.logger, sessioncache.BackendOptions{
+		Name: strings.Join(s.options.Addresses, ","), Key: s.key, Budget: time.Duration(s.Timeout),
+		Open: func() (sessioncache.Backend, error) {
+			v := Open(o)
+			ctx, cancel := context.WithTimeout(context.Background(), awaited)
+			defer cancel()
+			v.Reached(ctx) // without a connection, earlier sessions would be unknown at first
+			return v, nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return store, store.Move(p)
 }
 
 // Begin implements Beginner. It waits briefly for the server.
-func (s *Store) Begin(store sessioncache.Store) error {
-	d, ok := store.(*sessioncache.Durable)
-	if !ok {
-		return fmt.Errorf("%T is no Valkey store", store)
-	}
-	return d.Begin()
-}
+func (s *Store) Begin(store *sessioncache.Store) error { return store.Persister().Begin() }
 
 // Adjust implements Store.
-func (s *Store) Adjust(store sessioncache.Store) error {
-	d, ok := store.(*sessioncache.Durable)
-	if !ok {
-		return fmt.Errorf("%T is no Valkey store", store)
-	}
-	if v, ok := d.Backend().(*Valkey); ok {
+func (s *Store) Adjust(store *sessioncache.Store) error {
+	if v, ok := store.Persister().Backend().(*Valkey); ok {
 		v.SetTTL(time.Duration(s.TTL))
 	}
-	return d.SetLimits(s.memory())
+	return store.SetLimits(s.memory())
 }
 
-func (s *Store) memory() sessioncache.MemoryOptions {
-	return sessioncache.MemoryOptions{IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
+func (s *Store) memory() sessioncache.Options {
+	return sessioncache.Options{IdleTTL: min(time.Duration(s.TTL), sessioncache.DefaultIdleTTL)}
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

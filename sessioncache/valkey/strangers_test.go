@@ -19,7 +19,7 @@ func TestStrangersLeaveNoKeys(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
 	v.watch.on.Store(true) // as with client tracking
-	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return v, nil }, sessioncache.DurableOptions{Budget: 10 * time.Second})
+	d, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{Open: func() (sessioncache.Backend, error) { return v, nil }, Budget: 10 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +35,14 @@ func TestStrangersLeaveNoKeys(t *testing.T) {
 		k := keyOf(0)
 		binary.BigEndian.PutUint32(k.Tenant[4:], uint32(i)+1)
 		k.Request = request
-		store := sessioncache.ForRequest(d)
-		s := store.Acquire(k)
+		s := d.Acquire(t.Context(), k)
 		s.Lock()
 		match := s.Match(request)
 		s.Unlock()
 		if i%20 == 0 { // with an edit
-			store.(sessioncache.Claimer).Claim(s, match, request, sessioncache.NewBlockStates(1), func(*sessioncache.Lineage) {})
+			d.Claim(t.Context(), s, match, request, sessioncache.NewBlockStates(1), func(*sessioncache.Lineage) {})
 		}
-		store.Release(s)
+		d.Release(s)
 	}
 	d.Flush()
 	if got := len(m.Keys()); got != before {

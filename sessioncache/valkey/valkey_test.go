@@ -49,11 +49,12 @@ func TestConforms(t *testing.T) {
 }
 
 func TestStoreConforms(t *testing.T) {
-	storetest.Store(t, func(t *testing.T) sessioncache.Store {
+	storetest.Store(t, func(t *testing.T) *sessioncache.Store {
 		v := open(t, miniredis.RunT(t))
-		s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return v, nil }, sessioncache.DurableOptions{
+		s, err := sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+			Open:   func() (sessioncache.Backend, error) { return v, nil },
 			Budget: time.Minute, Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
-		})
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}

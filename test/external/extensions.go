@@ -45,8 +45,8 @@ func (Sessions) CaddyModule() caddy.ModuleInfo {
 func (*Sessions) Identity() string { return "external" }
 
 // Open implements extend.Store.
-func (*Sessions) Open() (sessioncache.Store, error) {
-	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+func (*Sessions) Open() (*sessioncache.Store, error) {
+	m, err := sessioncache.New(sessioncache.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (*Sessions) Open() (sessioncache.Store, error) {
 }
 
 // Adjust implements extend.Store.
-func (*Sessions) Adjust(sessioncache.Store) error { return nil }
+func (*Sessions) Adjust(*sessioncache.Store) error { return nil }
 
 // Secret implements extend.KeyProvider.
 func (*Sessions) Secret() extend.Key { return extend.Key{1} }

@@ -42,7 +42,7 @@ type arm struct {
 	profile   pricing.Profile
 	handler   *handler.Handler
 	state     *app.State
-	store     sessioncache.Store
+	store     *sessioncache.Store
 	up        *simulator.Handler
 	worker    *compressor.Worker // compresses texts, nil for none
 	expanding bool               // the model restores folded text
@@ -134,7 +134,7 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 		Call:   func(_ context.Context, c *pricing.Call) { c.Client = a.request.view },
 		Done:   a.done,
 	}}
-	store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: storeBytes, IdleTTL: 365 * 24 * time.Hour})
+	store, err := sessioncache.New(sessioncache.Options{MaxBytes: storeBytes, IdleTTL: 365 * 24 * time.Hour})
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ const least = 400
 
 // play plays a conversation and returns the samples of all blocks and moments.
 func play(c *recording.Conversation) ([]sample, error) {
-	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 30})
+	m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 30})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func play(c *recording.Conversation) ([]sample, error) {
 	var out []sample
 	for _, path := range c.Parts {
 		p := player{
-			session: m.Acquire(sessioncache.Key{ID: path}),
+			session: m.Acquire(context.Background(), sessioncache.Key{ID: path}),
 			pipeline: pipeline.New(pipeline.Options{Policy: pipeline.Observe}, func(string, time.Time) pricing.Rules {
 				return keeping
 			}),

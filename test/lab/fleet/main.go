@@ -54,7 +54,7 @@ func main() {
 
 // node is the state of one Caddy.
 type node struct {
-	store *sessioncache.Durable
+	store *sessioncache.Store
 	pipe  *pipeline.Pipeline
 }
 
@@ -77,13 +77,14 @@ func run(ctx context.Context) error {
 		})
 		v := own.Open(own.Options{Addresses: []string{*address}, Prefix: prefix, TTL: time.Hour})
 		v.Reached(ctx)
-		all[i].store, err = sessioncache.NewDurable(func() (sessioncache.Backend, error) { return v, nil }, sessioncache.DurableOptions{
+		all[i].store, err = sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+			Open:   func() (sessioncache.Backend, error) { return v, nil },
 			Budget: *budget, Failed: func(string, error) { failed.Add(1) },
-		})
+		}})
 		if err != nil {
 			return err
 		}
-		if err := all[i].store.Begin(); err != nil {
+		if err := all[i].store.Persister().Begin(); err != nil {
 			return err
 		}
 	}
@@ -178,10 +179,10 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	var s *sessioncache.Session
 	k := c.key
 	k.Request = v
-	clock(func() { s = n.store.Acquire(k) })
+	clock(func() { s = n.store.Acquire(context.Background(), k) })
 	x := n.pipe.Begin(v, s, time.Now())
 	clock(func() {
-		for !x.Claim(n.store) {
+		for !x.Claim(context.Background(), n.store) {
 			x.Abandon()
 			x = n.pipe.Begin(v, s, time.Now())
 		}

@@ -1,24 +1,22 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package sessionstore
+package sessioncache_test
 
 import (
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-func opened(t *testing.T) *Store {
+func opened(t *testing.T) *sessioncache.Store {
 	t.Helper()
-	s, err := Open(sessioncache.MemoryOptions{})
+	s, err := sessioncache.New(sessioncache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,58 +24,47 @@ func opened(t *testing.T) *Store {
 	return s
 }
 
-func over(t *testing.T, s *Store, shelf *storetest.Shelf, key secret.Key) *sessioncache.Durable {
+func over(t *testing.T, s *sessioncache.Store, shelf *storetest.Shelf, key secret.Key) *sessioncache.Persister {
 	t.Helper()
-	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil },
-		sessioncache.DurableOptions{Over: s.Memory, Key: key, Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) }})
+	p, err := s.Prepare(sessioncache.BackendOptions{
+		Open: func() (sessioncache.Backend, error) { return shelf, nil }, Key: key,
+		Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return p
 }
 
-// The store conforms with and without a durable place, and while the place changes.
-func TestConforms(t *testing.T) {
-	for name, moves := range map[string]bool{"stays": false, "moves": true} {
-		t.Run(name, func(t *testing.T) {
-			storetest.Store(t, func(t *testing.T) sessioncache.Store {
-				s := opened(t)
-				if !moves {
-					return s
+// The store conforms while its backend changes.
+func TestMovingStoreConforms(t *testing.T) {
+	storetest.Store(t, func(t *testing.T) *sessioncache.Store {
+		s := opened(t)
+		done := make(chan struct{})
+		var mover sync.WaitGroup
+		mover.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
 				}
-				done := make(chan struct{})
-				var group sync.WaitGroup
-				group.Go(func() {
-					for n := 0; ; n++ {
-						select {
-						case <-done:
-							return
-						default:
-						}
-						place := Place{Name: strconv.Itoa(n)}
-						if n%3 > 0 {
-							place.Durable = over(t, s, new(storetest.Shelf), secret.Key{byte(n)})
-						}
-						if err := s.Move(place); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-				return &moving{s, sync.OnceFunc(func() { close(done); group.Wait() })}
-			})
+				var to *sessioncache.Persister
+				if n%3 > 0 {
+					to = over(t, s, new(storetest.Shelf), secret.Key{byte(n)})
+				}
+				if err := s.Move(to); err != nil {
+					t.Error(err)
+				}
+			}
 		})
-	}
-}
-
-// moving is a store that moves until it is closed.
-type moving struct {
-	*Store
-	end func()
-}
-
-func (m *moving) Close() error {
-	m.end()
-	return m.Store.Close()
+		t.Cleanup(func() {
+			close(done)
+			mover.Wait()
+			_ = s.Move(nil)
+		})
+		return s
+	})
 }
 
 // After a move the memory's sessions are in the new place, under its key, and keep their names.
@@ -89,7 +76,7 @@ func TestMove(t *testing.T) {
 	}
 	commit := func(id string) {
 		t.Helper()
-		x := s.Acquire(k(id))
+		x := s.Acquire(t.Context(), k(id))
 		defer s.Release(x)
 		v, err := wire.Parse(wire.Anthropic, fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%s"}]}`, id), nil)
 		if err != nil {
@@ -103,7 +90,7 @@ func TestMove(t *testing.T) {
 	commit("in memory")
 	move := func(shelf *storetest.Shelf, key secret.Key) {
 		t.Helper()
-		if err := s.Move(Place{Name: "a place", Durable: over(t, s, shelf, key)}); err != nil {
+		if err := s.Move(over(t, s, shelf, key)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +105,7 @@ func TestMove(t *testing.T) {
 	}
 	move(&other, secret.Key{8})
 	commit("in the other")
-	if err := s.Place().Durable.SetKey(secret.Key{9}); err != nil {
+	if err := s.Persister().SetKey(secret.Key{9}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -132,18 +119,18 @@ func TestMove(t *testing.T) {
 		{&one, secret.Key{7}, []string{"in memory", "in one"}},
 		{&other, secret.Key{9}, []string{"in memory", "in one", "in the other"}},
 	} {
-		again, err := Open(sessioncache.MemoryOptions{})
+		again, err := sessioncache.New(sessioncache.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := again.Move(Place{Durable: over(t, again, c.shelf, c.key)}); err != nil {
+		if err := again.Move(over(t, again, c.shelf, c.key)); err != nil {
 			t.Fatal(err)
 		}
 		if again.Names(secret.Key{2}) != (secret.Key{1}) {
 			t.Error("the key that tenants are told apart by is lost")
 		}
 		for _, name := range c.names {
-			x := again.Acquire(k(name))
+			x := again.Acquire(t.Context(), k(name))
 			if x.Number() == 0 {
 				t.Errorf("%s: nothing is known of it", name)
 			}

@@ -16,45 +16,45 @@ import (
 )
 
 // write runs all writes until the store is closed.
-func (d *Durable) write() {
-	defer close(d.done)
-	tick := time.NewTicker(d.o.Interval)
+func (p *Persister) write() {
+	defer close(p.done)
+	tick := time.NewTicker(p.o.Interval)
 	defer tick.Stop()
 	var gathered <-chan time.Time // nil while no write is due soon
 	for {
 		select {
-		case j := <-d.jobs:
-			d.writeNow(j)
-		case <-d.soon:
+		case j := <-p.jobs:
+			p.writeNow(j)
+		case <-p.soon:
 			if gathered == nil {
 				gathered = time.After(gather)
 			}
 		case <-gathered:
 			gathered = nil
-			d.flush(asDue)
+			p.flush(asDue)
 		case <-tick.C:
-			d.flush(asDue)
-		case done := <-d.flushes:
-			d.flush(everything)
+			p.flush(asDue)
+		case done := <-p.flushes:
+			p.flush(everything)
 			close(done)
-		case <-d.stop:
+		case <-p.stop:
 			// Requests may still wait for these.
-			for len(d.jobs) > 0 {
-				d.writeNow(<-d.jobs)
+			for len(p.jobs) > 0 {
+				p.writeNow(<-p.jobs)
 			}
-			d.flush(atLast)
+			p.flush(atLast)
 			return
 		}
 	}
 }
 
 // writeNow writes the job of a waiting request, together with all others that wait.
-func (d *Durable) writeNow(j job) {
+func (p *Persister) writeNow(j job) {
 	waiting := []job{j}
-	for len(d.jobs) > 0 && len(waiting) < batch {
-		waiting = append(waiting, <-d.jobs)
+	for len(p.jobs) > 0 && len(waiting) < batch {
+		waiting = append(waiting, <-p.jobs)
 	}
-	erased := d.erase(0) // before records are written under the same keys
+	erased := p.erase(0) // before records are written under the same keys
 	for len(waiting) > 0 {
 		if waiting[0].of == nil {
 			waiting[0].done <- erased
@@ -69,14 +69,14 @@ func (d *Durable) writeNow(j job) {
 				records = append(records, waiting[n].record)
 			}
 		}
-		errs := d.saveEach(records)
+		errs := p.saveEach(records)
 		for _, w := range waiting[:n] {
 			var err error
 			if !w.of.deleted.Load() && len(errs) > 0 {
 				err, errs = errs[0], errs[1:]
 			}
 			if err == nil {
-				d.breaker.Took(d.at(w.of))
+				p.breaker.Took(p.at(w.of))
 			}
 			w.done <- err
 		}
@@ -85,31 +85,31 @@ func (d *Durable) writeNow(j job) {
 }
 
 // erase deletes the doomed sessions of a shard. A failed deletion is tried again later.
-func (d *Durable) erase(shard uint8) error {
-	d.mu.Lock()
-	doomed := slices.Collect(maps.Keys(d.doomed))
-	d.mu.Unlock()
+func (p *Persister) erase(shard uint8) error {
+	p.mu.Lock()
+	doomed := slices.Collect(maps.Keys(p.doomed))
+	p.mu.Unlock()
 	for _, digest := range doomed {
-		if d.shard(digest) != shard {
+		if p.shard(digest) != shard {
 			continue
 		}
-		if err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, digest) }); err != nil {
+		if err := p.guarded(func(ctx context.Context) error { return p.back.Delete(ctx, digest) }); err != nil {
 			return err
 		}
-		d.mu.Lock()
-		delete(d.doomed, digest)
-		d.mu.Unlock()
+		p.mu.Lock()
+		delete(p.doomed, digest)
+		p.mu.Unlock()
 	}
 	return nil
 }
 
-// longest bounds one operation of the backend. No request waits for it, only [Durable.Close].
+// longest bounds one operation of the backend. No request waits for it, only [Persister.Close].
 const longest = 30 * time.Second
 
 // guarded runs an operation of the backend, with a time limit, and turns a panic into an error.
-func (d *Durable) guarded(f func(context.Context) error) error {
+func (p *Persister) guarded(f func(context.Context) error) error {
 	limit := longest
-	if d.shared != nil { // another try is better than a long wait
+	if p.shared != nil { // another try is better than a long wait
 		limit = rest
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -117,33 +117,24 @@ func (d *Durable) guarded(f func(context.Context) error) error {
 	return recovered(func() error { return f(ctx) })
 }
 
-func recovered(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = ErrPanicked
-		}
-	}()
-	return f()
-}
-
-func (d *Durable) save(records []Record) error {
+func (p *Persister) save(records []Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	return d.guarded(func(ctx context.Context) error { return d.back.Save(ctx, records) })
+	return p.guarded(func(ctx context.Context) error { return p.back.Save(ctx, records) })
 }
 
 // saveEach saves records together, or one by one if that fails, and returns an error for each.
-func (d *Durable) saveEach(records []Record) []error {
+func (p *Persister) saveEach(records []Record) []error {
 	errs := make([]error, len(records))
-	err := d.save(records)
+	err := p.save(records)
 	if err == nil {
 		return errs
 	}
 	for i := range records {
 		// An error of the whole backend would only repeat for each record.
 		if errs[i] = err; len(records) > 1 && !IsSlow(err) {
-			errs[i] = d.save(records[i : i+1])
+			errs[i] = p.save(records[i : i+1])
 		}
 	}
 	return errs
@@ -174,7 +165,7 @@ const (
 
 // inLane runs a write in a lane. A flush as due skips a busy lane and has the lane's user start
 // another flush afterwards.
-func (d *Durable) inLane(l *lane, how urgency, f func()) {
+func (p *Persister) inLane(l *lane, how urgency, f func()) {
 	if how == asDue {
 		// Set before the attempt to lock, so that the lane's user cannot miss it.
 		l.again.Store(true)
@@ -183,108 +174,108 @@ func (d *Durable) inLane(l *lane, how urgency, f func()) {
 		}
 		l.again.Store(false)
 	}
-	d.writing.Go(func() {
+	p.writing.Go(func() {
 		if how != asDue {
 			l.mu.Lock()
 		}
-		defer d.leave(l)
+		defer p.leave(l)
 		f()
 	})
 }
 
-func (d *Durable) leave(l *lane) {
+func (p *Persister) leave(l *lane) {
 	l.mu.Unlock()
 	if l.again.Swap(false) {
-		d.poke()
+		p.poke()
 	}
 }
 
 // flush writes the changed sessions and the store's own record. Pending claims need not wait for
 // all of it.
-func (d *Durable) flush(how urgency) {
-	if d.shared == nil {
-		d.flushLane(0, d.changed(how)[0], how)
-		d.saveOwn(how == atLast)
+func (p *Persister) flush(how urgency) {
+	if p.shared == nil {
+		p.flushLane(0, p.changed(how)[0], how)
+		p.saveOwn(how == atLast)
 		return
 	}
 	if how != asDue {
-		d.writing.Wait()
-		defer d.writing.Wait()
+		p.writing.Wait()
+		defer p.writing.Wait()
 	}
-	for lane, sessions := range d.changed(how) {
-		d.inLane(&d.lanes[lane], how, func() { d.flushLane(lane, sessions, how) })
+	for lane, sessions := range p.changed(how) {
+		p.inLane(&p.lanes[lane], how, func() { p.flushLane(lane, sessions, how) })
 	}
-	if last := how == atLast; last || time.Since(d.own.exchanged) >= exchangeEvery*d.o.Interval {
-		d.own.exchanged = time.Now()
-		d.inLane(&d.lanes[ownLane], how, func() { d.saveOwn(last) })
+	if last := how == atLast; last || time.Since(p.own.exchanged) >= exchangeEvery*p.o.Interval {
+		p.own.exchanged = time.Now()
+		p.inLane(&p.lanes[ownLane], how, func() { p.saveOwn(last) })
 	}
 }
 
 // flushLane writes the sessions of one lane. Once a whole batch fails, the rest wait for a later
 // flush.
-func (d *Durable) flushLane(lane int, sessions []*Session, how urgency) {
+func (p *Persister) flushLane(lane int, sessions []*Session, how urgency) {
 	if lane < MaxShards {
 		shard := uint8(lane)
-		if err := d.erase(shard); err != nil {
-			d.breaker.Failed(BreakerAt{Shard: shard}, "delete", err)
+		if err := p.erase(shard); err != nil {
+			p.breaker.Failed(BreakerAt{Shard: shard}, "delete", err)
 		}
 	}
 	for part := range slices.Chunk(sessions, batch) {
 		var wrote []*Session
 		failed := 0
-		d.saveAll(d.take(part), func(s *Session, did bool, err error) {
-			d.saved(s, err, how)
+		p.saveAll(p.take(part), func(s *Session, did bool, err error) {
+			p.saved(s, err, how)
 			switch {
 			case err != nil:
 				failed++
-				d.breaker.Failed(d.at(s), "save", err)
+				p.breaker.Failed(p.at(s), "save", err)
 			case did:
 				wrote = append(wrote, s)
 			}
 		})
 		for _, s := range wrote { // after the failures, so that a record that fails again is blamed
-			d.breaker.Took(d.at(s))
+			p.breaker.Took(p.at(s))
 		}
 		if failed > 0 && len(wrote) == 0 {
-			d.thin()
+			p.thin()
 			return
 		}
 		// Requests wait for these claims; the rest of the lane does not matter as much.
-		for d.shared == nil && len(d.jobs) > 0 {
-			d.writeNow(<-d.jobs)
+		for p.shared == nil && len(p.jobs) > 0 {
+			p.writeNow(<-p.jobs)
 		}
 	}
 }
 
 // saved records the result of writing a session.
-func (d *Durable) saved(s *Session, err error, how urgency) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.saving, s.digest)
-	if err != nil && how != atLast && d.unsaved[s.digest] == nil { // try again later
-		d.unsaved[s.digest] = s
+func (p *Persister) saved(s *Session, err error, how urgency) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.saving, s.digest)
+	if err != nil && how != atLast && p.unsaved[s.digest] == nil { // try again later
+		p.unsaved[s.digest] = s
 	}
 }
 
 // changed returns the changed sessions by lane, including lanes with doomed sessions only. Sessions
 // with the fewest failures come first.
-func (d *Durable) changed(how urgency) map[int][]*Session {
+func (p *Persister) changed(how urgency) map[int][]*Session {
 	all := map[int][]*Session{}
-	d.mu.Lock()
-	for digest := range d.doomed {
-		all[int(d.shard(digest))] = nil
+	p.mu.Lock()
+	for digest := range p.doomed {
+		all[int(p.shard(digest))] = nil
 	}
-	for digest, s := range d.unsaved {
+	for digest, s := range p.unsaved {
 		if how == asDue && !s.health.Due() {
 			continue
 		}
-		lane := int(d.shard(Digest([]byte(digest))))
-		if d.shared != nil && s.health.Failures() > 0 {
+		lane := int(p.shard(Digest([]byte(digest))))
+		if p.shared != nil && s.health.Failures() > 0 {
 			lane = failingLane
 		}
 		all[lane] = append(all[lane], s)
 	}
-	d.mu.Unlock()
+	p.mu.Unlock()
 	for _, sessions := range all {
 		slices.SortFunc(sessions, func(a, b *Session) int {
 			// The order of creation keeps neighbours in a file in one batch.
@@ -296,52 +287,52 @@ func (d *Durable) changed(how urgency) map[int][]*Session {
 
 // take marks sessions as being written and returns them, except for those deleted or written
 // meanwhile.
-func (d *Durable) take(changed []*Session) []*Session {
+func (p *Persister) take(changed []*Session) []*Session {
 	sessions := make([]*Session, 0, len(changed))
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, c := range changed {
-		s := d.unsaved[c.digest]
-		if _, doomed := d.doomed[Digest([]byte(c.digest))]; s == nil || doomed { // a doomed session would be deleted after the write
+		s := p.unsaved[c.digest]
+		if _, doomed := p.doomed[Digest([]byte(c.digest))]; s == nil || doomed { // a doomed session would be deleted after the write
 			continue
 		}
-		delete(d.unsaved, s.digest)
-		d.saving[s.digest] = s
+		delete(p.unsaved, s.digest)
+		p.saving[s.digest] = s
 		sessions = append(sessions, s)
 	}
 	return sessions
 }
 
 // thin drops evicted sessions that wait to be written, beyond a quarter of the memory bound.
-func (d *Durable) thin() {
+func (p *Persister) thin() {
 	var gone []*Session
-	d.mu.Lock()
-	for _, s := range d.unsaved {
+	p.mu.Lock()
+	for _, s := range p.unsaved {
 		// Sessions that are still in memory need no extra room.
 		if s.Gone() {
 			gone = append(gone, s)
 		}
 	}
-	d.mu.Unlock()
-	room := d.Memory.Stats().MaxBytes / 4
+	p.mu.Unlock()
+	room := p.store.maxBytes() / 4
 	for _, s := range gone {
 		s.Lock()
 		room -= s.size()
 		s.Unlock()
 		if room < 0 {
-			d.mu.Lock()
-			if d.unsaved[s.digest] == s {
-				delete(d.unsaved, s.digest)
+			p.mu.Lock()
+			if p.unsaved[s.digest] == s {
+				delete(p.unsaved, s.digest)
 			}
-			d.mu.Unlock()
+			p.mu.Unlock()
 		}
 	}
 }
 
 // saveAll saves the sessions that have changed and reports the result of each to done.
-func (d *Durable) saveAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
-	if d.shared != nil {
-		d.publishAll(sessions, done)
+func (p *Persister) saveAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
+	if p.shared != nil {
+		p.publishAll(sessions, done)
 		return
 	}
 	records, of := make([]Record, 0, len(sessions)), make([]*Session, 0, len(sessions))
@@ -350,19 +341,19 @@ func (d *Durable) saveAll(sessions []*Session, done func(s *Session, wrote bool,
 			done(s, false, nil)
 			continue
 		}
-		snapshot, _, same := d.draft(s)
+		snapshot, _, same := p.draft(s)
 		if same {
 			done(s, false, nil)
 			continue
 		}
 		if snapshot == nil { // the claim was refused
-			err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, Digest([]byte(s.digest))) })
+			err := p.guarded(func(ctx context.Context) error { return p.back.Delete(ctx, Digest([]byte(s.digest))) })
 			done(s, err == nil, err)
 			continue
 		}
-		records, of = append(records, d.record(s, snapshot)), append(of, s)
+		records, of = append(records, p.record(s, snapshot)), append(of, s)
 	}
-	for i, err := range d.saveEach(records) {
+	for i, err := range p.saveEach(records) {
 		reuse.Recycle(records[i].Snapshot)
 		done(of[i], err == nil, err)
 	}

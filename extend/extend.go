@@ -13,13 +13,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // Stores of sessions: llm_cache.stores.*
 type (
-	// Store is the module. The easiest implementation opens a sessioncache.Durable over a
-	// sessioncache.Backend; the package sessioncache/storetest tests both.
+	// Store is the module. It opens a sessioncache.Store over a [Backend] of its own.
 	Store = app.Store
+	// Backend keeps the snapshots of a store. The package sessioncache/storetest tests it.
+	Backend = sessioncache.Backend
 	// KeyProvider is a [Store] with the key that tenants are hashed with, so that other processes
 	// find the same sessions.
 	KeyProvider = app.Secretive

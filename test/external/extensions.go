@@ -5,9 +5,12 @@
 package extensions
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +36,7 @@ var (
 	_ extend.Compressor  = (*Shout)(nil)
 )
 
-// Sessions keeps sessions in memory.
+// Sessions keeps snapshots of sessions in a map.
 type Sessions struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -46,11 +49,9 @@ func (*Sessions) Identity() string { return "external" }
 
 // Open implements extend.Store.
 func (*Sessions) Open() (*sessioncache.Store, error) {
-	m, err := sessioncache.New(sessioncache.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return sessioncache.New(sessioncache.Options{Backend: sessioncache.BackendOptions{
+		Open: func() (sessioncache.Backend, error) { return &snapshots{}, nil },
+	}})
 }
 
 // Adjust implements extend.Store.
@@ -58,6 +59,73 @@ func (*Sessions) Adjust(*sessioncache.Store) error { return nil }
 
 // Secret implements extend.KeyProvider.
 func (*Sessions) Secret() extend.Key { return extend.Key{1} }
+
+// snapshots is a sessioncache.Backend.
+type snapshots struct {
+	mu      sync.Mutex
+	records map[sessioncache.Digest]sessioncache.Record
+}
+
+var _ sessioncache.Backend = (*snapshots)(nil)
+
+// find returns the record used last of those that match.
+func (s *snapshots) find(is func(sessioncache.Record) bool) (found sessioncache.Record, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		if is(r) && (!ok || r.Used.After(found.Used)) {
+			found, ok = r, true
+		}
+	}
+	return found, ok
+}
+
+func (s *snapshots) Load(_ context.Context, d sessioncache.Digest) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records[d].Snapshot, nil
+}
+
+func (s *snapshots) Answered(_ context.Context, answer sessioncache.Digest) (sessioncache.Digest, bool, error) {
+	r, ok := s.find(func(r sessioncache.Record) bool { return slices.Contains(r.Answers, answer) })
+	return r.Digest, ok, nil
+}
+
+func (s *snapshots) Named(_ context.Context, begins [8]byte) (sessioncache.Digest, bool, error) {
+	r, ok := s.find(func(r sessioncache.Record) bool { return [8]byte(r.Digest[:8]) == begins })
+	return r.Digest, ok, nil
+}
+
+func (s *snapshots) Save(_ context.Context, records []sessioncache.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.records == nil {
+		s.records = map[sessioncache.Digest]sessioncache.Record{}
+	}
+	for _, r := range records {
+		r.Snapshot = bytes.Clone(r.Snapshot)
+		s.records[r.Digest] = r
+	}
+	return nil
+}
+
+func (s *snapshots) Delete(_ context.Context, d sessioncache.Digest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.records, d)
+	return nil
+}
+
+func (s *snapshots) Usage() (sessions int, size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		size += int64(len(r.Snapshot))
+	}
+	return len(s.records), size
+}
+
+func (*snapshots) Close() error { return nil }
 
 // Audit counts records.
 type Audit struct {

@@ -13,10 +13,30 @@ import (
 	"time"
 
 	_ "github.com/caddy-llm-cache/caddy-llm-cache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 )
+
+// TestStore runs the tests of stores on the external one.
+func TestStore(t *testing.T) {
+	storetest.Store(t, func(t *testing.T) *sessioncache.Store {
+		s, err := new(Sessions).Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+	backends := map[*testing.T]*snapshots{}
+	storetest.Backend(t, func(t *testing.T) sessioncache.Backend {
+		if backends[t] == nil {
+			backends[t] = &snapshots{}
+		}
+		return backends[t]
+	})
+}
 
 // TestExtensions serves a request with a store, an audit store, a signer and a compressor from
 // outside of the module.

@@ -20,9 +20,13 @@ import (
 
 const (
 	// cachePart: the cache has up to one part in cachePart of the memory, and the window the rest.
-	cachePart = 2
-	// counters is the number of counters of the cache's policy, ten for each of the packed sessions
-	// that fit in the cache by default. They take a mebibyte.
+	// Conversations end, so that recent use tells more than frequent use: a larger cache finds
+	// fewer sessions again. Of the turns of 900 simulated people in 4 and 8 MiB, 91.5 and 96.0 %
+	// find their session without a cache, 90.7 and 95.5 % with this one, and 86.4 and 94.8 % with
+	// a cache of half of the memory.
+	cachePart = 4
+	// counters is the number of counters of the cache's policy, more than ten for each packed
+	// session of a hundred turns that fits in the cache by default. They take a mebibyte.
 	counters = 1 << 18
 )
 

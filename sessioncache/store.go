@@ -67,7 +67,7 @@ func (o *Options) defaults() error {
 // in use: neither these nor a new session are ever evicted. Without room, the least recently used
 // session leaves the window: that of the tenant with the most memory, if this is more than a
 // quarter of the window, otherwise that of all tenants. If its conversation has continued, the
-// session is offered to a Ristretto cache of up to half of the memory. The policy of the cache
+// session is offered to a Ristretto cache of up to a quarter of the memory. The policy of the cache
 // keeps the sessions that are used most often (TinyLFU), and drops each at the end of its idle
 // time. The next request of a session takes it back into the window.
 //

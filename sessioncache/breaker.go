@@ -40,7 +40,7 @@ func (b *Breaker) Within(ctx context.Context, at BreakerAt, what string, f func(
 	if ctx.Err() != nil || b.Rests(at) {
 		return
 	}
-	op, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.budget)
+	op, cancel := context.WithTimeout(context.Background(), b.budget)
 	over := make(chan struct{})
 	inTime := context.AfterFunc(op, func() {
 		defer close(over)

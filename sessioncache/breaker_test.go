@@ -113,6 +113,7 @@ func TestRequestEnds(t *testing.T) {
 		asked := false
 		b.Within(ctx, BreakerAt{}, "do", func(context.Context) error { asked = true; return nil })
 		time.Sleep(budget)
+		synctest.Wait()
 		if took != budget/2 || asked || len(*failures) > 0 {
 			t.Errorf("the operation took %s, want %s; a request that has ended asks: %t; failures: %v", took, budget/2, asked, *failures)
 		}

@@ -19,6 +19,13 @@ func decided(st *Store) {
 	st.removeDropped()
 }
 
+// cached returns the number of sessions in the cache.
+func cached(st *Store) int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.cached.sessions
+}
+
 // converse commits so many requests of a conversation.
 func converse(t testing.TB, st *Store, k Key, requests int) *Session {
 	t.Helper()
@@ -139,7 +146,7 @@ func TestExpiredEverywhere(t *testing.T) {
 			all = append(all, converse(t, st, Key{ID: fmt.Sprint(i)}, 2))
 		}
 		synctest.Wait()
-		if st.cached.sessions == 0 {
+		if cached(st) == 0 {
 			t.Error("no session is in the cache")
 		}
 		time.Sleep(time.Hour + time.Minute)
@@ -147,6 +154,8 @@ func TestExpiredEverywhere(t *testing.T) {
 		if got := st.Stats(); got.Sessions != 0 || got.Bytes != 0 || got.Expired+got.Evicted != uint64(len(all)) {
 			t.Errorf("got %+v, want %d sessions expired", got, len(all))
 		}
+		st.mu.Lock()
+		defer st.mu.Unlock()
 		if len(st.sessions)+len(st.firsts)+len(st.said)+st.window.Len() > 0 {
 			t.Errorf("left are %d sessions, %d first turns, %d responses, %d sessions in the window", len(st.sessions), len(st.firsts), len(st.said), st.window.Len())
 		}
@@ -168,8 +177,8 @@ func TestLimitsOfTheCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		consistent(t, st)
-		if got := st.Stats(); got.Bytes > got.MaxBytes || st.cached.sessions == 0 {
-			t.Errorf("%d of %d bytes, %d sessions in the cache", got.Bytes, got.MaxBytes, st.cached.sessions)
+		if got := st.Stats(); got.Bytes > got.MaxBytes || cached(st) == 0 {
+			t.Errorf("%d of %d bytes, %d sessions in the cache", got.Bytes, got.MaxBytes, cached(st))
 		}
 		held := st.Stats().Sessions
 		time.Sleep(90 * time.Minute)

@@ -30,8 +30,9 @@ func (*Admin) Routes() []caddy.AdminRoute {
 }
 
 func report(w http.ResponseWriter, _ *http.Request) error {
-	all := []Report{}
-	for _, s := range state.Open() {
+	open := state.Open()
+	all := make([]Report, 0, len(open))
+	for _, s := range open {
 		all = append(all, Of(s).Report()...)
 	}
 	w.Header().Set("Content-Type", "application/json")

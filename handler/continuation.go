@@ -18,8 +18,8 @@ import (
 )
 
 // passHiding is pass for a conversation with the expand tool.
-func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	i := NewInterceptor(t, &c.ex.Interceptor, c.view.Format, c.site.up.Log)
+func (c *requestState) passHiding(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	i := NewInterceptor(w, t, &c.ex.Interceptor, c.view.Format, c.site.up.Log)
 	c.plain, c.answers = i.Plain, i.Answers
 	return i.Serve(r, next)
 }

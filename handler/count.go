@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,32 +34,17 @@ func (o *site) estimates(f wire.Format) bool {
 	return o.up.Target(f) != f && o.up.Counts() != f
 }
 
-// tokenCount passes a count on, unless the server says that it counts nothing.
-type tokenCount struct {
-	httpx.Answer
-	refused bool
-}
+// uncounted judges the answers to counts: it rejects that of a server that counts nothing.
+type uncounted struct{}
 
-// Begin implements [httpx.Interceptor].
-func (a *tokenCount) Begin(status int) {
-	switch status {
+// Judge implements [httpx.Judge].
+func (uncounted) Judge(a *httpx.Attempt) httpx.Verdict {
+	switch a.Status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		a.refused = true
-	default:
-		a.Send()
+		return httpx.Reject
 	}
+	return httpx.Accept
 }
-
-// Take implements [httpx.Interceptor].
-func (a *tokenCount) Take(p []byte) (int, error) {
-	if a.refused {
-		return len(p), nil
-	}
-	return a.ResponseWriter.Write(p)
-}
-
-// Holds implements [httpx.Interceptor].
-func (a *tokenCount) Holds() bool { return a.refused }
 
 // askCount has the server count the tokens of a prompt. It reports false where the server
 // has said that it cannot, which is remembered; the client has no answer then.
@@ -69,14 +53,13 @@ func (o *site) askCount(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if o.up.Official() {
 		return true, passBody(w, r, next, p)
 	}
-	a := new(tokenCount)
-	a.Answer = httpx.NewAnswer(w, a)
-	if err := passBody(a, r, next, p); err != nil || !a.refused {
-		return true, err
+	refused, err := httpx.NewAttempt(w, uncounted{}).Serve(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return passBody(w, r, next, p)
+	}), r)
+	if refused {
+		o.uncounted.Store(f, o.now())
 	}
-	o.uncounted.Store(f, o.now())
-	httpx.DropCoded(w.Header())
-	return false, nil
+	return !refused, err
 }
 
 // serveCount answers how long a prompt is. Clients go by it when they decide to sum their
@@ -123,13 +106,10 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return httpx.Fail(w, f, translate.Refusal(err))
 	}
 	body := f.Codec().(wire.TokenCounter).CountAnswer(n) //nolint:forcetypeassert // else nobody would have asked
-	header := w.Header()
-	header["Content-Type"], header["Content-Length"] = []string{"application/json"}, []string{strconv.Itoa(len(body))}
 	if o.up.Headers {
-		header[headerGuess] = []string{"1"}
+		w.Header()[headerGuess] = []string{"1"}
 	}
-	_, err = w.Write(body)
-	return err
+	return httpx.Respond(w, http.StatusOK, "application/json", body)
 }
 
 // counted returns the body of a count with its prompt as the next request would bring it.

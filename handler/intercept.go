@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strconv"
 
@@ -29,11 +28,8 @@ import (
 // maxContinuations bounds the continuations in one turn after intercepted calls.
 const maxContinuations = 3
 
-// InterceptTap is the client's response writer, and the request's handler as the interceptor needs
-// it.
+// InterceptTap is the request's handler as the interceptor needs it.
 type InterceptTap interface {
-	http.ResponseWriter
-	FlushError() error
 	// Follow returns a sink for the parsed events of a stream, so that the tap need not parse the
 	// bytes again. It returns nil without a decoder. It is called after the stream's header was
 	// written.
@@ -71,10 +67,10 @@ type Interceptor struct {
 }
 
 // NewInterceptor returns an interceptor between the responses to a request in a format, and the
-// tap.
-func NewInterceptor(tap InterceptTap, calls *pipeline.Interceptor, format wire.Format, log *zap.Logger) *Interceptor {
+// writer w before the tap.
+func NewInterceptor(w http.ResponseWriter, tap InterceptTap, calls *pipeline.Interceptor, format wire.Format, log *zap.Logger) *Interceptor {
 	r := &Interceptor{tap: tap, calls: calls, format: format, log: log}
-	r.Answer = httpx.NewAnswer(tap, r)
+	r.Answer = httpx.NewAnswer(w, r)
 	r.rewrite = hidden.NewInterceptor(format, options(calls))
 	return r
 }
@@ -102,12 +98,12 @@ func (r *Interceptor) Begin(status int) {
 	case ok && httpx.IsStream(kind):
 		r.stream = true
 		delete(h, "Content-Length")
-		r.tap.WriteHeader(status)
+		r.ResponseWriter.WriteHeader(status)
 		r.rewrite.Follow(r.tap.Follow())
 	case ok && httpx.IsJSON(kind):
 		r.whole = true // its length may change, so the header waits
 	default:
-		r.tap.WriteHeader(status)
+		r.ResponseWriter.WriteHeader(status)
 	}
 }
 
@@ -132,7 +128,7 @@ func (r *Interceptor) Take(p []byte) (int, error) {
 		}
 		return len(p), nil
 	case !r.stream:
-		return r.tap.Write(p)
+		return r.ResponseWriter.Write(p)
 	}
 	out, ok := r.feed(p)
 	if !ok {
@@ -147,7 +143,7 @@ func (r *Interceptor) Take(p []byte) (int, error) {
 	case r.rewrite.Failed():
 		r.copied()
 	}
-	if _, err := r.tap.Write(out); err != nil {
+	if _, err := r.ResponseWriter.Write(out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -176,8 +172,8 @@ func (r *Interceptor) feed(p []byte) (out []byte, ok bool) {
 func (r *Interceptor) giveUp() error {
 	body := r.body
 	r.whole, r.body = false, nil
-	r.tap.WriteHeader(r.first)
-	_, err := r.tap.Write(body)
+	r.ResponseWriter.WriteHeader(r.first)
+	_, err := r.ResponseWriter.Write(body)
 	return err
 }
 
@@ -272,7 +268,7 @@ func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContinuation, err)
 	}
-	request := original.Clone(original.Context())
+	request := httpx.Isolate(original, r)
 	httpx.SetLength(request, len(body))
 	httpx.SetBody(request, body)
 	r.rewrite.Next()
@@ -284,7 +280,7 @@ func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error
 			continuations.WithLabelValues(continuationAnswered).Inc()
 		}
 	}()
-	if err := r.tap.Pass(r, httpx.Isolate(request, r), next); err != nil {
+	if err := r.tap.Pass(r, request, next); err != nil {
 		return err
 	}
 	answered = true
@@ -304,18 +300,8 @@ func (r *Interceptor) finishWhole(out []byte) error {
 		r.say()
 	}
 	r.whole = false
-	h := r.tap.Header()
-	if _, ok := h["Content-Length"]; ok {
-		h["Content-Length"] = []string{strconv.Itoa(len(out))}
-	}
-	trailers := httpx.TakeTrailers(h)
-	defer func() { maps.Copy(r.tap.Header(), trailers) }()
-	r.tap.WriteHeader(r.first)
-	if len(out) == 0 {
-		return nil
-	}
-	_, err := r.tap.Write(out)
-	return err
+	r.Own, r.Status = nil, r.first
+	return r.SendWhole(out)
 }
 
 // finishStream sends the last event of a stream without a final blank line.
@@ -332,10 +318,10 @@ func (r *Interceptor) finishStream() error {
 	if len(out) == 0 {
 		return nil
 	}
-	if _, err := r.tap.Write(out); err != nil {
+	if _, err := r.ResponseWriter.Write(out); err != nil {
 		return err
 	}
-	return r.tap.FlushError()
+	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
 // close ends the client's message after too many continuations.
@@ -346,10 +332,10 @@ func (r *Interceptor) close() error {
 	}
 	out := r.rewrite.Close()
 	r.say()
-	if _, err := r.tap.Write(out); err != nil {
+	if _, err := r.ResponseWriter.Write(out); err != nil {
 		return err
 	}
-	return r.tap.FlushError()
+	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
 // fail reports a failed continuation to the client: by an error in the stream, or, if the client
@@ -363,22 +349,22 @@ func (r *Interceptor) fail(err error) error {
 		if err != nil {
 			return err
 		}
-		h := r.tap.Header()
+		h := r.ResponseWriter.Header()
 		for _, name := range []string{"Content-Type", "Content-Encoding", "Retry-After"} {
 			if v := r.Own[name]; v != nil {
 				h[name] = v
 			}
 		}
 		h["Content-Length"] = []string{strconv.Itoa(len(r.body))}
-		r.tap.WriteHeader(r.Status)
-		_, err = r.tap.Write(r.body)
+		r.ResponseWriter.WriteHeader(r.Status)
+		_, err = r.ResponseWriter.Write(r.body)
 		return err
 	}
 	out := r.failure(err)
-	if _, e := r.tap.Write(out); e != nil {
+	if _, e := r.ResponseWriter.Write(out); e != nil {
 		return e
 	}
-	if e := r.tap.FlushError(); e != nil {
+	if e := http.NewResponseController(r.ResponseWriter).Flush(); e != nil {
 		return e
 	}
 	if err == nil {
@@ -397,13 +383,13 @@ func (r *Interceptor) Spill() {
 	switch {
 	case r.whole && !r.further:
 		r.whole = false
-		r.tap.WriteHeader(r.Status)
-		_, _ = r.tap.Write(r.body)
+		r.ResponseWriter.WriteHeader(r.Status)
+		_, _ = r.ResponseWriter.Write(r.body)
 	case r.stream && r.further:
-		_, _ = r.tap.Write(r.failure(nil))
+		_, _ = r.ResponseWriter.Write(r.failure(nil))
 	case r.stream:
 		if rest := r.rewrite.Rest(); len(rest) > 0 {
-			_, _ = r.tap.Write(rest)
+			_, _ = r.ResponseWriter.Write(rest)
 		}
 	}
 }

@@ -8,8 +8,8 @@ package handler
 // and the upstream's errors about other resources are translated.
 
 import (
+	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -49,74 +49,51 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if to == s.of.Format && !deletes {
 		return next.ServeHTTP(w, r)
 	}
-	a := &answer{served: s, to: to, deletes: deletes}
-	a.Answer = httpx.NewAnswer(w, a)
-	if err := next.ServeHTTP(a, r); err != nil {
+	v := &verdict{served: s, to: to, deletes: deletes}
+	a := httpx.NewAttempt(w, v)
+	rejected, err := a.Serve(next, r)
+	if !rejected {
 		return err
 	}
-	return a.finish()
+	a.Join() // the upstream's header, but for its description of the body
+	if v.ours {
+		return s.gone(w)
+	}
+	f := httpx.ReadFailure(to, a.Status, w.Header(), a.Body)
+	f.Modelless = true
+	httpx.DropCoded(w.Header())
+	return httpx.Fail(w, s.of.Format, f)
 }
 
 // gone says that an answer was deleted.
 func (s *served) gone(w http.ResponseWriter) error {
-	body, h := s.of.Deleted(), w.Header()
-	httpx.DropCoded(h)
-	h["Content-Type"], h["Content-Length"] = []string{"application/json"}, []string{strconv.Itoa(len(body))}
-	w.WriteHeader(http.StatusOK)
-	_, err := w.Write(body)
-	return err
+	return httpx.Respond(w, http.StatusOK, "application/json", s.of.Deleted())
 }
 
-// answer is the writer of the upstream's answer. A deleted response is forgotten before the client
-// learns of it: the client may ask for it at once.
-type answer struct {
-	httpx.Answer
+// verdict judges the upstream's answer. A deleted response is forgotten before the client learns of
+// it: the client may ask for it at once.
+type verdict struct {
 	*served
 	to      wire.Format
 	deletes bool
-	held    []byte // an error that is to be said in other words
-	fails   bool
 	ours    bool // it was deleted, though the upstream does not know of it
 }
 
-// Begin implements [httpx.Interceptor].
-func (a *answer) Begin(status int) {
-	if a.deletes && (status/100 == 2 || status == http.StatusNotFound) {
-		a.ours = a.forget() && status == http.StatusNotFound && a.of.Deleted() != nil
+// Judge implements [httpx.Judge]. It rejects errors that are to be said in other words.
+func (v *verdict) Judge(a *httpx.Attempt) httpx.Verdict {
+	switch {
+	case a.Status == 0, a.Err != nil && !errors.Is(a.Err, http.ErrAbortHandler):
+		return httpx.Accept
+	case a.Gathered:
+		return httpx.Reject
+	case v.deletes && (a.Status/100 == 2 || a.Status == http.StatusNotFound):
+		v.ours = v.forget() && a.Status == http.StatusNotFound && v.of.Deleted() != nil
 	}
-	if a.fails = status >= http.StatusBadRequest && a.to != a.of.Format; !a.fails && !a.ours {
-		a.Send()
+	switch {
+	case v.ours:
+		return httpx.Reject
+	case a.Status >= http.StatusBadRequest && v.to != v.of.Format:
+		return httpx.Wait
 	}
-}
-
-// Holds implements [httpx.Interceptor].
-func (a *answer) Holds() bool { return a.fails || a.ours }
-
-// Take implements [httpx.Interceptor].
-func (a *answer) Take(p []byte) (int, error) {
-	if !a.Holds() {
-		return a.ResponseWriter.Write(p)
-	}
-	if room := httpx.MaxError - len(a.held); room > 0 {
-		a.held = append(a.held, p[:min(len(p), room)]...)
-	}
-	return len(p), nil
-}
-
-// finish gives the client an answer that was held.
-func (a *answer) finish() error {
-	switch h := a.Header(); {
-	case a.ours:
-		return a.gone(a.ResponseWriter)
-	case a.fails:
-		body, err := httpx.Decode(httpx.Coding(h), a.held, 16*httpx.MaxError, nil)
-		if err != nil {
-			body = nil
-		}
-		httpx.DropCoded(h)
-		f := translate.ReadFailure(a.to, a.Status, body)
-		f.Modelless = true
-		return httpx.Fail(a.ResponseWriter, a.of.Format, f)
-	}
-	return nil
+	return httpx.Accept
 }

@@ -115,33 +115,40 @@ type boxed struct {
 
 // serve hands the request on and sees its answer to the client.
 func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
-	var original *http.Request
-	if c.edits() {
-		original = r.Clone(r.Context()) // changes by next must not show in a second pass
-	}
+	edits := c.edits()
 	c.telling.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
 	c.announce(r)
-	defer c.restore(r, c.substitute(r))
-
 	c.overhead = time.Since(started)
 	countRequest(c.ex, c.overhead)
 	c.asker.client = audit.ClientName(first(r.Header, "User-Agent"))
 	c.site.guard("opening a record", func() { c.open(r) })
 	w, end := c.withoutUsageChunk(w)
 	defer end()
-	if original != nil {
+	if edits {
 		c.site.refused.Sent(c.asker.tenant, c.refusal.route.Upstream)
 	}
 	c.refusal.additions.Off = c.ex.Without()
 	c.refusal.additions.Attach(r.Context())
 	httpx.ForgetUpstreamStatus(r.Context())
-	t := newTap(w, c, original != nil)
-	t.request = r
-	err := c.forward(t, r, next)
-	if t.rejects(err) {
-		return c.again(w, original, next)
+	t := newTap(w, c)
+	if !edits {
+		return c.finish(t, c.send(t, t, r, next))
+	}
+	err := httpx.Retry(t, r, &resend{c, next})
+	if c.ending.resent {
+		c.weigh(t.told(t.Status))
 	}
 	return c.finish(t, err)
+}
+
+// send forwards an attempt. The client's request is restored afterwards.
+func (c *requestState) send(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	t.begin(r)
+	defer c.restore(r, c.substitute(r))
+	if c.ex.Interceptor.Intercepts() {
+		return c.passHiding(t, w, r, next)
+	}
+	return c.pass(t, w, r, next)
 }
 
 // recycle gives back the memory of the bodies and of their parsed forms once nothing can read them:
@@ -197,37 +204,22 @@ func (c *requestState) restore(r *http.Request, came arrived) {
 	c.body.original.Attach(r)
 }
 
-// forward runs the handlers behind this one, and sees to calls that are answered
-// on the way if there may be any.
-func (c *requestState) forward(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	if c.ex.Interceptor.Intercepts() {
-		return c.passHiding(t, r, next)
-	}
-	return c.pass(t, t, r, next)
-}
-
 // pass runs the handlers behind this one. If they panic, as reverse_proxy does for an answer that is
 // cut, the client gets the bytes so far and the panic goes on. Without any, as when Caddy's abort closes
 // the connection, the client gets nothing.
 func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	returned := false
 	defer func() {
-		if !returned && t.dropped && r.Context().Err() == nil {
-			// A refusal that is cut is one all the same.
-			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint,err113 // the very value
-				panic(p)
-			}
+		if returned || t.dropped && r.Context().Err() == nil { // a refusal that is cut is one all the same
 			return
 		}
-		if !returned {
-			c.settle(t, nil)
-			if i, ok := w.(*Interceptor); ok {
-				i.Spill()
-			}
-			if t.Status != 0 {
-				_ = t.release()
-				t.flushAll()
-			}
+		c.settle(t, nil)
+		if i, ok := w.(*Interceptor); ok {
+			i.Spill()
+		}
+		if t.Status != 0 {
+			_ = t.release()
+			t.flushAll()
 		}
 	}()
 	err := next.ServeHTTP(w, r)
@@ -244,7 +236,6 @@ func (c *requestState) finish(t *tap, err error) error {
 	}
 	c.settle(t, err)
 	if t.Status == 0 {
-		t.Join()
 		if err != nil {
 			c.stamp(t.ResponseWriter.Header(), t)
 			return httpx.FailUnreached(t.ResponseWriter, t.request, c.view.Format, err)

@@ -21,6 +21,7 @@ import (
 type refusal struct {
 	route     Route
 	additions httpx.Additions // edits that layers behind make
+	givenUp   bool            // the edits were taken out of the request
 	weighed   bool            // the outcome of the second request is known
 }
 
@@ -36,27 +37,47 @@ func (c *requestState) routeOf(r *http.Request) Route {
 	return Route{Upstream: c.site.upstreamKey(r), Model: audit.Bounded(c.view.Model), Credential: tenant.CredentialKind(r)}
 }
 
-// told returns the status of the upstream's answer, before any mapping between it and this handler.
-func (t *tap) told() int {
-	if status := httpx.UpstreamStatus(t.request.Context()); status != 0 && !t.own {
-		return status
+// resend sends an edited request, and once more without its edits if the upstream refuses it.
+type resend struct {
+	*requestState
+	next caddyhttp.Handler
+}
+
+// ServeHTTP implements [httpx.Retrier].
+func (s *resend) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	if s.refusal.givenUp {
+		s.ending.resent = true
+		s.books.span.Event("llm_cache.resend")
+		s.refusal.additions.Off = wire.AllEdits
 	}
-	return t.Status
+	return s.send(&s.first, w, r, s.next)
+}
+
+// Judge implements [httpx.Judge]. An error without a status may be a refusal, too, as where
+// handle_response has made an error of it.
+func (s *resend) Judge(a *httpx.Attempt) httpx.Verdict {
+	switch t := &s.first; {
+	case a.Err == http.ErrAbortHandler: //nolint:errorlint,err113 // the very value
+	case s.refusal.givenUp:
+		s.weigh(t.told(a.Status))
+	case t.own, a.Status == 0 && a.Err == nil, !httpx.Refusal(t.told(a.Status)):
+	case s.giveUp():
+		s.refusal.givenUp, t.dropped = true, true
+		return httpx.Reject
+	}
+	return httpx.Accept
+}
+
+// told returns the status of the upstream's answer, before any mapping between it and this handler.
+func (t *tap) told(status int) int {
+	if upstream := httpx.UpstreamStatus(t.request.Context()); upstream != 0 && !t.own {
+		return upstream
+	}
+	return status
 }
 
 // Ours notes that the answer is not the upstream's.
 func (t *tap) Ours() { t.own = true }
-
-// rejects reports whether the upstream has refused the request, and it is to be sent once
-// more without its edits. The client has seen nothing of that answer. With an error there
-// is none, as where handle_response has made an error of it.
-func (t *tap) rejects(err error) bool {
-	if t.dropped || !t.resend || t.own || t.released || t.Status == 0 && err == nil || !httpx.Refusal(t.told()) {
-		return t.dropped
-	}
-	t.dropped = t.state.giveUp()
-	return t.dropped
-}
 
 // giveUp takes the edits out of the request. It returns false where there are none, where
 // none can be taken out, and where too many requests of the tenant were sent twice in vain.
@@ -80,20 +101,6 @@ func (c *requestState) giveUp() (given bool) {
 		x.Cleared()
 	}
 	return given
-}
-
-// again sends the request without its edits. The client sees only the answer to that.
-func (c *requestState) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
-	c.ending.resent = true
-	c.books.span.Event("llm_cache.resend")
-	c.refusal.additions.Off = wire.AllEdits
-	defer c.restore(original, c.substitute(original))
-	t := newTap(w, c, false)
-	t.second = true
-	t.request = httpx.Isolate(original, t)
-	err := c.forward(t, t.request, next)
-	c.weigh(t.told())
-	return c.finish(t, err)
 }
 
 // weigh notes, once, by which status the upstream has answered the request without its

@@ -16,12 +16,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// tap is the response writer of one pass. It forwards bytes to the client at once and decodes them
+// tap is the response writer of a request. It forwards bytes to the client at once and decodes them
 // afterwards, or before their flush. Nothing is ever added to a stream: Gemini's clients fail at
 // any comment or event that is not an answer.
 type tap struct {
-	// Until its release the header is apart from the client's: a first pass's fields must not appear
-	// in the response of a second pass.
 	httpx.Answer
 	state    *requestState
 	log      *zap.Logger
@@ -32,10 +30,8 @@ type tap struct {
 	request  *http.Request // as forwarded
 	held     []byte
 	hold     int  // maximum number of buffered bytes
-	resend   bool // the request may be sent once more
-	second   bool // this pass is the second
 	own      bool // the module's own response, not the upstream's
-	dropped  bool // the client does not get this response
+	dropped  bool // the request will be sent once more
 	released bool
 	flushes  httpx.Flushes
 	// sent is when the request was forwarded; timing counts from there.
@@ -43,20 +39,18 @@ type tap struct {
 	timing wire.Timing
 }
 
-// newTap returns the writer of one pass. With resend, a refusal may be dropped, and the pass has a
-// header map of its own.
-func newTap(w http.ResponseWriter, c *requestState, resend bool) *tap {
+// newTap returns the writer of a request.
+func newTap(w http.ResponseWriter, c *requestState) *tap {
 	t := &c.first
-	if t.state != nil { // a second pass
-		t = new(tap)
-	}
-	t.state, t.log, t.resend, t.sent = c, c.site.up.Log, resend, time.Now()
+	t.state, t.log = c, c.site.up.Log
 	t.Answer = httpx.NewAnswer(w, t)
-	t.timing.Queue = c.overhead
-	if resend {
-		t.Apart()
-	}
 	return t
+}
+
+// begin prepares for the response to an attempt.
+func (t *tap) begin(r *http.Request) {
+	t.request, t.own, t.dropped = r, false, false
+	t.sent, t.timing = time.Now(), wire.Timing{Queue: t.state.overhead}
 }
 
 // Waited adds a wait in the queue, which ends before the request is forwarded.
@@ -73,15 +67,8 @@ func (t *tap) Served(s wire.Service) { t.state.ending.service = s }
 
 // Begin implements [httpx.Interceptor].
 func (t *tap) Begin(status int) {
-	h := t.Header()
-	if t.rejects(nil) {
-		return
-	}
-	if t.second {
-		t.state.weigh(t.told())
-	}
 	if status/100 == 2 {
-		t.observe(h)
+		t.observe(t.Header())
 	}
 	if t.hold == 0 {
 		_ = t.release() // writes nothing but the header
@@ -118,9 +105,6 @@ func (t *tap) decode(stream bool) {
 
 // Take writes the upstream's bytes, and decodes them.
 func (t *tap) Take(p []byte) (int, error) {
-	if t.dropped {
-		return len(p), nil
-	}
 	if !t.released {
 		if len(t.held)+len(p) <= t.hold {
 			t.keep(p)
@@ -232,13 +216,11 @@ func (t *tap) clock() {
 
 // release sends the header and the buffered bytes to the client. Later bytes are forwarded.
 func (t *tap) release() error {
-	if t.released || t.dropped || t.Status == 0 {
+	if t.released || t.Status == 0 {
 		return nil
 	}
 	t.released = true
-	h := t.ResponseWriter.Header()
-	t.Join()
-	t.state.stamp(h, t)
+	t.state.stamp(t.ResponseWriter.Header(), t)
 	t.ResponseWriter.WriteHeader(t.Status)
 	held := t.held
 	t.held = nil

@@ -329,7 +329,7 @@ func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	c := &requestState{site: h.site, view: new(wire.View), session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
-	tp := newTap(w, c, false)
+	tp := newTap(w, c)
 	tp.WriteHeader(http.StatusOK)
 	_, _ = tp.Write([]byte("answer"))
 	if err := c.finish(tp, nil); err != nil || w.Body.String() != "answer" {
@@ -400,7 +400,8 @@ func TestLateRequest(t *testing.T) {
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, ending: ending{settled: true}, overhead: 1}
-	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c, false)
+	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c)
+	tp.begin(nil)
 	tp.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range []string{
 		": comment\n\n",

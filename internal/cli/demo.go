@@ -24,6 +24,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -128,12 +129,12 @@ func RunDemo(ctx context.Context, w io.Writer) (DemoSum, error) {
 		own, client := straight.told()
 		sent, actual := behind.told()
 		sum = DemoSum{sum.Requests + 1, client, actual}
-		if _, err := fmt.Fprintf(w, "%10d%10d%10d%17d%14s%16s%8.1f %%\n", sum.Requests, own.Prompt(), sent.Prompt(), sent.Read,
-			fmt.Sprintf("$%.4f", client), fmt.Sprintf("$%.4f", actual), 100*(1-actual/client)); err != nil {
+		if _, err := fmt.Fprintf(w, "%10d%10d%10d%17d%14s%16s%10s\n", sum.Requests, own.Prompt(), sent.Prompt(), sent.Read,
+			figure.Dollars(client), figure.Dollars(actual), figure.Percent(1-actual/client)); err != nil {
 			return sum, err
 		}
 	}
-	_, err = fmt.Fprintf(w, "\n%d requests cost $%.4f instead of $%.4f: %.1f %% saved.\nNow your own: caddy llm-cache estimate\n", sum.Requests, sum.Actual, sum.Client, 100*(1-sum.Actual/sum.Client))
+	_, err = fmt.Fprintf(w, "\n%d requests cost %s instead of %s: %s saved.\nNow your own: caddy llm-cache estimate\n", sum.Requests, figure.Dollars(sum.Actual), figure.Dollars(sum.Client), figure.Percent(1-sum.Actual/sum.Client))
 	return sum, err
 }
 

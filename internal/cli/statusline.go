@@ -21,6 +21,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -134,11 +135,7 @@ func tell(l *sessioncache.LineageSummary, now time.Time) string {
 	if c := l.Cost; c.ClientUnits > 0 {
 		saved := fmt.Sprintf("saved %.0f %%", math.Round(100*(1-c.Units/c.ClientUnits))+0) // never -0
 		if c.ClientUSD > 0 {
-			cents, sign := math.Round(100*(c.ClientUSD-c.USD)), ""
-			if cents < 0 {
-				sign = "-"
-			}
-			saved += fmt.Sprintf(" %s$%.2f", sign, math.Abs(cents)/100)
+			saved += " " + figure.Cents(c.ClientUSD-c.USD)
 		}
 		out = append(out, saved)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -61,6 +62,23 @@ func (a *Answer) Join() {
 func (a *Answer) Send() {
 	a.Join()
 	a.ResponseWriter.WriteHeader(a.Status)
+}
+
+// SendWhole forwards a response whose body was buffered and replaced: the header, with the new
+// length if it had one, the body, and announced trailers after it.
+func (a *Answer) SendWhole(body []byte) error {
+	h := a.Header()
+	if len(h["Content-Length"]) > 0 {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	trailers := TakeTrailers(h)
+	defer func() { maps.Copy(a.Header(), trailers) }()
+	a.Send()
+	if len(body) == 0 {
+		return nil
+	}
+	_, err := a.ResponseWriter.Write(body)
+	return err
 }
 
 // Header implements [http.ResponseWriter].

@@ -5,9 +5,7 @@ package httpx
 
 import (
 	"bytes"
-	"maps"
 	"net/http"
-	"strconv"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -83,7 +81,7 @@ func (e *Editor) Take(p []byte) (int, error) {
 	switch {
 	case e.holds:
 		if e.body = append(e.body, p...); len(e.body) > wire.MaxAnswer {
-			return len(p), e.release(e.body)
+			return len(p), e.release()
 		}
 		return len(p), nil
 	case e.events == nil:
@@ -110,14 +108,9 @@ func (e *Editor) edit(event framing.Event) { e.out = e.event(e.out, event) }
 func (e *Editor) finish() error {
 	switch {
 	case e.holds:
-		body := e.whole(e.body)
-		if h := e.Header(); len(h["Content-Length"]) > 0 {
-			h["Content-Length"] = []string{strconv.Itoa(len(body))}
-		}
-		// Announced trailers must come after the body.
-		trailers := TakeTrailers(e.Header())
-		defer func() { maps.Copy(e.Header(), trailers) }()
-		return e.release(body)
+		body := e.body
+		e.holds, e.body = false, nil
+		return e.SendWhole(e.whole(body))
 	case e.events != nil:
 		// Some servers omit the blank line after their last event.
 		e.out = e.out[:0]
@@ -131,8 +124,9 @@ func (e *Editor) finish() error {
 	return nil
 }
 
-// release sends the header and a buffered body.
-func (e *Editor) release(body []byte) error {
+// release sends the header and the buffered body.
+func (e *Editor) release() error {
+	body := e.body
 	e.holds, e.body = false, nil
 	e.Send()
 	if len(body) == 0 {
@@ -146,7 +140,7 @@ func (e *Editor) release(body []byte) error {
 func (e *Editor) Spill() {
 	switch {
 	case e.holds:
-		_ = e.release(e.body)
+		_ = e.release()
 	case e.events != nil:
 		if rest := e.events.Rest(); len(rest) > 0 {
 			_, _ = e.ResponseWriter.Write(rest)

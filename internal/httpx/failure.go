@@ -30,6 +30,34 @@ var Unreached = map[int]string{
 	http.StatusGatewayTimeout:     "the model's server did not answer in time",
 }
 
+// ReadFailure reads an upstream's error: its status, its header, and the beginning of its body.
+func ReadFailure(format wire.Format, status int, h http.Header, body []byte) *translate.Failure {
+	plain, err := Decode(Coding(h), body, 16*MaxError, nil)
+	if err != nil {
+		plain = nil
+	}
+	f := translate.ReadFailure(format, status, plain)
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
+		f.RetryAfter = n
+	}
+	return f
+}
+
+// Keep appends the next bytes of a body to those held back, up to limit bytes in all.
+func Keep(held, p []byte, limit int) []byte {
+	return append(held, p[:min(len(p), max(0, limit-len(held)))]...)
+}
+
+// Respond sends a response of our own in one piece.
+func Respond(w http.ResponseWriter, status int, mediaType string, body []byte) error {
+	h := w.Header()
+	DropCoded(h)
+	h["Content-Type"], h["Content-Length"] = []string{mediaType}, []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	return err
+}
+
 // Fail sends an error of our own to the client, in the format of its API. w must not have been
 // written to.
 func Fail(w http.ResponseWriter, format wire.Format, f *translate.Failure) error {

@@ -12,11 +12,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Isolate prepares a request for a second pass through the same handlers. It gets its own route
-// groups, variables and placeholders, initially equal to those of the first pass. The original
-// request stays the same.
+// Isolate returns a clone of a request for another pass through the same handlers. The clone has
+// route groups, variables and placeholders of its own, initially equal to those of the first pass.
 func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 	ctx := r.Context()
+	r = r.Clone(ctx)
 	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok || srv == nil {
 		return r
@@ -47,5 +47,28 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 			own = context.WithValue(own, key, value)
 		}
 	}
-	return r.WithContext(own)
+	*r = *r.WithContext(own) // the replacer reads later changes from this very request
+	return r
+}
+
+// told lists the placeholders that reverse_proxy sets for others, such as the access log.
+var told = [...]string{
+	"http.reverse_proxy.upstream.host", "http.reverse_proxy.upstream.port", "http.reverse_proxy.upstream.hostport",
+	"http.reverse_proxy.upstream.address", "http.reverse_proxy.upstream.latency", "http.reverse_proxy.upstream.latency_ms",
+	upstreamStatus, "http.reverse_proxy.status_text",
+}
+
+// Tell copies these placeholders from another request, which was sent upstream in place of the
+// first.
+func Tell(ctx, other context.Context) {
+	to, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	from, known := other.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok || !known || to == from {
+		return
+	}
+	for _, name := range told {
+		if v, ok := from.Get(name); ok {
+			to.Set(name, v)
+		}
+	}
 }

@@ -64,10 +64,23 @@ func ObtainFile(path string) (Key, error) {
 		return k, err
 	}
 	k = Random()
-	if err = write(path, k, os.Link); errors.Is(err, fs.ErrExist) { // another process was faster
+	if err = write(path, k, install); errors.Is(err, fs.ErrExist) { // another process was faster
 		return ReadFile(path)
 	}
 	return k, err
+}
+
+// install puts a new file in its place, unless there is one.
+func install(from, to string) error {
+	err := os.Link(from, to)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// The file system has no hard links.
+	if _, err := os.Lstat(to); err == nil {
+		return fs.ErrExist
+	}
+	return os.Rename(from, to)
 }
 
 // WriteFile writes a key to a file, in place of one that is there.

@@ -78,55 +78,12 @@ func (d *amending) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
-	t := amendment{body: body, model: gjson.GetBytes(body, "model").Str, began: time.Now()}
+	t := &amendment{amending: d, request: r, body: body, model: gjson.GetBytes(body, "model").Str, began: time.Now()}
 	// Spare a model known to be blind the refusal.
 	if d.p.blind.has(t.model) {
 		httpx.Guard(d.p.Log, "leaving images out", func() { t.leaveImagesOut() })
 	}
-	for again := false; ; again = true {
-		a := &refusable{}
-		a.Answer = httpx.NewAnswer(w, a)
-		a.Apart()
-		if err := d.send(a, r, t.body, again); err != nil {
-			return err
-		}
-		if !a.held {
-			// Success without images confirms that the model cannot see them.
-			if t.by[amendedImages] && a.Status/100 == 2 {
-				d.p.blind.add(t.model)
-			}
-			return nil
-		}
-		by := ""
-		httpx.Guard(d.p.Log, "amending a refused request", func() { by = t.amend(d.format, translate.ReadFailure(d.format, a.Status, a.body(d.p.MaxBody))) })
-		if by == "" || by == amendedLoading && !waits(r) {
-			return a.release()
-		}
-		if !t.by[by] { // a server that loads its model gets the same request many times
-			amended.WithLabelValues(by).Inc()
-			d.p.Log.Info("sending a refused request once more", zap.String("change", by), zap.String("model", t.model), zap.Int("status", a.Status))
-		}
-		t.note(by)
-	}
-}
-
-// send forwards the request with the given body.
-func (d *amending) send(a *refusable, r *http.Request, body []byte, again bool) error {
-	to := r
-	if again {
-		to = httpx.Isolate(r, a)
-		defer Tell(r.Context(), to.Context())
-	}
-	defer httpx.SwapBody(to, body, body)() // keep the memory: the next attempt may be built from this body
-	cut := true
-	defer func() {
-		if cut { // the client gets the error as far as it arrived
-			_ = a.release()
-		}
-	}()
-	err := d.next.ServeHTTP(a, to)
-	cut = false
-	return err
+	return httpx.Retry(w, r, t)
 }
 
 // waits pauses and reports whether the request's client is still connected afterwards.
@@ -141,10 +98,50 @@ func waits(r *http.Request) bool {
 
 // amendment is the state of one request over its attempts.
 type amendment struct {
-	body  []byte
-	model string
-	began time.Time
-	by    map[string]bool // kinds of amendments so far
+	*amending
+	request *http.Request // the client's
+	body    []byte
+	model   string
+	began   time.Time
+	by      map[string]bool // kinds of amendments so far
+}
+
+// ServeHTTP implements [httpx.Retrier].
+func (t *amendment) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	defer httpx.SwapBody(r, t.body, t.body)() // keep the memory: the next attempt may be built from this body
+	return t.next.ServeHTTP(w, r)
+}
+
+// Judge implements [httpx.Judge].
+func (t *amendment) Judge(a *httpx.Attempt) httpx.Verdict {
+	switch {
+	case a.Err != nil, a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden, a.Status == http.StatusTooManyRequests:
+		// No edit remedies an authentication error or a rate limit.
+		return httpx.Accept
+	case a.Status < http.StatusBadRequest:
+		// Success without images confirms that the model cannot see them.
+		if t.by[amendedImages] && a.Status/100 == 2 {
+			t.p.blind.add(t.model)
+		}
+		return httpx.Accept
+	case !a.Gathered:
+		return httpx.Wait
+	case len(a.Body) > httpx.MaxError: // too long for an error that names a remedy
+		return httpx.Accept
+	}
+	by := ""
+	httpx.Guard(t.p.Log, "amending a refused request", func() {
+		by = t.amend(t.format, httpx.ReadFailure(t.format, a.Status, a.Header(), a.Body))
+	})
+	if by == "" || by == amendedLoading && !waits(t.request) {
+		return httpx.Accept
+	}
+	if !t.by[by] { // a server that loads its model gets the same request many times
+		amended.WithLabelValues(by).Inc()
+		t.p.Log.Info("sending a refused request once more", zap.String("change", by), zap.String("model", t.model), zap.Int("status", a.Status))
+	}
+	t.note(by)
+	return httpx.Reject
 }
 
 func (t *amendment) note(by string) {
@@ -258,62 +255,4 @@ func (b *blindModels) add(model string) {
 	if !time.Now().Before(b.until[model]) {
 		b.until[model] = time.Now().Add(blindFor)
 	}
-}
-
-// refusable is a response writer that buffers a refusal.
-type refusable struct {
-	httpx.Answer
-	held    bool
-	refusal []byte
-}
-
-// Begin implements [httpx.Interceptor].
-func (a *refusable) Begin(status int) {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
-	default:
-		// No edit remedies an authentication error or a rate limit.
-		a.held = status >= http.StatusBadRequest
-	}
-	if !a.held {
-		a.Send()
-	}
-}
-
-// Take implements [httpx.Interceptor].
-func (a *refusable) Take(p []byte) (int, error) {
-	if !a.held {
-		return a.ResponseWriter.Write(p)
-	}
-	a.refusal = append(a.refusal, p...)
-	if len(a.refusal) > httpx.MaxError { // too long for an error that names a remedy
-		return len(p), a.release()
-	}
-	return len(p), nil
-}
-
-// Holds implements [httpx.Interceptor].
-func (a *refusable) Holds() bool { return a.held }
-
-// body returns the buffered refusal, decoded.
-func (a *refusable) body(limit int64) []byte {
-	body, err := httpx.Decode(httpx.Coding(a.Header()), a.refusal, limit, nil)
-	if err != nil {
-		return nil
-	}
-	return body
-}
-
-// release forwards the buffered refusal to the client.
-func (a *refusable) release() error {
-	if !a.held {
-		return nil
-	}
-	a.held = false
-	a.Send()
-	if len(a.refusal) == 0 {
-		return nil
-	}
-	_, err := a.ResponseWriter.Write(a.refusal)
-	return err
 }

@@ -6,9 +6,7 @@ package upstream
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -41,12 +39,7 @@ const unheldAnswer = `{"type":"error","error":{"type":"invalid_request_error","m
 
 // RefuseUnheld rejects a request that continues a response which the upstream has not retained.
 func RefuseUnheld(w http.ResponseWriter) error {
-	header := w.Header()
-	header["Content-Type"] = []string{"application/json"}
-	header["Content-Length"] = []string{strconv.Itoa(len(unheldAnswer))}
-	w.WriteHeader(http.StatusBadRequest)
-	_, err := io.WriteString(w, unheldAnswer)
-	return err
+	return httpx.Respond(w, http.StatusBadRequest, "application/json", []byte(unheldAnswer))
 }
 
 // Unheld names a feature in a request that only the provider has: retained conversations,

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"go.uber.org/zap"
@@ -223,23 +222,19 @@ func (a *translatedAnswer) Take(p []byte) (int, error) {
 	case answerStreams:
 		return len(p), a.send(a.feed(p))
 	case answerWaits, answerGathers, answerFails:
-		if room := a.room(); len(p) > room { // the rest would be thrown away
-			a.held = append(a.held, p[:room]...)
-			return len(p), nil
-		}
-		a.held = append(a.held, p...)
+		a.held = httpx.Keep(a.held, p, a.limit())
 		return len(p), nil
 	}
 	return a.ResponseWriter.Write(p)
 }
 
-// room returns how many more bytes may be buffered. A response that does not fit is invalid; of an
-// error the beginning is enough.
-func (a *translatedAnswer) room() int {
+// limit returns how many bytes are buffered. A longer response is invalid; of an error the beginning
+// is enough.
+func (a *translatedAnswer) limit() int {
 	if a.mode == answerFails {
-		return httpx.MaxError - len(a.held)
+		return httpx.MaxError
 	}
-	return largestAnswer + 1 - len(a.held)
+	return largestAnswer + 1
 }
 
 // largestAnswer bounds a response that is buffered for translation, in bytes.
@@ -272,11 +267,16 @@ func (a *translatedAnswer) broke(e any) {
 	panic(http.ErrAbortHandler) // neither the upstream's bytes nor half a response may pass for a whole one
 }
 
-func (a *translatedAnswer) send(out []byte) error {
-	// The client's format may lack the service tier, and the response is charged at its end.
+// serves reports the service tier: the client's format may lack it, and the response is charged at
+// its end.
+func (a *translatedAnswer) serves() {
 	if s, ok := a.stream.(*translate.Stream); ok && s.Service() != 0 {
 		httpx.Served(a.ResponseWriter, s.Service())
 	}
+}
+
+func (a *translatedAnswer) send(out []byte) error {
+	a.serves()
 	if len(out) == 0 {
 		return nil
 	}
@@ -320,16 +320,8 @@ func (a *translatedAnswer) judge(whole bool) {
 
 // fail sends the upstream's error in the format of the client's API.
 func (a *translatedAnswer) fail() error {
-	h := a.Header()
-	body, err := httpx.Decode(a.coding, a.held, 16*httpx.MaxError, nil)
-	if err != nil {
-		body = nil
-	}
-	a.clean(h)
-	f := translate.ReadFailure(a.t.to, a.Status, body)
-	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
-		f.RetryAfter = n
-	}
+	f := httpx.ReadFailure(a.t.to, a.Status, a.Header(), a.held)
+	a.clean(a.Header())
 	return httpx.Relay(a.ResponseWriter, a.t.from, f)
 }
 
@@ -341,8 +333,7 @@ func (a *translatedAnswer) gathered() error {
 		out = append(out, a.feed(body)...)
 		out = append(out, a.end()...)
 	}
-	h := a.Header()
-	a.clean(h)
+	a.clean(a.Header())
 	if f := a.stream.Failure(); f != nil {
 		a.t.count(translationFailed)
 		return httpx.Relay(a.ResponseWriter, a.t.from, f)
@@ -351,11 +342,10 @@ func (a *translatedAnswer) gathered() error {
 	if !a.stream.Ended() {
 		return httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway, Message: "the upstream's answer is not one that can be read"})
 	}
-	h["Content-Type"] = []string{"application/json"}
+	kind := "application/json"
 	if a.asked.Stream && !a.asked.Array {
-		h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
+		kind = "text/event-stream; charset=utf-8"
 	}
-	h["Content-Length"] = []string{strconv.Itoa(len(out))}
-	a.Send()
-	return a.send(out)
+	a.serves()
+	return httpx.Respond(a.ResponseWriter, a.Status, kind, out)
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
 // Everybody is the name in a budget that is the same for each person.
@@ -76,7 +78,7 @@ func (b *Budget) Amount(s Spent) string {
 		about = "~"
 	}
 	if b.Dollars > 0 {
-		return fmt.Sprintf("%s$%.2f", about, s.Dollars)
+		return about + figure.Dollars(s.Dollars)
 	}
 	return about + humanize.Comma(s.Tokens) + " tokens"
 }

@@ -3,7 +3,7 @@
 
 package audit
 
-import "fmt"
+import "github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 
 // Sum is the sum of turns.
 type Sum struct {
@@ -99,7 +99,7 @@ func (s *Sum) Read() string {
 	if s.ReadEstimated > 0 {
 		about = "~"
 	}
-	return fmt.Sprintf("%s%.1f %%", about, 100*s.ReadShare())
+	return about + figure.Percent(s.ReadShare())
 }
 
 // OwnReadShare is ReadShare for the client's own bytes.

@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svg"
 )
 
 // The size of a drawing, and of the margins around its plot.
@@ -75,14 +78,12 @@ func (d *drawing) legend() {
 
 // scale draws the grid lines of the plot, and returns the function from values to coordinates.
 func (d *drawing) scale(most float64, label func(float64) string) func(float64) float64 {
-	step := nice(most / 4)
-	ceiling := math.Max(math.Ceil(most/step)*step, step)
-	at := func(v float64) float64 { return height - under - v/ceiling*(height-under-top) }
-	for v := 0.0; v <= ceiling*1.0001; v += step {
-		fmt.Fprintf(d, `<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" class="rule"/>`, left, d.wide-right, at(v), at(v))
-		d.text(left-6, at(v)+4, "end", "soft", label(v))
+	a := svg.NewAxis(0, most, height-under, top, 4)
+	for _, v := range a.Ticks() {
+		fmt.Fprintf(d, `<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" class="rule"/>`, left, d.wide-right, a.At(v), a.At(v))
+		d.text(left-6, a.At(v)+4, "end", "soft", label(v))
 	}
-	return at
+	return a.At
 }
 
 // axis formats a round amount of dollars for a grid line.
@@ -91,20 +92,6 @@ func axis(v float64) string {
 		return "$" + strconv.FormatFloat(v, 'f', -1, 32)
 	}
 	return "$" + humanize.FormatFloat("#,###.", v)
-}
-
-// nice rounds a step up to 1, 2 or 5 times a power of ten.
-func nice(v float64) float64 {
-	if v <= 0 {
-		return 1
-	}
-	p := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 5} {
-		if v <= m*p {
-			return m * p
-		}
-	}
-	return 10 * p
 }
 
 // labels writes days below the plot, as many as fit.
@@ -131,7 +118,7 @@ func (s *Summary) costs(class string, wide float64) *drawing {
 		if s.Total.Priced() {
 			return axis(v)
 		}
-		return tokens(v)
+		return figure.Tokens(v)
 	})
 	x, slot := d.slots(len(s.Days))
 	bar := min(slot*0.38, 40)
@@ -161,7 +148,7 @@ func (s *Summary) reads(class string, wide float64) *drawing {
 		}
 		fmt.Fprint(d, `"/>`)
 		for i, g := range s.Days {
-			fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="3" class="%s"><title>%s: %s</title></circle>`, x(i), at(line.value(g)), line.class, template.HTMLEscapeString(g.Name), percent(line.value(g)))
+			fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="3" class="%s"><title>%s: %s</title></circle>`, x(i), at(line.value(g)), line.class, template.HTMLEscapeString(g.Name), figure.Percent(line.value(g)))
 		}
 	}
 	s.labels(d, x)
@@ -184,7 +171,7 @@ func (s *Summary) bars(title string, parts []Part, count bool, class string, wid
 	}
 	label := func(v float64) string {
 		if count {
-			return tokens(v)
+			return figure.Tokens(v)
 		}
 		return money(s.Total, v)
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
 //go:embed page.html
@@ -17,8 +19,8 @@ var page string
 // runs no scripts.
 func (s *Summary) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"percent": percent,
-		"prompt":  func(g *Sum) string { return tokens(float64(g.Billed.Prompt())) },
+		"percent": figure.Percent,
+		"prompt":  func(g *Sum) string { return figure.Tokens(float64(g.Billed.Prompt())) },
 		"actual":  func(g *Sum) string { return money(g, g.Actual()) },
 		"own":     func(g *Sum) string { return money(g, g.Own()) },
 		"saved":   func(g *Sum) string { return money(g, g.Saved()) },

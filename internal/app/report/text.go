@@ -7,14 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"strings"
 	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dustin/go-humanize"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
 // shown bounds the groups in a table.
@@ -78,7 +77,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 
 // unpriced lists the models without a known price, and their costs in tokens.
 func (s *Summary) unpriced() string {
-	return listed(s.Unpriced, func(g *Sum) string { return tokens(g.Cost) + " tok" })
+	return listed(s.Unpriced, func(g *Sum) string { return figure.Tokens(g.Cost) + " tok" })
 }
 
 // assumed lists the models for which others stand in, and their costs.
@@ -112,11 +111,11 @@ func (s *Summary) row(w io.Writer, g *Sum) {
 	if s.Total.Observed() {
 		would = "–\t\t"
 		if g.Observed() {
-			would = money(g, g.Would()) + "\t" + percent(g.WouldShare()) + "\t"
+			would = money(g, g.Would()) + "\t" + figure.Percent(g.WouldShare()) + "\t"
 		}
 	}
-	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, tokens(float64(g.Billed.Prompt())), g.Read(),
-		money(g, g.Actual()), money(g, g.Own()), money(g, g.Saved()), percent(g.SavedShare()), would)
+	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, figure.Tokens(float64(g.Billed.Prompt())), g.Read(),
+		money(g, g.Actual()), money(g, g.Own()), money(g, g.Saved()), figure.Percent(g.SavedShare()), would)
 }
 
 // longestName bounds a name in a table, in characters.
@@ -140,40 +139,9 @@ func printable(s string) string {
 // money formats an amount of the sum: dollars, or tokens without a price.
 func money(s *Sum, v float64) string {
 	if !s.Priced() {
-		return tokens(v) + " tok"
+		return figure.Tokens(v) + " tok"
 	}
-	sign, digits := "", 2
-	if v < 0 {
-		sign, v = "-", -v
-	}
-	if v < 0.00005 { // rounds to zero, which has no sign
-		sign = ""
-	}
-	if v != 0 && v < 0.99995 {
-		digits = 4
-	}
-	if v >= 1000 {
-		return sign + "$" + humanize.FormatFloat("#,###.##", v)
-	}
-	return fmt.Sprintf("%s$%.*f", sign, digits, v)
-}
-
-func tokens(v float64) string {
-	switch abs := max(v, -v); {
-	case abs >= 999.95e6:
-		return fmt.Sprintf("%.1fG", v/1e9)
-	case abs >= 999.95e3:
-		return fmt.Sprintf("%.1fM", v/1e6)
-	case abs >= 999.5:
-		return fmt.Sprintf("%.1fk", v/1e3)
-	case abs < 0.5:
-		return "0"
-	}
-	return fmt.Sprintf("%.0f", v)
-}
-
-func percent(v float64) string {
-	return fmt.Sprintf("%.1f %%", math.Round(1000*v)/10+0) // never -0.0
+	return figure.Dollars(v)
 }
 
 // WriteJSON writes the summary as JSON.

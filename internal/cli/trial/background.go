@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -108,8 +109,8 @@ func (r *Combination) writeBackground(w io.Writer) error {
 		name string
 		r    *Result
 	}{{"all", &all}, {fmt.Sprintf("over %d requests", long), &longer}} {
-		fmt.Fprintf(&s, "%s: %d requests, prompt tokens %s, read in front of people %s (%s), harm %.2f%% of %d\n", p.name, p.r.Calls,
-			Change(p.r.TokenRatio()), pair(fresh(p.r.Base), fresh(p.r.Sent)), Change(Ratio(float64(fresh(p.r.Sent)), float64(fresh(p.r.Base)))), 100*p.r.Harm(), p.r.Edits)
+		fmt.Fprintf(&s, "%s: %d requests, prompt tokens %s, read in front of people %s (%s), harm %.2f %% of %d\n", p.name, p.r.Calls,
+			figure.Change(p.r.TokenRatio()), pair(fresh(p.r.Base), fresh(p.r.Sent)), figure.Change(Ratio(float64(fresh(p.r.Sent)), float64(fresh(p.r.Base)))), 100*p.r.Harm(), p.r.Edits)
 	}
 	_, err := io.WriteString(w, s.String())
 	return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
@@ -117,7 +118,7 @@ func (r *Combination) writePings(w io.Writer) {
 	row(&r.Total)
 	_ = t.Flush() // to memory
 	all, worst := r.withTail()
-	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", Change(all), Change(worst))
+	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", figure.Change(all), figure.Change(worst))
 }
 
 // withTail returns the cost ratio of all conversations and the worst of any, including the pings

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
@@ -94,8 +95,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		c := &run.Total
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f%%\t%d\t%d\t%d\t%d\t%d\t\n", c.Profile, c.Policy,
-			Change(c.CostRatio()), Change(c.TokenRatio()), Change(run.WorstRatio),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t\n", c.Profile, c.Policy,
+			figure.Change(c.CostRatio()), figure.Change(c.TokenRatio()), figure.Change(run.WorstRatio),
 			100*c.Harm(), c.Edits, c.Changed, c.Rejected, c.FailedOpen, c.Resent)
 	}
 	if err := t.Flush(); err != nil {
@@ -131,7 +132,7 @@ func (r *Combination) writeText(w io.Writer) error {
 		return err
 	}
 	var notes strings.Builder
-	fmt.Fprintf(&notes, "worst: %s %s\n", r.Worst, Change(r.WorstRatio))
+	fmt.Fprintf(&notes, "worst: %s %s\n", r.Worst, figure.Change(r.WorstRatio))
 	r.writePings(&notes)
 	if r.Total.Expanded > 0 {
 		fmt.Fprintf(&notes, "the model asked for folded text %d times\n", r.Total.Expanded)
@@ -167,7 +168,7 @@ func (r *Combination) writeText(w io.Writer) error {
 func (r *Result) writeRow(w io.Writer) {
 	b, s := r.Base, r.Sent
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t\n",
-		r.Conversation, r.Calls, thousands(int64(r.BaseCost)), thousands(int64(r.Cost)), Change(r.CostRatio()), Change(r.TokenRatio()),
+		r.Conversation, r.Calls, thousands(int64(r.BaseCost)), thousands(int64(r.Cost)), figure.Change(r.CostRatio()), figure.Change(r.TokenRatio()),
 		pair(b.Uncached, s.Uncached), pair(b.Write5m+b.Write1h, s.Write5m+s.Write1h), pair(b.Read, s.Read),
 		pair(r.BaseMaxPrompt, r.MaxPrompt), r.Harmed, r.Edits, r.Changed, r.Rejected, r.FailedOpen, r.Resent)
 }
@@ -181,8 +182,3 @@ func pair(before, after int64) string {
 
 // thousands formats a number of tokens in thousands.
 func thousands(n int64) string { return fmt.Sprintf("%.1fk", float64(n)/1000) }
-
-// Change formats a ratio as a difference in percent, never as -0.0%.
-func Change(ratio float64) string {
-	return strings.Replace(fmt.Sprintf("%+.1f%%", 100*(ratio-1)), "-0.0%", "+0.0%", 1)
-}

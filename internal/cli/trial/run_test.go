@@ -165,11 +165,3 @@ func TestRefusedAnyway(t *testing.T) {
 		t.Errorf("refused in the client's own bytes, it saved %.0f", n)
 	}
 }
-
-func TestChange(t *testing.T) {
-	for ratio, want := range map[float64]string{1: "+0.0%", 0.9999: "+0.0%", 1.0001: "+0.0%", 0.9: "-10.0%", 0.999: "-0.1%", 1.25: "+25.0%", Ratio(0, 0): "+0.0%"} {
-		if got := Change(ratio); got != want {
-			t.Errorf("%v: %s, want %s", ratio, got, want)
-		}
-	}
-}

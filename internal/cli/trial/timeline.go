@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 )
@@ -153,7 +154,7 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 // WriteText writes the timeline as two tables: the requests, and the epochs.
 func (t *Timeline) WriteText(w io.Writer) error {
 	r := &t.Result
-	fmt.Fprintf(w, "%s, %s, %s: cost %s, %d of %d edits harmed\n\n", r.Conversation, r.Profile, r.Policy, Change(r.CostRatio()), r.Harmed, r.Edits)
+	fmt.Fprintf(w, "%s, %s, %s: cost %s, %d of %d edits harmed\n\n", r.Conversation, r.Profile, r.Policy, figure.Change(r.CostRatio()), r.Harmed, r.Edits)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "#\tat\tpause\toriginal\tsent\tnew\twritten\tread\tepoch\tgain\tremoved\tnet\tharm\t")
 	for i := range t.Steps {

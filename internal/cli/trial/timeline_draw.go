@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svg"
 )
 
@@ -48,7 +49,7 @@ func (t *Timeline) Draw(w io.Writer) error {
 	r := &t.Result
 	title := fmt.Sprintf("%s under %s, %s", r.Conversation, r.Profile, r.Policy)
 	about := fmt.Sprintf("%d requests, cost %s, %d of %d edits harmed, history edited in %d requests",
-		len(t.Steps), strings.Replace(fmt.Sprintf("%+.1f %%", 100*(r.CostRatio()-1)), "-", "−", 1), r.Harmed, r.Edits, len(t.Epochs))
+		len(t.Steps), strings.Replace(figure.Change(r.CostRatio()), "-", "−", 1), r.Harmed, r.Edits, len(t.Epochs))
 	if r.Rejected > 0 {
 		about += fmt.Sprintf(", %d refused", r.Rejected)
 	}

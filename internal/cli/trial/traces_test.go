@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
@@ -58,7 +59,7 @@ func obeysTheRules(t *testing.T, conversations []*recording.Conversation, profil
 		run := &report.Runs[i]
 		c := &run.Total
 		t.Logf("%-12s %-10s cost %s tokens %s worst %s harm %.1f %% of %d edits", c.Profile, c.Policy,
-			Change(c.CostRatio()), Change(c.TokenRatio()), Change(run.WorstRatio), 100*c.Harm(), c.Edits)
+			figure.Change(c.CostRatio()), figure.Change(c.TokenRatio()), figure.Change(run.WorstRatio), 100*c.Harm(), c.Edits)
 		if c.BaseRejected > 0 {
 			t.Errorf("%s: %d of the client's own requests are refused", c.Profile, c.BaseRejected)
 		}

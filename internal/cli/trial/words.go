@@ -126,7 +126,7 @@ func (a *arm) words(c *request, w *sink) error {
 // writeWords writes the results of compression.
 func (r *Combination) writeWords(w io.Writer) {
 	if t := &r.Total.Words; t.Blocks > 0 {
-		fmt.Fprintf(w, "words were left out of %d of %d blocks (%.2f%%), which shortens prompts by %s tokens (%.2f%%)\n",
+		fmt.Fprintf(w, "words were left out of %d of %d blocks (%.2f %%), which shortens prompts by %s tokens (%.2f %%)\n",
 			t.Texts, t.Blocks, 100*Ratio(float64(t.Texts), float64(t.Blocks)),
 			thousands(t.Tokens), 100*Ratio(float64(t.Tokens), float64(r.Total.Base.Prompt())))
 	}

@@ -77,7 +77,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("cost %v, without %v: %+v", words.Cost, plain.Cost, words)
 	}
 	var text bytes.Buffer
-	if err := report.WriteText(&text); err != nil || !strings.Contains(text.String(), "words were left out of 4 of 19 blocks (21.05%)") {
+	if err := report.WriteText(&text); err != nil || !strings.Contains(text.String(), "words were left out of 4 of 19 blocks (21.05 %)") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	if again := replayed(t, Options{Handler: []byte(with)}, path).Runs[0].Total; again.Cost != words.Cost || again.Words != words.Words {

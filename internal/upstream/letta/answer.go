@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
@@ -59,12 +60,7 @@ func (s *said) answer(w http.ResponseWriter, o *retain.Outcome, text string, now
 		}
 		body = mustJSON(last)
 	}
-	h := w.Header()
-	h["Content-Type"] = []string{kind}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(http.StatusOK)
-	_, err := w.Write(body)
-	return err
+	return httpx.Respond(w, http.StatusOK, kind, body)
 }
 
 // mustJSON marshals values that cannot fail.

@@ -6,7 +6,6 @@ package letta
 import (
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -53,7 +52,7 @@ func (a *reply) refusal() *refusal { return failed(a.header, a.status, a.body) }
 // returned as a *refusal.
 func (v *visit) call(method, path, query string, body object) (*reply, error) {
 	a := &reply{header: http.Header{}}
-	q := v.request(httpx.Isolate(v.r.Clone(v.r.Context()), a), method, path, query, body)
+	q := v.request(httpx.Isolate(v.r, a), method, path, query, body)
 	if err := v.next.ServeHTTP(a, q); err != nil {
 		return nil, err
 	}
@@ -90,9 +89,5 @@ func (v *visit) request(r *http.Request, method, path, query string, body object
 
 // failed returns the client's error for an error of the server.
 func failed(h http.Header, status int, body []byte) *refusal {
-	f := translate.ReadFailure(wire.OpenAIResponses, status, body)
-	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
-		f.RetryAfter = n
-	}
-	return &refusal{*f}
+	return &refusal{*httpx.ReadFailure(wire.OpenAIResponses, status, h, body)}
 }

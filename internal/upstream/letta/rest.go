@@ -70,13 +70,9 @@ func (t *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 // missing says in the App Server's words that the answer that a request goes on from does
 // not exist: the client gets to see none of them.
 func (v *visit) missing(w http.ResponseWriter) error {
-	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	w.WriteHeader(http.StatusNotFound)
-	_, err := w.Write(mustJSON(object{"error": object{
+	return httpx.Respond(w, http.StatusNotFound, "application/json", mustJSON(object{"error": object{
 		"message": "The response '" + v.from + "' does not exist or is no longer stored.", "type": "invalid_request_error", "param": nil, "code": unknownResponse,
 	}}))
-	return err
 }
 
 // visit is one request to an agent whose turn it has.

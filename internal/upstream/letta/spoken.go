@@ -5,7 +5,6 @@ package letta
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -198,12 +197,8 @@ func (s *spoken) finish() error {
 	if s.close(); !s.ended {
 		return &refusal{translate.Failure{Status: http.StatusBadGateway, Message: s.fault}}
 	}
-	out := mustJSON(s.last["response"])
-	s.Header()["Content-Type"] = []string{"application/json"}
-	s.Header()["Content-Length"] = []string{strconv.Itoa(len(out))}
-	s.Send()
-	_, err := s.ResponseWriter.Write(out)
-	return err
+	s.Join()
+	return httpx.Respond(s.ResponseWriter, s.Status, "application/json", mustJSON(s.last["response"]))
 }
 
 // refusal returns the client's error for an error response, nil for any other.

@@ -166,9 +166,7 @@ func (a *Alive) Take(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.Holds() {
-		if room := httpx.MaxError - len(a.failure); room > 0 {
-			a.failure = append(a.failure, p[:min(room, len(p))]...)
-		}
+		a.failure = httpx.Keep(a.failure, p, httpx.MaxError)
 		return len(p), nil
 	}
 	n, err := a.ResponseWriter.Write(p)

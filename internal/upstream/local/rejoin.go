@@ -18,7 +18,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -129,7 +128,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	// The work outlives the client's request.
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	k.cancel = cancel
-	req := httpx.Isolate(r.Clone(detached), k)
+	req := httpx.Isolate(r.WithContext(detached), k)
 	p.Attach(req)
 	k.placeholders = req.Context()
 	go k.run(l.Log, l.next, req)
@@ -148,12 +147,12 @@ func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
 // follow copies the work's response to the client until its end, or until the client leaves.
 func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) error {
 	at, begun := 0, false
-	defer func() { upstream.Tell(r.Context(), k.placeholders) }()
+	defer func() { httpx.Tell(r.Context(), k.placeholders) }()
 	for {
 		part := k.after(at, begun)
 		if part.status != 0 && !begun {
 			begun = true
-			upstream.Tell(r.Context(), k.placeholders)
+			httpx.Tell(r.Context(), k.placeholders)
 			if part.waited > 0 {
 				httpx.Waited(w, part.waited)
 			}

@@ -66,184 +66,103 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	t := l.engine.Begin(k, request)
 	defer t.End()
-	at := whole
+	s := &sending{relay: l, turn: t, body: p.Data, as: whole, last: whole}
+	s.Answer = httpx.NewAnswer(w, s)
+	if request.Plain != nil {
+		s.last = plain
+	}
 	switch {
 	case t.Delta != nil:
-		at = partial
-	case t.Cause == retain.Refused && request.Plain != nil:
-		at = plain
+		s.as = partial
+	case t.Cause == retain.Refused:
+		s.as = s.last
 	}
-	last := whole
-	if request.Plain != nil {
-		last = plain
+	by := attempts{s}
+	if s.as == s.last {
+		_, err := httpx.NewAttempt(s, by).Serve(by, r)
+		return err
 	}
-	for ; at < last; at++ {
-		again := r.Clone(r.Context()) // the next pass must not see changes by next
-		why, err := l.send(w, r, t, at, p.Data)
-		if why == "" {
-			return err
-		}
-		t.Miss(why)
-		r = httpx.Isolate(again, w)
-	}
-	_, err := l.send(w, r, t, last, p.Data)
-	return err
+	return httpx.Retry(s, r, by)
 }
 
-// send sends a request in a form. It returns the reason to send it in the next form, "" if the
-// client has the response or needs none.
-func (l *relay) send(w http.ResponseWriter, r *http.Request, t *retain.Turn, as form, body []byte) (why retain.Cause, err error) {
+// sending is a request that is sent in one form after the other, and the writer of the answer that
+// the client gets.
+type sending struct {
+	httpx.Answer
+	*relay
+	turn     *retain.Turn
+	body     []byte // the client's
+	as, last form
+	ear      retain.Ear // observes a retained answer
+}
+
+// attempts are the requests and responses of a sending.
+type attempts struct{ *sending }
+
+// ServeHTTP implements [httpx.Retrier]. It sends the request in the present form.
+func (s attempts) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	header := r.Header
 	defer func() { r.Header = header }()
 	r.Header = maps.Clone(header)
-	out := body
+	as, out := s.as, s.body
 	switch as {
 	case partial:
-		out = t.Delta
+		out = s.turn.Delta
 	case whole:
-		out = t.Request.Body
+		out = s.turn.Request.Body
 	}
-	if as == partial || len(out) != len(body) {
-		defer httpx.SwapBody(r, body, out)()
+	if as == partial || len(out) != len(s.body) {
+		defer httpx.SwapBody(r, s.body, out)()
 	}
-	if base := t.Base; as != plain {
+	if base := s.turn.Base; as != plain {
 		if as == whole {
 			base, out = nil, nil
 		}
-		l.engine.Driver().Dress(r.Header, t.Key, base, out)
+		s.engine.Driver().Dress(r.Header, s.turn.Key, base, out)
 	}
-	a := newAnswer(w, l, t, as)
-	if !a.judged() {
-		return "", l.next.ServeHTTP(a, r)
-	}
-	a.Apart()
-	defer func() {
-		if a.sent || as != partial {
-			return
-		}
-		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value
-			why = a.cut()
-		} else if p != nil {
-			panic(p)
-		}
-	}()
-	err = l.next.ServeHTTP(a, r)
+	return s.next.ServeHTTP(w, r)
+}
+
+// Judge implements [httpx.Judge].
+func (s attempts) Judge(a *httpx.Attempt) httpx.Verdict {
+	final := s.as == s.last
 	switch {
-	case a.sent:
-		return "", err
-	case a.waits && err == nil:
-		a.judge()
-		if a.missed == "" {
-			_, err = a.ResponseWriter.Write(a.held)
-		}
-		return a.missed, err
-	case a.missed != "":
-		return a.missed, nil
-	case as != partial || r.Context().Err() != nil || isTimeout(err):
-		return "", err
-	case err == nil: // no response at all
-		return "", nil
+	case a.Err != nil && s.as == partial && !isTimeout(a.Err):
+		return s.miss(retain.Cut)
+	case a.Err != nil, a.Status == 0:
+		return httpx.Accept
+	case !final && a.Status >= 400 && !a.Gathered:
+		return httpx.Wait
 	}
-	return a.cut(), nil
+	h := a.Header()
+	v := s.engine.Driver().Read(s.as == partial, a.Status, h, a.Body)
+	switch {
+	case v.Refused && !final:
+		return s.miss(retain.Refused)
+	case v.Missed != "" && !final:
+		return s.miss(v.Missed)
+	case s.as != plain:
+		s.turn.Hold(v)
+	case a.Status/100 == 2:
+		s.turn.Refuse()
+	}
+	if s.shows {
+		h[headerHeld] = []string{says(s.turn)}
+	}
+	return httpx.Accept
+}
+
+// miss gives a form up in favor of the next.
+func (s *sending) miss(why retain.Cause) httpx.Verdict {
+	s.turn.Miss(why)
+	s.as++
+	return httpx.Reject
 }
 
 // isTimeout reports whether the upstream took too long: another attempt would take as long.
 func isTimeout(err error) bool {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
 	return ok && e.StatusCode == http.StatusGatewayTimeout
-}
-
-// answer is the writer of a response.
-type answer struct {
-	httpx.Answer
-	relay  *relay
-	turn   *retain.Turn
-	as     form
-	sent   bool // the client gets this response
-	waits  bool // for the end of an error
-	held   []byte
-	missed retain.Cause
-	ear    retain.Ear // observes a retained answer
-}
-
-func newAnswer(w http.ResponseWriter, l *relay, t *retain.Turn, as form) *answer {
-	a := &answer{relay: l, turn: t, as: as}
-	a.Answer = httpx.NewAnswer(w, a)
-	return a
-}
-
-// judged reports whether the client may be spared an error by another attempt.
-func (a *answer) judged() bool {
-	return a.as == partial || a.as == whole && a.turn.Request.Plain != nil
-}
-
-// Begin implements [httpx.Interceptor].
-func (a *answer) Begin(status int) {
-	if a.judged() && status >= 400 {
-		a.waits = true
-		return
-	}
-	a.judge()
-}
-
-// judge evaluates the response, and sends the header if the response is for the client.
-func (a *answer) judge() {
-	a.waits = false
-	h, good := a.Header(), a.Status/100 == 2
-	v := a.relay.engine.Driver().Read(a.as == partial, a.Status, h, a.held)
-	if a.missed = v.Missed; v.Refused && a.judged() {
-		a.missed = retain.Refused
-	}
-	switch {
-	case a.missed != "":
-		return
-	case a.as != plain:
-		a.turn.Hold(v)
-	case good:
-		a.turn.Refuse()
-	}
-	if kind := httpx.MediaType(h.Get("Content-Type")); good && a.as != plain && httpx.Coding(h) == "" {
-		a.ear = a.relay.engine.Driver().Hear(a.turn.Request, httpx.IsStream(kind))
-	}
-	if a.relay.shows {
-		h[headerHeld] = []string{says(a.turn)}
-	}
-	a.sent = true
-	a.Send()
-}
-
-// hear passes a piece of the answer to the observer. The observer's panics do not affect the
-// client.
-func (a *answer) hear(p []byte) {
-	httpx.Guard(caddy.Log(), "listening to an answer", func() {
-		v := a.ear.Feed(p)
-		if v.Handle == "" {
-			return
-		}
-		a.ear = nil
-		a.turn.Hold(v)
-		if a.relay.heard != nil {
-			a.relay.heard(v)
-		}
-	})
-}
-
-// pass writes a piece of the answer to the client.
-func (a *answer) pass(p []byte) (n int, err error) {
-	if a.ear == nil || len(p) == 0 {
-		return a.ResponseWriter.Write(p)
-	}
-	// Hold the last byte back until the observer is done: a client with the whole answer may
-	// continue it at once.
-	last := len(p) - 1
-	if last > 0 {
-		if n, err = a.ResponseWriter.Write(p[:last]); err != nil {
-			return n, err
-		}
-	}
-	a.hear(p)
-	m, err := a.ResponseWriter.Write(p[last:])
-	return n + m, err
 }
 
 // says returns the value of the header about the request's form.
@@ -255,34 +174,48 @@ func says(t *retain.Turn) string {
 	return "whole; cause=" + string(t.Cause) + whole
 }
 
-// cut returns the reason why the upstream did not answer a delta completely.
-func (a *answer) cut() retain.Cause {
-	if a.missed != "" {
-		return a.missed
+// Begin implements [httpx.Interceptor].
+func (s *sending) Begin(status int) {
+	h := s.Header()
+	if kind := httpx.MediaType(h.Get("Content-Type")); status/100 == 2 && s.as != plain && httpx.Coding(h) == "" {
+		s.ear = s.engine.Driver().Hear(s.turn.Request, httpx.IsStream(kind))
 	}
-	return retain.Cut
+	s.Send()
 }
 
 // Take implements [httpx.Interceptor].
-func (a *answer) Take(p []byte) (int, error) {
-	switch {
-	case a.missed != "":
-		return len(p), nil
-	case !a.waits:
-		return a.pass(p)
+func (s *sending) Take(p []byte) (n int, err error) {
+	if s.ear == nil || len(p) == 0 {
+		return s.ResponseWriter.Write(p)
 	}
-	a.held = append(a.held, p...)
-	if len(a.held) <= httpx.MaxError {
-		return len(p), nil
-	}
-	a.judge()
-	if a.missed == "" {
-		if _, err := a.ResponseWriter.Write(a.held); err != nil {
-			return 0, err
+	// Hold the last byte back until the observer is done: a client with the whole answer may
+	// continue it at once.
+	last := len(p) - 1
+	if last > 0 {
+		if n, err = s.ResponseWriter.Write(p[:last]); err != nil {
+			return n, err
 		}
 	}
-	return len(p), nil
+	s.hear(p)
+	m, err := s.ResponseWriter.Write(p[last:])
+	return n + m, err
+}
+
+// hear passes a piece of the answer to the observer. The observer's panics do not affect the
+// client.
+func (s *sending) hear(p []byte) {
+	httpx.Guard(caddy.Log(), "listening to an answer", func() {
+		v := s.ear.Feed(p)
+		if v.Handle == "" {
+			return
+		}
+		s.ear = nil
+		s.turn.Hold(v)
+		if s.heard != nil {
+			s.heard(v)
+		}
+	})
 }
 
 // Holds implements [httpx.Interceptor].
-func (a *answer) Holds() bool { return !a.sent }
+func (*sending) Holds() bool { return false }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
@@ -118,8 +119,8 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	fmt.Fprintln(t, "profile\tpolicy\trisk\tcost\tworst\tharm\trejected\tfail-open\t")
 	row := func(p *FrontierPoint, risk string) {
 		c := &p.Total
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f%%\t%d\t%d\t\n", c.Profile, c.Policy, risk,
-			trial.Change(c.CostRatio()), trial.Change(p.WorstRatio), 100*c.Harm(), c.Rejected, c.FailedOpen)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f %%\t%d\t%d\t\n", c.Profile, c.Policy, risk,
+			figure.Change(c.CostRatio()), figure.Change(p.WorstRatio), 100*c.Harm(), c.Rejected, c.FailedOpen)
 	}
 	for i := range f.Points {
 		row(&f.Points[i], strconv.FormatFloat(f.Points[i].Risk, 'g', -1, 64))
@@ -129,7 +130,7 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	}
 	for i := range f.Optima {
 		o := &f.Optima[i]
-		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f%%\t\t\t\n", o.Profile, o.Moments, trial.Change(o.CostRatio()), trial.Change(o.Worst()), 0.0)
+		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f %%\t\t\t\n", o.Profile, o.Moments, figure.Change(o.CostRatio()), figure.Change(o.Worst()), 0.0)
 	}
 	return t.Flush()
 }

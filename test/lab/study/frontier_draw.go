@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svg"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 
@@ -147,7 +148,7 @@ func percent(v float64) string {
 }
 
 // asChange formats a ratio to the client's own bytes as a change.
-func asChange(ratio float64) string { return minus(fmt.Sprintf("%+.1f %%", 100*(ratio-1))) }
+func asChange(ratio float64) string { return minus(figure.Change(ratio)) }
 
 // minus replaces the hyphen by a minus sign.
 func minus(number string) string { return strings.Replace(number, "-", "−", 1) }

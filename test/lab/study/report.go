@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/test/lab/study/optimum"
 )
@@ -78,7 +79,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintln(t, "\nprofile\toptimum, folding at\tcost\tworst\t")
 	for i := range r.Optima {
 		o := &r.Optima[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", o.Profile, o.Moments, trial.Change(o.CostRatio()), trial.Change(o.Worst()))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", o.Profile, o.Moments, figure.Change(o.CostRatio()), figure.Change(o.Worst()))
 	}
 	return t.Flush()
 }

@@ -8,11 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
 // all is the name of the row of all conversations.
@@ -66,7 +65,7 @@ func (e *Estimate) WriteText(w io.Writer) error {
 		return err
 	}
 	if t.Drawn > 0 {
-		fmt.Fprintf(w, "\nThe conversation in the middle: %s; the one that fares worst: %s.\n", trial.Change(e.Median), trial.Change(e.Worst))
+		fmt.Fprintf(w, "\nThe conversation in the middle: %s; the one that fares worst: %s.\n", figure.Change(e.Median), figure.Change(e.Worst))
 	}
 	for _, note := range e.notes() {
 		fmt.Fprintln(w, note)
@@ -89,7 +88,7 @@ func (e *Estimate) notes() []string {
 				names = append(names, fmt.Sprintf("%d more", len(e.Unpriced)-i))
 				break
 			}
-			names = append(names, fmt.Sprintf("%s (%.1fM)", cmp.Or(u.Model, "a model without a name"), float64(u.Tokens)/1e6))
+			names = append(names, fmt.Sprintf("%s (%s)", cmp.Or(u.Model, "a model without a name"), figure.Tokens(float64(u.Tokens))))
 		}
 		out = append(out, fmt.Sprintf("No price is known of %s: their prompts are in no sum of dollars. Those of hosted models can be given in a file: --prices.", strings.Join(names, ", ")))
 	}
@@ -108,23 +107,14 @@ func (e *Estimate) notes() []string {
 func (g *Group) row(w io.Writer) {
 	cost, harm := "–", "–"
 	if g.Drawn > 0 {
-		cost, harm = trial.Change(g.Simulated.CostRatio()), fmt.Sprintf("%d/%d", g.Simulated.Harmed, g.Simulated.Edits)
+		cost, harm = figure.Change(g.Simulated.CostRatio()), fmt.Sprintf("%d/%d", g.Simulated.Harmed, g.Simulated.Edits)
 	}
 	paid, saved := "–", "–"
 	if g.Paid > 0 {
-		paid, saved = dollars(g.Paid), dollars(g.Saved)
+		paid, saved = figure.Dollars(g.Paid), figure.Dollars(g.Saved)
 	}
 	if g.Agent == "" && g.Project != all { // a group by length
 		saved = ""
 	}
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.1fM\t%s\t%s\t%s\t%s\t%d\t\n", g.name(), g.Agent, g.Conversations, g.Requests, float64(g.Tokens)/1e6, paid, saved, cost, harm, g.Drawn)
-}
-
-// dollars formats an amount, with a leading sign for a loss.
-func dollars(v float64) string {
-	if s := fmt.Sprintf("%.2f", math.Abs(v)); v < 0 && s != "0.00" {
-		return "-$" + s
-	} else {
-		return "$" + s
-	}
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t\n", g.name(), g.Agent, g.Conversations, g.Requests, figure.Tokens(float64(g.Tokens)), paid, saved, cost, harm, g.Drawn)
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/origin"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
 func init() {
@@ -30,6 +32,9 @@ func init() {
 	caddy.RegisterModule(app.AuditPostgres{})
 	caddy.RegisterModule(app.AuditJSONL{})
 	caddy.RegisterModule(app.Admin{})
+	caddy.RegisterModule(pinger.Limits{})
+	caddy.RegisterModule(pinger.Admin{})
+	caddy.RegisterModule(letta.Admin{})
 	caddy.RegisterModule(app.DashboardHandler{})
 	caddy.RegisterModule(local.Affinity{})
 	caddy.RegisterModule(compressor.Embedded{})

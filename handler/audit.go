@@ -148,7 +148,7 @@ func (c *requestState) count(outcome string) {
 var assumed struct {
 	sync.Mutex
 	day    time.Time
-	models *app.Strangers
+	models *Strangers
 }
 
 // warnOfModel logs, once a day for each model, that its rules or its prices are not known.
@@ -161,7 +161,7 @@ func (c *requestState) warnOfModel(r *audit.Record) {
 	}
 	assumed.Lock()
 	if day := allowance.DayOf(r.At); assumed.models == nil || !day.Equal(assumed.day) {
-		assumed.day, assumed.models = day, new(app.Strangers)
+		assumed.day, assumed.models = day, new(Strangers)
 	}
 	models := assumed.models
 	assumed.Unlock()

@@ -27,7 +27,7 @@ func testSink(tb testing.TB) *app.Sink {
 	tb.Helper()
 	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
 	s := app.NewSink(func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
-	tb.Cleanup(s.Unpin)
+	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
 

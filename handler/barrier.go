@@ -9,7 +9,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 )
@@ -21,13 +20,13 @@ const (
 )
 
 var barriers = metric.CounterOf("write_barrier_total", "Requests that have waited for another one to write their common prefix, by what ended it.",
-	"outcome", app.BarrierOutcomes...)
+	"outcome", BarrierOutcomes...)
 
 var barrierWaiting = metric.Gauge("write_barrier_waiting", "Requests that wait for another one to write their common prefix.")
 
 // front is a prefix that other requests may be about to write, too.
 type front struct {
-	key      app.BarrierKey
+	key      BarrierKey
 	lifetime time.Duration
 	leads    bool // its answer begins before it ends
 	at       time.Time
@@ -53,7 +52,7 @@ func (c *requestState) front(r *http.Request) *front {
 		server = s.Name()
 	}
 	return &front{
-		key:      app.BarrierKey{Tenant: c.asker.tenant, Upstream: server + " " + o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
+		key:      BarrierKey{Tenant: c.asker.tenant, Upstream: server + " " + o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
 		lifetime: lifetime, leads: c.view.Reply.Stream, at: o.now(),
 	}
 }
@@ -67,9 +66,9 @@ func (o *site) barred(next caddyhttp.Handler, f *front) caddyhttp.Handler {
 		began := time.Now()
 		caddyhttp.SetVar(r.Context(), barredVar, true)
 		barrierWaiting.Inc()
-		flight, out := o.store.Barrier.Enter(r.Context(), f.key, f.leads, f.at, f.lifetime, o.barrier)
+		flight, out := o.flights.Enter(r.Context(), f.key, f.leads, f.at, f.lifetime, o.barrier)
 		barrierWaiting.Dec()
-		if out != app.BarrierFree {
+		if out != BarrierFree {
 			barriers.WithLabelValues(string(out)).Inc()
 			httpx.Waited(w, time.Since(began))
 		}
@@ -86,7 +85,7 @@ func (o *site) barred(next caddyhttp.Handler, f *front) caddyhttp.Handler {
 // firstByte tells when an answer has begun.
 type firstByte struct {
 	httpx.Answer
-	flight *app.BarrierFlight
+	flight *BarrierFlight
 }
 
 func (b *firstByte) Begin(int) { b.Send() }

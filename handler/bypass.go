@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
@@ -30,7 +29,7 @@ type bypass struct {
 type notes struct {
 	log     *zap.Logger
 	headers bool // to the client, too
-	met     *app.Strangers
+	met     *Strangers
 }
 
 // pass counts a request that goes upstream untouched, and tells the reason: the client in a header,

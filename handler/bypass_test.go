@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
@@ -47,10 +46,10 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("the client is called %q", c)
 		}
 	}
-	for i := range 10 * app.MostStrangers {
+	for i := range 10 * MostStrangers {
 		send(fmt.Sprint("Agent/", i, strings.Repeat("x", 1000)), reasonParse)
 	}
-	if n := logs.Len(); n > app.MostStrangers {
-		t.Errorf("%d warnings, want %d at most", n, app.MostStrangers)
+	if n := logs.Len(); n > MostStrangers {
+		t.Errorf("%d warnings, want %d at most", n, MostStrangers)
 	}
 }

@@ -106,7 +106,7 @@ var chain = [...]struct {
 			return next
 		}
 		pool := p.site.holding.carriers
-		return relay.Layer(pool.Layer(next, p.held), p.site.store.Holds.Sockets(p.site.holding.options, p.site.now), p.site.up.Headers,
+		return relay.Layer(pool.Layer(next, p.held), p.site.holding.engines.Sockets(), p.site.up.Headers,
 			func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
 				return p.held(r), pool.Request(body, p.view)
 			}, nil)

@@ -85,7 +85,7 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp
 	}
 	if a.Undone() == nil && o.store.Pin() {
 		o.guard("editing a prompt that is counted", func() { a.replace(r, o.counted(r, f, a.body(), estimated)) })
-		o.unpin()
+		o.store.Unpin()
 	}
 	switch {
 	case a.Undone() != nil && estimated:

@@ -50,7 +50,7 @@ func (c *requestState) targets(r *http.Request, next caddyhttp.Handler, way self
 		t := selfrequest.NewTarget(r, body, c.view.Format, c.view.Model)
 		t.Way = way
 		t.Person = c.asker.person
-		if c.site.store.Keeper.Manual() {
+		if c.site.keeper.Manual() {
 			t.Direct(c.site, next)
 		}
 		return t
@@ -65,7 +65,7 @@ func (o *site) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 
 // visits tells that the conversation is not idle until the returned function is called.
 func (c *requestState) visits(r *http.Request, to func(body []byte) *selfrequest.Target) (leave func()) {
-	v := c.site.store.Keeper.Enter(c.site.keepalive, r, c.session, c.ex)
+	v := c.site.keeper.Enter(c.site.keepalive, r, c.session, c.ex)
 	if v == nil {
 		return func() {}
 	}
@@ -89,7 +89,7 @@ func (o *site) recorded(next caddyhttp.Handler, p *warm.Prompt) caddyhttp.Handle
 	if p == nil {
 		return next
 	}
-	return o.sharing.warm.Layer(next, o.box, p)
+	return o.sharing.warm.Layer(next, o.sharing.box, p)
 }
 
 // ended reports whether the answer has come to a proper end.
@@ -102,7 +102,7 @@ func (c *requestState) warmed(to func(body []byte) *selfrequest.Target) {
 	}
 	o := c.site
 	o.guard("remembering how a prompt begins", func() {
-		o.box().Answered(c.boxed.prompt, o.now(), o.up.Reports() && c.ex.Vanished(c.ending.turn), to)
+		o.sharing.box.Answered(c.boxed.prompt, o.now(), o.up.Reports() && c.ex.Vanished(c.ending.turn), to)
 	})
 }
 
@@ -117,8 +117,8 @@ func (c *requestState) foldIdly(to func(body []byte) *selfrequest.Target) {
 	})
 	switch {
 	case f == nil:
-	case o.store.Keeper.Manual():
-		o.store.Planned = f
+	case o.keeper.Manual():
+		idlefold.Of(o.store).Fold = f
 	default:
 		f.Start()
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
@@ -193,10 +195,9 @@ type Handler struct {
 	// app `llm_cache` is configured to keep records. Default: true.
 	Audit *bool `json:"audit,omitempty"`
 
-	site   *site         // the configuration, resolved
-	place  *routes.Place // among the routes
-	lease  *app.Lease    // given back by Cleanup
-	ledger *app.AuditLease
+	site   *site                          // the configuration, resolved
+	place  *routes.Place                  // among the routes
+	shares []interface{ Release() error } // given back by Cleanup
 }
 
 // CaddyModule returns the Caddy module information.
@@ -221,14 +222,16 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	h.lease = l
+	h.shares = append(h.shares, l)
 	var sink *app.Sink
 	if h.Audit == nil || *h.Audit {
-		if h.ledger, err = a.ShareAudit(); err != nil {
+		records, err := a.ShareAudit()
+		if err != nil {
 			return err
 		}
-		if h.ledger != nil {
-			sink = h.ledger.Sink
+		if records != nil {
+			h.shares = append(h.shares, records)
+			sink = records.Of
 		}
 	}
 	if err := h.Upstream.Provision(ctx); err != nil {
@@ -237,16 +240,22 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.Compress.Provision(ctx); err != nil {
 		return fmt.Errorf("compress: %w", err)
 	}
-	h.site = h.open(l.State, sink, a.Prices(), ctx.Logger(), time.Now)
+	if err := h.open(l.Of, sink, a.Prices(), ctx.Logger(), time.Now); err != nil {
+		return err
+	}
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
-	l.State.Upstreams.Add(&h.site.reach)
+	upstreamsOf(l.Of).Add(&h.site.reach)
 	h.site.clients.people, h.site.clients.budgets = a.People(), a.Budgets
 	h.site.up.Announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}
-	if s := h.site; s.sharing.warm != nil {
-		a.WhenInForce(func() { s.box().Begin(s.sharing.warm) })
+	s := &h.site.sharing
+	if s.slots != nil {
+		a.WhenInForce(func() { s.queue.Govern(s.slots, h.Upstream) })
+	}
+	if s.box != nil {
+		a.WhenInForce(func() { s.box.Begin(s.warm) })
 	}
 	h.place = routes.Of(ctx, h)
 	a.WhenInForce(h.place.Warn)
@@ -257,10 +266,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // a store, prices (nil: the built-in table) and a clock of the caller's, and returns what
 // belongs to them. It takes the place of Provision in replays and benchmarks; the store
 // stays the caller's to close.
-func (h *Handler) Attach(store *sessioncache.Store, prices *pricing.Table, logger *zap.Logger, now func() time.Time) (*app.State, error) {
-	s := app.NewState(store, nil, now)
-	s.Keeper.Attach(now)
-	h.site = h.open(s, nil, prices, logger, now)
+func (h *Handler) Attach(store *sessioncache.Store, prices *pricing.Table, logger *zap.Logger, now func() time.Time) (*state.State, error) {
+	s := state.New(store, nil, now)
+	pinger.Of(s).Attach(now)
+	if err := h.open(s, nil, prices, logger, now); err != nil {
+		return nil, err
+	}
 	return s, h.Validate()
 }
 
@@ -323,21 +334,16 @@ func (h *Handler) Validate() error {
 // their end.
 func (h *Handler) Cleanup() error {
 	h.place.Warn() // where the configuration was only validated
-	if h.site != nil {
-		h.site.holding.sockets.Close()
-		h.site.holding.carriers.Close()
+	if s := h.site; s != nil {
+		s.holding.sockets.Close()
+		s.holding.carriers.Close()
+		upstreamsOf(s.store).Remove(&s.reach)
 	}
-	err := errors.Join(h.ledger.Release(), h.Compress.Cleanup())
-	h.ledger = nil
-	if h.lease == nil { // Provision failed before it took one
-		return err
+	err := h.Compress.Cleanup()
+	for _, s := range slices.Backward(h.shares) { // the parts of the state before the state
+		err = errors.Join(err, s.Release())
 	}
-	l := h.lease
-	h.lease = nil
-	if h.site != nil {
-		l.State.Upstreams.Remove(&h.site.reach)
-	}
-	return errors.Join(err, l.Release())
+	return err
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.

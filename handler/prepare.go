@@ -204,10 +204,10 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 		site: o, view: view, session: session, asker: asker{tenant: tenant, person: o.clients.people.OfTenant(r, o.persons(), tenant, translate.KeyHeader(format)), host: r.Host},
 		body: bodies{raw: raw, rethread: rethread, own: own}, telling: telling{all: o.tellsAll(r.Header)}, books: books{began: time.Now()},
 	}
-	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
+	session.SetLifetime(o.keeper.Lifetime(o.keepalive, r, tenant))
 	at := o.now()
 	c.refusal.route = c.routeOf(r)
-	without := o.store.Refusals.Without(c.refusal.route, tenant, at)
+	without := o.refused.Without(c.refusal.route, tenant, at)
 	c.ex = o.pipe.BeginWithout(view, session, at, without)
 	// The claims have the rest of the time that the request may wait for the store in all.
 	if left := o.store.Budget() - waited; left > 0 {

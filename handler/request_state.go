@@ -124,7 +124,7 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	w, end := c.withoutUsageChunk(w)
 	defer end()
 	if edits {
-		c.site.store.Refusals.Sent(c.asker.tenant, c.refusal.route.Upstream)
+		c.site.refused.Sent(c.asker.tenant, c.refusal.route.Upstream)
 	}
 	c.refusal.additions.Off = c.ex.Without()
 	c.refusal.additions.Attach(r.Context())

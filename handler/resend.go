@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
@@ -20,7 +19,7 @@ import (
 
 // refusal is the state of the second try of an edited request that the upstream refuses.
 type refusal struct {
-	route     app.Route
+	route     Route
 	additions httpx.Additions // edits that layers behind make
 	givenUp   bool            // the edits were taken out of the request
 	weighed   bool            // the outcome of the second request is known
@@ -34,8 +33,8 @@ func (c *requestState) edits() bool {
 }
 
 // routeOf is the key under which refusals of edits are remembered.
-func (c *requestState) routeOf(r *http.Request) app.Route {
-	return app.Route{Upstream: c.site.upstreamKey(r), Model: audit.Bounded(c.view.Model), Credential: tenant.CredentialKind(r)}
+func (c *requestState) routeOf(r *http.Request) Route {
+	return Route{Upstream: c.site.upstreamKey(r), Model: audit.Bounded(c.view.Model), Credential: tenant.CredentialKind(r)}
 }
 
 // resend sends an edited request, and once more without its edits if the upstream refuses it.
@@ -87,7 +86,7 @@ func (c *requestState) giveUp() (given bool) {
 	if !x.Prompt.Edited && r.additions.Made == 0 {
 		return false
 	}
-	if !c.site.store.Refusals.MayResend(c.asker.tenant, r.route.Upstream) {
+	if !c.site.refused.MayResend(c.asker.tenant, r.route.Upstream) {
 		httpx.ResendsLeftOut.Inc()
 		return false
 	}
@@ -112,7 +111,7 @@ func (c *requestState) weigh(status int) {
 		return
 	}
 	r.weighed = true
-	switch refusals := &c.site.store.Refusals; {
+	switch refusals := c.site.refused; {
 	case status/100 == 2:
 		httpx.Resends.WithLabelValues(httpx.ResendAccepted).Inc()
 		c.site.guard("noting that edits were refused", func() {

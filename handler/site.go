@@ -21,12 +21,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/socket"
@@ -42,21 +43,24 @@ import (
 
 // site is a handler's configuration, resolved.
 type site struct {
-	store   *app.State
+	store   *state.State
 	records records
 	notes   notes
 	pipe    *pipeline.Pipeline
 	up      *upstream.Profile
 	usage   usageRequests
 	now     func() time.Time
-	reach   app.Reach
+	reach   Reach
+	refused *Refusals
+	flights *Barrier
+	keeper  *pinger.Keeper
 	clients clients
 	headers httpx.Headers // that wait to be flushed
 	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
 	// refusal.
 	uncounted sync.Map
 	// cutModels are the models with prompts cut by the upstream that were warned of.
-	cutModels app.Strangers
+	cutModels Strangers
 
 	// The parts between the handler and the upstream, nil where they are not configured.
 
@@ -79,26 +83,28 @@ type clients struct {
 // sharing holds the parts by which people share a local server.
 type sharing struct {
 	queue     *local.Queue
-	slots     func() *queue.Queue // opens it with the first request
+	slots     *local.Slots
 	overlay   *local.Overlay
 	beside    *local.Beside
 	rejoin    local.Rejoin
 	heartbeat *local.Heartbeat
 	warm      *warm.Site
+	box       *warm.Box // of warm
 	fold      *idlefold.Site
 }
 
 // holding is how conversations are held: by the upstream, and for clients by us.
 type holding struct {
 	options  *relay.Options
-	engine   *retain.Engine
+	engines  *relay.Engines
+	engine   *retain.Engine // towards an origin
 	letta    *letta.Site
 	carriers *socket.Pool      // nil where nothing goes over WebSockets
 	sockets  *websocket.Server // those of clients
 }
 
 // open fills in defaults and resolves the configuration.
-func (h *Handler) open(store *app.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger, now func() time.Time) *site {
+func (h *Handler) open(store *state.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger, now func() time.Time) error {
 	if h.Policy == "" {
 		h.Policy = pipeline.CostAware
 	}
@@ -116,51 +122,69 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *pricing.Table, 
 		Prices: prices,
 	})
 	s := &site{
-		store: store, up: up, now: now, keepalive: h.KeepAlive,
+		store: store, up: up, now: now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), flights: barrierOf(store),
 		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
-		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
+		notes:   notes{log: log, headers: up.Headers, met: strangersOf(store)},
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
 	}
 	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks = up.Target, up.Manages, up.ToolBounds, up.Marks
-	s.holding = h.holding(store, up, now)
-	s.share(h, log)
+	h.site = s
+	if err := s.hold(h); err != nil {
+		return err
+	}
+	if err := s.share(h, log); err != nil {
+		return err
+	}
 	up.Salt = s.cacheSalt
 	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
 		s.barrier = time.Duration(*h.WriteBarrier)
 	}
 	s.leaveOut(h.Compress)
-	return s
+	return nil
 }
 
-// holding opens the means by which conversations are held.
-func (h *Handler) holding(store *app.State, up *upstream.Profile, now func() time.Time) holding {
-	g := holding{
-		options: h.Hold, engine: store.Holds.Open(h.Hold, now),
-		letta:   letta.Open(&store.Holds, &store.Agents, h.Hold, up, agentNames(up), now),
-		sockets: listen(store, up),
+// hold opens the means by which conversations are held.
+func (o *site) hold(h *Handler) error {
+	engines, err := relay.Of(o.store).Share(h.Hold)
+	if err != nil {
+		return err
+	}
+	h.shares = append(h.shares, engines)
+	o.holding = holding{
+		options: h.Hold, engines: engines.Of, engine: engines.Of.Open(h.Hold),
+		letta:   letta.Open(o.store, engines.Of, h.Hold, o.up, o.now),
+		sockets: listen(o.store, o.up),
 	}
 	if h.Hold != nil && h.Hold.WebSocket {
-		g.carriers = socket.NewPool(now)
+		o.holding.carriers = socket.NewPool(o.now)
 	}
-	return g
+	return nil
 }
 
 // share sets up the parts by which people share a local server.
-func (o *site) share(h *Handler, log *zap.Logger) {
+func (o *site) share(h *Handler, log *zap.Logger) error {
 	s, store, up := &o.sharing, o.store, o.up
 	s.queue, s.heartbeat = h.Queue, h.Heartbeat
-	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream) })
+	name := ""
+	if h.Queue != nil {
+		slots, err := local.QueuesOf(store).Open(h.Queue, h.Upstream)
+		if err != nil {
+			return err
+		}
+		h.shares = append(h.shares, slots)
+		s.slots, name = slots.Of, slots.Key
+	}
 	s.overlay = &local.Overlay{
-		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: o.now,
+		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: overlay.Of(store), Log: log, Now: o.now,
 		Warn: func(r *http.Request, format wire.Format, err error) {
 			o.notes.warn(r, format, bypass{reason: local.ReasonOverlay, err: err})
 		},
 	}
 	s.beside = local.NewBeside()
-	s.rejoin = local.Rejoin{Detached: &store.Detached, Log: log}
+	s.rejoin = local.Rejoin{Detached: local.DetachedOf(store), Log: log}
 	if h.Queue != nil {
-		s.rejoin.Queue = "queue " + h.Queue.SharedName(h.Upstream.Name()) // which may be empty
+		s.rejoin.Queue = "queue " + name // which may be empty
 	}
 	switch {
 	case h.Rejoin != nil:
@@ -169,13 +193,18 @@ func (o *site) share(h *Handler, log *zap.Logger) {
 		s.rejoin.Grace = local.DefaultGrace
 	}
 	if h.Warm != nil && h.Queue != nil {
-		s.warm = &warm.Site{Options: h.Warm, Queue: h.Queue.SharedName(h.Upstream.Name()), Upstream: up, Log: log, Now: o.now}
-	}
-	if h.IdleFolding != nil {
-		s.fold = &idlefold.Site{
-			Options: h.IdleFolding, Upstream: up, Queue: s.slots, Carrier: &store.Carrier, Pin: store.Pin, Unpin: store.Unpin, Log: log, Now: o.now,
+		box, err := warm.Of(store).Open(name, s.slots.Queue)
+		if err != nil {
+			return err
 		}
+		h.shares = append(h.shares, box)
+		s.box = box.Of
+		s.warm = &warm.Site{Options: h.Warm, Queue: name, Upstream: up, Log: log, Now: o.now}
 	}
+	if h.IdleFolding != nil && h.Queue != nil {
+		s.fold = &idlefold.Site{Options: h.IdleFolding, Upstream: up, Queue: s.slots.Queue, State: store, Log: log, Now: o.now}
+	}
+	return nil
 }
 
 // cacheSalt returns a secret shared by the requests that may share prefixes: those of the overlay's
@@ -230,21 +259,11 @@ func (o *site) persons() *tenant.Key {
 	return o.store.Tenants()
 }
 
-// box is the state of the local server behind the site.
-func (o *site) box() *warm.Box { return o.store.Boxes.Of(o.sharing.slots()) }
-
 // noteHost notes which server a request went to, if reverse_proxy has said so.
 func (o *site) noteHost(ctx context.Context) { o.reach.At(upstream.Reached(ctx, upstream.HostPort)) }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
 func (o *site) guard(doing string, f func()) { httpx.Guard(o.up.Log, doing, f) }
-
-// unpin ends a request's hold on the store.
-func (o *site) unpin() {
-	if err := o.store.Unpin(); err != nil {
-		o.up.Log.Error("closing the session store", zap.Error(err))
-	}
-}
 
 // recordRetry is after how many seconds a store that fails may work again: it is tried
 // as often.
@@ -306,7 +325,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		o.records.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}
-	defer o.unpin()
+	defer o.store.Unpin()
 
 	a := o.arrival(r, format)
 	defer a.share.Close()

@@ -12,10 +12,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -31,9 +31,9 @@ var (
 )
 
 // listen returns the server of a site's sockets.
-func listen(store *app.State, up *upstream.Profile) *websocket.Server {
+func listen(store *state.State, up *upstream.Profile) *websocket.Server {
 	return &websocket.Server{
-		MaxMessage: up.MaxBody, Kept: store.Sockets, Behind: up.Holds(wire.OpenAIResponses),
+		MaxMessage: up.MaxBody, Kept: websocket.Of(store), Behind: up.Holds(wire.OpenAIResponses),
 		Open: func() websocket.Room { return budget.Bodies.Open() }, Background: httpx.Background,
 		Failure: func(e []byte) (int, []byte) {
 			return translate.ReadFailure(wire.OpenAIResponses, 0, e).Write(wire.OpenAIResponses)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -380,7 +382,9 @@ func TestRequestIsRestored(t *testing.T) {
 // TestLateRequest: after the store was closed, a request is forwarded unmodified.
 func TestLateRequest(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	if err := h.site.store.Unpin(); err != nil {
+	var pool shared.Pool[*state.State]
+	share, err := pool.Share("", func() (*state.State, error) { return h.site.store, nil })
+	if err != nil || share.Release() != nil {
 		t.Fatal(err)
 	}
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {

@@ -6,8 +6,11 @@ package handler
 import (
 	"net/http"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/threads"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -36,10 +39,10 @@ func (o *site) side(r *http.Request, tenant sessioncache.Tenant) retain.Side {
 func (o *site) forgets(r *http.Request, x *resource.Resource) func() bool {
 	side := retain.Side{Tenant: o.store.Tenants().Of(r), Upstream: o.upstreamKeyAt(r, x.Collection(knownPath(r)))}
 	return func() bool {
-		o.store.Holds.Forget(side, x.ID)
+		relay.Of(o.store).Forget(side, x.ID)
 		o.holding.carriers.Forget(side, x.ID)
-		o.store.Agents.Forget(side, x.ID)
-		return o.store.Sockets.Forget(x.ID, func(r *http.Request) bool { return o.side(r, o.store.Tenants().Of(r)) == side })
+		letta.Of(o.store).Forget(side, x.ID)
+		return websocket.Of(o.store).Forget(x.ID, func(r *http.Request) bool { return o.side(r, o.store.Tenants().Of(r)) == side })
 	}
 }
 
@@ -56,7 +59,7 @@ func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View,
 	if !v.Conversation.Partial || v.Conversation.Continues == "" || !o.keeps(v.Format) {
 		return nil, nil
 	}
-	_, book := o.store.Holds.Threads(o.holding.options, v.Format, o.now)
+	_, book := o.holding.engines.Threads(v.Format)
 	body := book.Whole(o.side(r, tenant), v, func(n int64) bool { return a.room(r, n) })
 	if body == nil {
 		return nil, nil
@@ -81,7 +84,7 @@ func (c *requestState) threads(r *http.Request) *threadKeeper {
 	}
 	t := &threadKeeper{view: v, own: c.body.own}
 	var book *threads.Book
-	if t.engine, book = c.site.store.Holds.Threads(c.site.holding.options, v.Format, c.site.now); !wanted {
+	if t.engine, book = c.site.holding.engines.Threads(v.Format); !wanted {
 		return t
 	}
 	from := ""

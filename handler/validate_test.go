@@ -10,10 +10,13 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
 func init() {
 	caddy.RegisterModule(app.App{})
+	caddy.RegisterModule(pinger.Limits{})
 	caddy.RegisterModule(app.MemoryStore{})
 	caddy.RegisterModule(Handler{})
 }
@@ -48,7 +51,7 @@ func TestValidateLeavesNothing(t *testing.T) {
 		if err := caddy.Validate(cfg); (err == nil) != test.ok {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := len(app.Open()); n > 0 {
+		if n := len(state.Open()); n > 0 {
 			t.Errorf("%s: %d states are still open", name, n)
 		}
 	}

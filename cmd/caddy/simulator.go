@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 // maxPace bounds the pace of a simulated stream.
@@ -52,17 +53,20 @@ type Simulator struct {
 	Pace caddy.Duration `json:"pace,omitempty"`
 
 	handler *simulator.Handler
-	pooled  bool
+	cache   *shared.Share[*cache]
 }
 
 // caches have the state of the simulated providers, by profile. The state survives reloads, like a
 // real provider's.
-var caches = caddy.NewUsagePool()
+var caches = shared.NewPool[*cache]()
 
-type cache struct{ *pricing.Simulator }
+type cache struct {
+	shared.Pins
+	*pricing.Simulator
+}
 
-// Destruct implements caddy.Destructor. There is nothing to release.
-func (cache) Destruct() error { return nil }
+// Close implements [shared.Value]. There is nothing to release.
+func (*cache) Close() error { return nil }
 
 // CaddyModule returns the Caddy module information.
 func (Simulator) CaddyModule() caddy.ModuleInfo {
@@ -95,14 +99,11 @@ func (s *Simulator) Provision(caddy.Context) error {
 		}
 		h.Script.InOrder = s.InOrder
 	}
-	shared, _, err := caches.LoadOrNew(s.Profile, func() (caddy.Destructor, error) {
-		return cache{pricing.NewSimulator(config)}, nil
-	})
-	if err != nil {
+	var err error
+	if s.cache, err = caches.Share(s.Profile, func() (*cache, error) { return &cache{Simulator: pricing.NewSimulator(config)}, nil }); err != nil {
 		return err
 	}
-	s.pooled = true
-	h.Cache = shared.(cache).Simulator
+	h.Cache = s.cache.Of.Simulator
 	s.handler = h
 	return nil
 }
@@ -116,14 +117,7 @@ func (s *Simulator) Validate() error {
 }
 
 // Cleanup releases the profile's state.
-func (s *Simulator) Cleanup() error {
-	if !s.pooled { // Provision failed before acquiring it
-		return nil
-	}
-	s.pooled = false
-	_, err := caches.Delete(s.Profile)
-	return err
-}
+func (s *Simulator) Cleanup() error { return s.cache.Release() }
 
 // ServeHTTP answers every request; it never calls the next handler.
 func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {

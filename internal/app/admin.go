@@ -16,9 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -26,10 +24,10 @@ import (
 //
 //	GET    /llm_cache/sessions        a page of sessions, the newest first
 //	GET    /llm_cache/sessions/{id}   one
-//	GET    /llm_cache/keepalive       what is kept alive, and what pings came to
 //	DELETE /llm_cache/sessions/{id}   forget one; its next request starts anew
-//	GET    /llm_cache/agents          the agents of Letta that conversations have
 //	GET    /llm_cache/                the live page
+//
+// Features have routes of their own beside these, such as /llm_cache/keepalive.
 //
 // A page holds `limit` sessions, 100 by default and 1000 at most, in the order of their creation.
 // `total` is the number of all sessions. `next` is absent on the last page; elsewhere `?after=`
@@ -54,8 +52,6 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /llm_cache/sessions", Handler: caddy.AdminHandlerFunc(a.list)},
 		{Pattern: "GET /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.get)},
-		{Pattern: "GET /llm_cache/keepalive", Handler: caddy.AdminHandlerFunc(a.keepalive)},
-		{Pattern: "GET /llm_cache/agents", Handler: caddy.AdminHandlerFunc(a.agents)},
 		{Pattern: "GET /llm_cache/", Handler: caddy.AdminHandlerFunc(showPage)},
 		{Pattern: "DELETE /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.remove)},
 	}
@@ -66,16 +62,21 @@ func showPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sessionReport is the operator's view of a session.
-type sessionReport struct {
-	sessioncache.SessionSummary
-	// Overlay describes its prompts to a local server, one entry for each conversation with an
-	// overlay, the most recently used first.
-	Overlay []overlay.Report `json:"overlay,omitempty"`
-}
-
-func (s *State) report(session *sessioncache.Session, now time.Time) sessionReport {
-	return sessionReport{session.Report(now), s.Overlays.Report(session.ID())}
+// report returns the operator's view of a session as JSON: its summary, and a member of each feature
+// that reports on it.
+func (l *listed) report(now time.Time) ([]byte, error) {
+	text, err := json.Marshal(l.session.Report(now))
+	for p := range state.Parts[state.Reporter](l.state) {
+		name, report := p.ReportSession(l.session)
+		if report == nil || err != nil {
+			continue
+		}
+		var more []byte
+		if more, err = json.Marshal(map[string]any{name: report}); err == nil {
+			text = append(append(text[:len(text)-1], ','), more[1:]...)
+		}
+	}
+	return text, err
 }
 
 const (
@@ -90,10 +91,10 @@ func (*Admin) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	client := r.URL.Query().Get("client")
 	total, page := 0, []listed(nil)
-	for _, s := range Open() {
+	for _, s := range state.Open() {
 		total += s.Stats().Sessions
 		if client != "" {
-			page = append(page, s.named(client, after, limit+1)...)
+			page = append(page, named(s, client, after, limit+1)...)
 			continue
 		}
 		for _, session := range s.Page(after, limit+1) {
@@ -112,13 +113,13 @@ func (*Admin) list(w http.ResponseWriter, r *http.Request) error {
 
 // listed is a session and the state that holds it.
 type listed struct {
-	state   *State
+	state   *state.State
 	session *sessioncache.Session
 }
 
 // named returns the newest sessions with a client's own id: one for each credential and upstream
 // that the id was used with.
-func (s *State) named(client string, after uint64, limit int) (found []listed) {
+func named(s *state.State, client string, after uint64, limit int) (found []listed) {
 	for {
 		sessions := s.Page(after, largestPage)
 		for _, session := range sessions {
@@ -156,7 +157,7 @@ func writePage(w io.Writer, page []listed, rest string) error {
 	sep := `{"sessions":[`
 	// Only one report at a time is in memory.
 	for _, l := range page {
-		text, err := json.Marshal(l.state.report(l.session, now))
+		text, err := l.report(now)
 		if err != nil {
 			return err
 		}
@@ -173,38 +174,22 @@ func writePage(w io.Writer, page []listed, rest string) error {
 }
 
 func (*Admin) get(w http.ResponseWriter, r *http.Request) error {
-	for _, s := range Open() {
+	for _, s := range state.Open() {
 		if session := s.Find(r.PathValue("id")); session != nil {
-			return answer(w, s.report(session, time.Now()))
+			text, err := (&listed{s, session}).report(time.Now())
+			if err != nil {
+				return err
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, err = w.Write(append(text, '\n'))
+			return err
 		}
 	}
 	return notFound()
 }
 
-func (*Admin) keepalive(w http.ResponseWriter, _ *http.Request) error {
-	stores := Open()
-	reports := make([]pinger.Report, 0, len(stores))
-	for _, s := range stores {
-		reports = append(reports, s.Keeper.Report())
-	}
-	return answer(w, struct {
-		Stores []pinger.Report `json:"stores"`
-	}{reports})
-}
-
-func (*Admin) agents(w http.ResponseWriter, _ *http.Request) error {
-	stores := Open()
-	all := make([]letta.Report, 0, len(stores))
-	for _, s := range stores {
-		all = append(all, s.Agents.Report()...)
-	}
-	return answer(w, struct {
-		Agents []letta.Report `json:"agents"`
-	}{all})
-}
-
 func (*Admin) remove(w http.ResponseWriter, r *http.Request) error {
-	for _, s := range Open() {
+	for _, s := range state.Open() {
 		if session := s.Delete(r.PathValue("id")); session != nil {
 			s.Forget(session)
 			w.WriteHeader(http.StatusNoContent)
@@ -216,9 +201,4 @@ func (*Admin) remove(w http.ResponseWriter, r *http.Request) error {
 
 func notFound() error {
 	return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("no such session")}
-}
-
-func answer(w http.ResponseWriter, v any) error {
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(v)
 }

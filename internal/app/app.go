@@ -27,8 +27,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
-	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 )
@@ -71,7 +71,7 @@ type App struct {
 
 	// KeepAlive bounds what the pings of all sites may cost. Default: money is
 	// not bounded.
-	KeepAlive *pinger.Limits `json:"keepalive,omitempty"`
+	KeepAliveRaw json.RawMessage `json:"keepalive,omitempty" caddy:"module=llm_cache.keepalive"`
 
 	// Memory is the memory in bytes that everything held for conversations and requests may
 	// take: sessions 35 %, bodies of requests in flight 25 %, overlays and prompts that
@@ -86,16 +86,17 @@ type App struct {
 	// 256 MiB to 4 GiB.
 	Memory int64 `json:"memory,omitempty"`
 
-	site  func() (any, error) // the configuration's http app
-	http  *caddyhttp.App      // nil if there is none
-	store Store
-	key   string
-	lease *Lease
-	files *originals.Files // that wait to take the place of others
+	site      func() (any, error) // the configuration's http app
+	http      *caddyhttp.App      // nil if there is none
+	store     Store
+	keepAlive section
+	key       string
+	share     *state.Share
+	files     *originals.Files // that wait to take the place of others
 
 	began  []func() // once it has come into force
 	audit  AuditStore
-	ledger *AuditLease
+	ledger *AuditShare
 	spent  *allowance.Ledger // what openBudgets has read
 	logger *zap.Logger
 
@@ -107,8 +108,6 @@ type App struct {
 
 	ownPrices *namedText // of PricesFile, nil for none
 	unlearn   func()     // ends the reading of the record
-
-	released bool // by Cleanup
 }
 
 // Store is what modules in the namespace `llm_cache.stores` implement: a place
@@ -150,14 +149,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	if err := a.KeepAlive.Validate(); err != nil {
-		return fmt.Errorf("keepalive: %w", err)
-	}
 	if err := a.Validate(); err != nil {
 		return err
 	}
 	var err error
-	if a.people, err = tenant.NewPeople(a.Users, Expand(a.UsersFile)); err != nil {
+	if a.people, err = tenant.NewPeople(a.Users, option.Expand(a.UsersFile)); err != nil {
 		return err
 	}
 	if err := a.provisionPrices(ctx); err != nil {
@@ -185,7 +181,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 		a.key = "memory"
 	}
 	a.logger = ctx.Logger()
-	if a.lease, err = a.Share(); err != nil {
+	if a.keepAlive, err = a.section(ctx, "keepalive", a.KeepAliveRaw); err != nil {
+		return err
+	}
+	if a.share, err = a.Share(); err != nil {
 		return err
 	}
 	if err := a.provisionAudit(ctx); err != nil {
@@ -214,16 +213,39 @@ func (a *App) People() *tenant.People { return a.people }
 func (a *App) Prices() *pricing.Table { return a.prices }
 
 // Share takes one more share of the store.
-func (a *App) Share() (*Lease, error) {
-	l, err := acquire(a.key, a.open)
+func (a *App) Share() (*state.Share, error) {
+	l, err := state.Pool.Share(a.key, a.open)
 	if err != nil {
 		return nil, fmt.Errorf("opening the session store: %w", err)
 	}
 	return l, nil
 }
 
+// section is a module `llm_cache.<name>`, by which a feature reads its part of the app's
+// configuration.
+type section interface {
+	// Govern applies the configuration to the state once it comes into force.
+	Govern(s *state.State)
+}
+
+// section loads one, also where nothing is configured: its defaults count then.
+func (*App) section(ctx caddy.Context, name string, raw json.RawMessage) (section, error) {
+	if raw == nil {
+		raw = json.RawMessage("{}")
+	}
+	v, err := ctx.LoadModuleByID("llm_cache."+name, raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s, ok := v.(section)
+	if !ok {
+		return nil, fmt.Errorf("%s: module %T does not implement Govern", name, v)
+	}
+	return s, nil
+}
+
 // open opens the store, and the files of folded texts if there are any.
-func (a *App) open() (*State, error) {
+func (a *App) open() (*state.State, error) {
 	files, err := a.Originals.open(a.logger)
 	if err != nil {
 		return nil, err
@@ -232,13 +254,13 @@ func (a *App) open() (*State, error) {
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	s := NewState(store, files, time.Now)
-	s.folder = a.Originals.folder()
+	s := state.New(store, files, time.Now)
+	s.Folder, s.OnClose = a.Originals.folder(), func() { lastFailed.Delete(store) }
 	// Sessions are known again after a restart.
 	if k, ok := a.store.(Secretive); ok {
-		s.secret = k.Secret()
+		s.Secret = k.Secret()
 	} else if a.Originals != nil {
-		s.secret = a.Originals.key.Derive("tenants")
+		s.Secret = a.Originals.key.Derive("tenants")
 	}
 	return s, nil
 }
@@ -259,11 +281,11 @@ func (a *App) Start() error {
 		a.http, _ = v.(*caddyhttp.App)
 	}
 	if b, ok := a.store.(Beginner); ok {
-		if err := b.Begin(a.lease.State.Store); err != nil {
+		if err := b.Begin(a.share.Of.Store); err != nil {
 			return fmt.Errorf("opening the session store: %w", err)
 		}
 	}
-	a.lease.State.Tenants() // which are told apart like that from now on
+	a.share.Of.Tenants() // which are told apart like that from now on
 	if err := a.openOriginals(); err != nil {
 		return err
 	}
@@ -288,16 +310,16 @@ func (a *App) Start() error {
 // govern brings the configuration into force: its limits count, and pings take
 // their way through its sites.
 func (a *App) govern() {
-	s := a.lease.State
+	s := a.share.Of
 	if err := a.store.Adjust(s.Store); err != nil {
 		a.logger.Error("adjusting the session store", zap.Error(err))
 	}
-	s.tell()
+	s.RefreshTenants()
 	if err := a.adjustOriginals(); err != nil {
 		a.logger.Error("moving folded texts", zap.Error(err))
 	}
 	s.Carrier.Use(a.server)
-	s.Keeper.Use(a.KeepAlive)
+	a.keepAlive.Govern(s)
 	a.setMemory()
 	a.adjustAudit()
 	a.readRecord()
@@ -323,9 +345,9 @@ func (a *App) Stop() error {
 	if a.unlearn != nil {
 		a.unlearn()
 	}
-	s := a.lease.State
-	if len(running.apps) == 0 || running.apps[0].lease.State != s {
-		s.rest()
+	s := a.share.Of
+	if len(running.apps) == 0 || running.apps[0].share.Of != s {
+		s.Rest()
 	}
 	if len(running.apps) > 0 {
 		running.apps[0].govern()
@@ -337,15 +359,8 @@ func (a *App) Stop() error {
 // configuration that fails after they have started.
 func (a *App) Cleanup() error {
 	_ = a.Stop()
-	if a.released {
-		return nil
-	}
-	a.released = true // both stay: the record may still be read in the background
-	err := errors.Join(a.ledger.Release(), a.files.Close())
-	if a.lease == nil { // Provision failed before it took one
-		return err
-	}
-	return errors.Join(err, a.lease.Release())
+	// The shares stay: the record may still be read in the background.
+	return errors.Join(a.ledger.Release(), a.files.Close(), a.share.Release())
 }
 
 // WhenInForce has f called each time the configuration comes into force. It is for

@@ -18,21 +18,11 @@ var auditErrors = metric.CounterOf("audit_errors_total", "Attempts to open an au
 
 func auditGauge(name, help string, value func(audit.Stats) float64) {
 	metric.GaugeFunc(name, help, func() (most float64) {
-		for _, s := range openSinks() {
+		for _, s := range sinks.All() {
 			most = max(most, value(s.queue.Stats()))
 		}
 		return most
 	})
-}
-
-// openSinks returns the open sinks.
-func openSinks() (all []*Sink) {
-	// The work on sinks must not run under the pool's lock.
-	sinks.Range(func(_, v any) bool {
-		all = append(all, v.(*Sink))
-		return true
-	})
-	return all
 }
 
 func init() {
@@ -46,7 +36,7 @@ func init() {
 	count("audit_write_errors_total", "Batches that an audit store did not take, retries included.", &auditCounters.WriteErrors)
 	auditGauge("audit_queue_records", "Records that wait for the audit store.", func(s audit.Stats) float64 { return float64(s.Waiting) })
 	metric.GaugeFunc("audit_failing", "1 while an audit store cannot be opened or written: records wait in memory.", func() float64 {
-		for _, s := range openSinks() {
+		for _, s := range sinks.All() {
 			if s.store.trouble() != "" {
 				return 1
 			}

@@ -18,6 +18,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
@@ -26,21 +29,22 @@ const (
 	flushTime = 5 * time.Second
 	// startTime bounds the wait for the store at the start of a configuration.
 	startTime = 5 * time.Second
+	// learnTime bounds the reading of the records in the background.
+	learnTime = time.Minute
 	// The pauses between attempts to read a store double from firstLook to longestLook.
 	firstLook, longestLook = time.Second, 15 * time.Second
 )
 
-// sinks holds every open audit sink. Sinks outlive the configurations that use them.
-var sinks = caddy.NewUsagePool()
+// sinks are the open audit sinks of the process.
+var sinks = shared.NewPool[*Sink]()
 
-// Sink is a queue of records and the store behind it. It closes after the last configuration has
-// released it and the last turn on it has ended. When the process exits it closes at once, and open
-// turns are recorded as interrupted.
+// Sink is a queue of records and the store behind it. Each open turn pins it. When the process exits
+// it closes at once, and open turns are recorded as interrupted.
 type Sink struct {
+	shared.Pins
 	queue   *audit.Queue
 	store   *lateStore
 	content atomic.Bool
-	pins    atomic.Int64 // one for the configurations, one for each open turn
 	logger  *zap.Logger
 	key     func() *tenant.Key
 	// Spending is the spending of users, for their budgets.
@@ -55,51 +59,29 @@ func NewSink(open func() (audit.Store, error), o audit.Options, content bool, lo
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
 	s.content.Store(content)
 	s.key = sync.OnceValue(func() *tenant.Key {
-		key, err := LastingKey("audit")
+		key, err := option.LastingKey("audit")
 		if err != nil {
 			logger.Warn("tenants have other hashes after a restart", zap.Error(err))
 		}
-		return key
+		return &tenant.Key{Secret: key}
 	})
-	s.pins.Store(1)
 	return s
-}
-
-// pin keeps the sink open for one turn. It returns false if the sink is closed.
-func (s *Sink) pin() bool {
-	for {
-		n := s.pins.Load()
-		if n == 0 {
-			return false
-		}
-		if s.pins.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
 }
 
 // Pinned pins the sink and returns it, or a sink of the current configuration if this one is
 // closed. It returns nil if no record is to be kept.
 func (s *Sink) Pinned() *Sink {
-	if s == nil || s.pin() {
+	if s == nil || s.Pin() {
 		return s
 	}
 	// The request outlived its configuration, and the sink is closed.
-	for _, other := range openSinks() {
-		if other.pin() {
+	for _, other := range sinks.All() {
+		if other.Pin() {
 			return other
 		}
 	}
 	auditCounters.Drop(1)
 	return nil
-}
-
-// Unpin releases a turn's pin.
-func (s *Sink) Unpin() {
-	if s.pins.Add(-1) == 0 {
-		// The last turn of an old configuration must not wait for the store to close.
-		go httpx.Background("closing the audit store", s.close)
-	}
 }
 
 // Content reports whether prompts and responses are recorded as well.
@@ -122,66 +104,18 @@ func (s *Sink) End(t *audit.Turn, rec *audit.Record) { s.queue.End(t, rec) }
 // Put records a turn without an earlier Begin.
 func (s *Sink) Put(rec *audit.Record) { s.queue.End(s.queue.Begin(rec), rec) }
 
-// detached holds the sinks that no configuration uses and that are still open.
-var detached = struct {
-	sync.Mutex
-	sinks map[*Sink]struct{}
-	hook  sync.Once
-}{sinks: map[*Sink]struct{}{}}
-
-// Destruct implements caddy.Destructor.
-func (s *Sink) Destruct() error {
-	detached.Lock()
-	detached.sinks[s] = struct{}{}
-	detached.Unlock()
-	detached.hook.Do(func() { caddy.OnExit(closeDetached) })
-	if caddy.Exiting() || s.pins.Add(-1) == 0 {
-		s.close()
+// Close implements [shared.Value]. It flushes the queue.
+func (s *Sink) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	if err := s.queue.Close(ctx); err != nil {
+		return fmt.Errorf("closing the audit store: %w", err)
 	}
 	return nil
 }
 
-// closeDetached closes the sinks that turns still pin, when the process exits.
-func closeDetached(context.Context) {
-	detached.Lock()
-	all := make([]*Sink, 0, len(detached.sinks))
-	for s := range detached.sinks {
-		all = append(all, s)
-	}
-	detached.Unlock()
-	for _, s := range all {
-		s.close()
-	}
-}
-
-// close flushes the queue. A second call waits until the first is done.
-func (s *Sink) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-	defer cancel()
-	if err := s.queue.Close(ctx); err != nil {
-		s.logger.Error("closing the audit store", zap.Error(err))
-	}
-	detached.Lock()
-	delete(detached.sinks, s)
-	detached.Unlock()
-}
-
-// AuditLease is one configuration's share of a sink.
-type AuditLease struct {
-	// Sink is the shared sink.
-	Sink *Sink
-
-	key string
-}
-
-// Release releases the share.
-func (l *AuditLease) Release() error {
-	if l == nil {
-		return nil
-	}
-	_, err := sinks.Delete(l.key)
-	return err
-}
+// AuditShare is a configuration's share of a sink.
+type AuditShare = shared.Share[*Sink]
 
 // provisionAudit loads the configured audit store, if any, and acquires a share of its sink.
 func (a *App) provisionAudit(ctx caddy.Context) error {
@@ -202,13 +136,13 @@ func (a *App) provisionAudit(ctx caddy.Context) error {
 }
 
 // ShareAudit acquires one more share of the audit sink, nil if there is none.
-func (a *App) ShareAudit() (*AuditLease, error) {
+func (a *App) ShareAudit() (*AuditShare, error) {
 	if a.audit == nil {
 		return nil, nil
 	}
 	key := string(a.audit.(caddy.Module).CaddyModule().ID) + " " + a.audit.Identity()
 	before := spentSoFar()
-	v, _, err := sinks.LoadOrNew(key, func() (caddy.Destructor, error) {
+	share, err := sinks.Share(key, func() (*Sink, error) {
 		s := NewSink(a.audit.Open, a.auditOptions(), a.audit.Settings().Content, a.logger)
 		if before != nil {
 			s.Spending = before
@@ -218,7 +152,7 @@ func (a *App) ShareAudit() (*AuditLease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit store: %w", err)
 	}
-	return &AuditLease{v.(*Sink), key}, nil
+	return share, nil
 }
 
 func (a *App) auditOptions() audit.Options {
@@ -243,7 +177,7 @@ func (a *App) openAudit() error {
 	if a.audit == nil {
 		return nil
 	}
-	store := a.ledger.Sink.store
+	store := a.ledger.Of.store
 	if a.refuses() {
 		ctx, cancel := context.WithTimeout(context.Background(), startTime)
 		defer cancel()
@@ -267,7 +201,7 @@ func (a *App) adjustAudit() {
 	if a.audit == nil {
 		return
 	}
-	s := a.ledger.Sink
+	s := a.ledger.Of
 	s.content.Store(a.audit.Settings().Content)
 	s.store.strict.Store(a.refuses())
 	s.queue.SetOptions(a.auditOptions())
@@ -297,11 +231,27 @@ func (a *App) readRecord() {
 func (a *App) readNow(ctx context.Context) bool {
 	late, cancel := context.WithTimeout(ctx, learnTime)
 	defer cancel()
-	store := a.ledger.Sink.store
+	store := a.ledger.Of.store
 	if store.ready(late, store.strict.Load()) != nil || a.readSpent(late) != nil {
 		return false
 	}
 	a.seed()
 	a.learn(ctx)
 	return true
+}
+
+// learn has the features learn from the records, in the background. It needs a store that can be
+// read again.
+func (a *App) learn(ctx context.Context) {
+	source, err := a.ledger.Of.store.source()
+	if err != nil || source == nil {
+		return
+	}
+	for l := range state.Parts[state.Learner](a.share.Of) {
+		go httpx.Background("learning from the audit store", func() {
+			if err := l.Learn(ctx, source); err != nil {
+				a.logger.Warn("learning from the audit store", zap.Error(err))
+			}
+		})
+	}
 }

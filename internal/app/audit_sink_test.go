@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 // All file options take placeholders.
@@ -42,42 +43,6 @@ func TestFilesByPlaceholders(t *testing.T) {
 	}
 }
 
-// One file yields all keys, and each purpose has its own.
-func TestOneKeyForAll(t *testing.T) {
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	originals, err := FindKey("", "", "originals")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sessions, err := FindKey("", "", "sessions")
-	if err != nil || sessions == originals || sessions == [32]byte{} {
-		t.Fatalf("the same for two purposes: %v", err)
-	}
-	if again, err := FindKey("", "", "sessions"); err != nil || again != sessions {
-		t.Errorf("another key: %v", err)
-	}
-	files, err := os.ReadDir(DataDir())
-	if err != nil || len(files) != 1 || files[0].Name() != keyName {
-		t.Fatalf("%v, %v", files, err)
-	}
-	if info, err := files[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-}
-
-// Without a place for a key file the key is random, and the error says so.
-func TestKeyWithoutAPlace(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_DATA_HOME", file)
-	key, err := LastingKey("audit")
-	if err == nil || key.Secret == [32]byte{} {
-		t.Errorf("key %v, error %v, want a key and an error", key.Secret, err)
-	}
-}
-
 // void is an audit store that drops all records.
 type void struct{}
 
@@ -89,17 +54,18 @@ func testSink(tb testing.TB) *Sink {
 	tb.Helper()
 	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
 	s := NewSink(func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
-	tb.Cleanup(s.close)
+	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
 // A request that arrives after its sink was closed is counted.
 func TestLateRecord(t *testing.T) {
-	s := testSink(t)
-	s.Unpin()
-	for s.pins.Load() != 0 {
-		time.Sleep(time.Millisecond)
+	var pool shared.Pool[*Sink]
+	share, err := pool.Share("", func() (*Sink, error) { return testSink(t), nil })
+	if err != nil || share.Release() != nil {
+		t.Fatal(err)
 	}
+	s := share.Of
 	before := auditCounters.Dropped.Load()
 	if s.Pinned() != nil || auditCounters.Dropped.Load() != before+1 {
 		t.Error("a record was lost without a trace")
@@ -134,8 +100,8 @@ func TestBudgetsReadAgain(t *testing.T) {
 	source := &cutSource{records: []audit.Record{{At: at, Tenant: "a", User: "a", USD: 1}, {At: at, Tenant: "a", User: "anna", USD: 2}}}
 	sink := NewSink(func() (audit.Store, error) { return source, nil }, audit.Options{}, false, zap.NewNop())
 	sink.Spending.began = at.Add(time.Second)
-	t.Cleanup(func() { _ = sink.Destruct() })
-	a := &App{Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditLease{Sink: sink}, logger: zap.NewNop()}
+	t.Cleanup(func() { _ = sink.Close() })
+	a := &App{Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditShare{Of: sink}, logger: zap.NewNop()}
 	spent := func() float64 {
 		a.adjustBudgets()
 		var sum float64

@@ -29,14 +29,14 @@ func (AuditSQLite) CaddyModule() caddy.ModuleInfo {
 }
 
 // DefaultAuditPath returns the file of the audit store if none is configured.
-func DefaultAuditPath() string { return filepath.Join(DataDir(), "audit.db") }
+func DefaultAuditPath() string { return filepath.Join(option.DataDir(), "audit.db") }
 
 // Provision fills in the default. It does not touch files.
 func (s *AuditSQLite) Provision(caddy.Context) error {
 	if s.Path == "" {
 		s.Path = DefaultAuditPath()
 	}
-	path, err := filepath.Abs(Expand(s.Path))
+	path, err := filepath.Abs(option.Expand(s.Path))
 	if err != nil {
 		return fmt.Errorf("path: %w", err)
 	}

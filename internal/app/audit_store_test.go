@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
 
@@ -102,9 +103,8 @@ func TestStoreThatFails(t *testing.T) {
 			sink.Spending.read = map[string]bool{}
 			a := &App{
 				Budgets: []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
-				ledger: &AuditLease{Sink: sink, key: "k"}, logger: zap.NewNop(), lease: &Lease{State: new(State)},
+				ledger: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
 			}
-			a.lease.State.learned.Store(true)
 			seeded.Store(true)
 			if err := errors.Join(a.openAudit(), a.openBudgets()); err != nil {
 				t.Fatalf("%s: the configuration does not start: %v", test.name, err)
@@ -147,7 +147,7 @@ func TestStoreThatFails(t *testing.T) {
 				t.Errorf("%s: anna has spent 7, the budgets say %+v", test.name, all)
 			}
 			a.unlearn()
-			sink.close()
+			_ = sink.Close()
 		})
 	}
 }
@@ -164,7 +164,7 @@ func TestStoreThatMayNotFail(t *testing.T) {
 		"unreachable": func() (audit.Store, error) { return audit.OpenPostgres("postgres://llm@127.0.0.1:1/none") },
 	} {
 		sink := NewSink(open, audit.Options{}, false, zap.NewNop())
-		a := &App{audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}}, ledger: &AuditLease{Sink: sink}, logger: zap.NewNop()}
+		a := &App{audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}}, ledger: &AuditShare{Of: sink}, logger: zap.NewNop()}
 		if err := a.openAudit(); err == nil {
 			t.Errorf("%s: the configuration has started", name)
 		}
@@ -175,7 +175,7 @@ func TestStoreThatMayNotFail(t *testing.T) {
 		if !sink.Refuses() {
 			t.Errorf("%s: requests go unrecorded", name)
 		}
-		sink.close()
+		_ = sink.Close()
 	}
 	if files, err := filepath.Glob(path + "*"); err != nil || len(files) != 1 {
 		t.Errorf("files are %q, %v", files, err)
@@ -242,16 +242,15 @@ func TestRecordReadWhileCleanedUp(t *testing.T) {
 		sink.Spending.read = map[string]bool{}
 		a := &App{
 			Budgets: []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
-			ledger: &AuditLease{Sink: sink, key: "k"}, logger: zap.NewNop(), lease: &Lease{State: new(State), key: "none"},
+			ledger: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
 		}
-		a.lease.State.learned.Store(true)
 		seeded.Store(true)
 		a.readRecord()
 		synctest.Wait()
 		_ = a.Cleanup() // these pools hold nothing to release
 		time.Sleep(time.Minute)
 		a.unlearn()
-		sink.close()
+		_ = sink.Close()
 	})
 	if got := panics(); got != before {
 		t.Errorf("%v panics, want %v", got, before)

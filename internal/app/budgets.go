@@ -41,7 +41,7 @@ func spentSoFar() *spending {
 	if len(running.apps) == 0 || running.apps[0].ledger == nil {
 		return nil
 	}
-	return running.apps[0].ledger.Sink.Spending
+	return running.apps[0].ledger.Of.Spending
 }
 
 // Spend counts a turn, or a request of ours, against the budgets of whoever it was for.
@@ -94,16 +94,16 @@ func (a *App) openBudgets() error {
 // spentBefore reads what was spent this month before the process began. It returns nil
 // where that is known.
 func (a *App) spentBefore(ctx context.Context) (*allowance.Ledger, error) {
-	s := a.ledger.Sink.Spending
+	s := a.ledger.Of.Spending
 	s.seed.Lock()
-	known := s.read[a.ledger.key]
+	known := s.read[a.ledger.Key]
 	s.seed.Unlock()
 	if known {
 		return nil, nil
 	}
 	now := time.Now()
 	before := new(allowance.Ledger)
-	err := a.ledger.Sink.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
+	err := a.ledger.Of.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
 		if r.At.Before(s.began) {
 			before.Add(r.Tenant, r.User, r.At, spent(r), now)
 		}
@@ -120,7 +120,7 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Ledger, error) {
 
 // adjustBudgets has what openBudgets has read count.
 func (a *App) adjustBudgets() {
-	a.ledger.Sink.budgets.Store(&a.Budgets)
+	a.ledger.Of.budgets.Store(&a.Budgets)
 	a.join(a.spent)
 	a.spent = nil
 }
@@ -137,19 +137,19 @@ func (a *App) readSpent(ctx context.Context) error {
 
 // join adds what was spent before the process began, once for each store.
 func (a *App) join(before *allowance.Ledger) {
-	s := a.ledger.Sink.Spending
+	s := a.ledger.Of.Spending
 	s.seed.Lock()
 	defer s.seed.Unlock()
-	if before != nil && !s.read[a.ledger.key] {
+	if before != nil && !s.read[a.ledger.Key] {
 		s.Join(before, time.Now())
-		s.read[a.ledger.key] = true
+		s.read[a.ledger.Key] = true
 	}
 }
 
 // standings are those that the page shows.
 func standings(now time.Time) []page.Budget {
 	out := []page.Budget{}
-	for _, s := range openSinks() {
+	for _, s := range sinks.All() {
 		all := s.budgets.Load()
 		if all == nil || len(*all) == 0 {
 			continue

@@ -65,7 +65,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		},
 		"audit":       a.parseAudit,
-		"keepalive":   option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
+		"keepalive":   a.parseKeepAlive,
 		"originals":   a.parseOriginals,
 		"user":        a.parseUser,
 		"budget":      a.parseBudget,
@@ -74,6 +74,19 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"prices_from": a.parsePricesFrom,
 		"memory":      option.Once(func() bool { return a.Memory != 0 }, option.Checked(option.Size(&a.Memory), a.Validate)),
 	})
+}
+
+// parseKeepAlive parses the section that keepalive/pinger reads.
+func (a *App) parseKeepAlive(d *caddyfile.Dispenser) error {
+	if a.KeepAliveRaw != nil {
+		return d.Err("duplicate option \"keepalive\"")
+	}
+	section, err := caddyfile.UnmarshalModule(d, "llm_cache.keepalive")
+	if err != nil {
+		return err
+	}
+	a.KeepAliveRaw = caddyconfig.JSON(section, nil)
+	return nil
 }
 
 // parseUser parses what one person is known by, or what names everybody.

@@ -69,9 +69,9 @@ func (s *DiskStore) Provision(ctx caddy.Context) error {
 		return err
 	}
 	if s.Path == "" {
-		s.Path = filepath.Join(DataDir(), "sessions.db")
+		s.Path = filepath.Join(option.DataDir(), "sessions.db")
 	}
-	path, err := filepath.Abs(Expand(s.Path))
+	path, err := filepath.Abs(option.Expand(s.Path))
 	if err != nil {
 		return fmt.Errorf("path: %w", err)
 	}
@@ -83,7 +83,7 @@ func (s *DiskStore) Provision(ctx caddy.Context) error {
 		s.TTL = caddy.Duration(defaultDiskTTL)
 	}
 	s.logger = ctx.Logger()
-	s.key, err = FindKey(s.Key, s.KeyFile, "sessions")
+	s.key, err = option.Key(s.Key, s.KeyFile, "sessions")
 	return err
 }
 
@@ -91,7 +91,7 @@ func (s *DiskStore) Provision(ctx caddy.Context) error {
 func (s *DiskStore) Validate() error {
 	switch {
 	case s.Key != "" && s.KeyFile != "":
-		return errors.New("key and key_file: only one of them can be the key")
+		return option.ErrTwoKeys
 	case s.MaxSize != 0 && s.MaxSize < smallestDisk:
 		return fmt.Errorf("max_size: %d is below %d bytes", s.MaxSize, smallestDisk)
 	case s.TTL != 0 && time.Duration(s.TTL) < ShortestIdleTTL:

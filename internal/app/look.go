@@ -7,13 +7,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -27,7 +27,7 @@ var Dashboard = page.New(look)
 func look() page.View {
 	now := time.Now()
 	v := page.View{Now: now, Today: today.Today(), Queues: []page.Queue{}, Sessions: page.Sessions{List: []page.Session{}}}
-	states := Open()
+	states := state.Open()
 	type used struct {
 		listed
 		at time.Time
@@ -42,21 +42,9 @@ func look() page.View {
 			}
 			all = append(all, used{listed{s, session}, at})
 		}
-		for name, q := range s.Queues.Reports() {
-			b := page.Queue{
-				Name: cmp.Or(strings.TrimPrefix(name, "upstream "), "box"), Slots: q.Slots, Running: q.Running, Waiting: q.Waiting, Expected: q.Expected.Seconds(),
-				People: []page.Turns{},
-			}
-			for _, p := range q.People {
-				b.People = append(b.People, page.Turns(p))
-			}
-			v.Queues = append(v.Queues, b)
+		for p := range state.Parts[state.Viewer](s) {
+			p.View(&v)
 		}
-		k := s.Keeper.Report()
-		v.KeepAlive.Targets += k.Schedule.Targets
-		v.KeepAlive.Pings += k.Sum.Pings
-		v.KeepAlive.Cost += k.Sum.Cost
-		v.KeepAlive.Saved += k.Sum.Saved
 	}
 	slices.SortFunc(v.Queues, func(a, b page.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(all, func(a, b used) int { return b.at.Compare(a.at) })
@@ -64,9 +52,6 @@ func look() page.View {
 		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now)))
 	}
 	v.Budgets = standings(now)
-	for _, s := range states {
-		v.Health = append(append(v.Health, s.Upstreams.health(now)...), s.Refusals.health(now)...)
-	}
 	v.Health = append(v.Health, Health()...)
 	return v
 }
@@ -75,15 +60,15 @@ func look() page.View {
 func Health() []page.Health {
 	var all []page.Health
 	now := time.Now()
-	for _, s := range Open() {
+	for _, s := range state.Open() {
 		all = append(all, healthOf(s.Stats(), storeTrouble(s.Store, now)))
 	}
 	all = append(all, healthOfMemory())
-	sinks := openSinks()
-	if len(sinks) == 0 {
+	open := sinks.All()
+	if len(open) == 0 {
 		all = append(all, page.Health{Name: "Record", State: page.Off, Note: "no audit store: counts end with the process"})
 	}
-	for _, s := range sinks {
+	for _, s := range open {
 		all = append(all, healthOfRecord(s.queue.Stats(), s.store.trouble(), &auditCounters, now))
 	}
 	return all

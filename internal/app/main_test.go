@@ -9,9 +9,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
 func TestMain(m *testing.M) {
 	caddy.RegisterModule(MemoryStore{})
+	caddy.RegisterModule(pinger.Limits{})
 	testkit.MainInHome(m)
 }

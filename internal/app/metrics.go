@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -59,20 +60,19 @@ func storeTrouble(store *sessioncache.Store, now time.Time) string {
 }
 
 func init() { // a variable would put these into the initialization order
-	states := func(name, help string, value func(*State) float64) {
+	states := func(name, help string, value func(*state.State) float64) {
 		metric.GaugeFunc(name, help, func() (sum float64) {
-			for _, s := range Open() {
+			for _, s := range state.Open() {
 				sum += value(s)
 			}
 			return sum
 		})
 	}
 	sessions := func(name, help string, value func(sessioncache.StoreStats) float64) {
-		states(name, help, func(s *State) float64 { return value(s.Stats()) })
+		states(name, help, func(s *state.State) float64 { return value(s.Stats()) })
 	}
 	sessions("sessions", "Sessions held.", func(s sessioncache.StoreStats) float64 { return float64(s.Sessions) })
 	sessions("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.StoreStats) float64 { return float64(s.Bytes) })
 	sessions("store_kept_sessions", "Sessions that outlive the process.", func(s sessioncache.StoreStats) float64 { return float64(s.Kept) })
 	sessions("store_kept_bytes", "Estimated bytes that they take where they are kept.", func(s sessioncache.StoreStats) float64 { return float64(s.KeptBytes) })
-	states("ping_targets", "Idle conversations that may be pinged.", func(s *State) float64 { return float64(s.Keeper.Targets()) })
 }

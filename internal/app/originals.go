@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 )
@@ -57,7 +58,7 @@ func (o *Originals) Validate() error {
 	case o == nil:
 		return nil
 	case o.Key != "" && o.KeyFile != "":
-		return errors.New("key and key_file: only one of them can be the key")
+		return option.ErrTwoKeys
 	case o.MaxSize != 0 && o.MaxSize < smallestOriginals:
 		return fmt.Errorf("max_size: %d is below %d bytes", o.MaxSize, smallestOriginals)
 	case o.TTL != 0 && time.Duration(o.TTL) < time.Minute:
@@ -74,11 +75,10 @@ func (o *Originals) prepare() error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	data := filepath.Join(caddy.AppDataDir(), "llm_cache")
 	if o.Folder == "" {
-		o.Folder = filepath.Join(data, "originals")
+		o.Folder = filepath.Join(option.DataDir(), "originals")
 	}
-	o.Folder = Expand(o.Folder)
+	o.Folder = option.Expand(o.Folder)
 	if o.MaxSize == 0 {
 		o.MaxSize = defaultOriginalsSize
 	}
@@ -86,7 +86,7 @@ func (o *Originals) prepare() error {
 		o.TTL = caddy.Duration(defaultOriginalsTTL)
 	}
 	var err error
-	o.key, err = FindKey(o.Key, o.KeyFile, "originals")
+	o.key, err = option.Key(o.Key, o.KeyFile, "originals")
 	return err
 }
 
@@ -118,7 +118,7 @@ func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 func (a *App) openOriginals() (err error) {
 	running.Lock()
 	defer running.Unlock()
-	if a.Originals.folder() != a.lease.State.folder {
+	if a.Originals.folder() != a.share.Of.Folder {
 		if a.files, err = a.Originals.open(a.logger); err != nil {
 			return fmt.Errorf("originals: %w", err)
 		}
@@ -128,11 +128,11 @@ func (a *App) openOriginals() (err error) {
 
 // adjustOriginals applies this configuration. The texts in memory move to its files.
 func (a *App) adjustOriginals() error {
-	s, o := a.lease.State, a.Originals
+	s, o := a.share.Of, a.Originals
 	var err error
-	if o.folder() != s.folder {
+	if o.folder() != s.Folder {
 		err = s.Blocks.Move(a.files)
-		s.folder, a.files = o.folder(), nil
+		s.Folder, a.files = o.folder(), nil
 	}
 	if o == nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 )
 
@@ -60,7 +61,7 @@ func (p *PricesFrom) provision() error {
 	if p == nil {
 		return nil
 	}
-	at, err := url.Parse(Expand(p.URL))
+	at, err := url.Parse(option.Expand(p.URL))
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
 		return fmt.Errorf("url must be an address by http or https, got %q", p.URL)
 	}
@@ -114,7 +115,7 @@ func (p *PricesFrom) verify(text, signature []byte) error {
 func (p *PricesFrom) fetch(ctx context.Context) (text, signature []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	address := Expand(p.URL)
+	address := option.Expand(p.URL)
 	if text, err = download(ctx, address); err != nil || p.key == nil {
 		return text, nil, err
 	}
@@ -147,7 +148,7 @@ func (a *App) provisionPrices(ctx caddy.Context) error {
 	if err := a.PricesFrom.provision(); err != nil {
 		return fmt.Errorf("prices_from: %w", err)
 	}
-	if name := Expand(a.PricesFile); name != "" {
+	if name := option.Expand(a.PricesFile); name != "" {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("prices: %w", err)
@@ -245,7 +246,7 @@ func (a *App) usePrices(text, signature []byte) error {
 
 // pricesKey returns the name of the file in Caddy's storage.
 func (p *PricesFrom) pricesKey() string {
-	sum := sha256.Sum256([]byte(Expand(p.URL)))
+	sum := sha256.Sum256([]byte(option.Expand(p.URL)))
 	return "llm_cache/prices/" + hex.EncodeToString(sum[:8]) + ".json"
 }
 

@@ -43,7 +43,7 @@ func Count(r *audit.Record, host string) {
 // seed counts the turns on record before the process began, in the background and once. It needs a
 // store that can be read again.
 func (a *App) seed() {
-	source, err := a.ledger.Sink.store.source()
+	source, err := a.ledger.Of.store.source()
 	if err != nil || source == nil || !seeded.CompareAndSwap(false, true) {
 		return
 	}

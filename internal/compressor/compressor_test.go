@@ -152,7 +152,7 @@ func TestShared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a.model != b.model {
+	if a.share.Of != b.share.Of {
 		t.Error("two models")
 	}
 	if err := a.Cleanup(); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 // Embedded runs an LLMLingua-2 model in the process, on the CPU. It reads model folders in Hugging
@@ -29,15 +30,15 @@ type Embedded struct {
 	// Threads is the number of cores for one text. Default: 1.
 	Threads int `json:"threads,omitempty"`
 
-	key   string
-	model *loadedModel
+	share *shared.Share[*loadedModel]
 }
 
 // models are the loaded models, shared across reloads.
-var models = caddy.NewUsagePool()
+var models = shared.NewPool[*loadedModel]()
 
 // loadedModel is a model that is read on first use.
 type loadedModel struct {
+	shared.Pins
 	mu     sync.RWMutex // held for reading while the model runs
 	open   func() (*lingua.Model, error)
 	closed bool
@@ -59,8 +60,8 @@ func (l *loadedModel) use(f func(*lingua.Model) error) error {
 	return f(m)
 }
 
-// Destruct implements caddy.Destructor. It waits for runs in progress.
-func (l *loadedModel) Destruct() error {
+// Close implements [shared.Value]. It waits for runs in progress.
+func (l *loadedModel) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed = true; l.open == nil {
@@ -95,30 +96,19 @@ func (e *Embedded) Provision(caddy.Context) error {
 	}
 	o := lingua.Options{Int8: e.Int8, Threads: e.Threads}
 	// Configurations with the same model and options share the loaded model.
-	e.key = fmt.Sprintf("%s %+v", folder, o)
-	v, _, err := models.LoadOrNew(e.key, func() (caddy.Destructor, error) {
+	e.share, err = models.Share(fmt.Sprintf("%s %+v", folder, o), func() (*loadedModel, error) {
 		return &loadedModel{open: sync.OnceValues(func() (*lingua.Model, error) { return lingua.Open(folder, o) })}, nil
 	})
-	if err != nil {
-		return err
-	}
-	e.model = v.(*loadedModel)
-	return nil
+	return err
 }
 
 // Cleanup releases the model.
-func (e *Embedded) Cleanup() error {
-	if e.model == nil {
-		return nil
-	}
-	_, err := models.Delete(e.key)
-	return err
-}
+func (e *Embedded) Cleanup() error { return e.share.Release() }
 
 // Compress implements Compressor.
 func (e *Embedded) Compress(ctx context.Context, text string, rate float64) (lingua.Result, error) {
 	var r lingua.Result
-	err := e.model.use(func(m *lingua.Model) (err error) {
+	err := e.share.Of.use(func(m *lingua.Model) (err error) {
 		r, err = m.Compress(ctx, text, lingua.Compression{Rate: rate})
 		return err
 	})
@@ -128,7 +118,7 @@ func (e *Embedded) Compress(ctx context.Context, text string, rate float64) (lin
 // Health implements Compressor. It reads the model if need be.
 func (e *Embedded) Health(context.Context) Health {
 	h := Health{Model: e.Model}
-	err := e.model.use(func(m *lingua.Model) error {
+	err := e.share.Of.use(func(m *lingua.Model) error {
 		h.Device = m.Device()
 		return nil
 	})

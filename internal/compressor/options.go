@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
@@ -50,6 +51,7 @@ type Options struct {
 	key        string
 	compressor Compressor
 	worker     *Worker
+	share      *shared.Share[*Worker] // of the worker
 }
 
 // The defaults of [Options].
@@ -98,11 +100,11 @@ func (o *Options) Provision(ctx caddy.Context) error {
 	if err := o.Load(ctx); err != nil {
 		return err
 	}
-	v, _, err := workers.LoadOrNew(o.key, func() (caddy.Destructor, error) { return newWorker(), nil })
-	if err != nil {
+	var err error
+	if o.share, err = workers.Share(o.key, func() (*Worker, error) { return newWorker(), nil }); err != nil {
 		return err
 	}
-	o.worker = v.(*Worker)
+	o.worker = o.share.Of
 	o.worker.mu.Lock()
 	defer o.worker.mu.Unlock()
 	o.worker.serving = append(o.worker.serving, o.compressor)
@@ -145,8 +147,7 @@ func (o *Options) Cleanup() error {
 	}
 	w.mu.Unlock()
 	o.worker = nil
-	_, err := workers.Delete(o.key)
-	return err
+	return o.share.Release()
 }
 
 // Worker returns the worker, nil if there is none.

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
@@ -39,6 +40,7 @@ const (
 // Worker shortens texts in the background, one at a time. It takes at most its share of a core, and
 // less while requests come. Each compressor has one worker across reloads.
 type Worker struct {
+	shared.Pins
 	mu       sync.Mutex
 	queue    *queue
 	serving  []Compressor // of all loaded configurations
@@ -56,16 +58,14 @@ type Worker struct {
 }
 
 // workers are the workers in use, by the JSON of their compressors.
-var workers = caddy.NewUsagePool()
+var workers = shared.NewPool[*Worker]()
 
 func waitingBytes() (sum float64) {
-	workers.Range(func(_, v any) bool {
-		w := v.(*Worker)
+	for _, w := range workers.All() {
 		w.mu.Lock()
-		defer w.mu.Unlock()
 		sum += float64(w.queue.bytes)
-		return true
-	})
+		w.mu.Unlock()
+	}
 	return sum
 }
 
@@ -83,8 +83,8 @@ func newWorker() *Worker {
 	return w
 }
 
-// Destruct implements caddy.Destructor. Waiting jobs are dropped.
-func (w *Worker) Destruct() error {
+// Close implements [shared.Value]. Waiting jobs are dropped.
+func (w *Worker) Close() error {
 	w.end()
 	w.mu.Lock()
 	defer w.mu.Unlock()

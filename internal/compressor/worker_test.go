@@ -82,7 +82,7 @@ func TestWorker(t *testing.T) {
 		if string(got) != "\x00\x03" || w.Health() != (Health{Device: "rule"}) {
 			t.Errorf("after %s: %v are done, health is %+v", time.Since(start), got, w.Health())
 		}
-		if err := w.Destruct(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if w.Offer(jobFor(9, nil)) {
@@ -115,7 +115,7 @@ func TestIdleTexts(t *testing.T) {
 			w.Touch()
 			time.Sleep(quiet / 2)
 		}
-		if err := w.Destruct(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -22,9 +22,9 @@ import (
 	"testing"
 	"time"
 
+	parts "github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/origin"
 )
 
 // line is what lies between an edge and an origin: it counts, and can break.
@@ -249,9 +249,9 @@ func TestHoldFaults(t *testing.T) {
 			s.load(s.sites("llm_cache_origin"))
 		}},
 		{"base evicted", "unknown-base", func(*testing.T, *edgeAndOrigin) {
-			limit := origin.Pool.Limit()
-			origin.Pool.SetLimit(1)
-			origin.Pool.SetLimit(limit)
+			budget := parts.Budget()
+			parts.SetBudget(parts.Min / 100)
+			parts.SetBudget(budget)
 		}},
 		{"another edge", "unknown-base", func(t *testing.T, s *edgeAndOrigin) {
 			s.tamper(t, func(h http.Header, _ []byte) { h.Set("Llm-Cache-Edge", "another") })

@@ -110,7 +110,7 @@ func TestOriginalsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for originals, want := range map[string]string{
-		`{"key":"abcdef"}`:                        "no 32 bytes",
+		`{"key":"abcdef"}`:                        "key: must be 32 bytes",
 		`{"key":"{env.LLM_CACHE_UNSET}"}`:         "key: ",
 		`{"key_file":` + js(file) + `}`:           "may be read by others",
 		`{"key":"a","key_file":` + js(file) + `}`: "only one of them",

@@ -23,9 +23,9 @@ import (
 	"time"
 	"weak"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -257,7 +257,7 @@ func (s *soaking) run(ctx context.Context, n int) {
 
 // soak runs the sites under load for a time, and returns the states that were open in the
 // end.
-func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointer[app.State]) {
+func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointer[state.State]) {
 	t.Helper()
 	u := &soakUpstream{t: t, addr: testkit.FreeAddress(t), h: &simulator.Handler{
 		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Pace: time.Millisecond, Hooks: simulator.Hooks{Answer: soakModel},
@@ -311,11 +311,11 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointe
 			}
 		}
 	}
-	for _, s := range app.Open() {
+	for _, s := range state.Open() {
 		states = append(states, weak.Make(s))
 	}
 	caddystop.Stop(t)
-	if n := len(app.Open()); n > 0 {
+	if n := len(state.Open()); n > 0 {
 		t.Errorf("%d states are open, and no configuration", n)
 	}
 	// Caddy keeps its last admin server, and with it the configuration that it was of.

@@ -159,6 +159,13 @@ func (c *Cache[K, O, V]) Drop(e *Entry[K, O, V]) {
 	}
 }
 
+// Clear drops all entries.
+func (c *Cache[K, O, V]) Clear() {
+	for e := range c.Oldest() {
+		c.Drop(e)
+	}
+}
+
 // SetTTL changes the lifetime of entries.
 func (c *Cache[K, O, V]) SetTTL(d time.Duration) {
 	c.options.TTL = d

@@ -97,8 +97,37 @@ var budget atomic.Int64
 // Budget returns the budget of the process, in bytes.
 func Budget() int64 { return cmp.Or(budget.Load(), Default()) }
 
-// SetBudget changes it, 0 for the default. The parts have to be told.
-func SetBudget(n int64) { budget.Store(n) }
+// SetBudget changes it, 0 for the default, and gives the parts of the process their shares.
+func SetBudget(n int64) {
+	budget.Store(n)
+	for _, h := range process {
+		h.limit(h.Share())
+	}
+}
+
+// holder holds a part once for the process.
+type holder struct {
+	Part
+	bytes func() int64
+	limit func(int64)
+}
+
+var process []holder
+
+// Register tells who holds a part that the process has once. It is for init functions.
+func Register(p Part, bytes func() int64, limit func(int64)) {
+	process = append(process, holder{p, bytes, limit})
+}
+
+// Used returns the memory that a part takes, if the process has it once.
+func Used(p Part) (sum int64) {
+	for _, h := range process {
+		if h.Part == p {
+			sum += h.bytes()
+		}
+	}
+	return sum
+}
 
 // Validate reports a budget out of range. 0 stands for the default.
 func Validate(budget int64) error {

@@ -116,6 +116,9 @@ func (s source) kind(d *declared, f *ast.Field) string {
 	if namespace, key, ok := strings.Cut(strings.TrimPrefix(tag(f, "caddy"), "namespace="), " inline_key="); ok {
 		return "a module of `" + namespace + "`, named in `" + key + "`"
 	}
+	if id, ok := strings.CutPrefix(tag(f, "caddy"), "module="); ok {
+		return "options of `" + id + "`"
+	}
 	return s.plain(d, f.Type)
 }
 

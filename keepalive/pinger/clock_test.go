@@ -10,12 +10,14 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 func init() {
 	caddy.RegisterModule(app.App{})
+	caddy.RegisterModule(pinger.Limits{})
 	caddy.RegisterModule(app.MemoryStore{})
 	caddy.RegisterModule(handler.Handler{})
 }
@@ -23,8 +25,8 @@ func init() {
 // advance moves the clock of all keepers ahead and makes them check it.
 func advance(d time.Duration) {
 	pinger.Advance(d)
-	for _, s := range app.Open() {
-		s.Keeper.Awake()
+	for _, s := range state.Open() {
+		pinger.Of(s).Awake()
 	}
 }
 
@@ -32,8 +34,8 @@ func advance(d time.Duration) {
 func settled() (sum pinger.Report) {
 	for {
 		busy := false
-		for _, s := range app.Open() {
-			k := s.Keeper
+		for _, s := range state.Open() {
+			k := pinger.Of(s)
 			// Both before and after the pings in flight: a due ping may start in between, or wait
 			// for another to end.
 			before, was := k.Schedule.Next()
@@ -51,7 +53,7 @@ func settled() (sum pinger.Report) {
 
 // sessions returns the ids of all sessions.
 func sessions() (ids []string) {
-	for _, s := range app.Open() {
+	for _, s := range state.Open() {
 		for _, session := range s.Page(sessioncache.Newest, 1000) {
 			ids = append(ids, session.ID())
 		}

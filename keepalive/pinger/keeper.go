@@ -7,10 +7,15 @@ package pinger
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -28,6 +33,7 @@ type Keeper struct {
 	carrier *selfrequest.Carrier
 	now     func() keepalive.Instant
 	manual  bool // pings are sent by Send alone, on the caller's clock
+	learned atomic.Bool
 
 	mu      sync.Mutex
 	wake    chan struct{}
@@ -36,6 +42,24 @@ type Keeper struct {
 	watcher Watcher
 	sum     Sum
 }
+
+// Of returns the keeper of a state.
+func Of(s *state.State) *Keeper {
+	return state.Part(s, func() *Keeper {
+		k := New(&s.Carrier)
+		k.Store = s.Store
+		return k
+	})
+}
+
+// Interface guards
+var (
+	_ state.Holder    = (*Keeper)(nil)
+	_ state.Forgetter = (*Keeper)(nil)
+	_ state.Stopper   = (*Keeper)(nil)
+	_ state.Viewer    = (*Keeper)(nil)
+	_ state.Learner   = (*Keeper)(nil)
+)
 
 // clock is the time of all keepers. Tests replace it.
 var clock = keepalive.Now
@@ -154,13 +178,35 @@ func (k *Keeper) Manual() bool { return k.manual }
 // Targets counts the idle conversations that may be pinged.
 func (k *Keeper) Targets() int { return k.Schedule.Stats(k.now()).Targets }
 
-// Forget removes the pings of a session and their credentials.
-func (k *Keeper) Forget(session string) { k.Schedule.Forget(session) }
+func init() { // a variable would put the gauge into the initialization order
+	metric.GaugeFunc("ping_targets", "Idle conversations that may be pinged.", func() (sum float64) {
+		for _, s := range state.Open() {
+			sum += float64(Of(s).Targets())
+		}
+		return sum
+	})
+}
 
-// SetMemory bounds the last requests of idle conversations, compressed, in bytes.
-func (k *Keeper) SetMemory(n int64) { k.Schedule.SetMemory(n) }
+// ForgetSession implements [state.Forgetter]: it removes the pings of a session and their
+// credentials.
+func (k *Keeper) ForgetSession(x *sessioncache.Session) { k.Schedule.Forget(x.ID()) }
 
-// Bytes is the memory of these requests.
+// Budget implements [state.Holder], for the last requests of idle conversations, compressed.
+func (*Keeper) Budget() memory.Part { return memory.Pings }
+
+// SetLimit implements [state.Holder].
+func (k *Keeper) SetLimit(n int64) { k.Schedule.SetMemory(n) }
+
+// View implements [state.Viewer].
+func (k *Keeper) View(v *page.View) {
+	r := k.Report()
+	v.KeepAlive.Targets += r.Schedule.Targets
+	v.KeepAlive.Pings += r.Sum.Pings
+	v.KeepAlive.Cost += r.Sum.Cost
+	v.KeepAlive.Saved += r.Sum.Saved
+}
+
+// Bytes implements [state.Holder].
 func (k *Keeper) Bytes() int64 { return k.Schedule.Bytes() }
 
 // Next is the time of the next decision, for a keeper on its caller's clock. It returns false if

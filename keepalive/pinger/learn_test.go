@@ -15,7 +15,9 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
 func init() { caddy.RegisterModule(app.AuditSQLite{}) }
@@ -50,19 +52,20 @@ func TestLearnsFromTheRecord(t *testing.T) {
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatal(err)
 	}
+	learned := func() *keepalive.Learned { return &pinger.Of(state.Open()[0]).Schedule.Learned }
 	habit := keepalive.Habit{Tenant: tenant, Client: keepalive.Client("claude-code"), Hour: 12}
 	moment := keepalive.Moment{Prompts: 3}
 	prior := keepalive.Prior(moment)
 	away := func(c keepalive.Chance) float64 { return c.Away(4*time.Minute, 8*time.Minute) }
 	deadline := time.Now().Add(time.Minute)
-	for away((&app.Open()[0].Keeper.Schedule.Learned).Chance(habit, moment)) > away(prior)/4 {
+	for away(learned().Chance(habit, moment)) > away(prior)/4 {
 		if time.Now().After(deadline) {
-			t.Fatalf("away by the record: %.3f, by the prior %.3f", away((&app.Open()[0].Keeper.Schedule.Learned).Chance(habit, moment)), away(prior))
+			t.Fatalf("away by the record: %.3f, by the prior %.3f", away(learned().Chance(habit, moment)), away(prior))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	other := keepalive.Habit{Tenant: [16]byte{9}}
-	if (&app.Open()[0].Keeper.Schedule.Learned).Chance(other, moment) != prior {
+	if learned().Chance(other, moment) != prior {
 		t.Error("another tenant's chance has changed")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
@@ -107,7 +108,7 @@ func (k *Options) every(lifetime time.Duration) time.Duration {
 	return lifetime * 19 / 20
 }
 
-// Limits limit the pings of all sites together.
+// Limits limit the pings of all sites together. They are the section keepalive of the app block.
 type Limits struct {
 	// Hourly limits the cost of all pings within an hour, in US dollars. With a limit, models
 	// without a known price are not pinged. Default: no limit.
@@ -118,6 +119,20 @@ type Limits struct {
 	// InFlight is the maximum number of pings in flight. Range: 1 to 1000. Default: 4.
 	InFlight int `json:"in_flight,omitempty"`
 }
+
+// Interface guards
+var (
+	_ caddy.Validator       = (*Limits)(nil)
+	_ caddyfile.Unmarshaler = (*Limits)(nil)
+)
+
+// CaddyModule returns the Caddy module information.
+func (Limits) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache.keepalive", New: func() caddy.Module { return new(Limits) }}
+}
+
+// Govern applies the limits once their configuration is in force.
+func (l *Limits) Govern(s *state.State) { Of(s).Use(l) }
 
 // Validate returns an error for the first limit out of range.
 func (l *Limits) Validate() error {

@@ -84,9 +84,8 @@ const (
 	waitingJobs = 256
 )
 
-// blockPath matches the path of a file: the folder of its tenant, its session and the text. Older
-// files do not name the session.
-var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`)
+// blockPath matches the path of a file: the folder of its tenant, its session and the text.
+var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/[0-9a-f]{32}-[0-9a-f]{64}$`)
 
 // OpenFiles opens a folder of folded texts. Foreign files are left alone, and reported to Log.
 func OpenFiles(o FilesOptions) (*Files, error) {

@@ -202,7 +202,7 @@ func TestFilesThatAreNone(t *testing.T) {
 		"empty":     {func(path string) error { return os.Truncate(path, 0) }, 7, "", "corrupt", false},
 		"other key": {func(string) error { return nil }, 8, "", "", true},
 		"renamed": {func(path string) error {
-			return os.Rename(path, filepath.Join(filepath.Dir(path), strings.Repeat("0", 64)))
+			return os.Rename(path, filepath.Join(filepath.Dir(path), strings.Repeat("0", 32)+"-"+strings.Repeat("0", 64)))
 		}, 7, "", "", true},
 		"foreign": {func(path string) error {
 			return os.Rename(path, filepath.Join(filepath.Dir(path), "notes.txt"))

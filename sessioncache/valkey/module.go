@@ -5,14 +5,12 @@ package valkey
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -135,7 +133,7 @@ func (s *Store) Provision(ctx caddy.Context) error {
 	}
 	if s.Key != "" || s.KeyFile != "" {
 		var err error
-		s.key, err = app.FindKey(s.Key, s.KeyFile, "")
+		s.key, err = option.Key(s.Key, s.KeyFile, "")
 		return err
 	}
 	// The server has the key, or gets a new one.
@@ -181,7 +179,7 @@ func (s *Store) resolve(ctx caddy.Context) error {
 // tlsConfig returns Caddy's TLS configuration for the options, never nil without an error.
 func (s *Store) tlsConfig(ctx caddy.Context) (*tls.Config, error) {
 	t := *s.TLS
-	t.ClientCertificateFile, t.ClientCertificateKeyFile = app.Expand(t.ClientCertificateFile), app.Expand(t.ClientCertificateKeyFile)
+	t.ClientCertificateFile, t.ClientCertificateKeyFile = option.Expand(t.ClientCertificateFile), option.Expand(t.ClientCertificateKeyFile)
 	c, err := t.MakeTLSClientConfig(ctx)
 	if c == nil {
 		c = new(tls.Config)
@@ -195,10 +193,10 @@ const awaited = 2 * time.Second
 // shareKey reads the key from the server, and keeps a copy for when the server has lost it or
 // cannot be reached.
 func (s *Store) shareKey(ctx context.Context) error {
-	copied := filepath.Join(app.DataDir(), "valkey.key")
-	known, err := app.ReadKey(copied)
+	copied := filepath.Join(option.DataDir(), "valkey.key")
+	known, err := secret.ReadFile(copied)
 	if err != nil {
-		_, _ = rand.Read(known[:]) // never fails
+		known = secret.Random()
 	}
 	hasCopy := err == nil
 	ctx, cancel := context.WithTimeout(ctx, awaited)
@@ -216,30 +214,10 @@ func (s *Store) shareKey(ctx context.Context) error {
 	if hasCopy && s.key == known {
 		return nil
 	}
-	if err := keepKey(copied, s.key); err != nil {
+	if err := secret.WriteFile(copied, s.key); err != nil {
 		s.logger.Warn("the key that is shared cannot be kept here", zap.Error(err))
 	}
 	return nil
-}
-
-// keepKey writes a key to a file, replacing an existing one.
-func keepKey(path string, key secret.Key) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".key-") // readable by its owner only
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(hex.EncodeToString(key[:]) + "\n")
-	if err = errors.Join(err, f.Close()); err == nil {
-		// A rename replaces the file atomically.
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }
 
 // Validate reports the first invalid option.
@@ -254,7 +232,7 @@ func (s *Store) Validate() error {
 	case s.DB < 0 || s.DB != 0 && s.Mode == "cluster":
 		return fmt.Errorf("db: there is no database %d", s.DB)
 	case s.Key != "" && s.KeyFile != "":
-		return errors.New("key and key_file: only one of them can be the key")
+		return option.ErrTwoKeys
 	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > longestTimeout):
 		return fmt.Errorf("timeout: %s is not between 1ms and %s", time.Duration(s.Timeout), longestTimeout)
 	case s.TTL != 0 && time.Duration(s.TTL) < app.ShortestIdleTTL:

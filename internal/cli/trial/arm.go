@@ -21,12 +21,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
@@ -41,7 +41,7 @@ type arm struct {
 	policy    pipeline.Policy
 	profile   pricing.Profile
 	handler   *handler.Handler
-	state     *app.State
+	state     *state.State
 	store     *sessioncache.Store
 	up        *simulator.Handler
 	worker    *compressor.Worker // compresses texts, nil for none

@@ -57,11 +57,12 @@ func (o *Options) foldIdly(h *handler.Handler) {
 // idle executes the planned fold if it ends before until, and counts it as broken if it would only
 // begin.
 func (a *arm) idle(until time.Time) {
-	f := a.state.Planned
+	planned := idlefold.Of(a.state)
+	f := planned.Fold
 	if f == nil {
 		return
 	}
-	a.state.Planned = nil
+	planned.Fold = nil
 	at := f.Due()
 	_, _, process := f.Size()
 	b := &a.result.Background

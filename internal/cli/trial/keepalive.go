@@ -46,12 +46,12 @@ func (a *arm) keep(until time.Time) {
 	}
 	a.pings.flying = true
 	for {
-		due, ok := a.state.Keeper.Next()
+		due, ok := pinger.Of(a.state).Next()
 		if !ok || due.After(until) {
 			break
 		}
 		a.clock = due
-		a.state.Keeper.Send(a)
+		pinger.Of(a.state).Send(a)
 	}
 	a.pings.flying = false
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
@@ -43,6 +44,8 @@ const (
 // Bodies is the budget of the whole process, independent of configurations. Until an app sets another
 // bound it has the share of a default memory budget.
 var Bodies = New(512 << 20)
+
+func init() { memory.Register(memory.Bodies, Bodies.Held, Bodies.Resize) }
 
 // Budget bounds the memory of all bodies in flight, in all forms that are in memory at once. Room
 // is granted in the order of requests, except that tenants with less room go first. A part is

@@ -10,13 +10,13 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 )
 
 // Stop stops Caddy, and waits for requests that outlast its grace period.
 func Stop(t testing.TB) {
 	t.Helper()
-	open := app.Open()
+	open := state.Open()
 	if err := caddy.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -24,7 +24,7 @@ func Stop(t testing.TB) {
 	end := time.Now().Add(5 * time.Second)
 	for _, s := range open {
 		for s.Pin() {
-			_ = s.Unpin()
+			s.Unpin()
 			if time.Now().After(end) {
 				t.Log("a request goes on after its Caddy")
 				return

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -40,19 +41,21 @@ type Site struct {
 	*Options
 	// Upstream is the site's upstream.
 	Upstream *upstream.Profile
-	// Queue returns the local server's queue.
-	Queue func() *queue.Queue
-	// Carrier sends internal requests to the local server.
-	Carrier *selfrequest.Carrier
-	// Pin keeps the store open during a request, until Unpin. It returns false for a closed store.
-	Pin func() bool
-	// Unpin: see Pin.
-	Unpin func() error
+	// Queue is the local server's queue.
+	Queue *queue.Queue
+	// State has the sessions, and carries internal requests to the local server.
+	State *state.State
 	// Log gets errors.
 	Log *zap.Logger
 	// Now returns the current time.
 	Now func() time.Time
 }
+
+// Planned is the fold that is to be sent on the clock of a caller, nil for none.
+type Planned struct{ Fold *Fold }
+
+// Of returns the planned fold of a state.
+func Of(s *state.State) *Planned { return state.Part(s, func() *Planned { return new(Planned) }) }
 
 // Answered is a completed turn.
 type Answered struct {
@@ -125,7 +128,7 @@ func foldBody(v *wire.View, body []byte) ([]byte, error) {
 
 // Start sends the fold in the background, when the server is idle.
 func (f *Fold) Start() {
-	if ctx := f.site.Carrier.Running(); ctx != nil && f.site.Pin() {
+	if ctx := f.site.State.Carrier.Running(); ctx != nil && f.site.State.Pin() {
 		go httpx.Background("folding while nobody waits", func() { f.run(ctx) })
 	}
 }
@@ -134,7 +137,7 @@ func (f *Fold) Start() {
 const longest = 15 * time.Minute
 
 func (f *Fold) run(ctx context.Context) {
-	defer func() { _ = f.site.Unpin() }()
+	defer f.site.State.Unpin()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	select {
@@ -146,7 +149,7 @@ func (f *Fold) run(ctx context.Context) {
 		return
 	}
 	first := f.View.First()
-	s, err := f.site.Queue().Spare(ctx, f.Session+first.String(), queue.AnySlot)
+	s, err := f.site.Queue.Spare(ctx, f.Session+first.String(), queue.AnySlot)
 	if err != nil {
 		return
 	}
@@ -165,7 +168,7 @@ func (f *Fold) send(ctx context.Context, slot int) (u wire.Usage, outcome string
 		caddyhttp.SetVar(r.Context(), "llm_lineage", f.View.First())
 		return nil, nil //nolint:nilnil // the body is the target's
 	}}
-	a, err := f.site.Carrier.Carry(ctx, e)
+	a, err := f.site.State.Carrier.Carry(ctx, e)
 	switch {
 	case errors.Is(context.Cause(ctx), queue.ErrWanted):
 		outcome = foldInterrupted

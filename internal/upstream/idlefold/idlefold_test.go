@@ -4,38 +4,37 @@
 package idlefold
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // A fold that panics ends without further effects: it releases the store, and the process
 // continues.
 func TestFoldPanics(t *testing.T) {
-	carrier := new(selfrequest.Carrier)
-	carrier.Use(nil)
-	defer carrier.Stop()
-	var pins atomic.Int32
-	over := make(chan struct{})
-	site := &Site{
-		Options: &Options{}, Carrier: carrier, Log: zap.NewNop(), Now: time.Now,
-		Pin:   func() bool { return pins.Add(1) > 0 },
-		Unpin: func() error { pins.Add(-1); over <- struct{}{}; return nil },
-	}
 	panics := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, panics)
 	for round := range 2 {
-		(&Fold{site: site}).Start() // the fold's plan is missing
-		<-over
+		store, err := sessioncache.New(sessioncache.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		share, err := state.Pool.Share("folds", func() (*state.State, error) { return state.New(store, nil, time.Now), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := share.Of
+		s.Carrier.Use(nil)
+		(&Fold{site: &Site{Options: &Options{}, State: s, Log: zap.NewNop(), Now: time.Now}}).Start() // the fold's plan is missing
 		await(t, "the panic", func() bool { return testkit.MetricValue(t, panics) == before+float64(round+1) })
-		if n := pins.Load(); n != 0 {
-			t.Errorf("%d folds keep the store open", n)
+		if err := share.Release(); err != nil || s.Pin() {
+			t.Errorf("%v; a fold keeps the store open", err)
 		}
 	}
 }

@@ -13,6 +13,9 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -22,9 +25,20 @@ import (
 // as long as the process; the zero value has none. All methods may be called from several
 // goroutines.
 type Agents struct {
+	names func() (secret.Key, error) // by which they are found again after a restart
+
 	mu    sync.Mutex
 	pool  *lru.Pool[sessioncache.Tenant] // of agents, each of size 1
 	known *lru.Cache[conversation, sessioncache.Tenant, *agent]
+}
+
+var _ state.Forgetter = (*Agents)(nil)
+
+// Of returns the agents of a state.
+func Of(s *state.State) *Agents {
+	return state.Part(s, func() *Agents {
+		return &Agents{names: sync.OnceValues(func() (secret.Key, error) { return option.LastingKey("agents") })}
+	})
 }
 
 // limit sets how many agents are known, and the time for which one that is not used is. Of
@@ -146,15 +160,17 @@ func (s *Agents) Forget(side retain.Side, id string) {
 	}
 }
 
-// ForgetSession forgets the agents of a tenant's session. At the server they stay: the next
-// request of the session finds them by their names.
-func (s *Agents) ForgetSession(t sessioncache.Tenant, session string) {
+// ForgetSession implements [state.Forgetter]. At the server the agents stay: the next request of the
+// session finds them by their names.
+func (s *Agents) ForgetSession(x *sessioncache.Session) { s.forgetSession(x.Tenant(), x.ID()) }
+
+func (s *Agents) forgetSession(t sessioncache.Tenant, id string) {
 	if !s.lock() {
 		return
 	}
 	defer s.known.Unlock()
 	for e := range s.known.OldestOf(t) {
-		if e.Key.session == session {
+		if e.Key.session == id {
 			s.known.Drop(e)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func TestAgentsAreBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var s Agents
-	if s.ForgetSession(sessioncache.Tenant{1}, "s"); len(s.Report()) != 0 {
+	if s.forgetSession(sessioncache.Tenant{1}, "s"); len(s.Report()) != 0 {
 		t.Error("there are agents without a site")
 	}
 	s.limit(3, time.Hour, func() time.Time { return now })
@@ -51,9 +51,9 @@ func TestAgentsAreBounded(t *testing.T) {
 	s.give(of("d"), take("d"))
 	now = now.Add(30 * time.Minute)
 	wants("ad")
-	s.ForgetSession(sessioncache.Tenant{2}, "d")
+	s.forgetSession(sessioncache.Tenant{2}, "d")
 	wants("ad")
-	s.ForgetSession(sessioncache.Tenant{1}, "d")
+	s.forgetSession(sessioncache.Tenant{1}, "d")
 	wants("a")
 	s.give(of("a"), busy)
 	now = now.Add(time.Hour)

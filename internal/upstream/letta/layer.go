@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
@@ -35,14 +36,20 @@ type Site struct {
 }
 
 // Open returns the site of an upstream, nil if that is no Letta that is spoken to as
-// this package does. names makes the names of agents; it should outlive the process.
-func Open(engines *relay.Engines, agents *Agents, o *relay.Options, up *upstream.Profile, names *tenant.Key, now func() time.Time) *Site {
+// this package does.
+func Open(store *state.State, engines *relay.Engines, o *relay.Options, up *upstream.Profile, now func() time.Time) *Site {
 	if up.Name() != "letta" || up.Format != "" {
 		return nil
 	}
-	s := &Site{engine: engines.Of(driver{up.Agents != nil}, o, now), headers: up.Headers, log: up.Log, now: now, options: up.Agents, agents: agents, names: names}
+	s := &Site{engine: engines.Of(driver{up.Agents != nil}), headers: up.Headers, log: up.Log, now: now, options: up.Agents}
 	if s.options != nil {
-		agents.limit(cmp.Or(s.options.Limit, upstream.DefaultAgentLimit), o.Life(), now)
+		s.agents = Of(store)
+		key, err := s.agents.names()
+		if err != nil {
+			up.Log.Warn("agents of Letta are not found again after a restart", zap.Error(err))
+		}
+		s.names = &tenant.Key{Secret: key}
+		s.agents.limit(cmp.Or(s.options.Limit, upstream.DefaultAgentLimit), o.Life(), now)
 	}
 	return s
 }

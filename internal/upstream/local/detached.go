@@ -10,6 +10,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -26,14 +28,29 @@ type Detached struct {
 	limit   int64 // one tenant may have a quarter
 }
 
-// SetLimit sets the memory for answers, in bytes. An answer that finds no room is not kept.
+// Interface guards
+var (
+	_ state.Holder    = (*Detached)(nil)
+	_ state.Forgetter = (*Detached)(nil)
+	_ state.Stopper   = (*Detached)(nil)
+)
+
+// DetachedOf returns the requests of a state that go on without their client.
+func DetachedOf(s *state.State) *Detached {
+	return state.Part(s, func() *Detached { return new(Detached) })
+}
+
+// Budget implements [state.Holder].
+func (*Detached) Budget() memory.Part { return memory.Answers }
+
+// SetLimit implements [state.Holder]. An answer that finds no room is not kept.
 func (o *Detached) SetLimit(limit int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.limit = limit
 }
 
-// Bytes is the memory that the answers take.
+// Bytes implements [state.Holder].
 func (o *Detached) Bytes() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,13 +173,13 @@ func (o *Detached) supersede(t sessioncache.Tenant, asked Asked) {
 	}
 }
 
-// Forget ends those of a tenant's session.
-func (o *Detached) Forget(t sessioncache.Tenant, session string) {
+// ForgetSession implements [state.Forgetter].
+func (o *Detached) ForgetSession(x *sessioncache.Session) {
 	o.mu.Lock()
 	var all []*work
-	if share := o.tenants[t]; share != nil {
+	if share := o.tenants[x.Tenant()]; share != nil {
 		for _, k := range share.works {
-			if k.asked.Session == session {
+			if k.asked.Session == x.ID() {
 				all = append(all, k)
 			}
 		}
@@ -173,8 +190,8 @@ func (o *Detached) Forget(t sessioncache.Tenant, session string) {
 	}
 }
 
-// GiveUp ends all of them: there is no site any more that a client could come back to.
-func (o *Detached) GiveUp() {
+// Stop implements [state.Stopper]: there is no site any more that a client could come back to.
+func (o *Detached) Stop() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Values(o.works))
 	o.mu.Unlock()

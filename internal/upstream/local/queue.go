@@ -4,11 +4,12 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +19,12 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -100,33 +104,51 @@ func (q *Queue) SharedName(preset string) string {
 	return q.Name
 }
 
-// Queues are the open queues of a process. They outlive reloads.
-type Queues struct{ byName sync.Map }
+// Queues are the open queues of a state, by name.
+type Queues struct{ shared.Pool[*Slots] }
 
-// Open returns the queue of a site in front of an upstream. The configuration that served the last
-// request sets the limits.
-func (o *Queues) Open(q *Queue, up *upstream.Upstream) *queue.Queue {
-	name := q.SharedName(up.Name())
-	limits := q.limits(up.Slots())
-	v, _ := o.byName.LoadOrStore(name, queue.New(limits))
-	found := v.(*queue.Queue)
-	found.SetLimits(limits)
-	return found
+var _ state.Viewer = (*Queues)(nil)
+
+// QueuesOf returns the queues of a state.
+func QueuesOf(s *state.State) *Queues { return state.Part(s, func() *Queues { return new(Queues) }) }
+
+// Slots is an open queue. It outlives the configurations of the sites that share it.
+type Slots struct {
+	shared.Pins
+	*queue.Queue
+	name string
 }
 
-// Reports returns an operator's view of all queues, by name.
-func (o *Queues) Reports() map[string]queue.Report {
-	all := map[string]queue.Report{}
-	o.byName.Range(func(name, q any) bool {
-		all[name.(string)] = q.(*queue.Queue).Report()
-		return true
-	})
-	return all
+// Close implements [shared.Value].
+func (*Slots) Close() error { return nil }
+
+// Open takes a share of the queue of a site in front of an upstream.
+func (o *Queues) Open(q *Queue, up *upstream.Upstream) (*shared.Share[*Slots], error) {
+	name := q.SharedName(up.Name())
+	return o.Share(name, func() (*Slots, error) { return &Slots{Queue: queue.New(q.limits(up.Slots())), name: name}, nil })
+}
+
+// Govern sets the limits of an open queue.
+func (q *Queue) Govern(slots *Slots, up *upstream.Upstream) { slots.SetLimits(q.limits(up.Slots())) }
+
+// View implements [state.Viewer].
+func (o *Queues) View(v *page.View) {
+	for _, s := range o.All() {
+		q := s.Report()
+		b := page.Queue{
+			Name: cmp.Or(strings.TrimPrefix(s.name, "upstream "), "box"), Slots: q.Slots, Running: q.Running, Waiting: q.Waiting, Expected: q.Expected.Seconds(),
+			People: []page.Turns{},
+		}
+		for _, p := range q.People {
+			b.People = append(b.People, page.Turns(p))
+		}
+		v.Queues = append(v.Queues, b)
+	}
 }
 
 // Layer returns next behind the queue, or next itself without a queue. The request's place is
 // stored in at. A request that has to wait ends detached work, which may occupy a slot.
-func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place], left *Rejoin) caddyhttp.Handler {
+func (q *Queue) Layer(next caddyhttp.Handler, slots *Slots, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place], left *Rejoin) caddyhttp.Handler {
 	if q == nil {
 		return next
 	}
@@ -135,7 +157,7 @@ func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format 
 
 // gate admits a request to next when it has a slot.
 type gate struct {
-	slots  func() *queue.Queue
+	slots  *Slots
 	next   caddyhttp.Handler
 	format wire.Format // of the client
 	ticket queue.Ticket
@@ -162,7 +184,10 @@ const readAhead = 64 << 10
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	// net/http notices that a client left only after reading all that the client has sent.
 	_, _ = httpx.ReadAhead(r, readAhead)
-	q := g.slots()
+	q := g.slots
+	if q.Pin() { // else the request has come late, and has the queue to itself
+		defer q.Unpin()
+	}
 	turn, err := q.Enter(g.ticket)
 	h := w.Header()
 	at := &Place{turn.Ahead, turn.Expected}

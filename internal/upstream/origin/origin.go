@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -63,7 +64,7 @@ type Handler struct {
 	Sessions *bool `json:"sessions,omitempty"`
 
 	store *store
-	key   string // what Cleanup gives back
+	share *shared.Share[*store]
 	log   *zap.Logger
 }
 
@@ -75,14 +76,16 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// stores are those of a process, by their lifetimes: what is kept outlives a reload.
-var stores = caddy.NewUsagePool()
+// stores are those of a process, by their lifetimes.
+var stores = shared.NewPool[*store]()
 
-// Pool is the memory of all stores.
-var Pool = lru.NewPool[sessioncache.Tenant](memory.Origin.Of(memory.Min))
+// pool is the memory of all stores.
+var pool = lru.NewPool[sessioncache.Tenant](memory.Origin.Of(memory.Min))
+
+func init() { memory.Register(memory.Origin, pool.Bytes, pool.SetLimit) }
 
 // setPool gives the pool its share where no llm_cache app does.
-var setPool = sync.OnceFunc(func() { Pool.SetLimit(memory.Origin.Share()) })
+var setPool = sync.OnceFunc(func() { pool.SetLimit(memory.Origin.Share()) })
 
 // Provision fills in defaults and takes a share of a store.
 func (h *Handler) Provision(ctx caddy.Context) error {
@@ -95,12 +98,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.log = ctx.Logger()
 	setPool()
 	life := cmp.Or(time.Duration(h.TTL), relay.DefaultTTL)
-	key := life.String()
-	v, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) { return newStore(Pool, life, time.Now), nil })
-	if err != nil {
+	var err error
+	if h.share, err = stores.Share(life.String(), func() (*store, error) { return newStore(pool, life, time.Now), nil }); err != nil {
 		return err
 	}
-	h.store, h.key = v.(*store), key
+	h.store = h.share.Of
 	return nil
 }
 
@@ -116,13 +118,7 @@ func (h *Handler) Validate() error {
 }
 
 // Cleanup gives the share of the store back.
-func (h *Handler) Cleanup() error {
-	if h.key == "" { // Provision failed before it took one
-		return nil
-	}
-	_, err := stores.Delete(h.key)
-	return err
-}
+func (h *Handler) Cleanup() error { return h.share.Release() }
 
 // UnmarshalCaddyfile sets the handler up from Caddyfile tokens. Syntax:
 //
@@ -142,6 +138,9 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if h.store.Pin() {
+		defer h.store.Unpin()
+	}
 	name, of := r.Header.Get(delta.EdgeName), r.Header.Get(delta.Conversation)
 	if name == "" && h.Sessions != nil && *h.Sessions {
 		return h.serveSession(w, r, next)

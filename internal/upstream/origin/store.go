@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -19,6 +20,7 @@ const overhead = 512
 
 // store keeps bodies that edges go on from.
 type store struct {
+	shared.Pins
 	key tenant.Key
 
 	kept *lru.Cache[handle, sessioncache.Tenant, *kept] // its lock guards last, too
@@ -104,13 +106,11 @@ func (s *store) goOn(c conversation, now *talk) {
 	s.add(handle{c.owner, c.name}, &kept{of: c, talk: now}, len(now.body)+len(now.before))
 }
 
-// Destruct implements caddy.Destructor.
-func (s *store) Destruct() error {
+// Close implements [shared.Value].
+func (s *store) Close() error {
 	s.kept.Lock()
 	defer s.kept.Unlock()
-	for old := range s.kept.Oldest() {
-		s.kept.Drop(old)
-	}
+	s.kept.Clear()
 	return nil
 }
 

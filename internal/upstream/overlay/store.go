@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 const (
@@ -33,6 +36,27 @@ func NewStore(pool *lru.Pool[string], now func() time.Time) *Store {
 		bases:    lru.New(lru.Options[string, string, *base]{Pool: pool}),
 	}
 }
+
+// Of returns the overlays of a state.
+func Of(s *state.State) *Store {
+	return state.Part(s, func() *Store { return NewStore(lru.NewPool[string](DefaultMemory), s.Now) })
+}
+
+// Interface guards
+var (
+	_ state.Holder    = (*Store)(nil)
+	_ state.Forgetter = (*Store)(nil)
+	_ state.Reporter  = (*Store)(nil)
+)
+
+// Budget implements [state.Holder].
+func (*Store) Budget() memory.Part { return memory.Overlays }
+
+// Bytes implements [state.Holder].
+func (s *Store) Bytes() int64 { return s.pool.Bytes() }
+
+// SetLimit implements [state.Holder].
+func (s *Store) SetLimit(n int64) { s.pool.SetLimit(n) }
 
 // lineagesOf returns the conversations of a session. They are immutable.
 func (s *Store) lineagesOf(key string) []*lineage {
@@ -66,11 +90,11 @@ func (s *Store) put(c Conversation, before, next *lineage) {
 	s.sessions.Put(c.Session, c.Tenant, lineages, int64(size))
 }
 
-// Forget forgets a session.
-func (s *Store) Forget(key string) {
+// ForgetSession implements [state.Forgetter].
+func (s *Store) ForgetSession(x *sessioncache.Session) {
 	s.sessions.Lock()
 	defer s.sessions.Unlock()
-	if e := s.sessions.Get(key); e != nil {
+	if e := s.sessions.Get(x.ID()); e != nil {
 		s.sessions.Drop(e)
 	}
 }
@@ -115,6 +139,15 @@ type Report struct {
 	// Divergences are the last places at which a prompt did not go on from the
 	// one before it.
 	Divergences []Divergence `json:"divergences"`
+}
+
+// ReportSession implements [state.Reporter]: an entry for each conversation with an overlay, the most
+// recently used first.
+func (s *Store) ReportSession(x *sessioncache.Session) (name string, report any) {
+	if all := s.Report(x.ID()); len(all) > 0 {
+		report = all
+	}
+	return "overlay", report
 }
 
 // Report returns what is known of a session, nil if nothing is.

@@ -7,20 +7,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/delta"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/socket"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/threads"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 const (
@@ -128,85 +120,4 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return option.Block(d, "hold", option.Options{
 		"ttl": option.Checked(option.Duration(&o.TTL), o.Validate),
 	})
-}
-
-// Engines know what upstreams hold, by driver and lifetime. They outlive configurations.
-type Engines struct {
-	// Pool is the memory of all of them.
-	Pool *lru.Pool[sessioncache.Tenant]
-
-	opened sync.Map
-}
-
-// Open returns the engine towards an origin for options, nil where there is none.
-func (e *Engines) Open(o *Options, now func() time.Time) *retain.Engine {
-	if o == nil || !o.Origin {
-		return nil
-	}
-	return e.Of(delta.NewEdge(), o, now)
-}
-
-// threadLife is for how long the Messages API keeps a thread for certain that is not
-// used.
-const threadLife = 5 * time.Minute
-
-// Threads returns the engine for conversations that providers keep in a format, and what
-// clients have said that leave it to them; nil if none do.
-func (e *Engines) Threads(o *Options, f wire.Format, now func() time.Time) (*retain.Engine, *threads.Book) {
-	if !threads.Kept(f) {
-		return nil, nil
-	}
-	life := o.Life()
-	book := opened(e, "book", life, func() *threads.Book { return threads.NewBook(e.Pool, life, now) })
-	if f.Traits().Threads {
-		life = min(life, threadLife)
-	}
-	return e.open(threads.NewDriver(f), string(f), life, now), book
-}
-
-// Sockets returns the engine for conversations that providers keep with a connection.
-func (e *Engines) Sockets(o *Options, now func() time.Time) *retain.Engine {
-	return e.Of(socket.NewDriver(), o, now)
-}
-
-// Of returns the engine of a driver for options.
-func (e *Engines) Of(d retain.Driver, o *Options, now func() time.Time) *retain.Engine {
-	return e.open(d, d.Name(), o.Life(), now)
-}
-
-func (e *Engines) open(d retain.Driver, name string, life time.Duration, now func() time.Time) *retain.Engine {
-	return opened(e, name, life, func() *retain.Engine { return retain.New(d, e.Pool, life, now) })
-}
-
-// Forget forgets an answer of a tenant's wherever it is held.
-func (e *Engines) Forget(s retain.Side, id string) {
-	e.opened.Range(func(_, v any) bool {
-		v.(interface {
-			Forget(s retain.Side, id string)
-		}).Forget(s, id) //nolint:forcetypeassert // a book or an engine
-		return true
-	})
-}
-
-// ForgetSession forgets a tenant's session wherever anything of it is held.
-func (e *Engines) ForgetSession(t sessioncache.Tenant, session string) {
-	e.opened.Range(func(_, v any) bool {
-		v.(interface {
-			ForgetSession(t sessioncache.Tenant, session string)
-		}).ForgetSession(t, session) //nolint:forcetypeassert // a book or an engine
-		return true
-	})
-}
-
-type opening struct {
-	name string
-	life time.Duration
-}
-
-func opened[T any](e *Engines, name string, life time.Duration, open func() T) T {
-	v, ok := e.opened.Load(opening{name, life})
-	if !ok {
-		v, _ = e.opened.LoadOrStore(opening{name, life}, open())
-	}
-	return v.(T)
 }

@@ -260,6 +260,13 @@ func (e *Engine) Forget(s Side, handle string) {
 	}
 }
 
+// Clear forgets all conversations.
+func (e *Engine) Clear() {
+	e.held.Lock()
+	defer e.held.Unlock()
+	e.held.Clear()
+}
+
 // ForgetSession forgets the conversations of a tenant's session.
 func (e *Engine) ForgetSession(t sessioncache.Tenant, session string) {
 	e.held.Lock()

@@ -117,6 +117,13 @@ func (b *Book) ForgetSession(t sessioncache.Tenant, session string) {
 	}
 }
 
+// Clear forgets all conversations.
+func (b *Book) Clear() {
+	b.kept.Lock()
+	defer b.kept.Unlock()
+	b.kept.Clear()
+}
+
 // leave has nothing kept any more of what is on its way under a page or goes on from it. It
 // is called with the lock held.
 func (b *Book) leave(p page) {

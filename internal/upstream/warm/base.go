@@ -96,19 +96,19 @@ type prefix struct {
 // reachable.
 type recorder struct {
 	next   caddyhttp.Handler
-	box    func() *Box
+	box    *Box
 	site   *Site
 	prompt *Prompt
 }
 
 // Layer returns next behind a recorder.
-func (s *Site) Layer(next caddyhttp.Handler, box func() *Box, p *Prompt) caddyhttp.Handler {
+func (s *Site) Layer(next caddyhttp.Handler, box *Box, p *Prompt) caddyhttp.Handler {
 	return &recorder{next: next, box: box, site: s, prompt: p}
 }
 
 // ServeHTTP implements [caddyhttp.Handler].
 func (f *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	x := f.box()
+	x := f.box
 	if p := f.prompt; !p.Side && p.View.Tools > 0 && p.View.System > 0 {
 		httpx.Guard(f.site.Log, "looking at how a prompt begins", func() {
 			key, target := p.key(), f.site.Upstream.Target(p.View.Format)

@@ -14,7 +14,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
@@ -24,6 +26,7 @@ import (
 // Box is what is known of the upstream behind one queue: how its prompts begin,
 // and which of that it is to read while nobody waits. It outlives configurations.
 type Box struct {
+	shared.Pins
 	of    *Boxes
 	queue *queue.Queue
 
@@ -52,57 +55,68 @@ type Site struct {
 	Now func() time.Time
 }
 
-// Boxes are those of a session store, by their queues. They outlive configurations.
+// Boxes are those of a state, by the names of their queues.
 type Boxes struct {
-	// Carrier takes what they are to read to them.
-	Carrier *selfrequest.Carrier
-	// Pin keeps the store open while something is sent, until Unpin. It returns false
-	// when it is closed.
-	Pin func() bool
-	// Unpin: see Pin.
-	Unpin func() error
-
-	byQueue sync.Map // of *Box
-	number  atomic.Int64
-	limit   atomic.Int64
+	state  *state.State
+	byName shared.Pool[*Box]
+	number atomic.Int64
+	limit  atomic.Int64
 }
 
-// SetLimit sets the memory for the bases of all boxes, in bytes: their bodies, compressed,
-// and the rest of them.
+// Interface guards
+var (
+	_ state.Holder  = (*Boxes)(nil)
+	_ state.Stopper = (*Boxes)(nil)
+)
+
+// Of returns the boxes of a state.
+func Of(s *state.State) *Boxes {
+	return state.Part(s, func() *Boxes { return &Boxes{state: s} })
+}
+
+// Budget implements [state.Holder], for the bases of all boxes, compressed.
+func (*Boxes) Budget() memory.Part { return memory.Bases }
+
+// SetLimit implements [state.Holder].
 func (b *Boxes) SetLimit(limit int64) { b.limit.Store(limit) }
 
-// Bytes is the memory that the bases take.
+// Bytes implements [state.Holder].
 func (b *Boxes) Bytes() (sum int64) {
-	b.byQueue.Range(func(_, v any) bool {
-		x := v.(*Box)
+	for _, x := range b.byName.All() {
 		x.mu.Lock()
-		defer x.mu.Unlock()
 		for _, base := range x.bases {
 			sum += base.to.Size()
 		}
-		return true
-	})
+		x.mu.Unlock()
+	}
 	return sum
 }
 
-// Of returns the one behind a queue.
-func (b *Boxes) Of(q *queue.Queue) *Box {
-	v, ok := b.byQueue.Load(q)
-	if !ok {
-		v, ok = b.byQueue.LoadOrStore(q, &Box{of: b, queue: q, bases: map[string]*base{}, prefixes: map[prefixKey]*base{}})
-		if !ok {
-			b.number.Add(1)
-		}
-	}
-	return v.(*Box)
+// Open takes a share of the box behind a queue.
+func (b *Boxes) Open(name string, q *queue.Queue) (*shared.Share[*Box], error) {
+	return b.byName.Share(name, func() (*Box, error) {
+		b.number.Add(1)
+		return &Box{of: b, queue: q, bases: map[string]*base{}, prefixes: map[prefixKey]*base{}}, nil
+	})
 }
 
-// Stop ends what is being sent to any.
+// Close implements [shared.Value].
+func (x *Box) Close() error {
+	x.stop()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.due = nil
+	clear(x.bases)
+	clear(x.prefixes)
+	x.of.number.Add(-1)
+	return nil
+}
+
+// Stop implements [state.Stopper].
 func (b *Boxes) Stop() {
-	b.byQueue.Range(func(_, v any) bool {
-		v.(*Box).stop()
-		return true
-	})
+	for _, x := range b.byName.All() {
+		x.stop()
+	}
 }
 
 const (
@@ -311,7 +325,7 @@ func (x *Box) spread(j *job, bare []int) {
 
 // start has what is due sent. The lock is held.
 func (x *Box) start() {
-	life := x.of.Carrier.Running()
+	life := x.of.state.Carrier.Running()
 	if x.halt != nil || len(x.due) == 0 || life == nil {
 		return
 	}

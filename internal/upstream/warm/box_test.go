@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
@@ -147,9 +148,20 @@ const basesLimit = 64 << 20
 
 // boxes returns the servers of a store that is never closed, without a configuration in force.
 func boxes() *Boxes {
-	b := &Boxes{Carrier: new(selfrequest.Carrier), Pin: func() bool { return true }, Unpin: func() error { return nil }}
+	b := &Boxes{state: new(state.State)}
 	b.SetLimit(basesLimit)
 	return b
+}
+
+// box returns the server behind a queue.
+func box(t *testing.T, of *Boxes, q *queue.Queue) *Box {
+	t.Helper()
+	share, err := of.Open("", q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = share.Release() })
+	return share.Of
 }
 
 // site returns a site in front of a server with a preset.
@@ -202,9 +214,9 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 		return time.Now()
 	}
 	all := boxes()
-	all.Carrier.Use(nil)
-	defer all.Carrier.Stop()
-	x := all.Of(queue.New(queue.Limits{Slots: 1}))
+	all.state.Carrier.Use(nil)
+	defer all.state.Carrier.Stop()
+	x := box(t, all, queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	panics, read := httpx.BackgroundPanics, metrics.sent.WithLabelValues(warmRead)
 	before, sent := testkit.MetricValue(t, panics), testkit.MetricValue(t, read)
@@ -238,7 +250,7 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 // conversation.
 func TestBaseLeavesTakenSlots(t *testing.T) {
 	in := site(&Options{}, "llama_cpp")
-	x := boxes().Of(queue.New(queue.Limits{Slots: 2}))
+	x := box(t, boxes(), queue.New(queue.Limits{Slots: 2}))
 	x.site = in
 	b := &base{id: "b", to: targetOf(in), target: wire.OpenAIChat}
 	j := &job{base: b, slot: queue.AnySlot, turn: new(local.Replica)}
@@ -264,7 +276,7 @@ func TestBaseLeavesTakenSlots(t *testing.T) {
 // its target. The race detector verifies the locking.
 func TestBaseIsSentWhileItChanges(t *testing.T) {
 	in := site(&Options{}, "mlx_lm")
-	x := boxes().Of(queue.New(queue.Limits{Slots: 1}))
+	x := box(t, boxes(), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	b := x.keep(prefixKey{}, &base{id: "b", to: targetOf(in), target: wire.OpenAIChat}, time.Now())
 	var others sync.WaitGroup
@@ -280,7 +292,7 @@ func TestBaseIsSentWhileItChanges(t *testing.T) {
 // Bases are weighed, and one tenant cannot evict another's.
 func TestBasesAreShared(t *testing.T) {
 	in := site(&Options{Bases: mostBases}, "mlx_lm")
-	x := boxes().Of(queue.New(queue.Limits{Slots: 1}))
+	x := box(t, boxes(), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	keep := func(id, owner byte, size int) {
 		to := targetOf(in)

@@ -5,8 +5,7 @@ package warm
 
 // LoadIdle makes each server appear idle for so long that its model must be kept loaded.
 func (b *Boxes) LoadIdle() {
-	b.byQueue.Range(func(_, x any) bool {
-		x.(*Box).load()
-		return true
-	})
+	for _, x := range b.byName.All() {
+		x.load()
+	}
 }

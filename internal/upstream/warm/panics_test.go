@@ -69,7 +69,7 @@ func TestKeepingPanics(t *testing.T) {
 	}
 	in := site(&Options{Store: filepath.Join(file, "no folder")}, "mlx_lm")
 	in.Log = zap.NewExample(zap.Hooks(func(zapcore.Entry) error { panic("of a test") }))
-	x := boxes().Of(queue.New(queue.Limits{Slots: 1}))
+	x := box(t, boxes(), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	panics := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, panics)

@@ -59,10 +59,10 @@ var metrics = struct {
 func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	if !x.of.Pin() {
+	if !x.of.state.Pin() {
 		return warmRefused
 	}
-	defer func() { _ = x.of.Unpin() }()
+	defer x.of.state.Unpin()
 	x.mu.Lock()
 	site := x.site
 	j.to = j.base.to
@@ -84,7 +84,7 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 	}
 	at := site.Now()
 	e := &selfrequest.Errand{Kind: selfrequest.WarmUp, Target: j.to, Adapt: j.adapt, Bare: j.load}
-	a, err := x.of.Carrier.Carry(s.Context, e)
+	a, err := x.of.state.Carrier.Carry(s.Context, e)
 	var u wire.Usage
 	switch {
 	case errors.Is(context.Cause(s.Context), queue.ErrWanted), s.Context.Err() != nil:

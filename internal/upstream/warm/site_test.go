@@ -20,20 +20,24 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 
 func init() {
 	caddy.RegisterModule(app.App{})
+	caddy.RegisterModule(pinger.Limits{})
 	caddy.RegisterModule(app.MemoryStore{})
 	caddy.RegisterModule(handler.Handler{})
 }
 
 // loadIdle makes all servers appear idle for long.
 func loadIdle() {
-	for _, s := range app.Open() {
-		s.Boxes.LoadIdle()
+	for _, s := range state.Open() {
+		warm.Of(s).LoadIdle()
 	}
 }
 

@@ -8,7 +8,10 @@ import (
 	"net/http"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // Memory bounds the conversations that all connections keep. The client of a conversation
@@ -26,6 +29,17 @@ func NewMemory(limit int64) *Memory {
 	pool := lru.NewPool[*conn](limit)
 	return &Memory{pool, lru.New(lru.Options[*response, *conn, struct{}]{Pool: pool})}
 }
+
+// Of returns the memory of a state.
+func Of(s *state.State) *Memory {
+	return state.Part(s, func() *Memory { return NewMemory(memory.Sockets.Share()) })
+}
+
+// Interface guards
+var (
+	_ state.Holder    = (*Memory)(nil)
+	_ state.Forgetter = (*Memory)(nil)
+)
 
 // response is an answer that a client may go on from.
 type response struct {
@@ -99,8 +113,10 @@ func InSession(request context.Context, session string) {
 	}
 }
 
-// ForgetSession drops the answers of a session.
-func (m *Memory) ForgetSession(session string) {
+// ForgetSession implements [state.Forgetter].
+func (m *Memory) ForgetSession(x *sessioncache.Session) { m.forgetSession(x.ID()) }
+
+func (m *Memory) forgetSession(session string) {
 	m.kept.Lock()
 	defer m.kept.Unlock()
 	for e := range m.kept.Oldest() {
@@ -111,8 +127,11 @@ func (m *Memory) ForgetSession(session string) {
 	}
 }
 
-// SetLimit changes the limit in bytes.
+// Budget implements [state.Holder].
+func (*Memory) Budget() memory.Part { return memory.Sockets }
+
+// SetLimit implements [state.Holder].
 func (m *Memory) SetLimit(limit int64) { m.pool.SetLimit(limit) }
 
-// Held returns the bytes that are kept.
-func (m *Memory) Held() int64 { return m.pool.Bytes() }
+// Bytes implements [state.Holder].
+func (m *Memory) Bytes() int64 { return m.pool.Bytes() }

@@ -87,19 +87,19 @@ func TestWhole(t *testing.T) {
 	if got := second.Get("response.input").Raw; got != want {
 		t.Errorf("the input is %s, want %s", got, want)
 	}
-	if s.Kept.Held() == 0 {
+	if s.Kept.Bytes() == 0 {
 		t.Error("nothing is kept")
 	}
 	if err := ws.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Error(err)
 	}
 	for range 1000 {
-		if s.Kept.Held() == 0 {
+		if s.Kept.Bytes() == 0 {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d bytes are kept of a connection that is closed", s.Kept.Held())
+	t.Errorf("%d bytes are kept of a connection that is closed", s.Kept.Bytes())
 }
 
 // TestMemory: the connection with the most memory loses answers first, and its client is told to
@@ -116,7 +116,7 @@ func TestMemory(t *testing.T) {
 	if e := exchange(t, small, message(kept.Get("response.id").Str, "two")); e.Get("type").Str != "response.completed" {
 		t.Errorf("the small one goes on by %.200s", e.Raw)
 	}
-	if n := s.Kept.Held(); n > 8<<10 {
+	if n := s.Kept.Bytes(); n > 8<<10 {
 		t.Errorf("%d bytes are kept", n)
 	}
 }
@@ -158,7 +158,7 @@ func TestForget(t *testing.T) {
 	if e := exchange(t, ws, message("resp_5", "six")); !missing(e) {
 		t.Errorf("what was on its way is kept: %s", e)
 	}
-	if n := s.Kept.Held(); n != 0 {
+	if n := s.Kept.Bytes(); n != 0 {
 		t.Errorf("%d bytes are kept", n)
 	}
 }
@@ -177,7 +177,7 @@ func TestForgetSession(t *testing.T) {
 	one, other := dial(), dial()
 	exchange(t, one, message("", "one"))
 	exchange(t, other, message("", "one"))
-	s.Kept.ForgetSession("session 1")
+	s.Kept.forgetSession("session 1")
 	if e := exchange(t, one, message("resp_1", "two")); e.Get("error.code").Str != "previous_response_not_found" {
 		t.Errorf("a forgotten session goes on by %s", e)
 	}

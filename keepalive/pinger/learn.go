@@ -1,17 +1,14 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package pinger
 
 import (
 	"context"
 	"errors"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 )
@@ -26,28 +23,24 @@ const (
 // errEnough ends reading early.
 var errEnough = errors.New("enough was read")
 
-// learn teaches the keeper the pauses of users from the records, in the background and once. It
-// needs a store that can be read again.
-func (a *App) learn(ctx context.Context) {
-	s := a.lease.State
-	source, err := a.ledger.Sink.store.source()
-	if err != nil || source == nil || !s.learned.CompareAndSwap(false, true) {
-		return
+// Learn implements [state.Learner]: it reads the pauses of users from the records, once.
+func (k *Keeper) Learn(ctx context.Context, from audit.Source) error {
+	if !k.learned.CompareAndSwap(false, true) {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, learnTime)
-	go httpx.Background("learning from the audit store", func() {
-		defer cancel()
-		now := time.Now()
-		history, err := pausesOf(ctx, source, now.Add(-learnFrom))
-		if errors.Is(err, context.Canceled) { // the configuration has ended; the next one reads
-			s.learned.Store(false)
-			return
-		}
-		history.Teach(&s.Keeper.Schedule.Learned, now)
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			a.logger.Warn("learning from the audit store how long people pause", zap.Error(err))
-		}
-	})
+	defer cancel()
+	now := time.Now()
+	history, err := pausesOf(ctx, from, now.Add(-learnFrom))
+	if errors.Is(err, context.Canceled) { // the configuration has ended; the next one reads
+		k.learned.Store(false)
+		return nil
+	}
+	history.Teach(&k.Schedule.Learned, now)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
 }
 
 // pausesOf reads the pauses since a time.

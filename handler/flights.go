@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package handler
 
 // Barrier makes one of several requests with the same new prefix go first (singleflight). The first
 // request pays for the cache write, and the others read. A cache entry is readable only after the
@@ -11,6 +11,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 )
 
 // BarrierKey identifies a prefix in a provider's cache.
@@ -58,6 +60,11 @@ type Barrier struct {
 	flights map[BarrierKey]*BarrierFlight
 	known   map[BarrierKey]time.Time // expiry of the cache entry
 	waiting int
+}
+
+// barrierOf returns the barrier of a state.
+func barrierOf(s *state.State) *Barrier {
+	return state.Part(s, func() *Barrier { return new(Barrier) })
 }
 
 // BarrierFlight is the first request with a prefix, until its response begins.

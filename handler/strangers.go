@@ -1,11 +1,13 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package handler
 
 import (
 	"strings"
 	"sync"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 )
 
 // MostStrangers bounds the warnings of a process and their memory, because clients choose their
@@ -16,6 +18,11 @@ const MostStrangers = 256
 type Strangers struct {
 	mu  sync.Mutex
 	met map[[2]string]struct{}
+}
+
+// strangersOf returns the strangers of a state.
+func strangersOf(s *state.State) *Strangers {
+	return state.Part(s, func() *Strangers { return new(Strangers) })
 }
 
 // Meet reports whether a pair of client and reason is new.

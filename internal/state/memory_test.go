@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package state_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
@@ -24,7 +25,7 @@ import (
 // crowd is a state that conversations with distinct texts are put into.
 type crowd struct {
 	testing.TB
-	*State
+	*state.State
 	random *rand.Rand
 	edge   *retain.Engine
 }
@@ -35,10 +36,15 @@ func newCrowd(t testing.TB, memory int64) *crowd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &crowd{t, NewState(store, nil, time.Now), rand.New(rand.NewPCG(1, 2)), nil}
-	c.setMemory(memory)
-	c.edge = c.Holds.Open(&relay.Options{Origin: true}, time.Now)
-	t.Cleanup(func() { _ = c.Unpin() })
+	c := &crowd{t, state.New(store, nil, time.Now), rand.New(rand.NewPCG(1, 2)), nil}
+	c.SetBudget(memory)
+	options := &relay.Options{Origin: true}
+	engines, err := relay.Of(c.State).Share(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.edge = engines.Of.Open(options)
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -88,7 +94,7 @@ func (c *crowd) attach(s *sessioncache.Session, body []byte) {
 func (c *crowd) overlay(s *sessioncache.Session, body []byte) {
 	c.Helper()
 	t := s.Tenant()
-	x, err := c.Overlays.Begin(overlay.Conversation{Session: s.ID(), Tenant: string(t[:]), Group: string(t[:])}, overlay.Request{Format: wire.OpenAIChat, Body: body, Rules: overlay.Box, At: time.Now()})
+	x, err := overlay.Of(c.State).Begin(overlay.Conversation{Session: s.ID(), Tenant: string(t[:]), Group: string(t[:])}, overlay.Request{Format: wire.OpenAIChat, Body: body, Rules: overlay.Box, At: time.Now()})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -108,7 +114,7 @@ func (c *crowd) key(s *sessioncache.Session) retain.Key {
 
 // attached tells which features hold something of a session.
 func (c *crowd) attached(s *sessioncache.Session) (all []string) {
-	if len(c.Overlays.Report(s.ID())) > 0 {
+	if len(overlay.Of(c.State).Report(s.ID())) > 0 {
 		all = append(all, "overlays")
 	}
 	r := c.edge.Begin(c.key(s), &retain.Request{Body: []byte("{}"), History: []wire.Hash{{1}, {2}}})
@@ -163,12 +169,12 @@ func TestMemoryIsResized(t *testing.T) {
 		c.retain(s, body)
 		all = append(all, s)
 	}
-	before := c.Holds.Pool.Bytes()
-	if c.setMemory(128 << 20); c.Holds.Pool.Bytes() != before {
-		t.Errorf("%d bytes are left of %d in a larger budget", c.Holds.Pool.Bytes(), before)
+	before := c.Used(memory.Retained)
+	if c.SetBudget(128 << 20); c.Used(memory.Retained) != before {
+		t.Errorf("%d bytes are left of %d in a larger budget", c.Used(memory.Retained), before)
 	}
-	c.setMemory(8 << 20)
-	if got, limit := c.Holds.Pool.Bytes(), memory.Retained.Of(8<<20); got > limit || got < limit/2 {
+	c.SetBudget(8 << 20)
+	if got, limit := c.Used(memory.Retained), memory.Retained.Of(8<<20); got > limit || got < limit/2 {
 		t.Errorf("%d bytes are left in a smaller budget, want up to %d", got, limit)
 	}
 	if got := c.attached(all[0]); len(got) > 0 {
@@ -203,8 +209,9 @@ func TestFullPartsStayInTheirBudget(t *testing.T) {
 	for i := range 200 {
 		sessions = append(sessions, c.session(byte(i), fmt.Sprint(i), c.body(20, 500)))
 	}
-	fill := func(used func() int64, limit int64, put func(i int)) {
+	fill := func(part memory.Part, put func(i int)) {
 		t.Helper()
+		used, limit := func() int64 { return c.Used(part) }, part.Of(total)
 		for i, last := 0, int64(-1); used() >= last && i < 1<<20; i++ { // until something gives way
 			last = used()
 			put(i)
@@ -214,9 +221,9 @@ func TestFullPartsStayInTheirBudget(t *testing.T) {
 		}
 	}
 	of := func(i int) *sessioncache.Session { return sessions[i%len(sessions)] }
-	fill(c.overlays.Bytes, memory.Overlays.Of(total), func(i int) { c.overlay(of(i), c.body(20, 2000)) })
-	fill(c.Holds.Pool.Bytes, memory.Retained.Of(total), func(i int) { c.retain(of(i), c.body(20, 2000)) })
-	fill(c.originals.Bytes, memory.Originals.Of(total), func(i int) { c.Blocks.Put(of(i), wire.Hash{1}, fmt.Sprint(i), c.text(3000)) })
+	fill(memory.Overlays, func(i int) { c.overlay(of(i), c.body(20, 2000)) })
+	fill(memory.Retained, func(i int) { c.retain(of(i), c.body(20, 2000)) })
+	fill(memory.Originals, func(i int) { c.Blocks.Put(of(i), wire.Hash{1}, fmt.Sprint(i), c.text(3000)) })
 	var bodies [][]byte
 	for budget.Bodies.Held()+1<<20 < memory.Bodies.Of(total)*7/8 { // the rest is for small ones
 		share := budget.Bodies.Open()
@@ -233,7 +240,7 @@ func TestFullPartsStayInTheirBudget(t *testing.T) {
 	for _, p := range memory.Parts {
 		switch p {
 		case memory.Sessions, memory.Overlays, memory.Retained, memory.Originals, memory.Bodies:
-			used, may = used+partBytesOf(c, p), may+p.Of(total)
+			used, may = used+c.Used(p)+memory.Used(p), may+p.Of(total)
 		}
 	}
 	held := heap() - before
@@ -242,14 +249,4 @@ func TestFullPartsStayInTheirBudget(t *testing.T) {
 	if held > may*16/10 {
 		t.Errorf("%d bytes live in the heap, want at most 1.6 × %d", held, may)
 	}
-}
-
-// partBytesOf is what a part takes in a state that is not among the open ones.
-func partBytesOf(c *crowd, p memory.Part) int64 {
-	for _, s := range stateParts {
-		if s.Part == p {
-			return s.used(c.State)
-		}
-	}
-	return budget.Bodies.Held()
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package handler
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 )
 
 const (
@@ -88,6 +89,14 @@ type Upstreams struct {
 	mu  sync.Mutex
 	all []*Reach
 }
+
+// upstreamsOf returns the upstreams of a state.
+func upstreamsOf(s *state.State) *Upstreams {
+	return state.Part(s, func() *Upstreams { return new(Upstreams) })
+}
+
+// View implements [state.Viewer].
+func (u *Upstreams) View(v *page.View) { v.Health = append(v.Health, u.health(v.Now)...) }
 
 // Add shows the upstream of a site on the page.
 func (u *Upstreams) Add(h *Reach) {

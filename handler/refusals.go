@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package handler
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -57,6 +58,14 @@ type Refusals struct {
 
 	accepted, refused int // requests that were sent twice, by the result of the second attempt
 }
+
+// refusalsOf returns the refusals of a state.
+func refusalsOf(s *state.State) *Refusals {
+	return state.Part(s, func() *Refusals { return new(Refusals) })
+}
+
+// View implements [state.Viewer].
+func (f *Refusals) View(v *page.View) { v.Health = append(v.Health, f.health(v.Now)...) }
 
 // ownRoute is a route of one tenant.
 type ownRoute struct {

@@ -1,0 +1,42 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package letta
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
+)
+
+// Admin serves the agents of Letta that conversations have on Caddy's admin API:
+//
+//	GET /llm_cache/agents
+type Admin struct{}
+
+var _ caddy.AdminRouter = (*Admin)(nil)
+
+// CaddyModule returns the Caddy module information.
+func (Admin) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.llm_cache_agents", New: func() caddy.Module { return new(Admin) }}
+}
+
+// Routes implements caddy.AdminRouter.
+func (*Admin) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{{Pattern: "GET /llm_cache/agents", Handler: caddy.AdminHandlerFunc(report)}}
+}
+
+func report(w http.ResponseWriter, _ *http.Request) error {
+	open := state.Open()
+	all := make([]Report, 0, len(open))
+	for _, s := range open {
+		all = append(all, Of(s).Report()...)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(struct {
+		Agents []Report `json:"agents"`
+	}{all})
+}

@@ -20,7 +20,7 @@ func Dollars(v float64) string {
 	return dollars(v, 2)
 }
 
-// Cents formats an amount of money to the cent, where room is short: "-$0.42".
+// Cents formats an amount of money to the cent, as people set budgets: "-$0.42".
 func Cents(v float64) string { return dollars(v, 2) }
 
 func dollars(v float64, decimals int) string {

@@ -78,7 +78,7 @@ func (b *Budget) Amount(s Spent) string {
 		about = "~"
 	}
 	if b.Dollars > 0 {
-		return about + figure.Dollars(s.Dollars)
+		return about + figure.Cents(s.Dollars)
 	}
 	return about + humanize.Comma(s.Tokens) + " tokens"
 }

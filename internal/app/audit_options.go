@@ -44,8 +44,9 @@ type AuditOptions struct {
 	Content bool `json:"content,omitempty"`
 	// Batch is the number of records that are written at once. At most 10000. Default: 500.
 	Batch int `json:"batch,omitempty"`
-	// Interval is the time that a record waits for others of its batch. A killed process loses at
-	// most the records of this time. From 10ms to 1m. Default: 1s.
+	// Interval is the time that a record waits for others of its batch. A killed process loses
+	// the records of this time, and those that wait for a failing store. From 10ms to 1m.
+	// Default: 1s.
 	Interval caddy.Duration `json:"interval,omitempty"`
 	// OnError is the effect of a failing store on requests. With `memory`, records wait in memory
 	// and the store is tried again. With `refuse`, Caddy does not start, a damaged file is left

@@ -56,6 +56,21 @@ func TestCommands(t *testing.T) {
 	help := map[string]string{} // by command
 	flag := regexp.MustCompile(`--([a-z][a-z-]*)`)
 	mentioned := regexp.MustCompile("caddy llm-cache ([a-z]+)([^\n`|]*)")
+	first := regexp.MustCompile(`^ [a-z]+\b`)
+	helpOf := func(command, document string) {
+		if _, known := help[command]; known {
+			return
+		}
+		out, err := exec.Command(binary, append(append([]string{"llm-cache"}, strings.Fields(command)...), "--help")...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: llm-cache %s: %v", document, command, err)
+		}
+		// For an unknown command Caddy shows the help of its parent.
+		if !strings.Contains(string(out), "llm-cache "+command) {
+			t.Errorf("%s mentions llm-cache %s, which there is not", document, command)
+		}
+		help[command] = string(out)
+	}
 	checked := 0
 	for _, name := range documents {
 		text, err := os.ReadFile(name)
@@ -64,16 +79,10 @@ func TestCommands(t *testing.T) {
 		}
 		for _, m := range mentioned.FindAllStringSubmatch(string(text), -1) {
 			command, shown := m[1], m[2]
-			if _, known := help[command]; !known {
-				out, err := exec.Command(binary, "llm-cache", command, "--help").CombinedOutput()
-				if err != nil {
-					t.Errorf("%s: llm-cache %s: %v", name, command, err)
-				}
-				// For an unknown command Caddy shows the help of its parent.
-				if !strings.Contains(string(out), "llm-cache "+command) {
-					t.Errorf("%s mentions llm-cache %s, which there is not", name, command)
-				}
-				help[command] = string(out)
+			helpOf(command, name)
+			if word := first.FindString(shown); word != "" && strings.Contains(help[command], "\n "+word+" ") { // a command below it
+				command += word
+				helpOf(command, name)
 			}
 			shown, _, _ = strings.Cut(shown, " -- ") // the rest belongs to a client
 			for _, f := range flag.FindAllStringSubmatch(shown, -1) {
@@ -219,6 +228,9 @@ func sandbox(t *testing.T) string {
 		write("bin/"+client, "#!/bin/sh\nexit 0\n", 0o700)
 	}
 	write("docs/images/.keep", "", 0o600)
+	// Tables of prices, as LiteLLM and models.dev publish them.
+	write("model_prices_and_context_window.json", `{"gpt-6.9-sol": {"litellm_provider": "openai", "mode": "responses", "input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05}}`, 0o600)
+	write("api.json", `{"google": {"models": {"gemini-9-neon": {"cost": {"input": 1, "output": 4}}}}}`, 0o600)
 	if err := os.Symlink(binary, filepath.Join(dir, "bin/caddy")); err != nil {
 		t.Fatal(err)
 	}

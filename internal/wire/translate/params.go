@@ -82,8 +82,7 @@ func (w *Writer) Value(p Param) rawjson.Value {
 		ok = ok && number && n > 0
 	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
 		ok = ok && v.IsNumber() && w.dialect.Samples(w, p)
-		// Int drops the fraction, so the exact value 1 needs a check of its own.
-		if n, _ := v.Int(); ok && p == Temperature && w.Rules.Warmest > 0 && n >= w.Rules.Warmest && string(v) != "1" && string(v) != "1.0" {
+		if n, _ := strconv.ParseFloat(string(v), 64); ok && p == Temperature && w.Rules.Warmest > 0 && n > float64(w.Rules.Warmest) {
 			w.DropParam(p)
 			return strconv.AppendInt(nil, int64(w.Rules.Warmest), 10)
 		}

@@ -216,6 +216,10 @@ func TestRequests(t *testing.T) {
 		want:    []string{`"temperature":1,`},
 		dropped: []string{"temperature"},
 	}, {
+		name: "Anthropic's most in other digits", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-sonnet-4-5",
+		body: `{"model":"m","temperature":1.00,"messages":[` + question + `]}`,
+		want: []string{`"temperature":1.00,`},
+	}, {
 		name: "a model of OpenAI that reasons takes no temperature", from: wire.Anthropic, to: wire.OpenAIChat, model: "gpt-5.2", o: translate.Options{Official: true},
 		body:    `{"model":"m","max_tokens":5,"temperature":0.5,"messages":[` + question + `]}`,
 		want:    []string{`"max_completion_tokens":5`},

@@ -49,7 +49,7 @@ func NewPool[T Value]() *Pool[T] {
 	return p
 }
 
-// closeAll closes all values, whatever uses them.
+// closeAll closes all values, with users or without.
 func (p *Pool[T]) closeAll() {
 	for _, e := range p.entries() {
 		if pins := e.value.pins(); pins.end() {

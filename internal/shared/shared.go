@@ -6,6 +6,7 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,9 @@ type entry[T Value] struct {
 	opened chan struct{} // closed once value or err is set
 	closed chan struct{} // closed once the value is closed
 }
+
+// errOpening reports that the opening of a value panicked.
+var errOpening = errors.New("opening panicked")
 
 // NewPool returns a pool of the process: values that are still pinned when the process exits are
 // closed then.
@@ -94,8 +98,13 @@ func (p *Pool[T]) open(key string, e *entry[T], open func() (T, error)) {
 		delete(p.values, key)
 	}
 	defer close(e.opened)
+	defer func() {
+		if e.err != nil {
+			remove()
+		}
+	}()
+	e.err = errOpening // stays if open panics
 	if e.value, e.err = open(); e.err != nil {
-		remove()
 		return
 	}
 	pins := e.value.pins()

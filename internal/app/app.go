@@ -76,12 +76,13 @@ type App struct {
 	// Memory is the memory in bytes that everything held for conversations and requests may
 	// take: sessions 35 %, bodies of requests in flight 25 %, overlays and prompts that
 	// upstreams keep 10 % each, WebSockets of clients and llm_cache_origin 5 % each, the rest
-	// for folded texts, answers of clients that left, pings and bases. What exceeds its share
-	// gives way: first what its tenant has not used for longest, if that tenant holds more than
-	// a quarter, else what nobody has. Of the bodies, one address and one tenant get up to
-	// three quarters while others hold any; a request that finds no room waits for up to 5 s,
-	// and uploads that stall meanwhile are ended by 503; then it passes unread where the
-	// upstream takes it as it is, and is answered by 503 with Retry-After elsewhere. From 4 MiB
+	// for folded texts, answers of clients that left, pings and bases. Beyond a
+	// share, entries give way: the least recently used one of the tenant with the most memory,
+	// if that is more than a quarter of the share, otherwise the least recently used one of all
+	// tenants. Of the bodies, one address and one tenant get up to three quarters while others
+	// hold any. A request without room waits for up to 5 s, and uploads that stall meanwhile are
+	// ended by 503. Then the request passes unread if the upstream takes the client's bytes
+	// unchanged, and is answered by 503 with Retry-After otherwise. From 4 MiB
 	// to 1 TiB. Default: a quarter of the memory of the machine, or of its container, from
 	// 256 MiB to 4 GiB.
 	Memory int64 `json:"memory,omitempty"`

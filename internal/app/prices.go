@@ -56,7 +56,7 @@ const (
 	maxModelsFile  = 4 << 20
 )
 
-// provision reads the pin and reports what makes no sense.
+// provision fills in the default, reads the pin and reports the first invalid member.
 func (p *PricesFrom) provision() error {
 	if p == nil {
 		return nil

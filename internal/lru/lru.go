@@ -22,8 +22,8 @@ type Options[K, O comparable, V any] struct {
 	Now func() time.Time
 	// InUse reports an entry that must neither give way nor expire. Optional.
 	InUse func(*Entry[K, O, V]) bool
-	// Dropped gets each entry that has left the cache, for whatever reason, while the
-	// lock is held. Optional.
+	// Dropped receives each entry that leaves the cache, for any reason, under the lock.
+	// Optional.
 	Dropped func(*Entry[K, O, V])
 }
 
@@ -244,8 +244,8 @@ func (c *Cache[K, O, V]) expired(e *Entry[K, O, V], now time.Time) bool {
 	return now.Sub(e.used) >= c.options.TTL && !e.inUse()
 }
 
-// Expire drops the entries whose time is over, which happens by itself sooner or later. It
-// returns the time until the next one may be due, 0 if nothing is left.
+// Expire drops the expired entries at once; a timer does so later. It returns the time until
+// the next entry may expire, 0 without entries.
 func (c *Cache[K, O, V]) Expire() time.Duration {
 	if c.options.TTL <= 0 {
 		return 0
@@ -265,8 +265,8 @@ func (c *Cache[K, O, V]) Expire() time.Duration {
 	return 0
 }
 
-// sweep expires entries after some time, and again as long as there are any: prompts
-// leave the memory in time although nobody asks for them.
+// sweep sets a timer that drops expired entries, and runs again as long as there are any:
+// prompts must not stay in memory beyond their lifetime for want of a request.
 func (c *Cache[K, O, V]) sweep(after time.Duration) {
 	// The timer must not keep an abandoned cache alive.
 	cache := weak.Make(c)

@@ -189,7 +189,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// Entries leave when their time is over although nobody asks for them.
+// TestSweep: expired entries leave without a request for them.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Options[string, int, int]{TTL: time.Hour})

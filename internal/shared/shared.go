@@ -6,6 +6,7 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,9 @@ type entry[T Value] struct {
 	closed chan struct{} // closed once the value is closed
 }
 
+// errOpening reports that the opening of a value panicked.
+var errOpening = errors.New("opening panicked")
+
 // NewPool returns a pool of the process: values that are still pinned when the process exits are
 // closed then.
 func NewPool[T Value]() *Pool[T] {
@@ -49,7 +53,7 @@ func NewPool[T Value]() *Pool[T] {
 	return p
 }
 
-// closeAll closes all values, whatever uses them.
+// closeAll closes all values, with users or without.
 func (p *Pool[T]) closeAll() {
 	for _, e := range p.entries() {
 		if pins := e.value.pins(); pins.end() {
@@ -94,8 +98,13 @@ func (p *Pool[T]) open(key string, e *entry[T], open func() (T, error)) {
 		delete(p.values, key)
 	}
 	defer close(e.opened)
+	defer func() {
+		if e.err != nil {
+			remove()
+		}
+	}()
+	e.err = errOpening // stays if open panics
 	if e.value, e.err = open(); e.err != nil {
-		remove()
 		return
 	}
 	pins := e.value.pins()

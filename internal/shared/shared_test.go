@@ -107,6 +107,10 @@ func TestFailedOpening(t *testing.T) {
 	if _, err := p.Share("k", func() (*file, error) { return nil, failed }); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
 	}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = p.Share("k", func() (*file, error) { panic("failed") })
+	}()
 	open, _, _ := opener(t)
 	s, err := p.Share("k", open)
 	if err != nil {

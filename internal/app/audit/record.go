@@ -166,8 +166,8 @@ type Record struct {
 	USD float64 `json:"usd"`
 	// ClientUSD: see USD.
 	ClientUSD float64 `json:"client_usd"`
-	// AssumedFrom is the model whose cache rules stood in for the unknown ones of the billed model: its
-	// nearest sibling. Empty otherwise.
+	// AssumedFrom is the nearest sibling of a billed model without cache rules of its own, which
+	// has the sibling's. Empty otherwise.
 	AssumedFrom string `json:"assumed_from,omitempty"`
 	// PricesOf is the model that gave the prices of USD and ClientUSD because those of the
 	// billed model are unknown: the dearest of the family or vendor. Empty otherwise.
@@ -256,8 +256,8 @@ func (r *Record) IsTurn() bool {
 	return true
 }
 
-// Assumptions names the models whose cache rules and prices stood in for those of the record's model,
-// "" for none.
+// Assumptions names the sources of the record's cache rules and prices if these are not of the
+// record's model, "" otherwise.
 func (r *Record) Assumptions() string {
 	text := r.Model
 	if r.AssumedFrom != "" {

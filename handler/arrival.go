@@ -37,15 +37,13 @@ type arrival struct {
 	why    bypass // where the coding could not be undone
 }
 
-// arrival begins one.
-func (o *site) arrival(r *http.Request, f wire.Format) *arrival {
-	n := o.up.Forms(f)
-	if o.sharing.overlay.Watches() {
-		n++
+// begin opens an account of memory for the body of a request to a site.
+func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
+	a.format, a.share, a.most, a.log = f, *budget.Bodies.Open(), o.up.MaxBody, o.up.Log
+	if a.layers = o.up.Forms(f); o.sharing.overlay.Watches() {
+		a.layers++
 	}
-	a := &arrival{format: f, share: *budget.Bodies.Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}
 	a.share.By(budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)})
-	return a
 }
 
 // address is where a request comes from, as Caddy sees it behind trusted proxies. One
@@ -165,18 +163,18 @@ func (a *arrival) body() []byte {
 	return a.Data
 }
 
-// settle reduces the reserved memory to the size of the edited request.
-func (a *arrival) settle(c *requestState) {
+// settle reduces the reserved memory to the size of the request as it is edited, if it is.
+func (a *arrival) settle(x *exchange) {
 	n := int64(cap(a.Data) + cap(a.Plain()))
 	sent := len(a.body())
-	if c != nil {
-		n += int64(c.view.Known().Size())
-		if c.body.own != nil {
-			n += int64(cap(c.view.Raw))
+	if x.edit != nil {
+		n += int64(x.view.Known().Size())
+		if x.own != nil {
+			n += int64(cap(x.view.Raw))
 		}
-		if c.ex.Prompt.Edited || c.body.own != nil {
-			n += int64(cap(c.ex.Prompt.Body))
-			sent = len(c.ex.Prompt.Body)
+		if x.edit.Prompt.Edited || x.own != nil {
+			n += int64(cap(x.edit.Prompt.Body))
+			sent = len(x.edit.Prompt.Body)
 		}
 	}
 	a.share.Settle(n + a.layers*int64(sent))

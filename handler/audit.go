@@ -33,29 +33,10 @@ type records struct {
 	conventions *spanConventions // of spans
 }
 
-// account is the record of a turn on its way to the audit store.
-type account struct {
-	sink   *app.Sink
-	turn   *audit.Turn
-	record *audit.Record
-}
-
-// open begins the record of a turn, so that the turn is on record even if the process ends first.
-func (c *requestState) open(r *http.Request) {
-	s := c.site.records.sink.Pinned()
-	if s == nil {
-		return
-	}
-	rec := c.site.records.begin(c.books.began, c.asker.person, c.asker.client, c.view, c.ex.OffersTools())
-	rec.Session, rec.Lineage, rec.Policy = c.session.ID(), c.ex.Lineage, string(c.ex.Policy)
-	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.Prompt.OriginalTokens), int64(c.sent()), c.overhead
-	c.books.account = &account{s, s.Begin(rec), rec}
-}
-
 // begin begins the record of a request: caller, model and kind. A conversation has tools, a side
 // request has none.
-func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.View, tools bool) *audit.Record {
-	rec := &audit.Record{
+func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.View, tools bool) audit.Record {
+	rec := audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
 		Tenant: who.Hash, User: who.Name, Client: client,
 		Model: audit.Bounded(v.Model), ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Reply.Stream,
@@ -81,10 +62,10 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 	rec.Session = session
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
-	app.Count(rec, r.Host)
+	app.Count(&rec, r.Host)
 	if s := o.sink.Pinned(); s != nil {
 		defer s.Unpin()
-		s.Put(rec)
+		s.Put(&rec)
 	}
 }
 
@@ -92,10 +73,10 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View, status int) {
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, true)
 	rec.Outcome, rec.Status = audit.Refused, status
-	app.Count(rec, r.Host)
+	app.Count(&rec, r.Host)
 	if s := o.sink.Pinned(); s != nil {
 		defer s.Unpin()
-		s.Put(rec)
+		s.Put(&rec)
 	}
 }
 
@@ -117,33 +98,6 @@ func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	}
 }
 
-// count counts a turn that is over, on record or not.
-func (c *requestState) count(outcome string) {
-	b := c.ex.Bill(c.ending.turn)
-	r := audit.Record{
-		At: c.books.began, Turns: 1, Kind: audit.KindTurn, Tenant: c.asker.person.Hash, User: c.asker.person.Name, Session: c.session.ID(), Client: c.asker.client,
-		Model: audit.Bounded(c.view.Model), Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.Prompt.OriginalTokens), SentTokens: int64(c.sent()),
-		Billed: tokens(b.Actual), ClientBilled: tokens(b.Client), Cost: b.Cost, ClientCost: b.ClientCost, USD: b.Dollars, ClientUSD: b.ClientDollars,
-		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars, Folded: int64(c.ex.Decision.Folded), Regret: int64(c.ex.Lesson.Regret.Sum()),
-		BilledModel: c.site.records.billed(c.view.Model), Translation: b.Translation, TranslationUSD: b.TranslationDollars,
-	}
-	rules := c.ex.Rules()
-	r.AssumedFrom, r.PricesOf = rules.AssumedFrom, rules.PricesOf
-	if c.ending.estimated {
-		r.ReadEstimated = r.Billed.Read
-	}
-	if c.ex.Estimated() {
-		r.Estimated = 1
-	}
-	c.warnOfModel(&r)
-	l := &c.books.logged
-	l.settled, l.outcome, l.saved = true, outcome, int64(c.saved())
-	l.prompt, l.cached, l.output, l.cachedGuessed = r.Billed.Prompt(), r.Billed.Read, r.Billed.Output, c.ending.estimated
-	l.priced, l.cost, l.own = b.ClientDollars > 0, b.Dollars, b.ClientDollars
-	app.Count(&r, c.asker.host)
-	c.site.records.sink.Spend(&r)
-}
-
 // assumed are the models of which the log has told today that others stand in for them.
 var assumed struct {
 	sync.Mutex
@@ -152,11 +106,12 @@ var assumed struct {
 }
 
 // warnOfModel logs, once a day for each model, that its rules or its prices are not known.
-func (c *requestState) warnOfModel(r *audit.Record) {
+func (x *exchange) warnOfModel() {
+	r := &x.record
 	if r.AssumedFrom == "" && r.PricesOf == "" && !r.Unpriced() {
 		return
 	}
-	if c.site.up.Local() {
+	if x.site.up.Local() {
 		return // a local server costs nothing
 	}
 	assumed.Lock()
@@ -166,60 +121,32 @@ func (c *requestState) warnOfModel(r *audit.Record) {
 	models := assumed.models
 	assumed.Unlock()
 	if models.Meet(r.Model, r.AssumedFrom) {
-		c.site.up.Log.Warn("model is not in the models file: others stand in for its rules and prices",
+		x.site.up.Log.Warn("model is not in the models file: others stand in for its rules and prices",
 			zap.String("model", r.Model), zap.String("assumed_from", r.AssumedFrom), zap.String("charged_as", r.PricesOf), zap.Bool("unpriced", r.Unpriced()))
 	}
 }
 
-// close puts a turn on record, once.
-func (a *account) close(c *requestState, outcome string, status int) {
-	if a == nil || a.sink == nil {
-		return
-	}
-	defer a.sink.Unpin()
-	defer func() { a.sink = nil }()
-	r := a.record
-	r.Outcome, r.Status, r.Resent = outcome, status, c.ending.resent
-	r.Total = time.Since(r.At)
-	x := c.ex
-	r.Lineage, r.SentTokens = x.Lineage, int64(c.sent())
-	if len(x.Prompt.Fired) > 0 {
-		r.Edits = make([]audit.Edits, len(x.Prompt.Fired))
-		for i, f := range x.Prompt.Fired {
+// detailed returns the record as it is kept: with its edits, its content if that is wanted, and without
+// the cost of continuations, which have records of their own.
+func (x *exchange) detailed() *audit.Record {
+	r := x.record
+	if fired := x.edit.Prompt.Fired; len(fired) > 0 {
+		r.Edits = make([]audit.Edits, len(fired))
+		for i, f := range fired {
 			r.Edits[i] = audit.Edits{Stage: f.Stage, Count: f.Count, Tokens: f.Tokens}
 			if f.Stage == stage.Compress {
-				r.Edits[i].Tokens, r.Edits[i].Millis = x.Prompt.Compressed.Tokens, x.Prompt.Compressed.Took.Milliseconds()
+				r.Edits[i].Tokens, r.Edits[i].Millis = x.edit.Prompt.Compressed.Tokens, x.edit.Prompt.Compressed.Took.Milliseconds()
 			}
 		}
 	}
-	d := &x.Decision
-	r.Epoch, r.Reason = string(d.Epoch), d.Reason
-	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
-	r.Break, r.Regret = string(x.Lesson.Break), int64(x.Lesson.Regret.Sum())
-	b := x.Bill(c.ending.turn)
-	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
-	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
-	rules := x.Rules()
-	r.WouldSave, r.WouldSaveUSD, r.AssumedFrom, r.PricesOf = b.WouldSave, b.WouldSaveDollars, rules.AssumedFrom, rules.PricesOf
-	r.Translation, r.TranslationUSD, r.Bounded = b.Translation, b.TranslationDollars, c.ending.bounded
-	if t := c.ending.turn; t != nil {
-		r.Service = x.Service(t).String()
+	if x.turn != nil {
+		r.Service = x.edit.Service(x.turn).String()
 	}
-	a.apart(c)
-	if c.ending.estimated {
-		r.ReadEstimated = r.Billed.Read
+	x.setApart(&r)
+	if x.sink.Content() {
+		r.Content = content(x.view, x.turn)
 	}
-	if c.ex.Estimated() {
-		r.Estimated = 1
-	}
-	if t := c.ending.turn; t != nil {
-		r.StopReason = t.StopReason
-		r.FirstByte, r.FirstToken, r.LastToken = t.Timing.FirstByte, t.Timing.FirstToken, t.Timing.LastToken
-	}
-	if a.sink.Content() {
-		r.Content = content(c.view, c.ending.turn)
-	}
-	a.sink.End(a.turn, r)
+	return &r
 }
 
 func tokens(u wire.Usage) audit.Tokens {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
@@ -65,14 +66,12 @@ func BenchmarkRecord(b *testing.B) {
 		body := growing(size, 2)[1]
 		b.Run(byteSize(size), func(b *testing.B) {
 			r := request(body, "s")
-			c, _ := h.site.prepare(r, "anthropic", body, body, nil)
-			if c == nil {
-				b.Fatal("not prepared")
-			}
+			x := prepared(b, h, r, body)
+			x.status, x.turn = http.StatusOK, new(wire.Turn)
 			b.ReportAllocs()
 			for b.Loop() {
-				c.open(r)
-				c.books.account.close(c, outcomeCompleted, http.StatusOK)
+				x.open()
+				x.report(outcomeCompleted)
 			}
 		})
 	}

@@ -37,13 +37,13 @@ type front struct {
 // that the server is part of the key.
 const barredVar = "llm_barred"
 
-// front returns the new prefix that the request has in common with its twins, nil for none.
-func (c *requestState) front(r *http.Request) *front {
-	o := c.site
+// newFront returns the new prefix that the request has in common with its twins, nil for none.
+func (x *exchange) newFront(r *http.Request) *front {
+	o := x.site
 	if o.barrier == 0 || o.up.Local() || caddyhttp.GetVar(r.Context(), barredVar) != nil {
 		return nil
 	}
-	prefix, lifetime, ok := c.ex.Front()
+	prefix, lifetime, ok := x.edit.Front()
 	if !ok {
 		return nil
 	}
@@ -52,8 +52,8 @@ func (c *requestState) front(r *http.Request) *front {
 		server = s.Name()
 	}
 	return &front{
-		key:      BarrierKey{Tenant: c.asker.tenant, Upstream: server + " " + o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
-		lifetime: lifetime, leads: c.view.Reply.Stream, at: o.now(),
+		key:      BarrierKey{Tenant: x.tenant, Upstream: server + " " + o.upstreamKey(r), Model: x.view.Model, Prefix: prefix},
+		lifetime: lifetime, leads: x.view.Reply.Stream, at: o.now(),
 	}
 }
 

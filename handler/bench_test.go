@@ -20,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -83,6 +84,18 @@ func attached(tb testing.TB, o pipeline.Options) *Handler {
 		tb.Fatal(err)
 	}
 	return h
+}
+
+// prepared returns the exchange of a request whose body has arrived.
+func prepared(tb testing.TB, h *Handler, r *http.Request, body []byte) *exchange {
+	tb.Helper()
+	x := &exchange{passage: passage{site: h.site}}
+	x.format, _ = wire.Detect(r.Method, r.URL.Path)
+	x.came.Data = body
+	if why := x.prepare(r); why.reason != "" || why.view != nil {
+		tb.Fatalf("not prepared: %+v", why)
+	}
+	return x
 }
 
 func request(body []byte, session string) *http.Request {

@@ -6,6 +6,7 @@ package handler
 import (
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -42,12 +44,12 @@ var chain = [...]struct {
 	{"rejoin", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		var asked local.Asked
 		if p.view != nil && !p.ticket.Side {
-			asked = local.Asked{Session: p.session, Body: p.view.Raw}
+			asked = local.Asked{Session: p.sessionID, Body: p.view.Raw}
 		}
 		return p.site.sharing.rejoin.Layer(next, p.tenant, asked)
 	}},
 	{"queue", conversing | unparsed | unlooked, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.sharing.queue.Layer(next, p.site.sharing.slots, p.format, p.ticket, &p.boxed.place, &p.site.sharing.rejoin)
+		return p.site.sharing.queue.Layer(next, p.site.sharing.slots, p.format, p.ticket, &p.place, &p.site.sharing.rejoin)
 	}},
 	{"beside the queue", slotless, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if p.site.sharing.queue == nil {
@@ -62,18 +64,18 @@ var chain = [...]struct {
 		return p.site.usage.layer(next, p)
 	}},
 	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.up.Translate(next, p.format, p.session, p.view)
+		return p.site.up.Translate(next, p.format, p.sessionID, p.view)
 	}},
 	{"tool changes", conversing | aside | unparsed | folding | slotless, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.ToolChanges(next, p.format)
 	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.sharing.overlay.Layer(next, p.format, local.Conversation{
-			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding,
+			Session: p.sessionID, Tenant: p.tenant, Ahead: p.purpose == folding,
 		})
 	}},
 	{"prefix recorder", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.recorded(next, p.boxed.prompt)
+		return p.site.recorded(next, p.prompt)
 	}},
 	{"compat", conversing | aside | unparsed | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Compat(next, p.format)
@@ -147,25 +149,26 @@ const (
 type passage struct {
 	site *site
 	purpose
-	format  wire.Format // the client's
-	session string      // public id of the session, which names the conversation to the upstream
-	named   string      // the client's own name of it, where a layer needs that
-	tenant  sessioncache.Tenant
-	span    *Span                // nil where nothing is traced
-	unkept  bool                 // the client gets ids of answers that no provider keeps
-	boxed   *boxed               // learns from the layers of a local server
-	cleared func() *wire.Cleared // the parts of the prompt cleared on the client's order, nil without an order
-	ticket  queue.Ticket
-	front   *front        // nil where there is nothing to wait for
-	threads *threadKeeper // nil where the provider keeps nothing of it
-	view    *wire.View    // of the client's own request, nil if it was not parsed
-	carried bool          // it may go over a WebSocket
+	unkept    bool        // the client gets ids of answers that no provider keeps
+	carried   bool        // it may go over a WebSocket
+	format    wire.Format // the client's
+	tenant    sessioncache.Tenant
+	view      *wire.View           // of the client's own request, nil if it was not parsed
+	sessionID string               // public id of the session, which names the conversation to the upstream
+	named     string               // the client's own name of it, where a layer needs that
+	span      *Span                // nil where nothing is traced
+	cleared   func() *wire.Cleared // the parts of the prompt cleared on the client's order, nil without an order
+	front     *front               // nil where there is nothing to wait for
+	threads   *threadKeeper        // nil where the provider keeps nothing of it
+	prompt    *warm.Prompt         // nil where no bases are kept warm
+	ticket    queue.Ticket
+	place     atomic.Pointer[local.Place] // in the queue, once the request has one
 }
 
 // held is the key of a request's conversation in the memories of conversations.
 func (p *passage) held(r *http.Request) retain.Key {
 	first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
-	return retain.Key{Side: p.site.side(r, p.tenant), Session: p.session, Lineage: first}
+	return retain.Key{Side: p.site.side(r, p.tenant), Session: p.sessionID, Lineage: first}
 }
 
 // through returns next behind the layers of the chain that are for the request.
@@ -180,5 +183,5 @@ func (p *passage) through(next caddyhttp.Handler) caddyhttp.Handler {
 
 // unknown is the passage of a client's request that is of no conversation we know.
 func (o *site) unknown(r *http.Request, e purpose, format wire.Format) *passage {
-	return &passage{site: o, purpose: e, format: format, ticket: o.sideTicket(r), boxed: new(boxed)}
+	return &passage{site: o, purpose: e, format: format, ticket: o.sideTicket(r)}
 }

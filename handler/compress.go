@@ -48,16 +48,16 @@ func (w *words) arrives() {
 }
 
 // leaveOut has the worker look at the texts of the request, once it was answered.
-func (c *requestState) leaveOut() {
-	w := c.site.words
-	if w == nil || !c.ending.ended() || c.ending.resent {
+func (x *exchange) leaveOut() {
+	w := x.site.words
+	if w == nil || !x.ended() || x.resent {
 		return
 	}
-	c.site.guard("looking for prose", func() {
-		s, blocks := c.session, c.site.store.Blocks
-		c.ex.Unread(func(block wire.Hash, text string) bool {
+	x.site.guard("looking for prose", func() {
+		s, blocks := x.session, x.site.store.Blocks
+		x.edit.Unread(func(block wire.Hash, text string) bool {
 			j := compressor.Job{
-				ID: compressor.ID{Session: s.ID(), Block: block}, Tenant: c.asker.tenant, Text: text,
+				ID: compressor.ID{Session: s.ID(), Block: block}, Tenant: x.tenant, Text: text,
 				Done: func(r pipeline.Shortened) { blocks.Put(s, block, w.name, pack(r)) },
 			}
 			w.options.Fill(&j)
@@ -80,13 +80,4 @@ func unpack(s string) (pipeline.Shortened, bool) {
 		return pipeline.Shortened{}, false
 	}
 	return pipeline.Shortened{Text: text, Took: time.Duration(n) * time.Millisecond}, true
-}
-
-// compressed summarises the words left out of a request, "" for none.
-func (c *requestState) compressed() string {
-	x := &c.ex.Prompt.Compressed
-	if x.Texts == 0 || c.ending.resent {
-		return ""
-	}
-	return "texts=" + strconv.Itoa(x.Texts) + "; saved_tokens=" + strconv.Itoa(x.Tokens) + "; ms=" + strconv.FormatInt(x.Took.Milliseconds(), 10)
 }

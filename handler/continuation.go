@@ -14,19 +14,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
-
-// passHiding is pass for a conversation with the expand tool.
-func (c *requestState) passHiding(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	i := NewInterceptor(w, t, &c.ex.Interceptor, c.view.Format, c.site.up.Log)
-	c.plain, c.answers = i.Plain, i.Answers
-	return i.Serve(r, next)
-}
 
 // Pass implements [InterceptTap].
 func (t *tap) Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	return t.state.pass(t, w, r, next)
+	return t.exchange.pass(w, r, next)
 }
 
 // Follow implements [InterceptTap].
@@ -40,7 +32,7 @@ func (t *tap) Follow() wire.Sink {
 // Abort implements [InterceptTap]. It cuts the connection, so that the client does not take the
 // response for a complete one.
 func (t *tap) Abort(err error) {
-	t.state.settle(t, err)
+	t.exchange.settle(err)
 	t.flushAll()
 	httpx.LogCut(t.log, err)
 	panic(http.ErrAbortHandler)
@@ -48,16 +40,8 @@ func (t *tap) Abort(err error) {
 
 // Recall implements [InterceptTap].
 func (t *tap) Recall(name string) (string, bool) {
-	c := t.state
-	return c.site.store.Blocks.Get(c.session, c.view.First(), name)
-}
-
-// keepFolded stores the texts folded in this request, for the case that the client drops them from
-// its history.
-func (c *requestState) keepFolded(all []pipeline.Block) {
-	for _, b := range all {
-		c.site.store.Blocks.Put(c.session, c.view.First(), b.Name, b.Text)
-	}
+	x := t.exchange
+	return x.site.store.Blocks.Get(x.session, x.view.First(), name)
 }
 
 // continuation is one request for the continuation of an answer.
@@ -68,26 +52,24 @@ type continuation struct {
 
 // GoesOn implements [InterceptTap].
 func (t *tap) GoesOn(what string) {
-	c := t.state
-	c.books.continued = append(c.books.continued, continuation{time.Now(), what})
-	c.books.span.Event("llm_cache.expand", attribute.String("llm_cache.texts", what))
+	x := t.exchange
+	x.continued = append(x.continued, continuation{time.Now(), what})
+	x.span.Event("llm_cache.expand", attribute.String("llm_cache.texts", what))
 }
 
-// apart records continuations separately and subtracts their cost from the turn's record. The
-// client's side, all answers included, stays with the turn.
-func (a *account) apart(c *requestState) {
-	// The client's own bytes would not have caused the cost of a continuation.
-	turn := a.record
-	for i, b := range c.ex.Continuations(c.ending.turn) {
-		if i >= len(c.books.continued) {
+// setApart puts continuations on record and subtracts their cost from the turn's record: the client's own
+// bytes would not have caused it. The client's side, all answers included, stays with the turn.
+func (x *exchange) setApart(turn *audit.Record) {
+	for i, b := range x.edit.Continuations(x.turn) {
+		if i >= len(x.continued) {
 			return
 		}
 		if b.Actual == (wire.Usage{}) { // it failed, or was cut before it cost anything
 			continue
 		}
-		k, end := &c.books.continued[i], time.Now()
-		if i+1 < len(c.books.continued) {
-			end = c.books.continued[i+1].at
+		k, end := &x.continued[i], time.Now()
+		if i+1 < len(x.continued) {
+			end = x.continued[i+1].at
 		}
 		rec := &audit.Record{
 			ID: audit.NewID(k.at), At: k.at, Turns: 1, Kind: audit.KindExpand, Tenant: turn.Tenant, User: turn.User, Session: turn.Session, Lineage: turn.Lineage,
@@ -98,6 +80,6 @@ func (a *account) apart(c *requestState) {
 		t.Uncached, t.Write5m, t.Write1h = t.Uncached-rec.Billed.Uncached, t.Write5m-rec.Billed.Write5m, t.Write1h-rec.Billed.Write1h
 		t.Read, t.Output = t.Read-rec.Billed.Read, t.Output-rec.Billed.Output
 		turn.Cost, turn.USD = turn.Cost-rec.Cost, turn.USD-rec.USD
-		a.sink.Put(rec)
+		x.sink.Put(rec)
 	}
 }

@@ -68,7 +68,8 @@ func (o *site) askCount(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 // own estimate, which a header says. A prompt that the upstream could not be asked is refused as the
 // request itself would be.
 func (o *site) serveCount(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format) error {
-	a := o.arrival(r, f)
+	a := new(arrival)
+	a.begin(o, r, f)
 	defer a.share.Close()
 	estimated := o.estimates(f)
 	err := a.receive(w, r)

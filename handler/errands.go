@@ -17,7 +17,7 @@ import (
 // sends describes the site to internal requests.
 func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 	s := &selfrequest.Site{Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
-		p := &passage{site: o, format: e.Client, session: e.Session, tenant: e.Tenant, boxed: new(boxed)}
+		p := &passage{site: o, format: e.Client, sessionID: e.Session, tenant: e.Tenant}
 		switch e.Kind {
 		case selfrequest.Ping:
 			p.purpose = pinging
@@ -45,13 +45,14 @@ func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 
 // targets returns a function that makes a target for internal requests along the route of r. It must be
 // called before r is changed.
-func (c *requestState) targets(r *http.Request, next caddyhttp.Handler, way selfrequest.Way) func(body []byte) *selfrequest.Target {
+func (x *exchange) targets(r *http.Request, way selfrequest.Way) func(body []byte) *selfrequest.Target {
+	next := x.next // without the layers of this request
 	return func(body []byte) *selfrequest.Target {
-		t := selfrequest.NewTarget(r, body, c.view.Format, c.view.Model)
+		t := selfrequest.NewTarget(r, body, x.format, x.view.Model)
 		t.Way = way
-		t.Person = c.asker.person
-		if c.site.keeper.Manual() {
-			t.Direct(c.site, next)
+		t.Person = x.person
+		if x.site.keeper.Manual() {
+			t.Direct(x.site, next)
 		}
 		return t
 	}
@@ -64,20 +65,20 @@ func (o *site) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 }
 
 // visits tells that the conversation is not idle until the returned function is called.
-func (c *requestState) visits(r *http.Request, to func(body []byte) *selfrequest.Target) (leave func()) {
-	v := c.site.keeper.Enter(c.site.keepalive, r, c.session, c.ex)
+func (x *exchange) visits(r *http.Request) (leave func()) {
+	v := x.site.keeper.Enter(x.site.keepalive, r, x.session, x.edit)
 	if v == nil {
 		return func() {}
 	}
 	return func() {
 		a := &pinger.Answered{
-			Request: r, View: c.view, Turn: c.ending.turn, Tenant: c.asker.tenant, Denied: c.ending.denied, Resent: c.ending.resent, Target: to, Log: c.site.up.Log,
+			Request: r, View: x.view, Turn: x.turn, Tenant: x.tenant, Denied: x.denied(), Resent: x.resent, Target: x.target, Log: x.site.up.Log,
 		}
-		if c.body.out != nil {
-			a.Sent = c.body.out.Bytes()
+		if x.out != nil {
+			a.Sent = x.out.Bytes()
 		}
-		if c.books.account != nil {
-			a.Recorded = c.books.account.record.Tenant
+		if x.begun != nil {
+			a.Recorded = x.record.Tenant
 		}
 		v.Leave(a)
 	}
@@ -93,27 +94,32 @@ func (o *site) recorded(next caddyhttp.Handler, p *warm.Prompt) caddyhttp.Handle
 }
 
 // ended reports whether the answer has come to a proper end.
-func (a *ending) ended() bool { return a.turn != nil && a.turn.Done && !a.turn.Failed() }
+func (e *outcome) ended() bool { return e.turn != nil && e.turn.Done && !e.turn.Failed() }
+
+// denied reports whether the credential was refused.
+func (e *outcome) denied() bool {
+	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
+}
 
 // warmed counts a use of the base that the prompt began with, once it was answered.
-func (c *requestState) warmed(to func(body []byte) *selfrequest.Target) {
-	if c.boxed.prompt == nil || !c.ending.ended() {
+func (x *exchange) warmed() {
+	if x.prompt == nil || !x.ended() {
 		return
 	}
-	o := c.site
+	o := x.site
 	o.guard("remembering how a prompt begins", func() {
-		o.sharing.box.Answered(c.boxed.prompt, o.now(), o.up.Reports() && c.ex.Vanished(c.ending.turn), to)
+		o.sharing.box.Answered(x.prompt, o.now(), o.up.Reports() && x.edit.Vanished(x.turn), x.target)
 	})
 }
 
 // foldIdly has the local server read the folded history once the answer is over.
-func (c *requestState) foldIdly(to func(body []byte) *selfrequest.Target) {
-	o := c.site
-	if o.sharing.fold == nil || !c.ending.ended() || c.ending.resent {
+func (x *exchange) foldIdly() {
+	o := x.site
+	if o.sharing.fold == nil || !x.ended() || x.resent {
 		return
 	}
 	f := o.sharing.fold.Plan(&idlefold.Answered{
-		Exchange: c.ex, View: c.view, Turn: c.ending.turn, Session: c.session.ID(), Tenant: c.asker.tenant, Target: to, Keep: c.keepFolded,
+		Exchange: x.edit, View: x.view, Turn: x.turn, Session: x.sessionID, Tenant: x.tenant, Target: x.target, Keep: x.keepFolded,
 	})
 	switch {
 	case f == nil:

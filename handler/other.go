@@ -50,8 +50,8 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return next.ServeHTTP(w, r)
 	}
 	defer s.Unpin()
-	rec := o.records.begin(time.Now(), o.whose(r), audit.ClientName(first(r.Header, "User-Agent")), &wire.View{Format: formatAt(r)}, false)
-	host := r.Host
+	recorded := o.records.begin(time.Now(), o.whose(r), audit.ClientName(first(r.Header, "User-Agent")), &wire.View{Format: formatAt(r)}, false)
+	rec, host := &recorded, r.Host
 	httpx.AskPlain(r.Header) // its usage cannot be read otherwise
 	t := &tailWriter{ResponseWriter: w}
 	err := next.ServeHTTP(t, r)

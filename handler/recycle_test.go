@@ -49,22 +49,16 @@ func TestRecycledUnderLoad(t *testing.T) {
 	}
 	for s := range sessions {
 		bodies := growing(4<<10+s<<10, steps+1)
-		c, _ := h.site.prepare(request(bodies[steps], fmt.Sprint(s)), "anthropic", bodies[steps], bodies[steps], nil)
-		if c == nil {
-			t.Fatalf("session %d is not prepared", s)
+		x := prepared(t, h, request(bodies[steps], fmt.Sprint(s)), bodies[steps])
+		cold := prepared(t, attached(t, pipeline.Options{Policy: pipeline.Observe}), request(bodies[steps], ""), bodies[steps])
+		if x.view.Recalled == 0 || len(x.view.Blocks) != len(cold.view.Blocks) {
+			t.Errorf("session %d: %d of %d blocks recalled, %d without recalling", s, x.view.Recalled, len(x.view.Blocks), len(cold.view.Blocks))
 		}
-		cold, _ := attached(t, pipeline.Options{Policy: pipeline.Observe}).site.prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps], nil)
-		if cold == nil {
-			t.Fatalf("session %d is not prepared", s)
-		}
-		if c.view.Recalled == 0 || len(c.view.Blocks) != len(cold.view.Blocks) {
-			t.Errorf("session %d: %d of %d blocks recalled, %d without recalling", s, c.view.Recalled, len(c.view.Blocks), len(cold.view.Blocks))
-		}
-		for i := range c.view.Blocks {
-			if c.view.Blocks[i] != cold.view.Blocks[i] {
+		for i := range x.view.Blocks {
+			if x.view.Blocks[i] != cold.view.Blocks[i] {
 				t.Errorf("session %d: block %d is remembered wrongly", s, i)
 			}
 		}
-		h.site.store.Release(c.session)
+		h.site.store.Release(x.session)
 	}
 }

@@ -9,8 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
@@ -25,38 +23,35 @@ type refusal struct {
 	weighed   bool            // the outcome of the second request is known
 }
 
-// edits reports whether the request may go out with anything that its client has not
+// mayBeEdited reports whether the request may go out with anything that its client has not
 // asked for.
-func (c *requestState) edits() bool {
-	return c.ex.Prompt.Edited || c.site.up.Target(c.view.Format) != c.view.Format || c.site.sharing.overlay.Watches() ||
-		c.site.usage.asksFor(c.view, c.site.up, c.site.records.policy)
+func (x *exchange) mayBeEdited() bool {
+	return x.edit.Prompt.Edited || x.site.up.Target(x.format) != x.format || x.site.sharing.overlay.Watches() ||
+		x.site.usage.asksFor(x.view, x.site.up, x.site.records.policy)
 }
 
 // routeOf is the key under which refusals of edits are remembered.
-func (c *requestState) routeOf(r *http.Request) Route {
-	return Route{Upstream: c.site.upstreamKey(r), Model: audit.Bounded(c.view.Model), Credential: tenant.CredentialKind(r)}
+func (x *exchange) routeOf(r *http.Request) Route {
+	return Route{Upstream: x.site.upstreamKey(r), Model: audit.Bounded(x.view.Model), Credential: tenant.CredentialKind(r)}
 }
 
 // resend sends an edited request, and once more without its edits if the upstream refuses it.
-type resend struct {
-	*requestState
-	next caddyhttp.Handler
-}
+type resend struct{ *exchange }
 
 // ServeHTTP implements [httpx.Retrier].
 func (s *resend) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if s.refusal.givenUp {
-		s.ending.resent = true
-		s.books.span.Event("llm_cache.resend")
+		s.resent = true
+		s.span.Event("llm_cache.resend")
 		s.refusal.additions.Off = wire.AllEdits
 	}
-	return s.send(&s.first, w, r, s.next)
+	return s.send(w, r)
 }
 
 // Judge implements [httpx.Judge]. An error without a status may be a refusal, too, as where
 // handle_response has made an error of it.
 func (s *resend) Judge(a *httpx.Attempt) httpx.Verdict {
-	switch t := &s.first; {
+	switch t := &s.tap; {
 	case a.Err == http.ErrAbortHandler: //nolint:errorlint,err113 // the very value
 	case s.refusal.givenUp:
 		s.weigh(t.told(a.Status))
@@ -81,52 +76,52 @@ func (t *tap) Ours() { t.own = true }
 
 // giveUp takes the edits out of the request. It returns false where there are none, where
 // none can be taken out, and where too many requests of the tenant were sent twice in vain.
-func (c *requestState) giveUp() (given bool) {
-	x, r := c.ex, &c.refusal
-	if !x.Prompt.Edited && r.additions.Made == 0 {
+func (x *exchange) giveUp() (given bool) {
+	e, r := x.edit, &x.refusal
+	if !e.Prompt.Edited && r.additions.Made == 0 {
 		return false
 	}
-	if !c.site.refused.MayResend(c.asker.tenant, r.route.Upstream) {
+	if !x.site.refused.MayResend(x.tenant, r.route.Upstream) {
 		httpx.ResendsLeftOut.Inc()
 		return false
 	}
-	c.site.guard("giving up edits after a refusal", func() {
-		before := x.Prompt.Body
-		if x.Prompt.Edited {
-			x.Rejected()
+	x.site.guard("giving up edits after a refusal", func() {
+		before := e.Prompt.Body
+		if e.Prompt.Edited {
+			e.Rejected()
 		}
-		given = r.additions.Made != 0 || !bytes.Equal(before, x.Prompt.Body)
+		given = r.additions.Made != 0 || !bytes.Equal(before, e.Prompt.Body)
 	})
 	if !given { // the edits stay: the model's thinking is bound to them
-		x.Cleared()
+		e.Cleared()
 	}
 	return given
 }
 
 // weigh notes, once, by which status the upstream has answered the request without its
 // edits. An upstream that takes it has refused the edits.
-func (c *requestState) weigh(status int) {
-	r := &c.refusal
+func (x *exchange) weigh(status int) {
+	r := &x.refusal
 	if r.weighed {
 		return
 	}
 	r.weighed = true
-	switch refusals := c.site.refused; {
+	switch refusals := x.site.refused; {
 	case status/100 == 2:
 		httpx.Resends.WithLabelValues(httpx.ResendAccepted).Inc()
-		c.site.guard("noting that edits were refused", func() {
-			kinds := c.ex.Accepted(r.additions.Made)
+		x.site.guard("noting that edits were refused", func() {
+			kinds := x.edit.Accepted(r.additions.Made)
 			r.additions.Refuse()
-			paused := refusals.Accepted(r.route, c.asker.tenant, kinds, c.site.now())
-			c.site.up.Log.Info("the upstream refuses edits", zap.Stringer("kinds", kinds), zap.Stringer("left_out_for_an_hour", paused),
-				zap.String("model", r.route.Model), zap.String("credential", r.route.Credential), zap.String("session", c.session.ID()))
+			paused := refusals.Accepted(r.route, x.tenant, kinds, x.site.now())
+			x.site.up.Log.Info("the upstream refuses edits", zap.Stringer("kinds", kinds), zap.Stringer("left_out_for_an_hour", paused),
+				zap.String("model", r.route.Model), zap.String("credential", r.route.Credential), zap.String("session", x.sessionID))
 		})
 	case httpx.Refusal(status):
 		httpx.Resends.WithLabelValues(httpx.ResendRefused).Inc()
 		refusals.Refused()
-		c.ex.Cleared()
+		x.edit.Cleared()
 	default:
 		httpx.Resends.WithLabelValues(httpx.ResendFailed).Inc()
-		c.ex.Cleared()
+		x.edit.Cleared()
 	}
 }

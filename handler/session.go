@@ -4,11 +4,16 @@
 package handler
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -93,4 +98,57 @@ func beginning(v *wire.View) string {
 	}
 	sum := sha256.Sum256(all)
 	return "begins-" + hex.EncodeToString(sum[:16])
+}
+
+// upstreamKey tells conversations at one upstream from those at another: by
+// the preset and by the base URL under which the client knows it. A model that
+// stands in the path is not part of that.
+func (o *site) upstreamKey(r *http.Request) string { return o.upstreamKeyAt(r, knownPath(r)) }
+
+// knownPath is the path as the client wrote it.
+func knownPath(r *http.Request) string {
+	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
+		return o.URL.Path
+	}
+	return r.URL.Path
+}
+
+// upstreamKeyAt is upstreamKey for another path.
+func (o *site) upstreamKeyAt(r *http.Request, path string) string {
+	preset := "inferred"
+	if u := o.up.Upstream; u != nil && u.Preset != "" {
+		preset = u.Preset
+	}
+	var few [192]byte
+	b := append(append(few[:0], preset...), ' ')
+	at := len(b)
+	b = append(b, r.Host...)
+	if host := b[at:]; bytes.IndexFunc(host, isUpper) >= 0 {
+		b = append(b[:at], bytes.ToLower(host)...)
+	}
+	return reuse.Intern(append(b, wire.Base(path)...))
+}
+
+// isUpper reports whether a character may have another in lower case.
+func isUpper(c rune) bool { return c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' }
+
+// parse reads a body, and recognises the parts that the tenant's conversations have sent before.
+func (o *site) parse(format wire.Format, body []byte, tenant sessioncache.Tenant) (*wire.View, error) {
+	m := memory{o: o, tenant: tenant}
+	defer func() { m.known.Release() }()
+	return wire.Parse(format, body, m.recall)
+}
+
+// memory finds parsed requests of a tenant's conversations.
+type memory struct {
+	o      *site
+	tenant sessioncache.Tenant
+	known  *wire.Known
+}
+
+// recall returns the parsed request of the conversation that begins so.
+func (m *memory) recall(first wire.Hash) *wire.Known {
+	m.known.Release() // of a first guess
+	m.known = m.o.store.Recall(m.tenant, first)
+	return m.known
 }

@@ -105,14 +105,11 @@ func TestSaid(t *testing.T) {
 	send := func(body string, turn wire.Turn) string {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, "http://a/v1/chat/completions", nil)
-		c, why := h.site.prepare(r, wire.OpenAIChat, []byte(body), []byte(body), nil)
-		if c == nil {
-			t.Fatal(why)
-		}
+		x := prepared(t, h, r, []byte(body))
 		turn.Done, turn.Usage = true, wire.Usage{Uncached: 100, Output: 5, Reported: true}
-		c.ex.Commit(&turn, at)
-		h.site.store.Release(c.session)
-		return c.session.ID()
+		x.edit.Commit(&turn, at)
+		h.site.store.Release(x.session)
+		return x.session.ID()
 	}
 	chat := func(day, prompt, more string) string {
 		return `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"Context."},` + day + `{"type":"text","text":"` + prompt + `"}]}` + more + `]}`
@@ -170,15 +167,12 @@ func TestConversationsSideBySide(t *testing.T) {
 			r.URL.Path = "/v1/chat/completions"
 			delete(r.Header, "X-Session-Id")
 			b := body(prompt, turns)
-			c, _ := h.site.prepare(r, wire.OpenAIChat, b, b, nil)
-			if c == nil {
-				t.Fatalf("%s %d is not prepared", prompt, turns)
-			}
+			x := prepared(t, h, r, b)
 			// All but the last two messages, and the opening where it is read for the first time.
-			if want := [...]int{0, 0, 4, 6}[turns]; c.view.Recalled != want {
-				t.Errorf("%s turn %d: %d of %d blocks recognised, want %d", prompt, turns, c.view.Recalled, len(c.view.Blocks), want)
+			if want := [...]int{0, 0, 4, 6}[turns]; x.view.Recalled != want {
+				t.Errorf("%s turn %d: %d of %d blocks recognised, want %d", prompt, turns, x.view.Recalled, len(x.view.Blocks), want)
 			}
-			h.site.store.Release(c.session)
+			h.site.store.Release(x.session)
 			r = request(body(prompt, turns), "")
 			r.URL.Path = "/v1/chat/completions"
 			delete(r.Header, "X-Session-Id")

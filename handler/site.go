@@ -5,7 +5,6 @@ package handler
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,7 +18,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
@@ -35,7 +33,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // which is spoken here
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -268,81 +265,3 @@ func (o *site) guard(doing string, f func()) { httpx.Guard(o.up.Log, doing, f) }
 // recordRetry is after how many seconds a store that fails may work again: it is tried
 // as often.
 const recordRetry = 15
-
-// serve serves a client's request.
-func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if websocket.Asked(r) {
-		return o.serveSocket(w, r, next)
-	}
-	if f, ok := o.up.CompactsElsewhere(r); ok {
-		return upstream.RefuseCompact(w, f)
-	}
-	if format, ok := wire.DetectCount(r.Method, r.URL.Path); ok && (o.estimates(format) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
-		return o.serveCount(w, r, next, format)
-	}
-	format, ok := wire.Detect(r.Method, r.URL.Path)
-	if ok && o.records.sink.Refuses() {
-		o.records.count(outcomeUnrecorded)
-		return httpx.Fail(w, format, &translate.Failure{
-			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry, Message: "requests cannot be put on record at the moment, try again later",
-		})
-	}
-	paid := ok || isPaid(r)
-	if paid && o.bounded() { // a request that cannot be read is refused, too, once a budget is spent
-		reserved, refused, err := o.afford(w, r, o.whose(r), &wire.View{Format: formatAt(r)}, allowance.Spent{})
-		if refused {
-			return err
-		}
-		reserved.Settle()
-	}
-	if !ok || !o.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
-		switch {
-		case r.Method != http.MethodPost:
-		case needsNoSlot(r.URL.Path):
-			next = o.unknown(r, slotless, format).through(next)
-		default: // work for a local server, of an unknown kind
-			next = o.unknown(r, unlooked, format).through(next)
-		}
-		if x, is := resource.Find(r.Method, r.URL.Path); is && !ok {
-			next = resourceLayer(next, o.up, x, o.forgets(r, &x))
-		}
-		if paid && !ok {
-			return o.serveOther(w, r, next)
-		}
-		return next.ServeHTTP(w, r)
-	}
-	why := bypass{reason: unreadable(r.Header)}
-	if err := o.up.Sealed(r); err != nil && why.reason == "" {
-		why = bypass{reason: reasonSigned, err: err}
-	}
-	if why.reason != "" {
-		o.notes.pass(w, r, format, why)
-		o.records.count(outcomePassed)
-		return o.unknown(r, unlooked, format).through(next).ServeHTTP(w, r)
-	}
-	if !o.store.Pin() { // the configuration is gone and this request came late
-		o.notes.pass(w, r, format, bypass{reason: reasonStore})
-		o.records.count(outcomePassed)
-		return next.ServeHTTP(w, r)
-	}
-	defer o.store.Unpin()
-
-	a := o.arrival(r, format)
-	defer a.share.Close()
-	switch err := a.receive(w, r); {
-	case errors.Is(err, httpx.ErrNoRoom):
-		return o.passUnread(w, r, next, a)
-	case errors.Is(err, budget.ErrStalled):
-		o.records.count(outcomeStalled)
-		return budget.FailStalled(w, format)
-	case errors.Is(err, httpx.ErrTooLarge):
-		o.records.count(outcomeRefused)
-		return failBody(w, r, format, err)
-	case err != nil:
-		return failBody(w, r, format, err)
-	}
-	if o.up.Target(format) == format {
-		o.guard("taking sealed reasoning out", func() { a.unseal(r) })
-	}
-	return o.process(w, r, next, a)
-}

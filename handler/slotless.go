@@ -38,7 +38,8 @@ func (o *site) withLength(next caddyhttp.Handler) caddyhttp.Handler {
 			return next.ServeHTTP(w, r)
 		}
 		format := formatAt(r)
-		a := o.arrival(r, format)
+		var a arrival
+		a.begin(o, r, format)
 		defer a.share.Close()
 		switch err := a.receive(w, r); {
 		case errors.Is(err, httpx.ErrNoRoom):

@@ -3,27 +3,111 @@
 
 package handler
 
+// Tracing makes the OpenTelemetry span of a request to a model.
+
 import (
 	"context"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"go.opentelemetry.io/contrib/propagators/autoprop"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 )
 
-// trace begins the span of the request, nil where nothing is traced.
-func (c *requestState) trace(ctx context.Context) *Span {
-	return c.site.records.conventions.Begin(ctx, func() spanRequest {
-		return spanRequest{
-			View: c.view, Exchange: c.ex, Upstream: c.site.up, Person: c.asker.person, Session: c.session.ID(), Began: c.books.began,
+// tracerName is the instrumentation scope of spans.
+const tracerName = "github.com/caddy-llm-cache/caddy-llm-cache"
+
+// propagators write a span into a request's header, over the span that Caddy's handler tracing has
+// written there.
+var propagators = sync.OnceValue(func() propagation.TextMapPropagator { return autoprop.NewTextMapPropagator() })
+
+// Span is the span of a request to a model: the child of Caddy's own, and the parent of the upstream's
+// spans. A nil Span does nothing.
+type Span struct {
+	trace.Span
+	names *spanConventions
+}
+
+// trace begins the span of the request, nil where Caddy traces nothing or has not chosen to trace this
+// one.
+func (x *exchange) trace(ctx context.Context) *Span {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return nil
+	}
+	up, v, names := x.site.up, x.view, x.site.records.conventions
+	operation, target, model := up.Operation(x.format), up.Target(x.format), audit.Bounded(v.Model)
+	attributes := make([]attribute.KeyValue, 0, 10)
+	attributes = append(attributes,
+		attribute.String("gen_ai.operation.name", operation),
+		attribute.String("gen_ai.provider.name", up.Provider(x.format)),
+		attribute.String("gen_ai.request.model", model),
+		attribute.Bool("gen_ai.request.stream", v.Reply.Stream),
+		attribute.String("gen_ai.conversation.id", x.sessionID),
+		attribute.String("user.hash", x.person.Hash),
+		attribute.String("llm_cache.policy", string(x.edit.Policy)),
+		attribute.String("llm_cache.format", string(x.format)),
+	)
+	if x.person.Name != x.person.Hash {
+		attributes = append(attributes, attribute.String("user.name", x.person.Name))
+	}
+	if v.Reply.MaxTokens > 0 {
+		attributes = append(attributes, attribute.Int("gen_ai.request.max_tokens", v.Reply.MaxTokens))
+	}
+	tracer := parent.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(names.schema))
+	_, s := tracer.Start(ctx, operation+" "+model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.began), trace.WithAttributes(attributes...))
+	if d := &x.edit.Decision; d.Folded > 0 && x.edit.Prompt.Edited {
+		s.AddEvent("llm_cache.fold", trace.WithAttributes(
+			attribute.String("llm_cache.epoch", string(d.Epoch)), attribute.Int("llm_cache.blocks", d.Folded),
+			attribute.Int("llm_cache.removed_tokens", d.Removed), attribute.Int("llm_cache.rewritten_tokens", d.Rewritten)))
+		if names.compacted != "" {
+			s.SetAttributes(names.compacted.Bool(true))
 		}
+	}
+	if target != x.format {
+		s.AddEvent("llm_cache.translate", trace.WithAttributes(
+			attribute.String("llm_cache.from", string(x.format)), attribute.String("llm_cache.to", string(target))))
+	}
+	return &Span{s, names}
+}
+
+// Layer returns next such that it takes the span for its parent, in this process and
+// beyond.
+func (s *Span) Layer(next caddyhttp.Handler) caddyhttp.Handler {
+	if s == nil {
+		return next
+	}
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		ctx := trace.ContextWithSpan(r.Context(), s.Span)
+		propagators().Inject(ctx, propagation.HeaderCarrier(r.Header))
+		return next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// endSpan ends it.
-func (c *requestState) endSpan(ctx context.Context) {
-	if c.books.span == nil {
-		return
+// Event notes that something has happened.
+func (s *Span) Event(name string, attributes ...attribute.KeyValue) {
+	if s != nil {
+		s.AddEvent(name, trace.WithAttributes(attributes...))
 	}
-	l := &c.books.logged
-	c.books.span.End(ctx, &spanAnswer{
-		Exchange: c.ex, Sent: c.sent(), Stages: c.transforms(), Overhead: c.overhead, Outcome: l.outcome, Status: c.ending.status, Turn: c.ending.turn,
-		Cost: l.cost, ClientCost: l.own, Priced: l.priced,
-	})
+}
+
+// server is the address that reverse_proxy has reached.
+func server(ctx context.Context) []attribute.KeyValue {
+	host := upstream.Reached(ctx, upstream.Host)
+	if host == "" {
+		return nil
+	}
+	out := []attribute.KeyValue{attribute.String("server.address", host)}
+	if n, err := strconv.Atoi(upstream.Reached(ctx, upstream.Port)); err == nil {
+		out = append(out, attribute.Int("server.port", n))
+	}
+	return out
 }

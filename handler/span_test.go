@@ -129,13 +129,13 @@ func BenchmarkSpan(b *testing.B) {
 			if on {
 				r, _ = traced(tracer, r)
 			}
-			c, _ := attached(b, pipeline.Options{}).site.prepare(r, wire.Anthropic, body, body, nil)
-			c.ending.status, c.ending.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn", Usage: wire.Usage{Reported: true, Read: 1234}}
+			x := prepared(b, attached(b, pipeline.Options{}), r, body)
+			x.status, x.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn", Usage: wire.Usage{Reported: true, Read: 1234}}
 			b.ReportAllocs()
 			for b.Loop() {
-				c.books.span = c.trace(r.Context())
-				_ = c.books.span.Layer(next).ServeHTTP(nil, r)
-				c.endSpan(r.Context())
+				x.span = x.trace(r.Context())
+				_ = x.span.Layer(next).ServeHTTP(nil, r)
+				x.endSpan(r.Context())
 			}
 		})
 	}
@@ -144,15 +144,15 @@ func BenchmarkSpan(b *testing.B) {
 // TestSpanOff: without tracing, a span costs no allocation.
 func TestSpanOff(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	c := &requestState{site: h.site}
+	x := &exchange{passage: passage{site: h.site}}
 	r := request(growing(2<<10, 1)[0], "s")
 	if n := testing.AllocsPerRun(100, func() {
-		c.books.span = c.trace(r.Context())
-		if next := c.books.span.Layer(endpoint); next == nil {
+		x.span = x.trace(r.Context())
+		if next := x.span.Layer(endpoint); next == nil {
 			t.Error("no handler")
 		}
-		c.books.span.Event("x")
-		c.endSpan(r.Context())
+		x.span.Event("x")
+		x.endSpan(r.Context())
 	}); n != 0 {
 		t.Errorf("%.0f allocations", n)
 	}

@@ -21,7 +21,7 @@ import (
 // any comment or event that is not an answer.
 type tap struct {
 	httpx.Answer
-	state    *requestState
+	exchange *exchange
 	log      *zap.Logger
 	dec      *decode.Decoder // nil if there is nothing to decode
 	reads    decode.Decoder
@@ -40,9 +40,9 @@ type tap struct {
 }
 
 // newTap returns the writer of a request.
-func newTap(w http.ResponseWriter, c *requestState) *tap {
-	t := &c.first
-	t.state, t.log = c, c.site.up.Log
+func newTap(w http.ResponseWriter, x *exchange) *tap {
+	t := &x.tap
+	t.exchange, t.log = x, x.site.up.Log
 	t.Answer = httpx.NewAnswer(w, t)
 	return t
 }
@@ -50,7 +50,7 @@ func newTap(w http.ResponseWriter, c *requestState) *tap {
 // begin prepares for the response to an attempt.
 func (t *tap) begin(r *http.Request) {
 	t.request, t.own, t.dropped = r, false, false
-	t.sent, t.timing = time.Now(), wire.Timing{Queue: t.state.overhead}
+	t.sent, t.timing = time.Now(), wire.Timing{Queue: t.exchange.overhead}
 }
 
 // Waited adds a wait in the queue, which ends before the request is forwarded.
@@ -60,10 +60,10 @@ func (t *tap) Waited(d time.Duration) {
 }
 
 // Common stores the share of the prompt that the upstream has been sent before.
-func (t *tap) Common(share float64) { t.state.boxed.common = share }
+func (t *tap) Common(share float64) { t.exchange.common = share }
 
 // Served stores the service tier that the upstream reports.
-func (t *tap) Served(s wire.Service) { t.state.ending.service = s }
+func (t *tap) Served(s wire.Service) { t.exchange.service = s }
 
 // Begin implements [httpx.Interceptor].
 func (t *tap) Begin(status int) {
@@ -89,7 +89,7 @@ func (t *tap) observe(h http.Header) {
 	case httpx.IsJSON(kind):
 		t.decode(false)
 		n, err := strconv.Atoi(h.Get("Content-Length"))
-		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.state.site.up.Headers {
+		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.exchange.site.up.Headers {
 			// Buffer a JSON response of known length: its header reports the tokens read from the
 			// cache.
 			t.hold = n
@@ -99,7 +99,7 @@ func (t *tap) observe(h http.Header) {
 
 // decode starts a decoder.
 func (t *tap) decode(stream bool) {
-	t.reads.Begin(t.state.view.Format, stream)
+	t.reads.Begin(t.exchange.format, stream)
 	t.dec = &t.reads
 }
 
@@ -179,11 +179,11 @@ func (t *tap) look(p []byte) {
 	case t.dec.Ended(): // settling includes joining
 		// Settle before the client has all of the terminal event, so that its next request finds
 		// the session up to date.
-		t.state.settle(t, nil)
+		t.exchange.settle(nil)
 	case t.dec.Stopped():
-		t.state.join(t)
+		t.exchange.join()
 	}
-	t.state.tell()
+	t.exchange.tell()
 }
 
 // end tells the decoder that the response is complete.
@@ -220,7 +220,7 @@ func (t *tap) release() error {
 		return nil
 	}
 	t.released = true
-	t.state.stamp(t.ResponseWriter.Header(), t)
+	t.exchange.stamp(t.ResponseWriter.Header())
 	t.ResponseWriter.WriteHeader(t.Status)
 	held := t.held
 	t.held = nil
@@ -250,7 +250,7 @@ func (t *tap) write(p []byte) (int, error) {
 
 // FlushError implements the flusher of [http.ResponseController].
 func (t *tap) FlushError() error {
-	if t.released && !t.flushes.Due(t.ResponseWriter, t.stream, &t.state.site.headers) {
+	if t.released && !t.flushes.Due(t.ResponseWriter, t.stream, &t.exchange.site.headers) {
 		return nil
 	}
 	return t.Answer.FlushError()

@@ -327,12 +327,12 @@ func TestPanicBefore(t *testing.T) {
 // TestPanicInSettle: a panic while settling leaves the response intact.
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	c := &requestState{site: h.site, view: new(wire.View), session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
+	x := &exchange{passage: passage{site: h.site, view: new(wire.View)}, session: new(sessioncache.Session), edit: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
-	tp := newTap(w, c)
+	tp := newTap(w, x)
 	tp.WriteHeader(http.StatusOK)
 	_, _ = tp.Write([]byte("answer"))
-	if err := c.finish(tp, nil); err != nil || w.Body.String() != "answer" {
+	if err := x.finish(nil); err != nil || w.Body.String() != "answer" {
 		t.Errorf("body is %q, %v", w.Body, err)
 	}
 }
@@ -399,8 +399,11 @@ func TestLateRequest(t *testing.T) {
 // TestTiming: all times of a response are set, in their order.
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, ending: ending{settled: true}, overhead: 1}
-	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c)
+	x := &exchange{
+		passage: passage{site: h.site, format: wire.Anthropic, view: new(wire.View)}, session: new(sessioncache.Session), edit: new(pipeline.Exchange),
+		outcome: outcome{settled: true}, overhead: 1,
+	}
+	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, x)
 	tp.begin(nil)
 	tp.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range []string{

@@ -73,25 +73,25 @@ func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View,
 
 // threadKeeper returns how the request goes to a provider that keeps its conversation, nil if
 // that is none of ours.
-func (c *requestState) threads(r *http.Request) *threadKeeper {
-	v := c.view
-	if v.Conversation.Partial || !v.OffersTools() || !c.site.keeps(v.Format) {
+func (x *exchange) threadKeeper(r *http.Request) *threadKeeper {
+	v := x.view
+	if v.Conversation.Partial || !v.OffersTools() || !x.site.keeps(v.Format) {
 		return nil
 	}
-	wanted := c.body.own != nil || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless && !hasAnswer(v)
-	if !wanted && !(v.Traits().Threads && c.site.holding.options.Threaded(len(v.Raw))) {
+	wanted := x.own != nil || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless && !hasAnswer(v)
+	if !wanted && !(v.Traits().Threads && x.site.holding.options.Threaded(len(v.Raw))) {
 		return nil
 	}
-	t := &threadKeeper{view: v, own: c.body.own}
+	t := &threadKeeper{view: v, own: x.own}
 	var book *threads.Book
-	if t.engine, book = c.site.holding.engines.Threads(v.Format); !wanted {
+	if t.engine, book = x.site.holding.engines.Threads(v.Format); !wanted {
 		return t
 	}
 	from := ""
-	if c.body.own != nil {
-		from = c.body.own.Handle
+	if x.own != nil {
+		from = x.own.Handle
 	}
-	side, session := c.site.side(r, c.asker.tenant), c.session.ID()
+	side, session := x.site.side(r, x.tenant), x.sessionID
 	t.heard = func(h retain.Verdict) {
 		book.Keep(side, session, h.Handle, from, v, h.Reply)
 		if v.Traits().Threads { // an answer of a thread is gone on from once
@@ -101,10 +101,10 @@ func (c *requestState) threads(r *http.Request) *threadKeeper {
 	return t
 }
 
-// carried reports whether the request may go over a WebSocket.
-func (c *requestState) carried() bool {
-	v := c.view
-	return c.site.holding.carriers != nil && v.Traits().Sockets && !v.Conversation.Partial && v.Conversation.Stateless && v.OffersTools() && c.site.keeps(v.Format)
+// mayBeCarried reports whether the request may go over a WebSocket.
+func (x *exchange) mayBeCarried() bool {
+	v := x.view
+	return x.site.holding.carriers != nil && v.Traits().Sockets && !v.Conversation.Partial && v.Conversation.Stateless && v.OffersTools() && x.site.keeps(v.Format)
 }
 
 // hasAnswer reports whether a request holds an answer of the model's: a client that keeps the

@@ -9,17 +9,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/queue"
 )
 
-// ticket is a request's claim to a slot.
-func (c *requestState) ticket(r *http.Request) queue.Ticket {
-	if c.site.sharing.queue == nil {
+// newTicket returns the request's claim to a slot.
+func (x *exchange) newTicket(r *http.Request) queue.Ticket {
+	if x.site.sharing.queue == nil {
 		return queue.Ticket{}
 	}
-	first := c.view.First()
+	first := x.view.First()
 	return queue.Ticket{
-		Person:  c.asker.person.Name,
-		Lineage: c.session.ID() + first.String(),
-		Side:    !c.ex.OffersTools() || isSide(r.Header),
-		Size:    len(c.view.Raw),
+		Person:  x.person.Name,
+		Lineage: x.sessionID + first.String(),
+		Side:    !x.edit.OffersTools() || isSide(r.Header),
+		Size:    len(x.view.Raw),
 	}
 }
 
@@ -38,6 +38,6 @@ func isSide(h http.Header) bool {
 }
 
 // isAside reports whether a request goes where side requests go.
-func (o *site) isAside(c *requestState, r *http.Request) bool {
-	return o.sides != nil && (isSide(r.Header) || !c.ex.OffersTools()) && !c.ex.Summarizes()
+func (x *exchange) isAside(r *http.Request) bool {
+	return x.site.sides != nil && (isSide(r.Header) || !x.edit.OffersTools()) && !x.edit.Summarizes()
 }

@@ -111,8 +111,8 @@ func askForUsage(body []byte, has bool) ([]byte, bool) {
 
 // withoutUsageChunk returns the writer of a client's answer, and a function that ends it. The chunk of
 // a usage that may have been asked for in the client's place is taken out.
-func (c *requestState) withoutUsageChunk(w http.ResponseWriter) (_ http.ResponseWriter, end func()) {
-	if !c.site.usage.asksFor(c.view, c.site.up, c.site.records.policy) {
+func (x *exchange) withoutUsageChunk(w http.ResponseWriter) (_ http.ResponseWriter, end func()) {
+	if !x.site.usage.asksFor(x.view, x.site.up, x.site.records.policy) {
 		return w, func() {}
 	}
 	f := newUsageFilter(w)

@@ -12,13 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -79,7 +80,7 @@ func attached(tb testing.TB, o pipeline.Options) *Handler {
 		tb.Fatal(err)
 	}
 	h := &Handler{Options: o}
-	if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
+	if err := h.Open(state.New(store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
 		tb.Fatal(err)
 	}
 	return h
@@ -200,7 +201,7 @@ func BenchmarkLayers(b *testing.B) {
 				b.Fatal(err)
 			}
 			h := &Handler{Upstream: &upstream.Upstream{Preset: c.preset}}
-			if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
+			if err := h.Open(state.New(store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
 				b.Fatal(err)
 			}
 			serve := func(body []byte, session int) {

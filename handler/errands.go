@@ -45,22 +45,13 @@ func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 
 // targets returns a function that makes a target for internal requests along the route of r. It must be
 // called before r is changed.
-func (c *requestState) targets(r *http.Request, next caddyhttp.Handler, way selfrequest.Way) func(body []byte) *selfrequest.Target {
+func (c *requestState) targets(r *http.Request, way selfrequest.Way) func(body []byte) *selfrequest.Target {
 	return func(body []byte) *selfrequest.Target {
 		t := selfrequest.NewTarget(r, body, c.view.Format, c.view.Model)
 		t.Way = way
 		t.Person = c.asker.person
-		if c.site.keeper.Manual() {
-			t.Direct(c.site, next)
-		}
 		return t
 	}
-}
-
-// ServeHTTP implements [caddyhttp.MiddlewareHandler] for requests of our own that do not
-// take their way through a configuration.
-func (o *site) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	return selfrequest.Of(r).Arrive(w, r, o.sends(next))
 }
 
 // visits tells that the conversation is not idle until the returned function is called.
@@ -115,11 +106,7 @@ func (c *requestState) foldIdly(to func(body []byte) *selfrequest.Target) {
 	f := o.sharing.fold.Plan(&idlefold.Answered{
 		Exchange: c.ex, View: c.view, Turn: c.ending.turn, Session: c.session.ID(), Tenant: c.asker.tenant, Target: to, Keep: c.keepFolded,
 	})
-	switch {
-	case f == nil:
-	case o.keeper.Manual():
-		idlefold.Of(o.store).Fold = f
-	default:
+	if f != nil {
 		f.Start()
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddyserver/caddy/v2"
@@ -21,10 +20,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
@@ -34,7 +31,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 const (
@@ -240,7 +236,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.Compress.Provision(ctx); err != nil {
 		return fmt.Errorf("compress: %w", err)
 	}
-	if err := h.open(l.Of, sink, a.Prices(), ctx.Logger(), time.Now); err != nil {
+	if err := h.Open(l.Of, sink, a.Prices(), ctx.Logger()); err != nil {
 		return err
 	}
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
@@ -260,19 +256,6 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.place = routes.Of(ctx, h)
 	a.WhenInForce(h.place.Warn)
 	return nil
-}
-
-// Attach makes the handler ready to serve outside of a Caddy configuration, on
-// a store, prices (nil: the built-in table) and a clock of the caller's, and returns what
-// belongs to them. It takes the place of Provision in replays and benchmarks; the store
-// stays the caller's to close.
-func (h *Handler) Attach(store *sessioncache.Store, prices *pricing.Table, logger *zap.Logger, now func() time.Time) (*state.State, error) {
-	s := state.New(store, nil, now)
-	pinger.Of(s).Attach(now)
-	if err := h.open(s, nil, prices, logger, now); err != nil {
-		return nil, err
-	}
-	return s, h.Validate()
 }
 
 // Validate reports the first option that makes no sense.

@@ -63,7 +63,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	defer o.noteHost(r.Context())
 	var to func(body []byte) *selfrequest.Target
 	if way := selfrequest.Passing(r); o.keepalive != nil || o.sharing.warm != nil || o.sharing.fold != nil || way.Behind > 0 {
-		to = c.targets(r, next, way)
+		to = c.targets(r, way)
 	}
 	if o.sharing.warm != nil {
 		c.boxed.prompt = &warm.Prompt{Tenant: c.asker.tenant, View: c.view, Side: isSide(r.Header)}

@@ -103,8 +103,9 @@ type holding struct {
 	sockets  *websocket.Server // those of clients
 }
 
-// open fills in defaults and resolves the configuration.
-func (h *Handler) open(store *state.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger, now func() time.Time) error {
+// Open fills in defaults and resolves the configuration. Provision calls it with the app's state,
+// audit sink and prices. Other callers may pass a nil sink, and nil prices for the built-in ones.
+func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger) error {
 	if h.Policy == "" {
 		h.Policy = pipeline.CostAware
 	}
@@ -122,7 +123,7 @@ func (h *Handler) open(store *state.State, sink *app.Sink, prices *pricing.Table
 		Prices: prices,
 	})
 	s := &site{
-		store: store, up: up, now: now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), flights: barrierOf(store),
+		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), flights: barrierOf(store),
 		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
 		notes:   notes{log: log, headers: up.Headers, met: strangersOf(store)},
 		pipe:    pipeline.New(h.Options, up.Rules()),

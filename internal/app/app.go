@@ -11,9 +11,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -22,6 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
@@ -255,7 +256,7 @@ func (a *App) open() (*state.State, error) {
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	s := state.New(store, files, time.Now)
+	s := state.New(store, files, clock.Machine)
 	s.Folder, s.OnClose = a.Originals.folder(), func() { lastFailed.Delete(store) }
 	// Sessions are known again after a restart.
 	if k, ok := a.store.(Secretive); ok {
@@ -369,8 +370,8 @@ func (a *App) Cleanup() error {
 func (a *App) WhenInForce(f func()) { a.began = append(a.began, f) }
 
 // server returns the HTTP server of a name, nil if there is none.
-func (a *App) server(name string) *caddyhttp.Server {
-	if a.http == nil {
+func (a *App) server(name string) http.Handler {
+	if a.http == nil || a.http.Servers[name] == nil {
 		return nil
 	}
 	return a.http.Servers[name]

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -101,7 +102,7 @@ func (o *Options) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if o.share, err = workers.Share(o.key, func() (*Worker, error) { return newWorker(), nil }); err != nil {
+	if o.share, err = workers.Share(o.key, func() (*Worker, error) { return newWorker(clock.Machine), nil }); err != nil {
 		return err
 	}
 	o.worker = o.share.Of

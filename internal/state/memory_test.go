@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
@@ -36,7 +37,7 @@ func newCrowd(t testing.TB, memory int64) *crowd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &crowd{t, state.New(store, nil, time.Now), rand.New(rand.NewPCG(1, 2)), nil}
+	c := &crowd{t, state.New(store, nil, clock.Machine), rand.New(rand.NewPCG(1, 2)), nil}
 	c.SetBudget(memory)
 	options := &relay.Options{Origin: true}
 	engines, err := relay.Of(c.State).Share(options)

@@ -14,10 +14,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
@@ -49,8 +49,8 @@ type State struct {
 	Carrier selfrequest.Carrier
 	// Secret distinguishes tenants, unless the store has another key. Default: random.
 	Secret secret.Key
-	// Now is the clock of all parts.
-	Now func() time.Time
+	// Clock is the clock of all parts.
+	Clock clock.Clock
 	// OnClose is called once the state has closed. Optional.
 	OnClose func()
 
@@ -66,9 +66,9 @@ type State struct {
 }
 
 // New returns a state that keeps folded texts in files, too, if there are any.
-func New(store *sessioncache.Store, files *originals.Files, now func() time.Time) *State {
-	s := &State{Store: store, Now: now, originals: lru.NewPool[sessioncache.Tenant](memory.Originals.Share())}
-	s.Blocks = originals.New(s.originals, files, now)
+func New(store *sessioncache.Store, files *originals.Files, c clock.Clock) *State {
+	s := &State{Store: store, Clock: c, originals: lru.NewPool[sessioncache.Tenant](memory.Originals.Share())}
+	s.Blocks = originals.New(s.originals, files, c.Now)
 	_, _ = rand.Read(s.Secret[:]) // never fails
 	store.OnEvict(s.detach)
 	s.SetBudget(memory.Budget())

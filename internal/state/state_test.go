@@ -6,8 +6,8 @@ package state_test
 import (
 	"slices"
 	"testing"
-	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -50,7 +50,7 @@ func TestParts(t *testing.T) {
 	if err := store.Persister().Begin(); err != nil {
 		t.Fatal(err)
 	}
-	s := state.New(store, nil, time.Now)
+	s := state.New(store, nil, clock.Machine)
 	s.SetBudget(100 << 20)
 	make := func() *feature { return new(feature) }
 	f := state.Part(s, make)

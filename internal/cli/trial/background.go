@@ -54,34 +54,20 @@ func (o *Options) foldIdly(h *handler.Handler) {
 	}
 }
 
-// idle executes the planned fold if it ends before until, and counts it as broken if it would only
-// begin.
-func (a *arm) idle(until time.Time) {
-	planned := idlefold.Of(a.state)
-	f := planned.Fold
-	if f == nil {
-		return
-	}
-	planned.Fold = nil
-	at := f.Due()
-	_, _, process := f.Size()
+// breaks reports whether the next request comes before the local server has read a fold of so many
+// tokens, and counts the broken fold.
+func (a *arm) breaks(tokens int) bool {
 	b := &a.result.Background
-	b.Planned++
-	needs := time.Duration(float64(process) / a.speed * float64(time.Second))
-	if end := at.Add(needs); end.After(until) {
-		if had := until.Sub(at); had > 0 {
-			b.Broken++
-			b.Wasted += int64(had.Seconds() * a.speed)
-		}
-		return
+	begun := a.clock.Now()
+	needs := time.Duration(float64(tokens) / a.speed * float64(time.Second))
+	if !begun.Add(needs).After(a.until) {
+		return false
 	}
-	a.clock, a.pings.flying = at, true
-	u, held := f.Send()
-	a.pings.flying = false
-	b.Processed += u.Uncached
-	if held {
-		b.Held++
+	if had := a.until.Sub(begun); had > 0 {
+		b.Broken++
+		b.Wasted += int64(had.Seconds() * a.speed)
 	}
+	return true
 }
 
 // long is the number of requests above which a conversation counts as long.

@@ -198,7 +198,7 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 			if a.holds { // connections
 				err = errors.Join(err, a.handler.Cleanup())
 			}
-			err = errors.Join(err, a.store.Close())
+			err = errors.Join(err, a.state.Close())
 		}
 		d.arms = nil
 	}()

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 )
@@ -46,7 +47,7 @@ type scorer struct {
 }
 
 // leaveOut gives a handler with compression a worker. For others it returns nil.
-func (o *Options) leaveOut(h *handler.Handler) (*compressor.Worker, error) {
+func (o *Options) leaveOut(h *handler.Handler, c clock.Clock) (*compressor.Worker, error) {
 	if h.Compress == nil {
 		return nil, nil
 	}
@@ -65,7 +66,7 @@ func (o *Options) leaveOut(h *handler.Handler) (*compressor.Worker, error) {
 		}
 		s.of, s.cancel, s.known = h.Compress.Compressor(), cancel, make(map[[sha256.Size]byte]lingua.Result)
 	}
-	w := compressor.NewWorker(s)
+	w := compressor.NewWorker(s, c)
 	h.Compress.Use(w, s.name)
 	return w, nil
 }
@@ -104,7 +105,7 @@ func (a *arm) words(c *request, w *sink) error {
 	if a.worker == nil {
 		return nil
 	}
-	a.worker.Drain()
+	a.clock.advance(a.clock.Now())
 	if err := a.worker.Health().Error; err != "" {
 		return fmt.Errorf("replay: the compressor: %s", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
@@ -25,7 +26,7 @@ func TestFoldPanics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		share, err := state.Pool.Share("folds", func() (*state.State, error) { return state.New(store, nil, time.Now), nil })
+		share, err := state.Pool.Share("folds", func() (*state.State, error) { return state.New(store, nil, clock.Machine), nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func (o *site) arrival(r *http.Request, f wire.Format) *arrival {
 	if o.sharing.overlay.Watches() {
 		n++
 	}
-	a := &arrival{format: f, share: *budget.Bodies.Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}
+	a := &arrival{format: f, share: *budget.Of(o.store.Instance).Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}
 	a.share.By(budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)})
 	return a
 }

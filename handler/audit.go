@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
@@ -26,6 +27,7 @@ import (
 
 // records counts requests and puts them on record.
 type records struct {
+	of          *shared.Instance
 	sink        *app.Sink // nil for no records
 	policy      pipeline.Policy
 	up          *upstream.Profile
@@ -81,7 +83,7 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 	rec.Session = session
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
-	app.Count(rec, r.Host)
+	app.Count(o.of, rec, r.Host)
 	if s := o.sink.Pinned(); s != nil {
 		defer s.Unpin()
 		s.Put(rec)
@@ -92,7 +94,7 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View, status int) {
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, true)
 	rec.Outcome, rec.Status = audit.Refused, status
-	app.Count(rec, r.Host)
+	app.Count(o.of, rec, r.Host)
 	if s := o.sink.Pinned(); s != nil {
 		defer s.Unpin()
 		s.Put(rec)
@@ -109,7 +111,7 @@ func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
 	rec.BilledModel = o.records.billed(rec.Model)
 	countTokens(u)
-	app.Count(rec, r.Host)
+	app.Count(o.store.Instance, rec, r.Host)
 	o.records.sink.Spend(rec)
 	if s := o.records.sink.Pinned(); s != nil {
 		defer s.Unpin()
@@ -140,7 +142,7 @@ func (c *requestState) count(outcome string) {
 	l.settled, l.outcome, l.saved = true, outcome, int64(c.saved())
 	l.prompt, l.cached, l.output, l.cachedGuessed = r.Billed.Prompt(), r.Billed.Read, r.Billed.Output, c.ending.estimated
 	l.priced, l.cost, l.own = b.ClientDollars > 0, b.Dollars, b.ClientDollars
-	app.Count(&r, c.asker.host)
+	app.Count(c.site.store.Instance, &r, c.asker.host)
 	c.site.records.sink.Spend(&r)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -80,7 +81,7 @@ func attached(tb testing.TB, o pipeline.Options) *Handler {
 		tb.Fatal(err)
 	}
 	h := &Handler{Options: o}
-	if err := h.Open(state.New(store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
+	if err := h.Open(state.New(shared.Process, store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
 		tb.Fatal(err)
 	}
 	return h
@@ -201,7 +202,7 @@ func BenchmarkLayers(b *testing.B) {
 				b.Fatal(err)
 			}
 			h := &Handler{Upstream: &upstream.Upstream{Preset: c.preset}}
-			if err := h.Open(state.New(store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
+			if err := h.Open(state.New(shared.Process, store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
 				b.Fatal(err)
 			}
 			serve := func(body []byte, session int) {

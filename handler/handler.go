@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
@@ -210,7 +211,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the llm_cache app: %w", err)
 	}
-	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
+	if err := metric.Register(shared.Of(ctx), ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	a := v.(*app.App)

@@ -37,7 +37,7 @@ type health struct {
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	checks := append([]page.Health{h.site.reach.Health(time.Now())}, app.Health()...)
+	checks := append([]page.Health{h.site.reach.Health(time.Now())}, app.Health(h.site.store.Instance)...)
 	word, code := status(checks)
 	w.WriteHeader(code)
 	if r.Method == http.MethodHead {

@@ -124,7 +124,7 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 	})
 	s := &site{
 		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), flights: barrierOf(store),
-		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
+		records: records{of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
 		notes:   notes{log: log, headers: up.Headers, met: strangersOf(store)},
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},

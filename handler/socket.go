@@ -34,7 +34,7 @@ var (
 func listen(store *state.State, up *upstream.Profile) *websocket.Server {
 	return &websocket.Server{
 		MaxMessage: up.MaxBody, Kept: websocket.Of(store), Behind: up.Holds(wire.OpenAIResponses),
-		Open: func() websocket.Room { return budget.Bodies.Open() }, Background: httpx.Background,
+		Open: func() websocket.Room { return budget.Of(store.Instance).Open() }, Background: httpx.Background,
 		Failure: func(e []byte) (int, []byte) {
 			return translate.ReadFailure(wire.OpenAIResponses, 0, e).Write(wire.OpenAIResponses)
 		},

@@ -102,7 +102,7 @@ func (o *Options) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if o.share, err = workers.Share(o.key, func() (*Worker, error) { return newWorker(clock.Machine), nil }); err != nil {
+	if o.share, err = workersOf(shared.Of(ctx)).Share(o.key, func() (*Worker, error) { return newWorker(clock.Machine), nil }); err != nil {
 		return err
 	}
 	o.worker = o.share.Of

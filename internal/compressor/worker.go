@@ -27,7 +27,6 @@ var (
 		"Texts that words could be left out of, by what became of them: shortened, left as they are, dropped for want of room in the queue, failed.", "outcome",
 		outcomeShortened, outcomeLeft, outcomeDropped, outcomeFailed)
 	seconds = metric.Counter("compress_seconds_total", "Time that it took to find out which words to leave out, behind answers.")
-	_       = metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.", waitingBytes)
 )
 
 // The outcomes of a job.
@@ -58,17 +57,19 @@ type Worker struct {
 	last  atomic.Int64 // when a request came or ended, in ns since start
 }
 
-// workers are the workers in use, by the JSON of their compressors.
-var workers = shared.NewPool[*Worker]()
-
-func waitingBytes() (sum float64) {
-	for _, w := range workers.All() {
-		w.mu.Lock()
-		sum += float64(w.queue.bytes)
-		w.mu.Unlock()
-	}
-	return sum
+func init() {
+	metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.", func(i *shared.Instance) (sum float64) {
+		for _, w := range workersOf(i).All() {
+			w.mu.Lock()
+			sum += float64(w.queue.bytes)
+			w.mu.Unlock()
+		}
+		return sum
+	})
 }
+
+// workersOf returns the workers of an instance, by the JSON of their compressors.
+func workersOf(i *shared.Instance) *shared.Pool[*Worker] { return shared.PoolOf[*Worker](i) }
 
 // NewWorker returns a worker of the caller's, with a queue that takes all jobs.
 func NewWorker(of Compressor, c clock.Clock) *Worker {

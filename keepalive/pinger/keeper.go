@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -129,8 +130,8 @@ func (k *Keeper) Stop() {
 func (k *Keeper) Targets() int { return k.Schedule.Stats(k.now()).Targets }
 
 func init() { // a variable would put the gauge into the initialization order
-	metric.GaugeFunc("ping_targets", "Idle conversations that may be pinged.", func() (sum float64) {
-		for _, s := range state.Open() {
+	metric.GaugeFunc("ping_targets", "Idle conversations that may be pinged.", func(i *shared.Instance) (sum float64) {
+		for _, s := range state.Open(i) {
 			sum += float64(Of(s).Targets())
 		}
 		return sum

@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
@@ -167,7 +168,7 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 	if a.speed = o.Background; o.Threads && profile.Format.Traits().Threads {
 		a.thread = new(threading)
 	}
-	a.state = state.New(store, nil, a.clock)
+	a.state = state.New(shared.Process, store, nil, a.clock)
 	a.state.Carrier.Use(func(string) http.Handler { return http.HandlerFunc(a.carry) })
 	k := pinger.Of(a.state)
 	k.Watcher = a

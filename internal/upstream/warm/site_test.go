@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
@@ -36,7 +37,7 @@ func init() {
 
 // loadIdle makes all servers appear idle for long.
 func loadIdle() {
-	for _, s := range state.Open() {
+	for _, s := range state.Open(shared.Process) {
 		warm.Of(s).LoadIdle()
 	}
 }

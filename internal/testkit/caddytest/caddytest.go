@@ -89,7 +89,8 @@ type configuration struct {
 	cancel context.CancelFunc
 }
 
-// starting guards what Caddy has once in a process: the default logger and certmagic's storage.
+// starting guards what Caddy has once in a process: the default logger, certmagic's storage, and the
+// cache of certificates, which the cleanup of any configuration removes.
 var starting sync.Mutex
 
 // start provisions and starts a configuration.
@@ -109,7 +110,8 @@ func start(i *shared.Instance, cfg *caddy.Config) (_ *configuration, err error) 
 	c := &configuration{cancel: cancel}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.stop())
+			err = errors.Join(err, c.stopApps())
+			cancel()
 		}
 	}()
 	cfg.AppsRaw = maps.Clone(apps)
@@ -140,13 +142,20 @@ func (c *configuration) stop() (err error) {
 	if c == nil {
 		return nil
 	}
+	err = c.stopApps()
+	starting.Lock()
+	defer starting.Unlock()
+	c.cancel()
+	return err
+}
+
+func (c *configuration) stopApps() (err error) {
 	for _, app := range c.apps {
 		err = errors.Join(err, app.Stop())
 	}
 	if c.admin != nil {
 		err = errors.Join(err, c.admin.Close())
 	}
-	c.cancel()
 	return err
 }
 

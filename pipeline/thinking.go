@@ -34,7 +34,7 @@ func (r *request) stripThinking() {
 
 // strips reports whether thinking may be removed at all.
 func (r *request) strips() bool {
-	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.thoughts.sealed
+	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.sealed
 }
 
 // removable reports whether a block can be removed without leaving an empty message.
@@ -93,7 +93,7 @@ func (r *request) bindReasoning() {
 // reasoning item counts.
 func (r *request) lastReasoning() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
-		if r.Blocks[i].Kind == wire.KindReasoning || r.thoughts.sealed && content.IsThinking(&r.Blocks[i]) {
+		if r.Blocks[i].Kind == wire.KindReasoning || r.sealed && content.IsThinking(&r.Blocks[i]) {
 			return i
 		}
 	}

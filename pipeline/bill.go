@@ -118,7 +118,7 @@ func (x *Exchange) Continuations(t *wire.Turn) (out []Bill) {
 	if t == nil || len(x.Interceptor.calls) == 0 || len(x.account.calls) == 0 {
 		return nil
 	}
-	rules := x.served(t)
+	rules := x.req.rules.Served(x.Service(t))
 	for _, u := range x.account.calls[1:] {
 		b := newBill(&rules, u)
 		out = append(out, Bill{Actual: b.Actual, Cost: b.Cost, Dollars: b.Dollars})
@@ -140,7 +140,7 @@ func (x *Exchange) calls(t *wire.Turn) []wire.Usage {
 // charge computes the bill, and simulates the cache entries that the client's own bytes would have
 // left. The session is locked.
 func (x *Exchange) charge(t *wire.Turn, calls []wire.Usage) Bill {
-	rules := x.served(t)
+	rules := x.req.rules.Served(x.Service(t))
 	bill := x.compare(t, calls, &rules)
 	if x.req.marking.translated {
 		bill.Mark(&rules)
@@ -176,9 +176,6 @@ func (x *Exchange) Service(t *wire.Turn) wire.Service {
 	}
 	return t.Service.Or(x.req.View.Reply.Service)
 }
-
-// served returns the rules with the prices of the service used.
-func (x *Exchange) served(t *wire.Turn) pricing.Rules { return x.req.rules.Served(x.Service(t)) }
 
 // compare computes both sides of the bill.
 func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rules) Bill {

@@ -35,7 +35,7 @@ func (r *request) clear() {
 // applied sums up the blocks cleared on the client's order, nil if the client expects no report.
 // The session is locked.
 func (r *request) applied() *wire.Cleared {
-	if !r.orders.ours || r.orders.given.Results == nil && r.orders.given.Thinking == 0 || r.o.Policy == Observe {
+	if r.orders.given.Results == nil && r.orders.given.Thinking == 0 || r.o.Policy == Observe {
 		return nil
 	}
 	c := sumCleared(&r.History, newEstimator(&r.session.Calibration, r.match.Lineage).Tokens)

@@ -154,9 +154,6 @@ func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 
 // compressed sums up the compressed texts. The session is locked.
 func (r *request) compressed() (c Compressed) {
-	if r.p.Compress == nil {
-		return c
-	}
 	e, tokens := newEstimator(&r.session.Calibration, r.match.Lineage), 0.0
 	for i := range r.States {
 		if edit := r.States[i].Edit; edit != nil && edit.Stage == stage.Compress {

@@ -178,7 +178,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	}
 	// The plan works on a copy: the exchange stays as it was sent.
 	r := x.req
-	r.match.Lineage = l
+	r.match.Lineage, r.prompt = l, new(Prompt)
 	r.States, r.ledger.fresh, r.ledger.broken = slices.Clone(x.req.States), nil, math.MaxInt32
 	r.Texts = nil
 	r.cached.forwarded, r.Known, r.cached.cold, r.run.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0

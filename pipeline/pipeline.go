@@ -143,6 +143,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	x := &Exchange{Policy: p.options.Policy}
 	r := &x.req
 	r.begin(p, v, s, now, off)
+	r.prompt = &x.Prompt
 	r.Decode()
 	defer r.Release()
 	for i := range steps {
@@ -151,7 +152,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 		}
 	}
 	l := r.match.Lineage
-	x.Prompt, x.Decision, x.Lineage = r.prompt, r.decision, l.ID()
+	x.Decision, x.Lineage = r.decision, l.ID()
 	x.Interceptor = Interceptor{Lost: r.lost, x: x, whole: l != nil && l.Copied}
 	return x
 }

@@ -39,7 +39,7 @@ func (r *request) plan() {
 	l := r.match.Lineage
 	further := furtherRequests(r.session, r.View, l)
 	if !r.View.OffersTools() || content.Compacts(r.View) {
-		r.decision = planner.Leave(further, "side request").Decision
+		r.decision = planner.Decision{Epoch: planner.NoEpoch, Further: further, Reason: "side request"}
 		return
 	}
 	q := newPlanning()
@@ -56,7 +56,7 @@ func (r *request) plan() {
 	}
 	if q.in.Refuses() == "" {
 		if !q.cut(r, content.MinFold) {
-			r.decision = planner.Leave(further, planner.NothingToFold).Decision
+			r.decision = planner.Decision{Epoch: planner.NoEpoch, Further: further, Reason: planner.NothingToFold}
 			return
 		}
 		q.gather(r)

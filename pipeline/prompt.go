@@ -51,7 +51,7 @@ type sizing struct {
 // whose saving is told in tokens.
 func (r *request) estimate() {
 	var original sessioncache.Sizes
-	s, p, l := &r.sizing, &r.prompt, r.match.Lineage
+	s, p, l := &r.sizing, r.prompt, r.match.Lineage
 	*s = sizing{}
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]
@@ -93,7 +93,12 @@ func (r *request) estimate() {
 		p.SentTokens = int(l.Last.Prompt()+l.Last.Output) + calibration.Tokens(&more)
 		p.OriginalTokens = p.SentTokens + l.Less
 	}
-	p.Compressed, p.Applied = r.compressed(), r.applied()
+	if r.p.Compress != nil {
+		p.Compressed = r.compressed()
+	}
+	if r.orders.ours {
+		p.Applied = r.applied()
+	}
 }
 
 // estimator converts bytes of a conversation to tokens.
@@ -124,7 +129,7 @@ func returnRate(l *sessioncache.Lineage) float64 {
 // splice applies the edits of the request. If they contradict each other, it applies the committed
 // ones as far as possible.
 func (r *request) splice() {
-	p := &r.prompt
+	p := r.prompt
 	p.Body, p.Markers, p.Fired = r.View.Raw, len(r.marking.added), r.fired(len(r.marking.added))
 	r.change = change{broken: len(r.Blocks), settled: r.hot(), stake: r.marking.stake}
 	for i := range r.ledger.fresh {
@@ -160,7 +165,7 @@ func (r *request) splice() {
 
 // send makes a body with edits the one to send.
 func (r *request) send(edits []wire.Edit, body []byte) {
-	p := &r.prompt
+	p := r.prompt
 	p.Body, p.Edited, p.edits, p.marked = body, !bytes.Equal(body, r.View.Raw), edits, false
 	for i := range r.States {
 		p.marked = p.marked || marks(r.States[i].Edit)
@@ -249,5 +254,5 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 
 // reset makes the client's original the body to send.
 func (r *request) reset() {
-	r.prompt = Prompt{Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens, Err: r.prompt.Err}
+	*r.prompt = Prompt{Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens, Err: r.prompt.Err}
 }

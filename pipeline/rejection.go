@@ -29,7 +29,7 @@ func (x *Exchange) Rejected() {
 	r := &x.req
 	r.session.Lock()
 	defer r.session.Unlock()
-	before := r.heldKinds(&x.Prompt)
+	before := r.heldKinds()
 	r.revertText()
 	r.revertTools()
 	r.marking.long, r.offer.tools = false, nil
@@ -41,8 +41,8 @@ func (x *Exchange) Rejected() {
 			r.prompt.Fired = r.fired(0)
 		}
 	}
-	x.Prompt, x.refusal.sent = r.prompt, 0
-	for kind, n := range r.heldKinds(&x.Prompt) {
+	x.refusal.sent = 0
+	for kind, n := range r.heldKinds() {
 		if n < before[kind] { // otherwise the edit is sent again, bound to thinking
 			x.refusal.sent |= 1 << kind
 		}
@@ -62,12 +62,12 @@ func (x *Exchange) Accepted(also wire.EditKinds) wire.EditKinds {
 // that its response is unknown. The conversation is edited as before.
 func (x *Exchange) Cleared() { x.refusal.sent = 0 }
 
-// heldKinds counts the edits of a sent prompt, by kind.
-func (r *request) heldKinds(p *Prompt) (n [3]int) {
-	if !p.Edited {
+// heldKinds counts the edits of the prompt to send, by kind.
+func (r *request) heldKinds() (n [3]int) {
+	if !r.prompt.Edited {
 		return n
 	}
-	for _, f := range p.Fired {
+	for _, f := range r.prompt.Fired {
 		kind := 2 // wire.EditText
 		switch f.Stage {
 		case stage.Breakpoints:

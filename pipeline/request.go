@@ -60,7 +60,7 @@ type request struct {
 	sizing   sizing
 	// computed reports, under observe, that the edits would have changed the body.
 	computed bool
-	prompt   Prompt
+	prompt   *Prompt // of the exchange
 }
 
 // orders holds the client's instructions for a long history (context management).

@@ -46,6 +46,9 @@ func (r *request) removable(i int) bool {
 // bindThinking upholds the guarantee of models with checked thinking: no block before a thinking
 // block has changed since the model wrote it.
 func (r *request) bindThinking() {
+	if len(r.ledger.fresh) == 0 {
+		return
+	}
 	r.bindReasoning()
 	if !r.rules.BindsThinking || len(r.ledger.fresh) == 0 {
 		return
@@ -75,7 +78,7 @@ func (r *request) bindThinking() {
 
 // bindReasoning reverts edits before the model's reasoning in the running task.
 func (r *request) bindReasoning() {
-	if !r.rules.BindsReasoning || !r.run.loop || len(r.ledger.fresh) == 0 {
+	if !r.rules.BindsReasoning || !r.run.loop {
 		return
 	}
 	// OpenAI's newer models silently drop reasoning items after a change of earlier blocks (guide

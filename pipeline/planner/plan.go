@@ -46,12 +46,6 @@ func Make(in *Input, s *Scratch) Plan {
 	return p
 }
 
-// Leave returns a plan that leaves history alone, with a reason.
-func Leave(further float64, reason string) Plan {
-	p := Plan{Decision: Decision{Further: further}}
-	return p.nothing(reason)
-}
-
 func (p Plan) nothing(reason string) Plan {
 	p.Epoch, p.Reason = NoEpoch, reason
 	return p

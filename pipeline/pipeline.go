@@ -20,11 +20,11 @@ import (
 // steps lists the steps of a decision in the order in which they run, with the modes and turns that
 // take them. A step that makes edits of a kind does not run for a request that goes without them.
 var steps = [...]step{
-	// The expand tool and the intercepted calls are part of every later step's prompt.
+	// Stubs name the expand tool, so the tool is decided before any fold.
 	{"declare", whole, anyTurn, 0, (*request).declare},
 	// The client was not shown intercepted calls, but the upstream's cache holds them.
 	{"reinsert", whole, laterTurn, 0, (*request).reinsert},
-	// The conversation goes without committed edits that the upstream refused since.
+	// Committed edits are reverted where the upstream has refused them or retains the history.
 	{"withdraw", whole | retained, anyTurn, 0, (*request).withdraw},
 	// Without its tools, a request for a summary would miss the whole cached conversation.
 	{"restore tools", whole, laterTurn, wire.EditTools | wire.EditText, (*request).restoreTools},
@@ -36,21 +36,21 @@ var steps = [...]step{
 	{"clear", whole, anyTurn, wire.EditText, (*request).clear},
 	// New results are shortened now, because each later change would invalidate cached bytes.
 	{"admit", planned | eager, anyTurn, wire.EditText, (*request).admit},
-	// Folded text goes behind the newest result, which admission has shortened.
+	// Folded text that the agent is about to need follows the newest result, shortened by admission.
 	{"give back", planned, laterTurn, wire.EditText, (*request).giveBack},
 	// Folds of the whole history, where they pay for the cached bytes that they invalidate.
 	{"plan", planned, anyTurn, wire.EditText, (*request).plan},
 	// Results that the model has not referred to become stubs.
 	{"prune", eager, anyTurn, wire.EditText, (*request).prune},
-	// Long results keep a line.
+	// Long results keep their first line.
 	{"compact", eager, anyTurn, wire.EditText, (*request).compactToolResults},
 	// Small results behind a compacted one are free to prune now.
 	{"prune again", eager, anyTurn, wire.EditText, (*request).prune},
 	// Announcements of calls are free to remove behind the edits so far.
 	{"strip narration", planned | eager, anyTurn, wire.EditText, (*request).stripNarration},
-	// So is the thinking of finished responses.
+	// Thinking of finished responses is free to remove there, too.
 	{"strip thinking", eager, anyTurn, wire.EditText, (*request).stripThinking},
-	// The remaining prose that the upstream reads again loses words.
+	// Prose that the upstream reads without its cache anyway loses words.
 	{"compress", planned | eager, anyTurn, wire.EditText, (*request).compress},
 	// No edit so far may stand before thinking that the provider checks.
 	{"bind thinking", planned | eager, anyTurn, wire.EditText, (*request).bindThinking},

@@ -90,7 +90,7 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, now time.Time) {
 	if in.Epoch == planner.Cold || in.Epoch == planner.ModelChanged {
 		in.Warm = 0
 	}
-	in.Anywhere = r.rules.Regime == pricing.KV || r.rules.Regime == pricing.Automatic
+	in.Anywhere = r.rules.Regime == pricing.KV || r.rules.Regime == pricing.Automatic && !r.rules.Units
 	// When observed edits begin to be sent, or the reverse, the old entries match no longer.
 	if in.Entries = in.Entries[:0]; !r.ledger.turned {
 		in.Entries = liveEntries(in.Entries, l, r.rules.TTL, now)

@@ -97,6 +97,9 @@ type Rules struct {
 	// CollapseRuns reports that a run of tool calls, and a run of tool results,
 	// counts as one position of the look-back.
 	CollapseRuns bool `json:"collapse_runs,omitempty"`
+	// Units reports that an automatic cache finds whole requests, and the common prefix of two
+	// requests from the third on, but no other prefix (DeepSeek, "Context Caching").
+	Units bool `json:"units,omitempty"`
 	// Slots is the number of prompts that an engine keeps in the KV regime.
 	Slots int `json:"slots,omitempty"`
 

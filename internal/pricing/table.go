@@ -241,6 +241,9 @@ func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	}
 	m, assumed := v.models[n.model], ""
 	if m == nil {
+		m = v.models[n.short()] // a host's name for the model of a vendor, such as deepseek/deepseek-v4-pro
+	}
+	if m == nil {
 		if m = v.sibling(n, at); m == nil {
 			return t.engine(provider, n.model)
 		}
@@ -417,7 +420,7 @@ func (m *model) rules(at time.Time) Rules {
 	}
 	r := Rules{
 		Model: m.name, Regime: *c.Kind, TTL: time.Duration(c.TTL), LongTTL: time.Duration(c.LongTTL),
-		Markers: c.Markers, LookBack: c.LookBack, CollapseRuns: c.CollapseRuns, Explicit: c.Explicit,
+		Markers: c.Markers, LookBack: c.LookBack, CollapseRuns: c.CollapseRuns, Units: c.Units, Explicit: c.Explicit,
 		MinTokens: c.MinTokens, row: m,
 	}
 	set(&r.MinTokens, m.MinTokens)

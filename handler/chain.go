@@ -90,6 +90,9 @@ var chain = [...]struct {
 	{"unpack", conversing | aside | unparsed, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return upstream.Unpack(next)
 	}},
+	{"address", conversing | aside | unparsed | unlooked | slotless | pinging, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.up.Address(next, p.format)
+	}},
 	{"sign", conversing | aside | unparsed | unlooked | slotless | pinging | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Sign(next)
 	}},

@@ -128,7 +128,7 @@ func (h *Handler) open(store *state.State, sink *app.Sink, prices *pricing.Table
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
 	}
-	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks = up.Target, up.Manages, up.ToolBounds, up.Marks
+	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks, s.pipe.TakesMarkers = up.Target, up.Manages, up.ToolBounds, up.Marks, up.TakesMarkers
 	h.site = s
 	if err := s.hold(h); err != nil {
 		return err
@@ -260,7 +260,11 @@ func (o *site) persons() *tenant.Key {
 }
 
 // noteHost notes which server a request went to, if reverse_proxy has said so.
-func (o *site) noteHost(ctx context.Context) { o.reach.At(upstream.Reached(ctx, upstream.HostPort)) }
+func (o *site) noteHost(ctx context.Context) {
+	host := upstream.Reached(ctx, upstream.HostPort)
+	o.reach.At(host)
+	o.up.At(host)
+}
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
 func (o *site) guard(doing string, f func()) { httpx.Guard(o.up.Log, doing, f) }

@@ -21,7 +21,7 @@ func (r *request) breakpoints() []wire.Edit {
 	if r.View.Traits().Breakpoints {
 		return r.explicit()
 	}
-	if o.Mode == stage.Off || r.rules.Regime != pricing.Markers || r.rules.Markers == 0 || !r.View.Traits().Markers {
+	if o.Mode == stage.Off || r.rules.Regime != pricing.Markers || r.rules.Markers == 0 || !r.marking.possible {
 		return nil
 	}
 	// A prompt has at most half as many tokens as bytes, and the provider caches nothing below its
@@ -161,9 +161,14 @@ func (r *request) markable(i int) int {
 			continue
 		}
 		switch b.Kind {
-		case wire.KindText, wire.KindToolUse, wire.KindToolResult, wire.KindImage, wire.KindDocument, wire.KindToolDef:
-			if b.Has(wire.FlagDeferred) || (b.Kind == wire.KindText && b.Has(wire.FlagEmpty)) ||
-				(section == wire.SectionMessages && b.Role == wire.RoleSystem) {
+		case wire.KindText:
+			if b.Has(wire.FlagEmpty) || section == wire.SectionMessages && b.Role == wire.RoleSystem && r.View.Traits().Markers {
+				continue
+			}
+			return i
+		case wire.KindToolUse, wire.KindToolResult, wire.KindImage, wire.KindDocument, wire.KindToolDef:
+			// Chat completions have parts for texts only.
+			if b.Has(wire.FlagDeferred) || !r.View.Traits().Markers || section == wire.SectionMessages && b.Role == wire.RoleSystem {
 				continue
 			}
 			return i

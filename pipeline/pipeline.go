@@ -20,6 +20,9 @@ type Pipeline struct {
 
 	// Marks reports whether the translation of a request adds a cache marker. Nil: never.
 	Marks func(v *wire.View) bool
+	// TakesMarkers reports whether requests in a client's format may get markers. Default: those of
+	// formats whose clients set markers.
+	TakesMarkers func(client wire.Format) bool
 	// Manages reports whether the upstream carries out context management for a client's format,
 	// see [wire.View.Management]. Default: always.
 	Manages func(client wire.Format) bool
@@ -93,6 +96,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	r.offer.flat = upstream != v.Format
 	r.translated = upstream != v.Format
 	r.marking.translated = p.Marks != nil && p.Marks(v)
+	r.marking.possible = v.Traits().Markers || p.TakesMarkers != nil && p.TakesMarkers(v.Format)
 	x := &both.exchange
 	x.Policy, x.req, x.standing.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
 	x.Prompt.Body = v.Raw

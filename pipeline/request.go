@@ -79,8 +79,9 @@ type marking struct {
 	at, stake int
 	// long reports that the client's markers are sent with the long lifetime.
 	long bool
-	// translated reports that the translation marks the end of the request.
-	translated bool
+	// possible reports that the request may get markers. translated reports that the translation
+	// marks its end.
+	possible, translated bool
 }
 
 func newRequest(r *request, o *Options, rules pricing.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {

@@ -54,6 +54,20 @@ func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
 	return cause
 }
 
+// observe notes what a usage tells of the cache of a model whose rules are assumed.
+func (x *Exchange) observe(u wire.Usage) {
+	if x.req.rules.AssumedFrom == "" || !u.Reported {
+		return
+	}
+	b := &x.standing.before
+	s := pricing.Sighting{Held: u.Read + u.Write5m + u.Write1h}
+	// A long lifetime that was asked for says nothing of the usual one.
+	if prev := x.standing.match.Lineage; b.continued && prev != nil && prev.TTL <= x.req.rules.TTL && (b.cause == BreakUnknown || b.cause == BreakExpired) {
+		s.Left, s.Found, s.Pause = b.left, u.Read, b.pause
+	}
+	x.req.rules.Observe(s)
+}
+
 // cutByServer reports whether the provider cut the history differently than in the last request.
 // The cache cannot hold the blocks after such a cut.
 func (x *Exchange) cutByServer(t *wire.Turn) bool {

@@ -40,8 +40,9 @@ type before struct {
 	departed  bool
 	requests  int32 // of the conversation, this one included
 	previous  previousTurn
-	left      int64 // tokens that the last request left in the cache
-	cause     Break // the reason if they are missing
+	left      int64         // tokens that the last request left in the cache
+	cause     Break         // the reason if they are missing
+	pause     time.Duration // since the cached prefix was last used
 	cleared   wire.Cleared
 }
 
@@ -56,6 +57,7 @@ func (x *Exchange) join(t *wire.Turn) {
 		x.standing.before.cleared = prev.Cleared
 		x.standing.before.last, x.standing.before.continued = prev.Last, x.standing.match.Common == prev.Len()
 		x.standing.before.left, x.standing.before.cause = x.left(prev)
+		x.standing.before.pause = x.start.Sub(prev.LastUse())
 	}
 	// A client that lost the connection sends the request again. Its references must not count
 	// twice.
@@ -118,6 +120,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		found, usage = x.Interceptor.first, x.Interceptor.first
 	}
 	x.Lesson.Break = x.attribute(found, t)
+	x.observe(found)
 	x.settleBill(t)
 	bill := &x.account.bill
 	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)

@@ -137,7 +137,8 @@ type Rules struct {
 	// prices are the model's own or there are none.
 	PricesOf string `json:"prices_of,omitempty"`
 
-	row *model // the rules are its, or assumed from it; nil for a local engine
+	row      *model    // the rules are its, or assumed from it; nil for a local engine
+	observed *Observed // corrects assumed rules; nil for others
 }
 
 // At returns the rules for a prompt of that many tokens: those of the upper

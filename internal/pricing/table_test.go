@@ -150,7 +150,7 @@ func TestAssumedAsItsRow(t *testing.T) {
 	if got.AssumedFrom != "gpt-6.1-sol" || got.PricesOf != "gpt-5.6-sol" || got.Input != 4 {
 		t.Errorf("got rules of %q, $%g of %q; want those of gpt-6.1-sol and $4 of gpt-5.6-sol", got.AssumedFrom, got.Input, got.PricesOf)
 	}
-	got.AssumedFrom, got.PricesOf, got.Input, got.Output, got.ContextWindow, got.row = "", "", want.Input, want.Output, want.ContextWindow, want.row
+	got.AssumedFrom, got.PricesOf, got.Input, got.Output, got.ContextWindow, got.row, got.observed = "", "", want.Input, want.Output, want.ContextWindow, want.row, nil
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -212,14 +212,14 @@ func remembered(provider func() string, lookup func(provider, model string, at t
 	return func(model string, at time.Time) pricing.Rules {
 		now, provider := at.Unix()/hour, provider()
 		if l := last.Load(); l != nil && l.model == model && l.hour == now && l.provider == provider {
-			return l.rules
+			return l.rules.Corrected()
 		}
 		r := &rulesOf{provider, model, now, lookup(provider, model, at)}
 		// Do not keep a client's long string in memory.
 		if len(model) <= longestModel {
 			last.Store(r)
 		}
-		return r.rules
+		return r.rules.Corrected()
 	}
 }
 

@@ -5,6 +5,7 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -161,7 +162,7 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 	if a.speed = o.Background; o.Threads && profile.Format.Traits().Threads {
 		a.thread = new(threading)
 	}
-	if a.state, err = a.handler.Attach(store, profile.Prices, a.logger(), func() time.Time { return a.clock }); err != nil {
+	if a.state, err = a.handler.Attach(store, cmp.Or(o.assumed, profile.Prices), a.logger(), func() time.Time { return a.clock }); err != nil {
 		_ = store.Close()
 		return nil, fmt.Errorf("replay: %w", err)
 	}

@@ -68,6 +68,8 @@ type Options struct {
 	Watch func(*Watched)
 	// Prices are the prices of models. Default: the built-in table.
 	Prices *pricing.Table
+	// assumed, if set, are the prices that the handler has in place of the provider's.
+	assumed *pricing.Table
 	// Start is the beginning of the conversations, which prices depend on. Default: 2026-11-20
 	// 00:00 UTC.
 	Start time.Time

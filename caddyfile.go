@@ -5,6 +5,7 @@ package llmcache
 
 import (
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -17,8 +18,8 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/origin"
 )
 
@@ -32,7 +33,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 		}
 	}
 	if err := a.UnmarshalCaddyfile(d); err != nil {
-		if _, site := handlerOptions(new(handler.Handler), httpcaddyfile.Helper{Dispenser: d})[d.Val()]; site && strings.Contains(err.Error(), "unrecognized option") && strings.Contains(err.Error(), " of llm_cache") {
+		if _, site := handlerOptions(new(handler.Handler), feature.All(), httpcaddyfile.Helper{Dispenser: d})[d.Val()]; site && strings.Contains(err.Error(), "unrecognized option") && strings.Contains(err.Error(), " of llm_cache") {
 			return nil, d.Errf("%q is an option of a site: put it into the llm_cache of the site", d.Val())
 		}
 		return nil, err
@@ -141,19 +142,32 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 	if d.NextArg() {
 		return nil, d.ArgErr()
 	}
-	h := new(handler.Handler)
-	if err := option.Block(d, "llm_cache", handlerOptions(h, helper)); err != nil {
+	h, features := new(handler.Handler), feature.All()
+	if err := option.Block(d, "llm_cache", handlerOptions(h, features, helper)); err != nil {
 		return nil, err
 	}
 	if err := h.Validate(); err != nil {
 		return nil, d.WrapErr(err)
 	}
+	for name, f := range features {
+		if v, ok := f.(caddy.Validator); ok {
+			if err := v.Validate(); err != nil {
+				return nil, d.WrapErr(err)
+			}
+		}
+		if raw := caddyconfig.JSON(f, nil); string(raw) != "{}" {
+			if h.FeaturesRaw == nil {
+				h.FeaturesRaw = caddy.ModuleMap{}
+			}
+			h.FeaturesRaw[name] = raw
+		}
+	}
 	return h, nil
 }
 
-// handlerOptions are the options of the handler.
-func handlerOptions(h *handler.Handler, helper httpcaddyfile.Helper) option.Options {
-	return option.Options{
+// handlerOptions are the options of the handler and of its features.
+func handlerOptions(h *handler.Handler, features map[string]feature.Feature, helper httpcaddyfile.Helper) option.Options {
+	all := option.Options{
 		"upstream": option.Guest(&h.Upstream),
 		"policy":   option.Checked(option.Word(&h.Policy), h.Options.Validate),
 		"zones": func(d *caddyfile.Dispenser) error {
@@ -195,7 +209,6 @@ func handlerOptions(h *handler.Handler, helper httpcaddyfile.Helper) option.Opti
 			"preview": option.Checked(option.Number(&h.Prune.Preview), h.Options.Validate),
 		}),
 		"expand":      expandOption(h),
-		"compress":    option.Guest(&h.Compress),
 		"breakpoints": stage(h, "breakpoints", &h.Breakpoints.Mode, nil),
 		"planner": func(d *caddyfile.Dispenser) error {
 			if d.NextArg() {
@@ -213,19 +226,16 @@ func handlerOptions(h *handler.Handler, helper httpcaddyfile.Helper) option.Opti
 		"tenant":            tenantOption(h),
 		"max_body":          alone(option.Size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
 		"headers":           alone(option.Word(&h.Headers), func() handler.Handler { return handler.Handler{Headers: h.Headers} }),
-		"queue":             option.Guest(&h.Queue),
 		"side_requests":     parseSideRequests(h, helper),
-		"warm":              option.Guest(&h.Warm),
-		"idle_folding":      option.Guest(&h.IdleFolding),
-		"overlay":           local.ParseOverlay(&h.Overlay),
-		"heartbeat":         option.Guest(&h.Heartbeat),
-		"rejoin":            orOff(&h.Rejoin),
-		"write_barrier":     orOff(&h.WriteBarrier),
-		"hold":              option.Guest(&h.Hold),
+		"write_barrier":     option.OrOff(&h.WriteBarrier),
 		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
 		"audit":             option.OnOff(&h.Audit),
 		"keepalive":         option.Guest(&h.KeepAlive),
 	}
+	for _, f := range features {
+		maps.Copy(all, f.CaddyfileOptions())
+	}
+	return all
 }
 
 // parseDashboard sets up the live page from its directive, which is ordered before
@@ -284,22 +294,6 @@ func stage[M ~string](h *handler.Handler, name string, mode *M, own option.Optio
 			return d.WrapErr(err)
 		}
 		return option.Block(d, name, own)
-	}
-}
-
-// orOff parses a duration that may be off: the time that work continues without its client, or that
-// requests wait for identical ones.
-//
-//	rejoin        <duration>|off
-//	write_barrier <duration>|off
-func orOff(to **caddy.Duration) option.Option {
-	return func(d *caddyfile.Dispenser) error {
-		*to = new(caddy.Duration)
-		if d.CountRemainingArgs() == 1 && d.NextArg() && d.Val() == "off" {
-			return nil
-		}
-		d.Prev()
-		return option.Duration(*to)(d)
 	}
 }
 

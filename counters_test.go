@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 // named are the counters with the names of configured users or sites, which do not exist from the
@@ -24,7 +25,7 @@ var named = []string{
 // event of a rare kind.
 func TestCountersFromTheStart(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	if err := metric.Register(reg); err != nil {
+	if err := metric.Register(shared.Process, reg); err != nil {
 		t.Fatal(err)
 	}
 	all, err := reg.Gather()

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 // TestOptionsAreDocumented: each option of a parser begins a line of a listing in
@@ -105,7 +106,7 @@ func isNamed(e ast.Expr, name string) bool {
 // or without the prefix caddy_llm_cache_, and each such name in the texts is a metric.
 func TestMetricsAreDocumented(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	if err := metric.Register(reg); err != nil {
+	if err := metric.Register(shared.Process, reg); err != nil {
 		t.Fatal(err)
 	}
 	families, err := reg.Gather()

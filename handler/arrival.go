@@ -39,8 +39,8 @@ type arrival struct {
 
 // begin opens an account of memory for the body of a request to a site.
 func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
-	a.format, a.share, a.most, a.log = f, *budget.Bodies.Open(), o.up.MaxBody, o.up.Log
-	if a.layers = o.up.Forms(f); o.sharing.overlay.Watches() {
+	a.format, a.share, a.most, a.log = f, *budget.Of(o.store.Instance).Open(), o.up.MaxBody, o.up.Log
+	if a.layers = o.up.Forms(f); o.features.rewrite() {
 		a.layers++
 	}
 	a.share.By(budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)})
@@ -167,14 +167,14 @@ func (a *arrival) body() []byte {
 func (a *arrival) settle(x *exchange) {
 	n := int64(cap(a.Data) + cap(a.Plain()))
 	sent := len(a.body())
-	if x.edit != nil {
-		n += int64(x.view.Known().Size())
-		if x.own != nil {
-			n += int64(cap(x.view.Raw))
+	if x.Edit != nil {
+		n += int64(x.View.Known().Size())
+		if x.Partial {
+			n += int64(cap(x.View.Raw))
 		}
-		if x.edit.Prompt.Edited || x.own != nil {
-			n += int64(cap(x.edit.Prompt.Body))
-			sent = len(x.edit.Prompt.Body)
+		if x.Edit.Prompt.Edited || x.Partial {
+			n += int64(cap(x.Edit.Prompt.Body))
+			sent = len(x.Edit.Prompt.Body)
 		}
 	}
 	a.share.Settle(n + a.layers*int64(sent))

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
@@ -26,6 +27,7 @@ import (
 
 // records counts requests and puts them on record.
 type records struct {
+	of          *shared.Instance
 	sink        *app.Sink // nil for no records
 	policy      pipeline.Policy
 	up          *upstream.Profile
@@ -62,7 +64,7 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 	rec.Session = session
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
-	app.Count(&rec, r.Host)
+	app.Count(o.of, &rec, r.Host)
 	if s := o.sink.Pinned(); s != nil {
 		defer s.Unpin()
 		s.Put(&rec)
@@ -73,7 +75,7 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 func (o *records) spent(r *http.Request, who tenant.Person, v *wire.View, status int) {
 	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, true)
 	rec.Outcome, rec.Status = audit.Refused, status
-	app.Count(&rec, r.Host)
+	app.Count(o.of, &rec, r.Host)
 	if s := o.sink.Pinned(); s != nil {
 		defer s.Unpin()
 		s.Put(&rec)
@@ -90,7 +92,7 @@ func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
 	rec.BilledModel = o.records.billed(rec.Model)
 	countTokens(u)
-	app.Count(rec, r.Host)
+	app.Count(o.store.Instance, rec, r.Host)
 	o.records.sink.Spend(rec)
 	if s := o.records.sink.Pinned(); s != nil {
 		defer s.Unpin()
@@ -130,21 +132,21 @@ func (x *exchange) warnOfModel() {
 // the cost of continuations, which have records of their own.
 func (x *exchange) detailed() *audit.Record {
 	r := x.record
-	if fired := x.edit.Prompt.Fired; len(fired) > 0 {
+	if fired := x.Edit.Prompt.Fired; len(fired) > 0 {
 		r.Edits = make([]audit.Edits, len(fired))
 		for i, f := range fired {
 			r.Edits[i] = audit.Edits{Stage: f.Stage, Count: f.Count, Tokens: f.Tokens}
 			if f.Stage == stage.Compress {
-				r.Edits[i].Tokens, r.Edits[i].Millis = x.edit.Prompt.Compressed.Tokens, x.edit.Prompt.Compressed.Took.Milliseconds()
+				r.Edits[i].Tokens, r.Edits[i].Millis = x.Edit.Prompt.Compressed.Tokens, x.Edit.Prompt.Compressed.Took.Milliseconds()
 			}
 		}
 	}
 	if x.turn != nil {
-		r.Service = x.edit.Service(x.turn).String()
+		r.Service = x.Edit.Service(x.turn).String()
 	}
 	x.setApart(&r)
 	if x.sink.Content() {
-		r.Content = content(x.view, x.turn)
+		r.Content = content(x.View, x.turn)
 	}
 	return &r
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
@@ -27,7 +28,7 @@ func (void) Close() error                                    { return nil }
 func testSink(tb testing.TB) *app.Sink {
 	tb.Helper()
 	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
-	s := app.NewSink(func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
+	s := app.NewSink(shared.Process, func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -43,7 +43,7 @@ func (x *exchange) newFront(r *http.Request) *front {
 	if o.barrier == 0 || o.up.Local() || caddyhttp.GetVar(r.Context(), barredVar) != nil {
 		return nil
 	}
-	prefix, lifetime, ok := x.edit.Front()
+	prefix, lifetime, ok := x.Edit.Front()
 	if !ok {
 		return nil
 	}
@@ -52,8 +52,8 @@ func (x *exchange) newFront(r *http.Request) *front {
 		server = s.Name()
 	}
 	return &front{
-		key:      BarrierKey{Tenant: x.tenant, Upstream: server + " " + o.upstreamKey(r), Model: x.view.Model, Prefix: prefix},
-		lifetime: lifetime, leads: x.view.Reply.Stream, at: o.now(),
+		key:      BarrierKey{Tenant: x.Tenant, Upstream: server + " " + o.upstreamKey(r), Model: x.View.Model, Prefix: prefix},
+		lifetime: lifetime, leads: x.View.Reply.Stream, at: o.now(),
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -80,7 +82,7 @@ func attached(tb testing.TB, o pipeline.Options) *Handler {
 		tb.Fatal(err)
 	}
 	h := &Handler{Options: o}
-	if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
+	if err := h.Open(state.New(shared.Process, store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
 		tb.Fatal(err)
 	}
 	return h
@@ -90,7 +92,7 @@ func attached(tb testing.TB, o pipeline.Options) *Handler {
 func prepared(tb testing.TB, h *Handler, r *http.Request, body []byte) *exchange {
 	tb.Helper()
 	x := &exchange{passage: passage{site: h.site}}
-	x.format, _ = wire.Detect(r.Method, r.URL.Path)
+	x.Format, _ = wire.Detect(r.Method, r.URL.Path)
 	x.came.Data = body
 	if why := x.prepare(r); why.reason != "" || why.view != nil {
 		tb.Fatalf("not prepared: %+v", why)
@@ -213,7 +215,7 @@ func BenchmarkLayers(b *testing.B) {
 				b.Fatal(err)
 			}
 			h := &Handler{Upstream: &upstream.Upstream{Preset: c.preset}}
-			if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
+			if err := h.Open(state.New(shared.Process, store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
 				b.Fatal(err)
 			}
 			serve := func(body []byte, session int) {

@@ -41,7 +41,7 @@ func (t *tap) Abort(err error) {
 // Recall implements [InterceptTap].
 func (t *tap) Recall(name string) (string, bool) {
 	x := t.exchange
-	return x.site.store.Blocks.Get(x.session, x.view.First(), name)
+	return x.site.store.Blocks.Get(x.session, x.View.First(), name)
 }
 
 // continuation is one request for the continuation of an answer.
@@ -60,7 +60,7 @@ func (t *tap) GoesOn(what string) {
 // setApart puts continuations on record and subtracts their cost from the turn's record: the client's own
 // bytes would not have caused it. The client's side, all answers included, stays with the turn.
 func (x *exchange) setApart(turn *audit.Record) {
-	for i, b := range x.edit.Continuations(x.turn) {
+	for i, b := range x.Edit.Continuations(x.turn) {
 		if i >= len(x.continued) {
 			return
 		}

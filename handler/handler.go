@@ -12,29 +12,21 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 const (
@@ -85,9 +77,6 @@ type Handler struct {
 
 	pipeline.Options
 
-	// Compress leaves words out of old prose. Default: nil, all words stay.
-	Compress *compressor.Options `json:"compress,omitempty"`
-
 	// SessionHeader is the request header that names the conversation, the
 	// first place looked at. Default: X-Session-Id.
 	SessionHeader string `json:"session_header,omitempty"`
@@ -128,13 +117,10 @@ type Handler struct {
 	// on clients of other formats. Default: false.
 	JoinToolCalls *bool `json:"join_tool_calls,omitempty"`
 
-	// Overlay keeps the prefix of the prompts that go to a box as it is. Default:
-	// as the preset says: on for boxes.
-	Overlay *overlay.Rules `json:"overlay,omitempty"`
-
-	// Queue bounds how many requests the upstream works on at a time. Default:
-	// no bound.
-	Queue *local.Queue `json:"queue,omitempty"`
+	// FeaturesRaw are the parts that only some sites need, by name: `local`, by which people share a local
+	// server, `hold`, which leaves conversations to an upstream that keeps them, and `compress`, which
+	// leaves words out of old prose. In the Caddyfile their options stand among those of llm_cache.
+	FeaturesRaw caddy.ModuleMap `json:"features,omitempty" caddy:"namespace=http.handlers.llm_cache"`
 
 	// SideRequestsRaw is the handler, as a rule a reverse_proxy, that side requests
 	// go to in place of the one behind, without a place in the queue: those that
@@ -144,34 +130,12 @@ type Handler struct {
 	// requests go to the upstream, behind conversations.
 	SideRequestsRaw json.RawMessage `json:"side_requests,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
-	// Warm has a local server read tools and system prompts before a request needs
-	// them. It needs a queue. Default: nil, which sends nothing.
-	Warm *warm.Options `json:"warm,omitempty"`
-
-	// IdleFolding folds conversations on a local server while its queue is empty. It
-	// needs a queue. Default: nil, which folds only in front of requests.
-	IdleFolding *idlefold.Options `json:"idle_folding,omitempty"`
-
-	// Heartbeat shows clients of streams that a silent upstream is at work.
-	// Default: on for boxes that run a model themselves.
-	Heartbeat *local.Heartbeat `json:"heartbeat,omitempty"`
-
-	// Rejoin is how long the upstream goes on with a request after the client has
-	// left. Should the same request come again in that time, it is answered by
-	// that work, from its beginning. A request in the queue, and an answer of more
-	// than 8 MiB, ends with its client. 0 ends all work with its client. Default:
-	// 1m on boxes that run a model themselves, 0 for hosted APIs.
-	Rejoin *caddy.Duration `json:"rejoin,omitempty"`
-
 	// WriteBarrier is how long a request to a hosted API waits for the first byte of the
 	// answer to another one with the same new tools and system prompt: sub-agents that
 	// are started together then pay once for writing that prefix to the cache, not each.
 	// Requests do not wait for prefixes that are cached or too short, nor for answers
 	// that are not streamed. 0 to 1m; 0 lets all go at once. Default: 10s.
 	WriteBarrier *caddy.Duration `json:"write_barrier,omitempty"`
-
-	// Hold leaves conversations to an upstream that can keep them. Default: none.
-	Hold *relay.Options `json:"hold,omitempty"`
 
 	// Headers is the set of headers about a request in its answer: `compact`, one header
 	// X-Llm-Cache with the policy, the session, and the tokens saved and read from the
@@ -195,9 +159,10 @@ type Handler struct {
 	// app `llm_cache` is configured to keep records. Default: true.
 	Audit *bool `json:"audit,omitempty"`
 
-	site   *site                          // the configuration, resolved
-	place  *routes.Place                  // among the routes
-	shares []interface{ Release() error } // given back by Cleanup
+	features map[string]feature.Feature
+	site     *site                          // the configuration, resolved
+	place    *routes.Place                  // among the routes
+	shares   []interface{ Release() error } // given back by Cleanup
 }
 
 // CaddyModule returns the Caddy module information.
@@ -214,7 +179,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the llm_cache app: %w", err)
 	}
-	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
+	if err := metric.Register(shared.Of(ctx), ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	a := v.(*app.App)
@@ -237,10 +202,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.Upstream.Provision(ctx); err != nil {
 		return fmt.Errorf("upstream: %w", err)
 	}
-	if err := h.Compress.Provision(ctx); err != nil {
-		return fmt.Errorf("compress: %w", err)
+	if err := h.LoadFeatures(ctx); err != nil {
+		return err
 	}
-	if err := h.open(l.Of, sink, a.Prices(), ctx.Logger(), time.Now); err != nil {
+	if err := h.Open(l.Of, sink, a.Prices(), ctx.Logger()); err != nil {
 		return err
 	}
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
@@ -250,29 +215,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}
-	s := &h.site.sharing
-	if s.slots != nil {
-		a.WhenInForce(func() { s.queue.Govern(s.slots, h.Upstream) })
-	}
-	if s.box != nil {
-		a.WhenInForce(func() { s.box.Begin(s.warm) })
-	}
+	a.WhenInForce(h.site.features.site.Begin)
 	h.place = routes.Of(ctx, h)
 	a.WhenInForce(h.place.Warn)
 	return nil
-}
-
-// Attach makes the handler ready to serve outside of a Caddy configuration, on
-// a store, prices (nil: the built-in table) and a clock of the caller's, and returns what
-// belongs to them. It takes the place of Provision in replays and benchmarks; the store
-// stays the caller's to close.
-func (h *Handler) Attach(store *sessioncache.Store, prices *pricing.Table, logger *zap.Logger, now func() time.Time) (*state.State, error) {
-	s := state.New(store, nil, now)
-	pinger.Of(s).Attach(now)
-	if err := h.open(s, nil, prices, logger, now); err != nil {
-		return nil, err
-	}
-	return s, h.Validate()
 }
 
 // Validate reports the first option that makes no sense.
@@ -285,13 +231,6 @@ func (h *Handler) Validate() error {
 		of   interface{ Validate() error }
 	}{
 		{"upstream", h.Upstream},
-		{"compress", h.Compress},
-		{"overlay", h.Overlay},
-		{"queue", h.Queue},
-		{"warm", h.Warm},
-		{"idle_folding", h.IdleFolding},
-		{"heartbeat", h.Heartbeat},
-		{"hold", h.Hold},
 		{"keepalive", h.KeepAlive},
 	} {
 		if err := part.of.Validate(); err != nil {
@@ -300,15 +239,6 @@ func (h *Handler) Validate() error {
 	}
 	if err := tenant.Validate(h.Tenant, h.IgnoreCredentials); err != nil {
 		return fmt.Errorf("tenant: %w", err)
-	}
-	if h.Warm != nil && h.Queue == nil {
-		return errors.New("warm: needs queue, which knows when the box is idle")
-	}
-	if h.IdleFolding != nil && h.Queue == nil {
-		return errors.New("idle_folding: needs queue, which knows when nobody waits")
-	}
-	if h.Rejoin != nil && *h.Rejoin < 0 {
-		return fmt.Errorf("rejoin: %s is below zero", time.Duration(*h.Rejoin))
 	}
 	if d := h.WriteBarrier; d != nil && (*d < 0 || time.Duration(*d) > longestBarrier) {
 		return fmt.Errorf("write_barrier: %s is not between 0 and %s", time.Duration(*d), longestBarrier)
@@ -335,11 +265,12 @@ func (h *Handler) Validate() error {
 func (h *Handler) Cleanup() error {
 	h.place.Warn() // where the configuration was only validated
 	if s := h.site; s != nil {
-		s.holding.sockets.Close()
-		s.holding.carriers.Close()
+		for _, f := range s.features.close {
+			f()
+		}
 		upstreamsOf(s.store).Remove(&s.reach)
 	}
-	err := h.Compress.Cleanup()
+	var err error
 	for _, s := range slices.Backward(h.shares) { // the parts of the state before the state
 		err = errors.Join(err, s.Release())
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -28,8 +27,8 @@ type health struct {
 	SessionHeader string             `json:"session_header"`
 	MaxBody       int64              `json:"max_body"`
 	Headers       HeaderMode         `json:"headers"`
-	// Compressor is the state of the compressor, once it was needed.
-	Compressor *compressor.Health `json:"compressor,omitempty"`
+	// Features are the states of features that have one, by name.
+	Features map[string]any `json:"features,omitempty"`
 }
 
 // serveHealth answers with the state of upstream and stores, its status for load balancers, and with
@@ -37,19 +36,18 @@ type health struct {
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	checks := append([]page.Health{h.site.reach.Health(time.Now())}, app.Health()...)
+	checks := append([]page.Health{h.site.reach.Health(time.Now())}, app.Health(h.site.store.Instance)...)
 	word, code := status(checks)
 	w.WriteHeader(code)
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	var words *compressor.Health
-	if worker := h.Compress.Worker(); worker != nil {
-		now := worker.Health()
-		words = &now
+	features := map[string]any{}
+	for name, of := range h.site.features.health {
+		features[name] = of()
 	}
 	return json.NewEncoder(w).Encode(health{
-		Compressor:    words,
+		Features:      features,
 		Status:        word,
 		Checks:        checks,
 		Upstream:      h.Upstream.Redacted(),

@@ -61,7 +61,7 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 			rec.Outcome = audit.Completed
 			o.price(rec, t.tail)
 		}
-		app.Count(rec, host)
+		app.Count(o.store.Instance, rec, host)
 		s.Spend(rec)
 		s.Put(rec)
 	})

@@ -85,15 +85,15 @@ var values = [...]struct {
 	span        attribute.Key
 	of          func(x *exchange) value
 }{
-	{header: headerSession, parameter: "session", placeholder: "session", log: "llm_session", of: func(x *exchange) value { return text(x.sessionID) }},
-	{header: headerPolicy, placeholder: "policy", of: func(x *exchange) value { return word(string(x.edit.Policy)) }},
+	{header: headerSession, parameter: "session", placeholder: "session", log: "llm_session", of: func(x *exchange) value { return text(x.Session) }},
+	{header: headerPolicy, placeholder: "policy", of: func(x *exchange) value { return word(string(x.Edit.Policy)) }},
 	{log: "llm_user", of: func(x *exchange) value { return text(x.person.Name) }},
 	{log: "llm_model", of: func(x *exchange) value { return text(x.record.Model) }},
 	{header: "X-Llm-Cache-Model", parameter: "model", of: func(x *exchange) value { return text(x.record.BilledModel) }},
-	{header: "X-Llm-Cache-Assumed-From", of: func(x *exchange) value { return text(x.edit.Rules().AssumedFrom) }},
+	{header: "X-Llm-Cache-Assumed-From", of: func(x *exchange) value { return text(x.Edit.Rules().AssumedFrom) }},
 
 	// The prompt.
-	{header: "X-Llm-Cache-Original-Tokens", placeholder: "original_tokens", span: "llm_cache.tokens.original", of: func(x *exchange) value { return number(x.edit.Prompt.OriginalTokens) }},
+	{header: "X-Llm-Cache-Original-Tokens", placeholder: "original_tokens", span: "llm_cache.tokens.original", of: func(x *exchange) value { return number(x.Edit.Prompt.OriginalTokens) }},
 	{header: "X-Llm-Cache-Sent-Tokens", parameter: "tokens", placeholder: "sent_tokens", span: "llm_cache.tokens.sent", of: func(x *exchange) value { return number(x.sent()) }},
 	{header: "X-Llm-Cache-Saved-Tokens", parameter: "saved", placeholder: "saved_tokens", of: func(x *exchange) value { return number(x.saved()) }},
 	{header: "X-Llm-Cache-Reduction-Pct", placeholder: "reduction_pct", of: func(x *exchange) value { return text(x.reduction()) }},
@@ -106,10 +106,10 @@ var values = [...]struct {
 	// The answer. Its usage is known in time for a header in answers in one piece only.
 	{header: headerCached, parameter: "read", placeholder: "cached_tokens", of: cached},
 	{header: headerEstimated, parameter: "estimated", log: "llm_cached_estimated", of: func(x *exchange) value { return flag(x.estimated) }},
-	{parameter: "epoch", of: func(x *exchange) value { return word(string(x.edit.Decision.Epoch)) }},
+	{parameter: "epoch", of: func(x *exchange) value { return word(string(x.Edit.Decision.Epoch)) }},
 	{parameter: "resent", of: func(x *exchange) value { return flag(x.resent) }},
 	{span: "http.response.status_code", of: func(x *exchange) value { return number(x.status).unless(x.status == 0) }},
-	{span: "llm_cache.break", of: func(x *exchange) value { return text(string(x.edit.Lesson.Break)) }},
+	{span: "llm_cache.break", of: func(x *exchange) value { return text(string(x.Edit.Lesson.Break)) }},
 	{span: "llm_cache.wait", of: answer(func(t *wire.Turn) value { return seconds(t.Timing.Queue) })},
 	{span: "gen_ai.response.id", of: answer(func(t *wire.Turn) value { return text(t.ID) })},
 	{span: "gen_ai.response.model", of: answer(func(t *wire.Turn) value { return text(t.Model) })},
@@ -133,18 +133,18 @@ var values = [...]struct {
 // sent estimates the tokens sent upstream: the original's after a resend.
 func (x *exchange) sent() int {
 	if x.resent {
-		return x.edit.Prompt.OriginalTokens
+		return x.Edit.Prompt.OriginalTokens
 	}
-	return x.edit.Prompt.SentTokens
+	return x.Edit.Prompt.SentTokens
 }
 
-func (x *exchange) saved() int { return x.edit.Prompt.OriginalTokens - x.sent() }
+func (x *exchange) saved() int { return x.Edit.Prompt.OriginalTokens - x.sent() }
 
 func (x *exchange) reduction() string {
-	if x.edit.Prompt.OriginalTokens <= 0 {
+	if x.Edit.Prompt.OriginalTokens <= 0 {
 		return "0.0"
 	}
-	return strconv.FormatFloat(100*float64(x.saved())/float64(x.edit.Prompt.OriginalTokens), 'f', 1, 64)
+	return strconv.FormatFloat(100*float64(x.saved())/float64(x.Edit.Prompt.OriginalTokens), 'f', 1, 64)
 }
 
 // transforms lists the stages that have edited the prompt, with the number of their edits.
@@ -152,11 +152,11 @@ func (x *exchange) transforms() string {
 	if x.resent {
 		return "none;resent"
 	}
-	if len(x.edit.Prompt.Fired) == 0 {
+	if len(x.Edit.Prompt.Fired) == 0 {
 		return "none"
 	}
 	var b strings.Builder
-	for i, f := range x.edit.Prompt.Fired {
+	for i, f := range x.Edit.Prompt.Fired {
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -169,7 +169,7 @@ func (x *exchange) transforms() string {
 
 // compressed summarises the words left out of the prompt.
 func (x *exchange) compressed() string {
-	c := &x.edit.Prompt.Compressed
+	c := &x.Edit.Prompt.Compressed
 	if c.Texts == 0 || x.resent {
 		return ""
 	}
@@ -177,10 +177,10 @@ func (x *exchange) compressed() string {
 }
 
 func decision(x *exchange) value {
-	if x.edit.Decision.Epoch == "" {
+	if x.Edit.Decision.Epoch == "" {
 		return value{}
 	}
-	return text(x.edit.Decision.String())
+	return text(x.Edit.Decision.String())
 }
 
 // cached is the number of tokens that the upstream reports to have read from its cache.
@@ -220,10 +220,10 @@ func ended(of func(*audit.Record) value) func(x *exchange) value {
 
 // open begins the record of the turn.
 func (x *exchange) open() {
-	x.record = x.site.records.begin(x.began, x.person, x.client, x.view, x.edit.OffersTools())
+	x.record = x.site.records.begin(x.began, x.person, x.client, x.View, x.Edit.OffersTools())
 	r := &x.record
-	r.Session, r.Lineage, r.Policy = x.sessionID, x.edit.Lineage, string(x.edit.Policy)
-	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
+	r.Session, r.Lineage, r.Policy = x.Session, x.Edit.Lineage, string(x.Edit.Policy)
+	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
 	if x.sink = x.site.records.sink.Pinned(); x.sink != nil {
 		x.begun = x.sink.Begin(r)
 	}
@@ -233,7 +233,7 @@ func (x *exchange) open() {
 // access log and span ask for their values later.
 func (x *exchange) report(word string) {
 	x.site.records.count(word)
-	countLesson(x.edit, x.saved())
+	countLesson(x.Edit, x.saved())
 	countAnswer(x.turn)
 	x.site.guard("reporting a turn", func() {
 		if x.sink != nil {
@@ -241,7 +241,7 @@ func (x *exchange) report(word string) {
 		}
 		x.conclude(word)
 		x.warnOfModel()
-		app.Count(&x.record, x.host)
+		app.Count(x.site.store.Instance, &x.record, x.host)
 		x.site.records.sink.Spend(&x.record)
 		if x.sink != nil {
 			x.sink.End(x.begun, x.detailed())
@@ -251,7 +251,7 @@ func (x *exchange) report(word string) {
 
 // conclude completes the record.
 func (x *exchange) conclude(word string) {
-	e, r := x.edit, &x.record
+	e, r := x.Edit, &x.record
 	r.Outcome, r.Status, r.Resent, r.Bounded = word, x.status, x.resent, x.bounded
 	r.Lineage, r.SentTokens, r.Total = e.Lineage, int64(x.sent()), time.Since(r.At)
 	d := &e.Decision
@@ -284,7 +284,7 @@ func (x *exchange) stamp(h http.Header) {
 	delete(h, headerCached) // another llm_cache upstream may have set it
 	delete(h, headerEstimated)
 	delete(h, headerBrief)
-	if x.edit.Prompt.Err != nil {
+	if x.Edit.Prompt.Err != nil {
 		h[headerBypass] = []string{reasonSplice}
 	}
 	if x.tellAll {
@@ -306,10 +306,21 @@ func (x *exchange) stamp(h http.Header) {
 	}
 }
 
+// stampEarly writes the headers that are known before the answer.
+func (x *exchange) stampEarly(h http.Header) {
+	switch {
+	case !x.site.up.Headers:
+	case x.tellAll:
+		h[headerSession], h[headerPolicy] = []string{x.Session}, []string{string(x.Edit.Policy)}
+	default:
+		h[headerBrief] = []string{x.brief()}
+	}
+}
+
 // brief is the value of the one header.
 func (x *exchange) brief() string {
 	var few [160]byte
-	b := append(few[:0], x.edit.Policy...)
+	b := append(few[:0], x.Edit.Policy...)
 	for i := range values {
 		if name := values[i].parameter; name != "" {
 			b = values[i].of(x).appendParameter(b, name)

@@ -14,6 +14,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
@@ -72,7 +75,7 @@ func TestOthersAreToldOnce(t *testing.T) {
 			}
 			defer store.Close()
 			h := new(Handler)
-			if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
+			if err := h.Open(state.New(shared.Process, store, nil, clock.Machine), nil, nil, zap.NewNop()); err != nil {
 				t.Fatal(err)
 			}
 			// From its second request on, a session is published by nothing else.

@@ -51,11 +51,11 @@ func TestRecycledUnderLoad(t *testing.T) {
 		bodies := growing(4<<10+s<<10, steps+1)
 		x := prepared(t, h, request(bodies[steps], fmt.Sprint(s)), bodies[steps])
 		cold := prepared(t, attached(t, pipeline.Options{Policy: pipeline.Observe}), request(bodies[steps], ""), bodies[steps])
-		if x.view.Recalled == 0 || len(x.view.Blocks) != len(cold.view.Blocks) {
-			t.Errorf("session %d: %d of %d blocks recalled, %d without recalling", s, x.view.Recalled, len(x.view.Blocks), len(cold.view.Blocks))
+		if x.View.Recalled == 0 || len(x.View.Blocks) != len(cold.View.Blocks) {
+			t.Errorf("session %d: %d of %d blocks recalled, %d without recalling", s, x.View.Recalled, len(x.View.Blocks), len(cold.View.Blocks))
 		}
-		for i := range x.view.Blocks {
-			if x.view.Blocks[i] != cold.view.Blocks[i] {
+		for i := range x.View.Blocks {
+			if x.View.Blocks[i] != cold.View.Blocks[i] {
 				t.Errorf("session %d: block %d is remembered wrongly", s, i)
 			}
 		}

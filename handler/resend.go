@@ -26,13 +26,13 @@ type refusal struct {
 // mayBeEdited reports whether the request may go out with anything that its client has not
 // asked for.
 func (x *exchange) mayBeEdited() bool {
-	return x.edit.Prompt.Edited || x.site.up.Target(x.format) != x.format || x.site.sharing.overlay.Watches() ||
-		x.site.usage.asksFor(x.view, x.site.up, x.site.records.policy)
+	return x.Edit.Prompt.Edited || x.site.up.Target(x.Format) != x.Format || x.site.features.rewrite() ||
+		x.site.usage.asksFor(x.View, x.site.up, x.site.records.policy)
 }
 
 // routeOf is the key under which refusals of edits are remembered.
 func (x *exchange) routeOf(r *http.Request) Route {
-	return Route{Upstream: x.site.upstreamKey(r), Model: audit.Bounded(x.view.Model), Credential: tenant.CredentialKind(r)}
+	return Route{Upstream: x.site.upstreamKey(r), Model: audit.Bounded(x.View.Model), Credential: tenant.CredentialKind(r)}
 }
 
 // resend sends an edited request, and once more without its edits if the upstream refuses it.
@@ -77,11 +77,11 @@ func (t *tap) Ours() { t.own = true }
 // giveUp takes the edits out of the request. It returns false where there are none, where
 // none can be taken out, and where too many requests of the tenant were sent twice in vain.
 func (x *exchange) giveUp() (given bool) {
-	e, r := x.edit, &x.refusal
+	e, r := x.Edit, &x.refusal
 	if !e.Prompt.Edited && r.additions.Made == 0 {
 		return false
 	}
-	if !x.site.refused.MayResend(x.tenant, r.route.Upstream) {
+	if !x.site.refused.MayResend(x.Tenant, r.route.Upstream) {
 		httpx.ResendsLeftOut.Inc()
 		return false
 	}
@@ -110,18 +110,18 @@ func (x *exchange) weigh(status int) {
 	case status/100 == 2:
 		httpx.Resends.WithLabelValues(httpx.ResendAccepted).Inc()
 		x.site.guard("noting that edits were refused", func() {
-			kinds := x.edit.Accepted(r.additions.Made)
+			kinds := x.Edit.Accepted(r.additions.Made)
 			r.additions.Refuse()
-			paused := refusals.Accepted(r.route, x.tenant, kinds, x.site.now())
+			paused := refusals.Accepted(r.route, x.Tenant, kinds, x.site.now())
 			x.site.up.Log.Info("the upstream refuses edits", zap.Stringer("kinds", kinds), zap.Stringer("left_out_for_an_hour", paused),
-				zap.String("model", r.route.Model), zap.String("credential", r.route.Credential), zap.String("session", x.sessionID))
+				zap.String("model", r.route.Model), zap.String("credential", r.route.Credential), zap.String("session", x.Session))
 		})
 	case httpx.Refusal(status):
 		httpx.Resends.WithLabelValues(httpx.ResendRefused).Inc()
 		refusals.Refused()
-		x.edit.Cleared()
+		x.Edit.Cleared()
 	default:
 		httpx.Resends.WithLabelValues(httpx.ResendFailed).Inc()
-		x.edit.Cleared()
+		x.Edit.Cleared()
 	}
 }

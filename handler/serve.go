@@ -17,15 +17,12 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
@@ -38,8 +35,10 @@ import (
 // serve serves a client's request. Requests for an answer of a model become an [exchange]; the others
 // have ways of their own.
 func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if websocket.Asked(r) {
-		return o.serveSocket(w, r, next)
+	for _, f := range o.features.serve {
+		if served, err := f(w, r, next); served {
+			return err
+		}
 	}
 	if f, ok := o.up.CompactsElsewhere(r); ok {
 		return upstream.RefuseCompact(w, f)
@@ -94,7 +93,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		return next.ServeHTTP(w, r)
 	}
 	defer o.store.Unpin()
-	x := &exchange{passage: passage{site: o, purpose: conversing, format: format}, next: next, host: r.Host}
+	x := &exchange{passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next, host: r.Host}
 	defer x.came.share.Close()
 	return x.serve(w, r)
 }
@@ -114,10 +113,8 @@ type exchange struct {
 	// Set by prepare.
 
 	session  *sessioncache.Session
-	edit     *pipeline.Exchange // the prompt as edited, and what the session learns of the answer
-	own      *retain.Own        // the client's own request, if it goes on from an answer and the view is of the whole
-	rethread func()             // puts that reference back into the request, nil without one
-	overhead time.Duration      // our own time before the request was sent upstream
+	rethread func()        // restores the client's request for a thread, nil without one
+	overhead time.Duration // our own time before the request was sent upstream
 
 	// On the way to the upstream.
 
@@ -143,25 +140,27 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 		return o.passUnread(w, r, x.next, &x.came)
 	case errors.Is(err, budget.ErrStalled):
 		o.records.count(outcomeStalled)
-		return budget.FailStalled(w, x.format)
+		return budget.FailStalled(w, x.Format)
 	case errors.Is(err, httpx.ErrTooLarge):
 		o.records.count(outcomeRefused)
-		return failBody(w, r, x.format, err)
+		return failBody(w, r, x.Format, err)
 	case err != nil:
-		return failBody(w, r, x.format, err)
+		return failBody(w, r, x.Format, err)
 	}
 
 	started := time.Now()
-	o.words.arrives()
+	for _, f := range o.features.arrive {
+		f()
+	}
 	why := x.prepare(r)
 	if why.view != nil {
 		return o.refuse(w, r, why)
 	}
 	x.came.settle(x)
 	if why.reason != "" {
-		o.notes.pass(w, r, x.format, why)
+		o.notes.pass(w, r, x.Format, why)
 		o.records.count(outcomePassed)
-		return passBody(w, r, o.unknown(r, unparsed, x.format).through(x.next), &x.came.Payload)
+		return passBody(w, r, o.unknown(r, unparsed, x.Format).through(x.next), &x.came.Payload)
 	}
 	if x.rethread != nil {
 		defer x.rethread()
@@ -174,41 +173,29 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 
 	x.route(r)
 	if o.bounded() {
-		reserved, refused, err := o.afford(w, r, x.person, x.view, mostOf(x.edit, &x.view.Reply))
+		reserved, refused, err := o.afford(w, r, x.person, x.View, mostOf(x.Edit, &x.View.Reply))
 		if refused {
-			o.guard("giving up a request", x.edit.Abandon)
+			o.guard("giving up a request", x.Edit.Abandon)
 			return err
 		}
 		defer reserved.Settle()
 	}
-	var err error
-	if alive := x.heartbeat(w, r); alive != nil {
-		defer alive.Stop()
-		err = alive.End(x.forward(alive, r, started))
-	} else {
-		err = x.forward(w, r, started)
-	}
-	if x.purpose != aside {
-		x.warmed()
-	}
+	err := x.attend(w, r, started)
+	goesOn := x.answered(err)
 	if err != nil { // error routes read the request
 		return err
 	}
-	if x.purpose != aside {
-		x.foldIdly()
-		x.leaveOut()
-	}
-	x.recycle(r)
+	x.recycle(r, goesOn)
 	return nil
 }
 
 // receive reads the client's body. With [httpx.ErrNoRoom] the beginning of it lies in memory.
 func (x *exchange) receive(w http.ResponseWriter, r *http.Request) error {
-	x.came.begin(x.site, r, x.format)
+	x.came.begin(x.site, r, x.Format)
 	if err := x.came.receive(w, r); err != nil {
 		return err
 	}
-	if x.site.up.Target(x.format) == x.format {
+	if x.site.up.Target(x.Format) == x.Format {
 		x.site.guard("taking sealed reasoning out", func() { x.came.unseal(r) })
 	}
 	return nil
@@ -225,10 +212,10 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 			if x.session != nil {
 				o.store.Release(x.session)
 			}
-			x.view, x.session, x.edit = nil, nil, nil
+			x.View, x.session, x.Edit = nil, nil, nil
 			why = bypass{reason: httpx.Panic}
 		}
-		if x.edit == nil && x.rethread != nil {
+		if x.Edit == nil && x.rethread != nil {
 			x.rethread()
 		}
 	}()
@@ -237,16 +224,16 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	}
 
 	// Parse: the parts that the tenant's conversations have sent before are recognised.
-	x.tenant = o.store.Tenants().Of(r)
+	x.Tenant = o.store.Tenants().Of(r)
 	var unthreaded []byte
-	view, err := o.parse(x.format, x.came.body(), x.tenant)
-	if err == nil && !view.Conversation.Thread.Empty() && !o.up.Holds(x.format) {
+	view, err := o.parse(x.Format, x.came.body(), x.Tenant)
+	if err == nil && !view.Conversation.Thread.Empty() && !o.up.Holds(x.Format) {
 		// The provider keeps no threads: the request becomes one of its own.
 		if view.Conversation.Partial {
 			return bypass{err: upstream.ErrUnheld, view: view}
 		}
 		if unthreaded, x.rethread, err = upstream.Unthread(r, x.came.Data, x.came.body()); err == nil {
-			if view, err = o.parse(x.format, unthreaded, x.tenant); err == nil {
+			if view, err = o.parse(x.Format, unthreaded, x.Tenant); err == nil {
 				view.Conversation.Unthreaded = true
 			}
 		}
@@ -254,42 +241,47 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	if err != nil {
 		return bypass{reason: reasonParse, err: err}
 	}
-	if o.up.Target(x.format) == x.format && !o.up.Holds(x.format) {
+	if o.up.Target(x.Format) == x.Format && !o.up.Holds(x.Format) {
 		if what := upstream.ProvidersOnly(view); what != "" {
 			return bypass{err: what, view: view}
 		}
 	}
 	// A request that goes on from an answer is edited and accounted for as the whole conversation.
-	if whole, own := o.joined(r, x.tenant, view, &x.came); whole != nil {
-		view, x.own = whole, own
+	for _, f := range o.features.complete {
+		if whole := f(r, &x.Request, view, func(n int64) bool { return x.came.room(r, n) }); whole != nil {
+			view, x.Partial = whole, true
+			break
+		}
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
-	x.view = view
+	x.View = view
 
 	// Acquire the session, and edit the prompt by what it knows of the conversation.
 	acquiring := time.Now()
-	x.session = o.store.Acquire(r.Context(), o.sessionKey(r, x.tenant, view))
+	key := o.sessionKey(r, x.Tenant, view)
+	x.Upstream = key.Upstream
+	x.session = o.store.Acquire(r.Context(), key)
 	waited := time.Since(acquiring)
-	x.sessionID = x.session.ID()
-	websocket.InSession(r.Context(), x.sessionID)
-	x.person = o.clients.people.OfTenant(r, o.persons(), x.tenant, translate.KeyHeader(x.format))
+	x.Session = x.session.ID()
+	x.Side = isSide(r.Header)
+	x.person = o.clients.people.OfTenant(r, o.persons(), x.Tenant, translate.KeyHeader(x.Format))
 	x.tellAll = o.tellsAll(r.Header)
 	x.began = time.Now()
-	x.session.SetLifetime(o.keeper.Lifetime(o.keepalive, r, x.tenant))
+	x.session.SetLifetime(o.keeper.Lifetime(o.keepalive, r, x.Tenant))
 	at := o.now()
 	x.refusal.route = x.routeOf(r)
-	without := o.refused.Without(x.refusal.route, x.tenant, at)
-	x.edit = o.pipe.BeginWithout(view, x.session, at, without)
+	without := o.refused.Without(x.refusal.route, x.Tenant, at)
+	x.Edit = o.pipe.BeginWithout(view, x.session, at, without)
 	// The claims have the rest of the time that the request may wait for the store in all.
 	if left := o.store.Budget() - waited; left > 0 {
 		x.claim(r.Context(), left, without, at)
 	}
-	if x.edit.Interceptor.Lost {
+	if x.Edit.Interceptor.Lost {
 		hiddenLost.Inc()
 	}
-	if err := x.edit.Prompt.Err; err != nil { // the prompt goes out as it came
+	if err := x.Edit.Prompt.Err; err != nil { // the prompt goes out as it came
 		httpx.FailOpen(reasonSplice)
-		o.notes.warn(r, x.format, bypass{reason: reasonSplice, err: err})
+		o.notes.warn(r, x.Format, bypass{reason: reasonSplice, err: err})
 	}
 	if x.rethread != nil { // from here on the client might have sent it so
 		x.came.Data = unthreaded
@@ -304,15 +296,15 @@ func (x *exchange) claim(ctx context.Context, left time.Duration, without wire.E
 	claim := func(left time.Duration) bool {
 		ctx, cancel := context.WithTimeout(ctx, left)
 		defer cancel()
-		return x.edit.Claim(ctx, x.site.store.Store)
+		return x.Edit.Claim(ctx, x.site.store.Store)
 	}
 	begun := time.Now()
 	if claim(left) {
 		return
 	}
 	waited := time.Since(begun)
-	x.edit.Abandon() // another process was faster: its edits count
-	x.edit = x.site.pipe.BeginWithout(x.view, x.session, at, without)
+	x.Edit.Abandon() // another process was faster: its edits count
+	x.Edit = x.site.pipe.BeginWithout(x.View, x.session, at, without)
 	claim(left - waited)
 }
 
@@ -320,48 +312,30 @@ func (x *exchange) claim(ctx context.Context, left time.Duration, without wire.E
 // passes. The client's request must not have been changed yet.
 func (x *exchange) route(r *http.Request) {
 	o := x.site
-	if way := selfrequest.Passing(r); o.keepalive != nil || o.sharing.warm != nil || o.sharing.fold != nil || way.Behind > 0 {
+	if way := selfrequest.Passing(r); o.keepalive != nil || o.features.sends != 0 || way.Behind > 0 {
 		x.target = x.targets(r, way)
 	}
-	if o.sharing.warm != nil {
-		x.prompt = &warm.Prompt{Tenant: x.tenant, View: x.view, Side: isSide(r.Header)}
-	}
+	x.Person, x.Name = x.person.Name, namedID(r.Header, o.clients.named, x.View)
 	x.unkept = x.rethread != nil
-	x.ticket = x.newTicket(r)
-	if x.edit.Prompt.Applied != nil {
-		x.cleared = func() *wire.Cleared { return x.edit.Prompt.Applied } // nil once edits are given up
+	if x.Edit.Prompt.Applied != nil {
+		x.cleared = func() *wire.Cleared { return x.Edit.Prompt.Applied } // nil once edits are given up
 	}
-	if o.holding.letta != nil {
-		x.named = namedID(r.Header, o.clients.named, x.view)
-	}
-	if x.isAside(r) {
-		x.purpose = aside
-	}
-	if x.threads = x.threadKeeper(r); x.threads == nil {
-		x.carried = x.mayBeCarried()
+	if o.sides != nil && (x.Side || !x.Edit.OffersTools()) && !x.Edit.Summarizes() {
+		x.Purpose = aside
 	}
 	x.front = x.newFront(r)
 	x.next = x.through(x.next)
 }
 
-// heartbeat returns the writer for a stream, nil if the client gets no signs of life.
-func (x *exchange) heartbeat(w http.ResponseWriter, r *http.Request) *local.Alive {
-	every, open := x.site.sharing.heartbeat.Intervals(x.site.up.Upstream)
-	if every == 0 {
-		return nil
+// attend forwards the request, with the features' writers before the client.
+func (x *exchange) attend(w http.ResponseWriter, r *http.Request, started time.Time) error {
+	for _, f := range x.site.features.attend {
+		if a := f(w, r, &x.Request, x.stampEarly); a != nil {
+			defer a.Stop()
+			return a.End(x.forward(a, r, started))
+		}
 	}
-	return local.Stream{Every: every, Open: open, Events: x.view.Reply.Stream, Format: x.format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
-		switch {
-		case !x.site.up.Headers:
-		case x.tellAll:
-			to[headerSession], to[headerPolicy] = []string{x.sessionID}, []string{string(x.edit.Policy)}
-		default:
-			to[headerBrief] = []string{x.brief()}
-		}
-		if p := x.place.Load(); p != nil {
-			p.Stamp(to)
-		}
-	}}.Begin(w)
+	return x.forward(w, r, started)
 }
 
 // forward sends the request to the upstream, once more without our edits if the upstream refuses it
@@ -373,15 +347,15 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.
 	x.overhead = time.Since(started)
 	x.client = audit.ClientName(first(r.Header, "User-Agent"))
 	x.announce(r)
-	countRequest(x.edit, x.overhead)
+	countRequest(x.Edit, x.overhead)
 	w, end := x.withoutUsageChunk(w)
 	defer end()
 
 	edits := x.mayBeEdited()
 	if edits {
-		o.refused.Sent(x.tenant, x.refusal.route.Upstream)
+		o.refused.Sent(x.Tenant, x.refusal.route.Upstream)
 	}
-	x.refusal.additions.Off = x.edit.Without()
+	x.refusal.additions.Off = x.Edit.Without()
 	x.refusal.additions.Attach(r.Context())
 	httpx.ForgetUpstreamStatus(r.Context())
 	t := newTap(w, x)
@@ -399,8 +373,8 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.
 // and to the audit store, where it is on record even if the process ends first.
 func (x *exchange) announce(r *http.Request) {
 	ctx := r.Context()
-	caddyhttp.SetVar(ctx, "llm_session", x.sessionID)
-	caddyhttp.SetVar(ctx, "llm_lineage", x.view.First())
+	caddyhttp.SetVar(ctx, "llm_session", x.Session)
+	caddyhttp.SetVar(ctx, "llm_lineage", x.View.First())
 	x.site.guard("opening a record", x.open)
 	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
 		extra.Set(zap.Inline(x))
@@ -419,8 +393,8 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) error {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 		x.came.Attach(r)
 	}()
-	if x.edit.Interceptor.Intercepts() { // the model may call our tool, or write one of our stubs
-		i := NewInterceptor(w, &x.tap, &x.edit.Interceptor, x.format, x.site.up.Log)
+	if x.Edit.Interceptor.Intercepts() { // the model may call our tool, or write one of our stubs
+		i := NewInterceptor(w, &x.tap, &x.Edit.Interceptor, x.Format, x.site.up.Log)
 		x.plain, x.answers = i.Plain, i.Answers
 		return i.Serve(r, x.next)
 	}
@@ -438,13 +412,13 @@ func (x *exchange) substitute(r *http.Request) {
 		x.out = new(httpx.Payload)
 	}
 	switch {
-	case x.edit.Prompt.Edited || x.own != nil:
-		x.out.Data = x.edit.Prompt.Body
-		httpx.SetLength(r, len(x.edit.Prompt.Body))
+	case x.Edit.Prompt.Edited || x.Partial:
+		x.out.Data = x.Edit.Prompt.Body
+		httpx.SetLength(r, len(x.Edit.Prompt.Body))
 	default:
 		x.out.Data = x.came.Data
 		if coded {
-			x.out.Decoded(x.view.Raw, nil)
+			x.out.Decoded(x.View.Raw, nil)
 		}
 	}
 	x.out.Attach(r)
@@ -486,7 +460,7 @@ func (x *exchange) join() {
 	}
 	x.joined = true
 	x.site.guard("joining a conversation", func() {
-		x.edit.Join(x.tap.turn())
+		x.Edit.Join(x.tap.turn())
 		x.hold()
 		x.untold = true
 	})
@@ -525,7 +499,7 @@ func (x *exchange) finish(err error) error {
 	if t.Status == 0 {
 		if err != nil {
 			x.stamp(t.ResponseWriter.Header())
-			return httpx.FailUnreached(t.ResponseWriter, t.request, x.format, err)
+			return httpx.FailUnreached(t.ResponseWriter, t.request, x.Format, err)
 		}
 		return nil
 	}
@@ -551,18 +525,18 @@ func (x *exchange) settle(err error) {
 		switch {
 		case err == nil && x.status/100 == 2 && x.turn != nil && (x.turn.Done || x.joined) && !x.turn.Failed():
 			word = outcomeCompleted
-			x.edit.Commit(x.turn, x.site.now())
+			x.Edit.Commit(x.turn, x.site.now())
 			x.noteCut()
 			x.hold()
 			x.publish()
-			x.keepFolded(x.edit.Interceptor.Folded())
+			x.keepFolded(x.Edit.Interceptor.Folded())
 			return
 		case err != nil || x.status/100 != 2:
 			word = outcomeFailed
 		}
-		x.edit.Abandon()
+		x.Edit.Abandon()
 	})
-	if x.purpose == conversing { // side requests may go elsewhere
+	if x.Purpose == conversing { // side requests may go elsewhere
 		x.site.reach.Note(x.status != 0, err)
 	}
 	x.report(word)
@@ -576,15 +550,15 @@ func (x *exchange) readTurn() {
 	}
 	x.turn = t
 	if x.answers != nil {
-		x.edit.Interceptor.Correct(t, x.answers())
+		x.Edit.Interceptor.Correct(t, x.answers())
 	}
 	if t != nil {
 		t.Service = t.Service.Or(x.service)
 	}
-	if x.bounded = x.edit.Bound(t); x.bounded {
+	if x.bounded = x.Edit.Bound(t); x.bounded {
 		boundedUsages.Inc()
 		tellBounded.Do(func() {
-			x.site.up.Log.Warn("upstream reports more tokens than the model's window or the request's max_tokens allow, charging no more than these", zap.String("model", x.view.Model))
+			x.site.up.Log.Warn("upstream reports more tokens than the model's window or the request's max_tokens allow, charging no more than these", zap.String("model", x.View.Model))
 		})
 	}
 	// A server that reports no cache reads has read what the prompt has in common with the one before.
@@ -599,11 +573,11 @@ func (x *exchange) readTurn() {
 // noteCut counts a prompt of which a local server has left a part out, and has the log say so once for
 // each model.
 func (x *exchange) noteCut() {
-	if !x.edit.Lesson.CutShort || !x.site.up.Local() {
+	if !x.Edit.Lesson.CutShort || !x.site.up.Local() {
 		return
 	}
 	cutPrompts.Inc()
-	model := audit.Bounded(x.site.up.Model(x.view.Model))
+	model := audit.Bounded(x.site.up.Model(x.View.Model))
 	if x.site.cutModels.Meet(model, "") {
 		x.site.up.Log.Warn("upstream leaves the oldest messages of prompts out, its context length is too low",
 			zap.String("model", model), zap.Int64("counted_tokens", x.turn.Usage.Prompt()), zap.Int("estimated_tokens", x.sent()))
@@ -614,7 +588,7 @@ func (x *exchange) noteCut() {
 // its history.
 func (x *exchange) keepFolded(all []pipeline.Block) {
 	for _, b := range all {
-		x.site.store.Blocks.Put(x.session, x.view.First(), b.Name, b.Text)
+		x.site.store.Blocks.Put(x.session, x.View.First(), b.Name, b.Text)
 	}
 }
 
@@ -626,27 +600,28 @@ func (x *exchange) release() {
 	if !x.session.Gone() {
 		return
 	}
-	if _, accepted := x.edit.Committed(); accepted || x.session.Number() > 0 { // else there is nothing
+	if _, accepted := x.Edit.Committed(); accepted || x.session.Number() > 0 { // else there is nothing
 		s.Forget(x.session)
 	}
 }
 
 // recycle gives back the memory of the bodies and of their parsed forms once nothing can read them:
-// after an answer without an error, for error routes read the request.
-func (x *exchange) recycle(r *http.Request) {
+// after an answer without an error, for error routes read the request. A feature that goes on with the
+// prompt keeps it.
+func (x *exchange) recycle(r *http.Request, goesOn bool) {
 	if x.resent {
 		return
 	}
 	r.Body, r.GetBody = http.NoBody, nil
 	x.out.Recycle()
-	if x.edit.Prompt.Edited && x.own == nil {
+	if x.Edit.Prompt.Edited && !x.Partial {
 		reuse.Recycle(x.came.Data)
 	}
-	if x.coded(r) && x.own == nil {
-		reuse.Recycle(x.view.Raw)
+	if x.coded(r) && !x.Partial {
+		reuse.Recycle(x.View.Raw)
 	}
-	if x.site.sharing.fold == nil { // which goes on with them
-		x.edit.Close()
+	if !goesOn {
+		x.Edit.Close()
 	}
 }
 

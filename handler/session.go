@@ -55,6 +55,11 @@ func namedID(h http.Header, configured string, v *wire.View) string {
 	return bounded(v.Session)
 }
 
+// isSide tells a side request by the hints that Claude Code gives to gateways.
+func isSide(h http.Header) bool {
+	return first(h, "X-Claude-Code-Request-Class") == "auxiliary"
+}
+
 // first is Header.Get for a name in canonical form.
 func first(h http.Header, canonical string) string {
 	if v := h[canonical]; len(v) > 0 {

@@ -107,7 +107,7 @@ func TestSaid(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "http://a/v1/chat/completions", nil)
 		x := prepared(t, h, r, []byte(body))
 		turn.Done, turn.Usage = true, wire.Usage{Uncached: 100, Output: 5, Reported: true}
-		x.edit.Commit(&turn, at)
+		x.Edit.Commit(&turn, at)
 		h.site.store.Release(x.session)
 		return x.session.ID()
 	}
@@ -169,8 +169,8 @@ func TestConversationsSideBySide(t *testing.T) {
 			b := body(prompt, turns)
 			x := prepared(t, h, r, b)
 			// All but the last two messages, and the opening where it is read for the first time.
-			if want := [...]int{0, 0, 4, 6}[turns]; x.view.Recalled != want {
-				t.Errorf("%s turn %d: %d of %d blocks recognised, want %d", prompt, turns, x.view.Recalled, len(x.view.Blocks), want)
+			if want := [...]int{0, 0, 4, 6}[turns]; x.View.Recalled != want {
+				t.Errorf("%s turn %d: %d of %d blocks recognised, want %d", prompt, turns, x.View.Recalled, len(x.View.Blocks), want)
 			}
 			h.site.store.Release(x.session)
 			r = request(body(prompt, turns), "")

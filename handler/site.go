@@ -22,15 +22,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/socket"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // which is spoken here
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
@@ -63,10 +54,9 @@ type site struct {
 
 	barrier   time.Duration // 0 for no barrier
 	keepalive *pinger.Options
-	words     *words                      // nil where no words are left out
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
-	sharing   sharing
-	holding   holding
+	features  features
+	chain     []link
 }
 
 // clients tells callers apart, and chooses the headers that they get.
@@ -77,31 +67,9 @@ type clients struct {
 	headers HeaderMode
 }
 
-// sharing holds the parts by which people share a local server.
-type sharing struct {
-	queue     *local.Queue
-	slots     *local.Slots
-	overlay   *local.Overlay
-	beside    *local.Beside
-	rejoin    local.Rejoin
-	heartbeat *local.Heartbeat
-	warm      *warm.Site
-	box       *warm.Box // of warm
-	fold      *idlefold.Site
-}
-
-// holding is how conversations are held: by the upstream, and for clients by us.
-type holding struct {
-	options  *relay.Options
-	engines  *relay.Engines
-	engine   *retain.Engine // towards an origin
-	letta    *letta.Site
-	carriers *socket.Pool      // nil where nothing goes over WebSockets
-	sockets  *websocket.Server // those of clients
-}
-
-// open fills in defaults and resolves the configuration.
-func (h *Handler) open(store *state.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger, now func() time.Time) error {
+// Open fills in defaults and resolves the configuration. Provision calls it with the app's state, audit
+// sink and prices. Other callers may pass a nil sink, and nil prices for the built-in ones.
+func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger) error {
 	if h.Policy == "" {
 		h.Policy = pipeline.CostAware
 	}
@@ -119,100 +87,18 @@ func (h *Handler) open(store *state.State, sink *app.Sink, prices *pricing.Table
 		Prices: prices,
 	})
 	s := &site{
-		store: store, up: up, now: now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), flights: barrierOf(store),
-		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
+		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), flights: barrierOf(store),
+		records: records{of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
 		notes:   notes{log: log, headers: up.Headers, met: strangersOf(store)},
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
 	}
-	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks = up.Target, up.Manages, up.ToolBounds, up.Marks
+	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks, s.pipe.TakesMarkers = up.Target, up.Manages, up.ToolBounds, up.Marks, up.TakesMarkers
 	h.site = s
-	if err := s.hold(h); err != nil {
-		return err
-	}
-	if err := s.share(h, log); err != nil {
-		return err
-	}
-	up.Salt = s.cacheSalt
 	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
 		s.barrier = time.Duration(*h.WriteBarrier)
 	}
-	s.leaveOut(h.Compress)
-	return nil
-}
-
-// hold opens the means by which conversations are held.
-func (o *site) hold(h *Handler) error {
-	engines, err := relay.Of(o.store).Share(h.Hold)
-	if err != nil {
-		return err
-	}
-	h.shares = append(h.shares, engines)
-	o.holding = holding{
-		options: h.Hold, engines: engines.Of, engine: engines.Of.Open(h.Hold),
-		letta:   letta.Open(o.store, engines.Of, h.Hold, o.up, o.now),
-		sockets: listen(o.store, o.up),
-	}
-	if h.Hold != nil && h.Hold.WebSocket {
-		o.holding.carriers = socket.NewPool(o.now)
-	}
-	return nil
-}
-
-// share sets up the parts by which people share a local server.
-func (o *site) share(h *Handler, log *zap.Logger) error {
-	s, store, up := &o.sharing, o.store, o.up
-	s.queue, s.heartbeat = h.Queue, h.Heartbeat
-	name := ""
-	if h.Queue != nil {
-		slots, err := local.QueuesOf(store).Open(h.Queue, h.Upstream)
-		if err != nil {
-			return err
-		}
-		h.shares = append(h.shares, slots)
-		s.slots, name = slots.Of, slots.Key
-	}
-	s.overlay = &local.Overlay{
-		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: overlay.Of(store), Log: log, Now: o.now,
-		Warn: func(r *http.Request, format wire.Format, err error) {
-			o.notes.warn(r, format, bypass{reason: local.ReasonOverlay, err: err})
-		},
-	}
-	s.beside = local.NewBeside()
-	s.rejoin = local.Rejoin{Detached: local.DetachedOf(store), Log: log}
-	if h.Queue != nil {
-		s.rejoin.Queue = "queue " + name // which may be empty
-	}
-	switch {
-	case h.Rejoin != nil:
-		s.rejoin.Grace = time.Duration(*h.Rejoin)
-	case h.Upstream.Local():
-		s.rejoin.Grace = local.DefaultGrace
-	}
-	if h.Warm != nil && h.Queue != nil {
-		box, err := warm.Of(store).Open(name, s.slots.Queue)
-		if err != nil {
-			return err
-		}
-		h.shares = append(h.shares, box)
-		s.box = box.Of
-		s.warm = &warm.Site{Options: h.Warm, Queue: name, Upstream: up, Log: log, Now: o.now}
-	}
-	if h.IdleFolding != nil && h.Queue != nil {
-		s.fold = &idlefold.Site{Options: h.IdleFolding, Upstream: up, Queue: s.slots.Queue, State: store, Log: log, Now: o.now}
-	}
-	return nil
-}
-
-// cacheSalt returns a secret shared by the requests that may share prefixes: those of the overlay's
-// group, or else of the tenant alone.
-func (o *site) cacheSalt(r *http.Request) string {
-	key := o.store.Tenants()
-	if group := o.sharing.overlay.Sharing(r); group != "" {
-		return key.Salt(group)
-	}
-	tenant := key.Of(r)
-	return key.Salt(string(tenant[:]))
+	return s.join(h)
 }
 
 // loadSides loads the handler of side requests.
@@ -257,7 +143,11 @@ func (o *site) persons() *tenant.Key {
 }
 
 // noteHost notes which server a request went to, if reverse_proxy has said so.
-func (o *site) noteHost(ctx context.Context) { o.reach.At(upstream.Reached(ctx, upstream.HostPort)) }
+func (o *site) noteHost(ctx context.Context) {
+	host := upstream.Reached(ctx, upstream.HostPort)
+	o.reach.At(host)
+	o.up.At(host)
+}
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
 func (o *site) guard(doing string, f func()) { httpx.Guard(o.up.Log, doing, f) }

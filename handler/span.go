@@ -43,18 +43,18 @@ func (x *exchange) trace(ctx context.Context) *Span {
 	if !parent.IsRecording() {
 		return nil
 	}
-	up, v, names := x.site.up, x.view, x.site.records.conventions
-	operation, target, model := up.Operation(x.format), up.Target(x.format), audit.Bounded(v.Model)
+	up, v, names := x.site.up, x.View, x.site.records.conventions
+	operation, target, model := up.Operation(x.Format), up.Target(x.Format), audit.Bounded(v.Model)
 	attributes := make([]attribute.KeyValue, 0, 10)
 	attributes = append(attributes,
 		attribute.String("gen_ai.operation.name", operation),
-		attribute.String("gen_ai.provider.name", up.Provider(x.format)),
+		attribute.String("gen_ai.provider.name", up.Provider(x.Format)),
 		attribute.String("gen_ai.request.model", model),
 		attribute.Bool("gen_ai.request.stream", v.Reply.Stream),
-		attribute.String("gen_ai.conversation.id", x.sessionID),
+		attribute.String("gen_ai.conversation.id", x.Session),
 		attribute.String("user.hash", x.person.Hash),
-		attribute.String("llm_cache.policy", string(x.edit.Policy)),
-		attribute.String("llm_cache.format", string(x.format)),
+		attribute.String("llm_cache.policy", string(x.Edit.Policy)),
+		attribute.String("llm_cache.format", string(x.Format)),
 	)
 	if x.person.Name != x.person.Hash {
 		attributes = append(attributes, attribute.String("user.name", x.person.Name))
@@ -64,7 +64,7 @@ func (x *exchange) trace(ctx context.Context) *Span {
 	}
 	tracer := parent.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(names.schema))
 	_, s := tracer.Start(ctx, operation+" "+model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.began), trace.WithAttributes(attributes...))
-	if d := &x.edit.Decision; d.Folded > 0 && x.edit.Prompt.Edited {
+	if d := &x.Edit.Decision; d.Folded > 0 && x.Edit.Prompt.Edited {
 		s.AddEvent("llm_cache.fold", trace.WithAttributes(
 			attribute.String("llm_cache.epoch", string(d.Epoch)), attribute.Int("llm_cache.blocks", d.Folded),
 			attribute.Int("llm_cache.removed_tokens", d.Removed), attribute.Int("llm_cache.rewritten_tokens", d.Rewritten)))
@@ -72,9 +72,9 @@ func (x *exchange) trace(ctx context.Context) *Span {
 			s.SetAttributes(names.compacted.Bool(true))
 		}
 	}
-	if target != x.format {
+	if target != x.Format {
 		s.AddEvent("llm_cache.translate", trace.WithAttributes(
-			attribute.String("llm_cache.from", string(x.format)), attribute.String("llm_cache.to", string(target))))
+			attribute.String("llm_cache.from", string(x.Format)), attribute.String("llm_cache.to", string(target))))
 	}
 	return &Span{s, names}
 }

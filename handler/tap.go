@@ -99,7 +99,7 @@ func (t *tap) observe(h http.Header) {
 
 // decode starts a decoder.
 func (t *tap) decode(stream bool) {
-	t.reads.Begin(t.exchange.format, stream)
+	t.reads.Begin(t.exchange.Format, stream)
 	t.dec = &t.reads
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -327,7 +328,7 @@ func TestPanicBefore(t *testing.T) {
 // TestPanicInSettle: a panic while settling leaves the response intact.
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	x := &exchange{passage: passage{site: h.site, view: new(wire.View)}, session: new(sessioncache.Session), edit: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
+	x := &exchange{passage: passage{site: h.site, Request: feature.Request{View: new(wire.View), Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session)} // of no request: Commit and Abandon panic
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, x)
 	tp.WriteHeader(http.StatusOK)
@@ -400,7 +401,7 @@ func TestLateRequest(t *testing.T) {
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	x := &exchange{
-		passage: passage{site: h.site, format: wire.Anthropic, view: new(wire.View)}, session: new(sessioncache.Session), edit: new(pipeline.Exchange),
+		passage: passage{site: h.site, Request: feature.Request{Format: wire.Anthropic, View: new(wire.View), Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session),
 		outcome: outcome{settled: true}, overhead: 1,
 	}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, x)

@@ -62,10 +62,10 @@ func (u *usageRequests) asksFor(v *wire.View, up *upstream.Profile, policy pipel
 
 // layer returns next with the request for usage before it, or next itself.
 func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Handler {
-	if p.view == nil || !u.asksFor(p.view, p.site.up, p.site.records.policy) {
+	if p.View == nil || !u.asksFor(p.View, p.site.up, p.site.records.policy) {
 		return next
 	}
-	k := usageKey{string(p.tenant[:]), p.view.Model}
+	k := usageKey{string(p.Tenant[:]), p.View.Model}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		additions := httpx.AdditionsOf(r.Context())
 		if additions.Off.Has(wire.EditUsage) || u.isRefused(k) {
@@ -75,7 +75,7 @@ func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Hand
 		if err != nil {
 			return next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 		}
-		out, ok := askForUsage(body, !p.view.Reply.StreamOptions.Empty())
+		out, ok := askForUsage(body, !p.View.Reply.StreamOptions.Empty())
 		if !ok {
 			return next.ServeHTTP(w, r)
 		}
@@ -112,7 +112,7 @@ func askForUsage(body []byte, has bool) ([]byte, bool) {
 // withoutUsageChunk returns the writer of a client's answer, and a function that ends it. The chunk of
 // a usage that may have been asked for in the client's place is taken out.
 func (x *exchange) withoutUsageChunk(w http.ResponseWriter) (_ http.ResponseWriter, end func()) {
-	if !x.site.usage.asksFor(x.view, x.site.up, x.site.records.policy) {
+	if !x.site.usage.asksFor(x.View, x.site.up, x.site.records.policy) {
 		return w, func() {}
 	}
 	f := newUsageFilter(w)

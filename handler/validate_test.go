@@ -10,6 +10,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
@@ -51,7 +52,7 @@ func TestValidateLeavesNothing(t *testing.T) {
 		if err := caddy.Validate(cfg); (err == nil) != test.ok {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := len(state.Open()); n > 0 {
+		if n := len(state.Open(shared.Process)); n > 0 {
 			t.Errorf("%s: %d states are still open", name, n)
 		}
 	}

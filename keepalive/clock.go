@@ -16,14 +16,8 @@ type Instant struct {
 
 var started = time.Now()
 
-// Now reads both clocks of this machine.
-func Now() Instant {
-	t := time.Now()
-	return Instant{Wall: t.Round(0), Mono: t.Sub(started)}
-}
-
-// At returns the instant of one clock alone, for tests and replays.
-func At(t time.Time) Instant { return Instant{Wall: t.Round(0), Mono: t.Sub(time.Unix(0, 0))} }
+// At returns the instant of a time. Without a monotonic reading, its calendar stands for both clocks.
+func At(t time.Time) Instant { return Instant{Wall: t.Round(0), Mono: t.Sub(started)} }
 
 // Add returns a later instant.
 func (i Instant) Add(d time.Duration) Instant { return Instant{i.Wall.Add(d), i.Mono + d} }

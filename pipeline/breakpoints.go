@@ -4,30 +4,34 @@
 package pipeline
 
 import (
+	"bytes"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // ephemeral is the marker for clients without a marker to copy.
 var ephemeral = []byte(`{"type":"ephemeral"}`)
 
-// breakpoints returns markers for the free slots. The client's own markers stay. Markers close the
+// breakpoints sets markers in the free slots. The client's own markers stay. Markers close the
 // stable part (tools, system) and the settled part of the history. The volatile tail gets none,
 // unless the client sets no marker at all.
-func (r *request) breakpoints() []wire.Edit {
+func (r *request) breakpoints() {
 	o := &r.o.Breakpoints
 	if r.View.Traits().Breakpoints {
-		return r.explicit()
+		r.explicit()
+		return
 	}
-	if o.Mode == stage.Off || r.rules.Regime != pricing.Markers || r.rules.Markers == 0 || !r.View.Traits().Markers {
-		return nil
+	if o.Mode == stage.Off || r.rules.Regime != pricing.Markers || r.rules.Markers == 0 || !r.marking.possible {
+		return
 	}
 	// A prompt has at most half as many tokens as bytes, and the provider caches nothing below its
 	// minimum.
 	if len(r.View.Raw)/2 < r.rules.MinTokens {
-		return nil
+		return
 	}
 	marked := make([]int, 0, 8) // view indices of the client's markers
 	for i := range r.View.Blocks {
@@ -39,18 +43,17 @@ func (r *request) breakpoints() []wire.Edit {
 	if !r.View.Caching.AutoMarker.Empty() {
 		free--
 	}
-	var edits []wire.Edit
 	place := func(i int) bool {
 		i = r.markable(i)
 		if free <= 0 || i < 0 || !r.View.Blocks[i].Marker.Empty() || i < r.View.System && !r.View.Conversation.Thread.Empty() {
 			return false
 		}
-		for j := range edits {
-			if edits[j].Block == i {
+		for j := range r.marking.added {
+			if r.marking.added[j].Block == i {
 				return false
 			}
 		}
-		edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: r.tier(marked, i)})
+		r.marking.added = append(r.marking.added, wire.Edit{Block: i, Op: wire.OpMark, Value: r.tier(marked, i)})
 		free--
 		return true
 	}
@@ -59,7 +62,7 @@ func (r *request) breakpoints() []wire.Edit {
 		// Mode auto waits until the conversation has grown, except for agents, which always send
 		// another request.
 		if o.Mode != stage.On && r.Known == 0 && (!content.ServesTools(r.View) || content.Compacts(r.View)) {
-			return nil
+			return
 		}
 		place(len(r.View.Blocks) - 1)
 		place(r.View.System - 1)
@@ -73,17 +76,16 @@ func (r *request) breakpoints() []wire.Edit {
 	if n := r.rules.LookBack; n > 0 && r.Known > 0 && r.cached.forwarded == r.Known && r.positions(r.Known-1) > n {
 		place(r.View.System + r.Known - 1)
 	}
-	return edits
 }
 
-// explicit returns the one marker that helps with OpenAI's newer models. They set a marker at the
+// explicit sets the one marker that helps with OpenAI's newer models. They set a marker at the
 // latest message themselves, and find every earlier one.
-func (r *request) explicit() []wire.Edit {
+func (r *request) explicit() {
 	// Edits at a sliding edge invalidate those entries. Only messages of the client can carry a
 	// marker, and human messages are far apart. Replayed conversations gain nothing by it, so auto
 	// does not set it.
 	if r.o.Breakpoints.Mode != stage.On || !r.rules.Explicit || len(r.View.Raw)/2 < r.rules.MinTokens {
-		return nil
+		return
 	}
 	free := r.rules.Markers - 1
 	for i := range r.View.Blocks {
@@ -96,10 +98,10 @@ func (r *request) explicit() []wire.Edit {
 		i--
 	}
 	if free <= 0 || i < 0 || !r.Blocks[i].Marker.Empty() {
-		return nil
+		return
 	}
 	r.marking.stake = i + 1
-	return []wire.Edit{{Block: r.View.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
+	r.marking.added = []wire.Edit{{Block: r.View.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
 }
 
 // frontier returns the number of blocks before the point from which edits go on, 0 if there is
@@ -161,9 +163,14 @@ func (r *request) markable(i int) int {
 			continue
 		}
 		switch b.Kind {
-		case wire.KindText, wire.KindToolUse, wire.KindToolResult, wire.KindImage, wire.KindDocument, wire.KindToolDef:
-			if b.Has(wire.FlagDeferred) || (b.Kind == wire.KindText && b.Has(wire.FlagEmpty)) ||
-				(section == wire.SectionMessages && b.Role == wire.RoleSystem) {
+		case wire.KindText:
+			if b.Has(wire.FlagEmpty) || section == wire.SectionMessages && b.Role == wire.RoleSystem && r.View.Traits().Markers {
+				continue
+			}
+			return i
+		case wire.KindToolUse, wire.KindToolResult, wire.KindImage, wire.KindDocument, wire.KindToolDef:
+			// Chat completions have parts for texts only.
+			if b.Has(wire.FlagDeferred) || !r.View.Traits().Markers || section == wire.SectionMessages && b.Role == wire.RoleSystem {
 				continue
 			}
 			return i
@@ -191,4 +198,61 @@ func marker(long bool) []byte {
 		return []byte(`{"type":"ephemeral","ttl":"1h"}`)
 	}
 	return ephemeral
+}
+
+// lengthen gives the client's markers the long lifetime, if the session wants it and the client names
+// none.
+func (r *request) lengthen() {
+	wanted, l := r.session.Lifetime, r.match.Lineage
+	if wanted == sessioncache.LifetimeAsked || r.rules.Regime != pricing.Markers || r.rules.LongTTL == 0 ||
+		!r.View.Traits().Markers || !r.View.OffersTools() || !r.View.Conversation.Thread.Empty() || chosen(r.View) {
+		return
+	}
+	// The long lifetime is paid with the write. So a conversation changes only without a live
+	// cache, and then keeps its lifetime.
+	r.marking.long = l != nil && l.TTL == r.rules.LongTTL && !r.cached.cold ||
+		wanted == sessioncache.LifetimeLong && (r.cached.cold || l == nil && r.cached.forwarded == 0)
+}
+
+// chosen reports whether the client names a lifetime, or sets no marker.
+func chosen(v *wire.View) bool {
+	open := false
+	names := func(marker []byte) bool {
+		open = open || len(marker) > 0
+		return bytes.Contains(marker, []byte(`"ttl"`))
+	}
+	for i := range v.Blocks {
+		if m := v.Blocks[i].Marker; !m.Empty() && names(v.Bytes(m)) {
+			return true
+		}
+	}
+	return names(v.Bytes(v.Caching.AutoMarker)) || !open
+}
+
+var longTTL = wire.Member{Name: "ttl", Value: []byte(`"1h"`)}
+
+// lengthened appends the edits that give the client's own markers the long lifetime.
+func (r *request) lengthened(edits []wire.Edit) []wire.Edit {
+	for i := range r.View.Blocks {
+		m := r.View.Blocks[i].Marker
+		if m.Empty() || i >= r.View.System && r.Removed(i-r.View.System) {
+			continue
+		}
+		if value, err := wire.Patch(r.View.Bytes(m), longTTL); err == nil {
+			edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: value})
+		}
+	}
+	return edits
+}
+
+// lengthenAuto gives the marker of the whole request the long lifetime.
+func (r *request) lengthenAuto(body []byte) ([]byte, error) {
+	if r.View.Caching.AutoMarker.Empty() {
+		return body, nil
+	}
+	value, err := wire.Patch(r.View.Bytes(r.View.Caching.AutoMarker), longTTL)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Patch(body, wire.Member{Name: "cache_control", Value: value})
 }

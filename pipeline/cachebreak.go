@@ -43,7 +43,7 @@ const held = 0.7
 // attribute returns the reason why a request read less from the cache than the conversation's last
 // request left there. It compares usage and request with those of the last request.
 func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
-	left, cause := x.standing.before.left, x.standing.before.cause
+	left, cause := x.before.left, x.before.cause
 	if u.Prompt() == 0 || left < int64(max(x.req.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
 		return NoBreak
 	}
@@ -54,6 +54,20 @@ func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
 	return cause
 }
 
+// observe notes what a usage tells of the cache of a model whose rules are assumed.
+func (x *Exchange) observe(u wire.Usage) {
+	if x.req.rules.AssumedFrom == "" || !u.Reported {
+		return
+	}
+	b := &x.before
+	s := pricing.Sighting{Held: u.Read + u.Write5m + u.Write1h}
+	// A long lifetime that was asked for says nothing of the usual one.
+	if prev := x.req.match.Lineage; b.continued && prev != nil && prev.TTL <= x.req.rules.TTL && (b.cause == BreakUnknown || b.cause == BreakExpired) {
+		s.Left, s.Found, s.Pause = b.left, u.Read, b.pause
+	}
+	x.req.rules.Observe(s)
+}
+
 // cutByServer reports whether the provider cut the history differently than in the last request.
 // The cache cannot hold the blocks after such a cut.
 func (x *Exchange) cutByServer(t *wire.Turn) bool {
@@ -62,8 +76,8 @@ func (x *Exchange) cutByServer(t *wire.Turn) bool {
 
 // cleared returns the parts that the provider cleared from the last request.
 func (x *Exchange) cleared() wire.Cleared {
-	c, l := x.standing.before.cleared, x.standing.match.Lineage
-	if x.standing.lineage == nil && l != nil {
+	c, l := x.before.cleared, x.req.match.Lineage
+	if x.lineage == nil && l != nil {
 		c = l.Cleared
 	}
 	return c
@@ -90,9 +104,9 @@ func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
 		return left, BreakTools
 	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
 		return left, BreakSystem
-	case x.change.deep && x.Prompt.Edited && x.change.broken <= x.standing.match.Common:
+	case x.req.change.deep && x.Prompt.Edited && x.req.change.broken <= x.req.match.Common:
 		return left, BreakEdit
-	case x.standing.match.Common < prev.Len():
+	case x.req.match.Common < prev.Len():
 		return left, BreakMessages
 	}
 	return left, BreakUnknown
@@ -131,7 +145,7 @@ func (x *Exchange) learnCost(l *sessioncache.Lineage, u wire.Usage) {
 	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
 		return
 	}
-	planned := float64(d.Rewritten + x.req.session.Calibration.Tokens(&x.sizing.grown))
+	planned := float64(d.Rewritten + x.req.session.Calibration.Tokens(&x.req.sizing.grown))
 	dearer := float64(u.Prompt()-u.Read)/max(planned, 1) - 1
 	switch {
 	case dearer > overrun:

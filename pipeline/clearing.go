@@ -3,6 +3,13 @@
 
 package pipeline
 
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+)
+
 // Clearing carries out context management for upstreams without it. A placeholder replaces the
 // results of old calls, and the thinking of old tasks is removed.
 //
@@ -10,11 +17,30 @@ package pipeline
 // to the edited prompt, so no further block is cleared until that prompt has grown beyond the
 // trigger again. Meanwhile the upstream's cache finds the whole prefix.
 
-import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-)
+// clear carries out the client's orders if the upstream does not.
+func (r *request) clear() {
+	if r.orders.ours {
+		editCleared(&r.History, &r.orders.given, newEstimator(&r.session.Calibration, r.match.Lineage).Tokens, func(i int, op wire.Op, value []byte) {
+			r.set(i, stage.Clearing, op, value)
+		})
+		if r.rules.BindsThinking {
+			r.bindThinking()
+		}
+	}
+	if r.mode == ordered {
+		r.decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the client says what is cleared", Folded: len(r.ledger.fresh)}
+	}
+}
+
+// applied sums up the blocks cleared on the client's order, nil if the client expects no report.
+// The session is locked.
+func (r *request) applied() *wire.Cleared {
+	if r.orders.given.Results == nil && r.orders.given.Thinking == 0 || r.o.Policy == Observe {
+		return nil
+	}
+	c := sumCleared(&r.History, newEstimator(&r.session.Calibration, r.match.Lineage).Tokens)
+	return &c
+}
 
 var placeholder, noInput = content.Quote(content.ClearedPlaceholder), []byte("{}")
 

@@ -51,9 +51,9 @@ func conversation(t *testing.T, edits string, tasks ...[]call) *content.History 
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &content.History{View: v, Blocks: v.MessageBlocks(), States: sessioncache.NewBlockStates(len(v.MessageBlocks()))}
-	learnBlocks(h)
-	return h
+	r := &request{History: content.History{View: v, Blocks: v.MessageBlocks(), States: sessioncache.NewBlockStates(len(v.MessageBlocks()))}}
+	r.learn()
+	return &r.History
 }
 
 // order carries out the orders of a request.

@@ -15,12 +15,12 @@ import (
 
 // Close releases the exchange after Commit.
 func (x *Exchange) Close() {
-	if x.standing.lineage == nil {
+	if x.lineage == nil {
 		return
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	x.req.session.Leave(x.standing.lineage, x.req.View)
+	x.req.session.Leave(x.lineage, x.req.View)
 }
 
 // Join makes the request part of the conversation as soon as the model's output is complete.
@@ -40,22 +40,24 @@ type before struct {
 	departed  bool
 	requests  int32 // of the conversation, this one included
 	previous  previousTurn
-	left      int64 // tokens that the last request left in the cache
-	cause     Break // the reason if they are missing
+	left      int64         // tokens that the last request left in the cache
+	cause     Break         // the reason if they are missing
+	pause     time.Duration // since the cached prefix was last used
 	cleared   wire.Cleared
 }
 
 func (x *Exchange) join(t *wire.Turn) {
-	if x.standing.lineage != nil {
+	if x.lineage != nil {
 		return
 	}
 	x.freeze()
-	prev := x.standing.match.Lineage
-	x.standing.before = before{diverged: x.diverged(), departed: x.departed(), previous: x.previous()}
+	prev := x.req.match.Lineage
+	x.before = before{diverged: x.diverged(), departed: x.departed(), previous: x.previous()}
 	if prev != nil {
-		x.standing.before.cleared = prev.Cleared
-		x.standing.before.last, x.standing.before.continued = prev.Last, x.standing.match.Common == prev.Len()
-		x.standing.before.left, x.standing.before.cause = x.left(prev)
+		x.before.cleared = prev.Cleared
+		x.before.last, x.before.continued = prev.Last, x.req.match.Common == prev.Len()
+		x.before.left, x.before.cause = x.left(prev)
+		x.before.pause = x.req.start.Sub(prev.LastUse())
 	}
 	// A client that lost the connection sends the request again. Its references must not count
 	// twice.
@@ -63,11 +65,11 @@ func (x *Exchange) join(t *wire.Turn) {
 		countReferences(x.req.States, t)
 	}
 	tools := definitions(x.req.View, prev)
-	l := x.req.session.Commit(x.standing.match, x.req.View, x.req.States)
-	x.standing.lineage, l.Tools = l, tools
+	l := x.req.session.Commit(x.req.match, x.req.View, x.req.States)
+	x.lineage, l.Tools = l, tools
 	l.Refused |= x.refusal.refused
 	l.Observe(x.Policy == Observe)
-	l.Departed = x.Policy == Observe && (x.proposed.computed || x.standing.before.departed)
+	l.Departed = x.Policy == Observe && (x.req.computed || x.before.departed)
 	l.Model = x.req.View.Model
 	if !l.Beyond {
 		l.Kind = sessioncache.RequestKind(x.req.View)
@@ -80,7 +82,7 @@ func (x *Exchange) join(t *wire.Turn) {
 			l.Less = 0
 		}
 	}
-	l.Diverged = l.Diverged || x.Prompt.Edited || x.standing.before.diverged
+	l.Diverged = l.Diverged || x.Prompt.Edited || x.before.diverged
 	l.Expand = x.req.offer.keeps(prev != nil && prev.Expand)
 	l.Said, l.Unsaid, l.Copied = x.Interceptor.said, false, false
 	x.Interceptor.learnExpansions(l)
@@ -90,20 +92,20 @@ func (x *Exchange) join(t *wire.Turn) {
 		l.Decision = x.Decision.Update(l.Decision)
 	}
 	if x.req.session.CountRequest(l); l.Requests == 1 {
-		l.Created = x.start
+		l.Created = x.req.start
 	}
-	if ttl := x.req.rules.TTL; ttl > 0 && !l.Started.IsZero() && x.start.Sub(l.Started) > ttl {
+	if ttl := x.req.rules.TTL; ttl > 0 && !l.Started.IsZero() && x.req.start.Sub(l.Started) > ttl {
 		l.Pauses++
 	}
-	l.Started = x.start
+	l.Started = x.req.start
 	l.OriginalTokens += int64(x.Prompt.OriginalTokens)
 	l.SentTokens += int64(x.Prompt.SentTokens)
-	x.standing.before.requests = int32(l.Requests)
+	x.before.requests = int32(l.Requests)
 }
 
 // answered reports whether the conversation's last request was the same and got a response.
 func (x *Exchange) answered(prev *sessioncache.Lineage) bool {
-	return prev != nil && !prev.Claimed() && x.standing.match.Common == prev.Len() && prev.Len() == len(x.req.States)
+	return prev != nil && !prev.Claimed() && x.req.match.Common == prev.Len() && prev.Len() == len(x.req.States)
 }
 
 // Commit makes the request and its response part of the conversation, unless [Exchange.Join] has,
@@ -112,17 +114,18 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	x.join(t)
-	l := x.standing.lineage
+	l := x.lineage
 	found, usage := t.Usage, t.Held()
 	if x.Interceptor.said != nil {
 		found, usage = x.Interceptor.first, x.Interceptor.first
 	}
 	x.Lesson.Break = x.attribute(found, t)
+	x.observe(found)
 	x.settleBill(t)
 	bill := &x.account.bill
 	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
 	l.Cost.WouldSave, l.Cost.WouldSaveUSD = l.Cost.WouldSave+bill.WouldSave, l.Cost.WouldSaveUSD+bill.WouldSaveDollars
-	if int32(l.Requests) != x.standing.before.requests { // the next request arrived before the usage
+	if int32(l.Requests) != x.before.requests { // the next request arrived before the usage
 		l.Total = l.Total.Add(t.Usage)
 		return
 	}
@@ -153,14 +156,14 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.Policy == Observe || x.req.View.Conversation.Partial {
 		l.Estimate = 0 // the estimate does not cover the whole sent prompt
 		if x.Policy == Observe && !x.req.View.Conversation.Partial {
-			l.Estimate = x.sizing.original
+			l.Estimate = x.req.sizing.original
 		}
 		return
 	}
-	l.Estimate = x.sizing.estimate
+	l.Estimate = x.req.sizing.estimate
 	// With no other change, the growth of the prompt is the size of the new blocks.
-	if b := &x.standing.before; b.continued && !x.change.deep && !cut && b.last.Prompt() > 0 {
-		x.req.session.Calibration.Learn(&x.sizing.grown, usage.Prompt()-b.last.Prompt())
+	if b := &x.before; b.continued && !x.req.change.deep && !cut && b.last.Prompt() > 0 {
+		x.req.session.Calibration.Learn(&x.req.sizing.grown, usage.Prompt()-b.last.Prompt())
 	}
 }
 
@@ -168,12 +171,12 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 // have, and no more than for the shorter prompt before: Ollama leaves the oldest messages out, and
 // tells nobody, where a prompt is longer than num_ctx.
 func (x *Exchange) cutShort(u wire.Usage) bool {
-	b := &x.standing.before
-	if x.req.rules.Regime != pricing.KV || !b.continued || x.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {
+	b := &x.before
+	if x.req.rules.Regime != pricing.KV || !b.continued || x.req.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {
 		return false
 	}
 	var measured sessioncache.Calibration // not the session's own, which was learned from cut prompts
-	return 2*u.Prompt() < int64(measured.Tokens(&x.sizing.sent))
+	return 2*u.Prompt() < int64(measured.Tokens(&x.req.sizing.sent))
 }
 
 // noteAnswers stores the ids of responses by which later requests find the conversation.
@@ -196,7 +199,7 @@ func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
 		l.Spent += x.req.rules.Cost(u)
 	}
 	if l.Beyond { // the provider keeps the history and manages its cache
-		l.Ends.Mark(l.Len(), x.start)
+		l.Ends.Mark(l.Len(), x.req.start)
 		return
 	}
 	d := &x.Decision
@@ -204,22 +207,22 @@ func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
 	l.Staked -= float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * x.req.rules.Read
 	if d.Folded > 0 {
 		l.Staked += float64(d.Rewritten) * (x.req.rules.Write - x.req.rules.Read)
-		l.Settled = x.change.settled
+		l.Settled = x.req.change.settled
 		l.Removed += float64(d.Removed)
-		l.Ends.Cut(x.change.broken)
+		l.Ends.Cut(x.req.change.broken)
 	}
-	if x.change.stake > 0 {
-		l.Ends.Mark(x.change.stake, x.start)
+	if x.req.change.stake > 0 {
+		l.Ends.Mark(x.req.change.stake, x.req.start)
 	}
 	// The cache finds the entry before the messages if it finds no longer one. If that entry is
 	// gone, this request writes it again.
-	if at, known := l.Ends.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
-		l.Ends.Mark(0, x.start)
+	if at, known := l.Ends.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
+		l.Ends.Mark(0, x.req.start)
 	}
-	if x.standing.match.Common > 0 && x.standing.match.Common <= x.change.broken {
-		l.Ends.Mark(x.standing.match.Common, x.start) // found, and so refreshed
+	if x.req.match.Common > 0 && x.req.match.Common <= x.req.change.broken {
+		l.Ends.Mark(x.req.match.Common, x.req.start) // found, and so refreshed
 	}
-	l.Ends.Mark(len(x.req.States), x.start)
+	l.Ends.Mark(len(x.req.States), x.req.start)
 }
 
 // countReferences increments the K counter of each block that the response does not refer to, and

@@ -73,7 +73,7 @@ const spared = 4
 
 // compress replaces texts by their known short forms.
 func (r *request) compress() {
-	if r.omission.words == nil || len(r.States) == 0 {
+	if r.p.Compress == nil || len(r.States) == 0 {
 		return
 	}
 	last := r.States[len(r.States)-1].Turn
@@ -83,9 +83,9 @@ func (r *request) compress() {
 		if s.Turn+spared > last || !r.anew(i) || !r.zones.Middle(b) || !r.open(i) || !r.wordy(i) {
 			continue
 		}
-		short, ok := r.omission.words.Find(r.session, b.Hash)
+		short, ok := r.p.Compress.Find(r.session, b.Hash)
 		if !ok {
-			r.omission.wanted = append(r.omission.wanted, i)
+			r.wanted = append(r.wanted, i)
 		}
 		if short.Text == "" {
 			continue
@@ -93,7 +93,7 @@ func (r *request) compress() {
 		text := content.ShortenedResult(r.View, i, r.stubName(i), r.Text(i), r.back(i), short.Text)
 		if value := content.Quote(text); len(value)+stage.MinGain <= r.Size(i) {
 			r.set(i, stage.Compress, wire.OpReplace, value)
-			r.omission.took += short.Took
+			r.took += short.Took
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (r *request) compress() {
 // wordy reports whether a block may be compressed, by all criteria except its text.
 func (r *request) wordy(i int) bool {
 	b := &r.Blocks[i]
-	if b.Body.Len() < r.omission.words.MinBytes || r.States[i].Pinned || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || b.Has(wire.FlagSigned) {
+	if b.Body.Len() < r.p.Compress.MinBytes || r.States[i].Pinned || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || b.Has(wire.FlagSigned) {
 		return false
 	}
 	kind := ProseResults
@@ -121,21 +121,21 @@ func (r *request) wordy(i int) bool {
 			return false
 		}
 	}
-	return slices.Contains(r.omission.words.Kinds, kind)
+	return slices.Contains(r.p.Compress.Kinds, kind)
 }
 
 // Unread calls f, after a response, with the compressible texts of the request without a known
 // result: new texts, and texts that compress looked up in vain. It stops when f returns false.
 func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
-	r := x.req
-	if r == nil || r.omission.words == nil || x.standing.lineage == nil {
+	r := &x.req
+	if x.lineage == nil || r.p.Compress == nil {
 		return
 	}
 	r.session.Lock()
 	defer r.session.Unlock()
 	offer := func(i int) bool {
 		b := &r.Blocks[i]
-		if _, ok := r.omission.words.Find(r.session, b.Hash); ok {
+		if _, ok := r.p.Compress.Find(r.session, b.Hash); ok {
 			return true
 		}
 		return f(b.Hash, content.Of(r.View, b))
@@ -145,7 +145,7 @@ func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 			return
 		}
 	}
-	for _, i := range r.omission.wanted {
+	for _, i := range r.wanted {
 		if i < r.Known && !offer(i) {
 			return
 		}
@@ -153,17 +153,14 @@ func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 }
 
 // compressed sums up the compressed texts. The session is locked.
-func (r *request) compressed(l *sessioncache.Lineage) (c Compressed) {
-	if r.omission.words == nil {
-		return c
-	}
-	e, tokens := newEstimator(&r.session.Calibration, l), 0.0
+func (r *request) compressed() (c Compressed) {
+	e, tokens := newEstimator(&r.session.Calibration, r.match.Lineage), 0.0
 	for i := range r.States {
 		if edit := r.States[i].Edit; edit != nil && edit.Stage == stage.Compress {
 			c.Texts++
 			tokens += e.Tokens(r.Blocks[i].Kind, r.Blocks[i].Body.Len()-len(edit.Value))
 		}
 	}
-	c.Tokens, c.Took = int(tokens), r.omission.took
+	c.Tokens, c.Took = int(tokens), r.took
 	return c
 }

@@ -24,12 +24,15 @@ const mostDefinitions = 256 << 10
 // is room for tools and a summary.
 const fits = 0.9
 
-// redefine adds the conversation's tools to a request for a summary, if the upstream's cache then
+// restoreTools adds the conversation's tools to a request for a summary, if the upstream's cache then
 // finds the conversation.
-func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
-	v, l := r.View, m.Lineage
-	if l == nil || len(l.Tools) == 0 || r.o.Policy == Observe || !omits(v, upstream) ||
-		r.cached.cold || r.ledger.turned || l.Model != v.Model || m.Common < l.Len() || !content.Compacts(v) {
+func (r *request) restoreTools() {
+	v, l := r.View, r.match.Lineage
+	if len(l.Tools) == 0 || r.o.Policy == Observe || r.cached.cold || r.ledger.turned || l.Model != v.Model || r.match.Common < l.Len() {
+		return
+	}
+	// The request has no tools, and may be given some.
+	if v.OffersTools() || !v.Conversation.Thread.Empty() || v.Traits().NoCalls == "" || r.upstream.Traits().NoCalls == "" || !content.Compacts(v) {
 		return
 	}
 	if _, system := l.Known().Front(); !sameBlocks(system, v.Blocks[:v.System]) {
@@ -44,19 +47,6 @@ func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	if l.Expand {
 		r.offer.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(r.expandDefinition(), ']')}, []byte(","))
 	}
-}
-
-// omits reports whether a request has no tools and may be given some.
-func omits(v *wire.View, upstream wire.Format) bool {
-	return !v.OffersTools() && v.Conversation.Thread.Empty() && v.Traits().NoCalls != "" && upstream.Traits().NoCalls != ""
-}
-
-// redefined adds the tools to the body.
-func (r *request) redefined(body []byte) ([]byte, error) {
-	if r.offer.tools == nil {
-		return body, nil
-	}
-	return wire.Patch(body, wire.Member{Name: "tools", Value: r.offer.tools}, wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
 }
 
 // definitions returns the tools to store with a conversation: the request's, or the stored ones if

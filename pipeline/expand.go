@@ -41,14 +41,18 @@ const (
 
 // declare decides about the tool. A conversation keeps the decision of its first request until its
 // cache is cold, even under other options.
-func (r *request) declare(m sessioncache.Match) {
-	o := &r.o.Expand
+func (r *request) declare() {
+	o, l := &r.o.Expand, r.match.Lineage
 	// A cold cache allows a new decision, unless thinking is bound to the old prompt.
-	began := m.Lineage != nil && !(r.cached.cold && !r.rules.BindsThinking)
-	wants := began && m.Lineage.Expand
+	began := l != nil && !(r.cached.cold && !r.rules.BindsThinking)
+	wants := began && l.Expand
 	off := !wants && (o.Mode == stage.Off || !r.folds())
 	if r.o.Policy == Observe || content.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
 		return
+	}
+	var bounds wire.ToolBounds
+	if r.p.ToolBounds != nil {
+		bounds = r.p.ToolBounds(r.View.Format)
 	}
 	offered, tools := false, 0
 	for i := range content.Definitions(r.View) {
@@ -56,7 +60,8 @@ func (r *request) declare(m sessioncache.Match) {
 		if name == ExpandTool {
 			return // the tool of another proxy
 		}
-		tools += content.OfferedTool(r.View, i, r.offer.flat)
+		// A translation takes the namespaces of tools apart.
+		tools += content.OfferedTool(r.View, i, r.upstream != r.View.Format)
 		offered = offered || !off && slices.Contains(o.Known(), name)
 	}
 	switch {
@@ -65,7 +70,7 @@ func (r *request) declare(m sessioncache.Match) {
 		return
 	case forced(r.View):
 		return
-	case !r.offer.bounds.Room(tools, len(r.View.Raw)+maxDefinition, ExpandTool, expandDescription):
+	case !bounds.Room(tools, len(r.View.Raw)+maxDefinition, ExpandTool, expandDescription):
 		// The upstream takes no further tool.
 		r.offer.without = !began
 		return
@@ -106,7 +111,7 @@ func instructions(v *wire.View) (n int) {
 
 // folds reports whether the options allow any folds.
 func (r *request) folds() bool {
-	return r.omission.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
+	return r.p.Compress != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
 // refers reports whether the next request may refer to this response instead of repeating the
@@ -123,32 +128,25 @@ func forced(v *wire.View) bool {
 	return codec != nil && codec.ForcesCall(gjson.ParseBytes(choice))
 }
 
-// declaration returns the edit that declares the tool after the client's own tools.
-func (r *request) declaration() (wire.Edit, bool) {
-	if r.offer.expand != expandDeclared {
-		return wire.Edit{}, false
-	}
-	return wire.Edit{Block: content.LastDefinition(r.View), Op: wire.OpAfter, Value: r.expandDefinition()}, true
-}
-
 // expandDefinition returns the declaration of the tool as an entry of tools.
 func (r *request) expandDefinition() []byte {
 	return hidden.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
 }
 
 // reinsert puts intercepted calls back into the client's copy of the last message.
-func (r *request) reinsert(m sessioncache.Match) {
-	if m.Lineage == nil || len(m.Lineage.Said) == 0 && !m.Lineage.Unsaid {
+func (r *request) reinsert() {
+	l := r.match.Lineage
+	if len(l.Said) == 0 && !l.Unsaid {
 		return
 	}
-	message := r.said(m.Common)
+	message := r.said()
 	if message < 0 {
 		return
 	}
 	var edits []wire.Edit
-	ok := !m.Lineage.Unsaid
+	ok := !l.Unsaid
 	if ok {
-		edits, ok = hidden.Reinsert(r.View, message, m.Lineage.Said)
+		edits, ok = hidden.Reinsert(r.View, message, l.Said)
 	}
 	if !ok {
 		// The client has changed the message too much. It goes out as it is.
@@ -176,10 +174,10 @@ func (r *request) reinsert(m sessioncache.Match) {
 }
 
 // said returns the message that answers the last request, -1 if there is none.
-func (r *request) said(common int) int {
+func (r *request) said() int {
 	for i := range r.View.Messages {
 		m := &r.View.Messages[i]
-		if m.Role == wire.RoleAssistant && int(m.First)-r.View.System >= common {
+		if m.Role == wire.RoleAssistant && int(m.First)-r.View.System >= r.match.Common {
 			return i
 		}
 	}
@@ -192,35 +190,5 @@ func (r *request) forgetThinking(message int) {
 		if content.IsThinking(&r.Blocks[i]) && r.removable(i) {
 			r.States[i].Edit = &sessioncache.Edit{Stage: stage.Expand, Op: wire.OpRemove}
 		}
-	}
-}
-
-// insertions appends the insertions of all blocks, and the declaration of the tool.
-func (r *request) insertions(edits []wire.Edit) []wire.Edit {
-	for i := range r.States {
-		if w := r.States[i].Inserted; w != nil {
-			for _, in := range w.Inserts {
-				edits = append(edits, wire.Edit{Block: r.View.System + i, Op: in.Op, Value: in.Value})
-			}
-		}
-	}
-	if e, ok := r.declaration(); ok {
-		edits = append(edits, e)
-	}
-	return edits
-}
-
-// withdraw removes the tool and all intercepted calls from the request, unless thinking is bound to
-// them.
-func (r *request) withdraw(m sessioncache.Match) {
-	if r.bound(m) {
-		if !m.Lineage.Expand {
-			r.offer.expand = expandNone
-		}
-		return
-	}
-	r.offer.expand = expandNone
-	for i := range r.States {
-		r.States[i].Inserted = nil
 	}
 }

@@ -35,9 +35,9 @@ func TestFrontLapses(t *testing.T) {
 		}
 		at := time.Unix(0, 0).Add(time.Duration(c.at) * time.Minute)
 		x := p.Begin(v, session, at)
-		before := hasLapsed(x.standing.match.Lineage, 5*time.Minute, at)
+		before := hasLapsed(x.req.match.Lineage, 5*time.Minute, at)
 		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, at)
-		if got, known := x.standing.lineage.Ends.Marked(0); !known || got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
+		if got, known := x.lineage.Ends.Marked(0); !known || got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
 			t.Errorf("at %d min: marked at %v, lapsed %t", c.at, got.Sub(time.Unix(0, 0)), before)
 		}
 		x.Close()

@@ -14,9 +14,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// learnBlocks stores facts about the new blocks, and about all blocks of a conversation restored
-// from an ended process.
-func learnBlocks(h *content.History) {
+// learn stores facts about the new blocks, and about all blocks of a conversation restored from an
+// ended process.
+func (r *request) learn() {
+	h := &r.History
 	var turn, task uint16
 	if h.Learned > 0 {
 		turn, task = h.States[h.Learned-1].Turn, h.States[h.Learned-1].Task

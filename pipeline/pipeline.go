@@ -1,6 +1,12 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package pipeline decides which blocks of a request to edit, and how.
+//
+// A decision runs the steps of one list. Each step is a function of the request, the stored state of
+// its conversation, and the options. Edits of blocks are entered in the conversation's edit ledger.
+// The ledger is replayed byte for byte on every later request, so the upstream's prefix cache keeps
+// matching.
 package pipeline
 
 import (
@@ -8,11 +14,90 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Pipeline runs the stages over requests. It is stateless and safe for concurrent use.
+// steps lists the steps of a decision in the order in which they run, with the modes and turns that
+// take them. A step that makes edits of a kind does not run for a request that goes without them.
+var steps = [...]step{
+	// Stubs name the expand tool, so the tool is decided before any fold.
+	{"declare", whole, anyTurn, 0, (*request).declare},
+	// The client was not shown intercepted calls, but the upstream's cache holds them.
+	{"reinsert", whole, laterTurn, 0, (*request).reinsert},
+	// Committed edits are reverted where the upstream has refused them or retains the history.
+	{"withdraw", whole | retained, anyTurn, 0, (*request).withdraw},
+	// Without its tools, a request for a summary would miss the whole cached conversation.
+	{"restore tools", whole, laterTurn, wire.EditTools | wire.EditText, (*request).restoreTools},
+	// Facts about the new blocks: later steps and later requests choose blocks by them.
+	{"learn", whole | retained, anyTurn, 0, (*request).learn},
+	// Signs that the model missed folded text: each makes the planner more careful.
+	{"misses", whole, laterTurn, wire.EditText, (*request).findMisses},
+	// Context management that the client orders and the upstream does not know.
+	{"clear", whole, anyTurn, wire.EditText, (*request).clear},
+	// New results are shortened now, because each later change would invalidate cached bytes.
+	{"admit", planned | eager, anyTurn, wire.EditText, (*request).admit},
+	// Folded text that the agent is about to need follows the newest result, shortened by admission.
+	{"give back", planned, laterTurn, wire.EditText, (*request).giveBack},
+	// Folds of the whole history, where they pay for the cached bytes that they invalidate.
+	{"plan", planned, anyTurn, wire.EditText, (*request).plan},
+	// Results that the model has not referred to become stubs.
+	{"prune", eager, anyTurn, wire.EditText, (*request).prune},
+	// Long results keep their first line.
+	{"compact", eager, anyTurn, wire.EditText, (*request).compactToolResults},
+	// Small results behind a compacted one are free to prune now.
+	{"prune again", eager, anyTurn, wire.EditText, (*request).prune},
+	// Announcements of calls are free to remove behind the edits so far.
+	{"strip narration", planned | eager, anyTurn, wire.EditText, (*request).stripNarration},
+	// Thinking of finished responses is free to remove there, too.
+	{"strip thinking", eager, anyTurn, wire.EditText, (*request).stripThinking},
+	// Prose that the upstream reads without its cache anyway loses words.
+	{"compress", planned | eager, anyTurn, wire.EditText, (*request).compress},
+	// No edit so far may stand before thinking that the provider checks.
+	{"bind thinking", planned | eager, anyTurn, wire.EditText, (*request).bindThinking},
+	// The client's markers get the lifetime that the session wants.
+	{"lengthen", whole, anyTurn, wire.EditMarkers | wire.EditText, (*request).lengthen},
+	// Markers of the free slots close what the edits have settled, with the same lifetime.
+	{"breakpoints", whole, anyTurn, wire.EditMarkers, (*request).breakpoints},
+	// The lengths are estimated from the edits, before an error can revert them.
+	{"estimate", whole | retained, anyTurn, 0, (*request).estimate},
+	// All edits go into the client's bytes at once.
+	{"splice", whole | retained, anyTurn, 0, (*request).splice},
+}
+
+// step is one step of a decision.
+type step struct {
+	name  string
+	modes mode
+	later bool           // only for a request that continues a conversation
+	kinds wire.EditKinds // the kinds of edits that the step makes
+	run   func(*request)
+}
+
+// The turns of a conversation that take a step.
+const (
+	anyTurn   = false
+	laterTurn = true
+)
+
+// mode says which edits of the history a request may have.
+type mode uint8
+
+// The modes. A request has exactly one.
+const (
+	retained mode = 1 << iota // the provider retains the history; the request holds only its end
+	ordered                   // the client orders what to clear, and no other edit removes history
+	planned                   // edits are free or pay: the policies cost_aware and observe
+	eager                     // every edit that the zones allow: the policy eager
+
+	whole = ordered | planned | eager // the request holds the whole history
+)
+
+// takes reports whether a step runs for a request.
+func (s *step) takes(r *request) bool {
+	return s.modes&r.mode != 0 && (!s.later || r.match.Lineage != nil) && s.kinds&r.off == 0
+}
+
+// Pipeline decides about requests. It is stateless and safe for concurrent use.
 type Pipeline struct {
 	// Target returns the upstream's format for requests in a client's format. Default: the same
 	// format.
@@ -20,6 +105,9 @@ type Pipeline struct {
 
 	// Marks reports whether the translation of a request adds a cache marker. Nil: never.
 	Marks func(v *wire.View) bool
+	// TakesMarkers reports whether requests in a client's format may get markers. Default: those of
+	// formats whose clients set markers.
+	TakesMarkers func(client wire.Format) bool
 	// Manages reports whether the upstream carries out context management for a client's format,
 	// see [wire.View.Management]. Default: always.
 	Manages func(client wire.Format) bool
@@ -33,31 +121,12 @@ type Pipeline struct {
 
 	options Options
 	rules   func(model string, at time.Time) pricing.Rules
-	stages  []func(*request)
 }
 
 // New returns a pipeline. rules returns the rules and prices of the upstream's prefix cache for a
 // model.
 func New(o Options, rules func(model string, at time.Time) pricing.Rules) *Pipeline {
-	p := &Pipeline{options: o.WithDefaults(), rules: rules}
-	if p.options.Policy == Eager {
-		p.stages = []func(*request){
-			(*request).prune,
-			(*request).compactToolResults,
-			(*request).prune, // again, for results that became free through the edits since
-			(*request).stripNarration,
-			(*request).stripThinking,
-			(*request).compress,
-			(*request).bindThinking,
-		}
-	} else {
-		p.stages = []func(*request){
-			(*request).stripNarration,
-			(*request).compress,
-			(*request).bindThinking,
-		}
-	}
-	return p
+	return &Pipeline{options: o.WithDefaults(), rules: rules}
 }
 
 // Policy is the policy in force.
@@ -74,91 +143,19 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.Time, off wire.EditKinds) *Exchange {
 	s.Lock()
 	defer s.Unlock()
-	m := s.Match(v)
-	upstream := v.Format
-	if p.Target != nil {
-		upstream = p.Target(v.Format)
-	}
-	// Thinking of other formats becomes reasoning items of the Responses API.
-	sealed := !v.Traits().KeepsAnswers && upstream.Traits().KeepsAnswers
-	both := new(struct { // one allocation
-		exchange Exchange
-		request  request
-	})
-	r := newRequest(&both.request, &p.options, p.rules(v.Model, now).Asked(v), v, s, m, sealed, now)
-	r.omission.words, r.orders = p.Compress, orders{v.Management(), p.Manages != nil && !p.Manages(v.Format)}
-	if p.ToolBounds != nil {
-		r.offer.bounds = p.ToolBounds(v.Format)
-	}
-	r.offer.flat = upstream != v.Format
-	r.translated = upstream != v.Format
-	r.marking.translated = p.Marks != nil && p.Marks(v)
-	x := &both.exchange
-	x.Policy, x.req, x.standing.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
-	x.Prompt.Body = v.Raw
+	x := &Exchange{Policy: p.options.Policy}
+	r := &x.req
+	r.begin(p, v, s, now, off)
+	r.prompt = &x.Prompt
 	r.Decode()
 	defer r.Release()
-	var refused wire.EditKinds
-	if m.Lineage != nil {
-		refused = m.Lineage.Refused
-	}
-	x.refusal.off = off | refused
-	if !v.Conversation.Partial {
-		// The tool and the intercepted calls come first: the stages below count on them.
-		r.declare(m)
-		r.reinsert(m)
-		if refused.Has(wire.EditTools) || off.Has(wire.EditTools) && m.Lineage == nil {
-			r.withdraw(m)
+	for i := range steps {
+		if s := &steps[i]; s.takes(r) {
+			s.run(r)
 		}
 	}
-	if v.Conversation.Partial || x.refusal.off.Has(wire.EditText) {
-		learnBlocks(&r.History)
-		// The provider retains the history, or the upstream refused edits of it: only edits that
-		// the request cannot go without stay.
-		if v.Conversation.Partial || refused.Has(wire.EditText) {
-			r.keep(m)
-		}
-		if v.Conversation.Partial {
-			r.withdraw(m)
-			x.Decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the provider holds the history"}
-			x.settle(nil)
-			return x
-		}
-		x.settle(x.markers())
-		return x
-	}
-	if !x.refusal.off.Has(wire.EditTools) {
-		r.redefine(m, upstream)
-	}
-	learnBlocks(&r.History)
-	// Under observe no fold was sent, so the model cannot miss any.
-	if l := m.Lineage; l != nil && !l.Observed && p.options.Policy != Observe {
-		r.regretted = findMisses(&r.History, l)
-	}
-	r.clear(m.Lineage)
-	if r.orders.given.Cuts() {
-		x.Decision = r.ordered()
-	} else {
-		r.admit()
-		if p.options.Policy != Eager {
-			r.giveBack(m.Lineage)
-			x.Decision = r.plan(m.Lineage, now)
-		}
-		for _, run := range p.stages {
-			run(r)
-		}
-	}
-	if !x.refusal.off.Has(wire.EditMarkers) {
-		r.marking.long = r.lengthens(m.Lineage)
-	}
-	x.settle(x.markers())
+	l := r.match.Lineage
+	x.Decision, x.Lineage = r.decision, l.ID()
+	x.Interceptor = Interceptor{Lost: r.lost, x: x, whole: l != nil && l.Copied}
 	return x
-}
-
-// markers returns the cache markers of an exchange, unless they are off.
-func (x *Exchange) markers() []wire.Edit {
-	if x.refusal.off.Has(wire.EditMarkers) {
-		return nil
-	}
-	return x.req.breakpoints()
 }

@@ -5,9 +5,12 @@ package pipeline
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // Prompt is the request to send upstream in place of the client's.
@@ -36,59 +39,192 @@ type Prompt struct {
 	marked bool        // Body may hold stubs and notes
 }
 
-// make applies the edits of a request. If they contradict each other, it applies the committed ones
-// as far as possible, and returns true.
-func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
-	p.Markers, p.Fired = len(markers), fired(r, len(markers))
-	edits := r.edits(markers)
-	if len(edits) == 0 && !r.marking.long && r.offer.tools == nil || r.o.Policy == Observe {
-		return false
-	}
-	body, err := r.View.Splice(edits)
-	if err == nil {
-		body, err = r.lengthenAuto(body)
-	}
-	if err == nil {
-		body, err = r.redefined(body)
-	}
-	if err != nil {
-		p.Err, impossible = err, true
-		p.reset(r)
-		if edits, body = r.committed(); edits == nil {
-			return true
-		}
-		p.Fired = fired(r, 0)
-	}
-	p.Body, p.Edited, p.edits = body, !bytes.Equal(body, r.View.Raw), edits
-	p.mark(r)
-	return impossible
+// sizing holds the sizes of a prompt by kinds of blocks, with their estimates.
+type sizing struct {
+	sent     sessioncache.Sizes // the sent prompt
+	grown    sessioncache.Sizes // its new blocks
+	estimate int                // the sent prompt in tokens, before correction
+	original int                // the client's prompt in tokens, before correction
 }
 
-// mark determines whether the edits may leave marks.
-func (p *Prompt) mark(r *request) {
-	p.marked = false
+// estimate estimates the lengths of the client's prompt and of the sent prompt, and sums up edits
+// whose saving is told in tokens.
+func (r *request) estimate() {
+	var original sessioncache.Sizes
+	s, p, l := &r.sizing, r.prompt, r.match.Lineage
+	*s = sizing{}
+	for i := range r.View.Blocks {
+		b := &r.View.Blocks[i]
+		n := b.Span.Len()
+		original.Add(b.Kind, n)
+		if j := i - r.View.System; j >= 0 {
+			switch e := r.States[j].Edit; {
+			case e == nil:
+			case e.Op == wire.OpRemove:
+				n = 0
+			default:
+				n += len(e.Value) - b.Body.Len()
+			}
+			w := r.States[j].Inserted.Size()
+			if w > 0 {
+				s.sent.Add(wire.KindToolResult, w)
+			}
+			if j >= r.Known {
+				s.grown.Add(b.Kind, n)
+				s.grown.Add(wire.KindToolResult, w)
+			}
+		}
+		s.sent.Add(b.Kind, n)
+	}
+	if r.offer.expand == expandDeclared {
+		s.sent.Add(wire.KindToolDef, len(r.expandDefinition()))
+	}
+	s.sent.Add(wire.KindToolDef, len(r.offer.tools))
+	calibration, rate := &r.session.Calibration, returnRate(l)
+	s.estimate, s.original = calibration.Tokens(&s.sent), calibration.Tokens(&original)
+	p.SentTokens, p.OriginalTokens = int(rate*float64(s.estimate)), int(rate*float64(s.original))
+	if r.mode == retained && l != nil && l.Last.Prompt() > 0 {
+		// The request contains only its end: the last prompt, the response and the new blocks make
+		// up the whole prompt.
+		var more sessioncache.Sizes
+		for i := range r.Blocks {
+			more.Add(r.Blocks[i].Kind, r.Blocks[i].Span.Len())
+		}
+		p.SentTokens = int(l.Last.Prompt()+l.Last.Output) + calibration.Tokens(&more)
+		p.OriginalTokens = p.SentTokens + l.Less
+	}
+	if r.p.Compress != nil {
+		p.Compressed = r.compressed()
+	}
+	if r.orders.ours {
+		p.Applied = r.applied()
+	}
+}
+
+// estimator converts bytes of a conversation to tokens.
+type estimator struct {
+	calibration *sessioncache.Calibration
+	rate        float64
+}
+
+// newEstimator returns the estimator of a conversation, l nil for a new one. The session must be
+// locked during its use.
+func newEstimator(c *sessioncache.Calibration, l *sessioncache.Lineage) estimator {
+	return estimator{c, returnRate(l)}
+}
+
+// Tokens estimates the tokens of some bytes in a kind of block.
+func (e estimator) Tokens(k wire.Kind, bytes int) float64 {
+	return e.rate * e.calibration.PerByte(k) * float64(bytes)
+}
+
+// returnRate corrects estimates by the actual size of the conversation's last prompt.
+func returnRate(l *sessioncache.Lineage) float64 {
+	if l == nil || l.Estimate == 0 || l.Last.Prompt() == 0 {
+		return 1
+	}
+	return min(max(float64(l.Last.Prompt())/float64(l.Estimate), 0.25), 4)
+}
+
+// splice applies the edits of the request. If they contradict each other, it applies the committed
+// ones as far as possible.
+func (r *request) splice() {
+	p := r.prompt
+	p.Body, p.Markers, p.Fired = r.View.Raw, len(r.marking.added), r.fired(len(r.marking.added))
+	r.change = change{broken: len(r.Blocks), settled: r.hot(), stake: r.marking.stake}
+	for i := range r.ledger.fresh {
+		r.change.deep = r.change.deep || i < r.cached.forwarded
+		r.change.broken = min(r.change.broken, i)
+	}
+	if r.o.Policy == Observe {
+		r.computed = p.Markers > 0 || r.marking.long || r.offer.tools != nil || slices.ContainsFunc(r.States, func(s sessioncache.BlockState) bool { return s.Edit != nil })
+		return
+	}
+	edits := r.edits(r.marking.added)
+	if len(edits) == 0 && !r.marking.long && r.offer.tools == nil {
+		return
+	}
+	body, err := r.View.Splice(edits)
+	if err == nil && r.marking.long {
+		body, err = r.lengthenAuto(body)
+	}
+	if err == nil && r.offer.tools != nil {
+		body, err = wire.Patch(body, wire.Member{Name: "tools", Value: r.offer.tools}, wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
+	}
+	if err != nil {
+		r.change.deep = true // the estimate does not match the sent prompt
+		r.reset()
+		p.Err = err
+		if edits, body = r.committed(); edits == nil {
+			return
+		}
+		p.Fired = r.fired(0)
+	}
+	r.send(edits, body)
+}
+
+// send makes a body with edits the one to send.
+func (r *request) send(edits []wire.Edit, body []byte) {
+	p := r.prompt
+	p.Body, p.Edited, p.edits, p.marked = body, !bytes.Equal(body, r.View.Raw), edits, false
 	for i := range r.States {
 		p.marked = p.marked || marks(r.States[i].Edit)
 	}
 }
 
-// reset removes every edit: the original is sent.
-func (p *Prompt) reset(r *request) {
-	p.Body, p.Edited, p.Fired, p.Markers, p.Compressed = r.View.Raw, false, nil, 0, Compressed{}
-	p.Applied = nil
-	p.SentTokens = p.OriginalTokens
-}
-
-// again makes the request to send after a rejection: the original, or the edits that the
-// conversation is bound to.
-func (p *Prompt) again(r *request) {
-	p.reset(r)
-	if edits := r.edits(nil); len(edits) > 0 {
-		if body, err := r.View.Splice(edits); err == nil {
-			p.Body, p.Edited, p.Fired, p.edits = body, true, fired(r, 0), edits
-			p.mark(r)
+// edits returns all edits of the body: the ledger's, the markers, the intercepted calls, and the
+// declaration of the expand tool.
+func (r *request) edits(markers []wire.Edit) (edits []wire.Edit) {
+	n := len(markers)
+	for i := range r.States {
+		if r.States[i].Edit != nil {
+			n++
 		}
 	}
+	if n > 0 {
+		edits = make([]wire.Edit, 0, n+1)
+	}
+	for i := range r.States {
+		if e := r.States[i].Edit; e != nil {
+			edits = append(edits, wire.Edit{Block: r.View.System + i, Op: e.Op, Value: e.Value})
+		}
+	}
+	if r.marking.long {
+		edits = r.lengthened(edits)
+	}
+	edits = append(edits, markers...)
+	for i := range r.States {
+		if w := r.States[i].Inserted; w != nil {
+			for _, in := range w.Inserts {
+				edits = append(edits, wire.Edit{Block: r.View.System + i, Op: in.Op, Value: in.Value})
+			}
+		}
+	}
+	if r.offer.expand == expandDeclared {
+		edits = append(edits, wire.Edit{Block: content.LastDefinition(r.View), Op: wire.OpAfter, Value: r.expandDefinition()})
+	}
+	return edits
+}
+
+// fired counts the edits by stage.
+func (r *request) fired(markers int) []stage.Fired {
+	var t stage.Tally
+	t.Add(stage.Breakpoints, markers, 0)
+	if r.offer.expand == expandDeclared {
+		t.Add(stage.Expand, 1, 0)
+	}
+	if r.offer.tools != nil {
+		t.Add(stage.Tools, 1, -r.session.Calibration.PerByte(wire.KindToolDef)*float64(len(r.offer.tools)))
+	}
+	for i := range r.States {
+		if r.States[i].Inserted != nil {
+			t.Add(stage.Expand, 1, 0)
+		}
+		if e := r.States[i].Edit; e != nil {
+			t.Edit(e, &r.Blocks[i], &r.session.Calibration)
+		}
+	}
+	return t.Fired()
 }
 
 // committed applies the edits that the conversation is bound to, after edits of a request
@@ -116,23 +252,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 	return nil, nil
 }
 
-// fired counts the edits by stage.
-func fired(r *request, markers int) []stage.Fired {
-	var t stage.Tally
-	t.Add(stage.Breakpoints, markers, 0)
-	if r.offer.expand == expandDeclared {
-		t.Add(stage.Expand, 1, 0)
-	}
-	if r.offer.tools != nil {
-		t.Add(stage.Tools, 1, -r.session.Calibration.PerByte(wire.KindToolDef)*float64(len(r.offer.tools)))
-	}
-	for i := range r.States {
-		if r.States[i].Inserted != nil {
-			t.Add(stage.Expand, 1, 0)
-		}
-		if e := r.States[i].Edit; e != nil {
-			t.Edit(e, &r.Blocks[i], &r.session.Calibration)
-		}
-	}
-	return t.Fired()
+// reset makes the client's original the body to send.
+func (r *request) reset() {
+	*r.prompt = Prompt{Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens, Err: r.prompt.Err}
 }

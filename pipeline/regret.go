@@ -59,7 +59,12 @@ const (
 
 // findMisses searches the new blocks for signs of missed folds, stores them there, and sums up
 // those of the conversation.
-func findMisses(h *content.History, l *sessioncache.Lineage) (g Misses) {
+func (r *request) findMisses() {
+	h, g, l := &r.History, &r.regretted, r.match.Lineage
+	// Under observe no fold was sent, so the model cannot miss any.
+	if l.Observed || r.o.Policy == Observe {
+		return
+	}
 	for i := range h.States {
 		s := &h.States[i]
 		if content.Folded(s.Edit) {
@@ -83,7 +88,6 @@ func findMisses(h *content.History, l *sessioncache.Lineage) (g Misses) {
 	for _, n := range l.Expanded {
 		g.missed += int(n)
 	}
-	return g
 }
 
 // rereads reports whether a result shows a folded text of its file again.

@@ -126,7 +126,7 @@ func TestRefusedWhileOthersGoOn(t *testing.T) {
 	const files = 4
 	x, s := begun(one, files)
 	edit := x.req.States[6].Edit
-	if edit == nil || x.standing.match.Common <= 6 {
+	if edit == nil || x.req.match.Common <= 6 {
 		t.Fatal("nothing to keep")
 	}
 	for i := range 2 {

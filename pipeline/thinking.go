@@ -34,7 +34,7 @@ func (r *request) stripThinking() {
 
 // strips reports whether thinking may be removed at all.
 func (r *request) strips() bool {
-	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.thoughts.sealed
+	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.sealed
 }
 
 // removable reports whether a block can be removed without leaving an empty message.
@@ -46,6 +46,9 @@ func (r *request) removable(i int) bool {
 // bindThinking upholds the guarantee of models with checked thinking: no block before a thinking
 // block has changed since the model wrote it.
 func (r *request) bindThinking() {
+	if len(r.ledger.fresh) == 0 {
+		return
+	}
 	r.bindReasoning()
 	if !r.rules.BindsThinking || len(r.ledger.fresh) == 0 {
 		return
@@ -75,7 +78,7 @@ func (r *request) bindThinking() {
 
 // bindReasoning reverts edits before the model's reasoning in the running task.
 func (r *request) bindReasoning() {
-	if !r.rules.BindsReasoning || !r.run.loop || len(r.ledger.fresh) == 0 {
+	if !r.rules.BindsReasoning || !r.run.loop {
 		return
 	}
 	// OpenAI's newer models silently drop reasoning items after a change of earlier blocks (guide
@@ -93,7 +96,7 @@ func (r *request) bindReasoning() {
 // reasoning item counts.
 func (r *request) lastReasoning() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
-		if r.Blocks[i].Kind == wire.KindReasoning || r.thoughts.sealed && content.IsThinking(&r.Blocks[i]) {
+		if r.Blocks[i].Kind == wire.KindReasoning || r.sealed && content.IsThinking(&r.Blocks[i]) {
 			return i
 		}
 	}

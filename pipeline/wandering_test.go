@@ -132,9 +132,9 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 						t.Fatalf("seed %d, step %d: %v", seed, step, err)
 					}
 					was, known := last[x.Lineage]
-					if known && x.refusal.off == 0 && was.model == c.model && (rules.TTL == 0 || w.now.Sub(was.at) < rules.TTL) {
+					if known && x.req.off == 0 && was.model == c.model && (rules.TTL == 0 || w.now.Sub(was.at) < rules.TTL) {
 						now := forms(x)
-						for i := range min(len(now), len(was.forms), x.standing.match.Common, x.change.broken) {
+						for i := range min(len(now), len(was.forms), x.req.match.Common, x.req.change.broken) {
 							if now[i] != was.forms[i] {
 								t.Fatalf("seed %d, step %d: block %d was sent as %s and is now %s", seed, step, i, was.forms[i], now[i])
 							}
@@ -146,7 +146,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 					if x.Prompt.Edited {
 						edited++
 					}
-					if x.change.deep {
+					if x.req.change.deep {
 						deep++
 					}
 					turn, messages := w.answer()
@@ -163,7 +163,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 							x.Commit(used(turn, x), w.now)
 						}
 						if end > 0 {
-							last[x.Lineage] = sent{forms(x), x.start, model, x.req.offer.expand}
+							last[x.Lineage] = sent{forms(x), x.req.start, model, x.req.offer.expand}
 						}
 						p.store.Release(s)
 					}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -40,11 +41,17 @@ import (
 //
 // Ids are hashes. Responses hold counters, sizes, warmth and a summary of the edit ledger, never
 // content, keys or credentials.
-type Admin struct{}
+type Admin struct{ instance *shared.Instance }
 
 // CaddyModule returns the Caddy module information.
 func (Admin) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "admin.api.llm_cache", New: func() caddy.Module { return new(Admin) }}
+}
+
+// Provision implements [caddy.Provisioner].
+func (a *Admin) Provision(ctx caddy.Context) error {
+	a.instance = shared.Of(ctx)
+	return nil
 }
 
 // Routes implements caddy.AdminRouter.
@@ -52,13 +59,13 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /llm_cache/sessions", Handler: caddy.AdminHandlerFunc(a.list)},
 		{Pattern: "GET /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.get)},
-		{Pattern: "GET /llm_cache/", Handler: caddy.AdminHandlerFunc(showPage)},
+		{Pattern: "GET /llm_cache/", Handler: caddy.AdminHandlerFunc(a.showPage)},
 		{Pattern: "DELETE /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.remove)},
 	}
 }
 
-func showPage(w http.ResponseWriter, r *http.Request) error {
-	Dashboard.ServeHTTP(w, r)
+func (a *Admin) showPage(w http.ResponseWriter, r *http.Request) error {
+	Dashboard(a.instance).ServeHTTP(w, r)
 	return nil
 }
 
@@ -84,14 +91,14 @@ const (
 	largestPage = 1000
 )
 
-func (*Admin) list(w http.ResponseWriter, r *http.Request) error {
+func (a *Admin) list(w http.ResponseWriter, r *http.Request) error {
 	limit, after, err := pageOf(r.URL.Query())
 	if err != nil {
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
 	}
 	client := r.URL.Query().Get("client")
 	total, page := 0, []listed(nil)
-	for _, s := range state.Open() {
+	for _, s := range state.Open(a.instance) {
 		total += s.Stats().Sessions
 		if client != "" {
 			page = append(page, named(s, client, after, limit+1)...)
@@ -173,8 +180,8 @@ func writePage(w io.Writer, page []listed, rest string) error {
 	return err
 }
 
-func (*Admin) get(w http.ResponseWriter, r *http.Request) error {
-	for _, s := range state.Open() {
+func (a *Admin) get(w http.ResponseWriter, r *http.Request) error {
+	for _, s := range state.Open(a.instance) {
 		if session := s.Find(r.PathValue("id")); session != nil {
 			text, err := (&listed{s, session}).report(time.Now())
 			if err != nil {
@@ -188,8 +195,8 @@ func (*Admin) get(w http.ResponseWriter, r *http.Request) error {
 	return notFound()
 }
 
-func (*Admin) remove(w http.ResponseWriter, r *http.Request) error {
-	for _, s := range state.Open() {
+func (a *Admin) remove(w http.ResponseWriter, r *http.Request) error {
+	for _, s := range state.Open(a.instance) {
 		if session := s.Delete(r.PathValue("id")); session != nil {
 			s.Forget(session)
 			w.WriteHeader(http.StatusNoContent)

@@ -11,9 +11,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -22,11 +22,13 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -95,11 +97,12 @@ type App struct {
 	share     *state.Share
 	files     *originals.Files // that wait to take the place of others
 
-	began  []func() // once it has come into force
-	audit  AuditStore
-	ledger *AuditShare
-	spent  *allowance.Ledger // what openBudgets has read
-	logger *zap.Logger
+	instance *shared.Instance
+	began    []func() // once it has come into force
+	audit    AuditStore
+	ledger   *AuditShare
+	spent    *allowance.Ledger // what openBudgets has read
+	logger   *zap.Logger
 
 	people  *tenant.People
 	prices  *pricing.Table
@@ -147,7 +150,8 @@ func (App) CaddyModule() caddy.ModuleInfo {
 
 // Provision opens the store, or finds it open.
 func (a *App) Provision(ctx caddy.Context) error {
-	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
+	a.instance = shared.Of(ctx)
+	if err := metric.Register(a.instance, ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	if err := a.Validate(); err != nil {
@@ -215,7 +219,7 @@ func (a *App) Prices() *pricing.Table { return a.prices }
 
 // Share takes one more share of the store.
 func (a *App) Share() (*state.Share, error) {
-	l, err := state.Pool.Share(a.key, a.open)
+	l, err := state.PoolOf(a.instance).Share(a.key, a.open)
 	if err != nil {
 		return nil, fmt.Errorf("opening the session store: %w", err)
 	}
@@ -255,7 +259,7 @@ func (a *App) open() (*state.State, error) {
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	s := state.New(store, files, time.Now)
+	s := state.New(a.instance, store, files, clock.Machine)
 	s.Folder, s.OnClose = a.Originals.folder(), func() { lastFailed.Delete(store) }
 	// Sessions are known again after a restart.
 	if k, ok := a.store.(Secretive); ok {
@@ -266,13 +270,17 @@ func (a *App) open() (*state.State, error) {
 	return s, nil
 }
 
-// running are the configurations that run, the one in force first. One that starts
+// running are the configurations of an instance that run, the one in force first. One that starts
 // beside another comes into force when that has stopped, which Caddy has it do once
 // every app of the new one has started: what is refused never comes into force, and
 // has nothing to give back.
-var running struct {
+type running struct {
 	sync.Mutex
 	apps []*App
+}
+
+func runningOf(i *shared.Instance) *running {
+	return shared.Part(i, func() *running { return new(running) })
 }
 
 // Start opens what may fail to open, and has the configuration come into force as
@@ -299,6 +307,7 @@ func (a *App) Start() error {
 	refreshing, cancel := context.WithCancel(context.Background())
 	a.refresh = cancel
 	a.refreshPrices(refreshing)
+	running := runningOf(a.instance)
 	running.Lock()
 	defer running.Unlock()
 	running.apps = append(running.apps, a)
@@ -332,6 +341,7 @@ func (a *App) govern() {
 // Stop hands over to the configuration that was started after this one. Without
 // one the pings end. What runs on the store may outlive the configuration.
 func (a *App) Stop() error {
+	running := runningOf(a.instance)
 	running.Lock()
 	defer running.Unlock()
 	i := slices.Index(running.apps, a)
@@ -369,8 +379,8 @@ func (a *App) Cleanup() error {
 func (a *App) WhenInForce(f func()) { a.began = append(a.began, f) }
 
 // server returns the HTTP server of a name, nil if there is none.
-func (a *App) server(name string) *caddyhttp.Server {
-	if a.http == nil {
+func (a *App) server(name string) http.Handler {
+	if a.http == nil || a.http.Servers[name] == nil {
 		return nil
 	}
 	return a.http.Servers[name]

@@ -35,18 +35,19 @@ const (
 	firstLook, longestLook = time.Second, 15 * time.Second
 )
 
-// sinks are the open audit sinks of the process.
-var sinks = shared.NewPool[*Sink]()
+// sinksOf returns the open audit sinks of an instance.
+func sinksOf(i *shared.Instance) *shared.Pool[*Sink] { return shared.PoolOf[*Sink](i) }
 
 // Sink is a queue of records and the store behind it. Each open turn pins it. When the process exits
 // it closes at once, and open turns are recorded as interrupted.
 type Sink struct {
 	shared.Pins
-	queue   *audit.Queue
-	store   *lateStore
-	content atomic.Bool
-	logger  *zap.Logger
-	key     func() *tenant.Key
+	instance *shared.Instance
+	queue    *audit.Queue
+	store    *lateStore
+	content  atomic.Bool
+	logger   *zap.Logger
+	key      func() *tenant.Key
 	// Spending is the spending of users, for their budgets.
 	Spending *spending
 	budgets  atomic.Pointer[[]allowance.Budget] // the budgets in force
@@ -54,9 +55,9 @@ type Sink struct {
 
 // NewSink returns a queue of records and its store. The store is opened when the first batch is
 // due.
-func NewSink(open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *Sink {
-	s := &Sink{store: &lateStore{open: open, logger: logger}, logger: logger, Spending: newSpending()}
-	s.queue = audit.NewQueue(s.store, o, &auditCounters)
+func NewSink(i *shared.Instance, open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *Sink {
+	s := &Sink{instance: i, store: &lateStore{open: open, logger: logger}, logger: logger, Spending: newSpending()}
+	s.queue = audit.NewQueue(s.store, o, countersOf(i))
 	s.content.Store(content)
 	s.key = sync.OnceValue(func() *tenant.Key {
 		key, err := option.LastingKey("audit")
@@ -75,12 +76,12 @@ func (s *Sink) Pinned() *Sink {
 		return s
 	}
 	// The request outlived its configuration, and the sink is closed.
-	for _, other := range sinks.All() {
+	for _, other := range sinksOf(s.instance).All() {
 		if other.Pin() {
 			return other
 		}
 	}
-	auditCounters.Drop(1)
+	countersOf(s.instance).Drop(1)
 	return nil
 }
 
@@ -141,9 +142,9 @@ func (a *App) ShareAudit() (*AuditShare, error) {
 		return nil, nil
 	}
 	key := string(a.audit.(caddy.Module).CaddyModule().ID) + " " + a.audit.Identity()
-	before := spentSoFar()
-	share, err := sinks.Share(key, func() (*Sink, error) {
-		s := NewSink(a.audit.Open, a.auditOptions(), a.audit.Settings().Content, a.logger)
+	before := spentSoFar(a.instance)
+	share, err := sinksOf(a.instance).Share(key, func() (*Sink, error) {
+		s := NewSink(a.instance, a.audit.Open, a.auditOptions(), a.audit.Settings().Content, a.logger)
 		if before != nil {
 			s.Spending = before
 		}

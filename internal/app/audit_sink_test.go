@@ -31,7 +31,7 @@ func TestFilesByPlaceholders(t *testing.T) {
 		}
 	}
 	const in = "{env.LLM_CACHE_TEST_FOLDER}/"
-	a := &App{UsersFile: in + "users", PricesFile: in + "prices", Originals: &Originals{Folder: in + "texts", KeyFile: in + "new/key"}}
+	a := &App{instance: shared.Process, UsersFile: in + "users", PricesFile: in + "prices", Originals: &Originals{Folder: in + "texts", KeyFile: in + "new/key"}}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	defer cancel()
 	if err := a.Provision(ctx); err != nil {
@@ -53,7 +53,7 @@ func (void) Close() error                                    { return nil }
 func testSink(tb testing.TB) *Sink {
 	tb.Helper()
 	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
-	s := NewSink(func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
+	s := NewSink(shared.Process, func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -66,8 +66,8 @@ func TestLateRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := share.Of
-	before := auditCounters.Dropped.Load()
-	if s.Pinned() != nil || auditCounters.Dropped.Load() != before+1 {
+	before := countersOf(shared.Process).Dropped.Load()
+	if s.Pinned() != nil || countersOf(shared.Process).Dropped.Load() != before+1 {
 		t.Error("a record was lost without a trace")
 	}
 }
@@ -98,10 +98,10 @@ func (*cutSource) Close() error { return nil }
 func TestBudgetsReadAgain(t *testing.T) {
 	at := time.Now()
 	source := &cutSource{records: []audit.Record{{At: at, Tenant: "a", User: "a", USD: 1}, {At: at, Tenant: "a", User: "anna", USD: 2}}}
-	sink := NewSink(func() (audit.Store, error) { return source, nil }, audit.Options{}, false, zap.NewNop())
+	sink := NewSink(shared.Process, func() (audit.Store, error) { return source, nil }, audit.Options{}, false, zap.NewNop())
 	sink.Spending.began = at.Add(time.Second)
 	t.Cleanup(func() { _ = sink.Close() })
-	a := &App{Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditShare{Of: sink}, logger: zap.NewNop()}
+	a := &App{instance: shared.Process, Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditShare{Of: sink}, logger: zap.NewNop()}
 	spent := func() float64 {
 		a.adjustBudgets()
 		var sum float64

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 )
@@ -99,13 +100,14 @@ func TestStoreThatFails(t *testing.T) {
 			begun := time.Now()
 			test.store.before = []audit.Record{{At: begun, Turns: 1, Tenant: "a", User: "anna", USD: 2}}
 			time.Sleep(time.Minute)
-			sink := NewSink(test.store.Open, audit.Options{Interval: 10 * time.Millisecond}, false, zap.NewNop())
+			sink := NewSink(shared.Process, test.store.Open, audit.Options{Interval: 10 * time.Millisecond}, false, zap.NewNop())
 			sink.Spending.read = map[string]bool{}
 			a := &App{
-				Budgets: []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
+				instance: shared.Process,
+				Budgets:  []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
 				ledger: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
 			}
-			seeded.Store(true)
+			turnsOf(shared.Process).seeded.Store(true)
 			if err := errors.Join(a.openAudit(), a.openBudgets()); err != nil {
 				t.Fatalf("%s: the configuration does not start: %v", test.name, err)
 			}
@@ -163,8 +165,8 @@ func TestStoreThatMayNotFail(t *testing.T) {
 		"full":        (&shakyStore{open: 1, err: syscall.ENOSPC}).Open,
 		"unreachable": func() (audit.Store, error) { return audit.OpenPostgres("postgres://llm@127.0.0.1:1/none") },
 	} {
-		sink := NewSink(open, audit.Options{}, false, zap.NewNop())
-		a := &App{audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}}, ledger: &AuditShare{Of: sink}, logger: zap.NewNop()}
+		sink := NewSink(shared.Process, open, audit.Options{}, false, zap.NewNop())
+		a := &App{instance: shared.Process, audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}}, ledger: &AuditShare{Of: sink}, logger: zap.NewNop()}
 		if err := a.openAudit(); err == nil {
 			t.Errorf("%s: the configuration has started", name)
 		}
@@ -238,13 +240,14 @@ func TestRecordReadWhileCleanedUp(t *testing.T) {
 	before := panics()
 	synctest.Test(t, func(t *testing.T) {
 		store := &shakyStore{read: 3, err: errors.New("x")}
-		sink := NewSink(store.Open, audit.Options{Interval: time.Second}, false, zap.NewNop())
+		sink := NewSink(shared.Process, store.Open, audit.Options{Interval: time.Second}, false, zap.NewNop())
 		sink.Spending.read = map[string]bool{}
 		a := &App{
-			Budgets: []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
+			instance: shared.Process,
+			Budgets:  []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
 			ledger: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
 		}
-		seeded.Store(true)
+		turnsOf(shared.Process).seeded.Store(true)
 		a.readRecord()
 		synctest.Wait()
 		_ = a.Cleanup() // these pools hold nothing to release

@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 // spending is what people have spent. Sinks whose configurations follow one another have it
@@ -35,7 +36,8 @@ func newSpending() *spending { return &spending{began: time.Now(), read: map[str
 
 // spentSoFar is what was spent under the configuration in force, nil if it has no audit
 // store.
-func spentSoFar() *spending {
+func spentSoFar(i *shared.Instance) *spending {
+	running := runningOf(i)
 	running.Lock()
 	defer running.Unlock()
 	if len(running.apps) == 0 || running.apps[0].ledger == nil {
@@ -147,9 +149,9 @@ func (a *App) join(before *allowance.Ledger) {
 }
 
 // standings are those that the page shows.
-func standings(now time.Time) []page.Budget {
+func standings(i *shared.Instance, now time.Time) []page.Budget {
 	out := []page.Budget{}
-	for _, s := range sinks.All() {
+	for _, s := range sinksOf(i).All() {
 		all := s.budgets.Load()
 		if all == nil || len(*all) == 0 {
 			continue

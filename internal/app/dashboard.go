@@ -10,6 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 // DashboardHandler serves the live page: today's savings by user, warm conversations, the state of
@@ -19,7 +22,7 @@ import (
 //
 // It serves by the last element of the path, so it works under any folder. All sites show the same
 // page, with the turns of the whole process.
-type DashboardHandler struct{}
+type DashboardHandler struct{ page *page.Page }
 
 // CaddyModule returns the Caddy module information.
 func (DashboardHandler) CaddyModule() caddy.ModuleInfo {
@@ -27,7 +30,8 @@ func (DashboardHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision loads the llm_cache app, the source of the page.
-func (*DashboardHandler) Provision(ctx caddy.Context) error {
+func (h *DashboardHandler) Provision(ctx caddy.Context) error {
+	h.page = Dashboard(shared.Of(ctx))
 	if _, err := ctx.App("llm_cache"); err != nil {
 		return fmt.Errorf("loading the llm_cache app: %w", err)
 	}
@@ -35,8 +39,8 @@ func (*DashboardHandler) Provision(ctx caddy.Context) error {
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
-func (*DashboardHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	Dashboard.ServeHTTP(w, r)
+func (h *DashboardHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	h.page.ServeHTTP(w, r)
 	return nil
 }
 

@@ -43,19 +43,13 @@ type costCounters struct{ actual, client, would prometheus.Counter }
 // longestName bounds names that clients choose, in bytes.
 const longestName = 128
 
-var (
-	byPerson = newDimension("person", 200)
-	byModel  = newDimension("model", 100)
-	bySite   = newDimension("site", 100)
-)
-
 func newDimension(name string, most int) *dimension {
 	return &dimension{
 		most: most, met: map[string]*dimensionCounters{},
-		cost: metric.CounterVec(name+"_cost_usd_total", fmt.Sprintf("Cost of turns in US dollars where prices are known, by %s, of which the first %d are told apart: "+
+		cost: metric.NewCounterVec(name+"_cost_usd_total", fmt.Sprintf("Cost of turns in US dollars where prices are known, by %s, of which the first %d are told apart: "+
 			"actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", name, most), name, "kind"),
-		tokens: metric.CounterVec(name+"_tokens_total", fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
-		turns:  metric.CounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name), name),
+		tokens: metric.NewCounterVec(name+"_tokens_total", fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
+		turns:  metric.NewCounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name), name),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -20,14 +21,16 @@ import (
 // shownSessions bounds the sessions on the page.
 const shownSessions = 60
 
-// Dashboard is the live page of the process.
-var Dashboard = page.New(look)
+// Dashboard returns the live page of an instance.
+func Dashboard(i *shared.Instance) *page.Page {
+	return shared.Part(i, func() *page.Page { return page.New(func() page.View { return look(i) }) })
+}
 
 // look returns the view for the page.
-func look() page.View {
+func look(i *shared.Instance) page.View {
 	now := time.Now()
-	v := page.View{Now: now, Today: today.Today(), Queues: []page.Queue{}, Sessions: page.Sessions{List: []page.Session{}}}
-	states := state.Open()
+	v := page.View{Now: now, Today: turnsOf(i).today.Today(), Queues: []page.Queue{}, Sessions: page.Sessions{List: []page.Session{}}}
+	states := state.Open(i)
 	type used struct {
 		listed
 		at time.Time
@@ -49,34 +52,34 @@ func look() page.View {
 	slices.SortFunc(v.Queues, func(a, b page.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(all, func(a, b used) int { return b.at.Compare(a.at) })
 	for _, u := range all[:min(len(all), shownSessions)] {
-		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now)))
+		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now), turnsOf(i).today.Whose))
 	}
-	v.Budgets = standings(now)
-	v.Health = append(v.Health, Health()...)
+	v.Budgets = standings(i, now)
+	v.Health = append(v.Health, Health(i)...)
 	return v
 }
 
-// Health returns the state of the stores.
-func Health() []page.Health {
+// Health returns the state of an instance's stores.
+func Health(i *shared.Instance) []page.Health {
 	var all []page.Health
 	now := time.Now()
-	for _, s := range state.Open() {
+	for _, s := range state.Open(i) {
 		all = append(all, healthOf(s.Stats(), storeTrouble(s.Store, now)))
 	}
-	all = append(all, healthOfMemory())
-	open := sinks.All()
+	all = append(all, healthOfMemory(i))
+	open := sinksOf(i).All()
 	if len(open) == 0 {
 		all = append(all, page.Health{Name: "Record", State: page.Off, Note: "no audit store: counts end with the process"})
 	}
 	for _, s := range open {
-		all = append(all, healthOfRecord(s.queue.Stats(), s.store.trouble(), &auditCounters, now))
+		all = append(all, healthOfRecord(s.queue.Stats(), s.store.trouble(), countersOf(i), now))
 	}
 	return all
 }
 
-// sessionOf converts a session's summary for the page.
-func sessionOf(r sessioncache.SessionSummary) page.Session {
-	s := page.Session{ID: r.ID, Whose: today.Whose(r.ID), Used: r.Created, Lineages: len(r.Lineages)}
+// sessionOf converts a session's summary for the page. whose names the user of a session ID.
+func sessionOf(r sessioncache.SessionSummary, whose func(session string) page.Whose) page.Session {
+	s := page.Session{ID: r.ID, Whose: whose(r.ID), Used: r.Created, Lineages: len(r.Lineages)}
 	var read, prompt int64
 	var cost sessioncache.CostSummary
 	for i := range r.Lineages {

@@ -12,37 +12,40 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 )
 
 // setMemory divides the configuration's memory budget.
 func (a *App) setMemory() {
-	memory.SetBudget(a.Memory)
-	for _, s := range state.Open() {
-		s.SetBudget(memory.Budget())
+	budget := memory.Of(a.instance)
+	budget.Set(a.Memory)
+	for _, s := range state.Open(a.instance) {
+		s.SetBudget(budget.Bytes())
 	}
 }
 
-// partBytes returns the memory that a part takes in the process and in all open states.
-func partBytes(p memory.Part) int64 {
-	sum := memory.Used(p)
-	for _, s := range state.Open() {
+// partBytes returns the memory that a part takes in an instance and in all of its states.
+func partBytes(i *shared.Instance, p memory.Part) int64 {
+	sum := memory.Of(i).Used(p)
+	for _, s := range state.Open(i) {
 		sum += s.Used(p)
 	}
 	return sum
 }
 
 // healthOfMemory says how much of the budget is used, and by which parts.
-func healthOfMemory() page.Health {
+func healthOfMemory(i *shared.Instance) page.Health {
+	budget := memory.Of(i)
 	var sum int64
 	var parts []string
 	for _, p := range memory.Parts {
-		n := partBytes(p)
+		n := partBytes(i, p)
 		if sum += n; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s of %s", p.Name, humanize.IBytes(uint64(n)), humanize.IBytes(uint64(p.Share()))))
+			parts = append(parts, fmt.Sprintf("%s %s of %s", p.Name, humanize.IBytes(uint64(n)), humanize.IBytes(uint64(budget.Share(p)))))
 		}
 	}
-	h := page.Health{Name: "Memory", State: page.OK, Note: fmt.Sprintf("%s of %s", humanize.IBytes(uint64(max(sum, 0))), humanize.IBytes(uint64(memory.Budget())))}
+	h := page.Health{Name: "Memory", State: page.OK, Note: fmt.Sprintf("%s of %s", humanize.IBytes(uint64(max(sum, 0))), humanize.IBytes(uint64(budget.Bytes())))}
 	if len(parts) > 0 {
 		h.Note += ": " + strings.Join(parts, ", ")
 	}
@@ -50,9 +53,9 @@ func healthOfMemory() page.Health {
 }
 
 func init() { // which keeps these out of the order in which variables begin
-	metric.GaugeFunc("memory_budget_bytes", "Memory that all parts together may take.", func() float64 { return float64(memory.Budget()) })
+	metric.GaugeFunc("memory_budget_bytes", "Memory that all parts together may take.", func(i *shared.Instance) float64 { return float64(memory.Of(i).Bytes()) })
 	for _, p := range memory.Parts {
-		metric.GaugeFuncOf("memory_bytes", "Memory that a part of the budget takes, estimated.", "part", p.Name, func() float64 { return float64(partBytes(p)) })
-		metric.GaugeFuncOf("memory_limit_bytes", "Memory that a part of the budget may take.", "part", p.Name, func() float64 { return float64(p.Share()) })
+		metric.GaugeFuncOf("memory_bytes", "Memory that a part of the budget takes, estimated.", "part", p.Name, func(i *shared.Instance) float64 { return float64(partBytes(i, p)) })
+		metric.GaugeFuncOf("memory_limit_bytes", "Memory that a part of the budget may take.", "part", p.Name, func(i *shared.Instance) float64 { return float64(memory.Of(i).Share(p)) })
 	}
 }

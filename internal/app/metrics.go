@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -61,8 +62,8 @@ func storeTrouble(store *sessioncache.Store, now time.Time) string {
 
 func init() { // a variable would put these into the initialization order
 	states := func(name, help string, value func(*state.State) float64) {
-		metric.GaugeFunc(name, help, func() (sum float64) {
-			for _, s := range state.Open() {
+		metric.GaugeFunc(name, help, func(i *shared.Instance) (sum float64) {
+			for _, s := range state.Open(i) {
 				sum += value(s)
 			}
 			return sum

@@ -116,6 +116,7 @@ func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 
 // openOriginals opens the files, unless an earlier configuration has opened them.
 func (a *App) openOriginals() (err error) {
+	running := runningOf(a.instance)
 	running.Lock()
 	defer running.Unlock()
 	if a.Originals.folder() != a.share.Of.Folder {

@@ -9,23 +9,46 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
-// today counts the turns of the process, recorded or not.
-var today = page.NewTally(time.Now)
+// turns counts the turns of an instance, recorded or not.
+type turns struct {
+	today                     *page.Tally
+	byPerson, byModel, bySite *dimension
+	seeded                    atomic.Bool // the turns on record before the process began are counted
+}
 
-// seeded reports whether the turns on record before the process began are counted.
-var seeded atomic.Bool
+func turnsOf(i *shared.Instance) *turns {
+	return shared.Part(i, func() *turns {
+		return &turns{
+			today: page.NewTally(time.Now), byPerson: newDimension("person", 200), byModel: newDimension("model", 100), bySite: newDimension("site", 100),
+		}
+	})
+}
+
+func init() { // a variable would put these into the initialization order
+	metric.Each(func(i *shared.Instance) (all []prometheus.Collector) {
+		t := turnsOf(i)
+		for _, d := range [...]*dimension{t.byPerson, t.byModel, t.bySite} {
+			all = append(all, d.cost, d.tokens, d.turns)
+		}
+		return all
+	})
+}
 
 // Count counts a finished turn or internal request, by the host that it was sent to.
-func Count(r *audit.Record, host string) {
+func Count(i *shared.Instance, r *audit.Record, host string) {
+	t := turnsOf(i)
 	if r.Outcome == audit.Refused { // requests_total counts it
-		today.Add(r)
+		t.today.Add(r)
 		return
 	}
 	client := r.ClientUSD
@@ -34,23 +57,24 @@ func Count(r *audit.Record, host string) {
 	}
 	countCost(r.USD, client, r.WouldSaveUSD)
 	countAssumed(r)
-	byPerson.count(r.User, r)
-	byModel.count(r.ModelName(), r)
-	bySite.count(siteOf(host), r)
-	today.Add(r)
+	t.byPerson.count(r.User, r)
+	t.byModel.count(r.ModelName(), r)
+	t.bySite.count(siteOf(host), r)
+	t.today.Add(r)
 }
 
 // seed counts the turns on record before the process began, in the background and once. It needs a
 // store that can be read again.
 func (a *App) seed() {
+	t := turnsOf(a.instance)
 	source, err := a.ledger.Of.store.source()
-	if err != nil || source == nil || !seeded.CompareAndSwap(false, true) {
+	if err != nil || source == nil || !t.seeded.CompareAndSwap(false, true) {
 		return
 	}
 	go httpx.Background("reading today's turns", func() {
 		ctx, cancel := context.WithTimeout(context.Background(), learnTime)
 		defer cancel()
-		if err := today.Seed(ctx, source); err != nil && !errors.Is(err, context.Canceled) {
+		if err := t.today.Seed(ctx, source); err != nil && !errors.Is(err, context.Canceled) {
 			a.logger.Warn("reading today's turns from the audit store", zap.Error(err))
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -63,15 +64,15 @@ const (
 	smallestQueue   = 64 << 10
 )
 
-// Validate reports the first invalid option. Nil is valid.
+// Validate reports the first invalid option. Without any, no words are left out.
 func (o *Options) Validate() error {
-	switch {
-	case o == nil:
-		return nil
-	case o.CompressorRaw == nil && o.compressor == nil && o.worker == nil:
-		return errors.New("no compressor is given")
+	if o.CompressorRaw == nil && o.compressor == nil && o.worker == nil && (o.Rate != 0 || o.MinChars != 0 || o.Kinds != nil || o.Share != 0 || o.Queue != 0) {
+		return errors.New("compress: no compressor is given")
 	}
-	return o.check()
+	if err := o.check(); err != nil {
+		return fmt.Errorf("compress: %w", err)
+	}
+	return nil
 }
 
 // check validates each option by itself.
@@ -89,19 +90,16 @@ func (o *Options) check() error {
 	return pipeline.CheckProse(o.Kinds)
 }
 
-// Provision loads the compressor and its worker, shared across reloads. Nil needs neither.
+// Provision loads the compressor and its worker, shared across reloads.
 func (o *Options) Provision(ctx caddy.Context) error {
-	if o == nil {
-		return nil
-	}
-	if err := o.Validate(); err != nil {
+	if err := o.Validate(); err != nil || o.CompressorRaw == nil {
 		return err
 	}
 	if err := o.Load(ctx); err != nil {
 		return err
 	}
 	var err error
-	if o.share, err = workers.Share(o.key, func() (*Worker, error) { return newWorker(), nil }); err != nil {
+	if o.share, err = workersOf(shared.Of(ctx)).Share(o.key, func() (*Worker, error) { return newWorker(clock.Machine), nil }); err != nil {
 		return err
 	}
 	o.worker = o.share.Of
@@ -136,7 +134,7 @@ func (o *Options) Use(w *Worker, name string) { o.worker, o.key = w, name }
 
 // Cleanup releases the worker.
 func (o *Options) Cleanup() error {
-	if o == nil || o.worker == nil {
+	if o.share == nil {
 		return nil
 	}
 	w := o.worker
@@ -150,16 +148,8 @@ func (o *Options) Cleanup() error {
 	return o.share.Release()
 }
 
-// Worker returns the worker, nil if there is none.
-func (o *Options) Worker() *Worker {
-	if o == nil {
-		return nil
-	}
-	return o.worker
-}
-
-// Name identifies results by compressor and rate.
-func (o *Options) Name() string { return fmt.Sprintf("words %v %s", o.rate(), o.key) }
+// name identifies results by compressor and rate.
+func (o *Options) name() string { return fmt.Sprintf("words %v %s", o.rate(), o.key) }
 
 // kinds returns the kinds of texts to shorten.
 func (o *Options) kinds() []pipeline.Prose {
@@ -171,13 +161,10 @@ func (o *Options) kinds() []pipeline.Prose {
 
 func (o *Options) rate() float64 { return cmp.Or(o.Rate, defaultRate) }
 
-// Stage returns the options of the pipeline stage, without known results.
-func (o *Options) Stage() *pipeline.Compress {
+// stage returns the options of the pipeline stage, without known results.
+func (o *Options) stage() *pipeline.Compress {
 	return &pipeline.Compress{MinBytes: cmp.Or(o.MinChars, defaultMinChars), Kinds: o.kinds()}
 }
-
-// Fill copies the options into a job.
-func (o *Options) Fill(j *Job) { j.Rate, j.Least = o.rate(), cmp.Or(o.MinChars, defaultMinChars) }
 
 // UnmarshalCaddyfile sets the stage up from Caddyfile tokens. Syntax:
 //
@@ -228,8 +215,8 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	case e != (Embedded{}):
 		o.CompressorRaw = caddyconfig.JSONModuleObject(&e, "module", "embedded", nil)
 	}
-	if err := o.Validate(); err != nil {
-		return d.WrapErr(fmt.Errorf("compress: %w", err))
+	if o.CompressorRaw == nil {
+		return d.Err("compress: no compressor is given")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
@@ -26,7 +27,6 @@ var (
 		"Texts that words could be left out of, by what became of them: shortened, left as they are, dropped for want of room in the queue, failed.", "outcome",
 		outcomeShortened, outcomeLeft, outcomeDropped, outcomeFailed)
 	seconds = metric.Counter("compress_seconds_total", "Time that it took to find out which words to leave out, behind answers.")
-	_       = metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.", waitingBytes)
 )
 
 // The outcomes of a job.
@@ -50,35 +50,36 @@ type Worker struct {
 	health   Health
 	log      *zap.Logger
 
-	ctx     context.Context
-	end     context.CancelFunc
-	last    atomic.Int64 // when a request came or ended, in ns since start
-	start   time.Time
-	patient bool // waits for pauses between requests; replays do not
+	ctx   context.Context
+	end   context.CancelFunc
+	clock clock.Clock
+	start time.Time
+	last  atomic.Int64 // when a request came or ended, in ns since start
 }
 
-// workers are the workers in use, by the JSON of their compressors.
-var workers = shared.NewPool[*Worker]()
-
-func waitingBytes() (sum float64) {
-	for _, w := range workers.All() {
-		w.mu.Lock()
-		sum += float64(w.queue.bytes)
-		w.mu.Unlock()
-	}
-	return sum
+func init() {
+	metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.", func(i *shared.Instance) (sum float64) {
+		for _, w := range workersOf(i).All() {
+			w.mu.Lock()
+			sum += float64(w.queue.bytes)
+			w.mu.Unlock()
+		}
+		return sum
+	})
 }
 
-// NewWorker returns a worker that computes when [Worker.Drain] is called.
-func NewWorker(c Compressor) *Worker {
-	w := newWorker()
-	w.serving, w.patient, w.runs = []Compressor{c}, false, true // only Drain runs it
-	w.queue.limit = 1 << 40
+// workersOf returns the workers of an instance, by the JSON of their compressors.
+func workersOf(i *shared.Instance) *shared.Pool[*Worker] { return shared.PoolOf[*Worker](i) }
+
+// NewWorker returns a worker of the caller's, with a queue that takes all jobs.
+func NewWorker(of Compressor, c clock.Clock) *Worker {
+	w := newWorker(c)
+	w.serving, w.queue.limit = []Compressor{of}, 1<<40
 	return w
 }
 
-func newWorker() *Worker {
-	w := &Worker{queue: newQueue(), share: defaultShare, start: time.Now(), patient: true, log: caddy.Log().Named("llm_cache")}
+func newWorker(c clock.Clock) *Worker {
+	w := &Worker{queue: newQueue(), share: defaultShare, clock: c, start: c.Now(), log: caddy.Log().Named("llm_cache")}
 	w.ctx, w.end = context.WithCancel(context.Background())
 	return w
 }
@@ -105,7 +106,7 @@ func (w *Worker) Offer(j Job) bool {
 	}
 	if !w.runs {
 		w.runs = true
-		go w.work()
+		w.clock.After(0, "leaving out words", w.work)
 	}
 	return true
 }
@@ -113,7 +114,7 @@ func (w *Worker) Offer(j Job) bool {
 // Touch records that a request comes or ends.
 func (w *Worker) Touch() {
 	if w != nil {
-		w.last.Store(int64(time.Since(w.start)))
+		w.last.Store(int64(w.clock.Now().Sub(w.start)))
 	}
 }
 
@@ -122,15 +123,6 @@ func (w *Worker) Health() Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.health
-}
-
-// Drain shortens all waiting texts.
-func (w *Worker) Drain() {
-	for w.one() {
-		if w.ctx.Err() != nil {
-			return
-		}
-	}
 }
 
 // work shortens waiting texts, and ends when the queue is empty.
@@ -150,7 +142,7 @@ func (w *Worker) work() {
 		}
 		rest := w.rest()
 		w.mu.Unlock()
-		w.sleep(rest)
+		w.clock.Sleep(w.ctx, rest)
 	}
 }
 
@@ -165,18 +157,6 @@ func (w *Worker) rest() time.Duration {
 		return 0
 	}
 	return min(longestRest, time.Second<<min(w.failures-1, 10))
-}
-
-func (w *Worker) sleep(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-w.ctx.Done():
-	}
 }
 
 // longestRun bounds the work on one text, pauses included.
@@ -200,13 +180,13 @@ func (w *Worker) one() bool {
 	}()
 	ctx, cancel := context.WithTimeout(w.ctx, longestRun)
 	defer cancel()
-	p := &pace{worker: w, since: time.Now()}
+	p := &pace{worker: w, since: w.clock.Now()}
 	text, err := Shorten(lingua.WithPause(ctx, p.pause), c, j.Text, j.Rate, j.Least)
 	if err != nil {
 		w.fail(err)
 		return true
 	}
-	took := p.worked + time.Since(p.since)
+	took := p.worked + w.clock.Now().Sub(p.since)
 	seconds.Add(took.Seconds())
 	j.Done(pipeline.Shortened{Text: text, Took: took})
 	outcome := outcomeShortened
@@ -259,7 +239,7 @@ const (
 // busy reports whether requests come.
 func (w *Worker) busy() bool {
 	last := time.Duration(w.last.Load())
-	return last != 0 && time.Since(w.start)-last < quiet
+	return last != 0 && w.clock.Now().Sub(w.start)-last < quiet
 }
 
 // pace keeps a run within the worker's share.
@@ -272,20 +252,18 @@ type pace struct {
 // pause sleeps as long as the worker's share demands, and then until requests pause, for a bounded
 // time.
 func (p *pace) pause(ctx context.Context) error {
-	d := time.Since(p.since)
-	p.worked += d
 	w := p.worker
-	if w.patient {
-		w.mu.Lock()
-		share := w.share
-		w.mu.Unlock()
-		// Working for d of each d/share of time keeps to the share.
-		w.sleep(time.Duration(float64(d) * (1/share - 1)))
-		// Requests have priority, but only for a bounded time.
-		for waited := time.Duration(0); waited < max(patience*d, quiet) && w.busy() && ctx.Err() == nil; waited += quiet {
-			w.sleep(quiet)
-		}
+	d := w.clock.Now().Sub(p.since)
+	p.worked += d
+	w.mu.Lock()
+	share := w.share
+	w.mu.Unlock()
+	// Working for d of each d/share of time keeps to the share.
+	w.clock.Sleep(w.ctx, time.Duration(float64(d)*(1/share-1)))
+	// Requests have priority, but only for a bounded time.
+	for waited := time.Duration(0); waited < max(patience*d, quiet) && w.busy() && ctx.Err() == nil; waited += quiet {
+		w.clock.Sleep(w.ctx, quiet)
 	}
-	p.since = time.Now()
+	p.since = w.clock.Now()
 	return ctx.Err()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -59,7 +60,7 @@ func TestWorker(t *testing.T) {
 			}
 			return nil
 		}}
-		w := newWorker()
+		w := newWorker(clock.Machine)
 		w.serving, w.queue.limit = []Compressor{c}, defaultQueue
 		var got []byte
 		for n := range byte(4) {
@@ -95,7 +96,7 @@ func TestWorker(t *testing.T) {
 // while requests come.
 func TestIdleTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorker()
+		w := newWorker(clock.Machine)
 		w.serving, w.queue.limit = []Compressor{new(slow)}, defaultQueue
 		time.Sleep(time.Second)
 		const most = 10
@@ -125,7 +126,7 @@ func TestIdleTexts(t *testing.T) {
 // requests come, but not for ever.
 func TestShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorker()
+		w := newWorker(clock.Machine)
 		w.share = 0.25
 		for name, c := range map[string]struct {
 			busy bool
@@ -173,8 +174,8 @@ func TestReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := b.Worker()
-	if a.Worker() != w || a.Name() != b.Name() {
+	w := b.worker
+	if a.worker != w || a.name() != b.name() {
 		t.Error("two workers")
 	}
 	if err := a.Cleanup(); err != nil {

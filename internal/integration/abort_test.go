@@ -13,6 +13,7 @@ import (
 // TestAbort: where the handlers behind close the connection, or fall short of the
 // length that they have given, the client sees what it would see of bare Caddy.
 func TestAbort(t *testing.T) {
+	t.Parallel()
 	cut := "header Content-Type application/json\n header Content-Length 1000\n respond `{\"id\":`"
 	for name, site := range map[string]string{
 		"native":     "llm_cache",

@@ -96,7 +96,7 @@ func TestLongNames(t *testing.T) {
 	var page, log string
 	for range 300 {
 		w := httptest.NewRecorder()
-		app.Dashboard.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/data", nil))
+		app.Dashboard(p.caddy.Instance).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/data", nil))
 		b, _ := os.ReadFile(path)
 		if page, log = w.Body.String(), string(b); strings.Contains(page, long[:100]) && strings.Contains(log, "llm_model") {
 			break

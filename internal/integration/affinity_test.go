@@ -43,6 +43,7 @@ func boxAt(t *testing.T, addr string, serve http.HandlerFunc) *httptest.Server {
 }
 
 func TestAffinityKeepsConversationsOnTheirBox(t *testing.T) {
+	t.Parallel()
 	addrs, servers := fleet(t, 3, func(int, *http.Request) {})
 	// A connection that was kept may be closed just as it is taken up again: no Caddy sends
 	// a POST once more then.
@@ -102,6 +103,7 @@ reverse_proxy %s {
 }
 
 func TestAffinityPassesABusyBoxOver(t *testing.T) {
+	t.Parallel()
 	var (
 		mu    sync.Mutex
 		count [2]int

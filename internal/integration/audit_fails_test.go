@@ -178,7 +178,7 @@ func TestAuditOnError(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, plain(u))
 	refuse := `,"on_error":"refuse"`
-	if err := caddy.Load(p.auditing(plain(u), sqliteAt(t.TempDir(), refuse)), true); err == nil || !strings.Contains(err.Error(), "audit") {
+	if err := p.caddy.Load(p.auditing(plain(u), sqliteAt(t.TempDir(), refuse))); err == nil || !strings.Contains(err.Error(), "audit") {
 		t.Errorf("loaded a folder as a file: %v", err)
 	}
 	if res := p.post("/v1/messages", conversation(1, false)); res.StatusCode != http.StatusOK {

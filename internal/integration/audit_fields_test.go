@@ -17,6 +17,7 @@ import (
 // TestAuditDecisions: a record tells what was done to the request and why, and
 // what became of the cache.
 func TestAuditDecisions(t *testing.T) {
+	t.Parallel()
 	refuse := false
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 		switch {

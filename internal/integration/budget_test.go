@@ -17,8 +17,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 )
@@ -259,13 +257,13 @@ func TestBudgetsOfFailedReload(t *testing.T) {
 	read(t, p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s"))
 	bad := strings.NewReplacer(`"apps":{"llm_cache":{`, `"apps":{"llm_cache":{"budgets":[{"tokens":30000}],`, `"listen":[":`, `"listen":["192.0.2.1:`).Replace(string(p.auditing(plain(u), store)))
 	for range 8 { // the apps of a configuration start in any order
-		if caddy.Load([]byte(bad), true) == nil {
+		if p.caddy.Load([]byte(bad)) == nil {
 			t.Fatal("it listens at 192.0.2.1")
 		}
 	}
 	time.Sleep(1100 * time.Millisecond) // the page is that old at most
 	w := httptest.NewRecorder()
-	app.Dashboard.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/data", nil))
+	app.Dashboard(p.caddy.Instance).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/data", nil))
 	if spent := gjson.Get(w.Body.String(), "budgets.0.spent").Str; !strings.HasSuffix(spent, " of 20,000 tokens a day") {
 		t.Errorf("the page says %q", spent)
 	}

@@ -15,6 +15,7 @@ import (
 // TestBothReasonings: clients that send a message's thinking back under both of its
 // names (qwen-code) keep what their conversation was promised, and a box gets one.
 func TestBothReasonings(t *testing.T) {
+	t.Parallel()
 	const tool = `"tools":[{"type":"function","function":{"name":"ls","parameters":{"type":"object"}}}]`
 	body := func(more string) string {
 		return `{"model":"gpt-5.6","messages":[{"role":"system","content":"You are an agent."},{"role":"user","content":"Go."}` + more + `],` + tool + `}`
@@ -58,6 +59,7 @@ func TestBothReasonings(t *testing.T) {
 // TestStrangeMessages: what cannot be made out in one message costs the conversation
 // neither its session nor the tool it was promised, and reaches the upstream as it is.
 func TestStrangeMessages(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	p := start(t, "llm_cache {\n expand on\n}\nreverse_proxy "+u.Listener.Addr().String())
 	const head = `{"model":"claude-opus-4-6","max_tokens":9,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go."}`
@@ -85,6 +87,7 @@ func TestStrangeMessages(t *testing.T) {
 
 // TestBypass: the client is told when its request passes untouched, and why.
 func TestBypass(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	p := start(t, plain(u))
 	for _, c := range []struct{ body, kind, want string }{

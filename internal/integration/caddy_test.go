@@ -16,17 +16,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/caddy-llm-cache/caddy-llm-cache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddytest"
 )
 
-// The tests of this package run Caddy in this process, one configuration after
-// the other, in front of upstreams of their own.
+// The tests of this package run Caddys in this process, in front of upstreams of their own.
+// Tests in parallel do not read counters of metrics, which are the process's.
 
 func TestMain(m *testing.M) { testkit.MainInHome(m) }
 
@@ -37,15 +36,15 @@ type proxy struct {
 	addr   string // where it is now, see reload
 	admin  string
 	client *http.Client
+	caddy  *caddytest.Caddy
 }
 
 // start runs Caddy with a site of these directives until the test ends.
 func start(t *testing.T, site string) *proxy {
 	t.Helper()
-	p := &proxy{t: t, client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
+	p := &proxy{t: t, caddy: caddytest.New(t), client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
 	p.reload(site)
 	p.host = p.addr
-	t.Cleanup(func() { caddystop.Stop(t) })
 	return p
 }
 
@@ -82,7 +81,7 @@ func (p *proxy) adapt(caddyfile string) []byte {
 // load runs a configuration.
 func (p *proxy) load(cfg []byte) {
 	p.t.Helper()
-	if err := caddy.Load(cfg, true); err != nil {
+	if err := p.caddy.Load(cfg); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -42,6 +42,7 @@ func simulated(t *testing.T, provider string) *upstream {
 // TestClearing: what a client orders to be cleared is cleared for upstreams that do not do
 // it, in bytes that stay, and the client is told as the Messages API tells it.
 func TestClearing(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ upstream, provider string }{
 		"chat":      {"mlx_lm", "mlx_lm"},
 		"responses": {"openai {\n model claude-* gpt-5.2\n}", "openai"},
@@ -95,6 +96,7 @@ func TestClearing(t *testing.T) {
 
 // TestClearingIsLeftToTheProvider: its own API gets the order, and every result.
 func TestClearingIsLeftToTheProvider(t *testing.T) {
+	t.Parallel()
 	for _, stated := range []string{"", "upstream anthropic", "upstream omlx {\n drop metadata\n}"} {
 		u := newUpstream(t, answerMessage)
 		p := start(t, "llm_cache {\n policy eager\n breakpoints off\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n"+stated+"\n}\nreverse_proxy "+u.Listener.Addr().String())
@@ -112,6 +114,7 @@ func TestClearingIsLeftToTheProvider(t *testing.T) {
 // TestClearingRefused: a box that refuses a cleared history gets the client's own, and the
 // client is told of nothing.
 func TestClearingRefused(t *testing.T) {
+	t.Parallel()
 	var u *upstream
 	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if strings.Contains(u.last().body, content.ClearedPlaceholder) {

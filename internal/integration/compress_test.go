@@ -20,6 +20,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddytest"
 )
 
 const scorer = "../lingua/testdata/models/bert"
@@ -126,7 +128,7 @@ func (p *proxy) compressor() gjson.Result {
 		p.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	return gjson.Get(read(p.t, response{res}), "compressor")
+	return gjson.Get(read(p.t, response{res}), "features.compress")
 }
 
 const shortenedTexts = `caddy_llm_cache_compress_texts_total{outcome="shortened"}`
@@ -314,7 +316,7 @@ func TestCompressOnDisk(t *testing.T) {
 // TestCompressValidates: a folder that is no model is refused when the configuration is read.
 func TestCompressValidates(t *testing.T) {
 	u := newUpstream(t, answerMessage)
-	p := &proxy{t: t, addr: "127.0.0.1:0", admin: "off"}
+	p := &proxy{t: t, caddy: caddytest.New(t), addr: "127.0.0.1:0", admin: "off"}
 	folder := func(change func(dir string) error) string {
 		t.Helper()
 		dir := t.TempDir()

@@ -16,6 +16,7 @@ import (
 // TestCountsWhatGoesOut: a count of tokens is asked of the prompt as the next request brings
 // it, and leaves nothing behind.
 func TestCountsWhatGoesOut(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	p := start(t, pruning(u))
 	ask := func(path, body string, headers ...string) string {
@@ -55,6 +56,7 @@ func TestCountsWhatGoesOut(t *testing.T) {
 // client's own format, in a request or a count, under any policy that reads requests and in any
 // coding.
 func TestSealedReasoningStaysAtHome(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	sealed := seal.Sealed{Format: wire.OpenAIResponses, ID: "rs_1", Text: "t", Data: "gAAA"}.Seal()
 	body := `{"model":"claude-opus-4-8","max_tokens":100,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"` + sealed +

@@ -17,9 +17,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/disk"
 )
 
@@ -113,14 +110,14 @@ func TestRestartWithDisk(t *testing.T) {
 		p.host = "127.0.0.1:80" // the same conversation, wherever it is served
 		for turn := range 14 {
 			if restarts && turn%3 == 1 {
-				caddystop.Stop(t)
+				p.caddy.Stop(t)
 				p.startOnDisk(file, eager(u.upstream))
 			}
 			if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", "one", "X-Api-Key", "secret-key"); res.StatusCode != http.StatusOK {
 				t.Fatalf("turn %d: status %d", turn, res.StatusCode)
 			}
 		}
-		caddystop.Stop(t)
+		p.caddy.Stop(t)
 		return u, file
 	}
 	never, _ := run(false)
@@ -182,7 +179,7 @@ func TestDiskOverReloads(t *testing.T) {
 		"another key, no listener":  strings.Replace(strings.Replace(config, "path "+file, key, 1), "http://"+p.addr, "http://192.0.2.1:1 {\nbind 192.0.2.1\n}\nhttp://"+p.addr, 1),
 		"another file, no listener": strings.Replace(strings.Replace(config, "path "+file, "path "+file+".other", 1), "http://"+p.addr, "http://192.0.2.1:1 {\nbind 192.0.2.1\n}\nhttp://"+p.addr, 1),
 	} {
-		err := caddy.Load(p.adapt(bad), true)
+		err := p.caddy.Load(p.adapt(bad))
 		if err == nil || name == "a file in use" && !strings.Contains(err.Error(), "in use by another process") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -191,7 +188,7 @@ func TestDiskOverReloads(t *testing.T) {
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 4 {
 		t.Errorf("sessions are %v", s)
 	}
-	caddystop.Stop(t)
+	p.caddy.Stop(t)
 	p.startOnDisk(file, plain(u))
 	p.post("/v1/messages", conversation(4, false), "X-Session-Id", "one")
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 5 {
@@ -235,7 +232,7 @@ func TestRestartAfterChanges(t *testing.T) {
 			if name == "memory and disk" { // what was folded in memory only is described with the next request
 				ask(6)
 			}
-			caddystop.Stop(t)
+			p.caddy.Stop(t)
 			load(c[1])
 			for turn := 7; turn < 10; turn++ {
 				ask(turn)
@@ -261,7 +258,7 @@ func TestReloadToAFile(t *testing.T) {
 	}
 	p.startOnDisk(file, plain(u))
 	ask(1)
-	caddystop.Stop(t)
+	p.caddy.Stop(t)
 	p.reload(plain(u))
 	for turn := 2; turn < 4; turn++ {
 		p.startOnDisk(file, plain(u))
@@ -323,7 +320,7 @@ func TestReloadOpensTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.startOnDisk(file, plain(u))
-	caddystop.Stop(t)
+	p.caddy.Stop(t)
 	p.startOnDisk(file, plain(u))
 	p.post("/v1/messages", conversation(2, false), "X-Session-Id", "one")
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 3 {

@@ -31,6 +31,7 @@ func writing(pieces ...string) []string {
 // TestCallStreamsBehindAFold lets the upstream go on with a call only when the client has what
 // it has said of it.
 func TestCallStreamsBehindAFold(t *testing.T) {
+	t.Parallel()
 	seen := make(chan struct{})
 	events := writing(`{"file_path":"/o","content":"`, `line 1 of [an array]\n`, `[llm_cache: `, `line 3\n`, `"}`)
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
@@ -76,6 +77,7 @@ func TestCallStreamsBehindAFold(t *testing.T) {
 // in the middle of a call ends the stream in an error. When the client tries again, the
 // model is told, and the client gets its call.
 func TestNoteInTheMiddleOfACall(t *testing.T) {
+	t.Parallel()
 	const note = "[llm_cache: the line above 59 more times]"
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		pieces := []string{`{"file_path":"/o","content":"status=ok\n`, note[:20], note[20:] + `\nend"}`}

@@ -18,6 +18,7 @@ import (
 // kind of call that may write: the call does not reach the client, the model is
 // told in the form that the kind wants, and a call without a stub passes whole.
 func TestStubIsNotWrittenInFormats(t *testing.T) {
+	t.Parallel()
 	const stub = "[[llm_cache:folded NAME: Read]]"
 	patch := func(text string) string {
 		return "*** Begin Patch\n*** Add File: a.go\n+" + text + "\n*** End Patch\n"

@@ -15,6 +15,7 @@ import (
 // TestSentToAnother: Caddy's own means of sending a request to another upstream find its body, edited
 // and translated as well as in the client's own bytes.
 func TestSentToAnother(t *testing.T) {
+	t.Parallel()
 	busy := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		time.Sleep(50 * time.Millisecond) // the transport closes a body after it was read, as another one begins
 		w.WriteHeader(529)

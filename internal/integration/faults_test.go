@@ -21,11 +21,10 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddytest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
@@ -79,10 +78,9 @@ func serveSites(t *testing.T, u *faulty) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := caddy.Load(cfg, true); err != nil {
+	if err := caddytest.New(t).Load(cfg); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { caddystop.Stop(t) })
 	return addresses
 }
 

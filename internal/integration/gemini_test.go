@@ -39,6 +39,7 @@ var geminiChunks = []string{
 // A stream reaches a client of Gemini as it was sent, at once and with nothing
 // added; what comes behind the reason for its end still counts.
 func TestGeminiStream(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		path, kind           string
 		before, between, end string
@@ -101,6 +102,7 @@ func TestGeminiStream(t *testing.T) {
 
 // A stream that is cut stays cut and teaches nothing.
 func TestGeminiCutStream(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: "+geminiChunks[0]+"\r\n\r\n")
@@ -120,6 +122,7 @@ func TestGeminiCutStream(t *testing.T) {
 // Models, methods and retries of one client are one session; keys in the query
 // part sessions; what is no request for an answer passes unread.
 func TestGeminiSessions(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, geminiChunks[1])

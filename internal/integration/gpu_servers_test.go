@@ -54,6 +54,7 @@ var batchingServers = map[string]struct {
 
 // TestBatchingServers: translated requests and answers have the members of vLLM's and SGLang's sources.
 func TestBatchingServers(t *testing.T) {
+	t.Parallel()
 	for preset, c := range batchingServers {
 		t.Run(preset, func(t *testing.T) {
 			u := newUpstream(t, stream(c.events...))
@@ -101,6 +102,7 @@ func TestBatchingServers(t *testing.T) {
 // TestCacheSalt: engines that hash prefixes with a salt share none between tenants, unless the
 // overlay's group says so, and take none from clients.
 func TestCacheSalt(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerChat)
 	p := start(t, behind(u, "vllm"))
 	salt := func(path, header, key string) string {

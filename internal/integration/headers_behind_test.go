@@ -14,6 +14,7 @@ import (
 // A header handler behind writes into the values that it finds. What it finds is
 // the request's own: no other request sees what became of it.
 func TestHeadersBehindAreTheRequestsOwn(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerChat)
 	const box = "upstream mlx_lm {\n format openai_chat\n}\n rejoin off\n"
 	for name, options := range map[string]string{"native": "rejoin off\n", "translated": box} {
@@ -43,6 +44,7 @@ func TestHeadersBehindAreTheRequestsOwn(t *testing.T) {
 // What is sent again later takes the way of the request, so that handlers behind
 // do to it, once, what they did to the request.
 func TestHeadersOfAWarmUpAreThoseOfTheRequest(t *testing.T) {
+	t.Parallel()
 	var trouble atomic.Bool
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if trouble.CompareAndSwap(true, false) {

@@ -15,6 +15,7 @@ import (
 // While a request waits for its slot and for the first token, the client sees
 // that it is at work; the session learns of the answer as of any other.
 func TestSilenceInTheQueue(t *testing.T) {
+	t.Parallel()
 	b := newSlowBox(t)
 	p := start(t, fmt.Sprintf(`llm_cache {
 	upstream ollama {

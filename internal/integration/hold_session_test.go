@@ -130,10 +130,10 @@ func TestNamedSessionBounds(t *testing.T) {
 		t.Errorf("status %d, %s; the model got %d bytes", status, answer, len(u.last().body))
 	}
 
-	room := budget.Bodies.Limit()
-	defer budget.Bodies.Resize(room)
-	budget.Bodies.Resize(32 << 10)
-	taken := budget.Bodies.Open()
+	room := budget.Of(p.caddy.Instance).Limit()
+	defer budget.Of(p.caddy.Instance).Resize(room)
+	budget.Of(p.caddy.Instance).Resize(32 << 10)
+	taken := budget.Of(p.caddy.Instance).Open()
 	defer taken.Close()
 	if err := taken.Grow(t.Context(), 8<<10); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 
 	parts "github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddytest"
 )
 
 // line is what lies between an edge and an origin: it counts, and can break.
@@ -142,10 +142,9 @@ func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edge
 	s := &edgeAndOrigin{model: model, policy: "policy observe\nhold origin"}
 	s.line = newLine(t, rate, delay)
 	s.towards = s.line.Addr().String()
-	s.proxy = &proxy{t: t, client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
+	s.proxy = &proxy{t: t, caddy: caddytest.New(t), client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
 	s.host = "127.0.0.1:80" // the same conversation, wherever it is served
 	s.load(s.sites("llm_cache_origin"))
-	t.Cleanup(func() { caddystop.Stop(t) })
 	return s
 }
 
@@ -248,10 +247,11 @@ func TestHoldFaults(t *testing.T) {
 			s.load(s.sites("header /x X-Y z"))
 			s.load(s.sites("llm_cache_origin"))
 		}},
-		{"base evicted", "unknown-base", func(*testing.T, *edgeAndOrigin) {
-			budget := parts.Budget()
-			parts.SetBudget(parts.Min / 100)
-			parts.SetBudget(budget)
+		{"base evicted", "unknown-base", func(_ *testing.T, s *edgeAndOrigin) {
+			budget := parts.Of(s.caddy.Instance)
+			before := budget.Bytes()
+			budget.Set(parts.Min / 100)
+			budget.Set(before)
 		}},
 		{"another edge", "unknown-base", func(t *testing.T, s *edgeAndOrigin) {
 			s.tamper(t, func(h http.Header, _ []byte) { h.Set("Llm-Cache-Edge", "another") })

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
 )
 
 // withAgents is a site before a server with the REST API.
@@ -47,7 +45,7 @@ func TestLettaAgents(t *testing.T) {
 						wantCalls, wantHeld = "GET, POST", "whole; cause=response_not_found"
 						before = 2 * i
 					case 7: // Caddy has lost all
-						caddystop.Stop(t)
+						c.p.caddy.Stop(t)
 						c.p.reload(site)
 						wantCalls, wantHeld = "GET, GET core-memory/blocks/system_prompt, PATCH reset-messages", "whole; cause=new"
 						before = 2 * i
@@ -255,7 +253,7 @@ func TestLettaAgentsApart(t *testing.T) {
 	if len(s.all()) != 8 || len(tags) != 8 {
 		t.Errorf("%d agents of %d names, want 8", len(s.all()), len(tags))
 	}
-	caddystop.Stop(t)
+	p.caddy.Stop(t)
 	p.reload(site)
 	ask("hi", "Authorization", "Bearer b", "X-Session-Id", "1")
 	if n := len(s.all()); n != 8 {

@@ -240,6 +240,7 @@ func told(said []string) string {
 // TestLetta: clients of every API that send everything get what is new forwarded, and the
 // agent has it all, once: over a restart of the server, and one of ours.
 func TestLetta(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1/responses"} {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s stream=%t", path, stream), func(t *testing.T) {
@@ -291,6 +292,7 @@ func TestLetta(t *testing.T) {
 
 // TestLettaDiffers: what an agent does not have as the client has it is sent whole.
 func TestLettaDiffers(t *testing.T) {
+	t.Parallel()
 	a := newAppServer(t)
 	c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()), path: "/v1/chat/completions", system: "Be brief.", stream: true}
 	c.ask("one")
@@ -337,6 +339,7 @@ func TestLettaDiffers(t *testing.T) {
 
 // TestLettaAgain: what was answered is not asked again, unless another answer is wished for.
 func TestLettaAgain(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1/responses"} {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s stream=%t", path, stream), func(t *testing.T) {
@@ -370,6 +373,7 @@ func TestLettaAgain(t *testing.T) {
 
 // TestLettaRefuses: what an agent would pass over in silence is refused, and says why.
 func TestLettaRefuses(t *testing.T) {
+	t.Parallel()
 	a := newAppServer(t)
 	p := start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String())
 	for _, c := range []struct{ name, path, body, want string }{

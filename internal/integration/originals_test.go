@@ -9,17 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
 )
 
 // keeping loads a site that keeps folded texts on disk, after all that ran before
 // it has ended, as after a restart of the process.
 func (p *proxy) keeping(site, originals string) {
 	p.t.Helper()
-	caddystop.Stop(p.t)
+	p.caddy.Stop(p.t)
 	p.move()
 	p.load([]byte(strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`, 1)))
 }
@@ -116,7 +112,7 @@ func TestOriginalsKey(t *testing.T) {
 		`{"key":"a","key_file":` + js(file) + `}`: "only one of them",
 	} {
 		cfg := strings.Replace(string(p.config(pruning(u))), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`, 1)
-		err := caddy.Load([]byte(cfg), true)
+		err := p.caddy.Load([]byte(cfg))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "abcdef") {
 			t.Errorf("%s: %v", originals, err)
 		}

@@ -17,6 +17,7 @@ import (
 // TestPeople: one key in any header is one person on record, who has a name as soon as
 // the operator gives one, and keeps it with the next key. No key is on record.
 func TestPeople(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
 	path := filepath.Join(t.TempDir(), "audit.db")

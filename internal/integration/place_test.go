@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddytest"
 )
 
 func init() { caddy.RegisterModule(logged{}) }
@@ -85,7 +85,7 @@ func TestPlace(t *testing.T) {
 		"mapped status":      {"llm_cache\nreverse_proxy 127.0.0.1:1 {\n@e status 4xx\nreplace_status @e 500\n}", "replace_status behind llm_cache"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &proxy{t: t}
+			p := &proxy{t: t, caddy: caddytest.New(t)}
 			p.move()
 			cfg := logged{}.into(p.config(c.site, "&(llm) {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\n&(whole) {\nroute {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\n}"))
 			var parsed caddy.Config
@@ -99,7 +99,7 @@ func TestPlace(t *testing.T) {
 			})
 			ran := warnings(func() {
 				p.load(cfg)
-				caddystop.Stop(t)
+				p.caddy.Stop(t)
 			})
 			for _, got := range [][]string{validated, ran} {
 				switch {

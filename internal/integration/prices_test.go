@@ -22,6 +22,7 @@ import (
 // TestPrices: what turns cost is counted by the prices of a file, a model that has none is
 // named by the report, and a file that cannot be read is refused with the line.
 func TestPrices(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	folder := t.TempDir()
 	record, prices := filepath.Join(folder, "audit.db"), filepath.Join(folder, "prices.json")

@@ -9,10 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
 )
 
 // optioned is a Caddyfile with options of the app and of its site.
@@ -68,7 +64,7 @@ func TestReloadOfOptions(t *testing.T) {
 			if turn%3 == 0 {
 				c := all[names[turn/3]]
 				p.move()
-				if err := caddy.Load(p.optioned(c[0], site(u.upstream, c[1])), true); err != nil {
+				if err := p.caddy.Load(p.optioned(c[0], site(u.upstream, c[1]))); err != nil {
 					t.Fatalf("%s is refused: %v", names[turn/3], err)
 				}
 			}
@@ -82,7 +78,7 @@ func TestReloadOfOptions(t *testing.T) {
 		if u.refused > 0 {
 			t.Errorf("%d requests were refused", u.refused)
 		}
-		caddystop.Stop(t)
+		p.caddy.Stop(t)
 		return u.requests()
 	}
 	var want []received

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 // TestReload keeps sessions, counters and the key that tenants are hashed
@@ -87,7 +85,7 @@ func TestFailedReload(t *testing.T) {
 		if bad == good {
 			t.Fatalf("%s: nothing is wrong", name)
 		}
-		if err := caddy.Load([]byte(bad), true); err == nil {
+		if err := p.caddy.Load([]byte(bad)); err == nil {
 			t.Errorf("%s: loaded", name)
 		}
 		if s := p.sessions(); len(s) != 1 || s[0].requests() != 1 {

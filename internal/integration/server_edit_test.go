@@ -19,6 +19,7 @@ import (
 // TestServerEdit: where the provider has cut the history itself, as the client asked it
 // to, the record and the report name that as the cause of what was not found.
 func TestServerEdit(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		answer := strings.NewReplacer(":1234,", ":9000,", ":40,", ":1000,").Replace(message)
 		if n > 1 {

@@ -16,6 +16,7 @@ import (
 // TestCountsPassTheQueue: counts of tokens and embeddings need no slot. The box answers them
 // while another conversation has the only slot.
 func TestCountsPassTheQueue(t *testing.T) {
+	t.Parallel()
 	came, free := make(chan struct{}), make(chan struct{})
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		switch {
@@ -48,6 +49,7 @@ func TestCountsPassTheQueue(t *testing.T) {
 // TestServerThatDoesNotCount: where a box has no endpoint that counts tokens, the estimate
 // answers, and the box is not asked again.
 func TestServerThatDoesNotCount(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusNotFound)
@@ -70,6 +72,7 @@ func TestServerThatDoesNotCount(t *testing.T) {
 // TestChunkedBodiesHaveALength: a chunked body reaches a box with a Content-Length on every
 // path, and other upstreams in chunks.
 func TestChunkedBodiesHaveALength(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	const body = `{"model":"m","prompt":"Once"}`
 	for upstream, want := range map[string]int64{"mlx_lm": int64(len(body)), "openai": -1} {

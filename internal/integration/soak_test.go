@@ -27,7 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddytest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
@@ -267,7 +267,7 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointe
 	for _, s := range soakSites {
 		fmt.Fprintf(&site, "handle_path /%s/* {\n%s\nreverse_proxy %s\n}\n", s.name, s.directives, u.addr)
 	}
-	p := &proxy{t: t, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	p := &proxy{t: t, caddy: caddytest.New(t), client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	p.move()
 	cfg := strings.Replace(string(p.config(site.String())), `"apps":{`, `"apps":{"llm_cache":{"memory":25165824},`, 1)
 	p.load([]byte(cfg))
@@ -311,16 +311,16 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointe
 			}
 		}
 	}
-	for _, s := range state.Open() {
+	for _, s := range state.Open(p.caddy.Instance) {
 		states = append(states, weak.Make(s))
 	}
-	caddystop.Stop(t)
-	if n := len(state.Open()); n > 0 {
+	p.caddy.Stop(t)
+	if n := len(state.Open(p.caddy.Instance)); n > 0 {
 		t.Errorf("%d states are open, and no configuration", n)
 	}
 	// Caddy keeps its last admin server, and with it the configuration that it was of.
 	p.load(fmt.Appendf(nil, `{"admin":{"listen":%q}}`, testkit.FreeAddress(t)))
-	caddystop.Stop(t)
+	p.caddy.Stop(t)
 	u.kill()
 	p.client.CloseIdleConnections()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()

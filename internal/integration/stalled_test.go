@@ -30,9 +30,9 @@ func TestStalledUploads(t *testing.T) {
 	}))}
 	t.Cleanup(u.Close)
 	p := start(t, plain(u))
-	room := budget.Bodies.Limit()
-	defer budget.Bodies.Resize(room)
-	budget.Bodies.Resize(24 << 20)
+	room := budget.Of(p.caddy.Instance).Limit()
+	defer budget.Of(p.caddy.Instance).Resize(room)
+	budget.Of(p.caddy.Instance).Resize(24 << 20)
 
 	const uploads = 60
 	beginning := conversation(1, false)

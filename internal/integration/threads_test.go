@@ -401,21 +401,22 @@ func refusesState(t *testing.T, p *proxy, u *upstream) {
 // TestThreadsBounds: what is made whole of a few bytes takes no memory that is not there. It
 // goes as the client sent it then.
 func TestThreadsBounds(t *testing.T) {
+	var p *proxy
 	var held int64
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, n int) {
-		held = budget.Bodies.Held()
+		held = budget.Of(p.caddy.Instance).Held()
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"id":"resp_%d","object":"response","status":"completed","output":[{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"Yes."}]}],"usage":{"input_tokens":1000,"output_tokens":5}}`, n)
 	})
-	p := start(t, behind(u, "openai"))
+	p = start(t, behind(u, "openai"))
 	const tools = `"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],`
 	if res := p.post("/v1/responses", `{"model":"gpt-5.6",`+tools+`"input":"`+strings.Repeat("word ", 200<<10)+`"}`); res.StatusCode != http.StatusOK {
 		t.Fatal(read(t, res))
 	}
-	room := budget.Bodies.Limit()
-	defer budget.Bodies.Resize(room)
-	budget.Bodies.Resize(2 << 20)
-	taken := budget.Bodies.Open()
+	room := budget.Of(p.caddy.Instance).Limit()
+	defer budget.Of(p.caddy.Instance).Resize(room)
+	budget.Of(p.caddy.Instance).Resize(2 << 20)
+	taken := budget.Of(p.caddy.Instance).Open()
 	defer taken.Close()
 	if err := taken.Grow(t.Context(), 1<<20); err != nil {
 		t.Fatal(err)

@@ -37,6 +37,7 @@ var nameless = []string{
 // TestCallsWithoutIDs get an id each, and the same ones when the request is sent
 // again. So do calls to which the upstream gives one id twice.
 func TestCallsWithoutIDs(t *testing.T) {
+	t.Parallel()
 	for name, events := range map[string][]string{
 		"none":     nameless,
 		"the same": {strings.ReplaceAll(nameless[0], `,"function"`, `,"id":"call_0","function"`), nameless[1], nameless[2], nameless[3]},
@@ -66,6 +67,7 @@ func TestCallsWithoutIDs(t *testing.T) {
 // TestCallsInOneEvent: with buffer_tool_calls each call is one event of a stream
 // of chat completions, and with joined all are in the last one, translated or not.
 func TestCallsInOneEvent(t *testing.T) {
+	t.Parallel()
 	anthropic := []string{
 		"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"model\":\"m\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}",
 		`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
@@ -117,6 +119,7 @@ func TestCallsInOneEvent(t *testing.T) {
 // TestEventsWithoutType: servers of the Responses API that name their events in
 // the event field alone, and send arguments as an object.
 func TestEventsWithoutType(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, stream(
 		"event: response.created\ndata: {\"response\":{\"id\":\"resp_1\",\"model\":\"m\",\"output\":[]}}",
 		"event: response.output_text.delta\ndata: {\"output_index\":0,\"delta\":\"Hello\"}",
@@ -134,6 +137,7 @@ func TestEventsWithoutType(t *testing.T) {
 // TestArgumentsAsObject: what a client sends as an object in the place of its
 // text reaches the upstream all the same.
 func TestArgumentsAsObject(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	p := start(t, behind(u, "anthropic"))
 	for path, body := range map[string]string{
@@ -149,6 +153,7 @@ func TestArgumentsAsObject(t *testing.T) {
 // TestUnsignedCalls: a Gemini client gets something in the place of a signature
 // with the first call of a turn, and what it hands back is not taken for one.
 func TestUnsignedCalls(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, stream(chatEvents...))
 	p := start(t, behind(u, "mlx_lm"))
 	got := read(t, p.post("/v1beta/models/gemini-3.1-pro:streamGenerateContent?alt=sse", `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`))
@@ -186,6 +191,7 @@ func TestUnsignedCalls(t *testing.T) {
 // TestCustomCalls: a chat client's tool that takes free text is called as one,
 // though to the upstream it is a function.
 func TestCustomCalls(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if n == 1 {
 			w.Header().Set("Content-Type", "application/json")

@@ -15,6 +15,7 @@ import (
 
 // TestTranslatedRequests: what the formats disagree about, as it goes upstream.
 func TestTranslatedRequests(t *testing.T) {
+	t.Parallel()
 	const (
 		user  = `{"role":"user","content":"Hi"}`
 		calls = `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`
@@ -130,6 +131,7 @@ func TestTranslatedRequests(t *testing.T) {
 // TestEmptyAnswer: a client that fills the cache gets the empty answer that its
 // API promises, whatever the upstream had to say.
 func TestEmptyAnswer(t *testing.T) {
+	t.Parallel()
 	whole := `{"id":"c","object":"chat.completion","model":"q","choices":[{"index":0,"message":{"role":"assistant","content":"I","reasoning_content":"Hm","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1277,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":1234}}}`
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")

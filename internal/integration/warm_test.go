@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
 )
 
 // warmSite is a box whose bases are kept warm.
@@ -121,7 +119,7 @@ func TestWarmStore(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	caddystop.Stop(t)
+	p.caddy.Stop(t)
 	start(t, site)
 	got := u.came(t, 2)
 	if !isWarmUp(got[1], got[0]) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory divides the memory budget of the process.
+// Package memory divides the memory budget of a Caddy.
 package memory
 
 import (
@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 const (
@@ -73,9 +75,6 @@ var Parts = []Part{Sessions, Bodies, Overlays, Retained, Sockets, Origin, Origin
 // Of returns the part's share of a budget, in bytes.
 func (p Part) Of(budget int64) int64 { return budget / 100 * p.Percent }
 
-// Share returns the part's share of the budget in force.
-func (p Part) Share() int64 { return p.Of(Budget()) }
-
 // Default is the budget for this machine, or for the container that limits it.
 var Default = sync.OnceValue(func() int64 { return defaultOf(memlimit.FromCgroup, memlimit.FromSystem) })
 
@@ -91,37 +90,53 @@ func defaultOf(providers ...memlimit.Provider) int64 {
 	return max(budget, minDefault)
 }
 
-// budget is the budget in force, 0 for the default.
-var budget atomic.Int64
+// Budget is the memory budget of an instance.
+type Budget struct {
+	bytes atomic.Int64 // 0 for the default
 
-// Budget returns the budget of the process, in bytes.
-func Budget() int64 { return cmp.Or(budget.Load(), Default()) }
-
-// SetBudget changes it, 0 for the default, and gives the parts of the process their shares.
-func SetBudget(n int64) {
-	budget.Store(n)
-	for _, h := range process {
-		h.limit(h.Share())
-	}
+	mu      sync.Mutex
+	holders []holder
 }
 
-// holder holds a part once for the process.
+// holder holds a part once for the instance.
 type holder struct {
 	Part
 	bytes func() int64
 	limit func(int64)
 }
 
-var process []holder
+// Of returns the budget of an instance.
+func Of(i *shared.Instance) *Budget { return shared.Part(i, func() *Budget { return new(Budget) }) }
 
-// Register tells who holds a part that the process has once. It is for init functions.
-func Register(p Part, bytes func() int64, limit func(int64)) {
-	process = append(process, holder{p, bytes, limit})
+// Bytes returns the budget in force.
+func (b *Budget) Bytes() int64 { return cmp.Or(b.bytes.Load(), Default()) }
+
+// Share returns a part's share of the budget in force, in bytes.
+func (b *Budget) Share(p Part) int64 { return p.Of(b.Bytes()) }
+
+// Set changes the budget, 0 for the default, and gives the parts of the instance their shares.
+func (b *Budget) Set(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bytes.Store(n)
+	for _, h := range b.holders {
+		h.limit(b.Share(h.Part))
+	}
 }
 
-// Used returns the memory that a part takes, if the process has it once.
-func Used(p Part) (sum int64) {
-	for _, h := range process {
+// Register adds the holder of a part that the instance has once, and gives it its share.
+func (b *Budget) Register(p Part, bytes func() int64, limit func(int64)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.holders = append(b.holders, holder{p, bytes, limit})
+	limit(b.Share(p))
+}
+
+// Used returns the memory that a part takes, if the instance has it once.
+func (b *Budget) Used(p Part) (sum int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, h := range b.holders {
 		if h.Part == p {
 			sum += h.bytes()
 		}

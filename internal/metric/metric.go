@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package metric makes the collectors caddy_llm_cache_*. Each package declares its own. They live
-// as long as the process, so that a reload does not reset them.
+// as long as the process or its instances, so that a reload does not reset them.
 package metric
 
 import (
@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
 const (
@@ -18,8 +20,15 @@ const (
 	subsystem = "llm_cache"
 )
 
-// declared are all collectors. Only package initialization appends to it.
-var declared []prometheus.Collector
+// declared are the collectors of the process, and each makes those of an instance. Only package
+// initialization appends to them.
+var (
+	declared []prometheus.Collector
+	each     []func(*shared.Instance) []prometheus.Collector
+)
+
+// Each declares collectors that every instance has of its own.
+func Each(of func(*shared.Instance) []prometheus.Collector) { each = append(each, of) }
 
 func declare[C prometheus.Collector](c C) C {
 	declared = append(declared, c)
@@ -33,7 +42,12 @@ func Counter(name, help string) prometheus.Counter {
 
 // CounterVec declares counters with labels.
 func CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
-	return declare(prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels))
+	return declare(NewCounterVec(name, help, labels...))
+}
+
+// NewCounterVec returns counters with labels for [Each].
+func NewCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
 }
 
 // CounterOf declares counters with one label and known values. They exist from the start at zero.
@@ -60,9 +74,12 @@ func Known(c *prometheus.CounterVec, values ...[]string) *prometheus.CounterVec 
 	return c
 }
 
-// CounterFunc declares a counter with a value from a function.
-func CounterFunc(name, help string, value func() float64) prometheus.Collector {
-	return declare(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))
+// CounterFunc declares a counter with a value from a function, for each instance.
+func CounterFunc(name, help string, value func(*shared.Instance) float64) {
+	Each(func(i *shared.Instance) []prometheus.Collector {
+		return []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help},
+			func() float64 { return value(i) })}
+	})
 }
 
 // Gauge declares a gauge.
@@ -70,16 +87,22 @@ func Gauge(name, help string) prometheus.Gauge {
 	return declare(prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
 }
 
-// GaugeFunc declares a gauge with a value from a function.
-func GaugeFunc(name, help string, value func() float64) prometheus.Collector {
-	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))
+// GaugeFunc declares a gauge with a value from a function, for each instance.
+func GaugeFunc(name, help string, value func(*shared.Instance) float64) {
+	gaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value)
 }
 
 // GaugeFuncOf declares one of several gauges of a name, with a label and its value, see [GaugeFunc].
-func GaugeFuncOf(name, help, label, is string, value func() float64) prometheus.Collector {
-	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+func GaugeFuncOf(name, help, label, is string, value func(*shared.Instance) float64) {
+	gaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: prometheus.Labels{label: is},
-	}, value))
+	}, value)
+}
+
+func gaugeFunc(o prometheus.GaugeOpts, value func(*shared.Instance) float64) {
+	Each(func(i *shared.Instance) []prometheus.Collector {
+		return []prometheus.Collector{prometheus.NewGaugeFunc(o, func() float64 { return value(i) })}
+	})
 }
 
 // Histogram declares a histogram with the given upper bounds.
@@ -89,8 +112,12 @@ func Histogram(name, help string, bounds ...float64) prometheus.Histogram {
 
 // Register adds the collectors to a configuration's registry. Several modules of one configuration
 // may call it.
-func Register(reg *prometheus.Registry) error {
-	for _, c := range declared {
+func Register(i *shared.Instance, reg *prometheus.Registry) error {
+	all := slices.Clone(declared)
+	for _, of := range each {
+		all = append(all, of(i)...)
+	}
+	for _, c := range all {
 		err := reg.Register(c)
 		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {
 			return fmt.Errorf("registering metrics: %w", err)

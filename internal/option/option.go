@@ -6,6 +6,7 @@
 package option
 
 import (
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
@@ -54,6 +55,23 @@ func Guest[T any, P interface {
 	return func(d *caddyfile.Dispenser) error {
 		*to = new(T)
 		return P(*to).UnmarshalCaddyfile(d.NewFromNextSegment())
+	}
+}
+
+// Into parses an option into a struct that is there.
+func Into(to caddyfile.Unmarshaler) Option {
+	return func(d *caddyfile.Dispenser) error { return to.UnmarshalCaddyfile(d.NewFromNextSegment()) }
+}
+
+// OrOff parses a duration that may be off, which is 0.
+func OrOff(to **caddy.Duration) Option {
+	return func(d *caddyfile.Dispenser) error {
+		*to = new(caddy.Duration)
+		if d.CountRemainingArgs() == 1 && d.NextArg() && d.Val() == "off" {
+			return nil
+		}
+		d.Prev()
+		return Duration(*to)(d)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 type entry struct {
 	visible, until time.Time
 	ttl            time.Duration
+	whole          bool // a unit of a cache that has units
 }
 
 func (e entry) live(at time.Time) bool { return !at.Before(e.visible) && at.Before(e.until) }
@@ -25,6 +26,7 @@ func (e entry) live(at time.Time) bool { return !at.Before(e.visible) && at.Befo
 type write struct {
 	prefix wire.Hash
 	ttl    time.Duration
+	whole  bool
 }
 
 // entries are the prefixes in a cache, by their hashes.
@@ -47,8 +49,9 @@ func (e entries) refresh(prefix wire.Hash, at time.Time) {
 // put enters what a request that started at one time has written, once the
 // answer's first byte has come at another.
 func (e entries) put(w write, started, visible time.Time) {
-	n := entry{visible: visible, until: started.Add(w.ttl), ttl: w.ttl}
+	n := entry{visible: visible, until: started.Add(w.ttl), ttl: w.ttl, whole: w.whole}
 	if old, ok := e[w.prefix]; ok && old.live(visible) {
+		n.whole = n.whole || old.whole
 		if old.visible.Before(n.visible) {
 			n.visible = old.visible
 		}
@@ -95,7 +98,7 @@ func (e entries) billMarkers(p *prompt, r Rules, at time.Time, bps []breakpoint)
 			continue
 		}
 		if !e.has(p.chain[bp.at], at) {
-			b.writes = append(b.writes, write{p.chain[bp.at], r.Lifetime(bp.long)})
+			b.writes = append(b.writes, write{p.chain[bp.at], r.Lifetime(bp.long), true})
 		}
 		if end := bp.at + 1; end > last {
 			last = end
@@ -139,7 +142,8 @@ const granularity = 128
 
 // billAutomatic finds the longest prefix that any request has shown within the
 // lifetime. Every prefix is remembered, at no price. A prefix that ends within a
-// block is not found: the first block that differs counts as wholly new.
+// block is not found: the first block that differs counts as wholly new. A cache of
+// units finds ends of requests, and a prefix that two requests had in common.
 func (e entries) billAutomatic(p *prompt, r Rules, at time.Time) bill {
 	var b bill
 	ttl := r.Asked(p.view).TTL
@@ -147,11 +151,14 @@ func (e entries) billAutomatic(p *prompt, r Rules, at time.Time) bill {
 	if r.Provider != "gemini" {
 		step = granularity
 	}
+	common := false // earlier requests have shown a prefix that is at least as long
 	for i := len(p.chain) - 1; i >= 0 && p.total[i] >= int64(r.MinTokens); i-- {
-		if read == 0 && e.has(p.chain[i], at) {
+		known := e.has(p.chain[i], at)
+		if read == 0 && known && (!r.Units || e[p.chain[i]].whole) {
 			read = p.total[i] / step * step
 		}
-		b.writes = append(b.writes, write{p.chain[i], ttl})
+		b.writes = append(b.writes, write{p.chain[i], ttl, i == len(p.chain)-1 || known && !common})
+		common = common || known
 	}
 	b.usage = wire.Usage{Read: read, Uncached: p.size() - read, Reported: true}
 	return b

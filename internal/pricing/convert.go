@@ -57,7 +57,7 @@ func (t *Table) Convert(text []byte) ([]byte, error) {
 			return
 		}
 		n := nameOf(written)
-		name := n.model[strings.LastIndexByte(n.model, '/')+1:]
+		name := n.short()
 		if found[vendor] == nil {
 			found[vendor] = map[string]perMillion{}
 		}

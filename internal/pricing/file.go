@@ -57,6 +57,7 @@ type cacheRow struct {
 	Markers         int      `json:"markers"`
 	LookBack        int      `json:"look_back"`
 	CollapseRuns    bool     `json:"collapse_runs"`
+	Units           bool     `json:"units"`
 	Explicit        bool     `json:"explicit"`
 	MinTokens       int      `json:"min_tokens"`
 	VertexMinTokens int      `json:"vertex_min_tokens"`

@@ -4,6 +4,7 @@
 package pricing
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,9 @@ type name struct {
 	major  int    // -1 where the name has no version
 	minor  int
 }
+
+// short returns the model without the vendors and accounts before it.
+func (n name) short() string { return n.model[strings.LastIndexByte(n.model, '/')+1:] }
 
 // before reports whether the version is lower than another's.
 func (n name) before(o name) bool {
@@ -93,17 +97,20 @@ func parseName(s string) name {
 		s, _, _ = strings.Cut(s, "-preview") // what follows is a date or a variant
 		n.vendor, n.model = "gemini", trimStable(s)
 	default:
-		n.model = path
+		n.model = pointed.ReplaceAllString(path, "$1.$2")
 	}
 	n.words()
 	return n
 }
 
+// pointed matches a version as Fireworks writes it: kimi-k2p6 for kimi-k2.6.
+var pointed = regexp.MustCompile(`(\d)p(\d)`)
+
 // words reads the family and the version of a name: the version is the first number, alone
 // or within a word, such as 5.6 in gpt-5.6-sol, 4 in deepseek-v4-pro, 3 in kimi-k3.
 func (n *name) words() {
 	var words []string
-	for word := range strings.SplitSeq(n.model[strings.LastIndexByte(n.model, '/')+1:], "-") {
+	for word := range strings.SplitSeq(n.short(), "-") {
 		from := strings.IndexFunc(word, isDigit)
 		if from < 0 {
 			words = append(words, word)

@@ -54,6 +54,9 @@ func set[T any](rule *T, value *T) {
 
 // With returns the rules with those of o in their places.
 func (r Rules) With(o Override) Rules {
+	if o.TTL != nil || o.MinTokens != nil {
+		r.observed = nil
+	}
 	set(&r.Regime, o.Regime)
 	set(&r.Write, o.Write)
 	set(&r.Write1h, o.Write1h)

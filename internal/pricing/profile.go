@@ -61,6 +61,10 @@ var profiles = []Profile{
 		Provider: "openai", Model: "gpt-6.1-sol", Format: wire.OpenAIChat,
 	},
 	{
+		Name: "gpt-6.2", Doc: "GPT-6.2 by the Responses API, as Codex asks for it: read 0.05, reasoning goes back",
+		Provider: "openai", Model: "gpt-6.2-sol", Format: wire.OpenAIResponses,
+	},
+	{
 		Name: "openai-responses", Doc: "GPT-6 by the Responses API: reasoning goes back, and is lost where its past is edited",
 		Provider: "openai", Model: "gpt-6-sol", Format: wire.OpenAIResponses,
 	},
@@ -71,6 +75,18 @@ var profiles = []Profile{
 	{
 		Name: "interactions", Doc: "the same model by the Interactions API, nothing stored: thoughts go back with their signatures",
 		Provider: "gemini", Model: "gemini-3.1-pro", Format: wire.Interactions,
+	},
+	{
+		Name: "deepseek", Doc: "DeepSeek Flash: a cache of whole requests on disk, writing free, read 0.02",
+		Provider: "deepseek", Model: "deepseek-flash", Format: wire.OpenAIChat,
+	},
+	{
+		Name: "qwen", Doc: "Qwen at Model Studio by the Messages API: markers of 5 minutes, read 0.1",
+		Provider: "qwen", Model: "qwen3.6-max-preview", Format: wire.Anthropic, Adaptive: true,
+	},
+	{
+		Name: "openrouter", Doc: "Claude behind OpenRouter: markers of 5 minutes, each block counts in the look-back, read 0.1",
+		Provider: "openrouter", Model: "anthropic/claude-sonnet-4.6", Format: wire.Anthropic, Adaptive: true,
 	},
 	{
 		Name: "kv", Doc: "a local engine that keeps ten prompts; the cost is what it has to process",

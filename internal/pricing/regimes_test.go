@@ -63,6 +63,23 @@ func TestAutomatic(t *testing.T) {
 	}
 }
 
+// TestUnits: a cache of units finds the end of an earlier request, but not the prefix before a
+// change; once two requests have shown it, the third one finds it.
+func TestUnits(t *testing.T) {
+	s := &script{t: t, sim: NewSimulator(SimulatorConfig{})}
+	body := chat("deepseek-flash", 20, "")
+	whole := s.chat(body).Uncached
+	if u := s.chat(strings.Replace(body, `"end"}]`, `"end"},{"role":"assistant","content":"so"},{"role":"user","content":"go on"}]`, 1)); u.Read != whole/128*128 {
+		t.Errorf("continued: got %+v, want %d tokens read", u, whole)
+	}
+	if u := s.chat(strings.Replace(body, "question 12", "Question 12", 1)); u.Read != 0 {
+		t.Errorf("changed in the middle: got %+v, want nothing read", u)
+	}
+	if u := s.chat(strings.Replace(body, "question 12", "QUESTION 12", 1)); u.Read < 1024 || u.Read > whole*13/20 {
+		t.Errorf("changed there again: got %+v, want the common prefix read", u)
+	}
+}
+
 // TestAutomaticInMemory: requests may ask for a shorter or longer lifetime than is usual.
 func TestAutomaticInMemory(t *testing.T) {
 	for model, asked := range map[string]string{"gpt-4.1": `,"prompt_cache_retention":"in_memory"`, "gpt-4o": ""} {
@@ -254,9 +271,13 @@ func TestProfiles(t *testing.T) {
 		"fable-5.2":        {Markers, 0.025, 1.25, 512, true, wire.Anthropic},
 		"openai":           {Breakpoints, 0.1, 1.25, 1024, false, wire.OpenAIChat},
 		"gpt-6.1":          {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIChat},
+		"gpt-6.2":          {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIResponses},
 		"openai-responses": {Breakpoints, 0.1, 1.25, 1024, false, wire.OpenAIResponses},
 		"gemini":           {Automatic, 0.1, 1, 4096, false, wire.Gemini},
 		"interactions":     {Automatic, 0.1, 1, 4096, false, wire.Interactions},
+		"deepseek":         {Automatic, 0.02, 1, 0, false, wire.OpenAIChat},
+		"qwen":             {Markers, 0.1, 1.25, 1024, false, wire.Anthropic},
+		"openrouter":       {Markers, 0.1, 1.25, 1024, false, wire.Anthropic},
 		"kv":               {KV, 0, 1, 0, false, wire.OpenAIChat},
 	}
 	if len(Profiles()) != len(want) {

@@ -97,6 +97,9 @@ type Rules struct {
 	// CollapseRuns reports that a run of tool calls, and a run of tool results,
 	// counts as one position of the look-back.
 	CollapseRuns bool `json:"collapse_runs,omitempty"`
+	// Units reports that an automatic cache finds whole requests, and the common prefix of two
+	// requests from the third on, but no other prefix (DeepSeek, "Context Caching").
+	Units bool `json:"units,omitempty"`
 	// Slots is the number of prompts that an engine keeps in the KV regime.
 	Slots int `json:"slots,omitempty"`
 
@@ -134,7 +137,8 @@ type Rules struct {
 	// prices are the model's own or there are none.
 	PricesOf string `json:"prices_of,omitempty"`
 
-	row *model // the rules are its, or assumed from it; nil for a local engine
+	row      *model    // the rules are its, or assumed from it; nil for a local engine
+	observed *Observed // corrects assumed rules; nil for others
 }
 
 // At returns the rules for a prompt of that many tokens: those of the upper

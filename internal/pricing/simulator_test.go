@@ -428,7 +428,7 @@ func TestExpiredEntriesAreSwept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.writes = []write{{hashOf(fmt.Sprint(i)), shortTTL}}
+		run.writes = []write{{hashOf(fmt.Sprint(i)), shortTTL, true}}
 		run.FirstByte(start.Add(time.Duration(i) * time.Minute))
 	}
 	for _, a := range s.sim.accounts {

@@ -29,6 +29,8 @@ type Table struct {
 	vendors map[string]*vendor
 	all     bool // models of unknown vendors have a price, too
 
+	observed *Observed // of models that the table does not have
+
 	fresh *atomic.Pointer[Table] // takes the place of this one once it is set, nil for none
 }
 
@@ -132,7 +134,7 @@ func (t *Table) PricingAll() *Table {
 // Refreshable returns the table as one that [Table.Replace] may replace.
 func (t *Table) Refreshable() *Table {
 	own := *t
-	own.fresh = new(atomic.Pointer[Table])
+	own.fresh, own.observed = new(atomic.Pointer[Table]), new(Observed)
 	return &own
 }
 
@@ -151,7 +153,7 @@ func (t *Table) now() *Table {
 
 // compile resolves what rows leave to their vendors and to the vendors that those are like.
 func compile(f *file) (*Table, error) {
-	t := &Table{file: f, vendors: map[string]*vendor{}}
+	t := &Table{file: f, vendors: map[string]*vendor{}, observed: new(Observed)}
 	for _, name := range slices.Sorted(maps.Keys(f.Vendors)) {
 		v := &vendor{vendorRow: f.Vendors[name], models: map[string]*model{}}
 		for _, like := range append(slices.Clone(v.Like), name) {
@@ -241,6 +243,9 @@ func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	}
 	m, assumed := v.models[n.model], ""
 	if m == nil {
+		m = v.models[n.short()] // a host's name for the model of a vendor, such as deepseek/deepseek-v4-pro
+	}
+	if m == nil {
 		if m = v.sibling(n, at); m == nil {
 			return t.engine(provider, n.model)
 		}
@@ -250,6 +255,7 @@ func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	if r.Provider, r.AssumedFrom = provider, assumed; assumed != "" {
 		// A window that is too small would cut what is billed, so it is not assumed.
 		r.Model, r.ContextWindow, r.Input, r.Output = n.model, 0, 0, 0
+		r.observed = t.observed
 	}
 	if r.Input == 0 {
 		r.charge(cmp.Or(dearestOf(v.family(n.family), at), dearestOf(v.kin(n), at), dearestOf(maps.Values(v.models), at)), at)
@@ -417,7 +423,7 @@ func (m *model) rules(at time.Time) Rules {
 	}
 	r := Rules{
 		Model: m.name, Regime: *c.Kind, TTL: time.Duration(c.TTL), LongTTL: time.Duration(c.LongTTL),
-		Markers: c.Markers, LookBack: c.LookBack, CollapseRuns: c.CollapseRuns, Explicit: c.Explicit,
+		Markers: c.Markers, LookBack: c.LookBack, CollapseRuns: c.CollapseRuns, Units: c.Units, Explicit: c.Explicit,
 		MinTokens: c.MinTokens, row: m,
 	}
 	set(&r.MinTokens, m.MinTokens)

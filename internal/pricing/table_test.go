@@ -107,6 +107,17 @@ func TestAssumed(t *testing.T) {
 		{"", "gemini-4.2-flash", "gemini-3.8-flash", "gemini-3.8-flash", 0.1, 0.75, Automatic},
 		{"vertex", "gemini-5-zinc", "gemini-4-neon", "gemini-4-neon", 0.05, 3, Automatic},
 		{"", "deepseek-flash-2", "deepseek-flash", "deepseek-flash", 0.02, 0.15, Automatic},
+		{"openrouter", "deepseek/deepseek-v4-pro", "", "", 0.0333333333, 0.66, Automatic},
+		{"openrouter", "anthropic/claude-sonnet-5.5", "", "", 0.05, 2, Markers},
+		{"openrouter", "openai/gpt-6.2-sol", "", "", 0.05, 2, Breakpoints},
+		{"openrouter", "nobody/odd", "gpt-6.2-astra", "claude-opus-4-1", 0.05, 15, Breakpoints},
+		{"fireworks", "accounts/fireworks/models/kimi-k2p6", "", "", 0.168421053, 0.95, Automatic},
+		{"fireworks", "accounts/fireworks/models/kimi-k3", "kimi-k2.6", "kimi-k2.6", 0.168421053, 0.95, Automatic},
+		{"groq", "openai/gpt-oss-120b", "", "", 0.5, 0.15, Automatic},
+		{"together", "zai-org/GLM-5.1", "gpt-oss-120b", "gpt-oss-120b", 0.5, 0.15, Automatic},
+		{"qwen", "qwen3-max", "qwen3-coder-plus", "qwen3.6-max-preview", 0.1, 1.3, Markers},
+		{"minimax", "MiniMax-M2.7", "", "", 0.2, 0.3, Markers},
+		{"mistral", "mistral-large-4", "", "", 0.1, 0.68, Automatic},
 		{"", "glm-9", "glm-5.3", "glm-5.3", 0.185714286, 1.40, Automatic},
 		{"", "z-ai/glm-9:free", "glm-5.3", "glm-5.3", 0.185714286, 1.40, Automatic},
 		{"", "claude-opus-5", "", "", 0.1, 5, Markers},
@@ -139,7 +150,7 @@ func TestAssumedAsItsRow(t *testing.T) {
 	if got.AssumedFrom != "gpt-6.1-sol" || got.PricesOf != "gpt-5.6-sol" || got.Input != 4 {
 		t.Errorf("got rules of %q, $%g of %q; want those of gpt-6.1-sol and $4 of gpt-5.6-sol", got.AssumedFrom, got.Input, got.PricesOf)
 	}
-	got.AssumedFrom, got.PricesOf, got.Input, got.Output, got.ContextWindow, got.row = "", "", want.Input, want.Output, want.ContextWindow, want.row
+	got.AssumedFrom, got.PricesOf, got.Input, got.Output, got.ContextWindow, got.row, got.observed = "", "", want.Input, want.Output, want.ContextWindow, want.row, nil
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

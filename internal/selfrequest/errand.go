@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
@@ -45,6 +44,8 @@ type Errand struct {
 	Adapt func(s *Site, r *http.Request) ([]byte, error)
 	// Bare skips the handler's layers.
 	Bare bool
+	// Tokens estimates the tokens that the upstream has to read, 0 if unknown.
+	Tokens int
 
 	way     passed
 	site    *Site // the handler that it has reached
@@ -132,13 +133,13 @@ func (e *Errand) Record(rec *audit.Record, u wire.Usage, completed bool) {
 // Carrier sends internal requests through the present configuration.
 type Carrier struct {
 	mu      sync.Mutex
-	servers func(name string) *caddyhttp.Server // nil without a configuration
-	life    context.Context                     //nolint:containedctx // of errands: as long as there is a configuration
+	servers func(name string) http.Handler // nil without a configuration
+	life    context.Context                //nolint:containedctx // of errands: as long as there is a configuration
 	end     context.CancelFunc
 }
 
-// Use sets the present configuration, by its HTTP servers.
-func (c *Carrier) Use(servers func(name string) *caddyhttp.Server) {
+// Use sets the present configuration, by its HTTP servers. servers returns nil for an unknown name.
+func (c *Carrier) Use(servers func(name string) http.Handler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers = servers
@@ -166,7 +167,7 @@ func (c *Carrier) Running() context.Context {
 	return c.life
 }
 
-func (c *Carrier) server(name string) *caddyhttp.Server {
+func (c *Carrier) server(name string) http.Handler {
 	c.mu.Lock()
 	servers := c.servers
 	c.mu.Unlock()
@@ -191,19 +192,14 @@ func (c *Carrier) Carry(ctx context.Context, e *Errand) (a *Answer, err error) {
 		return nil, err
 	}
 	a = &Answer{header: http.Header{}}
-	if e.direct != nil {
-		err = e.direct(a, caddyhttp.PrepareRequest(r, caddy.NewReplacer(), a, &caddyhttp.Server{}))
-	} else {
-		srv := c.server(e.Server)
-		if srv == nil {
-			return nil, ErrUnreached
-		}
-		srv.ServeHTTP(a, r)
+	srv := c.server(e.Server)
+	if srv == nil {
+		return nil, ErrUnreached
 	}
+	srv.ServeHTTP(a, r)
 	e.status = a.Status
-	// Another handler of the site has answered.
-	if err == nil && !e.Arrived() {
-		err = ErrUnreached
+	if !e.Arrived() {
+		return a, ErrUnreached // another handler of the site has answered
 	}
-	return a, err
+	return a, nil
 }

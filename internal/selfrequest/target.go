@@ -32,7 +32,6 @@ type Target struct {
 	remote string
 	tls    *tls.ConnectionState
 	secret *keepalive.Credential
-	direct func(w http.ResponseWriter, r *http.Request) error // outside of a Caddy configuration
 }
 
 // Open is the part of a target that may be stored on disk. It has neither credentials nor the
@@ -116,11 +115,6 @@ func Reopen(o Open) *Target {
 		o.Header = http.Header{}
 	}
 	return &Target{Open: o, remote: "127.0.0.1:0", secret: new(keepalive.Credential)}
-}
-
-// Direct makes the target lead to a handler outside of a Caddy configuration.
-func (t *Target) Direct(h caddyhttp.MiddlewareHandler, next caddyhttp.Handler) {
-	t.direct = func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) }
 }
 
 // Size implements keepalive.Payload.

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
@@ -36,7 +38,7 @@ func newCrowd(t testing.TB, memory int64) *crowd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &crowd{t, state.New(store, nil, time.Now), rand.New(rand.NewPCG(1, 2)), nil}
+	c := &crowd{t, state.New(shared.Process, store, nil, clock.Machine), rand.New(rand.NewPCG(1, 2)), nil}
 	c.SetBudget(memory)
 	options := &relay.Options{Origin: true}
 	engines, err := relay.Of(c.State).Share(options)
@@ -200,9 +202,9 @@ func TestFullPartsStayInTheirBudget(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	c := newCrowd(t, total)
-	limit := budget.Bodies.Limit()
-	budget.Bodies.Resize(memory.Bodies.Of(total))
-	t.Cleanup(func() { budget.Bodies.Resize(limit) })
+	limit := budget.Of(shared.Process).Limit()
+	budget.Of(shared.Process).Resize(memory.Bodies.Of(total))
+	t.Cleanup(func() { budget.Of(shared.Process).Resize(limit) })
 	before := heap()
 	// Each part is filled on its own: a session that is evicted takes attachments along.
 	sessions := make([]*sessioncache.Session, 0, 200)
@@ -225,8 +227,8 @@ func TestFullPartsStayInTheirBudget(t *testing.T) {
 	fill(memory.Retained, func(i int) { c.retain(of(i), c.body(20, 2000)) })
 	fill(memory.Originals, func(i int) { c.Blocks.Put(of(i), wire.Hash{1}, fmt.Sprint(i), c.text(3000)) })
 	var bodies [][]byte
-	for budget.Bodies.Held()+1<<20 < memory.Bodies.Of(total)*7/8 { // the rest is for small ones
-		share := budget.Bodies.Open()
+	for budget.Of(shared.Process).Held()+1<<20 < memory.Bodies.Of(total)*7/8 { // the rest is for small ones
+		share := budget.Of(shared.Process).Open()
 		if err := share.Grow(t.Context(), 1<<20); err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +242,7 @@ func TestFullPartsStayInTheirBudget(t *testing.T) {
 	for _, p := range memory.Parts {
 		switch p {
 		case memory.Sessions, memory.Overlays, memory.Retained, memory.Originals, memory.Bodies:
-			used, may = used+c.Used(p)+memory.Used(p), may+p.Of(total)
+			used, may = used+c.Used(p)+memory.Of(shared.Process).Used(p), may+p.Of(total)
 		}
 	}
 	held := heap() - before

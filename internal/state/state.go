@@ -14,10 +14,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/secret"
@@ -28,19 +28,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 )
 
-// Pool holds the states of the process.
-var Pool = shared.NewPool[*State]()
-
 // Share is a configuration's share of a state.
 type Share = shared.Share[*State]
 
-// Open returns the states that configurations use.
-func Open() []*State { return Pool.All() }
+// PoolOf returns the states of an instance.
+func PoolOf(i *shared.Instance) *shared.Pool[*State] { return shared.PoolOf[*State](i) }
+
+// Open returns the states that the configurations of an instance use.
+func Open(i *shared.Instance) []*State { return PoolOf(i).All() }
 
 // State is an open session store, and the parts that features have of it, see [Part].
 type State struct {
 	shared.Pins
 	*sessioncache.Store
+	// Instance is the Caddy of the state.
+	Instance *shared.Instance
 	// Blocks are the folded texts, and Folder is the folder of their files.
 	Blocks *originals.Store
 	// Folder: see Blocks.
@@ -49,8 +51,8 @@ type State struct {
 	Carrier selfrequest.Carrier
 	// Secret distinguishes tenants, unless the store has another key. Default: random.
 	Secret secret.Key
-	// Now is the clock of all parts.
-	Now func() time.Time
+	// Clock is the clock of all parts.
+	Clock clock.Clock
 	// OnClose is called once the state has closed. Optional.
 	OnClose func()
 
@@ -66,12 +68,13 @@ type State struct {
 }
 
 // New returns a state that keeps folded texts in files, too, if there are any.
-func New(store *sessioncache.Store, files *originals.Files, now func() time.Time) *State {
-	s := &State{Store: store, Now: now, originals: lru.NewPool[sessioncache.Tenant](memory.Originals.Share())}
-	s.Blocks = originals.New(s.originals, files, now)
+func New(i *shared.Instance, store *sessioncache.Store, files *originals.Files, c clock.Clock) *State {
+	budget := memory.Of(i)
+	s := &State{Store: store, Instance: i, Clock: c, originals: lru.NewPool[sessioncache.Tenant](budget.Share(memory.Originals))}
+	s.Blocks = originals.New(s.originals, files, c.Now)
 	_, _ = rand.Read(s.Secret[:]) // never fails
 	store.OnEvict(s.detach)
-	s.SetBudget(memory.Budget())
+	s.SetBudget(budget.Bytes())
 	return s
 }
 

@@ -6,9 +6,10 @@ package state_test
 import (
 	"slices"
 	"testing"
-	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
@@ -50,7 +51,7 @@ func TestParts(t *testing.T) {
 	if err := store.Persister().Begin(); err != nil {
 		t.Fatal(err)
 	}
-	s := state.New(store, nil, time.Now)
+	s := state.New(shared.Process, store, nil, clock.Machine)
 	s.SetBudget(100 << 20)
 	make := func() *feature { return new(feature) }
 	f := state.Part(s, make)

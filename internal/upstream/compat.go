@@ -37,6 +37,9 @@ type compat struct {
 	chat         bool // adapt messages to chat templates
 	// template reports that the chat template has a switch for thinking (enable_thinking).
 	template bool
+	// off holds the members that turn thinking off. thinks: see preset.
+	off    []wire.Member
+	thinks bool
 }
 
 // bodyMember is a member added to each request: a JSON value or a placeholder for one.
@@ -45,6 +48,7 @@ type bodyMember struct {
 	value       []byte
 	placeholder string
 	yields      bool // the client's nested members win
+	absent      bool // set only if the client has no such member
 }
 
 // validateCompat returns an error for the first invalid option about members of requests.
@@ -119,7 +123,14 @@ func (u *Upstream) compat() *compat {
 		}
 		d.body = append(d.body, m)
 	}
-	d.chat = u.Local() && !p.stateful
+	if p.sessionMember != "" && u.Body[p.sessionMember] == nil {
+		d.body = append(d.body, bodyMember{name: p.sessionMember, placeholder: "{" + sessionPlaceholder + "}", absent: true})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.off)) {
+		d.off = append(d.off, wire.Member{Name: name, Value: []byte(p.off[name])})
+	}
+	d.thinks = p.thinks
+	d.chat = u.Preset != "" && !p.stateful
 	if len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl && !d.chat {
 		return nil
 	}
@@ -179,7 +190,8 @@ type adjusting struct {
 // Compat returns next behind a layer that adapts requests of a client's format to this kind of
 // server, or next itself if no change is needed.
 func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
-	if p.compat == nil {
+	// The Responses API of a hosted provider stores answers unless store says otherwise.
+	if p.compat == nil || p.preset().hosted && p.Target(client).Traits().KeepsAnswers {
 		return next
 	}
 	return &adjusting{p: p, next: next, format: p.Target(client), native: p.Target(client) == client}
@@ -300,11 +312,14 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 		}
 	}
 	// Chat templates have no reasoning_effort, so none becomes their own switch.
-	off := d.template && format.Traits().ServersVary && string(object.Value("reasoning_effort")) == `"none"`
+	off := (d.template || d.off != nil) && format.Traits().ServersVary && string(object.Value("reasoning_effort")) == `"none"`
 	if off {
-		members = append(members, wire.Member{Name: "reasoning_effort"})
+		members = append(append(members, wire.Member{Name: "reasoning_effort"}), d.off...)
 	}
 	for _, m := range d.body {
+		if m.absent && (!format.Traits().ServersVary || object.Value(m.name) != nil) {
+			continue
+		}
 		value := m.value
 		if m.name == templateArguments && off {
 			value = merged(value, []byte(thinksNot))
@@ -396,6 +411,27 @@ func forTemplates(v *wire.View) (cuts []wire.Cut) {
 	return cuts
 }
 
+// withThinking appends the cuts that give each message with calls a thinking, an empty one where
+// the client has left it out.
+func (d *compat) withThinking(v *wire.View, cuts []wire.Cut) []wire.Cut {
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		calls := false
+		for j := m.First; j < m.End; j++ {
+			if isReasoning(&v.Blocks[j]) {
+				calls = false
+				break
+			}
+			calls = calls || v.Blocks[j].Kind == wire.KindToolUse
+		}
+		if calls {
+			at := m.Span.Start + 1
+			cuts = append(cuts, wire.Cut{Start: at, End: at, With: []byte(`"` + d.reasoning + `":"",`)})
+		}
+	}
+	return cuts
+}
+
 // names renames the thinking of earlier turns to the upstream's name and removes markers that the
 // upstream does not take.
 func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []byte, changed bool) {
@@ -412,7 +448,8 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 	}
 	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))
 	templates := d.chat && format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte("null")) || bytes.Contains(body, []byte("developer")))
-	if !thinking && !markers && !templates {
+	thinks := d.thinks && format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte(`"tool_calls"`)))
+	if !thinking && !markers && !templates && !thinks {
 		return nil, false
 	}
 	if view == nil {
@@ -424,6 +461,9 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 	var cuts []wire.Cut
 	if templates {
 		cuts = forTemplates(view)
+	}
+	if thinks {
+		cuts = d.withThinking(view, cuts)
 	}
 	for i := range view.Blocks {
 		b := &view.Blocks[i]

@@ -42,7 +42,9 @@ func (u *Upstream) Official() bool {
 }
 
 // Local reports whether the upstream is a local server.
-func (u *Upstream) Local() bool { return u != nil && u.Preset != "" && !u.Official() }
+func (u *Upstream) Local() bool {
+	return u != nil && u.Preset != "" && !u.Official() && !u.preset().hosted
+}
 
 // Name is the name of the preset, "" for none.
 func (u *Upstream) Name() string {

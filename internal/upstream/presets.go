@@ -20,6 +20,20 @@ type preset struct {
 	formats []wire.Format
 	// official marks a provider's own API, for which requests stay unmodified.
 	official bool
+	// hosted marks a billed API that speaks other vendors' formats. Neither official nor hosted is a
+	// local server.
+	hosted bool
+	// hosts are the names of the API's hosts. Each * in them stands for any characters.
+	hosts []string
+	// bases are the paths of the API in place of /v1, by format.
+	bases map[wire.Format]string
+	// sessionHeader is the header, sessionMember the member of chat completions, that names the
+	// conversation, so that its requests reach the server with its cache. The client's own wins.
+	sessionHeader, sessionMember string
+	// thinks reports that an assistant message with calls must have its thinking, even if empty.
+	thinks bool
+	// off holds the members that turn thinking off in chat completions.
+	off map[string]string
 	// models maps model names to the server's.
 	models []ModelName
 	// maxTokens bounds answers if the server's own bound is too low to work with.
@@ -55,6 +69,14 @@ const (
 	reasoningNone    = "none" // thinking of earlier turns is removed
 )
 
+// Members that OpenAI's own API takes and other hosts of chat completions ignore or refuse.
+var (
+	ownMembers = []string{"store", "safety_identifier", "prompt_cache_retention", "context_management"}
+	ownAndKey  = append([]string{"prompt_cache_key"}, ownMembers...)
+	// Mistral answers an unknown member with 422. Its streams report usage without being asked.
+	ownAndMore = append([]string{"service_tier", "seed", "stream_options", "user", "verbosity"}, ownMembers...)
+)
+
 // hosted lists members that only hosted APIs use.
 var hosted = []string{"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "context_management"}
 
@@ -88,12 +110,90 @@ var (
 // presets are the kinds of upstreams by name. The servers' behavior was read from their sources and
 // documentation of 2026, and measured for llama_cpp and ollama.
 var presets = map[string]preset{
-	"anthropic": {formats: []wire.Format{wire.Anthropic}, official: true, cacheControl: true, reports: true},
-	"openai":    {formats: chatResponsesFirst, official: true, reports: true},
-	"gemini":    {formats: []wire.Format{wire.Gemini, wire.Interactions, wire.OpenAIChat}, official: true, reports: true},
+	"anthropic": {
+		formats: []wire.Format{wire.Anthropic}, official: true, cacheControl: true, reports: true,
+		hosts: []string{"api.anthropic.com", "aws-external-anthropic.*.api.aws"},
+	},
+	"openai": {formats: chatResponsesFirst, official: true, reports: true, hosts: []string{"api.openai.com"}},
+	"azure": {
+		formats: chatResponsesFirst, official: true, reports: true, hosts: []string{"*.openai.azure.com", "*.services.ai.azure.com"},
+		bases: map[wire.Format]string{wire.OpenAIResponses: "/openai/v1", wire.OpenAIChat: "/openai/v1"},
+	},
+	"gemini": {
+		formats: []wire.Format{wire.Gemini, wire.Interactions, wire.OpenAIChat}, official: true, reports: true,
+		hosts: []string{"generativelanguage.googleapis.com"},
+	},
 	// Claude at resellers: the Messages API under other addresses.
-	"vertex":  {formats: []wire.Format{vertex.Format}, official: true, cacheControl: true, reports: true},
-	"bedrock": {formats: []wire.Format{bedrock.Format}, official: true, cacheControl: true, reports: true},
+	"vertex": {
+		formats: []wire.Format{vertex.Format}, official: true, cacheControl: true, reports: true,
+		hosts: []string{"aiplatform.googleapis.com", "*-aiplatform.googleapis.com"},
+	},
+	"bedrock": {
+		formats: []wire.Format{bedrock.Format}, official: true, cacheControl: true, reports: true,
+		hosts: []string{"bedrock-runtime.*.amazonaws.com", "bedrock-mantle.*.api.aws"},
+	},
+
+	// Providers of many models. The sources of these rows and their dates are in
+	// docs/guides/upstreams.md.
+
+	"deepseek": {
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true, hosts: []string{"api.deepseek.com"},
+		bases: map[wire.Format]string{wire.Anthropic: "/anthropic/v1"}, drop: ownAndKey,
+		reasoning: reasoningContent, thinks: true, off: map[string]string{"thinking": `{"type":"disabled"}`},
+	},
+	"moonshot": {
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}, hosted: true, reports: true,
+		hosts: []string{"api.moonshot.ai", "api.moonshot.cn"},
+		bases: map[wire.Format]string{wire.Anthropic: "/anthropic/v1"}, drop: ownMembers,
+		reasoning: reasoningContent, sessionMember: "prompt_cache_key",
+	},
+	"zai": {
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true, hosts: []string{"api.z.ai", "open.bigmodel.cn"},
+		bases: map[wire.Format]string{wire.OpenAIChat: "/api/paas/v4", wire.Anthropic: "/api/anthropic/v1"}, drop: ownAndKey,
+		reasoning: reasoningContent,
+	},
+	// Messages come first: the translation marks their end, and without a marker nothing is sure to
+	// be cached.
+	"qwen": {
+		formats: []wire.Format{wire.Anthropic, wire.OpenAIChat}, hosted: true, reports: true, cacheControl: true,
+		hosts: []string{"dashscope.aliyuncs.com", "dashscope-*.aliyuncs.com"},
+		bases: map[wire.Format]string{wire.OpenAIChat: "/compatible-mode/v1", wire.Anthropic: "/apps/anthropic/v1"}, drop: ownAndKey,
+		reasoning: reasoningContent,
+	},
+	"minimax": {
+		formats: []wire.Format{wire.Anthropic, wire.OpenAIChat}, hosted: true, reports: true, cacheControl: true,
+		hosts: []string{"api.minimax.io", "api.minimaxi.com"},
+		bases: map[wire.Format]string{wire.Anthropic: "/anthropic/v1"}, drop: ownAndKey,
+	},
+	"xai": {
+		formats: []wire.Format{wire.OpenAIChat, wire.OpenAIResponses}, hosted: true, reports: true, hosts: []string{"api.x.ai"},
+		drop: ownAndKey, sessionHeader: "X-Grok-Conv-Id",
+	},
+	"mistral": {
+		formats: chatOnly, hosted: true, reports: true, hosts: []string{"api.mistral.ai"},
+		drop: ownAndMore, reasoning: reasoningNone, sessionMember: "prompt_cache_key",
+	},
+	// Markers go on to Claude, Gemini, Qwen, MiniMax and GLM.
+	"openrouter": {
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}, hosted: true, reports: true, cacheControl: true,
+		hosts: []string{"openrouter.ai"},
+		bases: map[wire.Format]string{wire.OpenAIChat: "/api/v1", wire.Anthropic: "/api/v1", wire.OpenAIResponses: "/api/v1"}, drop: ownMembers,
+		reasoning: reasoningAlias, sessionMember: "session_id",
+	},
+	"groq": {
+		formats: chatOnly, hosted: true, reports: true, hosts: []string{"api.groq.com"},
+		bases: map[wire.Format]string{wire.OpenAIChat: "/openai/v1"}, drop: append([]string{"verbosity"}, ownAndKey...), reasoning: reasoningAlias,
+	},
+	"together": {
+		formats: chatOnly, hosted: true, reports: true, hosts: []string{"api.together.ai", "api.together.xyz"},
+		drop: ownAndKey, reasoning: reasoningAlias,
+	},
+	"fireworks": {
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true, hosts: []string{"api.fireworks.ai"},
+		bases: map[wire.Format]string{wire.OpenAIChat: "/inference/v1", wire.Anthropic: "/inference/v1"}, drop: ownMembers,
+		reasoning: reasoningContent, sessionHeader: "X-Session-Affinity",
+	},
+
 	// Letta's chat completions forget a conversation on a restart and begin an empty one.
 	"letta": {formats: []wire.Format{wire.OpenAIResponses}, reports: true, stateful: true},
 

@@ -6,6 +6,7 @@ package upstream
 import (
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -41,8 +42,9 @@ type Profile struct {
 	// Formats are the upstream's formats. Other formats are translated to the first one. None: any.
 	Formats []wire.Format
 
-	compat *compat // nil if no change is needed
-	blind  blindModels
+	compat  *compat // nil if no change is needed
+	blind   blindModels
+	reached atomic.Pointer[reachedHost]
 }
 
 // Profile combines the upstream with a site's options.
@@ -71,7 +73,7 @@ func (p *Profile) Holds(client wire.Format) bool {
 // its end.
 func (p *Profile) Marks(v *wire.View) bool {
 	to := p.Target(v.Format)
-	if to == v.Format || !p.Official() || !to.Traits().Markers {
+	if to == v.Format || !p.Official() && !p.marked() || !to.Traits().Markers {
 		return false
 	}
 	talks := v.OffersTools()
@@ -110,6 +112,14 @@ func (p *Profile) Forms(client wire.Format) (n int64) {
 
 // KeepsMarkers reports whether cache_control reaches the upstream.
 func (p *Profile) KeepsMarkers() bool { return p.compat == nil || p.compat.cacheControl }
+
+// marked reports whether the upstream is a billed API that caches what is marked.
+func (u *Upstream) marked() bool { return u.preset().hosted && u.keepsMarkers() }
+
+// TakesMarkers reports whether requests in a client's format may get cache markers.
+func (p *Profile) TakesMarkers(client wire.Format) bool {
+	return client.Traits().Markers || p.marked() && client.Traits().ServersVary && p.Target(client) == client
+}
 
 // TellsTimings reports whether the server reports timings, as llama.cpp does, without a request for
 // usage.

@@ -15,6 +15,7 @@ import (
 // (gen_ai.provider.name, 1.41).
 var providers = map[string]string{
 	"anthropic": "anthropic", "openai": "openai", "gemini": "gcp.gemini", "vertex": "gcp.vertex_ai", "bedrock": "aws.bedrock",
+	"azure": "azure.ai.openai", "mistral": "mistral_ai", "xai": "x_ai",
 }
 
 // spoken maps a format to the provider that owns it, for upstreams without a preset.

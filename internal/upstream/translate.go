@@ -100,10 +100,10 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	if u.NameLimit != nil {
 		o.NameLimit = *u.NameLimit
 	}
-	o.CacheControl = u.CacheControl != nil && *u.CacheControl
+	o.CacheControl, o.Marks = u.CacheControl != nil && *u.CacheControl || u.CacheControl == nil && u.marked(), u.marked()
 	o.Breakpoints = u.Breakpoints != nil && *u.Breakpoints
 	o.CacheKey = t.key
-	o.NoEffort = u.Local()
+	o.NoEffort = u.Local() || u.preset().off != nil
 	o.Progress = t.from.Traits().UsageFirst && u.preset().progress
 	additions := httpx.AdditionsOf(r.Context())
 	o.Plain = additions.Off.Has(wire.EditMarkers)

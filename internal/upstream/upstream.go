@@ -23,11 +23,13 @@ import (
 // Upstream describes the upstream: its kind, its format, and differences of its prompt cache from
 // the built-in table.
 type Upstream struct {
-	// Preset names the kind of upstream: anthropic, openai, gemini, vertex and bedrock (Claude
-	// there), mlx_lm, lm_studio, omlx, vllm_mlx, rapid_mlx, mlx_openai_server, swift_lm, ollama,
-	// llama_cpp, vllm, sglang or letta. The preset gives the defaults of all other options.
-	// Default: inferred from the model of each request; an unknown model counts as one on a local
-	// server with a free cached prefix.
+	// Preset names the kind of upstream: anthropic, openai, azure, gemini, vertex and bedrock
+	// (Claude there), deepseek, fireworks, groq, minimax, mistral, moonshot, openrouter, qwen,
+	// together, xai, zai, mlx_lm, lm_studio, omlx, vllm_mlx, rapid_mlx, mlx_openai_server, swift_lm,
+	// ollama, llama_cpp, vllm, sglang or letta. The preset gives the defaults of all other options.
+	// Default: the cache rules of the provider whose host the requests reach, or else of the vendor
+	// that the name of each model tells; an unknown model at an unknown host counts as one on a
+	// local server with a free cached prefix.
 	Preset string `json:"preset,omitempty"`
 	// Format is the upstream's format: anthropic, openai_chat, openai_responses, gemini or
 	// interactions. Requests in another format are translated. Default: the preset's format;
@@ -43,8 +45,8 @@ type Upstream struct {
 	// 512), none for the others.
 	MaxTokensDefault *int `json:"max_tokens_default,omitempty"`
 	// Drop names top-level members to remove from requests. Default: the members that the preset's
-	// server mishandles; empty: none. Drop, Body and Reasoning do not apply to anthropic, openai
-	// and gemini.
+	// server mishandles; empty: none. Drop, Body and Reasoning do not apply to anthropic, openai,
+	// azure and gemini, nor to the Responses API of a hosted provider.
 	Drop []string `json:"drop,omitzero"`
 	// Body holds members to set in each request, replacing the client's: chat_template_kwargs, ttl,
 	// return_progress. A string of exactly one placeholder stands for the placeholder's value:
@@ -59,8 +61,9 @@ type Upstream struct {
 	// get reasoning_content. Default: the preset's.
 	Reasoning string `json:"reasoning,omitempty"`
 	// CacheControl reports whether cache_control stays in requests to openai_chat and to local
-	// servers. Default: false in requests translated to openai_chat; in others true for anthropic,
-	// vertex, bedrock, omlx and letta, and without a preset.
+	// servers. Default: true for minimax, openrouter and qwen; else false in requests translated to
+	// openai_chat; in others true for anthropic, vertex, bedrock, omlx and letta, and without a
+	// preset.
 	CacheControl *bool `json:"cache_control,omitempty"`
 	// Breakpoints turns cache_control into prompt_cache_breakpoint in requests translated to
 	// OpenAI's formats, for models that support it (gpt-5.6 and later). Default: false.
@@ -189,41 +192,41 @@ func (u *Upstream) Redacted() *Upstream {
 
 // Rules returns the cache rules of the upstream as a function of the model.
 func (p *Profile) Rules() func(model string, at time.Time) pricing.Rules {
-	return remembered(p.lookup(cmp.Or(p.Prices, pricing.BuiltIn())))
+	return remembered(p.provider, p.lookup(cmp.Or(p.Prices, pricing.BuiltIn())))
 }
 
-// rulesOf holds the rules of a model in one hour: prices change on the hour, in UTC.
+// rulesOf holds the rules of a provider's model in one hour: prices change on the hour, in UTC.
 type rulesOf struct {
-	model string
-	hour  int64
-	rules pricing.Rules
+	provider, model string
+	hour            int64
+	rules           pricing.Rules
 }
 
 // longestModel bounds the length of remembered model names, in bytes.
 const longestModel = 128
 
 // remembered caches the last lookup: consecutive requests mostly have the same model.
-func remembered(lookup func(model string, at time.Time) pricing.Rules) func(model string, at time.Time) pricing.Rules {
+func remembered(provider func() string, lookup func(provider, model string, at time.Time) pricing.Rules) func(model string, at time.Time) pricing.Rules {
 	const hour = 60 * 60
 	var last atomic.Pointer[rulesOf]
 	return func(model string, at time.Time) pricing.Rules {
-		now := at.Unix() / hour
-		if l := last.Load(); l != nil && l.model == model && l.hour == now {
-			return l.rules
+		now, provider := at.Unix()/hour, provider()
+		if l := last.Load(); l != nil && l.model == model && l.hour == now && l.provider == provider {
+			return l.rules.Corrected()
 		}
-		r := &rulesOf{model, now, lookup(model, at)}
+		r := &rulesOf{provider, model, now, lookup(provider, model, at)}
 		// Do not keep a client's long string in memory.
 		if len(model) <= longestModel {
 			last.Store(r)
 		}
-		return r.rules
+		return r.rules.Corrected()
 	}
 }
 
 // lookup returns a function that finds the upstream's cache rules in a table.
-func (u *Upstream) lookup(table *pricing.Table) func(model string, at time.Time) pricing.Rules {
+func (u *Upstream) lookup(table *pricing.Table) func(provider, model string, at time.Time) pricing.Rules {
 	if u == nil {
-		return func(model string, at time.Time) pricing.Rules { return table.Lookup("", model, at) }
+		return table.Lookup
 	}
 	over := pricing.Override{
 		Write:         u.CacheWrite,
@@ -235,7 +238,7 @@ func (u *Upstream) lookup(table *pricing.Table) func(model string, at time.Time)
 		ttl := time.Duration(u.CacheTTL)
 		over.TTL = &ttl
 	}
-	return func(model string, at time.Time) pricing.Rules {
-		return table.Lookup(u.Preset, u.Model(model), at).With(over)
+	return func(provider, model string, at time.Time) pricing.Rules {
+		return table.Lookup(provider, u.Model(model), at).With(over)
 	}
 }

@@ -13,9 +13,10 @@ import (
 // TestRememberedRules: the cached rules never belong to another model or another day.
 func TestRememberedRules(t *testing.T) {
 	asked := 0
-	rules := remembered(func(model string, at time.Time) pricing.Rules {
+	provider := "openai"
+	rules := remembered(func() string { return provider }, func(provider, model string, at time.Time) pricing.Rules {
 		asked++
-		return pricing.Rules{Model: model, Input: float64(at.YearDay())}
+		return pricing.Rules{Provider: provider, Model: model, Input: float64(at.YearDay())}
 	})
 	night := time.Date(2026, 3, 1, 23, 59, 59, 0, time.UTC)
 	for i, c := range []struct {
@@ -34,5 +35,9 @@ func TestRememberedRules(t *testing.T) {
 		if got.Model != c.model || got.Input != float64(c.at.YearDay()) || asked != c.asked {
 			t.Errorf("request %d: rules of %q on day %v after %d lookups, want %q on day %d after %d", i, got.Model, got.Input, asked, c.model, c.at.YearDay(), c.asked)
 		}
+	}
+	provider = "azure"
+	if got := rules("a", night); got.Provider != provider {
+		t.Errorf("after another host was reached: rules of %q, want %q", got.Provider, provider)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -25,7 +26,7 @@ func init() {
 // advance moves the clock of all keepers ahead and makes them check it.
 func advance(d time.Duration) {
 	pinger.Advance(d)
-	for _, s := range state.Open() {
+	for _, s := range state.Open(shared.Process) {
 		pinger.Of(s).Awake()
 	}
 }
@@ -34,7 +35,7 @@ func advance(d time.Duration) {
 func settled() (sum pinger.Report) {
 	for {
 		busy := false
-		for _, s := range state.Open() {
+		for _, s := range state.Open(shared.Process) {
 			k := pinger.Of(s)
 			// Both before and after the pings in flight: a due ping may start in between, or wait
 			// for another to end.
@@ -53,7 +54,7 @@ func settled() (sum pinger.Report) {
 
 // sessions returns the ids of all sessions.
 func sessions() (ids []string) {
-	for _, s := range state.Open() {
+	for _, s := range state.Open(shared.Process) {
 		for _, session := range s.Page(sessioncache.Newest, 1000) {
 			ids = append(ids, session.ID())
 		}

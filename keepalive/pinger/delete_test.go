@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 )
 
@@ -18,7 +20,11 @@ func forgetAll(t *testing.T) {
 	if len(ids) == 0 {
 		t.Error("there is no session")
 	}
-	for _, route := range new(app.Admin).Routes() {
+	admin := new(app.Admin)
+	if err := admin.Provision(caddy.Context{Context: t.Context()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, route := range admin.Routes() {
 		if route.Pattern != "DELETE /llm_cache/sessions/{id}" {
 			continue
 		}

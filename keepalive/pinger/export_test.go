@@ -13,8 +13,8 @@ import (
 var ahead, set atomic.Int64
 
 func init() {
-	clock = func() keepalive.Instant {
-		now := keepalive.Now().Add(time.Duration(ahead.Load()))
+	instant = func(t time.Time) keepalive.Instant {
+		now := keepalive.At(t).Add(time.Duration(ahead.Load()))
 		now.Wall = now.Wall.Add(time.Duration(set.Load()))
 		return now
 	}

@@ -5,16 +5,16 @@
 package pinger
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -30,23 +30,23 @@ type Keeper struct {
 	// Store tells which conversations another process has continued and keeps warm. Optional.
 	Store *sessioncache.Store
 
+	// Watcher receives the pings and their pauses. It must be set before the first request.
+	// Optional.
+	Watcher Watcher
+
 	carrier *selfrequest.Carrier
-	now     func() keepalive.Instant
-	manual  bool // pings are sent by Send alone, on the caller's clock
+	clock   clock.Clock
 	learned atomic.Bool
 
-	mu      sync.Mutex
-	wake    chan struct{}
-	halt    context.CancelFunc // nil while not running
-	done    chan struct{}
-	watcher Watcher
-	sum     Sum
+	mu    sync.Mutex
+	timer clock.Timer // of the next look at the schedule
+	sum   Sum
 }
 
 // Of returns the keeper of a state.
 func Of(s *state.State) *Keeper {
 	return state.Part(s, func() *Keeper {
-		k := New(&s.Carrier)
+		k := New(&s.Carrier, s.Clock)
 		k.Store = s.Store
 		return k
 	})
@@ -61,42 +61,51 @@ var (
 	_ state.Learner   = (*Keeper)(nil)
 )
 
-// clock is the time of all keepers. Tests replace it.
-var clock = keepalive.Now
+// instant reads a time by both clocks. Tests set the two apart.
+var instant = keepalive.At
 
-// New returns a keeper that sends its pings through c.
-func New(c *selfrequest.Carrier) *Keeper {
-	return &Keeper{
-		Schedule: keepalive.New((*Limits)(nil).options()), carrier: c,
-		now: func() keepalive.Instant { return clock() }, wake: make(chan struct{}, 1),
-	}
+// New returns a keeper that sends its pings through a carrier.
+func New(carrier *selfrequest.Carrier, c clock.Clock) *Keeper {
+	return &Keeper{Schedule: keepalive.New((*Limits)(nil).options()), carrier: carrier, clock: c}
 }
+
+func (k *Keeper) now() keepalive.Instant { return instant(k.clock.Now()) }
 
 // at converts a time shortly before now.
 func (k *Keeper) at(t time.Time) keepalive.Instant {
-	now := k.now()
-	if k.manual {
-		return keepalive.At(t)
-	}
-	return now.Add(-max(0, time.Since(t)))
+	now := k.clock.Now()
+	return instant(now).Add(-max(0, now.Sub(t)))
 }
 
-// awake lets the keeper check its schedule, and starts its goroutine if necessary.
+// maxWait bounds the time between two looks at the schedule: the timers of a machine that slept may
+// fire late.
+const maxWait = 30 * time.Second
+
+// awake sets the time of the next look at the schedule, if a configuration is running.
 func (k *Keeper) awake() {
-	if k.manual {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	due, ok := k.Schedule.Next()
+	// Without a next ping, the end of a ping or the next idle conversation sets the time.
+	if !ok || k.carrier.Running() == nil {
 		return
 	}
-	k.mu.Lock()
-	if k.halt == nil && k.carrier.Running() != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		k.halt, k.done = cancel, make(chan struct{})
-		go httpx.Background("keeping caches alive", func() { k.run(ctx, k.done) })
+	wait := min(due-k.now().Mono, maxWait)
+	if k.timer == nil {
+		k.timer = k.clock.After(wait, "scheduling pings", k.look)
+		return
 	}
-	k.mu.Unlock()
-	select {
-	case k.wake <- struct{}{}:
-	// A pending wake-up is enough.
-	default:
+	k.timer.Reset(wait)
+}
+
+// look sends the pings that are due.
+func (k *Keeper) look() {
+	defer k.awake()
+	for _, p := range k.Schedule.Due(k.now()) {
+		k.clock.After(0, "pinging", func() {
+			defer k.awake()
+			k.ping(p)
+		})
 	}
 }
 
@@ -106,81 +115,23 @@ func (k *Keeper) Use(l *Limits) {
 	k.awake()
 }
 
-// Attach puts the keeper on the caller's clock. The caller then sends the pings by Send.
-func (k *Keeper) Attach(now func() time.Time) {
-	k.manual = true
-	k.now = func() keepalive.Instant { return keepalive.At(now()) }
-	k.Schedule.Configure(keepalive.Options{})
-}
-
 // Stop ends the keeper; its carrier must have stopped. It cancels the pings in flight and does not
 // wait for them.
 func (k *Keeper) Stop() {
-	k.mu.Lock()
-	halt, done := k.halt, k.done
-	k.halt = nil
-	k.mu.Unlock()
 	k.Schedule.Stop()
-	if halt != nil {
-		halt()
-		<-done
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.timer != nil {
+		k.timer.Stop()
 	}
 }
-
-// run sends the pings that are due until ctx ends.
-func (k *Keeper) run(ctx context.Context, done chan<- struct{}) {
-	defer close(done)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-k.wake:
-		case <-timer.C:
-		}
-		wait := longestWait
-		httpx.Background("scheduling pings", func() {
-			for _, p := range k.Schedule.Due(k.now()) {
-				go httpx.Background("pinging", func() {
-					defer k.awake()
-					k.ping(p)
-				})
-			}
-			if due, ok := k.Schedule.Next(); ok {
-				wait = min(max(due-k.now().Mono, 0), longestWait)
-			}
-		})
-		timer.Reset(wait)
-	}
-}
-
-// longestWait is the maximum time between two checks of the schedule. The timers of a machine that
-// slept may fire late.
-const longestWait = 30 * time.Second
-
-// step sends the pings that are due by the caller's clock, one after the other.
-func (k *Keeper) step() {
-	for {
-		due := k.Schedule.Due(k.now())
-		if len(due) == 0 {
-			return
-		}
-		for _, p := range due {
-			k.ping(p)
-		}
-	}
-}
-
-// Manual reports whether the keeper is on its caller's clock.
-func (k *Keeper) Manual() bool { return k.manual }
 
 // Targets counts the idle conversations that may be pinged.
 func (k *Keeper) Targets() int { return k.Schedule.Stats(k.now()).Targets }
 
 func init() { // a variable would put the gauge into the initialization order
-	metric.GaugeFunc("ping_targets", "Idle conversations that may be pinged.", func() (sum float64) {
-		for _, s := range state.Open() {
+	metric.GaugeFunc("ping_targets", "Idle conversations that may be pinged.", func(i *shared.Instance) (sum float64) {
+		for _, s := range state.Open(i) {
 			sum += float64(Of(s).Targets())
 		}
 		return sum
@@ -208,19 +159,3 @@ func (k *Keeper) View(v *page.View) {
 
 // Bytes implements [state.Holder].
 func (k *Keeper) Bytes() int64 { return k.Schedule.Bytes() }
-
-// Next is the time of the next decision, for a keeper on its caller's clock. It returns false if
-// none is due.
-func (k *Keeper) Next() (time.Time, bool) {
-	due, ok := k.Schedule.Next()
-	return time.Unix(0, 0).Add(due).UTC(), ok
-}
-
-// Send sends the pings that are due by the caller's clock. It reports the pings and their pauses to
-// watcher.
-func (k *Keeper) Send(watcher Watcher) {
-	k.mu.Lock()
-	k.watcher = watcher
-	k.mu.Unlock()
-	k.step()
-}

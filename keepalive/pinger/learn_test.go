@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
@@ -52,7 +53,7 @@ func TestLearnsFromTheRecord(t *testing.T) {
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatal(err)
 	}
-	learned := func() *keepalive.Learned { return &pinger.Of(state.Open()[0]).Schedule.Learned }
+	learned := func() *keepalive.Learned { return &pinger.Of(state.Open(shared.Process)[0]).Schedule.Learned }
 	habit := keepalive.Habit{Tenant: tenant, Client: keepalive.Client("claude-code"), Hour: 12}
 	moment := keepalive.Moment{Prompts: 3}
 	prior := keepalive.Prior(moment)

@@ -59,15 +59,13 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	}
 	over := make(chan struct{})
 	defer close(over)
-	if !k.manual {
-		go httpx.Background("awaiting the end of a ping", func() {
-			select {
-			case <-p.Canceled():
-				cancel()
-			case <-over:
-			}
-		})
-	}
+	go httpx.Background("awaiting the end of a ping", func() {
+		select {
+		case <-p.Canceled():
+			cancel()
+		case <-over:
+		}
+	})
 	at, number := k.now().Wall, p.Number()
 	e := &selfrequest.Errand{Kind: selfrequest.Ping, Target: last.Target, Session: last.session.ID()}
 	usage, became := k.send(ctx, e)
@@ -91,14 +89,13 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	k.mu.Lock()
 	k.sum.Pings++
 	k.sum.Cost += cost
-	watcher := k.watcher
 	k.mu.Unlock()
 	e.Record(&audit.Record{
 		At: at, Kind: audit.KindKeepAlive, Lineage: last.lineage, Model: last.Model,
 		ClientFormat: string(last.Client), UpstreamFormat: string(last.Client), Cost: cost, USD: dollars, Reason: string(outcome),
 	}, usage, outcome == keepalive.Read || outcome == keepalive.WroteCache)
-	if watcher != nil {
-		watcher.Pinged(Record{
+	if k.Watcher != nil {
+		k.Watcher.Pinged(Record{
 			Session: e.Session, Lineage: last.lineage, Tenant: p.Habit.Tenant, Number: number, At: at,
 			Model: last.Model, Outcome: outcome, Usage: usage, Cost: cost, Dollars: dollars,
 		})

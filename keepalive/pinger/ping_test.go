@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
@@ -31,7 +32,7 @@ func await(t *testing.T, what string, f func() bool) {
 func TestPingPanics(t *testing.T) {
 	carrier := new(selfrequest.Carrier)
 	carrier.Use(nil)
-	k := New(carrier)
+	k := New(carrier, clock.Machine)
 	k.Schedule.Configure(keepalive.Options{Flying: 1})
 	every := 285 * time.Second
 	target := selfrequest.Reopen(selfrequest.Open{URI: "/"})

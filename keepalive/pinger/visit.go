@@ -218,10 +218,9 @@ func (v *Visit) account(a *Answered) {
 	metrics.saved.Add(saved)
 	k.mu.Lock()
 	k.sum.Saved += saved
-	watcher := k.watcher
 	k.mu.Unlock()
-	if watcher != nil {
+	if k.Watcher != nil {
 		lineage, _ := v.ex.Committed()
-		watcher.Resumed(Pause{Session: v.session.ID(), Lineage: lineage, At: v.ex.Start(), Age: s.Age, Pings: s.Pings, Cost: s.Cost, Saved: saved})
+		k.Watcher.Resumed(Pause{Session: v.session.ID(), Lineage: lineage, At: v.ex.Start(), Age: s.Age, Pings: s.Pings, Cost: s.Cost, Saved: saved})
 	}
 }

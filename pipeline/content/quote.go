@@ -4,10 +4,13 @@
 package content
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
 // Append appends a text as a JSON string, with the minimum of escapes to keep the body short.
@@ -53,4 +56,22 @@ func Append(out []byte, s string) []byte {
 // Quote encodes a text as a JSON string.
 func Quote(s string) []byte {
 	return gjson.AppendJSONString(make([]byte, 0, len(s)+16), strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// WithText returns a tool result's new content: the text, followed by the non-text parts in the
+// client's own bytes.
+func WithText(v *wire.View, b *wire.Block, text string) []byte {
+	if !b.Has(wire.FlagMedia) || v.Traits().MediaBesideResult {
+		// In some formats, the other parts are not in the result but beside it.
+		return Quote(text)
+	}
+	out := append([]byte(`[{"type":"`), cmp.Or(v.Traits().TextType, "text")...)
+	out = append(append(append(out, `","text":`...), Quote(text)...), '}')
+	gjson.ParseBytes(v.Bytes(b.Body)).ForEach(func(_, part gjson.Result) bool {
+		if !IsText(part) {
+			out = append(append(out, ','), part.Raw...)
+		}
+		return true
+	})
+	return append(out, ']')
 }

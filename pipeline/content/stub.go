@@ -3,8 +3,6 @@
 
 package content
 
-// Stub builds the replacements of folded text, and parses them.
-
 import (
 	"bytes"
 	"encoding/hex"
@@ -20,6 +18,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
+
+// Stub builds the replacements of folded text, and parses them.
 
 // A stub has a frame of its own, so neither a model nor a program takes it for content:
 //
@@ -136,3 +136,9 @@ func StubNames(text string) (names []string) {
 
 // StubLength is the approximate length of a stub, in bytes.
 const StubLength = 150
+
+// MinFold is the minimum saving of a folded block, in bytes.
+const MinFold = 300
+
+// MinTrait is the minimum length of a result to prune, in bytes.
+const MinTrait = 200

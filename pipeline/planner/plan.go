@@ -31,6 +31,9 @@ func Make(in *Input, s *Scratch) Plan {
 	from, rewritten, gain := in.best(s)
 	p.Gain, p.Rewritten = gain, int(rewritten)
 	if from == len(in.Blocks) {
+		if in.Warm > 0 && in.Write-in.Read > longPayback*in.Read {
+			return p.nothing(ReadsCheap)
+		}
 		return p.nothing("no gain")
 	}
 	if rewritten > 0 {
@@ -44,12 +47,6 @@ func Make(in *Input, s *Scratch) Plan {
 	}
 	p.Folds = s.list(from)
 	return p
-}
-
-// Leave returns a plan that leaves history alone, with a reason.
-func Leave(further float64, reason string) Plan {
-	p := Plan{Decision: Decision{Further: further}}
-	return p.nothing(reason)
 }
 
 func (p Plan) nothing(reason string) Plan {
@@ -93,6 +90,13 @@ func (s *Scratch) list(from int) []Fold {
 	}
 	return s.folds
 }
+
+// ReadsCheap is the reason of a plan that leaves history alone where a fold takes more than
+// longPayback requests to pay back what it writes anew.
+const (
+	ReadsCheap  = "no gain: reads are too cheap for a fold of warm history"
+	longPayback = 40
+)
 
 // minReturn is the minimum gain of a fold that breaks a warm cache, as a share of its cost.
 const minReturn = 0.1

@@ -19,6 +19,7 @@ type geminiAgent struct {
 	contents []*genai.Content
 	pending  []*genai.FunctionCall // calls without a response
 	whole    bool                  // no streams
+	late     bool                  // the last chunk alone has usage, as a translated stream's
 }
 
 func newGeminiAgent(url string) agent { return geminiAgentFor(url) }
@@ -74,7 +75,7 @@ func (a *geminiAgent) answer(ctx context.Context) (r reply, err error) {
 	a.pending = nil
 	answer := &genai.Content{Role: genai.RoleModel}
 	take := func(chunk *genai.GenerateContentResponse) error {
-		if len(chunk.Candidates) != 1 || chunk.UsageMetadata == nil {
+		if len(chunk.Candidates) != 1 || chunk.UsageMetadata == nil && !a.late {
 			return errors.New("not one candidate, or no usage")
 		}
 		c := chunk.Candidates[0]
@@ -93,8 +94,9 @@ func (a *geminiAgent) answer(ctx context.Context) (r reply, err error) {
 				r.text += p.Text
 			}
 		}
-		u := chunk.UsageMetadata
-		r.prompt, r.cached, r.output = int64(u.PromptTokenCount), int64(u.CachedContentTokenCount), int64(u.CandidatesTokenCount)
+		if u := chunk.UsageMetadata; u != nil {
+			r.prompt, r.cached, r.output = int64(u.PromptTokenCount), int64(u.CachedContentTokenCount), int64(u.CandidatesTokenCount)
+		}
 		return nil
 	}
 	if a.whole {

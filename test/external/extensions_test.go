@@ -54,7 +54,7 @@ func TestExtensions(t *testing.T) {
 	config := fmt.Sprintf(`{"admin":{"disabled":true},"apps":{
 		"llm_cache":{"store":{"module":"external"},"audit":{"module":"external","interval":"10ms"}},
 		"http":{"servers":{"s":{"listen":[%q],"automatic_https":{"disable":true},"routes":[{"handle":[
-			{"handler":"llm_cache","compress":{"compressor":{"module":"external"}},"upstream":{"signer":{"provider":"external"}}},
+			{"handler":"llm_cache","features":{"compress":{"compressor":{"module":"external"}}},"upstream":{"signer":{"provider":"external"}}},
 			{"handler":"reverse_proxy","upstreams":[{"dial":%q}]}]}]}}}}}`, address, strings.TrimPrefix(u.URL, "http://"))
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -26,10 +27,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -53,17 +59,19 @@ type arm struct {
 	result    Result
 	watch     func(time.Time, *Step) // called after each request, if set
 	watched   func(*Watched)         // likewise, see [Options]
+	clock     *recordedClock
 
 	// The rest is the state of the current request.
-	clock    time.Time
 	request  *request
+	until    time.Time        // the time of the next request, while the clock moves to it
+	internal selfrequest.Kind // of the present request, 0 for a client's
 	sent     []byte
 	known    *wire.Known // of the last body that differed from the client's
 	attempts int
 	asked    int // calls of the expand tool
 	usage    wire.Usage
 	refused  *pricing.APIError
-	pings    pings
+	pings    []Ping
 	speed    float64 // of a local server reading prompts, in tokens a second
 }
 
@@ -127,8 +135,9 @@ const storeBytes = 64 << 20
 
 func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, error) {
 	a := &arm{watched: o.Watch, expanding: o.Expanding, policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
+	a.clock = &recordedClock{now: o.Start, begun: map[string]int{}}
 	a.up = &simulator.Handler{Cache: pricing.NewSimulator(profile.Config()), Hooks: simulator.Hooks{
-		Now:    func(context.Context) time.Time { return a.clock },
+		Now:    func(context.Context) time.Time { return a.clock.Now() },
 		Answer: a.answer,
 		Parse:  a.parse,
 		Call:   func(_ context.Context, c *pricing.Call) { c.Client = a.request.view },
@@ -143,8 +152,8 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 		_ = store.Close()
 		return nil, err
 	}
-	if hold := a.handler.Hold; hold != nil {
-		a.holds = hold.WebSocket || hold.Threads == relay.On || hold.Threads == relay.Auto
+	if o, ok := a.handler.Feature("hold").(*hold.Hold); ok {
+		a.holds = o.WebSocket || o.Threads == relay.On || o.Threads == relay.Auto
 	}
 	a.handler.Policy, a.handler.Planner.Need, a.handler.Planner.Harm = policy, o.need, o.Harm
 	switch {
@@ -154,15 +163,23 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 		a.handler.KeepAlive = new(pinger.Options)
 	}
 	o.foldIdly(a.handler)
-	if a.worker, err = o.leaveOut(a.handler); err != nil {
+	if a.worker, err = o.leaveOut(a.handler, a.clock); err != nil {
 		_ = store.Close()
 		return nil, err
 	}
 	if a.speed = o.Background; o.Threads && profile.Format.Traits().Threads {
 		a.thread = new(threading)
 	}
-	if a.state, err = a.handler.Attach(store, profile.Prices, a.logger(), func() time.Time { return a.clock }); err != nil {
-		_ = store.Close()
+	a.state = state.New(shared.Process, store, nil, a.clock)
+	a.state.Carrier.Use(func(string) http.Handler { return http.HandlerFunc(a.carry) })
+	k := pinger.Of(a.state)
+	k.Watcher = a
+	k.Schedule.Configure(keepalive.Options{}) // no jitter
+	if err = a.handler.Open(a.state, nil, cmp.Or(o.assumed, profile.Prices), a.logger()); err == nil {
+		err = a.handler.Validate()
+	}
+	if err != nil {
+		_ = a.state.Close()
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	return a, nil
@@ -197,7 +214,11 @@ func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, 
 // done records the bill of a request. The clock moves to the end of the response.
 func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 	u.Output = 0 // equal with and without the handler
-	if a.pings.flying {
+	if a.internal != 0 {
+		if b := &a.result.Background; a.internal == selfrequest.Fold && refused == nil {
+			b.Held++
+			b.Processed += u.Uncached
+		}
 		return
 	}
 	a.usage, a.refused = a.usage.Add(u), refused
@@ -205,14 +226,16 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *pricing.APIError) {
 		a.result.refuse(refused)
 		return
 	}
-	a.clock = a.request.end
+	a.clock.set(a.request.end)
 }
 
 // run sends one request and records its result.
 func (a *arm) run(ctx context.Context, c *request) error {
-	a.keep(c.at)
-	a.idle(c.at)
-	a.request, a.clock = c, c.at
+	a.until = c.at
+	a.clock.advance(c.at)
+	a.clock.set(c.at)
+	a.request = c
+	a.result.Background.Planned = a.clock.count(idlefold.Doing)
 	a.asked = 0
 	a.sent, a.attempts, a.usage, a.refused = nil, 0, wire.Usage{}, nil
 	logged := a.errors.Load()
@@ -245,15 +268,33 @@ func (a *arm) serve(ctx context.Context, c *request, header http.Header, body []
 	}
 	r.Header = header
 	r.RemoteAddr, r.RequestURI = "127.0.0.1:1", c.path
-	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
-	err = a.handler.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		a.up.ServeHTTP(w, r)
-		return nil
-	}))
-	if err != nil {
+	if err := a.handle(w, r); err != nil {
 		return fmt.Errorf("replay: the handler answered an error: %w", err)
 	}
 	return nil
+}
+
+// handle passes a request to the handler, and on to the simulated provider.
+func (a *arm) handle(w http.ResponseWriter, r *http.Request) error {
+	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
+	return a.handler.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		a.up.ServeHTTP(w, r)
+		return nil
+	}))
+}
+
+// carry sends an internal request of the handler, in place of a Caddy server.
+func (a *arm) carry(w http.ResponseWriter, r *http.Request) {
+	e := selfrequest.Of(r)
+	if e.Kind == selfrequest.Fold && a.breaks(e.Tokens) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	a.internal = e.Kind
+	defer func() { a.internal = 0 }()
+	if err := a.handle(w, r); err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
 }
 
 // note adds a request to the result.

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/localsite"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
@@ -42,46 +43,35 @@ func (b *Background) add(o *Background) {
 
 // foldIdly configures idle folding.
 func (o *Options) foldIdly(h *handler.Handler) {
-	if o.Background == 0 {
-		h.IdleFolding = nil
+	l, ok := h.Feature("local").(*localsite.Local)
+	switch {
+	case !ok:
 		return
+	case o.Background == 0:
+		l.IdleFolding = nil
+		return
+	case l.IdleFolding == nil:
+		l.IdleFolding = new(idlefold.Options)
 	}
-	if h.IdleFolding == nil {
-		h.IdleFolding = new(idlefold.Options)
-	}
-	if h.Queue == nil {
-		h.Queue = new(local.Queue)
+	if l.Queue == nil {
+		l.Queue = new(local.Queue)
 	}
 }
 
-// idle executes the planned fold if it ends before until, and counts it as broken if it would only
-// begin.
-func (a *arm) idle(until time.Time) {
-	planned := idlefold.Of(a.state)
-	f := planned.Fold
-	if f == nil {
-		return
-	}
-	planned.Fold = nil
-	at := f.Due()
-	_, _, process := f.Size()
+// breaks reports whether the next request comes before the local server has read a fold of so many
+// tokens, and counts the broken fold.
+func (a *arm) breaks(tokens int) bool {
 	b := &a.result.Background
-	b.Planned++
-	needs := time.Duration(float64(process) / a.speed * float64(time.Second))
-	if end := at.Add(needs); end.After(until) {
-		if had := until.Sub(at); had > 0 {
-			b.Broken++
-			b.Wasted += int64(had.Seconds() * a.speed)
-		}
-		return
+	begun := a.clock.Now()
+	needs := time.Duration(float64(tokens) / a.speed * float64(time.Second))
+	if !begun.Add(needs).After(a.until) {
+		return false
 	}
-	a.clock, a.pings.flying = at, true
-	u, held := f.Send()
-	a.pings.flying = false
-	b.Processed += u.Uncached
-	if held {
-		b.Held++
+	if had := a.until.Sub(begun); had > 0 {
+		b.Broken++
+		b.Wasted += int64(had.Seconds() * a.speed)
 	}
+	return true
 }
 
 // long is the number of requests above which a conversation counts as long.

@@ -13,11 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/agent"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/harm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/trial/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
@@ -63,6 +66,24 @@ func configure(options []byte) (*handler.Handler, error) {
 		return nil, fmt.Errorf("replay: options of the handler: %w", err)
 	}
 	h.Headers = handler.HeadersFull // the results come from headers
+	// The trial has a worker of its own for words to leave out.
+	words := h.FeaturesRaw["compress"]
+	delete(h.FeaturesRaw, "compress")
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	defer cancel()
+	if err := h.LoadFeatures(ctx); err != nil {
+		return nil, fmt.Errorf("replay: options of the handler: %w", err)
+	}
+	if words == nil {
+		return h, nil
+	}
+	o := h.Feature("compress").(*compressor.Options) //nolint:forcetypeassert // this package imports it
+	if err := json.Unmarshal(words, o); err != nil {
+		return nil, fmt.Errorf("replay: options of the handler: compress: %w", err)
+	}
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("replay: options of the handler: %w", err)
+	}
 	return h, nil
 }
 

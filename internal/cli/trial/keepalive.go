@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
@@ -33,36 +32,13 @@ type Ping struct {
 	Tail bool `json:"tail,omitempty"`
 }
 
-// pings are the pings of one arm.
-type pings struct {
-	flying bool
-	list   []Ping
-}
-
-// keep sends the handler's pings that are due until a time, each at its own time.
-func (a *arm) keep(until time.Time) {
-	if a.handler.KeepAlive == nil || a.request == nil {
-		return
-	}
-	a.pings.flying = true
-	for {
-		due, ok := pinger.Of(a.state).Next()
-		if !ok || due.After(until) {
-			break
-		}
-		a.clock = due
-		pinger.Of(a.state).Send(a)
-	}
-	a.pings.flying = false
-}
-
 // abandon advances the clock after the last request until the handler sends no more pings.
 func (a *arm) abandon() {
-	before := len(a.pings.list)
-	a.keep(a.clock.AddDate(1, 0, 0))
+	before := len(a.pings)
+	a.clock.advance(a.clock.Now().AddDate(1, 0, 0))
 	r := &a.result
-	for i := range a.pings.list {
-		p := &a.pings.list[i]
+	for i := range a.pings {
+		p := &a.pings[i]
 		if p.Tail = i >= before; p.Tail {
 			r.TailPings++
 			r.TailCost += p.Cost
@@ -72,12 +48,12 @@ func (a *arm) abandon() {
 		r.PingCost += p.Cost
 		r.Cost += p.Cost
 	}
-	r.PingList = a.pings.list
+	r.PingList = a.pings
 }
 
 // answer returns the recorded answer, nil for a ping.
 func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
-	if a.pings.flying {
+	if a.internal != 0 {
 		return nil
 	}
 	return a.say(v)
@@ -86,14 +62,14 @@ func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
 // Pinged implements pinger.Watcher.
 func (a *arm) Pinged(p pinger.Record) {
 	cost := a.profile.Rules().Cost(p.Usage)
-	a.pings.list = append(a.pings.list, Ping{At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome), Cost: cost, Net: -cost})
+	a.pings = append(a.pings, Ping{At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome), Cost: cost, Net: -cost})
 }
 
 // Resumed implements pinger.Watcher.
 func (a *arm) Resumed(p pinger.Pause) {
-	n := min(p.Pings, len(a.pings.list))
-	for i := len(a.pings.list) - n; i < len(a.pings.list); i++ {
-		a.pings.list[i].Net += p.Saved / float64(n)
+	n := min(p.Pings, len(a.pings))
+	for i := len(a.pings) - n; i < len(a.pings); i++ {
+		a.pings[i].Net += p.Saved / float64(n)
 	}
 	a.result.PingSaved += p.Saved
 }

@@ -68,6 +68,8 @@ type Options struct {
 	Watch func(*Watched)
 	// Prices are the prices of models. Default: the built-in table.
 	Prices *pricing.Table
+	// assumed, if set, are the prices that the handler has in place of the provider's.
+	assumed *pricing.Table
 	// Start is the beginning of the conversations, which prices depend on. Default: 2026-11-20
 	// 00:00 UTC.
 	Start time.Time
@@ -198,7 +200,7 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 			if a.holds { // connections
 				err = errors.Join(err, a.handler.Cleanup())
 			}
-			err = errors.Join(err, a.store.Close())
+			err = errors.Join(err, a.state.Close())
 		}
 		d.arms = nil
 	}()

@@ -161,7 +161,7 @@ func (t *Timeline) WriteText(w io.Writer) error {
 		s := &t.Steps[i]
 		b, u := s.Base, s.Sent
 		fmt.Fprintf(tab, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			i, clock(s.At), pause(s.Pause), thousands(b.Prompt()), thousands(u.Prompt()),
+			i, elapsed(s.At), pause(s.Pause), thousands(b.Prompt()), thousands(u.Prompt()),
 			pair(b.Uncached, u.Uncached), pair(b.Write5m+b.Write1h, u.Write5m+u.Write1h), pair(b.Read, u.Read),
 			s.moment(), s.gain(), s.removed(), signed(s.Net), s.harm(), "  "+s.why())
 	}
@@ -234,8 +234,8 @@ func (s *Step) why() string {
 // signed formats an amount in thousands with its sign.
 func signed(x float64) string { return fmt.Sprintf("%+.1fk", x/1000) }
 
-// clock formats a time as hours, minutes and seconds.
-func clock(seconds float64) string {
+// elapsed formats a time as hours, minutes and seconds.
+func elapsed(seconds float64) string {
 	s := int(seconds)
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lingua"
 )
@@ -46,27 +47,25 @@ type scorer struct {
 }
 
 // leaveOut gives a handler with compression a worker. For others it returns nil.
-func (o *Options) leaveOut(h *handler.Handler) (*compressor.Worker, error) {
-	if h.Compress == nil {
+func (o *Options) leaveOut(h *handler.Handler, c clock.Clock) (*compressor.Worker, error) {
+	words, ok := h.Feature("compress").(*compressor.Options)
+	if !ok || words.CompressorRaw == nil {
 		return nil, nil
-	}
-	if err := h.Compress.Validate(); err != nil {
-		return nil, fmt.Errorf("replay: options of the handler: compress: %w", err)
 	}
 	s := o.scorer
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
-		s.name = string(h.Compress.CompressorRaw)
+		s.name = string(words.CompressorRaw)
 		ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
-		if err := h.Compress.Load(ctx); err != nil {
+		if err := words.Load(ctx); err != nil {
 			cancel()
 			return nil, fmt.Errorf("replay: options of the handler: compress: %w", err)
 		}
-		s.of, s.cancel, s.known = h.Compress.Compressor(), cancel, make(map[[sha256.Size]byte]lingua.Result)
+		s.of, s.cancel, s.known = words.Compressor(), cancel, make(map[[sha256.Size]byte]lingua.Result)
 	}
-	w := compressor.NewWorker(s)
-	h.Compress.Use(w, s.name)
+	w := compressor.NewWorker(s, c)
+	words.Use(w, s.name)
 	return w, nil
 }
 
@@ -104,7 +103,7 @@ func (a *arm) words(c *request, w *sink) error {
 	if a.worker == nil {
 		return nil
 	}
-	a.worker.Drain()
+	a.clock.advance(a.clock.Now())
 	if err := a.worker.Health().Error; err != "" {
 		return fmt.Errorf("replay: the compressor: %s", err)
 	}

@@ -63,7 +63,7 @@ func surfer(t *testing.T) string {
 func TestWords(t *testing.T) {
 	path := surfer(t)
 	const others = `"prune":{"mode":"off"},"admission":{"mode":"off"}`
-	with := `{"compress":{"compressor":{"module":"embedded","model":"../../lingua/testdata/models/bert"}},` + others + `}`
+	with := `{"features":{"compress":{"compressor":{"module":"embedded","model":"../../lingua/testdata/models/bert"}}},` + others + `}`
 	plain := replayed(t, Options{Handler: []byte("{" + others + "}")}, path).Runs[0].Total
 	report := replayed(t, Options{Handler: []byte(with)}, path)
 	words := report.Runs[0].Total
@@ -88,9 +88,9 @@ func TestWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	for handler, want := range map[string]string{
-		`{"compress":{}}`: "no compressor",
-		`{"compress":{"compressor":{"module":"embedded","model":"nowhere"}}}`: "config.json",
-		`{"compress":{"compressor":{"module":"foo"}}}`:                        "unknown module",
+		`{"features":{"compress":{"rate":0.4}}}`:                                           "no compressor",
+		`{"features":{"compress":{"compressor":{"module":"embedded","model":"nowhere"}}}}`: "config.json",
+		`{"features":{"compress":{"compressor":{"module":"foo"}}}}`:                        "unknown module",
 	} {
 		if _, err := Run(t.Context(), conversations, Options{Handler: []byte(handler)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", handler, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/memory"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
@@ -41,11 +42,14 @@ const (
 	lull       = 5 * time.Second
 )
 
-// Bodies is the budget of the whole process, independent of configurations. Until an app sets another
-// bound it has the share of a default memory budget.
-var Bodies = New(512 << 20)
-
-func init() { memory.Register(memory.Bodies, Bodies.Held, Bodies.Resize) }
+// Of returns the budget of an instance: its share of the instance's memory.
+func Of(i *shared.Instance) *Budget {
+	return shared.Part(i, func() *Budget {
+		b := New(0)
+		memory.Of(i).Register(memory.Bodies, b.Held, b.Resize)
+		return b
+	})
+}
 
 // Budget bounds the memory of all bodies in flight, in all forms that are in memory at once. Room
 // is granted in the order of requests, except that tenants with less room go first. A part is

@@ -51,12 +51,6 @@ type Site struct {
 	Now func() time.Time
 }
 
-// Planned is the fold that is to be sent on the clock of a caller, nil for none.
-type Planned struct{ Fold *Fold }
-
-// Of returns the planned fold of a state.
-func Of(s *state.State) *Planned { return state.Part(s, func() *Planned { return new(Planned) }) }
-
 // Answered is a completed turn.
 type Answered struct {
 	// Exchange is the edited request, View the client's request, Turn the answer.
@@ -81,7 +75,7 @@ type Fold struct {
 	*Answered
 	plan *pipeline.Background
 	to   *selfrequest.Target
-	at   time.Time // earliest start
+	wait time.Duration // minimum delay of the start
 }
 
 // Plan plans a fold after an answer, nil for none. The request must be in its original state.
@@ -109,7 +103,7 @@ func (s *Site) Plan(a *Answered) (f *Fold) {
 		if after == 0 {
 			after = defaultFoldAfter
 		}
-		f = &Fold{site: s, Answered: a, plan: plan, to: a.Target(body), at: s.Now().Add(after)}
+		f = &Fold{site: s, Answered: a, plan: plan, to: a.Target(body), wait: after}
 	})
 	return f
 }
@@ -126,25 +120,31 @@ func foldBody(v *wire.View, body []byte) ([]byte, error) {
 	return wire.Patch(body, append(c.Prefill(), wire.Member{Name: "stream", Value: []byte("false")}, wire.Member{Name: "stream_options"})...)
 }
 
+// Doing names the work on a fold, from its planning on.
+const Doing = "folding while nobody waits"
+
 // Start sends the fold in the background, when the server is idle.
 func (f *Fold) Start() {
-	if ctx := f.site.State.Carrier.Running(); ctx != nil && f.site.State.Pin() {
-		go httpx.Background("folding while nobody waits", func() { f.run(ctx) })
+	s := f.site.State
+	ctx := s.Carrier.Running()
+	if ctx == nil {
+		return
 	}
+	s.Clock.After(f.wait, Doing, func() {
+		// A configuration that has ended meanwhile may have closed the state.
+		if ctx.Err() == nil && s.Pin() {
+			defer s.Unpin()
+			f.run(ctx)
+		}
+	})
 }
 
 // longest bounds the time of a fold: a slow machine reads 60,000 tokens in it.
 const longest = 15 * time.Minute
 
 func (f *Fold) run(ctx context.Context) {
-	defer f.site.State.Unpin()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	select {
-	case <-time.After(time.Until(f.at)):
-	case <-ctx.Done():
-		return
-	}
 	if !f.plan.Current() {
 		return
 	}
@@ -160,15 +160,18 @@ func (f *Fold) run(ctx context.Context) {
 }
 
 // send makes the server read the fold, and commits the fold to the conversation.
-func (f *Fold) send(ctx context.Context, slot int) (u wire.Usage, outcome string) {
+func (f *Fold) send(ctx context.Context, slot int) {
 	at, format := f.site.Now(), f.View.Format
-	e := &selfrequest.Errand{Kind: selfrequest.Fold, Target: f.to, Session: f.Session, Tenant: f.Tenant, Adapt: func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
+	e := &selfrequest.Errand{Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session, Tenant: f.Tenant}
+	e.Adapt = func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
 		caddyhttp.SetVar(r.Context(), "llm_session", f.Session)
 		caddyhttp.SetVar(r.Context(), "llm_lineage", f.View.First())
 		return nil, nil //nolint:nilnil // the body is the target's
-	}}
+	}
 	a, err := f.site.State.Carrier.Carry(ctx, e)
+	var u wire.Usage
+	var outcome string
 	switch {
 	case errors.Is(context.Cause(ctx), queue.ErrWanted):
 		outcome = foldInterrupted
@@ -191,21 +194,4 @@ func (f *Fold) send(ctx context.Context, slot int) (u wire.Usage, outcome string
 		ClientFormat: string(format), UpstreamFormat: string(f.site.Upstream.Target(format)),
 		Cost: rules.Cost(u), USD: rules.Dollars(u), Reason: outcome,
 	}, u, outcome == foldRead || outcome == foldLate)
-	return u, outcome
-}
-
-// Size returns the number of folded blocks, the tokens removed, and the tokens to read, all
-// estimated.
-func (f *Fold) Size() (blocks, removed, process int) {
-	return f.plan.Blocks, f.plan.Removed, f.plan.Process
-}
-
-// Due returns the earliest start.
-func (f *Fold) Due() time.Time { return f.at }
-
-// Send sends the fold now, for callers with their own schedule. It returns the reported usage and
-// whether the fold was committed.
-func (f *Fold) Send() (wire.Usage, bool) {
-	u, outcome := f.send(context.Background(), 0)
-	return u, outcome == foldRead
 }

@@ -9,7 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/clock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -25,7 +27,7 @@ func TestFoldPanics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		share, err := state.Pool.Share("folds", func() (*state.State, error) { return state.New(store, nil, time.Now), nil })
+		share, err := state.PoolOf(shared.Process).Share("folds", func() (*state.State, error) { return state.New(shared.Process, store, nil, clock.Machine), nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,28 +9,39 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 )
 
 // Admin serves the agents of Letta that conversations have on Caddy's admin API:
 //
 //	GET /llm_cache/agents
-type Admin struct{}
+type Admin struct{ instance *shared.Instance }
 
-var _ caddy.AdminRouter = (*Admin)(nil)
+// Interface guards
+var (
+	_ caddy.AdminRouter = (*Admin)(nil)
+	_ caddy.Provisioner = (*Admin)(nil)
+)
 
 // CaddyModule returns the Caddy module information.
 func (Admin) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "admin.api.llm_cache_agents", New: func() caddy.Module { return new(Admin) }}
 }
 
-// Routes implements caddy.AdminRouter.
-func (*Admin) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "GET /llm_cache/agents", Handler: caddy.AdminHandlerFunc(report)}}
+// Provision implements [caddy.Provisioner].
+func (a *Admin) Provision(ctx caddy.Context) error {
+	a.instance = shared.Of(ctx)
+	return nil
 }
 
-func report(w http.ResponseWriter, _ *http.Request) error {
-	open := state.Open()
+// Routes implements caddy.AdminRouter.
+func (a *Admin) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{{Pattern: "GET /llm_cache/agents", Handler: caddy.AdminHandlerFunc(a.report)}}
+}
+
+func (a *Admin) report(w http.ResponseWriter, _ *http.Request) error {
+	open := state.Open(a.instance)
 	all := make([]Report, 0, len(open))
 	for _, s := range open {
 		all = append(all, Of(s).Report()...)

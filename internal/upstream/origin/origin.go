@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -63,9 +62,10 @@ type Handler struct {
 	// `session not found`. Default: false.
 	Sessions *bool `json:"sessions,omitempty"`
 
-	store *store
-	share *shared.Share[*store]
-	log   *zap.Logger
+	instance *shared.Instance
+	store    *store
+	share    *shared.Share[*store]
+	log      *zap.Logger
 }
 
 // CaddyModule returns the Caddy module information.
@@ -76,30 +76,30 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// stores are those of a process, by their lifetimes.
-var stores = shared.NewPool[*store]()
+// room is the memory of all stores of an instance.
+type room struct{ *lru.Pool[sessioncache.Tenant] }
 
-// pool is the memory of all stores.
-var pool = lru.NewPool[sessioncache.Tenant](memory.Origin.Of(memory.Min))
-
-func init() { memory.Register(memory.Origin, pool.Bytes, pool.SetLimit) }
-
-// setPool gives the pool its share where no llm_cache app does.
-var setPool = sync.OnceFunc(func() { pool.SetLimit(memory.Origin.Share()) })
+func roomOf(i *shared.Instance) room {
+	return shared.Part(i, func() room {
+		r := room{lru.NewPool[sessioncache.Tenant](memory.Origin.Of(memory.Min))}
+		memory.Of(i).Register(memory.Origin, r.Bytes, r.SetLimit)
+		return r
+	})
+}
 
 // Provision fills in defaults and takes a share of a store.
 func (h *Handler) Provision(ctx caddy.Context) error {
-	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
+	h.instance = shared.Of(ctx)
+	if err := metric.Register(h.instance, ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	if h.MaxBody == 0 {
 		h.MaxBody = defaultMaxBody
 	}
 	h.log = ctx.Logger()
-	setPool()
 	life := cmp.Or(time.Duration(h.TTL), relay.DefaultTTL)
 	var err error
-	if h.share, err = stores.Share(life.String(), func() (*store, error) { return newStore(pool, life, time.Now), nil }); err != nil {
+	if h.share, err = shared.PoolOf[*store](h.instance).Share(life.String(), func() (*store, error) { return newStore(roomOf(h.instance).Pool, life, time.Now), nil }); err != nil {
 		return err
 	}
 	h.store = h.share.Of
@@ -152,7 +152,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	r.Header.Del(delta.EdgeName)
 	r.Header.Del(delta.Conversation)
 	r.Header.Del(delta.BaseHandle)
-	e := &exchange{Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base, share: budget.Bodies.Open()}
+	e := &exchange{Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base, share: budget.Of(h.instance).Open()}
 	defer e.share.Close()
 	switch httpx.Coding(r.Header) {
 	case delta.Coding:

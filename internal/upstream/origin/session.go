@@ -57,7 +57,7 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	if !ok || list == "" || httpx.Coding(r.Header) != "" || r.ContentLength <= 0 || r.ContentLength > h.MaxBody {
 		return next.ServeHTTP(w, r)
 	}
-	e := &exchange{Handler: h, of: conversation{owner: owner{tenant: h.store.key.Of(r)}}, share: budget.Bodies.Open()}
+	e := &exchange{Handler: h, of: conversation{owner: owner{tenant: h.store.key.Of(r)}}, share: budget.Of(h.instance).Open()}
 	defer e.share.Close()
 	body, err := e.read(w, r)
 	switch {

@@ -39,7 +39,7 @@ func NewStore(pool *lru.Pool[string], now func() time.Time) *Store {
 
 // Of returns the overlays of a state.
 func Of(s *state.State) *Store {
-	return state.Part(s, func() *Store { return NewStore(lru.NewPool[string](DefaultMemory), s.Now) })
+	return state.Part(s, func() *Store { return NewStore(lru.NewPool[string](DefaultMemory), s.Clock.Now) })
 }
 
 // Interface guards

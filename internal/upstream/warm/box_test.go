@@ -170,24 +170,31 @@ func site(o *Options, preset string) *Site {
 	return &Site{Options: o, Upstream: u.Profile(upstream.Options{}), Log: zap.NewNop(), Now: time.Now}
 }
 
-// arrival is the handler of a site that receives warm-ups.
-type arrival struct{ *Site }
-
-func (a arrival) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	return selfrequest.Of(r).Arrive(w, r, &selfrequest.Site{
-		Sends: selfrequest.WarmUp, Upstream: a.Upstream, Next: next, Layers: func(*selfrequest.Errand) caddyhttp.Handler { return next },
-		Record: func(*http.Request, *audit.Record, wire.Usage) {},
-	})
+// targetOf returns a target for [through].
+func targetOf() *selfrequest.Target {
+	return selfrequest.Reopen(selfrequest.Open{Method: http.MethodPost, URI: "/v1/chat/completions", Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat})
 }
 
-// targetOf returns a target through a site to an upstream that answers at once.
-func targetOf(s *Site) *selfrequest.Target {
-	t := selfrequest.Reopen(selfrequest.Open{Method: http.MethodPost, URI: "/v1/chat/completions", Body: selfrequest.Pack([]byte(`{"model":"m"}`)), Client: wire.OpenAIChat})
-	t.Direct(arrival{s}, caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
-		w.WriteHeader(http.StatusOK)
-		return nil
-	}))
-	return t
+// through makes internal requests pass through a site to an upstream that answers at once.
+func (b *Boxes) through(t *testing.T, s *Site) *Boxes {
+	t.Helper()
+	b.state.Carrier.Use(func(string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
+			next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+				w.WriteHeader(http.StatusOK)
+				return nil
+			})
+			if err := selfrequest.Of(r).Arrive(w, r, &selfrequest.Site{
+				Sends: selfrequest.WarmUp, Upstream: s.Upstream, Next: next, Layers: func(*selfrequest.Errand) caddyhttp.Handler { return next },
+				Record: func(*http.Request, *audit.Record, wire.Usage) {},
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Cleanup(b.state.Carrier.Stop)
+	return b
 }
 
 // await waits for a condition that must come true.
@@ -213,10 +220,7 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 		}
 		return time.Now()
 	}
-	all := boxes()
-	all.state.Carrier.Use(nil)
-	defer all.state.Carrier.Stop()
-	x := box(t, all, queue.New(queue.Limits{Slots: 1}))
+	x := box(t, boxes().through(t, in), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	panics, read := httpx.BackgroundPanics, metrics.sent.WithLabelValues(warmRead)
 	before, sent := testkit.MetricValue(t, panics), testkit.MetricValue(t, read)
@@ -224,7 +228,7 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 		trouble.Store(true)
 		x.mu.Lock()
 		for range 3 {
-			x.add(&base{to: targetOf(in), target: wire.OpenAIChat})
+			x.add(&base{to: targetOf(), target: wire.OpenAIChat})
 		}
 		x.start()
 		x.mu.Unlock()
@@ -250,9 +254,9 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 // conversation.
 func TestBaseLeavesTakenSlots(t *testing.T) {
 	in := site(&Options{}, "llama_cpp")
-	x := box(t, boxes(), queue.New(queue.Limits{Slots: 2}))
+	x := box(t, boxes().through(t, in), queue.New(queue.Limits{Slots: 2}))
 	x.site = in
-	b := &base{id: "b", to: targetOf(in), target: wire.OpenAIChat}
+	b := &base{id: "b", to: targetOf(), target: wire.OpenAIChat}
 	j := &job{base: b, slot: queue.AnySlot, turn: new(local.Replica)}
 	if outcome := x.send(t.Context(), j); outcome != warmRead || j.slot != 0 || len(x.due) != 1 || x.due[0].slot != 1 {
 		t.Fatalf("%s in slot %d, then %+v", outcome, j.slot, x.due)
@@ -276,12 +280,12 @@ func TestBaseLeavesTakenSlots(t *testing.T) {
 // its target. The race detector verifies the locking.
 func TestBaseIsSentWhileItChanges(t *testing.T) {
 	in := site(&Options{}, "mlx_lm")
-	x := box(t, boxes(), queue.New(queue.Limits{Slots: 1}))
+	x := box(t, boxes().through(t, in), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
-	b := x.keep(prefixKey{}, &base{id: "b", to: targetOf(in), target: wire.OpenAIChat}, time.Now())
+	b := x.keep(prefixKey{}, &base{id: "b", to: targetOf(), target: wire.OpenAIChat}, time.Now())
 	var others sync.WaitGroup
 	for i := range byte(100) {
-		others.Go(func() { x.keep(prefixKey{i}, &base{id: "b", to: targetOf(in)}, time.Now()) })
+		others.Go(func() { x.keep(prefixKey{i}, &base{id: "b", to: targetOf()}, time.Now()) })
 		if outcome := x.send(t.Context(), &job{base: b, slot: queue.AnySlot, turn: new(local.Replica)}); outcome != warmRead {
 			t.Fatalf("the base was %s", outcome)
 		}
@@ -295,7 +299,7 @@ func TestBasesAreShared(t *testing.T) {
 	x := box(t, boxes(), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	keep := func(id, owner byte, size int) {
-		to := targetOf(in)
+		to := targetOf()
 		to.Body = make([]byte, size)
 		x.keep(prefixKey{id}, &base{id: string(id), to: to, owner: sessioncache.Tenant{owner}}, time.Now())
 	}

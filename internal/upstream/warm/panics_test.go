@@ -74,7 +74,7 @@ func TestKeepingPanics(t *testing.T) {
 	panics := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, panics)
 	for i := range 2 {
-		x.keep(prefixKey{byte(i)}, &base{id: string(rune('a' + i)), to: targetOf(in)}, time.Now())
+		x.keep(prefixKey{byte(i)}, &base{id: string(rune('a' + i)), to: targetOf()}, time.Now())
 		await(t, "the panic", func() bool { return testkit.MetricValue(t, panics) == before+float64(i+1) })
 	}
 	if !x.knows(prefixKey{0}) || !x.knows(prefixKey{1}) {

@@ -20,9 +20,11 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddystop"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/localsite" // the options of warm
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
@@ -36,7 +38,7 @@ func init() {
 
 // loadIdle makes all servers appear idle for long.
 func loadIdle() {
-	for _, s := range state.Open() {
+	for _, s := range state.Open(shared.Process) {
 		warm.Of(s).LoadIdle()
 	}
 }
@@ -107,7 +109,7 @@ func TestModelStaysLoaded(t *testing.T) {
 				t.Helper()
 				config := fmt.Sprintf(`{"admin": {"disabled": true, "config": {"persist": false}}, "logging": {"logs": {"default": {"writer": {"output": "discard"}}}},
 					"apps": {"http": {"servers": {"srv0": {"listen": [%q], "automatic_https": {"disable": true}, "routes": [{"handle": [
-						{"handler": "llm_cache", "upstream": {%s}, "queue": {}, "warm": {"loaded": %q}},
+						{"handler": "llm_cache", "upstream": {%s}, "features": {"local": {"queue": {}, "warm": {"loaded": %q}}}},
 						{"handler": "reverse_proxy", "upstreams": [{"dial": %q}]}]}]}}}}}`, addr, c.upstream, hours, b.Listener.Addr().String())
 				if err := caddy.Load([]byte(config), true); err != nil {
 					t.Fatal(err)

@@ -32,7 +32,7 @@ func NewMemory(limit int64) *Memory {
 
 // Of returns the memory of a state.
 func Of(s *state.State) *Memory {
-	return state.Part(s, func() *Memory { return NewMemory(memory.Sockets.Share()) })
+	return state.Part(s, func() *Memory { return NewMemory(memory.Of(s.Instance).Share(memory.Sockets)) })
 }
 
 // Interface guards

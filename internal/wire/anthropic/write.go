@@ -54,7 +54,11 @@ func (w *writer) request() error {
 	w.Param(translate.ServiceTier)
 	w.output(thinking)
 	if w.marksItself() && w.Adds() {
-		w.Member("cache_control", rawjson.Value(`{"type":"ephemeral"}`))
+		if marker := rawjson.Value(`{"type":"ephemeral"}`); w.Options.Official {
+			w.Member("cache_control", marker)
+		} else { // other hosts take markers on blocks only
+			w.markLast(marker)
+		}
 	}
 	if q.Stream {
 		w.Bool("stream", true)
@@ -210,7 +214,7 @@ func (w *writer) output(t *thinking) {
 // marksItself reports whether the request asks the provider to mark the last block. Clients of formats
 // without markers could cache nothing otherwise.
 func (w *writer) marksItself() bool {
-	if !w.Options.Official {
+	if !w.Options.Official && !w.Options.Marks {
 		return false
 	}
 	// A single question is not worth the price of a cache write.

@@ -11,6 +11,15 @@ import (
 // maxMarkers is the maximum number of blocks with a cache_control in a request.
 const maxMarkers = 4
 
+// markLast marks the last block of the messages.
+func (w *writer) markLast(marker rawjson.Value) {
+	if n := len(w.Messages); n > 0 {
+		if parts := w.Messages[n-1].Parts; len(parts) > 0 {
+			parts[len(parts)-1].Cache = marker
+		}
+	}
+}
+
 // marks counts the markers of a request.
 func (w *writer) marks() (n int) {
 	for _, t := range w.Tools {

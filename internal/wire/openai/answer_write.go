@@ -15,6 +15,7 @@ var InputDetails = []wire.UsageMember{
 	{Name: "cached_tokens", Count: wire.CountRead},
 	{Name: "cache_write_tokens", Count: wire.CountWrite},
 	{Name: "cache_creation_tokens", Count: wire.CountWrite, Alias: true},
+	{Name: "cache_creation_input_tokens", Count: wire.CountWrite, Alias: true}, // Model Studio
 	// The long lifetime is one hour at translated upstreams and 12 hours at OpenAI. The one-hour
 	// member is an addition of this module.
 	{Name: "cache_write_1h_tokens", Count: wire.CountLongWrite, Sparse: true},

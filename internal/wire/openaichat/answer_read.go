@@ -178,6 +178,12 @@ func (r *answerReader) delta(delta gjson.Result, whole bool) {
 		r.Opaque()
 		content.ForEach(func(_, part gjson.Result) bool {
 			r.Text(rawjson.Inner(part.Get("text")))
+			part.Get("thinking").ForEach(func(_, thought gjson.Result) bool { // Mistral
+				if s := rawjson.Inner(thought.Get("text")); s != "" {
+					r.Tell(wire.Event{Kind: wire.EventThinking, Text: s})
+				}
+				return true
+			})
 			return true
 		})
 	} else {

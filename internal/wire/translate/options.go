@@ -18,6 +18,9 @@ type Options struct {
 	// CacheControl keeps cache_control toward openai_chat, for gateways that forward it to Claude
 	// models.
 	CacheControl bool
+	// Marks: an upstream that is not Official caches what is marked. The last block of a conversation
+	// is marked if the client marks none.
+	Marks bool
 	// Breakpoints converts cache_control to prompt_cache_breakpoint toward the OpenAI formats, for
 	// models that support it (gpt-5.6 and later).
 	Breakpoints bool

@@ -1,0 +1,228 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hold is the feature of conversations that an upstream keeps: requests carry what is new. It
+// joins the drivers of the packages beside it to the handler's chain, and accepts the WebSockets of
+// clients, whose conversations are kept here.
+package hold
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/socket"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/threads"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/websocket"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Hold leaves conversations to an upstream that can keep them.
+type Hold struct{ relay.Options }
+
+// CaddyModule returns the Caddy module information.
+func (Hold) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.llm_cache.hold", New: func() caddy.Module { return new(Hold) }}
+}
+
+func init() { caddy.RegisterModule(Hold{}) }
+
+// Interface guards
+var (
+	_ feature.Feature = (*Hold)(nil)
+	_ caddy.Validator = (*Hold)(nil)
+)
+
+// CaddyfileOptions implements [feature.Feature].
+func (h *Hold) CaddyfileOptions() option.Options {
+	return option.Options{"hold": option.Into(&h.Options)}
+}
+
+// part is the feature of one site.
+type part struct {
+	*feature.Site
+	options  *relay.Options
+	engines  *relay.Engines
+	engine   *retain.Engine // towards an origin, nil without one
+	letta    *letta.Site    // nil if the upstream is none
+	carriers *socket.Pool   // nil where nothing goes over WebSockets
+	sockets  *websocket.Server
+}
+
+// Open implements [feature.Feature].
+func (h *Hold) Open(s *feature.Site) (*feature.Part, error) {
+	engines, err := relay.Of(s.State).Share(&h.Options)
+	if err != nil {
+		return nil, err
+	}
+	s.Share(engines)
+	p := &part{
+		Site: s, options: &h.Options, engines: engines.Of, engine: engines.Of.Open(&h.Options),
+		letta: letta.Open(s.State, engines.Of, &h.Options, s.Upstream, s.Now), sockets: listen(s),
+	}
+	layers := map[string]feature.Layer{"threads": p.threads}
+	if h.WebSocket {
+		p.carriers = socket.NewPool(s.Now)
+		layers["websocket"] = p.websocket
+	}
+	if p.letta != nil {
+		layers["letta"] = p.speakLetta
+	}
+	if p.engine != nil {
+		layers["hold"] = p.origin
+	}
+	return &feature.Part{
+		Layers: layers, Serve: p.serve, Complete: p.complete, Forget: p.forget, Attend: attend,
+		Close: func() {
+			p.sockets.Close()
+			p.carriers.Close()
+		},
+	}, nil
+}
+
+// attend tells the session of a request that came over a WebSocket.
+func attend(_ http.ResponseWriter, r *http.Request, p *feature.Request, _ func(http.Header)) feature.Attendant {
+	websocket.InSession(r.Context(), p.Session)
+	return nil
+}
+
+// side names a tenant's upstream in the memories of conversations.
+func (s *part) side(r *http.Request, tenant sessioncache.Tenant) retain.Side {
+	return retain.Side{Tenant: tenant, Upstream: s.UpstreamKey(r)}
+}
+
+// key is the key of a request's conversation in these memories.
+func (s *part) key(p *feature.Request) func(r *http.Request) retain.Key {
+	return func(r *http.Request) retain.Key {
+		first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
+		return retain.Key{Side: s.side(r, p.Tenant), Session: p.Session, Lineage: first}
+	}
+}
+
+// keeps reports whether a provider may keep conversations of a format as they go out from here: nothing
+// behind the edits changes them. Under eager, history is edited all the time.
+func (s *part) keeps(f wire.Format) bool {
+	return threads.Kept(f) && s.Upstream.Holds(f) && s.Upstream.Verbatim(f) && s.Pipeline.Policy() != pipeline.Eager
+}
+
+// own is the client's own request, if that goes on from an answer.
+type own struct{ *retain.Own }
+
+// complete returns the whole conversation of a request that goes on from an answer, so that it is read,
+// edited and accounted for as if the client had sent all of it.
+func (s *part) complete(r *http.Request, p *feature.Request, v *wire.View, room func(int64) bool) *wire.View {
+	if !v.Conversation.Partial || v.Conversation.Continues == "" || !s.keeps(v.Format) {
+		return nil
+	}
+	_, book := s.engines.Threads(v.Format)
+	body := book.Whole(s.side(r, p.Tenant), v, room)
+	if body == nil {
+		return nil
+	}
+	whole, err := s.Parse(v.Format, body, p.Tenant)
+	if err != nil || whole.Conversation.Partial || !whole.OffersTools() {
+		return nil
+	}
+	feature.Attachment[own](p).Own = &retain.Own{Handle: v.Conversation.Continues, Body: v.Raw, Items: threads.Items(v)}
+	return whole
+}
+
+// kept reports how the conversation of a request is kept: by the provider, since the client wants it or
+// the options do, and in the book of the clients' own, if the client wants it.
+func (s *part) kept(p *feature.Request) (byProvider, inBook bool) {
+	v := p.View
+	if v.Conversation.Partial || !v.OffersTools() || !s.keeps(v.Format) {
+		return false, false
+	}
+	wanted := p.Partial || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless && !hasAnswer(v)
+	return wanted || v.Traits().Threads && s.options.Threaded(len(v.Raw)), wanted
+}
+
+// hasAnswer reports whether a request holds an answer of the model's: a client that keeps the
+// conversation will hardly leave it to the provider.
+func hasAnswer(v *wire.View) bool {
+	for i := range v.Messages {
+		if v.Messages[i].Role == wire.RoleAssistant {
+			return true
+		}
+	}
+	return false
+}
+
+// threads sends what is new of a conversation that the provider keeps.
+func (s *part) threads(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
+	byProvider, inBook := s.kept(p)
+	if !byProvider {
+		return next
+	}
+	var sent *retain.Own // by the client
+	if p.Partial {
+		sent = feature.Attachment[own](p).Own
+	}
+	v, key := p.View, s.key(p)
+	engine, book := s.engines.Threads(v.Format)
+	of := func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
+		return key(r), threads.Request(v.Format, body, v, sent)
+	}
+	if !inBook {
+		return relay.Layer(next, engine, s.Upstream.Headers, of, nil)
+	}
+	side := retain.Side{Tenant: p.Tenant, Upstream: p.Upstream} // a signature changes the request's host
+	return relay.Layer(next, engine, s.Upstream.Headers, of, func(h retain.Verdict) {
+		from := ""
+		if sent != nil {
+			from = sent.Handle
+		}
+		book.Keep(side, p.Session, h.Handle, from, v, h.Reply)
+		if v.Traits().Threads { // an answer of a thread is gone on from once
+			book.Drop(side, from)
+		}
+	})
+}
+
+// websocket sends what is new over a WebSocket, to a provider that keeps the conversation with it.
+func (s *part) websocket(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
+	v := p.View
+	if byProvider, _ := s.kept(p); byProvider || !v.Traits().Sockets || v.Conversation.Partial || !v.Conversation.Stateless || !v.OffersTools() || !s.keeps(v.Format) {
+		return next
+	}
+	key := s.key(p)
+	return relay.Layer(s.carriers.Layer(next, key), s.engines.Sockets(), s.Upstream.Headers, func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
+		return key(r), s.carriers.Request(body, v)
+	}, nil)
+}
+
+// speakLetta speaks with Letta.
+func (s *part) speakLetta(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
+	return s.letta.Layer(next, s.key(p), p.Name)
+}
+
+// origin sends the difference to what a Caddy with llm_cache_origin has been sent before.
+func (s *part) origin(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
+	key := s.key(p)
+	return relay.Layer(next, s.engine, s.Upstream.Headers, func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
+		return key(r), &retain.Request{Body: body}
+	}, nil)
+}
+
+// forget forgets a deleted answer wherever it is kept. It was stored nowhere else if it was held for a
+// client's WebSocket.
+func (s *part) forget(r *http.Request, x *resource.Resource) func() (own bool) {
+	tenants := s.State.Tenants()
+	side := retain.Side{Tenant: tenants.Of(r), Upstream: s.CollectionKey(r, x)}
+	return func() bool {
+		relay.Of(s.State).Forget(side, x.ID)
+		s.carriers.Forget(side, x.ID)
+		letta.Of(s.State).Forget(side, x.ID)
+		return websocket.Of(s.State).Forget(x.ID, func(r *http.Request) bool { return s.side(r, tenants.Of(r)) == side })
+	}
+}

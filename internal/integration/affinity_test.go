@@ -57,7 +57,7 @@ reverse_proxy %s {
 		keepalive off
 	}
 }`, strings.Join(addrs, " ")))
-	const sessions = 12
+	const sessions = 30 // of which each box has some
 	homes := func(settled bool) (at [sessions]string) {
 		for i := range at {
 			for turns := 1; turns <= 3; turns++ {

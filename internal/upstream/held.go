@@ -142,10 +142,14 @@ func Unkept(next caddyhttp.Handler) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		named := false // by the first event except pings
 		return httpx.NewEditor(w, func(out []byte, e framing.Event) []byte {
-			if !named {
-				named = renameID(e.Data, "message.id") // which aliases Raw
+			if named {
+				return append(out, e.Raw...)
 			}
-			return append(out, e.Raw...)
+			raw := bytes.Clone(e.Raw) // which belongs to the writer
+			if i := bytes.Index(raw, e.Data); i >= 0 {
+				named = renameID(raw[i:i+len(e.Data)], "message.id")
+			}
+			return append(out, raw...)
 		}, func(body []byte) []byte {
 			renameID(body, "id")
 			return body

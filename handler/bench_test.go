@@ -88,7 +88,7 @@ func attached(tb testing.TB, o pipeline.Options) *Handler {
 	return h
 }
 
-// prepared returns the exchange of a request whose body has arrived.
+// prepared returns the exchange of a request after its edits.
 func prepared(tb testing.TB, h *Handler, r *http.Request, body []byte) *exchange {
 	tb.Helper()
 	x := &exchange{passage: passage{site: h.site}}

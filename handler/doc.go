@@ -5,5 +5,5 @@
 // pipeline edit it, hands it on and watches the answer.
 //
 // The life of a request is in serve.go. The layers that it passes between the handler and the upstream
-// are a list in chain.go, and what is told about it is a table in outcome.go.
+// are a list in chain.go, and the values in headers, logs and spans are a table in outcome.go.
 package handler

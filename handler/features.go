@@ -56,6 +56,8 @@ func (o *site) join(h *Handler) error {
 		},
 		Serve: o.serve,
 	}
+	// A feature that fails to open must not keep the shares of those before it.
+	defer func() { h.shares = append(h.shares, f.site.Shares()...) }()
 	layers := map[string]feature.Layer{}
 	for _, name := range slices.Sorted(maps.Keys(h.features)) {
 		part, err := h.features[name].Open(f.site)
@@ -65,7 +67,6 @@ func (o *site) join(h *Handler) error {
 		maps.Copy(layers, part.Layers)
 		f.add(name, part)
 	}
-	h.shares = append(h.shares, f.site.Shares()...)
 	var err error
 	o.chain, err = links(layers)
 	return err

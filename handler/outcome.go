@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// outcome is what becomes of a request. Whatever is told about it is computed once: by open before the
-// request is sent, and by report when its turn has ended.
+// outcome is the result of a request. Its values are computed once: by open before the request is sent,
+// and by report when its turn has ended.
 type outcome struct {
 	record audit.Record // for page, metrics, budgets, access log, span and audit store
 	sink   *app.Sink    // of the audit store, nil without one

@@ -256,7 +256,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	x.View = view
 
-	// Acquire the session, and edit the prompt by what it knows of the conversation.
+	// Acquire the session, and edit the prompt by its record of the conversation.
 	acquiring := time.Now()
 	key := o.sessionKey(r, x.Tenant, view)
 	x.Upstream = key.Upstream
@@ -308,8 +308,7 @@ func (x *exchange) claim(ctx context.Context, left time.Duration, without wire.E
 	claim(left - waited)
 }
 
-// route tells the layers behind the handler what they need of the request, and chooses those that it
-// passes. The client's request must not have been changed yet.
+// route fills in the inputs of the layers, and puts those of the request before the next handler. The client's request must not have been changed yet.
 func (x *exchange) route(r *http.Request) {
 	o := x.site
 	if way := selfrequest.Passing(r); o.keepalive != nil || o.features.sends != 0 || way.Behind > 0 {
@@ -561,7 +560,7 @@ func (x *exchange) readTurn() {
 			x.site.up.Log.Warn("upstream reports more tokens than the model's window or the request's max_tokens allow, charging no more than these", zap.String("model", x.View.Model))
 		})
 	}
-	// A server that reports no cache reads has read what the prompt has in common with the one before.
+	// Without reported cache reads, the estimate is the prefix common with the prompt before.
 	if t != nil && !x.site.up.Reports() && t.Usage.Reported && t.Usage.Read == 0 {
 		u := &t.Usage
 		u.Read = min(int64(x.common*float64(u.Prompt())), u.Uncached)

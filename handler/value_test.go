@@ -4,12 +4,14 @@
 package handler
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // TestValue: each kind of value as a header, as a parameter of a structured field, and as a placeholder.
@@ -42,6 +44,39 @@ func TestValue(t *testing.T) {
 		if got := test.value.any(); got != test.placeholder {
 			t.Errorf("%s: placeholder %v, want %v", name, got, test.placeholder)
 		}
+	}
+}
+
+// sharing is a feature that takes a share, and fails to open if it is to.
+type sharing struct {
+	feature.Feature
+	fails    bool
+	released *int
+}
+
+func (s sharing) Open(site *feature.Site) (*feature.Part, error) {
+	if s.fails {
+		return nil, errors.New("no file")
+	}
+	site.Share(s)
+	return new(feature.Part), nil
+}
+
+func (s sharing) Release() error {
+	*s.released++
+	return nil
+}
+
+// TestFeatureFails: a feature that cannot be opened leaves no share of another one behind.
+func TestFeatureFails(t *testing.T) {
+	released := 0
+	h := attached(t, pipeline.Options{})
+	h.features = map[string]feature.Feature{"a": sharing{released: &released}, "b": sharing{fails: true}}
+	if err := h.site.join(h); err == nil || err.Error() != "b: no file" {
+		t.Errorf("got error %v, want b: no file", err)
+	}
+	if err := h.Cleanup(); err != nil || released != 1 {
+		t.Errorf("%d shares released, want 1; %v", released, err)
 	}
 }
 

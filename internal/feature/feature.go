@@ -7,7 +7,10 @@ package feature
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -79,7 +82,7 @@ type Site struct {
 // Share has something released with the configuration.
 func (s *Site) Share(share interface{ Release() error }) { s.shares = append(s.shares, share) }
 
-// Shares returns what is to be released.
+// Shares returns the shares that are released with the configuration.
 func (s *Site) Shares() []interface{ Release() error } { return s.shares }
 
 // WhenInForce has f called once the configuration is in force.
@@ -150,7 +153,7 @@ const (
 	Warming                        // ours, for a local server to read a base
 )
 
-// Request is what is known of a request on its way to the upstream.
+// Request is a request on its way to the upstream.
 type Request struct {
 	Purpose Purpose
 	// Side reports a request that the client itself calls auxiliary.
@@ -174,7 +177,7 @@ type Request struct {
 	attached []any
 }
 
-// Attachment returns what a feature keeps of a request, empty at first.
+// Attachment returns the state of type T that a feature attaches to a request, zero at first.
 func Attachment[T any](p *Request) *T {
 	for _, a := range p.attached {
 		if t, ok := a.(*T); ok {
@@ -208,7 +211,7 @@ func Load(ctx caddy.Context, raw caddy.ModuleMap) (map[string]Feature, error) {
 	all := All()
 	for name := range raw {
 		if all[name] == nil {
-			return nil, fmt.Errorf("features: %q is not known", name)
+			return nil, fmt.Errorf("features: %q is not one of %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		}
 	}
 	for name := range all {

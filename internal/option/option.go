@@ -67,10 +67,12 @@ func Into(to caddyfile.Unmarshaler) Option {
 func OrOff(to **caddy.Duration) Option {
 	return func(d *caddyfile.Dispenser) error {
 		*to = new(caddy.Duration)
-		if d.CountRemainingArgs() == 1 && d.NextArg() && d.Val() == "off" {
-			return nil
+		if d.CountRemainingArgs() == 1 && d.NextArg() {
+			if d.Val() == "off" {
+				return nil
+			}
+			d.Prev()
 		}
-		d.Prev()
 		return Duration(*to)(d)
 	}
 }

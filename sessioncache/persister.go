@@ -29,7 +29,8 @@ type BackendOptions struct {
 	// write. Edits are written before they are forwarded, and published sessions at once. Default:
 	// 1s.
 	Interval time.Duration
-	// Budget bounds the time that a request waits for the backend. Default: 50ms.
+	// Budget bounds the time that a request waits for the backend. Default: 500ms, as a conversation
+	// whose folds come too late is written to the provider's cache anew.
 	Budget time.Duration
 	// Failed receives each failed operation of the backend: load, save, claim, delete, or restore
 	// for a damaged snapshot. Optional.
@@ -38,7 +39,7 @@ type BackendOptions struct {
 
 const (
 	defaultInterval = time.Second
-	defaultBudget   = 50 * time.Millisecond
+	defaultBudget   = 500 * time.Millisecond
 	// rest is the time during which no request waits for a backend, or a shard, that was slow.
 	rest = time.Second
 	// batch is the number of sessions that are written together. Claims wait meanwhile.

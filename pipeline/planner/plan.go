@@ -114,6 +114,11 @@ func (in *Input) forbids(rewritten, gain float64) string {
 	if in.Loop && in.Bound {
 		return "thinking is bound and the run of calls is open"
 	}
+	// Where writing costs no more than reading, the tokens after the fold cost nothing more. The share
+	// below would divide by zero.
+	if in.Write <= in.Read {
+		return ""
+	}
 	stake := rewritten * (in.Write - in.Read)
 	if gain < stake*minReturn {
 		return "the gain is small"

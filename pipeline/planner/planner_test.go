@@ -169,6 +169,12 @@ func TestPlan(t *testing.T) {
 			`epoch=none; candidates=1; folded=0; removed=0; rewritten=3100; further=50; gain=35935; reason="too much at stake so early" folds=[] entry=0`,
 		},
 		{
+			"writing that costs no more than reading puts nothing at stake",
+			[]Block{kept(500), output(8000, 0), kept(3000)},
+			func(in *Input) { in.Begun, in.Write, in.Read = false, 0.1, 0.1 },
+			`epoch=boundary; candidates=1; folded=0; removed=0; rewritten=3100; further=50; gain=39500 folds=[1] entry=1`,
+		},
+		{
 			"near the window what is at stake does not matter",
 			[]Block{output(8000, 0), kept(300)},
 			func(in *Input) { in.Spent, in.Window = 100, 20000 },

@@ -103,6 +103,35 @@ type tierRow struct {
 	Output float64 `json:"output"`
 }
 
+// multiples are the prices of services as multiples of the standard one, 0 where a service
+// has no price of its own.
+type multiples struct {
+	Batch     float64 `json:"batch"`
+	Flex      float64 `json:"flex"`
+	Fast      float64 `json:"fast"`
+	Priority  float64 `json:"priority"`
+	Ultrafast float64 `json:"ultrafast"`
+	// Regional is the price in one region, against that of the global service.
+	Regional float64 `json:"regional"`
+}
+
+// with returns the multiples with those of others in place of their own.
+func (m multiples) with(o multiples) multiples {
+	return multiples{
+		cmp.Or(o.Batch, m.Batch), cmp.Or(o.Flex, m.Flex), cmp.Or(o.Fast, m.Fast),
+		cmp.Or(o.Priority, m.Priority), cmp.Or(o.Ultrafast, m.Ultrafast), cmp.Or(o.Regional, m.Regional),
+	}
+}
+
+func (m multiples) validate() error {
+	for _, f := range [...]float64{m.Batch, m.Flex, m.Fast, m.Priority, m.Ultrafast, m.Regional} {
+		if !(f >= 0 && f <= 100) {
+			return fmt.Errorf("services: multiples must be between 0 and 100, got %g", f)
+		}
+	}
+	return nil
+}
+
 // peakRow has the hours of the day, in UTC, at which all prices of a vendor are higher.
 type peakRow struct {
 	Times    float64  `json:"times"`
@@ -383,7 +412,7 @@ func (p *peakRow) validate() error {
 // holds reports whether a time is within the peak.
 func (p *peakRow) holds(at time.Time) bool {
 	at = at.UTC()
-	if d := at.Weekday(); p == nil || p.Weekdays && (d == time.Saturday || d == time.Sunday) {
+	if d := at.Weekday(); p.Weekdays && (d == time.Saturday || d == time.Sunday) {
 		return false
 	}
 	return p.hours[at.Hour()]

@@ -4,7 +4,9 @@
 package pricing
 
 import (
+	"cmp"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -205,4 +207,279 @@ func (r Rules) Asked(v *wire.View) Rules {
 		r.TTL = time.Duration(c.MemoryTTL)
 	}
 	return r
+}
+
+// maxWindow bounds the prompts of models whose window is not known: no hosted model has a
+// longer one [S].
+const maxWindow = 2_000_000
+
+// Bound returns the usage of one call of the model with no more tokens than its window and
+// the bound on the answer allow, 0 for no such bound. It reports whether there were more:
+// one wrong number must not spend a budget.
+func (r *Rules) Bound(u wire.Usage, maxOutput int) (wire.Usage, bool) {
+	before, window := u, int64(r.ContextWindow)
+	if window == 0 {
+		window = maxWindow
+	}
+	// The longest part of the prompt is the one to doubt.
+	for over := u.Prompt() - window; over > 0; over = u.Prompt() - window {
+		most := &u.Uncached
+		for _, part := range [...]*int64{&u.Write5m, &u.Write1h, &u.Read} {
+			if *part > *most {
+				most = part
+			}
+		}
+		*most -= min(over, *most)
+	}
+	limit := window
+	if maxOutput > 0 {
+		limit = min(limit, max(int64(maxOutput), minOutput))
+	}
+	u.Output = min(u.Output, limit)
+	return u, u != before
+}
+
+// minOutput is the least bound on an answer that OpenAI takes: translations raise lower
+// ones to it.
+const minOutput = 16
+
+// Served returns the rules with the prices of a service. The multiples of the cache are
+// the same in all of them.
+func (r Rules) Served(s wire.Service) Rules {
+	if r.row == nil {
+		return r
+	}
+	m := &r.row.services
+	tier, speed, region := 0.0, 0.0, 0.0
+	// Tiers exclude one another; speed and region stack on them.
+	switch {
+	case s&wire.Batch != 0:
+		tier = m.Batch
+	case s&wire.Flex != 0:
+		tier = m.Flex
+	case s&wire.Ultrafast != 0:
+		tier = m.Ultrafast
+	case s&wire.Priority != 0:
+		tier = m.Priority
+	}
+	if s&wire.Fast != 0 {
+		speed = m.Fast
+	}
+	if s&wire.Regional != 0 {
+		region = m.Regional
+	}
+	f := cmp.Or(tier, 1) * cmp.Or(speed, 1) * cmp.Or(region, 1)
+	r.Input *= f
+	r.Output *= f
+	return r
+}
+
+// Observed is what the usage of answers tells of models whose rules are assumed. The zero value is
+// ready to use, and safe for concurrent use.
+type Observed struct {
+	mu     sync.Mutex
+	models map[[2]string]*observation
+}
+
+// observation is what answers tell of the cache of one model.
+type observation struct {
+	found   time.Duration // the longest pause after which the prefix was found
+	lost    time.Duration // the shortest pause, longer than found, after which it was missing
+	held    int64         // the shortest prefix that the cache held, 0 for none
+	refused int64         // the longest prefix that was missing at once
+}
+
+// Sighting is what one answer tells of the provider's cache.
+type Sighting struct {
+	// Left are the tokens of the prefix that the cache should hold since the last request, 0 if
+	// there was none or something else explains a miss. Found are those that it held.
+	Left, Found int64
+	// Pause is the time since the last request.
+	Pause time.Duration
+	// Held are the tokens of the prompt that the cache holds, read or written.
+	Held int64
+}
+
+const (
+	// maxObserved bounds the models that are remembered.
+	maxObserved = 64
+	// Corrections stay within what providers are known to do.
+	minObservedTTL, maxObservedTTL       = time.Minute, 24 * time.Hour
+	minObservedTokens, maxObservedTokens = 256, 8192
+)
+
+// Observe learns from an answer of a model whose rules are assumed.
+func (r *Rules) Observe(s Sighting) {
+	o := r.observed
+	if o == nil || r.TTL == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := [2]string{r.Provider, r.Model}
+	m := o.models[key]
+	if m == nil {
+		if o.models == nil || len(o.models) >= maxObserved {
+			o.models = map[[2]string]*observation{}
+		}
+		m = new(observation)
+		o.models[key] = m
+	}
+	if s.Held > 0 && (m.held == 0 || s.Held < m.held) {
+		m.held = s.Held
+	}
+	switch {
+	case s.Left == 0:
+	case s.Found >= s.Left/2:
+		// A miss after a shorter pause had another reason.
+		if m.found = max(m.found, s.Pause); m.lost <= m.found {
+			m.lost = 0
+		}
+	case s.Found == 0 && s.Pause < minObservedTTL:
+		// A prefix lost at once was never cached: it was too short, or went to another server.
+		m.refused = max(m.refused, s.Left)
+	case s.Found == 0 && s.Pause > m.found && (m.lost == 0 || s.Pause < m.lost):
+		m.lost = s.Pause
+	}
+}
+
+// Corrected returns assumed rules with the lifetime and the minimum that the answers so far tell.
+// Rules that are the model's own, or that the operator has stated, stay as they are.
+func (r Rules) Corrected() Rules {
+	o := r.observed
+	if o == nil || r.TTL == 0 {
+		return r
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m := o.models[[2]string{r.Provider, r.Model}]
+	if m == nil {
+		return r
+	}
+	if m.found > r.TTL {
+		r.TTL = min(m.found, maxObservedTTL)
+	} else if m.lost > 0 && m.lost < r.TTL {
+		r.TTL = max(m.lost, minObservedTTL)
+	}
+	if m.refused >= int64(r.MinTokens) {
+		r.MinTokens = int(min(m.refused+1, maxObservedTokens))
+	}
+	if m.held > 0 && m.held < int64(r.MinTokens) {
+		r.MinTokens = int(max(m.held, minObservedTokens))
+	}
+	return r
+}
+
+// Override replaces single rules by what an operator knows better. Absent
+// fields leave the rule as it is.
+type Override struct {
+	// Regime replaces [Rules.Regime].
+	Regime *Regime `json:"regime,omitempty"`
+	// Input and Output replace the prices in US dollars for a million tokens.
+	// They also take the place of a second price tier.
+	Input *float64 `json:"input,omitempty"`
+	// Output: see Input.
+	Output *float64 `json:"output,omitempty"`
+	// Write replaces [Rules.Write], a multiple such as 1.25.
+	Write *float64 `json:"write,omitempty"`
+	// Write1h replaces [Rules.Write1h], a multiple such as 2.
+	Write1h *float64 `json:"write_1h,omitempty"`
+	// Read replaces [Rules.Read], a multiple such as 0.1.
+	Read *float64 `json:"read,omitempty"`
+	// TTL replaces [Rules.TTL].
+	TTL *time.Duration `json:"ttl,omitempty"`
+	// LongTTL replaces [Rules.LongTTL].
+	LongTTL *time.Duration `json:"long_ttl,omitempty"`
+	// MinTokens replaces [Rules.MinTokens].
+	MinTokens *int `json:"min_tokens,omitempty"`
+	// Markers replaces [Rules.Markers].
+	Markers *int `json:"markers,omitempty"`
+	// LookBack replaces [Rules.LookBack].
+	LookBack *int `json:"look_back,omitempty"`
+	// CollapseRuns replaces [Rules.CollapseRuns].
+	CollapseRuns *bool `json:"collapse_runs,omitempty"`
+	// Slots replaces [Rules.Slots].
+	Slots *int `json:"slots,omitempty"`
+	// BindsThinking replaces [Rules.BindsThinking].
+	BindsThinking *bool `json:"binds_thinking,omitempty"`
+	// KeepsThinking replaces [Rules.KeepsThinking].
+	KeepsThinking *bool `json:"keeps_thinking,omitempty"`
+	// ContextWindow replaces [Rules.ContextWindow].
+	ContextWindow *int `json:"context_window,omitempty"`
+}
+
+func set[T any](rule *T, value *T) {
+	if value != nil {
+		*rule = *value
+	}
+}
+
+// With returns the rules with those of o in their places.
+func (r Rules) With(o Override) Rules {
+	if o.TTL != nil || o.MinTokens != nil {
+		r.observed = nil
+	}
+	set(&r.Regime, o.Regime)
+	set(&r.Write, o.Write)
+	set(&r.Write1h, o.Write1h)
+	set(&r.Read, o.Read)
+	set(&r.TTL, o.TTL)
+	set(&r.LongTTL, o.LongTTL)
+	set(&r.MinTokens, o.MinTokens)
+	set(&r.Markers, o.Markers)
+	set(&r.LookBack, o.LookBack)
+	set(&r.CollapseRuns, o.CollapseRuns)
+	set(&r.Slots, o.Slots)
+	set(&r.BindsThinking, o.BindsThinking)
+	set(&r.KeepsThinking, o.KeepsThinking)
+	set(&r.ContextWindow, o.ContextWindow)
+	if o.Input != nil || o.Output != nil {
+		set(&r.Input, o.Input)
+		set(&r.Output, o.Output)
+		r.TierAbove, r.TierInput, r.TierOutput, r.PricesOf = 0, 0, 0, ""
+	}
+	return r
+}
+
+// Validate returns an error that names the first rule out of its range.
+func (o *Override) Validate() error {
+	for _, f := range []struct {
+		name  string
+		value *float64
+		max   float64
+	}{
+		{"input", o.Input, 1e4},
+		{"output", o.Output, 1e4},
+		{"write", o.Write, 100},
+		{"write_1h", o.Write1h, 100},
+		{"read", o.Read, 1},
+	} {
+		if f.value != nil && !(*f.value >= 0 && *f.value <= f.max) {
+			return fmt.Errorf("%s: %g is not between 0 and %g", f.name, *f.value, f.max)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value *int
+		max   int
+	}{
+		{"min_tokens", o.MinTokens, 1 << 20},
+		{"markers", o.Markers, 100},
+		{"look_back", o.LookBack, 1 << 20},
+		{"slots", o.Slots, 1 << 16},
+		{"context_window", o.ContextWindow, 1 << 30},
+	} {
+		if f.value != nil && (*f.value < 0 || *f.value > f.max) {
+			return fmt.Errorf("%s: %d is not between 0 and %d", f.name, *f.value, f.max)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value *time.Duration
+	}{{"ttl", o.TTL}, {"long_ttl", o.LongTTL}} {
+		if f.value != nil && *f.value < 0 {
+			return fmt.Errorf("%s: %v is negative", f.name, *f.value)
+		}
+	}
+	return nil
 }

@@ -211,3 +211,103 @@ func TestRegimeText(t *testing.T) {
 		t.Error("an unknown regime was accepted")
 	}
 }
+
+// TestServed: services cost the multiple of the list price that their provider publishes.
+func TestServed(t *testing.T) {
+	at := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
+	tests := []struct {
+		provider, model string
+		service         wire.Service
+		input, output   float64
+	}{
+		{"anthropic", "claude-opus-5-5", wire.Standard, 4, 20},
+		{"anthropic", "claude-opus-5-5", wire.Fast, 8, 40},
+		{"anthropic", "claude-opus-4-6", wire.Fast, 30, 150},
+		{"anthropic", "claude-opus-5-5", wire.Batch | wire.Regional, 2.2, 11},
+		{"anthropic", "claude-opus-4-1", wire.Regional, 15, 75},
+		{"anthropic", "claude-opus-5-5", wire.Priority, 4, 20},
+		{"bedrock", "global.anthropic.claude-opus-4-8-v1:0", 0, 5, 25},
+		{"bedrock", "us.anthropic.claude-opus-4-8-v1:0", 0, 5.5, 27.5},
+		{"bedrock", "anthropic.claude-opus-4-1-20250805-v1:0", 0, 15, 75},
+		{"vertex", "claude-opus-4-8", wire.Regional, 5.5, 27.5},
+		{"openai", "gpt-6.1-sol", wire.Flex, 1, 5},
+		{"openai", "gpt-6.1-sol", wire.Priority, 4, 20},
+		{"openai", "gpt-5.5", wire.Priority, 12.5, 75},
+		{"gemini", "gemini-3.8-flash", wire.Priority, 1.35, 6.75},
+		{"gemini", "gemini-3.8-flash", wire.Batch, 0.375, 1.875},
+		{"ollama", "qwen3", wire.Priority, 0, 0},
+	}
+	for _, tt := range tests {
+		r := Lookup(tt.provider, tt.model, at).Served(tt.service)
+		if math.Abs(r.Input-tt.input) > 1e-9 || math.Abs(r.Output-tt.output) > 1e-9 {
+			t.Errorf("%s %s %q: got $%v and $%v, want $%v and $%v", tt.provider, tt.model, tt.service, r.Input, r.Output, tt.input, tt.output)
+		}
+	}
+}
+
+// TestBound: no usage is longer than the window and the bound on the answer.
+func TestBound(t *testing.T) {
+	r := Rules{ContextWindow: 1000}
+	for _, tt := range []struct {
+		u, want wire.Usage
+		limit   int
+	}{
+		{wire.Usage{Uncached: 400, Read: 600, Output: 50}, wire.Usage{Uncached: 400, Read: 600, Output: 50}, 50},
+		{wire.Usage{Uncached: wire.MaxCount, Read: 600, Output: wire.MaxCount}, wire.Usage{Uncached: 400, Read: 600, Output: 50}, 50},
+		{wire.Usage{Uncached: 10, Read: wire.MaxCount, Output: 51}, wire.Usage{Uncached: 10, Read: 990, Output: 50}, 50},
+		{wire.Usage{Uncached: wire.MaxCount, Write5m: wire.MaxCount, Write1h: wire.MaxCount, Read: wire.MaxCount}, wire.Usage{Read: 1000}, 0},
+		{wire.Usage{Output: 5000}, wire.Usage{Output: 1000}, -1},
+	} {
+		got, bounded := r.Bound(tt.u, tt.limit)
+		if got != tt.want || bounded != (tt.u != tt.want) {
+			t.Errorf("%+v: got %+v (bounded %t), want %+v", tt.u, got, bounded, tt.want)
+		}
+	}
+	if got, _ := new(Rules).Bound(wire.Usage{Uncached: wire.MaxCount}, 0); got.Uncached != maxWindow {
+		t.Errorf("an unknown window: got %+v", got)
+	}
+}
+
+// TestObserved: answers correct the lifetime and the minimum of an assumed model within bounds, and
+// of no other.
+func TestObserved(t *testing.T) {
+	const m = time.Minute
+	lost := func(pause time.Duration) Sighting { return Sighting{Left: 9000, Pause: pause} }
+	found := func(pause time.Duration) Sighting { return Sighting{Left: 9000, Found: 9000, Held: 9500, Pause: pause} }
+	for _, c := range []struct {
+		name      string
+		from      string
+		sightings []Sighting
+		ttl       time.Duration
+		tokens    int
+	}{
+		{"nothing seen", "a", nil, 30 * m, 1024},
+		{"found after a longer pause", "a", []Sighting{found(45 * m), found(5 * m)}, 45 * m, 1024},
+		{"found after days", "a", []Sighting{found(72 * time.Hour)}, 24 * time.Hour, 1024},
+		{"lost", "a", []Sighting{lost(20 * m), found(2 * m), lost(8 * m), lost(9 * m)}, 8 * m, 1024},
+		{"found after a longer pause than it was lost", "a", []Sighting{lost(6 * m), found(10 * m), lost(8 * m)}, 30 * m, 1024},
+		{"lost later than that", "a", []Sighting{lost(6 * m), found(10 * m), lost(15 * m)}, 15 * m, 1024},
+		{"lost at once", "a", []Sighting{{Left: 3000, Pause: time.Second}, {Left: 2000, Pause: time.Second}}, 30 * m, 3001},
+		{"a miss at once of a long prompt", "a", []Sighting{{Left: 90000, Pause: time.Second}}, 30 * m, 8192},
+		{"held though short", "a", []Sighting{{Left: 3000, Pause: time.Second}, {Held: 2048}}, 30 * m, 2048},
+		{"held though very short", "a", []Sighting{{Held: 100}}, 30 * m, 256},
+		{"a model of its own rules", "", []Sighting{found(45 * m), {Held: 300}}, 30 * m, 1024},
+	} {
+		r := Rules{Provider: "p", Model: "m", TTL: 30 * m, MinTokens: 1024}
+		if c.from != "" {
+			r.observed = new(Observed)
+		}
+		for _, s := range c.sightings {
+			corrected := r.Corrected()
+			corrected.Observe(s)
+		}
+		if got := r.Corrected(); got.TTL != c.ttl || got.MinTokens != c.tokens {
+			t.Errorf("%s: got %v and %d tokens, want %v and %d", c.name, got.TTL, got.MinTokens, c.ttl, c.tokens)
+		}
+		other := r
+		other.Model = "n"
+		if got := other.Corrected(); got != other {
+			t.Errorf("%s: another model got %+v, want %+v", c.name, got, other)
+		}
+	}
+}

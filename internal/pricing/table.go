@@ -441,28 +441,15 @@ func (m *model) rules(at time.Time) Rules {
 	r.Write1h = r.Write
 	set(&r.Write1h, multiples.WriteLong)
 	set(&r.Read, multiples.Read)
-	if p := m.price(at); p != nil {
-		r.price(p)
-		if m.peak.holds(at) {
-			r.Input, r.Output = r.Input*m.peak.Times, r.Output*m.peak.Times
-		}
-	}
-	return r
-}
-
-// price returns the price that holds at a time, nil if none is known.
-func (m *model) price(at time.Time) *priceRow {
-	var found *priceRow
+	var p *priceRow // that holds at the time, or else the first one
 	for i := range m.Prices {
-		if p := &m.Prices[i]; found == nil || !at.Before(p.From.Time) {
-			found = p
+		if row := &m.Prices[i]; p == nil || !at.Before(row.From.Time) {
+			p = row
 		}
 	}
-	return found
-}
-
-// price sets prices, and the multiples that follow from them.
-func (r *Rules) price(p *priceRow) {
+	if p == nil {
+		return r
+	}
 	r.Input, r.Output = p.Input, p.Output
 	if p.Write != nil {
 		r.Write = multiple(*p.Write, p.Input)
@@ -477,6 +464,10 @@ func (r *Rules) price(p *priceRow) {
 	if t := p.Tier; t != nil {
 		r.TierAbove, r.TierInput, r.TierOutput = t.Above, t.Input, t.Output
 	}
+	if m.peak != nil && m.peak.holds(at) {
+		r.Input, r.Output = r.Input*m.peak.Times, r.Output*m.peak.Times
+	}
+	return r
 }
 
 // multiple divides two prices and takes off what the division adds to figures

@@ -6,8 +6,10 @@
 package lru
 
 import (
+	"container/heap"
 	"container/list"
 	"iter"
+	"sync"
 	"time"
 	"weak"
 )
@@ -105,11 +107,18 @@ func (c *Cache[K, O, V]) Put(k K, of O, v V, size int64) *Entry[K, O, V] {
 		c.Drop(before)
 	}
 	e := &Entry[K, O, V]{Key: k, Owner: of, Value: v, cache: c}
-	e.at = c.order.PushFront(e)
 	c.entries[k] = e
 	p := c.options.Pool
-	p.enter(&e.place, of, e)
-	c.Use(e)
+	o := p.owners[of]
+	if o == nil {
+		o = &owner[O]{name: of}
+		p.owners[of] = o
+		heap.Push(&p.heavy, o)
+	}
+	e.at, e.place = c.order.PushFront(e), place[O]{o, p.order.PushFront(e), o.order.PushFront(e)}
+	if c.options.TTL > 0 {
+		e.used = c.options.Now()
+	}
 	c.Resize(e, size)
 	if p.limit > 0 && size > p.limit {
 		c.Drop(e)
@@ -128,7 +137,8 @@ func (c *Cache[K, O, V]) Use(e *Entry[K, O, V]) {
 		e.used = c.options.Now()
 	}
 	c.order.MoveToFront(e.at)
-	c.options.Pool.use(&e.place)
+	c.options.Pool.order.MoveToFront(e.place.at)
+	e.place.owner.order.MoveToFront(e.place.own)
 }
 
 // UsedAt sets the time of an entry's last use, which may lie before the cache was made.
@@ -140,7 +150,7 @@ func (c *Cache[K, O, V]) Resize(e *Entry[K, O, V], size int64) {
 	more := size - e.size
 	e.size = size
 	c.bytes += more
-	c.options.Pool.grow(&e.place, more)
+	c.options.Pool.grow(e.place.owner, more)
 }
 
 // Drop removes an entry. It does nothing for an entry that has been removed before.
@@ -149,8 +159,13 @@ func (c *Cache[K, O, V]) Drop(e *Entry[K, O, V]) {
 		return
 	}
 	c.bytes -= e.size
-	c.options.Pool.grow(&e.place, -e.size)
-	c.options.Pool.leave(&e.place)
+	p, o := c.options.Pool, e.place.owner
+	p.grow(o, -e.size)
+	p.order.Remove(e.place.at)
+	if o.order.Remove(e.place.own); o.order.Len() == 0 {
+		heap.Remove(&p.heavy, o.index)
+		delete(p.owners, o.name)
+	}
 	delete(c.entries, e.Key)
 	c.order.Remove(e.at)
 	e.at = nil
@@ -283,4 +298,142 @@ func (c *Cache[K, O, V]) sweep(after time.Duration) {
 			c.swept = false
 		}
 	})
+}
+
+// Pool is memory that caches share. One rule decides which entry gives way once the limit
+// is exceeded: the least recently used entry of the owner that holds most, if that owner
+// holds more than a quarter of the limit; otherwise the least recently used entry of all.
+// So an owner may use all the memory that others leave, and cannot push them out.
+type Pool[O comparable] struct {
+	mu     sync.Mutex
+	limit  int64 // 0: none
+	bytes  int64
+	owners map[O]*owner[O]
+	heavy  heaviest[O]
+	order  list.List // of member, the most recently used first
+}
+
+// fairPart: an owner that holds more than one part in fairPart of the limit gives way
+// before all others.
+const fairPart = 4
+
+// owner is one owner's part of a pool.
+type owner[O comparable] struct {
+	name  O
+	bytes int64
+	order list.List // of member, the most recently used first
+	index int       // in the heap
+}
+
+// member is an entry of any cache of the pool.
+type member interface {
+	evict()
+	inUse() bool
+}
+
+// place is an entry's place in its pool.
+type place[O comparable] struct {
+	owner   *owner[O]
+	at, own *list.Element // in the order of the pool, and of the owner
+}
+
+// NewPool returns a pool with a limit in bytes, 0 for none.
+func NewPool[O comparable](limit int64) *Pool[O] {
+	return &Pool[O]{limit: limit, owners: make(map[O]*owner[O])}
+}
+
+// SetLimit changes the limit. Entries beyond it give way at once.
+func (p *Pool[O]) SetLimit(limit int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limit = limit
+	p.evict()
+}
+
+// Shrink drops entries until the rest fits in so many bytes, or is in use.
+func (p *Pool[O]) Shrink(limit int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shrink(limit)
+}
+
+// Limit returns the limit in bytes.
+func (p *Pool[O]) Limit() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit
+}
+
+// Bytes returns the sum of the sizes of all entries.
+func (p *Pool[O]) Bytes() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bytes
+}
+
+// The methods below need the lock.
+
+// evict drops entries until the rest fits, or is in use.
+func (p *Pool[O]) evict() {
+	if p.limit > 0 {
+		p.shrink(p.limit)
+	}
+}
+
+func (p *Pool[O]) shrink(limit int64) {
+	for p.bytes > limit {
+		m := p.victim(limit)
+		if m == nil {
+			return
+		}
+		m.evict()
+	}
+}
+
+// victim returns the entry that gives way next, nil if all are in use.
+func (p *Pool[O]) victim(limit int64) member {
+	if o := p.heavy[0]; o.bytes > limit/fairPart {
+		for m := range oldest[member](&o.order) {
+			if !m.inUse() {
+				return m
+			}
+		}
+	}
+	for m := range oldest[member](&p.order) {
+		if !m.inUse() {
+			return m
+		}
+	}
+	return nil
+}
+
+// grow accounts for more bytes of an owner, or for fewer.
+func (p *Pool[O]) grow(o *owner[O], more int64) {
+	p.bytes += more
+	o.bytes += more
+	heap.Fix(&p.heavy, o.index)
+}
+
+// heaviest is a heap of owners with the one that holds most at its top.
+type heaviest[O comparable] []*owner[O]
+
+func (h heaviest[O]) Len() int           { return len(h) }
+func (h heaviest[O]) Less(i, j int) bool { return h[i].bytes > h[j].bytes }
+func (h heaviest[O]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *heaviest[O]) Push(x any) {
+	o := x.(*owner[O])
+	o.index = len(*h)
+	*h = append(*h, o)
+}
+
+func (h *heaviest[O]) Pop() any {
+	old := *h
+	o := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return o
 }

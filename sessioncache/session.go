@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -423,3 +424,197 @@ func (s *Session) size() int64 {
 	}
 	return n
 }
+
+// mostPending bounds the claims of a session that are still without an outcome.
+const mostPending = maxLineages
+
+// claim returns the lineage that a commit of the request would make. The lineage shares no memory
+// with the request. The session must be locked.
+func (s *Session) claim(m Match, v *wire.View, states []BlockState, as func(*Lineage)) *Lineage {
+	DescribeBlocks(v, states)
+	l := &Lineage{id: s.lineageID(v)}
+	place := s.takes(&m, v)
+	if place != nil {
+		*l = *place
+	}
+	if m.Lineage != nil && m.Lineage != place {
+		l.inherit(m.Lineage)
+	}
+	// Copy the blocks and states, since the request's memory is recycled.
+	blocks, tools, system := v.Known().Blocks()
+	l.known = wire.RestoreKnown(slices.Clone(blocks), tools, system, v.First())
+	l.States, l.restored, l.claimed, l.left, l.Said, l.Unsaid = slices.Clone(states), false, true, false, nil, false
+	as(l)
+	return l
+}
+
+// withClaims returns the session's lineages with pending claims in their place: the earlier claims,
+// and one more unless it is nil. The session must be locked.
+func (s *Session) withClaims(more *Lineage) []*Lineage {
+	out := slices.Clone(s.lineages)
+	for _, l := range s.pending {
+		out = withClaim(out, l)
+	}
+	if more != nil {
+		out = withClaim(out, more)
+	}
+	return out[:min(len(out), maxLineages)]
+}
+
+func withClaim(lineages []*Lineage, l *Lineage) []*Lineage {
+	i := slices.IndexFunc(lineages, func(o *Lineage) bool { return o.id == l.id })
+	if i >= 0 {
+		lineages = slices.Delete(lineages, i, i+1)
+	}
+	return slices.Insert(lineages, 0, l)
+}
+
+// keepClaim keeps a claim until the conversation goes on: edits that may have been sent must stay.
+// The session must be locked.
+func (s *Session) keepClaim(l *Lineage) {
+	s.next = max(s.next, l.id+1)
+	s.fulfil(l)
+	s.pending = append(s.pending, l)
+	if len(s.pending) > mostPending {
+		s.pending = slices.Delete(s.pending, 0, 1)
+	}
+}
+
+// lineageID returns the number of a lineage that begins with a request.
+func (s *Session) lineageID(v *wire.View) int {
+	for _, l := range s.pending {
+		// The committed lineage keeps the number of its claim.
+		if s.Lineage(l.id) == nil && SameBlocks(l.chain(), v.MessageBlocks()) {
+			return l.id
+		}
+	}
+	return s.next
+}
+
+// begunElsewhere returns the lineage that another process has claimed for the same request and
+// without a known answer, nil if there is none.
+func (s *Session) begunElsewhere(v *wire.View) *Lineage {
+	for _, l := range s.lineages {
+		if l.claimed && !v.Conversation.Partial && SameBlocks(l.chain(), v.MessageBlocks()) {
+			return l
+		}
+	}
+	return nil
+}
+
+// claims reports whether a lineage is one of the session's own claims.
+func (s *Session) claims(o *Lineage) bool {
+	return o.claimed && slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && SameBlocks(l.chain(), o.chain()) })
+}
+
+// answeredElsewhere drops the claims of a lineage that another process, aware of the claim, has
+// answered or continued.
+func (s *Session) answeredElsewhere(o *Lineage) {
+	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool {
+		mine, theirs := l.chain(), o.chain()
+		n := CommonBlocks(mine, theirs)
+		// The other lineage has committed the claimed request, or has an answer that the claim does
+		// not have.
+		return l.id == o.id && (n == len(mine) && !o.claimed || AnswersIn(mine[n:]) == 0 && AnswersIn(theirs[n:]) > 0)
+	})
+}
+
+// Refused drops the claims of a request that the upstream refused in that form. The session must be
+// locked.
+func (s *Session) Refused(v *wire.View) {
+	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool { return SameBlocks(l.chain(), v.MessageBlocks()) })
+}
+
+// fulfil drops the claims of a committed lineage. The session must be locked.
+func (s *Session) fulfil(l *Lineage) {
+	s.pending = slices.DeleteFunc(s.pending, func(o *Lineage) bool { return o.id == l.id })
+}
+
+// CommonBlocks returns the length of the common prefix of two chains, in blocks.
+func CommonBlocks(a, b []wire.Block) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i].Hash != b[i].Hash {
+			return i
+		}
+	}
+	return n
+}
+
+// SameBlocks reports whether two chains are equal.
+func SameBlocks(a, b []wire.Block) bool { return len(a) == len(b) && CommonBlocks(a, b) == len(a) }
+
+// AnswersIn counts the model's answers in a part of a chain.
+func AnswersIn(blocks []wire.Block) (n int) {
+	for i, b := range blocks {
+		// Consecutive blocks of the model are one answer.
+		if b.Role == wire.RoleAssistant && (i == 0 || blocks[i-1].Role != wire.RoleAssistant) {
+			n++
+		}
+	}
+	return n
+}
+
+// answeredSince reports whether two chains that diverge after n blocks share a complete answer
+// after the first blocks.
+func answeredSince(a, b []wire.Block, first, n int) bool {
+	if says(a, n) || says(b, n) { // the last answer continues differently
+		for n > first && says(a, n-1) {
+			n--
+		}
+	}
+	return AnswersIn(a[first:n]) > 0
+}
+
+// says reports whether block i comes from the model.
+func says(blocks []wire.Block, i int) bool {
+	return i < len(blocks) && blocks[i].Role == wire.RoleAssistant
+}
+
+// RequestKind distinguishes the conversations of one client: the main thread, sub-agents and side
+// requests. It combines the number of tools and of blocks before the messages.
+func RequestKind(v *wire.View) uint32 { return uint32(v.Tools)<<16 | uint32(v.System)&0xffff }
+
+// Tenant is a keyed hash of a credential. Every key contains one, so that credentials share
+// nothing.
+type Tenant [16]byte
+
+// Key names a session.
+type Key struct {
+	// Tenant is the session's tenant.
+	Tenant Tenant
+	// Upstream distinguishes the same conversation at two upstreams.
+	Upstream string
+	// ID is the conversation id, from the client or derived from the first messages.
+	ID string
+	// Answer is a response in the conversation, see [Held.Reply] and [Held.First]. A session of the
+	// tenant at the upstream with that response takes precedence over ID. Zero for none.
+	Answer wire.Hash
+	// Request is the request that needs the session. A shared store uses it to tell whether another
+	// process can have changed the session. Optional.
+	Request *wire.View
+}
+
+// Digest names a session in a store and in a backend. It is one-way, and only a holder of the key
+// for tenant hashes can compute it.
+type Digest [16]byte
+
+// Digest returns the name of the key's session.
+func (k Key) Digest() (d Digest) {
+	copy(d[:], k.digest())
+	return d
+}
+
+// digest is the key in the store. It is one-way: ids do not leave it.
+func (k Key) digest() string {
+	var few [256]byte
+	all := append(few[:0], k.Tenant[:]...)
+	// The NUL separates the upstream from the id.
+	all = append(append(all, k.Upstream...), 0)
+	all = append(all, k.ID...)
+	sum := sha256.Sum256(all)
+	return string(sum[:16])
+}
+
+// publicID returns the session's name in headers, logs and the admin API.
+func publicID(digest string) string { return hex.EncodeToString([]byte(digest[:8])) }

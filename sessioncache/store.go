@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -361,4 +362,494 @@ func (st *Store) Close() error {
 // distributed.
 func hashes(digest string) (key, conflict uint64) {
 	return binary.LittleEndian.Uint64([]byte(digest[:8])), binary.LittleEndian.Uint64([]byte(digest[8:16]))
+}
+
+// The sessions in memory: the window, the Ristretto cache behind it, and the indexes. All methods
+// without another note need the lock of the store.
+
+const (
+	// cachePart: the cache has up to one part in cachePart of the memory, and the window the rest.
+	// Conversations end, so that recent use tells more than frequent use: a larger cache finds
+	// fewer sessions again. Of the turns of 900 simulated people in 4 and 8 MiB, 91.5 and 96.0 %
+	// find their session without a cache, 90.7 and 95.5 % with this one, and 86.4 and 94.8 % with
+	// a cache of half of the memory.
+	cachePart = 4
+	// counters is the number of counters of the cache's policy, more than ten for each packed
+	// session of a hundred turns that fits in the cache by default. They take a mebibyte.
+	counters = 1 << 18
+)
+
+// offer is one stay of a session in the cache. The number distinguishes it from later ones: a
+// decision about an earlier stay may come late.
+type offer struct {
+	*Session
+	number uint64
+}
+
+// dropped is an offer that has left the cache by the cache's own decision.
+type dropped struct {
+	offer
+	expired bool
+}
+
+// node is the part of a session that belongs to the store. All fields except number and gone are
+// guarded by Store.mu.
+type node struct {
+	number   atomic.Uint64                        // 0 until the session is stored
+	made     *list.Element                        // in Store.newest
+	entry    *lru.Entry[uint64, Tenant, *Session] // in the window, nil if the session is not there
+	offer    uint64                               // the number of the session's offer to the cache, 0 if it is not there
+	cost     int64                                // of the offer, in bytes
+	requests int                                  // of its longest conversation
+	last     time.Time                            // when the session was last released
+	pins     int
+	firsts   []wire.Hash
+	said     []wire.Hash
+	gone     atomic.Bool
+}
+
+// numbers counts the sessions stored by any store since the process began.
+var numbers atomic.Uint64
+
+// openMemory makes the window and the cache of a new store.
+func (st *Store) openMemory() (err error) {
+	st.pool = lru.NewPool[Tenant](0)
+	st.window = lru.New(lru.Options[uint64, Tenant, *Session]{
+		Pool:    st.pool,
+		InUse:   func(e *lru.Entry[uint64, Tenant, *Session]) bool { return e.Value.pins > 0 },
+		Dropped: func(e *lru.Entry[uint64, Tenant, *Session]) { st.leaveWindow(e.Value, e.Size()) },
+	})
+	st.cache, err = ristretto.NewCache(&ristretto.Config[string, offer]{
+		NumCounters: counters, MaxCost: st.opts.MaxBytes / cachePart, BufferItems: 64, IgnoreInternalCost: true, KeyToHash: hashes,
+		// Each offer is an item of its own: the removal of the item before, which is still in the
+		// cache's buffer, must not remove an item updated in place.
+		ShouldUpdate: func(offer, offer) bool { return false },
+		OnEvict:      func(i *ristretto.Item[offer]) { st.leaveCache(dropped{i.Value, !i.Expiration.IsZero()}) },
+		OnReject:     func(i *ristretto.Item[offer]) { st.leaveCache(dropped{i.Value, false}) },
+	})
+	if err != nil {
+		return err
+	}
+	st.stats.Since = time.Now()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.settling = time.AfterFunc(quiet/2, st.settle)
+	return nil
+}
+
+// closeMemory forgets all sessions. It takes the lock.
+func (st *Store) closeMemory() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.closed {
+		return
+	}
+	st.closed = true
+	st.settling.Stop()
+	st.cache.Close()
+	st.newest.Init()
+	st.sessions, st.firsts, st.said, st.evicted = map[string]*Session{}, turns{}, turns{}, nil
+	st.window = lru.New(lru.Options[uint64, Tenant, *Session]{})
+	st.cached.sessions, st.cached.bytes = 0, 0
+}
+
+// unlock releases the lock, and reports the sessions that were evicted meanwhile.
+func (st *Store) unlock() {
+	evicted := st.evicted
+	st.evicted = nil
+	st.mu.Unlock()
+	if st.onEvict == nil || st.backed.Load() {
+		return
+	}
+	for _, s := range evicted {
+		st.onEvict(s)
+	}
+}
+
+// SetLimits changes the bounds of a running store. A bound of 0 stays as it is. It takes the lock.
+func (st *Store) SetLimits(o Options) error {
+	st.mu.Lock()
+	defer st.unlock()
+	o.MaxBytes, o.IdleTTL = cmp.Or(o.MaxBytes, st.opts.MaxBytes), cmp.Or(o.IdleTTL, st.opts.IdleTTL)
+	if err := o.defaults(); err != nil {
+		return err
+	}
+	if o.MaxBytes == st.opts.MaxBytes && o.IdleTTL == st.opts.IdleTTL || st.closed {
+		return nil
+	}
+	st.opts.MaxBytes, st.opts.IdleTTL = o.MaxBytes, o.IdleTTL
+	st.cache.UpdateMaxCost(o.MaxBytes / cachePart)
+	// The cache does not apply new limits to the items that it has.
+	for _, s := range st.inCache() {
+		st.offer(s, st.withdraw(s))
+	}
+	st.evict()
+	return nil
+}
+
+// inCache returns the sessions in the cache.
+func (st *Store) inCache() []*Session {
+	out := make([]*Session, 0, st.cached.sessions)
+	for e := st.newest.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*Session); s.offer > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// pin returns the session of a key, or else that of a digest, and pins it. It makes the session if
+// there is none and create is set. It takes the lock.
+func (st *Store) pin(k Key, digest string, create bool) *Session {
+	now := time.Now()
+	st.mu.Lock()
+	defer st.unlock()
+	if s := st.answered(k); s != nil {
+		// The session of the response takes precedence over the client's id.
+		digest = s.digest
+	}
+	// The policy of the cache counts all uses, wherever the session is.
+	st.cache.Get(digest)
+	s := st.sessions[digest]
+	if s != nil && st.expire(s, now) {
+		s = nil
+	}
+	switch {
+	case s == nil && !create:
+		return nil
+	case s == nil:
+		s = &Session{digest: digest, turn: newTurn(), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since)}
+		st.sessions[digest] = s
+	case s.offer > 0:
+		st.enterWindow(s, st.withdraw(s))
+	}
+	s.outlives.Store(st.outlives)
+	s.pins++
+	return s
+}
+
+// unpin ends one use of a session. Without an accepted request, the last unpin drops the session.
+// It takes the lock.
+func (st *Store) unpin(s *Session) {
+	st.mu.Lock()
+	defer st.unlock()
+	if s.pins--; s.pins == 0 && s.Number() == 0 {
+		st.drop(s)
+	}
+	st.evict()
+}
+
+// hold accounts for a session with committed requests. Restored reports whether the session is
+// older than this store. It takes the lock.
+func (st *Store) hold(s *Session, restored bool) {
+	var by indexed
+	bytes, requests, firsts, said := s.held(&by)
+	if len(firsts) == 0 { // no request was accepted
+		return
+	}
+	st.mu.Lock()
+	defer st.unlock()
+	// The session may have been deleted while the request was running.
+	if st.closed || s.gone.Load() {
+		return
+	}
+	if s.Number() == 0 {
+		s.number.Store(numbers.Add(1))
+		s.made = st.newest.PushFront(s)
+		if !restored {
+			st.stats.Created++
+		}
+	}
+	s.requests, s.last = requests, time.Now()
+	st.withdraw(s)
+	st.enterWindow(s, bytes)
+	st.index(s, firsts, said)
+}
+
+// adopt stores a restored session, unless its key has a session already. It takes the lock.
+func (st *Store) adopt(s *Session) {
+	st.mu.Lock()
+	known := st.closed || st.sessions[s.digest] != nil
+	if !known {
+		s.runs = &st.runs
+		st.sessions[s.digest] = s
+		s.pins++
+	}
+	st.mu.Unlock()
+	if !known {
+		st.hold(s, true)
+		st.unpin(s)
+	}
+}
+
+// enterWindow makes a session the most recently used one of the window.
+func (st *Store) enterWindow(s *Session, bytes int64) {
+	if s.entry == nil {
+		s.entry = st.window.Put(s.Number(), s.tenant, s, 0)
+	} else {
+		st.window.Use(s.entry)
+	}
+	st.window.Resize(s.entry, bytes)
+}
+
+// evict has sessions leave the window until the memory suffices.
+func (st *Store) evict() {
+	part := st.opts.MaxBytes / cachePart
+	for cached := int64(-1); cached != st.cached.bytes; {
+		cached = st.cached.bytes
+		// A session that moves to the cache leaves less room for the window.
+		st.pool.Shrink(st.opts.MaxBytes - min(cached, part))
+	}
+}
+
+// leaveWindow offers a session to the cache if its conversation has continued, and drops it
+// otherwise.
+func (st *Store) leaveWindow(s *Session, bytes int64) {
+	s.entry = nil
+	switch {
+	case s.gone.Load():
+	case s.requests > 1:
+		st.offer(s, bytes)
+	default:
+		st.lose(s, false)
+	}
+}
+
+// offer gives a session to the cache, which decides later whether it keeps the session.
+func (st *Store) offer(s *Session, bytes int64) {
+	left := st.opts.IdleTTL - time.Since(s.last)
+	if left <= 0 {
+		st.lose(s, true)
+		return
+	}
+	st.offers++
+	s.offer, s.cost = st.offers, bytes
+	st.cached.sessions++
+	st.cached.bytes += bytes
+	for !st.cache.SetWithTTL(s.digest, offer{s, s.offer}, bytes, left) {
+		// The cache's buffer of offers is full. No offer may be lost.
+		st.cache.Wait()
+	}
+}
+
+// withdraw takes a session out of the cache, if it is there, and returns its size.
+func (st *Store) withdraw(s *Session) (bytes int64) {
+	if s.offer == 0 {
+		return 0
+	}
+	st.cache.Del(s.digest)
+	return st.left(s)
+}
+
+// left accounts for a session that has left the cache.
+func (st *Store) left(s *Session) (bytes int64) {
+	s.offer = 0
+	st.cached.sessions--
+	st.cached.bytes -= s.cost
+	return s.cost
+}
+
+// leaveCache is called by the cache for each session that it drops. The lock may be held by a call
+// that waits for the cache, and is therefore taken by another goroutine.
+func (st *Store) leaveCache(d dropped) {
+	if d.Session == nil { // withdrawn at the same time
+		return
+	}
+	st.leaving.Lock()
+	defer st.leaving.Unlock()
+	if st.leaving.items = append(st.leaving.items, d); len(st.leaving.items) == 1 {
+		go st.removeDropped()
+	}
+}
+
+// removeDropped removes the sessions that the cache has dropped. It takes the lock.
+func (st *Store) removeDropped() {
+	st.mu.Lock()
+	defer st.unlock()
+	st.leaving.Lock()
+	items := st.leaving.items
+	st.leaving.items = nil
+	st.leaving.Unlock()
+	for _, d := range items {
+		// Sessions that were used again, or deleted, have left the cache before.
+		if d.Session.offer == d.number && !st.closed {
+			st.left(d.Session)
+			st.lose(d.Session, d.expired)
+		}
+	}
+}
+
+// lose drops a session for want of room, or at the end of its idle time.
+func (st *Store) lose(s *Session, expired bool) {
+	st.drop(s)
+	st.evicted = append(st.evicted, s)
+	if expired {
+		st.stats.Expired++
+		return
+	}
+	st.stats.Evicted++
+	st.stats.Since = time.Now()
+}
+
+// expire drops an unpinned session that has been idle for too long.
+func (st *Store) expire(s *Session, now time.Time) bool {
+	if s.pins > 0 || now.Sub(s.last) <= st.opts.IdleTTL {
+		return false
+	}
+	st.lose(s, true)
+	return true
+}
+
+// strike drops a session. It takes the lock.
+func (st *Store) strike(s *Session) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.drop(s)
+}
+
+// drop removes a session from memory and from every index.
+func (st *Store) drop(s *Session) {
+	if s.gone.Swap(true) {
+		return
+	}
+	// A newer session may have the same key.
+	if st.sessions[s.digest] == s {
+		delete(st.sessions, s.digest)
+	}
+	if s.Number() == 0 || st.closed {
+		return
+	}
+	st.index(s, nil, nil)
+	st.newest.Remove(s.made)
+	st.withdraw(s)
+	if s.entry != nil {
+		st.window.Drop(s.entry)
+	}
+}
+
+// outlast marks sessions for snapshots, from their next requests on. It takes the lock.
+func (st *Store) outlast() {
+	st.mu.Lock()
+	st.outlives = true
+	st.mu.Unlock()
+}
+
+// unforgotten returns the time from which on sessions were dropped only for idleness. An earlier
+// process may have begun it. It takes the lock.
+func (st *Store) unforgotten(earlier time.Time) time.Time {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !earlier.IsZero() && earlier.Before(st.stats.Since) {
+		st.stats.Since = earlier
+	}
+	return st.stats.Since
+}
+
+// maxBytes returns the bound of the memory. It takes the lock.
+func (st *Store) maxBytes() int64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.opts.MaxBytes
+}
+
+// has reports whether the session of a key, or that of a digest, is in memory. It takes the lock.
+func (st *Store) has(k Key, digest string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.answered(k) != nil || st.sessions[digest] != nil
+}
+
+// every returns the stored sessions that match, the newest first. It takes the lock.
+func (st *Store) every(is func(*Session) bool) (out []*Session) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for e := st.newest.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*Session); is(s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// touched reports whether a session was pinged since it was last released.
+func (s *Session) touched() bool { return s.warmed.Load() }
+
+// answered returns the session in which the response of a key was given.
+func (st *Store) answered(k Key) *Session {
+	if k.Answer.IsZero() {
+		return nil
+	}
+	if s := st.said.Find(k.Tenant, k.Answer); s != nil && s.upstream == k.Upstream {
+		return s
+	}
+	return nil
+}
+
+func (st *Store) find(id string) *Session {
+	for _, s := range st.sessions {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// turns are a tenant's sessions by turns of their conversations.
+type turns = ownerIndex[Tenant, wire.Hash, *Session]
+
+// indexed has room for the hashes of most sessions, so that held need not allocate.
+type indexed struct{ firsts, said [4]wire.Hash }
+
+// held returns the facts that a store indexes: the session's memory, the requests of its longest
+// conversation, the first turns of its conversations, and their responses.
+func (s *Session) held(by *indexed) (bytes int64, requests int, firsts, said []wire.Hash) {
+	s.Lock()
+	defer s.Unlock()
+	firsts, said = by.firsts[:0], by.said[:0]
+	for _, l := range s.lineages {
+		requests = max(requests, l.Requests)
+		firsts = append(firsts, l.known.First())
+		for _, h := range [...]wire.Hash{l.Reply, l.First} {
+			if !h.IsZero() {
+				said = append(said, h)
+			}
+		}
+	}
+	return s.size(), requests, firsts, said
+}
+
+// index makes the session findable by the first turns of its conversations, and by their responses.
+func (st *Store) index(s *Session, firsts, said []wire.Hash) {
+	s.firsts = st.firsts.Move(s.tenant, s, s.firsts, firsts)
+	s.said = st.said.Move(s.tenant, s, s.said, said)
+}
+
+// ownerIndex finds values by owner and hash. Under each hash it has the latest value.
+type ownerIndex[Owner, Hash, T comparable] map[key[Owner, Hash]]T
+
+type key[Owner, Hash comparable] struct {
+	owner Owner
+	hash  Hash
+}
+
+// Find returns an owner's value under a hash, zero if there is none.
+func (x ownerIndex[Owner, Hash, T]) Find(o Owner, h Hash) T { return x[key[Owner, Hash]{o, h}] }
+
+// Move indexes a value under new hashes instead of the ones before. It returns the new hashes, in
+// the memory of the old ones if they fit.
+func (x ownerIndex[Owner, Hash, T]) Move(o Owner, it T, before, now []Hash) []Hash {
+	if !slices.Equal(before, now) {
+		for _, h := range before {
+			if k := (key[Owner, Hash]{o, h}); x[k] == it {
+				delete(x, k)
+			}
+		}
+		before = append(before[:0], now...)
+	}
+	for _, h := range before {
+		if k := (key[Owner, Hash]{o, h}); x[k] != it {
+			x[k] = it
+		}
+	}
+	return before
 }

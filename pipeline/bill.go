@@ -305,9 +305,9 @@ func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 // outputOf estimates the output tokens that the client received.
 func (x *Exchange) outputOf(t *wire.Turn) int64 {
 	var sizes sessioncache.Sizes
-	sizes.Add(wire.KindText, len(t.Text)+len(t.Thinking))
+	sizes[wire.KindText] += len(t.Text) + len(t.Thinking)
 	for i := range t.Calls {
-		sizes.Add(wire.KindToolUse, len(t.Calls[i].Name)+len(t.Calls[i].Arguments))
+		sizes[wire.KindToolUse] += len(t.Calls[i].Name) + len(t.Calls[i].Arguments)
 	}
 	return int64(x.req.session.Calibration.Tokens(&sizes))
 }

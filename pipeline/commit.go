@@ -68,7 +68,10 @@ func (x *Exchange) join(t *wire.Turn) {
 	l := x.req.session.Commit(x.req.match, x.req.View, x.req.States)
 	x.lineage, l.Tools = l, tools
 	l.Refused |= x.refusal.refused
-	l.Observe(x.Policy == Observe)
+	if l.Observed != (x.Policy == Observe) {
+		// The account of the edits that were computed, or sent, ends with the change.
+		l.Observed, l.Settled, l.Staked, l.Removed, l.Ends = x.Policy == Observe, 0, 0, 0, nil
+	}
 	l.Departed = x.Policy == Observe && (x.req.computed || x.before.departed)
 	l.Model = x.req.View.Model
 	if !l.Beyond {
@@ -122,9 +125,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	x.Lesson.Break = x.attribute(found, t)
 	x.observe(found)
 	x.settleBill(t)
-	bill := &x.account.bill
-	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
-	l.Cost.WouldSave, l.Cost.WouldSaveUSD = l.Cost.WouldSave+bill.WouldSave, l.Cost.WouldSaveUSD+bill.WouldSaveDollars
+	c, bill := &l.Cost, &x.account.bill
+	c.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
+	c.WouldSave, c.WouldSaveUSD = c.WouldSave+bill.WouldSave, c.WouldSaveUSD+bill.WouldSaveDollars
 	if int32(l.Requests) != x.before.requests { // the next request arrived before the usage
 		l.Total = l.Total.Add(t.Usage)
 		return

@@ -56,7 +56,7 @@ func (r *request) estimate() {
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]
 		n := b.Span.Len()
-		original.Add(b.Kind, n)
+		original[b.Kind] += n
 		if j := i - r.View.System; j >= 0 {
 			switch e := r.States[j].Edit; {
 			case e == nil:
@@ -65,21 +65,22 @@ func (r *request) estimate() {
 			default:
 				n += len(e.Value) - b.Body.Len()
 			}
-			w := r.States[j].Inserted.Size()
-			if w > 0 {
-				s.sent.Add(wire.KindToolResult, w)
-			}
 			if j >= r.Known {
-				s.grown.Add(b.Kind, n)
-				s.grown.Add(wire.KindToolResult, w)
+				s.grown[b.Kind] += n
+			}
+			if w := r.States[j].Inserted; w != nil {
+				s.sent[wire.KindToolResult] += w.Size()
+				if j >= r.Known {
+					s.grown[wire.KindToolResult] += w.Size()
+				}
 			}
 		}
-		s.sent.Add(b.Kind, n)
+		s.sent[b.Kind] += n
 	}
 	if r.offer.expand == expandDeclared {
-		s.sent.Add(wire.KindToolDef, len(r.expandDefinition()))
+		s.sent[wire.KindToolDef] += len(r.expandDefinition())
 	}
-	s.sent.Add(wire.KindToolDef, len(r.offer.tools))
+	s.sent[wire.KindToolDef] += len(r.offer.tools)
 	calibration, rate := &r.session.Calibration, returnRate(l)
 	s.estimate, s.original = calibration.Tokens(&s.sent), calibration.Tokens(&original)
 	p.SentTokens, p.OriginalTokens = int(rate*float64(s.estimate)), int(rate*float64(s.original))
@@ -88,7 +89,7 @@ func (r *request) estimate() {
 		// up the whole prompt.
 		var more sessioncache.Sizes
 		for i := range r.Blocks {
-			more.Add(r.Blocks[i].Kind, r.Blocks[i].Span.Len())
+			more[r.Blocks[i].Kind] += r.Blocks[i].Span.Len()
 		}
 		p.SentTokens = int(l.Last.Prompt()+l.Last.Output) + calibration.Tokens(&more)
 		p.OriginalTokens = p.SentTokens + l.Less

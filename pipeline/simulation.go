@@ -291,7 +291,7 @@ func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 // lookBack finds the longest entry that a breakpoint of the request reaches.
 func (s *simulation) lookBack() (f found) {
 	r, at := s.request.Rules, s.request.Start
-	entries := s.request.Cache.Entries()
+	entries := s.request.Cache.Entries
 	best := -1
 	for i := range entries {
 		e := &entries[i]
@@ -358,7 +358,7 @@ const granularity = 128
 func (s *simulation) billPrefix() wire.Usage {
 	r, last, end := s.request.Rules, &s.request.Previous, len(s.points)
 	var f found
-	entries := s.request.Cache.Entries()
+	entries := s.request.Cache.Entries
 	for i := range entries {
 		e := &entries[i]
 		if n := s.position(e); n > f.positions && e.Live(s.request.Start) {
@@ -399,7 +399,7 @@ func (s *simulation) billPrefix() wire.Usage {
 // has reports whether a live entry ends at a position.
 func (s *simulation) has(at int) bool {
 	p := &s.points[at]
-	entries := s.request.Cache.Entries()
+	entries := s.request.Cache.Entries
 	for i := range entries {
 		e := &entries[i]
 		if e.Prefix == p.prefix && e.Blocks == p.blocks {

@@ -22,9 +22,6 @@ type Calibration struct {
 // Sizes are bytes of JSON by kind of block.
 type Sizes [wire.Kinds]int
 
-// Add counts the bytes of one block.
-func (s *Sizes) Add(k wire.Kind, bytes int) { s[k] += bytes }
-
 // prior is the number of tokens per byte of a block's JSON, measured by the growth of recorded
 // prompts of Claude models. Thinking counts with its signature. Media are not proportional to their
 // bytes and weigh little. A KindProgram is not part of the prompt.

@@ -12,15 +12,15 @@ import (
 func TestCalibrationLearns(t *testing.T) {
 	var c Calibration
 	var s Sizes
-	s.Add(wire.KindText, 1000)
+	s[wire.KindText] += 1000
 	before := c.Tokens(&s)
 	for range 50 {
 		var g Sizes
-		g.Add(wire.KindText, 4000)
-		g.Add(wire.KindToolResult, 8000)
+		g[wire.KindText] += 4000
+		g[wire.KindToolResult] += 8000
 		c.Learn(&g, 4000*40/100+8000*25/100)
 		var h Sizes
-		h.Add(wire.KindText, 6000)
+		h[wire.KindText] += 6000
 		c.Learn(&h, 6000*40/100)
 	}
 	if after := c.Tokens(&s); before > 300 || after < 385 || after > 415 {

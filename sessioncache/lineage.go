@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
@@ -76,16 +75,6 @@ type Hidden struct {
 	Copied bool
 	// Expanded counts the blocks that the model has asked for again, by class.
 	Expanded [Classes]uint16
-}
-
-// Observe sets whether edits are only computed from now on. A change resets the account of the
-// edits computed or sent before.
-func (l *Lineage) Observe(only bool) {
-	if l.Observed == only {
-		return
-	}
-	l.Observed, l.Departed = only, false
-	l.Settled, l.Staked, l.Removed, l.Ends = 0, 0, 0, nil
 }
 
 // Len returns the number of message blocks of the last request.
@@ -158,24 +147,6 @@ func (l *Lineage) inherit(parent *Lineage) {
 	l.Observed, l.Departed, l.Refused, l.TTL = parent.Observed, parent.Departed, parent.Refused, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front
 	l.Expand, l.Expanded, l.Tools = parent.Expand, parent.Expanded, parent.Tools
-}
-
-func (l *Lineage) size() int64 {
-	n := int64(unsafe.Sizeof(*l)) + l.Ends.Size() + int64(cap(l.States))*int64(unsafe.Sizeof(BlockState{})) + int64(cap(l.Tools)+len(l.Model))
-	if l.known != nil {
-		n += int64(l.known.Size())
-	}
-	for i := range l.Said {
-		n += int64(l.Said[i].Size())
-	}
-	for i := range l.States {
-		if e := l.States[i].Edit; e != nil {
-			n += e.Size()
-		}
-		n += int64(l.States[i].Inserted.Size())
-		n += int64(len(l.States[i].Trait))
-	}
-	return n
 }
 
 // The account of a conversation: the part that the provider retains, cache warmth, usage, cost, and
@@ -257,6 +228,30 @@ type Spending struct {
 	Front uint64
 }
 
+// CostSummary is the cost of requests and the cost of the client's own bytes in their place,
+// answers included.
+type CostSummary struct {
+	// Units and ClientUnits are in units of one uncached input token.
+	Units       float64 `json:"units"`
+	ClientUnits float64 `json:"client_units"`
+	// USD and ClientUSD are in US dollars, 0 where prices are not known.
+	USD       float64 `json:"usd"`
+	ClientUSD float64 `json:"client_usd"`
+	// WouldSave and WouldSaveUSD are the net savings that merely computed edits would have brought,
+	// since the process began.
+	WouldSave float64 `json:"would_save,omitempty"`
+	// WouldSaveUSD: see WouldSave.
+	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
+}
+
+// Add adds the cost of a request.
+func (c *CostSummary) Add(units, clientUnits, usd, clientUSD float64) {
+	c.Units += units
+	c.ClientUnits += clientUnits
+	c.USD += usd
+	c.ClientUSD += clientUSD
+}
+
 // Folding is the outcome of the planner's decisions.
 type Folding struct {
 	// Decision is a readable reason why the last request was edited or left alone.
@@ -299,8 +294,8 @@ type End struct {
 	At time.Time
 }
 
-// most bounds the remembered entries.
-const most = 512
+// maxEnds bounds the remembered entries of a conversation.
+const maxEnds = 512
 
 // Ends are the cache entries of one conversation.
 type Ends []End
@@ -319,7 +314,7 @@ func (e *Ends) Mark(blocks int, at time.Time) {
 		}
 	}
 	// The least recently used entry makes room.
-	if len(*e) == most {
+	if len(*e) == maxEnds {
 		(*e)[oldest] = End{blocks, at}
 		return
 	}
@@ -340,9 +335,6 @@ func (e Ends) Marked(blocks int) (at time.Time, known bool) {
 func (e *Ends) Cut(blocks int) {
 	*e = slices.DeleteFunc(*e, func(e End) bool { return e.Blocks > blocks })
 }
-
-// Size is the memory of the entries, in bytes.
-func (e Ends) Size() int64 { return int64(cap(e)) * int64(unsafe.Sizeof(End{})) }
 
 // Snapshot writes the entries of a conversation that began at a time.
 func (e Ends) Snapshot(w *PackedWriter, began time.Time) {
@@ -447,11 +439,6 @@ type Edit struct {
 	Recipe []byte
 }
 
-// Size is the memory of the edit, in bytes.
-func (e *Edit) Size() int64 {
-	return int64(unsafe.Sizeof(*e)) + int64(cap(e.Value)+cap(e.Recipe))
-}
-
 // Same reports whether two edits send the same bytes. Nil is no edit.
 func (e *Edit) Same(o *Edit) bool {
 	if e == nil || o == nil || e == o {
@@ -481,9 +468,6 @@ type Insert struct {
 
 // Size is the number of inserted bytes.
 func (w *Inserted) Size() (n int) {
-	if w == nil {
-		return 0
-	}
 	for _, i := range w.Inserts {
 		n += len(i.Value)
 	}

@@ -12,15 +12,15 @@ func at(minutes int) time.Time { return time.Unix(int64(60*minutes), 0) }
 
 func TestEnds(t *testing.T) {
 	var e Ends
-	for i := range most {
+	for i := range maxEnds {
 		e.Mark(i, at(i+1))
 	}
 	e.Mark(3, at(0)) // the same entry, and the oldest now
-	e.Mark(most, at(most+1))
-	if _, known := e.Marked(3); known || len(e) != most {
+	e.Mark(maxEnds, at(maxEnds+1))
+	if _, known := e.Marked(3); known || len(e) != maxEnds {
 		t.Errorf("%d entries are known, the oldest: %t", len(e), known)
 	}
-	if got, known := e.Marked(most); !known || !got.Equal(at(most+1)) {
+	if got, known := e.Marked(maxEnds); !known || !got.Equal(at(maxEnds+1)) {
 		t.Errorf("marked %s, %t", got, known)
 	}
 	e.Cut(10)

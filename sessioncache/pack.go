@@ -7,7 +7,6 @@ import (
 	"container/list"
 	"slices"
 	"time"
-	"unsafe"
 )
 
 // quiet is the idle time after which a session is packed.
@@ -21,17 +20,6 @@ type pack struct {
 	edits    []*Edit
 	inserted []*Inserted
 }
-
-// Lock locks the session, and unpacks it.
-func (s *Session) Lock() {
-	s.mu.Lock()
-	if s.packed.Load() != nil {
-		s.unpack()
-	}
-}
-
-// Unlock unlocks the session.
-func (s *Session) Unlock() { s.mu.Unlock() }
 
 // pack packs the session, which must be locked.
 func (s *Session) pack() {
@@ -68,20 +56,6 @@ func (s *Session) unpack() {
 	if r.Bad { // cannot happen; the session begins anew
 		s.lineages = nil
 	}
-}
-
-// size is the memory of the pack, in bytes.
-func (p *pack) size() (n int64) {
-	if p == nil {
-		return 0
-	}
-	for _, e := range p.edits {
-		n += e.Size()
-	}
-	for _, in := range p.inserted {
-		n += int64(in.Size())
-	}
-	return n + int64(unsafe.Sizeof(*p)) + int64(cap(p.bytes)) + 8*int64(cap(p.edits)+cap(p.inserted))
 }
 
 // settle drops the expired sessions of the window, packs idle ones, and schedules itself again. The

@@ -436,7 +436,7 @@ func (p *Persister) delete(id string, s *Session) *Session {
 	digest, ok := p.named(ctx, id)
 	if s == nil && ok {
 		if s = p.sought(ctx, digest); s == nil { // an unreadable session is deleted all the same
-			s = &Session{digest: string(digest[:]), id: id, turn: newTurn(), runs: &p.store.runs}
+			s = &Session{digest: string(digest[:]), id: id, turn: make(turn, 1), runs: &p.store.runs}
 		}
 		s.gone.Store(true)
 	}

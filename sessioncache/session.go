@@ -69,10 +69,19 @@ type Session struct {
 	node
 }
 
+// Lock locks the session, and unpacks it.
+func (s *Session) Lock() {
+	s.mu.Lock()
+	if s.packed.Load() != nil {
+		s.unpack()
+	}
+}
+
+// Unlock unlocks the session.
+func (s *Session) Unlock() { s.mu.Unlock() }
+
 // turn is a lock with a context.
 type turn chan struct{}
-
-func newTurn() turn { return make(turn, 1) }
 
 func (t turn) lock(ctx context.Context) error {
 	select {
@@ -287,20 +296,35 @@ func (s *Session) misses(v *wire.View) bool {
 // without copying them.
 func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	l := s.takes(&m, v)
-	switch {
-	case m.Lineage == nil:
-		// Another process may have sent the same request before.
-		l = s.begunElsewhere(v)
-	case l != nil && l != m.Lineage:
+	if l != nil && l != m.Lineage {
 		l.inherit(m.Lineage)
 	}
-	if l == nil {
-		l = s.begin(m.Lineage, v)
+	for _, o := range s.lineages {
+		// Another process has claimed the same request, without a known answer.
+		if m.Lineage == nil && o.claimed && !v.Conversation.Partial && SameBlocks(o.chain(), v.MessageBlocks()) {
+			l = o
+			break
+		}
 	}
+	if l == nil {
+		l = &Lineage{id: s.lineageID(v)}
+		s.next = max(s.next, l.id+1)
+		if m.Lineage != nil {
+			l.inherit(m.Lineage)
+		}
+		if len(s.lineages) == maxLineages {
+			// The last one is the least recently used.
+			s.lineages = s.lineages[:maxLineages-1]
+		}
+		s.lineages = append(s.lineages, l)
+	}
+	// The lineage moves to the front.
+	i := slices.Index(s.lineages, l)
+	copy(s.lineages[1:i+1], s.lineages[:i])
+	s.lineages[0] = l
 	l.here = true
 	// The provider retains the history. The states of the last whole request stay.
 	if l.Beyond = v.Conversation.Partial && !l.Partial && l.known != nil; l.Beyond {
-		s.touch(l)
 		return l
 	}
 	if l.left {
@@ -314,7 +338,6 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	if s.outlives.Load() {
 		DescribeBlocks(v, states)
 	}
-	s.touch(l)
 	s.fulfil(l)
 	return l
 }
@@ -374,31 +397,6 @@ func (s *Session) has(l *Lineage) bool {
 	return slices.Contains(s.lineages, l)
 }
 
-func (s *Session) begin(parent *Lineage, v *wire.View) *Lineage {
-	l := &Lineage{id: s.lineageID(v)}
-	s.next = max(s.next, l.id+1)
-	if parent != nil {
-		l.inherit(parent)
-	}
-	if len(s.lineages) == maxLineages {
-		// The last one is the least recently used.
-		s.lineages = s.lineages[:maxLineages-1]
-	}
-	s.lineages = append(s.lineages, l)
-	return l
-}
-
-// touch moves a lineage to the front.
-func (s *Session) touch(l *Lineage) {
-	for i, x := range s.lineages {
-		if x == l {
-			copy(s.lineages[1:i+1], s.lineages[:i])
-			s.lineages[0] = l
-			return
-		}
-	}
-}
-
 // recall returns the parsed request of the most recent lineage with this first turn, pinned by
 // [wire.Known.Hold].
 func (s *Session) recall(first wire.Hash) *wire.Known {
@@ -415,14 +413,45 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 
 // size is the memory of the session, in bytes.
 func (s *Session) size() int64 {
-	n := int64(unsafe.Sizeof(*s)) + 200 + // the store's own index entries
-		s.Counterfactual.Size() + s.Hypothetical.Size() + s.packed.Load().size()
-	for _, lineages := range [...][]*Lineage{s.lineages, s.pending} {
-		for _, l := range lineages {
-			n += l.size()
+	const entrySize, endSize, stateSize = int(unsafe.Sizeof(CounterfactualEntry{})), int(unsafe.Sizeof(End{})), int(unsafe.Sizeof(BlockState{}))
+	n := int(unsafe.Sizeof(*s)) + 200 + cap(s.Counterfactual.Entries)*entrySize // 200 in the store's index
+	if s.Hypothetical != nil {
+		n += cap(s.Hypothetical.Entries) * entrySize
+	}
+	// States of several conversations may share an edit, which then counts several times.
+	edited := func(e *Edit, in *Inserted) {
+		if e != nil {
+			n += int(unsafe.Sizeof(*e)) + cap(e.Value) + cap(e.Recipe)
+		}
+		if in != nil {
+			n += in.Size()
 		}
 	}
-	return n
+	if p := s.packed.Load(); p != nil {
+		n += int(unsafe.Sizeof(*p)) + cap(p.bytes) + 8*(cap(p.edits)+cap(p.inserted))
+		for _, e := range p.edits {
+			edited(e, nil)
+		}
+		for _, in := range p.inserted {
+			edited(nil, in)
+		}
+	}
+	for _, lineages := range [...][]*Lineage{s.lineages, s.pending} {
+		for _, l := range lineages {
+			n += int(unsafe.Sizeof(*l)) + cap(l.Ends)*endSize + cap(l.States)*stateSize + cap(l.Tools) + len(l.Model)
+			if l.known != nil {
+				n += l.known.Size()
+			}
+			for i := range l.Said {
+				n += l.Said[i].Size()
+			}
+			for i := range l.States {
+				edited(l.States[i].Edit, l.States[i].Inserted)
+				n += len(l.States[i].Trait)
+			}
+		}
+	}
+	return int64(n)
 }
 
 // mostPending bounds the claims of a session that are still without an outcome.
@@ -489,17 +518,6 @@ func (s *Session) lineageID(v *wire.View) int {
 		}
 	}
 	return s.next
-}
-
-// begunElsewhere returns the lineage that another process has claimed for the same request and
-// without a known answer, nil if there is none.
-func (s *Session) begunElsewhere(v *wire.View) *Lineage {
-	for _, l := range s.lineages {
-		if l.claimed && !v.Conversation.Partial && SameBlocks(l.chain(), v.MessageBlocks()) {
-			return l
-		}
-	}
-	return nil
 }
 
 // claims reports whether a lineage is one of the session's own claims.

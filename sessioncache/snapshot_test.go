@@ -65,12 +65,14 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Reply, l.First = wire.AnswerID("msg_2"), wire.AnswerID("msg_1")
 	l.Said = []hidden.Iteration{{Parts: []hidden.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
 	l.Expanded[ClassRead] = 3
-	branch := s.begin(l, v)
+	branch := &Lineage{id: s.next}
+	branch.inherit(l)
+	s.next, s.lineages = s.next+1, append(s.lineages, branch)
 	branch.known, branch.States = v.Known(), states[:2]
 	branch.Partial, branch.Observed, branch.Beyond, branch.Less = true, true, true, 11
 	s.Lifetime = LifetimeLong
 	var grown Sizes
-	grown.Add(wire.KindText, 4000)
+	grown[wire.KindText] += 4000
 	s.Calibration.Learn(&grown, 2000)
 	s.Counterfactual.Put(CounterfactualEntry{Prefix: 1 << 60, Blocks: 3, Tokens: 99, At: l.Started, TTL: time.Hour})
 	return s, v

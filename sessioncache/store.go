@@ -260,7 +260,7 @@ func (st *Store) Hold(s *Session) {
 func (st *Store) Release(s *Session) {
 	st.Hold(s)
 	st.unpin(s)
-	if s.Number() > 0 || !s.claimed.Load() {
+	if s.number.Load() > 0 || !s.claimed.Load() {
 		return
 	}
 	// The request was refused: remove its claim soon.
@@ -309,7 +309,7 @@ func (st *Store) Page(before uint64, limit int) []*Session {
 	defer st.mu.Unlock()
 	page := make([]*Session, 0, min(limit, st.newest.Len()))
 	for e := st.newest.Front(); e != nil && len(page) < limit; e = e.Next() {
-		if s := e.Value.(*Session); s.Number() < before {
+		if s := e.Value.(*Session); s.number.Load() < before {
 			page = append(page, s)
 		}
 	}
@@ -356,12 +356,6 @@ func (st *Store) Close() error {
 	err := st.Move(nil)
 	st.closeMemory()
 	return err
-}
-
-// hashes are the cache's names of a session: both halves of its digest, which is uniformly
-// distributed.
-func hashes(digest string) (key, conflict uint64) {
-	return binary.LittleEndian.Uint64([]byte(digest[:8])), binary.LittleEndian.Uint64([]byte(digest[8:16]))
 }
 
 // The sessions in memory: the window, the Ristretto cache behind it, and the indexes. All methods
@@ -420,7 +414,11 @@ func (st *Store) openMemory() (err error) {
 		Dropped: func(e *lru.Entry[uint64, Tenant, *Session]) { st.leaveWindow(e.Value, e.Size()) },
 	})
 	st.cache, err = ristretto.NewCache(&ristretto.Config[string, offer]{
-		NumCounters: counters, MaxCost: st.opts.MaxBytes / cachePart, BufferItems: 64, IgnoreInternalCost: true, KeyToHash: hashes,
+		NumCounters: counters, MaxCost: st.opts.MaxBytes / cachePart, BufferItems: 64, IgnoreInternalCost: true,
+		// Both halves of a digest, which is uniformly distributed, are hashes already.
+		KeyToHash: func(digest string) (key, conflict uint64) {
+			return binary.LittleEndian.Uint64([]byte(digest[:8])), binary.LittleEndian.Uint64([]byte(digest[8:16]))
+		},
 		// Each offer is an item of its own: the removal of the item before, which is still in the
 		// cache's buffer, must not remove an item updated in place.
 		ShouldUpdate: func(offer, offer) bool { return false },
@@ -518,7 +516,7 @@ func (st *Store) pin(k Key, digest string, create bool) *Session {
 	case s == nil && !create:
 		return nil
 	case s == nil:
-		s = &Session{digest: digest, turn: newTurn(), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since)}
+		s = &Session{digest: digest, turn: make(turn, 1), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since)}
 		st.sessions[digest] = s
 	case s.offer > 0:
 		st.enterWindow(s, st.withdraw(s))
@@ -533,13 +531,13 @@ func (st *Store) pin(k Key, digest string, create bool) *Session {
 func (st *Store) unpin(s *Session) {
 	st.mu.Lock()
 	defer st.unlock()
-	if s.pins--; s.pins == 0 && s.Number() == 0 {
+	if s.pins--; s.pins == 0 && s.number.Load() == 0 {
 		st.drop(s)
 	}
 	st.evict()
 }
 
-// hold accounts for a session with committed requests. Restored reports whether the session is
+// hold accounts for a pinned session with committed requests. Restored reports whether the session is
 // older than this store. It takes the lock.
 func (st *Store) hold(s *Session, restored bool) {
 	var by indexed
@@ -553,7 +551,7 @@ func (st *Store) hold(s *Session, restored bool) {
 	if st.closed || s.gone.Load() {
 		return
 	}
-	if s.Number() == 0 {
+	if s.number.Load() == 0 {
 		s.number.Store(numbers.Add(1))
 		s.made = st.newest.PushFront(s)
 		if !restored {
@@ -561,8 +559,7 @@ func (st *Store) hold(s *Session, restored bool) {
 		}
 	}
 	s.requests, s.last = requests, time.Now()
-	st.withdraw(s)
-	st.enterWindow(s, bytes)
+	st.enterWindow(s, bytes) // a pinned session is not in the cache
 	st.index(s, firsts, said)
 }
 
@@ -585,7 +582,7 @@ func (st *Store) adopt(s *Session) {
 // enterWindow makes a session the most recently used one of the window.
 func (st *Store) enterWindow(s *Session, bytes int64) {
 	if s.entry == nil {
-		s.entry = st.window.Put(s.Number(), s.tenant, s, 0)
+		s.entry = st.window.Put(s.number.Load(), s.tenant, s, 0)
 	} else {
 		st.window.Use(s.entry)
 	}
@@ -716,7 +713,7 @@ func (st *Store) drop(s *Session) {
 	if st.sessions[s.digest] == s {
 		delete(st.sessions, s.digest)
 	}
-	if s.Number() == 0 || st.closed {
+	if s.number.Load() == 0 || st.closed {
 		return
 	}
 	st.index(s, nil, nil)

@@ -222,8 +222,8 @@ func TestPages(t *testing.T) {
 
 // A client may send megabytes for the name of a model, and a box take them: they count.
 func TestLongModelCounts(t *testing.T) {
-	l := &Lineage{Model: strings.Repeat("x", 1<<20)}
-	if n := l.size(); n < 1<<20 {
+	s := &Session{lineages: []*Lineage{{Model: strings.Repeat("x", 1<<20)}}}
+	if n := s.size(); n < 1<<20 {
 		t.Errorf("it counts for %d bytes", n)
 	}
 }

@@ -114,30 +114,6 @@ func (l *LineageSummary) Count(states []BlockState, expanded []uint16) {
 	}
 }
 
-// CostSummary is the cost of requests and the cost of the client's own bytes in their place,
-// answers included.
-type CostSummary struct {
-	// Units and ClientUnits are in units of one uncached input token.
-	Units       float64 `json:"units"`
-	ClientUnits float64 `json:"client_units"`
-	// USD and ClientUSD are in US dollars, 0 where prices are not known.
-	USD       float64 `json:"usd"`
-	ClientUSD float64 `json:"client_usd"`
-	// WouldSave and WouldSaveUSD are the net savings that merely computed edits would have brought,
-	// since the process began.
-	WouldSave float64 `json:"would_save,omitempty"`
-	// WouldSaveUSD: see WouldSave.
-	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
-}
-
-// Add adds the cost of a request.
-func (c *CostSummary) Add(units, clientUnits, usd, clientUSD float64) {
-	c.Units += units
-	c.ClientUnits += clientUnits
-	c.USD += usd
-	c.ClientUSD += clientUSD
-}
-
 // StoreStats are the counters of a store.
 type StoreStats struct {
 	// Sessions and Bytes are the present contents.

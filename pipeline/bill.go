@@ -5,10 +5,17 @@ package pipeline
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -374,4 +381,401 @@ func (x *Exchange) writes() int {
 		return writesShort
 	}
 	return found
+}
+
+// billedRequest is the input of a simulated bill, besides the reported usage.
+type billedRequest struct {
+	// View is the client's request.
+	View *wire.View
+	// States holds the edits of its message blocks.
+	States []sessioncache.BlockState
+	// Start is the start of the request, by the client's own clock.
+	Start time.Time
+	// Rules are the rules of the upstream's cache.
+	Rules *pricing.Rules
+	// Calibration estimates tokens.
+	Calibration *sessioncache.Calibration
+	// Cache is the upstream's simulated cache for the client's own bytes.
+	Cache *sessioncache.CounterfactualCache
+	// Previous is the request that it continues.
+	Previous previousTurn
+	// Removed is the number of tokens that edits removed from the prompt.
+	Removed int64
+	// Markers is the number of cache markers added.
+	Markers int
+	// Marked reports whether a translation marks the last block in any case.
+	Marked bool
+	// Diverged reports whether earlier requests differed from the client's own bytes at the
+	// client's own times.
+	Diverged bool
+	// Sent selects the edited prompt instead of the client's own.
+	Sent bool
+	// Marks are the markers of the edited prompt.
+	Marks []wire.Edit
+	// Long reports whether the client's own markers would get the long lifetime.
+	Long bool
+}
+
+// previousTurn is the previous request of the same conversation.
+type previousTurn struct {
+	// Front is a hash of its prompt before its first message block.
+	Front uint64
+	// Ago is the time since its start.
+	Ago time.Duration
+	// Common is the number of message blocks that both requests share, 0 without a previous
+	// request.
+	Common int
+}
+
+// counterfactual returns the simulated usage of the client's own bytes in place of u, and stores
+// their cache entries. The simulation uses the client's blocks, markers and clock. front is a hash
+// of the prompt before the first message block, 0 if there is none.
+func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, front uint64) {
+	s := newSimulation(r)
+	defer s.release()
+	client = s.bill(u)
+	if s.front < len(s.points) {
+		front = s.points[s.front].prefix
+	}
+	return client, front
+}
+
+// simulation is one client request as the upstream's cache would see it.
+type simulation struct {
+	request billedRequest
+	points  []point // one for each block in the prompt
+	marks   []ask   // the entries that the client asks for, in order
+	front   int     // positions of tools and system prompt
+	edited  int     // positions before the first edit
+	total   int64
+}
+
+// point is the end of a block.
+type point struct {
+	prefix uint64  // hash of the prompt up to here
+	size   float64 // estimated tokens up to here
+	blocks int     // blocks of the request up to here
+	kind   wire.Kind
+}
+
+type ask struct {
+	at   int // position
+	long bool
+}
+
+var simulations = sync.Pool{New: func() any { return new(simulation) }}
+
+func (s *simulation) release() {
+	*s = simulation{points: s.points[:0], marks: s.marks[:0]}
+	simulations.Put(s)
+}
+
+func newSimulation(r billedRequest) *simulation {
+	v := r.View
+	s := simulations.Get().(*simulation)
+	s.request, s.edited = r, -1
+	var weights [wire.Kinds]float64
+	for k := range weights {
+		weights[k] = r.Calibration.PerByte(wire.Kind(k))
+	}
+	stripped := int32(0)
+	// Such providers drop the thinking before the last human prompt.
+	if !r.Rules.KeepsThinking && r.Rules.Regime != pricing.KV {
+		stripped = lastPrompt(v)
+	}
+	prefix, size := content.Hash(v.Model), 0.0
+	for i := range v.Blocks {
+		b := &v.Blocks[i]
+		if i == v.System {
+			s.front = len(s.points)
+			prefix = mix(prefix, salt(v, r.Rules))
+		}
+		if b.Has(wire.FlagDeferred) || content.IsThinking(b) && b.Message < stripped {
+			continue
+		}
+		hash, length := binary.LittleEndian.Uint64(b.Hash[:8]), b.Span.Len()
+		if j := i - v.System; j >= 0 && j < len(r.States) && r.States[j].Edit != nil {
+			if s.edited < 0 {
+				s.edited = len(s.points)
+			}
+			if e := r.States[j].Edit; r.Sent {
+				if e.Op == wire.OpRemove {
+					continue
+				}
+				hash, length = xxhash.Sum64(e.Value), length+len(e.Value)-b.Body.Len()
+			}
+		}
+		prefix = mix(prefix, hash)
+		size += weights[b.Kind] * float64(length)
+		s.points = append(s.points, point{prefix, size, i + 1, b.Kind})
+		if !b.Marker.Empty() {
+			s.marks = append(s.marks, ask{len(s.points) - 1, r.Long || content.IsLong(v.Bytes(b.Marker))})
+		}
+		for _, m := range r.Marks {
+			if m.Block == i && b.Marker.Empty() {
+				s.marks = append(s.marks, ask{len(s.points) - 1, content.IsLong(m.Value)})
+			}
+		}
+	}
+	if s.edited < 0 {
+		s.edited = len(s.points)
+	}
+	last := len(s.points) - 1
+	if r.Rules.Regime == pricing.Breakpoints && last >= 0 {
+		s.marks = append(s.marks[:0], ask{at: last})
+	} else if r.Marked && last >= 0 {
+		s.marks = append(s.marks, ask{at: last})
+	} else if !v.Caching.AutoMarker.Empty() && last >= 0 {
+		s.marks = append(s.marks, ask{last, r.Long || content.IsLong(v.Bytes(v.Caching.AutoMarker))})
+	}
+	return s
+}
+
+// salt hashes other parameters that the upstream's cache of messages depends on.
+func salt(v *wire.View, r *pricing.Rules) uint64 {
+	if r.Regime == pricing.KV {
+		return 0
+	}
+	h := uint64(0)
+	choice := v.Reply.ToolChoice
+	if v.Traits().NoCalls != "" {
+		choice = rawjson.Span{}
+	}
+	for _, span := range [...]rawjson.Span{choice, v.Reply.Thinking, v.Reply.OutputConfig, v.Conversation.ContextManagement} {
+		h = mix(h, xxhash.Sum64(v.Bytes(span)))
+	}
+	for i := range v.Blocks {
+		// The presence of media is part of the key.
+		if b := &v.Blocks[i]; b.Kind == wire.KindImage || b.Has(wire.FlagMedia) {
+			return h + 1
+		}
+	}
+	return h
+}
+
+// mix chains hashes.
+func mix(chain, next uint64) uint64 {
+	// A weak hash suffices: a client that provokes a collision only falsifies its own report.
+	chain = (chain ^ next) * 0x9e3779b97f4a7c15
+	return chain ^ chain>>29
+}
+
+// lastPrompt returns the index of the last human message. Some providers drop the thinking before
+// it.
+func lastPrompt(v *wire.View) int32 {
+next:
+	for m := len(v.Messages) - 1; m > 0; m-- {
+		msg := &v.Messages[m]
+		if msg.Role != wire.RoleUser {
+			continue
+		}
+		for i := msg.First; i < msg.End; i++ {
+			if k := v.Blocks[i].Kind; k == wire.KindToolResult || k == wire.KindProgram {
+				continue next
+			}
+		}
+		return int32(m)
+	}
+	return 0
+}
+
+// bill returns the usage that the client's own bytes would have had in place of u, and stores their
+// simulated cache entries.
+func (s *simulation) bill(u wire.Usage) wire.Usage {
+	// Token counts are the reported ones plus the estimate of the removed tokens.
+	s.total = u.Prompt() + s.request.Removed
+	if len(s.points) == 0 {
+		return wire.Usage{Uncached: s.total, Output: u.Output, Reported: true}
+	}
+	var out wire.Usage
+	switch s.request.Rules.Regime {
+	case pricing.Markers, pricing.Breakpoints:
+		out = s.billMarkers(u)
+	default:
+		out = s.billPrefix()
+	}
+	out.Output, out.Reported = u.Output, true
+	return out
+}
+
+// found is a prefix in the cache.
+type found struct {
+	positions int
+	tokens    int64
+}
+
+// tokens is the length of the first n positions. Between the found prefix and the end, it is in
+// proportion to the estimates.
+func (s *simulation) tokens(n int, f found) int64 {
+	end := len(s.points)
+	if n >= end {
+		return s.total
+	}
+	size := func(n int) float64 {
+		if n == 0 {
+			return 0
+		}
+		return s.points[n-1].size
+	}
+	from, to := size(f.positions), size(end)
+	rest := s.total - f.tokens
+	if n < f.positions || rest <= 0 || to <= from {
+		f = found{}
+		from, rest = 0, s.total
+	}
+	return f.tokens + int64(float64(rest)*(size(n)-from)/(to-from))
+}
+
+// billMarkers reads and writes at breakpoints, as the simulator of package pricing does.
+func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
+	r := s.request.Rules
+	f := s.lookBack()
+	// The client's own bytes would have read the same prefix before the first edit, as long as no
+	// added marker played a part.
+	if s.request.Markers == 0 && u.Read > f.tokens && !s.request.Diverged && u.Read <= s.tokens(s.edited, f) {
+		f.tokens = u.Read
+	}
+	long, last := f.tokens, f.tokens
+	for _, m := range s.marks {
+		end := s.tokens(m.at+1, f)
+		if end < int64(r.MinTokens) {
+			continue
+		}
+		if m.at+1 > f.positions && end > last {
+			last = end
+			if m.long {
+				long = end
+			}
+		}
+		if !s.has(m.at) { // an existing entry is not written again
+			s.put(m.at, end, r.Lifetime(m.long))
+		}
+	}
+	return wire.Usage{Read: f.tokens, Write1h: long - f.tokens, Write5m: last - long, Uncached: max(s.total-last, 0)}
+}
+
+// lookBack finds the longest entry that a breakpoint of the request reaches.
+func (s *simulation) lookBack() (f found) {
+	r, at := s.request.Rules, s.request.Start
+	entries := s.request.Cache.Entries
+	best := -1
+	for i := range entries {
+		e := &entries[i]
+		n := s.position(e)
+		if n <= f.positions || !e.Live(at) || !s.reached(n, r) {
+			continue
+		}
+		f, best = found{n, min(e.Tokens, s.total)}, i
+	}
+	if best >= 0 {
+		entries[best].At = at // found, and so refreshed
+	}
+	return f
+}
+
+// position returns the number of positions of an entry that is a prefix of the request, 0
+// otherwise.
+func (s *simulation) position(e *sessioncache.CounterfactualEntry) int {
+	// Points of removed blocks are missing, so the position can be smaller than the entry's number
+	// of blocks.
+	for n := min(e.Blocks, len(s.points)); n > 0; n-- {
+		p := &s.points[n-1]
+		if p.blocks == e.Blocks {
+			if p.prefix == e.Prefix {
+				return n
+			}
+			return 0
+		}
+		if p.blocks < e.Blocks {
+			return 0
+		}
+	}
+	return 0
+}
+
+// reached reports whether a breakpoint finds an entry of n positions.
+func (s *simulation) reached(n int, r *pricing.Rules) bool {
+	for _, m := range s.marks {
+		if m.at+1 < n {
+			continue
+		}
+		if r.LookBack == 0 || r.Regime == pricing.Breakpoints {
+			return true
+		}
+		seen := 1
+		for i := m.at - 1; i >= n-1 && seen <= r.LookBack; i-- {
+			a, b := s.points[i].kind, s.points[i+1].kind
+			if !r.CollapseRuns || a != b || !a.Collapses() {
+				seen++
+			}
+		}
+		if seen <= r.LookBack {
+			return true
+		}
+	}
+	return false
+}
+
+// granularity is the step in which automatic caches report reads, in tokens.
+const granularity = 128
+
+// billPrefix reads the longest known prefix: the one shared with the previous request, or else with
+// another one of the session.
+func (s *simulation) billPrefix() wire.Usage {
+	r, last, end := s.request.Rules, &s.request.Previous, len(s.points)
+	var f found
+	entries := s.request.Cache.Entries
+	for i := range entries {
+		e := &entries[i]
+		if n := s.position(e); n > f.positions && e.Live(s.request.Start) {
+			f = found{n, min(e.Tokens, s.total)}
+		}
+	}
+	if last.Common > 0 && s.front < end {
+		// The cache knows every prefix of the last request if tools and system prompt are the same.
+		front := s.points[s.front].prefix
+		if last.Front == front && (r.TTL == 0 || last.Ago < r.TTL) {
+			n := s.front
+			for n < end && s.points[n].blocks <= s.request.View.System+last.Common {
+				n++
+			}
+			if n > f.positions {
+				f = found{n, s.tokens(n, f)}
+			}
+		}
+	}
+	read := f.tokens
+	if read < int64(r.MinTokens) {
+		read = 0
+	}
+	if r.Regime == pricing.KV {
+		// A local server always computes the last token.
+		read = min(read, max(s.total-1, 0))
+	} else {
+		read = read / granularity * granularity
+	}
+	ttl := r.Lifetime(false)
+	if s.front > 0 {
+		s.put(s.front-1, s.tokens(s.front, f), ttl)
+	}
+	s.put(end-1, s.total, ttl)
+	return wire.Usage{Read: read, Uncached: s.total - read}
+}
+
+// has reports whether a live entry ends at a position.
+func (s *simulation) has(at int) bool {
+	p := &s.points[at]
+	entries := s.request.Cache.Entries
+	for i := range entries {
+		e := &entries[i]
+		if e.Prefix == p.prefix && e.Blocks == p.blocks {
+			return e.Live(s.request.Start)
+		}
+	}
+	return false
+}
+
+func (s *simulation) put(at int, tokens int64, ttl time.Duration) {
+	p := &s.points[at]
+	s.request.Cache.Put(sessioncache.CounterfactualEntry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens, At: s.request.Start, TTL: ttl})
 }

@@ -267,7 +267,7 @@ func (x *exchange) conclude(word string) {
 	if x.estimated {
 		r.ReadEstimated = r.Billed.Read
 	}
-	if e.Estimated() {
+	if b.Estimated {
 		r.Estimated = 1
 	}
 	if t := x.turn; t != nil {

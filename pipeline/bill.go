@@ -30,6 +30,8 @@ type Bill struct {
 	Cost, ClientCost float64
 	// Dollars and ClientDollars are the same in US dollars, 0 if the prices are unknown.
 	Dollars, ClientDollars float64
+	// Estimated reports whether the upstream did not report all of the usage.
+	Estimated bool
 	// WouldSave and WouldSaveDollars are the net saving of edits that were only computed, negative
 	// for a loss.
 	WouldSave, WouldSaveDollars float64
@@ -72,15 +74,14 @@ func (b *Bill) Own(r *pricing.Rules, client wire.Usage) {
 
 // account holds the cost of a turn.
 type account struct {
-	bill      Bill
-	billed    bool
-	estimated bool         // the upstream did not report all of the usage
-	front     uint64       // hash of the client's prompt before its first message block
-	calls     []wire.Usage // the calls of the model that make up the bill
+	bill   Bill
+	billed bool
+	front  uint64       // hash of the client's prompt before its first message block
+	calls  []wire.Usage // the calls of the model that make up the bill
 }
 
 // Bill returns the cost of the turn, committed or not. Usage that the upstream did not report is
-// estimated, see [Exchange.Estimated]. Without a response, or with one that failed before it began,
+// estimated, see [Bill.Estimated]. Without a response, or with one that failed before it began,
 // the bill is zero.
 func (x *Exchange) Bill(t *wire.Turn) Bill {
 	if t == nil {
@@ -92,25 +93,28 @@ func (x *Exchange) Bill(t *wire.Turn) Bill {
 	return x.account.bill
 }
 
-// Estimated reports whether the bill contains estimated tokens.
-func (x *Exchange) Estimated() bool { return x.account.estimated }
-
 // settleBill computes the bill, once. The session is locked.
 func (x *Exchange) settleBill(t *wire.Turn) {
 	if x.account.billed {
 		return
 	}
+	x.readBefore()
 	calls, estimated := x.complete(t)
 	if estimated {
 		// The turn itself keeps the reported usage.
 		completed := *t
-		completed.Usage, x.account.estimated = sum(calls), true
+		completed.Usage = sum(calls)
 		t = &completed
 	}
+	a := &x.account
 	if t.Usage.Prompt() > 0 {
-		x.account.calls = calls
-		x.account.bill, x.account.billed = x.charge(t, calls), true
+		rules := x.req.rules.Served(x.Service(t))
+		a.calls, a.bill, a.billed = calls, x.compare(t, calls, &rules), true
+		if x.req.marking.translated {
+			a.bill.Mark(&rules)
+		}
 	}
+	a.bill.Estimated = estimated
 }
 
 func sum(calls []wire.Usage) (all wire.Usage) {
@@ -144,17 +148,6 @@ func (x *Exchange) calls(t *wire.Turn) []wire.Usage {
 	return []wire.Usage{t.Usage}
 }
 
-// charge computes the bill, and simulates the cache entries that the client's own bytes would have
-// left. The session is locked.
-func (x *Exchange) charge(t *wire.Turn, calls []wire.Usage) Bill {
-	rules := x.req.rules.Served(x.Service(t))
-	bill := x.compare(t, calls, &rules)
-	if x.req.marking.translated {
-		bill.Mark(&rules)
-	}
-	return bill
-}
-
 // Bound limits reported usage to the model's window and the request's maximum output, call by call.
 // It reports whether any usage exceeded them.
 func (x *Exchange) Bound(t *wire.Turn) (bounded bool) {
@@ -184,7 +177,8 @@ func (x *Exchange) Service(t *wire.Turn) wire.Service {
 	return t.Service.Or(x.req.View.Reply.Service)
 }
 
-// compare computes both sides of the bill.
+// compare computes both sides of the bill, and simulates the cache entries that the client's own
+// bytes would have left. The session is locked.
 func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rules) Bill {
 	u := t.Held()
 	bill := newBill(rules, calls...)
@@ -206,12 +200,17 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 	}
 	r := billedRequest{
 		View: x.req.View, States: x.req.States, Start: x.req.start, Rules: rules, Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
-		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Diverged: x.diverged(), Previous: x.previous(),
+		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Diverged: x.before.diverged, Previous: x.before.previous,
 	}
 	if x.Prompt.Edited && x.Prompt.SentTokens > 0 {
 		r.Removed = int64(x.Prompt.OriginalTokens - x.Prompt.SentTokens)
 	}
-	would := x.would(r)
+	var would *billedRequest
+	if x.Policy == Observe {
+		would = x.would(r)
+	} else {
+		x.req.session.Hypothetical = nil
+	}
 	own, front := counterfactual(r, u)
 	// Both sides are equal as long as only the client's own bytes went out. They also count as
 	// equal if the provider cut the history itself: it would have cut the client's own bytes, too,
@@ -231,10 +230,6 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 // simulated. The session is locked.
 func (x *Exchange) would(r billedRequest) *billedRequest {
 	s := x.req.session
-	if x.Policy != Observe {
-		s.Hypothetical = nil
-		return nil
-	}
 	if s.Hypothetical == nil {
 		if !x.req.computed {
 			return nil
@@ -243,46 +238,23 @@ func (x *Exchange) would(r billedRequest) *billedRequest {
 	}
 	w := r
 	w.Sent, w.Marks, w.Long, w.Cache = true, x.req.marking.added, x.req.marking.long, s.Hypothetical
-	w.Markers, w.Diverged = len(x.req.marking.added), x.departed()
+	w.Markers, w.Diverged = len(x.req.marking.added), x.before.departed
 	w.Removed = int64(x.Prompt.SentTokens - x.Prompt.OriginalTokens)
 	// The computed edit would have broken the cached prefix here.
 	w.Previous.Common = min(r.Previous.Common, x.req.change.broken)
 	return &w
 }
 
-// previous returns the request that this one continues.
-func (x *Exchange) previous() previousTurn {
-	p, l := x.before.previous, x.req.match.Lineage
-	if x.lineage == nil && l != nil {
-		p = previousTurn{Front: l.Front, Ago: x.req.start.Sub(l.Started), Common: x.req.match.Common}
-	}
-	return p
-}
-
-// departed reports whether the computed edits of earlier requests would have changed them.
-func (x *Exchange) departed() bool {
-	if x.lineage != nil {
-		return x.before.departed
-	}
-	return x.req.match.Lineage != nil && x.req.match.Lineage.Departed
-}
-
-// diverged reports whether earlier requests differed from the client's own bytes at the client's
-// own times.
-func (x *Exchange) diverged() bool {
-	if x.lineage != nil {
-		return x.before.diverged
-	}
-	l := x.req.match.Lineage
-	// Edits change the bytes; pings keep the cache warm longer.
-	return l != nil && (l.Diverged || !l.Warmed.IsZero())
-}
-
 // complete returns the usage of each call in a turn, with estimates for unreported usage, and
 // whether there are any estimates. The session is locked.
 func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 	calls = slices.Clone(x.calls(t))
-	output, last := x.outputOf(t), len(calls)-1
+	var received sessioncache.Sizes // by the client
+	received[wire.KindText] = len(t.Text) + len(t.Thinking)
+	for i := range t.Calls {
+		received[wire.KindToolUse] += len(t.Calls[i].Name) + len(t.Calls[i].Arguments)
+	}
+	output, last := int64(x.req.session.Calibration.Tokens(&received)), len(calls)-1
 	if t.Usage.Prompt() == 0 {
 		if t.Failed() && output == 0 {
 			return calls, false // the upstream refused the request in the form of a response
@@ -309,31 +281,17 @@ func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 	return calls, estimated
 }
 
-// outputOf estimates the output tokens that the client received.
-func (x *Exchange) outputOf(t *wire.Turn) int64 {
-	var sizes sessioncache.Sizes
-	sizes[wire.KindText] += len(t.Text) + len(t.Thinking)
-	for i := range t.Calls {
-		sizes[wire.KindToolUse] += len(t.Calls[i].Name) + len(t.Calls[i].Arguments)
-	}
-	return int64(x.req.session.Calibration.Tokens(&sizes))
-}
-
 // expected returns the expected usage of the sent prompt. The session is locked.
 func (x *Exchange) expected() wire.Usage {
 	prompt := int64(x.Prompt.SentTokens)
 	if x.Policy == Observe {
 		prompt = int64(x.Prompt.OriginalTokens)
 	}
-	left, cause := x.before.left, x.before.cause
-	if prev := x.req.match.Lineage; x.lineage == nil && prev != nil {
-		left, cause = x.left(prev)
-	}
 	var u wire.Usage
 	// The last request's cache entry counts as read, unless a reason speaks against it. The rest
 	// counts as written if the provider writes this prompt to its cache.
-	if cause == BreakUnknown && left >= int64(x.req.rules.MinTokens) {
-		u.Read = min(left, prompt)
+	if b := &x.before; b.cause == BreakUnknown && b.left >= int64(x.req.rules.MinTokens) {
+		u.Read = min(b.left, prompt)
 	}
 	switch rest := prompt - u.Read; x.writes() {
 	case writesNothing:
@@ -432,8 +390,21 @@ type previousTurn struct {
 // of the prompt before the first message block, 0 if there is none.
 func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, front uint64) {
 	s := newSimulation(r)
-	defer s.release()
-	client = s.bill(u)
+	defer func() {
+		*s = simulation{points: s.points[:0], marks: s.marks[:0]}
+		simulations.Put(s)
+	}()
+	// Token counts are the reported ones plus the estimate of the removed tokens.
+	s.total = u.Prompt() + r.Removed
+	switch {
+	case len(s.points) == 0:
+		client.Uncached = s.total
+	case r.Rules.Regime == pricing.Markers || r.Rules.Regime == pricing.Breakpoints:
+		client = s.billMarkers(u)
+	default:
+		client = s.billPrefix()
+	}
+	client.Output, client.Reported = u.Output, true
 	if s.front < len(s.points) {
 		front = s.points[s.front].prefix
 	}
@@ -464,11 +435,6 @@ type ask struct {
 }
 
 var simulations = sync.Pool{New: func() any { return new(simulation) }}
-
-func (s *simulation) release() {
-	*s = simulation{points: s.points[:0], marks: s.marks[:0]}
-	simulations.Put(s)
-}
 
 func newSimulation(r billedRequest) *simulation {
 	v := r.View
@@ -579,25 +545,6 @@ next:
 	return 0
 }
 
-// bill returns the usage that the client's own bytes would have had in place of u, and stores their
-// simulated cache entries.
-func (s *simulation) bill(u wire.Usage) wire.Usage {
-	// Token counts are the reported ones plus the estimate of the removed tokens.
-	s.total = u.Prompt() + s.request.Removed
-	if len(s.points) == 0 {
-		return wire.Usage{Uncached: s.total, Output: u.Output, Reported: true}
-	}
-	var out wire.Usage
-	switch s.request.Rules.Regime {
-	case pricing.Markers, pricing.Breakpoints:
-		out = s.billMarkers(u)
-	default:
-		out = s.billPrefix()
-	}
-	out.Output, out.Reported = u.Output, true
-	return out
-}
-
 // found is a prefix in the cache.
 type found struct {
 	positions int
@@ -628,8 +575,21 @@ func (s *simulation) tokens(n int, f found) int64 {
 
 // billMarkers reads and writes at breakpoints, as the simulator of package pricing does.
 func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
-	r := s.request.Rules
-	f := s.lookBack()
+	r, at, entries := s.request.Rules, s.request.Start, s.request.Cache.Entries
+	// The longest entry that a breakpoint of the request reaches.
+	var f found
+	best := -1
+	for i := range entries {
+		e := &entries[i]
+		n := s.position(e)
+		if n <= f.positions || !e.Live(at) || !s.reached(n, r) {
+			continue
+		}
+		f, best = found{n, min(e.Tokens, s.total)}, i
+	}
+	if best >= 0 {
+		entries[best].At = at // found, and so refreshed
+	}
 	// The client's own bytes would have read the same prefix before the first edit, as long as no
 	// added marker played a part.
 	if s.request.Markers == 0 && u.Read > f.tokens && !s.request.Diverged && u.Read <= s.tokens(s.edited, f) {
@@ -652,25 +612,6 @@ func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 		}
 	}
 	return wire.Usage{Read: f.tokens, Write1h: long - f.tokens, Write5m: last - long, Uncached: max(s.total-last, 0)}
-}
-
-// lookBack finds the longest entry that a breakpoint of the request reaches.
-func (s *simulation) lookBack() (f found) {
-	r, at := s.request.Rules, s.request.Start
-	entries := s.request.Cache.Entries
-	best := -1
-	for i := range entries {
-		e := &entries[i]
-		n := s.position(e)
-		if n <= f.positions || !e.Live(at) || !s.reached(n, r) {
-			continue
-		}
-		f, best = found{n, min(e.Tokens, s.total)}, i
-	}
-	if best >= 0 {
-		entries[best].At = at // found, and so refreshed
-	}
-	return f
 }
 
 // position returns the number of positions of an entry that is a prefix of the request, 0

@@ -50,6 +50,20 @@ type Lesson struct {
 	CutShort bool
 }
 
+// missSigns counts the signs in a turn.
+type missSigns struct {
+	// Expanded counts the blocks requested by the model.
+	Expanded int
+	// Reread counts reads that show a folded text again. Agents reread files for other reasons,
+	// too.
+	Reread int
+	// Failed counts edits that did not find their text in a file with a folded text.
+	Failed int
+}
+
+// Sum returns the number of all signs.
+func (g *missSigns) Sum() int { return g.Expanded + g.Reread + g.Failed }
+
 // Claim makes new edits durable and visible to other processes before they are forwarded. Call it
 // before sending the request. It returns false if another process has forwarded some of the blocks
 // in another form; then the request needs a new decision.
@@ -194,10 +208,10 @@ func (x *Exchange) Join(t *wire.Turn) {
 type before struct {
 	last      wire.Usage
 	continued bool
-	diverged  bool
-	departed  bool
-	requests  int32 // of the conversation, this one included
-	previous  previousTurn
+	diverged  bool          // earlier requests differed from the client's own bytes at the client's own times
+	departed  bool          // the computed edits of earlier requests would have changed them
+	requests  int32         // of the conversation, this one included
+	previous  previousTurn  // the request that this one continues
 	left      int64         // tokens that the last request left in the cache
 	cause     Break         // the reason if they are missing
 	pause     time.Duration // since the cached prefix was last used
@@ -208,22 +222,19 @@ func (x *Exchange) join(t *wire.Turn) {
 	if x.lineage != nil {
 		return
 	}
-	x.freeze()
-	prev := x.req.match.Lineage
-	x.before = before{diverged: x.diverged(), departed: x.departed(), previous: x.previous()}
-	if prev != nil {
-		x.before.cleared = prev.Cleared
-		x.before.last, x.before.continued = prev.Last, x.req.match.Common == prev.Len()
-		x.before.left, x.before.cause = x.left(prev)
-		x.before.pause = x.req.start.Sub(prev.LastUse())
+	if x.refusal.accepted {
+		x.freeze()
 	}
-	// A client that lost the connection sends the request again. Its references must not count
+	x.readBefore()
+	v, prev := x.req.View, x.req.match.Lineage
+	// A client that lost the connection sends the last request again. Its references must not count
 	// twice.
-	if !x.answered(prev) {
+	again := prev != nil && !prev.Claimed() && x.req.match.Common == prev.Len() && prev.Len() == len(x.req.States)
+	if !again {
 		countReferences(x.req.States, t)
 	}
-	tools := definitions(x.req.View, prev)
-	l := x.req.session.Commit(x.req.match, x.req.View, x.req.States)
+	tools := definitions(v, prev)
+	l := x.req.session.Commit(x.req.match, v, x.req.States)
 	x.lineage, l.Tools = l, tools
 	l.Refused |= x.refusal.refused
 	if l.Observed != (x.Policy == Observe) {
@@ -231,11 +242,19 @@ func (x *Exchange) join(t *wire.Turn) {
 		l.Observed, l.Settled, l.Staked, l.Removed, l.Ends = x.Policy == Observe, 0, 0, 0, nil
 	}
 	l.Departed = x.Policy == Observe && (x.req.computed || x.before.departed)
-	l.Model = x.req.View.Model
+	l.Model = v.Model
 	if !l.Beyond {
-		l.Kind = sessioncache.RequestKind(x.req.View)
+		l.Kind = sessioncache.RequestKind(v)
 	}
-	noteAnswers(l, x.req.View, t)
+	// Later requests find the conversation by the ids of its responses.
+	if l.Reply = (wire.Hash{}); !v.Conversation.Thread.Empty() || v.Conversation.Unthreaded || v.Traits().KeepsAnswers && !v.Conversation.Stateless {
+		l.Reply = wire.AnswerID(t.ID)
+	}
+	if !v.Conversation.Partial && l.First.IsZero() {
+		if l.First = v.FirstAnswer(); l.First.IsZero() {
+			l.First = v.AnsweredBy(t)
+		}
+	}
 	x.Lineage = l.ID()
 	if !l.Beyond {
 		l.Less = max(x.Prompt.OriginalTokens-x.Prompt.SentTokens, 0)
@@ -246,7 +265,15 @@ func (x *Exchange) join(t *wire.Turn) {
 	l.Diverged = l.Diverged || x.Prompt.Edited || x.before.diverged
 	l.Expand = x.req.offer.keeps(prev != nil && prev.Expand)
 	l.Said, l.Unsaid, l.Copied = x.Interceptor.said, false, false
-	x.Interceptor.learnExpansions(l)
+	// A block that the model has asked for counts as used, stays whole from now on, and raises the
+	// need of its class.
+	for _, i := range x.Interceptor.asked {
+		s := &x.req.States[i]
+		s.Unused, s.Pinned = 0, true
+		if n := &l.Expanded[s.Class]; *n < 1<<15 {
+			*n++
+		}
+	}
 	x.Lesson.Regret = x.req.regretted.Fresh
 	x.Lesson.Regret.Expanded = len(x.Interceptor.asked)
 	if x.Decision.Epoch != "" {
@@ -264,9 +291,43 @@ func (x *Exchange) join(t *wire.Turn) {
 	x.before.requests = int32(l.Requests)
 }
 
-// answered reports whether the conversation's last request was the same and got a response.
-func (x *Exchange) answered(prev *sessioncache.Lineage) bool {
-	return prev != nil && !prev.Claimed() && x.req.match.Common == prev.Len() && prev.Len() == len(x.req.States)
+// readBefore notes the state of the conversation, as long as the exchange is not part of it.
+func (x *Exchange) readBefore() {
+	r, b, l := &x.req, &x.before, x.req.match.Lineage
+	if x.lineage != nil || l == nil {
+		return
+	}
+	*b = before{
+		last: l.Last, continued: r.match.Common == l.Len(), cleared: l.Cleared, departed: l.Departed,
+		// Edits change the bytes; pings keep the cache warm longer.
+		diverged: l.Diverged || !l.Warmed.IsZero(),
+		previous: previousTurn{Front: l.Front, Ago: r.start.Sub(l.Started), Common: r.match.Common},
+		pause:    r.start.Sub(l.LastUse()),
+	}
+	if r.View.Conversation.Partial {
+		return
+	}
+	b.left = l.Last.Prompt()
+	if l.Last.Read+l.Last.Write5m+l.Last.Write1h > 0 {
+		b.left -= l.Last.Uncached // the tokens after the last marker
+	}
+	tools, system := l.Known().Front()
+	switch v := r.View; {
+	case r.cached.cold:
+		b.cause = BreakExpired
+	case l.Model != v.Model:
+		b.cause = BreakModel
+	case !sameBlocks(tools, v.Blocks[:v.Tools]):
+		b.cause = BreakTools
+	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
+		b.cause = BreakSystem
+	case r.change.deep && x.Prompt.Edited && r.change.broken <= r.match.Common:
+		b.cause = BreakEdit
+	case r.match.Common < l.Len():
+		b.cause = BreakMessages
+	default:
+		b.cause = BreakUnknown
+	}
 }
 
 // Commit makes the request and its response part of the conversation, unless [Exchange.Join] has,
@@ -280,8 +341,19 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.Interceptor.said != nil {
 		found, usage = x.Interceptor.first, x.Interceptor.first
 	}
-	x.Lesson.Break = x.attribute(found, t)
-	x.observe(found)
+	// The usage and the request, beside those of the last request, tell why the cache held less than
+	// the conversation's last request left there.
+	b, cut := &x.before, x.cutByServer(t)
+	if found.Prompt() > 0 && b.left >= int64(max(x.req.rules.MinTokens, 1)) && float64(found.Read) < held*float64(b.left) {
+		x.Lesson.Break = b.cause
+		// A cut by the provider takes precedence over these reasons.
+		if cut && (b.cause == BreakEdit || b.cause == BreakMessages || b.cause == BreakUnknown) {
+			x.Lesson.Break = BreakServerEdit
+		}
+	}
+	if x.req.rules.AssumedFrom != "" && found.Reported {
+		x.observe(found)
+	}
 	x.settleBill(t)
 	c, bill := &l.Cost, &x.account.bill
 	c.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
@@ -299,10 +371,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.Lesson.Break != NoBreak {
 		l.Broke(string(x.Lesson.Break))
 	}
-	x.Lesson.CutShort = x.cutShort(usage)
-	cut := x.cutByServer(t)
+	x.Lesson.CutShort = x.req.rules.Regime == pricing.KV && x.cutShort(usage)
 	// After a cut by the provider, the fold is not the reason for the writes.
-	if !cut {
+	if x.Decision.Folded > 0 && !cut {
 		x.learnCost(l, usage)
 	}
 	l.Cleared = t.Cleared
@@ -323,7 +394,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	}
 	l.Estimate = x.req.sizing.estimate
 	// With no other change, the growth of the prompt is the size of the new blocks.
-	if b := &x.before; b.continued && !x.req.change.deep && !cut && b.last.Prompt() > 0 {
+	if b.continued && !x.req.change.deep && !cut && b.last.Prompt() > 0 {
 		x.req.session.Calibration.Learn(&x.req.sizing.grown, usage.Prompt()-b.last.Prompt())
 	}
 }
@@ -333,24 +404,11 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 // tells nobody, where a prompt is longer than num_ctx.
 func (x *Exchange) cutShort(u wire.Usage) bool {
 	b := &x.before
-	if x.req.rules.Regime != pricing.KV || !b.continued || x.req.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {
+	if !b.continued || x.req.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {
 		return false
 	}
 	var measured sessioncache.Calibration // not the session's own, which was learned from cut prompts
 	return 2*u.Prompt() < int64(measured.Tokens(&x.req.sizing.sent))
-}
-
-// noteAnswers stores the ids of responses by which later requests find the conversation.
-func noteAnswers(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
-	if l.Reply = (wire.Hash{}); !v.Conversation.Thread.Empty() || v.Conversation.Unthreaded || v.Traits().KeepsAnswers && !v.Conversation.Stateless {
-		l.Reply = wire.AnswerID(t.ID)
-	}
-	if v.Conversation.Partial || !l.First.IsZero() {
-		return
-	}
-	if l.First = v.FirstAnswer(); l.First.IsZero() {
-		l.First = v.AnsweredBy(t)
-	}
 }
 
 // spend adds the cost of the request and updates the upstream's cache entries. If edits are only
@@ -440,25 +498,8 @@ const (
 // Providers report usage in steps, and the last block may not have been cached.
 const held = 0.7
 
-// attribute returns the reason why a request read less from the cache than the conversation's last
-// request left there. It compares usage and request with those of the last request.
-func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
-	left, cause := x.before.left, x.before.cause
-	if u.Prompt() == 0 || left < int64(max(x.req.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
-		return NoBreak
-	}
-	// A cut by the provider takes precedence over these reasons.
-	if (cause == BreakEdit || cause == BreakMessages || cause == BreakUnknown) && x.cutByServer(t) {
-		return BreakServerEdit
-	}
-	return cause
-}
-
 // observe notes what a usage tells of the cache of a model whose rules are assumed.
 func (x *Exchange) observe(u wire.Usage) {
-	if x.req.rules.AssumedFrom == "" || !u.Reported {
-		return
-	}
 	b := &x.before
 	s := pricing.Sighting{Held: u.Read + u.Write5m + u.Write1h}
 	// A long lifetime that was asked for says nothing of the usual one.
@@ -471,45 +512,7 @@ func (x *Exchange) observe(u wire.Usage) {
 // cutByServer reports whether the provider cut the history differently than in the last request.
 // The cache cannot hold the blocks after such a cut.
 func (x *Exchange) cutByServer(t *wire.Turn) bool {
-	return t.Compacted || t.Cleared != (wire.Cleared{}) && t.Cleared != x.cleared()
-}
-
-// cleared returns the parts that the provider cleared from the last request.
-func (x *Exchange) cleared() wire.Cleared {
-	c, l := x.before.cleared, x.req.match.Lineage
-	if x.lineage == nil && l != nil {
-		c = l.Cleared
-	}
-	return c
-}
-
-// left returns the tokens that the last request left in the cache, and the reason if this request
-// does not find them.
-func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
-	if x.req.View.Conversation.Partial {
-		return 0, NoBreak
-	}
-	left = prev.Last.Prompt()
-	if prev.Last.Read+prev.Last.Write5m+prev.Last.Write1h > 0 {
-		left -= prev.Last.Uncached // the tokens after the last marker
-	}
-	tools, system := prev.Known().Front()
-	v := x.req.View
-	switch {
-	case x.req.cached.cold:
-		return left, BreakExpired
-	case prev.Model != v.Model:
-		return left, BreakModel
-	case !sameBlocks(tools, v.Blocks[:v.Tools]):
-		return left, BreakTools
-	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
-		return left, BreakSystem
-	case x.req.change.deep && x.Prompt.Edited && x.req.change.broken <= x.req.match.Common:
-		return left, BreakEdit
-	case x.req.match.Common < prev.Len():
-		return left, BreakMessages
-	}
-	return left, BreakUnknown
+	return t.Compacted || t.Cleared != (wire.Cleared{}) && t.Cleared != x.before.cleared
 }
 
 // Vanished reports, after Commit, that the upstream's cache was lost for no visible reason. The
@@ -542,7 +545,7 @@ const (
 // expects fewer further requests and more tokens to write again, until folds cost as planned.
 func (x *Exchange) learnCost(l *sessioncache.Lineage, u wire.Usage) {
 	d := &x.Decision
-	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
+	if d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
 		return
 	}
 	planned := float64(d.Rewritten + x.req.session.Calibration.Tokens(&x.req.sizing.grown))

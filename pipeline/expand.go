@@ -49,14 +49,15 @@ const (
 // declare decides about the tool. A conversation keeps the decision of its first request until its
 // cache is cold, even under other options.
 func (r *request) declare() {
+	if r.o.Policy == Observe || content.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
+		return
+	}
 	o, l := &r.o.Expand, r.match.Lineage
 	// A cold cache allows a new decision, unless thinking is bound to the old prompt.
 	began := l != nil && !(r.cached.cold && !r.rules.BindsThinking)
 	wants := began && l.Expand
-	off := !wants && (o.Mode == stage.Off || !r.folds())
-	if r.o.Policy == Observe || content.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
-		return
-	}
+	folds := r.p.Compress != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
+	off := !wants && (o.Mode == stage.Off || !folds)
 	var bounds wire.ToolBounds
 	if r.p.ToolBounds != nil {
 		bounds = r.p.ToolBounds(r.View.Format)
@@ -114,11 +115,6 @@ func instructions(v *wire.View) (n int) {
 		n += b.Span.Len()
 	}
 	return n
-}
-
-// folds reports whether the options allow any folds.
-func (r *request) folds() bool {
-	return r.p.Compress != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
 // refers reports whether the next request may refer to this response instead of repeating the
@@ -434,18 +430,6 @@ func (c *Interceptor) Folded() (out []Block) {
 		out = append(out, Block{r.stubName(i), content.OriginalText(r.View, &r.Blocks[i])})
 	}
 	return out
-}
-
-// learnExpansions counts the requested blocks: each counts as used, stays whole from now on, and
-// raises the need of its class.
-func (c *Interceptor) learnExpansions(l *sessioncache.Lineage) {
-	for _, i := range c.asked {
-		s := &c.x.req.States[i]
-		s.Unused, s.Pinned = 0, true
-		if n := &l.Expanded[s.Class]; *n < 1<<15 {
-			*n++
-		}
-	}
 }
 
 var lookers = []string{"read", "view", "cat", "grep", "rg", "glob", "search", "find", "list", "ls"}

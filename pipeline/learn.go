@@ -24,10 +24,14 @@ func (r *request) learn() {
 	}
 	k := content.NewReferenceMaker()
 	defer k.Release()
-	front := newSeeker(h)
+	front := seeker{h: h}
 	var calls map[string]int // by id, if there are too many for a search
 	var arguments []string   // of these calls
 	if len(h.Blocks)-h.Learned > content.FewBlocks {
+		front.index = new(content.ReferenceIndex)
+		for j := range h.States[:h.Learned] {
+			front.add(j)
+		}
 		calls, arguments = make(map[string]int), make([]string, len(h.Blocks)-h.Learned)
 		h.Callees = make([]int32, len(h.Blocks)-h.Learned)
 	}
@@ -120,19 +124,6 @@ func argument(h *content.History, i int, noted []string) string {
 type seeker struct {
 	h     *content.History
 	index *content.ReferenceIndex // of the earlier blocks, nil for few new blocks
-}
-
-// newSeeker returns a seeker for the new blocks of a conversation.
-func newSeeker(h *content.History) seeker {
-	s := seeker{h: h}
-	if len(h.Blocks)-h.Learned <= content.FewBlocks {
-		return s
-	}
-	s.index = new(content.ReferenceIndex)
-	for j := range h.States[:h.Learned] {
-		s.add(j)
-	}
-	return s
 }
 
 // add adds a block to the earlier ones.

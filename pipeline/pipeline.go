@@ -290,9 +290,24 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 	r.sealed = !v.Traits().KeepsAnswers && r.upstream.Traits().KeepsAnswers
 	r.binds = r.rules.BindsThinking || r.rules.BindsReasoning && r.lastReasoning() >= 0
 	r.run.answer = r.LastAnswer()
-	r.cached = newCached(&r.History, &r.rules, s, l, now)
 	if l == nil {
+		// This process has not seen the history. If it has been watching for longer than any
+		// lifetime, the cache is cold. Otherwise the cache may be warm, and every block that an
+		// upstream may have received counts as forwarded.
+		longest := r.rules.TTL // the requested lifetime, markers excepted
+		if r.rules.Regime == pricing.Markers {
+			longest = max(longest, r.rules.LongTTL)
+		}
+		r.cached = cached{forwarded: r.LastSaid(), cold: r.rules.TTL > 0 && s.Unseen > longest+ttlMargin(longest)}
 		return
+	}
+	r.cached = cached{forwarded: r.Known, cold: hasExpired(v, &r.rules, l, now)}
+	if l.Settled <= r.Known {
+		r.cached.settled = l.Settled
+	}
+	if l.Beyond && !v.Conversation.Partial && !r.cached.cold {
+		r.cached.held = max(r.LastSaid(), r.Known)
+		r.cached.forwarded = r.cached.held
 	}
 	// A snapshot does not contain all facts about the blocks: learn them again.
 	if l.Restored() {
@@ -356,67 +371,6 @@ type cached struct {
 	cold bool
 	// settled is the end of the last fold, in blocks.
 	settled int
-}
-
-func newCached(h *content.History, rules *pricing.Rules, s *sessioncache.Session, l *sessioncache.Lineage, now time.Time) cached {
-	if l == nil {
-		// This process has not seen the history. If it has been watching for longer than any
-		// lifetime, the cache is cold. Otherwise the cache may be warm, and every block that an
-		// upstream may have received counts as forwarded.
-		longest := rules.TTL // the requested lifetime, markers excepted
-		if rules.Regime == pricing.Markers {
-			longest = max(longest, rules.LongTTL)
-		}
-		return cached{forwarded: h.LastSaid(), cold: rules.TTL > 0 && s.Unseen > longest+ttlMargin(longest)}
-	}
-	c := cached{forwarded: h.Known, cold: hasExpired(h.View, rules, l, now)}
-	if l.Settled <= h.Known {
-		c.settled = l.Settled
-	}
-	if l.Beyond && !h.View.Conversation.Partial && !c.cold {
-		c.held = max(h.LastSaid(), h.Known)
-		c.forwarded = c.held
-	}
-	return c
-}
-
-// plannerPrices returns the prices of a conversation. The price of a write depends on the lifetime
-// of its cached prefix.
-func plannerPrices(r *pricing.Rules, l *sessioncache.Lineage) planner.Prices {
-	p := planner.Prices{Write: r.Write, Read: r.Read, MinTokens: r.MinTokens, Window: r.ContextWindow}
-	if l != nil && r.LongTTL > 0 && l.TTL == r.LongTTL {
-		p.Write = r.Write1h
-	}
-	return p
-}
-
-// liveEntries appends the ends of the cache entries that are certainly alive.
-func liveEntries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now time.Time) []int {
-	if l == nil {
-		return ends
-	}
-	if l.TTL != 0 {
-		ttl = l.TTL
-	}
-	for _, e := range l.Ends {
-		if now.Sub(e.At) < ttl-ttlMargin(ttl) {
-			ends = append(ends, e.Blocks)
-		}
-	}
-	return ends
-}
-
-// hasLapsed reports whether the entry before the first message block may have expired.
-func hasLapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
-	if l == nil {
-		return false
-	}
-	if l.TTL != 0 {
-		ttl = l.TTL
-	}
-	// Reading a longer prefix does not refresh this entry; a request after its end writes it again.
-	at, known := l.Ends.Marked(0)
-	return known && now.Sub(at) >= ttl-ttlMargin(ttl)
 }
 
 // hasExpired reports whether the cached prefix of a conversation has certainly expired.

@@ -5,6 +5,7 @@ package pipeline
 
 import (
 	"sync"
+	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/stage"
@@ -249,12 +250,20 @@ func furtherRequests(s *sessioncache.Session, v *wire.View, l *sessioncache.Line
 		return max(2, further/cautionOf(l))
 	}
 	// The session's usual length, if that exceeds the prior.
-	return max(leastRequests(l), (s.Usual(kind, l)-requests(l))/cautionOf(l))
+	usual := s.Usual(kind, l)
+	if l != nil {
+		usual -= float64(l.Requests)
+	}
+	return max(leastRequests(l), usual/cautionOf(l))
 }
 
 // leastRequests returns the prior for the number of further requests.
 func leastRequests(l *sessioncache.Lineage) float64 {
-	return max(2, (furtherAtFirst+furtherShare*requests(l))/cautionOf(l))
+	further := 0.0
+	if l != nil {
+		further = furtherShare * float64(l.Requests)
+	}
+	return max(2, (furtherAtFirst+further)/cautionOf(l))
 }
 
 // The prior for a conversation with tools after n requests, below the recorded means for the sake
@@ -263,14 +272,6 @@ const (
 	furtherAtFirst = 25
 	furtherShare   = 0.3
 )
-
-// requests returns the number of requests so far.
-func requests(l *sessioncache.Lineage) float64 {
-	if l == nil {
-		return 0
-	}
-	return float64(l.Requests)
-}
 
 // plannerPast returns the history of costs of a conversation.
 func plannerPast(l *sessioncache.Lineage) planner.Past {
@@ -287,6 +288,45 @@ func cautionOf(l *sessioncache.Lineage) float64 {
 		return 1
 	}
 	return max(1, l.Caution)
+}
+
+// plannerPrices returns the prices of a conversation. The price of a write depends on the lifetime
+// of its cached prefix.
+func plannerPrices(r *pricing.Rules, l *sessioncache.Lineage) planner.Prices {
+	p := planner.Prices{Write: r.Write, Read: r.Read, MinTokens: r.MinTokens, Window: r.ContextWindow}
+	if l != nil && r.LongTTL > 0 && l.TTL == r.LongTTL {
+		p.Write = r.Write1h
+	}
+	return p
+}
+
+// liveEntries appends the ends of the cache entries that are certainly alive.
+func liveEntries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now time.Time) []int {
+	if l == nil {
+		return ends
+	}
+	if l.TTL != 0 {
+		ttl = l.TTL
+	}
+	for _, e := range l.Ends {
+		if now.Sub(e.At) < ttl-ttlMargin(ttl) {
+			ends = append(ends, e.Blocks)
+		}
+	}
+	return ends
+}
+
+// hasLapsed reports whether the entry before the first message block may have expired.
+func hasLapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
+	if l == nil {
+		return false
+	}
+	if l.TTL != 0 {
+		ttl = l.TTL
+	}
+	// Reading a longer prefix does not refresh this entry; a request after its end writes it again.
+	at, known := l.Ends.Marked(0)
+	return known && now.Sub(at) >= ttl-ttlMargin(ttl)
 }
 
 // calibratedNeed raises the need of a block by the number of expansions in its class.

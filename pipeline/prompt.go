@@ -131,13 +131,14 @@ func returnRate(l *sessioncache.Lineage) float64 {
 // ones as far as possible.
 func (r *request) splice() {
 	p := r.prompt
-	p.Body, p.Markers, p.Fired = r.View.Raw, len(r.marking.added), r.fired(len(r.marking.added))
+	p.Body, p.Markers = r.View.Raw, len(r.marking.added)
 	r.change = change{broken: len(r.Blocks), settled: r.hot(), stake: r.marking.stake}
 	for i := range r.ledger.fresh {
 		r.change.deep = r.change.deep || i < r.cached.forwarded
 		r.change.broken = min(r.change.broken, i)
 	}
 	if r.o.Policy == Observe {
+		p.Fired = r.fired(len(r.marking.added))
 		r.computed = p.Markers > 0 || r.marking.long || r.offer.tools != nil || slices.ContainsFunc(r.States, func(s sessioncache.BlockState) bool { return s.Edit != nil })
 		return
 	}
@@ -145,6 +146,7 @@ func (r *request) splice() {
 	if len(edits) == 0 && !r.marking.long && r.offer.tools == nil {
 		return
 	}
+	p.Fired = r.fired(len(r.marking.added))
 	body, err := r.View.Splice(edits)
 	if err == nil && r.marking.long {
 		body, err = r.lengthenAuto(body)
@@ -462,7 +464,7 @@ func (r *request) bound() bool {
 // freeze removes the refused kinds of edits from the conversation. The session is locked.
 func (x *Exchange) freeze() {
 	l := x.req.match.Lineage
-	if l == nil || !x.refusal.accepted {
+	if l == nil {
 		return
 	}
 	x.req.session.Refused(x.req.View)
@@ -492,8 +494,9 @@ func (x *Exchange) Abandon() {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	if l := x.req.match.Lineage; l != nil {
-		l.Copied = x.Interceptor.copied
-		x.freeze()
+		if l.Copied = x.Interceptor.copied; x.refusal.accepted {
+			x.freeze()
+		}
 		return
 	}
 	l := x.req.session.Commit(x.req.match, x.req.View, x.req.States)

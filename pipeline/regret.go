@@ -14,20 +14,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// missSigns counts the signs in a turn.
-type missSigns struct {
-	// Expanded counts the blocks requested by the model.
-	Expanded int
-	// Reread counts reads that show a folded text again. Agents reread files for other reasons,
-	// too.
-	Reread int
-	// Failed counts edits that did not find their text in a file with a folded text.
-	Failed int
-}
-
-// Sum returns the number of all signs.
-func (g *missSigns) Sum() int { return g.Expanded + g.Reread + g.Failed }
-
 // Misses holds the folds of a conversation and the signs that they were missed.
 type Misses struct {
 	// Fresh counts the signs in the new blocks.

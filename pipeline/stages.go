@@ -20,7 +20,19 @@ import (
 
 // admit runs admission over the new blocks.
 func (r *request) admit() {
-	short := beyondMinimum(r.View, r.rules.MinTokens)
+	// A prompt below the minimum cacheable prefix would not be cached, and cost more than before. By a
+	// low estimate of its tokens, the blocks that make up the minimum are not shortened.
+	const bytesPerToken = 4
+	short, left := len(r.Blocks), bytesPerToken*r.rules.MinTokens
+	for i := range r.View.Blocks {
+		if left <= 0 {
+			short = max(0, i-r.View.System)
+			break
+		}
+		if b := &r.View.Blocks[i]; b.Kind != wire.KindProgram { // not part of the prompt
+			left -= b.Span.Len()
+		}
+	}
 	r.o.Admission.Edit(&r.History, max(r.Known, r.cached.held), short, r.rules.Regime == pricing.KV, r.admitted)
 }
 
@@ -36,24 +48,6 @@ func (r *request) admitted(i int, value []byte) {
 // presumed reports whether a block was probably forwarded before, with the same edit, by another
 // process. In a run of tool calls, the thinking may be bound to that edit.
 func (r *request) presumed(i int) bool { return r.Known == 0 && i < r.cached.forwarded && r.run.loop }
-
-// beyondMinimum returns the first message block that has at least the minimum cacheable prefix
-// before it, by a low estimate.
-func beyondMinimum(v *wire.View, minTokens int) int {
-	const bytesPerToken = 4
-	left := bytesPerToken * minTokens
-	for i := range v.Blocks {
-		if left <= 0 {
-			// Blocks before it are not shortened: a prompt below the minimum would not be cached,
-			// and cost more than before.
-			return max(0, i-v.System)
-		}
-		if v.Blocks[i].Kind != wire.KindProgram { // not part of the prompt
-			left -= v.Blocks[i].Span.Len()
-		}
-	}
-	return len(v.MessageBlocks())
-}
 
 // minStub is a lower limit for the length of a stub.
 const minStub = 80

@@ -41,7 +41,7 @@ func TestBillWithoutUsage(t *testing.T) {
 			s.prompt(long("a question"))
 			x := s.send(tt.turn)
 			b := x.Bill(&tt.turn)
-			if got, want := x.Estimated(), tt.want == "estimated" || tt.want == "in part" || tt.want == "prompt"; got != want {
+			if got, want := b.Estimated, tt.want == "estimated" || tt.want == "in part" || tt.want == "prompt"; got != want {
 				t.Errorf("got estimated %t, want %t", got, want)
 			}
 			prompt := int64(x.Prompt.OriginalTokens)

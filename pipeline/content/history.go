@@ -7,10 +7,12 @@ import (
 	"bytes"
 	"iter"
 	"strings"
+	"sync"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -95,12 +97,51 @@ func (h *History) Text(i int) string {
 }
 
 // Decode opens an arena for decoded texts, to be closed by Release.
-func (h *History) Decode() { h.arena = Open() }
+func (h *History) Decode() {
+	h.arena = arenas.Get().(*Arena)
+	h.arena.free = h.arena.all
+}
 
-// Release invalidates the decoded texts.
+// Release invalidates the decoded texts, and releases their memory.
 func (h *History) Release() {
-	h.arena.Close()
+	p := h.arena
+	for _, b := range p.more {
+		reuse.Recycle(b)
+	}
+	clear(p.more)
+	p.more, p.free = p.more[:0], nil
+	arenas.Put(p)
 	h.arena, h.Texts = nil, nil
+}
+
+// Arena is reusable memory for the decoded texts of one request. A text must not outlive the
+// decision about its request. A nil arena allocates each text separately.
+type Arena struct {
+	all  []byte
+	free []byte   // the free rest of all, or of the last element of more
+	more [][]byte // additional memory for the texts of a new conversation, from the pool of bodies
+}
+
+// arenaSize is the memory of an arena in bytes, and arenaStep the minimum of each extension.
+const (
+	arenaSize = 64 << 10
+	arenaStep = 256 << 10
+)
+
+var arenas = sync.Pool{New: func() any { return &Arena{all: make([]byte, arenaSize)} }}
+
+// take returns n bytes to write to.
+func (p *Arena) take(n int) []byte {
+	if p == nil {
+		return make([]byte, n)
+	}
+	if n > len(p.free) {
+		b := reuse.Buffer(max(n, arenaStep))
+		p.more, p.free = append(p.more, b), b[:cap(b)]
+	}
+	out := p.free[:n:n]
+	p.free = p.free[n:]
+	return out
 }
 
 // Sent is the number of bytes of a whole block as sent.

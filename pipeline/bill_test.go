@@ -4,12 +4,153 @@
 package pipeline
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
+
+// billed sends the script's next request and answers it with a usage.
+func (s *script) billed(u wire.Usage) (*Exchange, Bill) {
+	u.Reported = true
+	answer := wire.Turn{Text: "unrelated words", Usage: u, Done: true}
+	x := s.send(answer)
+	return x, x.Bill(&answer)
+}
+
+// Both sides of the bill are equal as long as only the client's own bytes are sent.
+func TestBillOfOwnBytes(t *testing.T) {
+	s := newScript(t, Options{Policy: Observe}, keeping)
+	s.prompt("Fix the build.")
+	for i := range 4 {
+		s.turn(i, "/src/a.go", long(fmt.Sprint("f", i)))
+		u := wire.Usage{Uncached: 10, Write5m: int64(100 * i), Read: 5000, Output: 50}
+		_, b := s.billed(u)
+		u.Reported = true
+		if b.Actual != u || b.Client != u || b.Cost != b.ClientCost || b.Cost == 0 {
+			t.Errorf("turn %d: %+v", i, b)
+		}
+	}
+}
+
+// After an edit, the client's side follows the client's own requests: it reads the previous prompt
+// and writes the rest, or writes all of it after expiry.
+func TestBillOfEditedTurns(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, keeping)
+	s.prompt("Fix the build.")
+	var before Bill
+	edited := 0
+	for i := range 14 {
+		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+		if i == 12 {
+			s.now = s.now.Add(10 * time.Minute)
+		}
+		x, b := s.billed(wire.Usage{Write5m: int64(2000 + 100*i), Read: 100, Output: 50})
+		if !x.Prompt.Edited {
+			before = b
+			continue
+		}
+		edited++
+		own := b.Client.Prompt()
+		if own < b.Actual.Prompt() {
+			t.Errorf("turn %d: the client's own prompt of %d is shorter than what was sent, %d", i, own, b.Actual.Prompt())
+		}
+		switch {
+		case i == 12:
+			if b.Client.Read != 0 || b.Client.Write5m != own {
+				t.Errorf("turn %d, cold: %+v", i, b.Client)
+			}
+		case b.Client.Read != before.Client.Prompt() && edited > 1:
+			t.Errorf("turn %d: %d are read, the prompt before had %d", i, b.Client.Read, before.Client.Prompt())
+		}
+		before = b
+	}
+	if edited < 5 {
+		t.Errorf("only %d turns were edited", edited)
+	}
+}
+
+// In caches without markers, a pause longer than the lifetime also ends the entries of the client's
+// own bytes.
+func TestBillOfEditedTurnsWithoutMarkers(t *testing.T) {
+	rules := pricing.Rules{Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, rules)
+	s.prompt("Fix the build.")
+	for i := range 12 {
+		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+		cold := i == 10
+		if cold {
+			s.now = s.now.Add(10 * time.Minute)
+		}
+		x, b := s.billed(wire.Usage{Uncached: int64(2000 + 300*i), Output: 50})
+		if x.Prompt.Edited && i > 8 && (b.Client.Read == 0) != cold {
+			t.Errorf("turn %d: %+v", i, b.Client)
+		}
+	}
+}
+
+// An interrupted response is on the bill, and changes nothing else.
+func TestBillOfInterruptedTurn(t *testing.T) {
+	s := newScript(t, Options{}, keeping)
+	s.prompt("Fix the build.")
+	x := s.send(wire.Turn{})
+	b := x.Bill(&wire.Turn{Usage: wire.Usage{Write5m: 1000, Reported: true}})
+	if b.Cost != 1250 || b.ClientCost != 1250 {
+		t.Errorf("%+v", b)
+	}
+	if b := x.Bill(nil); b.Cost != 1250 {
+		t.Error("the bill has changed")
+	}
+}
+
+// BenchmarkBill measures the bill of one turn, with a history of so many blocks.
+func BenchmarkBill(b *testing.B) {
+	for _, turns := range []int{10, 100, 500} {
+		s := newScript(b, Options{}, keeping)
+		s.prompt("Fix the build.")
+		for i := range turns {
+			s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+		}
+		v, err := wire.Parse(s.format, []byte(s.body()), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		x := s.p.Begin(v, s.s, s.now)
+		u := wire.Usage{Read: 1000, Write5m: 500, Reported: true}
+		b.Run(fmt.Sprint(len(v.Blocks), " blocks"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				x.account = account{} // else the bill is not computed again
+				x.settleBill(&wire.Turn{Usage: u, Done: true})
+			}
+		})
+	}
+}
+
+// After pings, the client's side is the bill without pings: the client would have written
+// everything again after the pause.
+func TestBillAfterPing(t *testing.T) {
+	s := newScript(t, Options{Policy: Observe}, keeping)
+	s.prompt("Fix the build.")
+	s.turn(0, "/src/a.go", long("a"))
+	s.billed(wire.Usage{Write5m: 4000, Output: 5})
+	s.now = s.now.Add(8 * time.Minute)
+	v, err := wire.Parse(s.format, []byte(s.body()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.s.Lock()
+	s.s.Match(v).Lineage.Warmed = s.now.Add(-4 * time.Minute)
+	s.s.Unlock()
+	s.turn(1, "/src/b.go", long("b"))
+	_, b := s.billed(wire.Usage{Read: 4000, Write5m: 1000, Output: 5})
+	if b.Client.Read != 0 || b.Client.Write5m != 5000 || b.ClientCost <= b.Cost {
+		t.Errorf("%+v", b)
+	}
+}
 
 // TestBillWithoutUsage: a response without complete usage is charged by the sent prompt and the
 // received output.

@@ -338,7 +338,8 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 	if s.outlives.Load() {
 		DescribeBlocks(v, states)
 	}
-	s.fulfil(l)
+	// The request has an outcome: the conversation's claims end.
+	s.pending = slices.DeleteFunc(s.pending, func(o *Lineage) bool { return o.id == l.id })
 	return l
 }
 
@@ -502,8 +503,7 @@ func withClaim(lineages []*Lineage, l *Lineage) []*Lineage {
 // The session must be locked.
 func (s *Session) keepClaim(l *Lineage) {
 	s.next = max(s.next, l.id+1)
-	s.fulfil(l)
-	s.pending = append(s.pending, l)
+	s.pending = append(slices.DeleteFunc(s.pending, func(o *Lineage) bool { return o.id == l.id }), l)
 	if len(s.pending) > mostPending {
 		s.pending = slices.Delete(s.pending, 0, 1)
 	}
@@ -541,11 +541,6 @@ func (s *Session) answeredElsewhere(o *Lineage) {
 // locked.
 func (s *Session) Refused(v *wire.View) {
 	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool { return SameBlocks(l.chain(), v.MessageBlocks()) })
-}
-
-// fulfil drops the claims of a committed lineage. The session must be locked.
-func (s *Session) fulfil(l *Lineage) {
-	s.pending = slices.DeleteFunc(s.pending, func(o *Lineage) bool { return o.id == l.id })
 }
 
 // CommonBlocks returns the length of the common prefix of two chains, in blocks.

@@ -40,7 +40,7 @@ type arrival struct {
 // begin opens an account of memory for the body of a request to a site.
 func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
 	a.format, a.share, a.most, a.log = f, *budget.Of(o.store.Instance).Open(), o.up.MaxBody, o.up.Log
-	if a.layers = o.up.Forms(f); o.features.rewrite() {
+	if a.layers = o.up.Forms(f); o.rewrites {
 		a.layers++
 	}
 	a.share.By(budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)})

@@ -5,6 +5,7 @@ package handler
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -129,8 +130,8 @@ func links(of map[string]feature.Layer) ([]link, error) {
 		}
 		all = append(all, link{l.takes, layer})
 	}
-	for name := range of {
-		return nil, fmt.Errorf("the chain has no layer %q", name)
+	if len(of) > 0 {
+		return nil, fmt.Errorf("the chain has no layer %q", slices.Min(slices.Collect(maps.Keys(of))))
 	}
 	return all, nil
 }

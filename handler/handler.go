@@ -215,7 +215,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}
-	a.WhenInForce(h.site.features.site.Begin)
+	a.WhenInForce(h.site.shown.Begin)
 	h.place = routes.Of(ctx, h)
 	a.WhenInForce(h.place.Warn)
 	return nil
@@ -265,8 +265,10 @@ func (h *Handler) Validate() error {
 func (h *Handler) Cleanup() error {
 	h.place.Warn() // where the configuration was only validated
 	if s := h.site; s != nil {
-		for _, f := range s.features.close {
-			f()
+		for _, f := range s.features {
+			if f.Close != nil {
+				f.Close()
+			}
 		}
 		upstreamsOf(s.store).Remove(&s.reach)
 	}

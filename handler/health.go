@@ -43,8 +43,10 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	features := map[string]any{}
-	for name, of := range h.site.features.health {
-		features[name] = of()
+	for _, f := range h.site.features {
+		if f.Health != nil {
+			features[f.name] = f.Health()
+		}
 	}
 	return json.NewEncoder(w).Encode(health{
 		Features:      features,

@@ -26,7 +26,7 @@ type refusal struct {
 // mayBeEdited reports whether the request may go out with anything that its client has not
 // asked for.
 func (x *exchange) mayBeEdited() bool {
-	return x.Edit.Prompt.Edited || x.site.up.Target(x.Format) != x.Format || x.site.features.rewrite() ||
+	return x.Edit.Prompt.Edited || x.site.up.Target(x.Format) != x.Format || x.site.rewrites ||
 		x.site.usage.asksFor(x.View, x.site.up, x.site.records.policy)
 }
 

@@ -35,18 +35,26 @@ import (
 // serve serves a client's request. Requests for an answer of a model become an [exchange]; the others
 // have ways of their own.
 func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	for _, f := range o.features.serve {
-		if served, err := f(w, r, next); served {
-			return err
+	if len(r.Header["Upgrade"]) > 0 {
+		for _, f := range o.features {
+			if f.Serve == nil {
+				continue
+			}
+			if served, err := f.Serve(w, r, next); served {
+				return err
+			}
 		}
 	}
-	if f, ok := o.up.CompactsElsewhere(r); ok {
-		return upstream.RefuseCompact(w, f)
-	}
-	if format, ok := wire.DetectCount(r.Method, r.URL.Path); ok && (o.estimates(format) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
-		return o.serveCount(w, r, next, format)
-	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
+	if !ok {
+		if f, elsewhere := o.up.CompactsElsewhere(r); elsewhere {
+			return upstream.RefuseCompact(w, f)
+		}
+		f, counts := wire.DetectCount(r.Method, r.URL.Path)
+		if counts && (o.estimates(f) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
+			return o.serveCount(w, r, next, f)
+		}
+	}
 	if ok && o.records.sink.Refuses() {
 		o.records.count(outcomeUnrecorded)
 		return httpx.Fail(w, format, &translate.Failure{
@@ -149,8 +157,10 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	started := time.Now()
-	for _, f := range o.features.arrive {
-		f()
+	for _, f := range o.features {
+		if f.Arrive != nil {
+			f.Arrive()
+		}
 	}
 	why := x.prepare(r)
 	if why.view != nil {
@@ -181,7 +191,14 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 		defer reserved.Settle()
 	}
 	err := x.attend(w, r, started)
-	goesOn := x.answered(err)
+	goesOn := false // a feature goes on with the prompt
+	for _, f := range o.features {
+		if f.Answered != nil && x.Purpose != aside && x.ended() {
+			goesOn = f.Answered(&feature.Answered{
+				Request: &x.Request, Turn: x.turn, Err: err, Resent: x.resent, Held: x.session, Target: x.target, Keep: x.keepFolded,
+			}) || goesOn
+		}
+	}
 	if err != nil { // error routes read the request
 		return err
 	}
@@ -247,8 +264,11 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 		}
 	}
 	// A request that goes on from an answer is edited and accounted for as the whole conversation.
-	for _, f := range o.features.complete {
-		if whole := f(r, &x.Request, view, func(n int64) bool { return x.came.room(r, n) }); whole != nil {
+	for _, f := range o.features {
+		if f.Complete == nil || !view.Conversation.Partial {
+			continue
+		}
+		if whole := f.Complete(r, &x.Request, view, func(n int64) bool { return x.came.room(r, n) }); whole != nil {
 			view, x.Partial = whole, true
 			break
 		}
@@ -311,7 +331,7 @@ func (x *exchange) claim(ctx context.Context, left time.Duration, without wire.E
 // route fills in the inputs of the layers, and puts those of the request before the next handler. The client's request must not have been changed yet.
 func (x *exchange) route(r *http.Request) {
 	o := x.site
-	if way := selfrequest.Passing(r); o.keepalive != nil || o.features.sends != 0 || way.Behind > 0 {
+	if way := selfrequest.Passing(r); o.internal != 0 || way.Behind > 0 {
 		x.target = x.targets(r, way)
 	}
 	x.Person, x.Name = x.person.Name, namedID(r.Header, o.clients.named, x.View)
@@ -328,8 +348,11 @@ func (x *exchange) route(r *http.Request) {
 
 // attend forwards the request, with the features' writers before the client.
 func (x *exchange) attend(w http.ResponseWriter, r *http.Request, started time.Time) error {
-	for _, f := range x.site.features.attend {
-		if a := f(w, r, &x.Request, x.stampEarly); a != nil {
+	for _, f := range x.site.features {
+		if f.Attend == nil {
+			continue
+		}
+		if a := f.Attend(w, r, &x.Request, x.stampEarly); a != nil {
 			defer a.Stop()
 			return a.End(x.forward(a, r, started))
 		}

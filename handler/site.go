@@ -17,8 +17,10 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
@@ -55,7 +57,10 @@ type site struct {
 	barrier   time.Duration // 0 for no barrier
 	keepalive *pinger.Options
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
-	features  features
+	features  []openFeature               // in the order of their names
+	shown     *feature.Site               // the site as its features see it
+	internal  selfrequest.Kind            // the kinds of internal requests that the site sends
+	rewrites  bool                        // a layer of a feature makes another form of the body
 	chain     []link
 }
 
@@ -94,6 +99,9 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
 	}
 	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks, s.pipe.TakesMarkers = up.Target, up.Manages, up.ToolBounds, up.Marks, up.TakesMarkers
+	if h.KeepAlive != nil {
+		s.internal |= selfrequest.Ping
+	}
 	h.site = s
 	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
 		s.barrier = time.Duration(*h.WriteBarrier)

@@ -61,11 +61,11 @@ func (u *Upstream) validateCompat() error {
 			return fmt.Errorf("drop: a request without %s is none", name)
 		}
 	}
-	for name, value := range u.Body {
+	for _, name := range slices.Sorted(maps.Keys(u.Body)) {
 		if !plainName(name) || name == "messages" {
 			return fmt.Errorf("body: %q is not the name of a member to add", name)
 		}
-		if !json.Valid(value) {
+		if !json.Valid(u.Body[name]) {
 			return fmt.Errorf("body: the value of %s is not JSON", name)
 		}
 	}

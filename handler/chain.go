@@ -37,7 +37,12 @@ var chain = [...]struct {
 	takes feature.Purpose
 	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
 }{
-	{"span", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler { return p.span.Layer(next) }},
+	{"span", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.span == nil {
+			return next
+		}
+		return p.span.Layer(next)
+	}},
 	{"unkept ids", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if !p.unkept {
 			return next
@@ -54,9 +59,15 @@ var chain = [...]struct {
 	{"queue", conversing | unparsed | unlooked, nil},
 	{"beside the queue", slotless, nil},
 	{"write barrier", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.front == nil {
+			return next
+		}
 		return p.site.barred(next, p.front)
 	}},
 	{"usage", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if !p.asksUsage {
+			return next
+		}
 		return p.site.usage.layer(next, p)
 	}},
 	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
@@ -107,6 +118,8 @@ type passage struct {
 	span    *Span                // nil where nothing is traced
 	cleared func() *wire.Cleared // the parts of the prompt cleared on the client's order, nil without an order
 	front   *front               // nil where there is nothing to wait for
+	// asksUsage has the usage of the answer asked for in place of the client.
+	asksUsage bool
 }
 
 // link is a layer of a site's chain.

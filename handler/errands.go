@@ -64,9 +64,6 @@ func (x *exchange) visits(r *http.Request) (leave func()) {
 	}
 }
 
-// ended reports whether the answer has come to a proper end.
-func (e *outcome) ended() bool { return e.turn != nil && e.turn.Done && !e.turn.Failed() }
-
 // denied reports whether the credential was refused.
 func (e *outcome) denied() bool {
 	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
@@ -55,7 +56,7 @@ func TestLinks(t *testing.T) {
 			return next
 		}
 	}
-	all, err := links(map[string]feature.Layer{"hold": layer("hold"), "rejoin": layer("rejoin"), "queue": layer("queue")})
+	all, err := links(new(upstream.Profile), map[string]feature.Layer{"hold": layer("hold"), "rejoin": layer("rejoin"), "queue": layer("queue")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestLinks(t *testing.T) {
 	if len(passed) != 2 || passed[0] != "queue" || passed[1] != "hold" {
 		t.Errorf("passed %v, want queue and hold", passed)
 	}
-	if _, err := links(map[string]feature.Layer{"nowhere": layer("nowhere")}); err == nil {
+	if _, err := links(new(upstream.Profile), map[string]feature.Layer{"nowhere": layer("nowhere")}); err == nil {
 		t.Error("no error for a layer that is not in the chain")
 	}
 }

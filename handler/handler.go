@@ -483,6 +483,6 @@ func (o *site) join(h *Handler) error {
 		o.rewrites = o.rewrites || part.Rewrites
 	}
 	var err error
-	o.chain, err = links(layers)
+	o.chain, err = links(o.up, layers)
 	return err
 }

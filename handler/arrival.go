@@ -47,7 +47,7 @@ func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
 	if a.forms = 2 + o.up.Forms(f); o.rewrites {
 		a.forms++
 	}
-	a.share.By(budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)})
+	a.share.Owner = budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)}
 }
 
 // address is where a request comes from, as Caddy sees it behind trusted proxies. One

@@ -94,6 +94,9 @@ func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	rec.BilledModel = o.records.billed(rec.Model)
 	countTokens(u)
 	app.Count(o.store.Instance, rec, r.Host)
+	if o.records.sink == nil {
+		return
+	}
 	o.records.sink.Spend(rec)
 	if s := o.records.sink.Pinned(); s != nil {
 		defer s.Unpin()

@@ -57,7 +57,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 			return o.serveCount(w, r, next, f)
 		}
 	}
-	if ok && o.records.sink.Refuses() {
+	if ok && o.records.sink != nil && o.records.sink.Refuses() {
 		o.records.count(outcomeUnrecorded)
 		return httpx.Fail(w, format, &translate.Failure{
 			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry, Message: "requests cannot be put on record at the moment, try again later",

@@ -6,6 +6,7 @@ package llmcache
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -149,7 +150,8 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 	if err := h.Validate(); err != nil {
 		return nil, d.WrapErr(err)
 	}
-	for name, f := range features {
+	for _, name := range slices.Sorted(maps.Keys(features)) { // the same error for the same file
+		f := features[name]
 		if v, ok := f.(caddy.Validator); ok {
 			if err := v.Validate(); err != nil {
 				return nil, d.WrapErr(err)

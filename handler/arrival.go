@@ -11,6 +11,8 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,9 +21,9 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
@@ -32,18 +34,20 @@ type arrival struct {
 	format wire.Format
 	share  budget.Share
 	most   int64 // bytes that the body may have
-	layers int64 // forms that are made behind the edits
-	log    *zap.Logger
-	why    bypass // where the coding could not be undone
+	// forms is the number of copies of a decoded body that may be in memory at once: the client's, the
+	// edited one, and one for each layer behind that rewrites it.
+	forms int64
+	log   *zap.Logger
+	why   bypass // where the coding could not be undone
 }
 
 // begin opens an account of memory for the body of a request to a site.
 func (a *arrival) begin(o *site, r *http.Request, f wire.Format) {
 	a.format, a.share, a.most, a.log = f, *budget.Of(o.store.Instance).Open(), o.up.MaxBody, o.up.Log
-	if a.layers = o.up.Forms(f); o.features.rewrite() {
-		a.layers++
+	if a.forms = 2 + o.up.Forms(f); o.rewrites {
+		a.forms++
 	}
-	a.share.By(budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)})
+	a.share.Owner = budget.Owner{Address: address(r), Tenant: o.store.Tenants().Of(r)}
 }
 
 // address is where a request comes from, as Caddy sees it behind trusted proxies. One
@@ -62,7 +66,7 @@ func address(r *http.Request) netip.Addr {
 // far stay in Data.
 func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	coding := httpx.Coding(r.Header)
-	forms := a.forms()
+	forms := a.forms
 	if coding != "" {
 		forms = 1
 	}
@@ -92,7 +96,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	httpx.Guard(a.log, "decoding a request", func() {
 		a.Decoded(nil, errUndecoded)
 		a.Decoded(httpx.DecodeRequest(coding, a.Data, a.most, func(_, _, room int) error {
-			return a.share.Grow(r.Context(), sent+a.forms()*int64(room))
+			return a.share.Grow(r.Context(), sent+a.forms*int64(room))
 		}))
 	})
 	switch err := a.Undone(); {
@@ -122,16 +126,6 @@ func failBody(w http.ResponseWriter, r *http.Request, format wire.Format, err er
 	return httpx.Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: message})
 }
 
-// unseal takes reasoning that was sealed here out of a request that is not translated:
-// where it is, it could not be opened. The request is from here on as if its client had
-// sent it without.
-func (a *arrival) unseal(r *http.Request) {
-	if a.Undone() != nil {
-		return
-	}
-	a.replace(r, seal.Remove(a.body()))
-}
-
 // replace makes out the body of the request.
 func (a *arrival) replace(r *http.Request, out []byte) {
 	if body := a.body(); len(out) == len(body) && (len(out) == 0 || &out[0] == &body[0]) {
@@ -146,13 +140,9 @@ func (a *arrival) replace(r *http.Request, out []byte) {
 // errUndecoded stands for a panic.
 var errUndecoded = errors.New("the body could not be decoded")
 
-// forms is the number of copies of a decoded body that may be in memory at once: the client's, the
-// edited one, and one for each layer behind that rewrites it.
-func (a *arrival) forms() int64 { return 2 + a.layers }
-
 // room reserves memory for a decoded body of n bytes.
 func (a *arrival) room(r *http.Request, n int64) bool {
-	return n <= a.most && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms()*n) == nil
+	return n <= a.most && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms*n) == nil
 }
 
 // body returns the body, decoded.
@@ -177,7 +167,7 @@ func (a *arrival) settle(x *exchange) {
 			sent = len(x.Edit.Prompt.Body)
 		}
 	}
-	a.share.Settle(n + a.layers*int64(sent))
+	a.share.Settle(n + (a.forms-2)*int64(sent))
 }
 
 // passUnread sends a request on of which no more than its beginning was read. Where
@@ -223,3 +213,96 @@ func (u *unread) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (u *unread) Close() error { return u.rest.Close() }
+
+// headerBypass tells why a request went upstream as it came, without a look at
+// the conversation that it belongs to: the reason as in
+// caddy_llm_cache_fail_open_total.
+const headerBypass = "X-Llm-Cache-Bypass" //nolint:gosec // G101: the name of a header
+
+// bypass is why a request goes upstream as it came, or, with a view, nowhere.
+type bypass struct {
+	reason string
+	err    error      // without content
+	view   *wire.View // of a request that is refused
+}
+
+// notes says which requests go upstream as they came.
+type notes struct {
+	log     *zap.Logger
+	headers bool // to the client, too
+	met     *Strangers
+}
+
+// pass counts a request that goes upstream untouched, and tells the reason: the client in a header,
+// the operator in the log, once for each kind of client and reason. Otherwise only the bill would
+// show that a client has changed.
+func (n *notes) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
+	httpx.FailOpen(b.reason)
+	if n.headers {
+		w.Header()[headerBypass] = []string{b.reason}
+	}
+	n.warn(r, format, b)
+}
+
+// warn writes a warning if it is the first of its kind.
+func (n *notes) warn(r *http.Request, format wire.Format, b bypass) {
+	client := product(r.Header)
+	fields := []zap.Field{zap.String("reason", b.reason), zap.String("client", client), zap.String("format", string(format)), zap.Error(b.err)}
+	if n.met.Meet(client, b.reason) {
+		n.log.Warn("a request goes upstream as it came: it cannot be read, or must not be changed; further ones of this client are logged at debug level", fields...)
+		return
+	}
+	n.log.Debug("a request goes upstream as it came", fields...)
+}
+
+// product is the name and the version by which a client calls itself.
+func product(h http.Header) string {
+	name, _, _ := strings.Cut(first(h, "User-Agent"), " ")
+	return strings.ToValidUTF8(name[:min(len(name), 64)], "")
+}
+
+// unreadable returns why a request's headers say that its body is none that
+// this handler reads, or "".
+func unreadable(h http.Header) string {
+	switch httpx.Coding(h) {
+	case "", "gzip", "zstd":
+	default:
+		return reasonEncoding
+	}
+	ct := h.Get("Content-Type")
+	if ct != "" && !httpx.IsJSON(httpx.MediaType(ct)) {
+		return reasonContentType
+	}
+	return ""
+}
+
+// MostStrangers bounds the warnings of a process and their memory, because clients choose their
+// names.
+const MostStrangers = 256
+
+// Strangers are the pairs of client and reason that were warned of.
+type Strangers struct {
+	mu  sync.Mutex
+	met map[[2]string]struct{}
+}
+
+// strangersOf returns the strangers of a state.
+func strangersOf(s *state.State) *Strangers {
+	return state.Part(s, func() *Strangers { return new(Strangers) })
+}
+
+// Meet reports whether a pair of client and reason is new.
+func (s *Strangers) Meet(client, reason string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := [2]string{client, reason}
+	if _, known := s.met[k]; known || len(s.met) >= MostStrangers {
+		return false
+	}
+	if s.met == nil {
+		s.met = make(map[[2]string]struct{})
+	}
+	k[0] = strings.Clone(client) // the name is a part of a header, which may be long
+	s.met[k] = struct{}{}
+	return true
+}

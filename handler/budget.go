@@ -33,9 +33,6 @@ const (
 	heldFor = 5
 )
 
-// bounded reports whether there are budgets to keep here.
-func (o *site) bounded() bool { return len(o.clients.budgets) > 0 && o.records.sink != nil }
-
 // mostOf is an upper bound of the cost of a request, estimated before it is sent.
 func mostOf(x *pipeline.Exchange, asked *wire.Reply) allowance.Spent {
 	rules := x.Rules().Served(asked.Service)

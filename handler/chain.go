@@ -5,6 +5,7 @@ package handler
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -27,71 +28,88 @@ const (
 	warming    = feature.Warming
 )
 
+// Sites that have a layer.
+var (
+	everySite  = func(*upstream.Profile) bool { return true }
+	configured = func(up *upstream.Profile) bool { return up.Upstream != nil } // the upstream's kind is known
+	local      = (*upstream.Profile).Local
+	translates = func(up *upstream.Profile) bool { return up.Upstream != nil || up.BufferCalls || up.JoinCalls }
+)
+
 // chain lists the layers between the handler and the upstream, outermost first, with the kinds of
-// requests that pass each. A new layer is a line here and a file of its own. A layer without a function
-// is that of a feature, and is left out where the site has none of that name. A layer gets its inputs
-// from the passage and knows neither the handler nor the exchange.
+// requests that pass each, and the sites that have each. A new layer is a line here and a file of its own.
+// A layer without a function is that of a feature, and is left out where the site has none of that name.
+// A layer gets its inputs from the passage and knows neither the handler nor the exchange.
 var chain = [...]struct {
 	name  string
 	takes feature.Purpose
+	of    func(*upstream.Profile) bool
 	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
 }{
-	{"span", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler { return p.span.Layer(next) }},
-	{"unkept ids", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"span", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.span == nil {
+			return next
+		}
+		return p.span.Layer(next)
+	}},
+	{"unkept ids", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if !p.unkept {
 			return next
 		}
 		return upstream.Unkept(next)
 	}},
-	{"applied edits", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"applied edits", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if p.cleared == nil {
 			return next
 		}
 		return p.site.up.Applied(next, p.Format, p.cleared)
 	}},
-	{"rejoin", conversing, nil},
-	{"queue", conversing | unparsed | unlooked, nil},
-	{"beside the queue", slotless, nil},
-	{"write barrier", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.barred(next, p.front)
-	}},
-	{"usage", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.usage.layer(next, p)
-	}},
-	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.up.Translate(next, p.Format, p.Session, p.View)
-	}},
-	{"tool changes", conversing | aside | unparsed | folding | slotless, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.up.ToolChanges(next, p.Format)
-	}},
-	{"overlay", conversing | folding, nil},
-	{"prefix recorder", conversing, nil},
-	{"compat", conversing | aside | unparsed | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.up.Compat(next, p.Format)
-	}},
-	{"amend", conversing | aside | unparsed | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.up.Amend(next, p.Format)
-	}},
-	{"length", unlooked | slotless, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		if !p.site.up.Local() {
+	{"rejoin", conversing, everySite, nil},
+	{"queue", conversing | unparsed | unlooked, everySite, nil},
+	{"beside the queue", slotless, everySite, nil},
+	{"write barrier", conversing, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.front == nil {
 			return next
 		}
+		return p.site.barred(next, p.front)
+	}},
+	{"usage", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if !p.asksUsage {
+			return next
+		}
+		return p.site.usage.layer(next, p)
+	}},
+	{"translate", conversing | aside | unparsed | pinging | folding, translates, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.up.Translate(next, p.Format, p.Session, p.View)
+	}},
+	{"tool changes", conversing | aside | unparsed | folding | slotless, local, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.up.ToolChanges(next, p.Format)
+	}},
+	{"overlay", conversing | folding, everySite, nil},
+	{"prefix recorder", conversing, everySite, nil},
+	{"compat", conversing | aside | unparsed | folding | warming, configured, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.up.Compat(next, p.Format)
+	}},
+	{"amend", conversing | aside | unparsed | folding, configured, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.up.Amend(next, p.Format)
+	}},
+	{"length", unlooked | slotless, local, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.withLength(next)
 	}},
-	{"unpack", conversing | aside | unparsed, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"unpack", conversing | aside | unparsed, everySite, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return upstream.Unpack(next)
 	}},
-	{"address", conversing | aside | unparsed | unlooked | slotless | pinging, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"address", conversing | aside | unparsed | unlooked | slotless | pinging, configured, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Address(next, p.Format)
 	}},
-	{"sign", conversing | aside | unparsed | unlooked | slotless | pinging | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"sign", conversing | aside | unparsed | unlooked | slotless | pinging | folding | warming, configured, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Sign(next)
 	}},
-	{"threads", conversing, nil},
-	{"websocket", conversing, nil},
-	{"letta", conversing, nil},
-	{"hold", conversing | pinging | folding, nil},
-	{"side requests", aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+	{"threads", conversing, everySite, nil},
+	{"websocket", conversing, everySite, nil},
+	{"letta", conversing, everySite, nil},
+	{"hold", conversing | pinging | folding, everySite, nil},
+	{"side requests", aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 			return p.site.sides.ServeHTTP(w, r, next)
 		})
@@ -106,6 +124,8 @@ type passage struct {
 	span    *Span                // nil where nothing is traced
 	cleared func() *wire.Cleared // the parts of the prompt cleared on the client's order, nil without an order
 	front   *front               // nil where there is nothing to wait for
+	// asksUsage has the usage of the answer asked for in place of the client.
+	asksUsage bool
 }
 
 // link is a layer of a site's chain.
@@ -114,10 +134,13 @@ type link struct {
 	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
 }
 
-// links returns the chain with the layers of features.
-func links(of map[string]feature.Layer) ([]link, error) {
+// links returns the chain of a site with an upstream, with the layers of features.
+func links(up *upstream.Profile, of map[string]feature.Layer) ([]link, error) {
 	var all []link
 	for _, l := range chain {
+		if !l.of(up) {
+			continue
+		}
 		layer := l.layer
 		if layer == nil {
 			f := of[l.name]
@@ -129,8 +152,8 @@ func links(of map[string]feature.Layer) ([]link, error) {
 		}
 		all = append(all, link{l.takes, layer})
 	}
-	for name := range of {
-		return nil, fmt.Errorf("the chain has no layer %q", name)
+	if len(of) > 0 {
+		return nil, fmt.Errorf("the chain has no layer %q", slices.Min(slices.Collect(maps.Keys(of))))
 	}
 	return all, nil
 }

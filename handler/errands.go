@@ -15,7 +15,7 @@ import (
 
 // sends describes the site to internal requests.
 func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
-	s := &selfrequest.Site{Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
+	s := &selfrequest.Site{Sends: o.internal, Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
 		p := &passage{site: o, Request: feature.Request{Format: e.Client, Session: e.Session, Tenant: e.Tenant}}
 		switch e.Kind {
 		case selfrequest.Ping:
@@ -27,13 +27,9 @@ func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
 		}
 		return p.through(next)
 	}}
-	if o.keepalive != nil {
-		s.Sends |= selfrequest.Ping
-		if l := o.keepalive.Log; l != nil && *l {
-			s.Logged |= selfrequest.Ping
-		}
+	if o.keepalive != nil && o.keepalive.Log != nil && *o.keepalive.Log {
+		s.Logged = selfrequest.Ping
 	}
-	s.Sends |= o.features.sends
 	return s
 }
 
@@ -67,9 +63,6 @@ func (x *exchange) visits(r *http.Request) (leave func()) {
 		v.Leave(a)
 	}
 }
-
-// ended reports whether the answer has come to a proper end.
-func (e *outcome) ended() bool { return e.turn != nil && e.turn.Done && !e.turn.Failed() }
 
 // denied reports whether the credential was refused.
 func (e *outcome) denied() bool {

@@ -7,24 +7,35 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/feature"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/routes"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // which is spoken here
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
@@ -215,7 +226,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}
-	a.WhenInForce(h.site.features.site.Begin)
+	a.WhenInForce(h.site.shown.Begin)
 	h.place = routes.Of(ctx, h)
 	a.WhenInForce(h.place.Warn)
 	return nil
@@ -265,8 +276,10 @@ func (h *Handler) Validate() error {
 func (h *Handler) Cleanup() error {
 	h.place.Warn() // where the configuration was only validated
 	if s := h.site; s != nil {
-		for _, f := range s.features.close {
-			f()
+		for _, f := range s.features {
+			if f.Close != nil {
+				f.Close()
+			}
 		}
 		upstreamsOf(s.store).Remove(&s.reach)
 	}
@@ -298,3 +311,178 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // ByCredentials reports whether the site tells tenants apart by credentials alone, which [routes.Examine]
 // asks for.
 func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }
+
+// site is a handler's configuration, resolved.
+type site struct {
+	store   *state.State
+	records records
+	notes   notes
+	pipe    *pipeline.Pipeline
+	up      *upstream.Profile
+	usage   usageRequests
+	now     func() time.Time
+	reach   Reach
+	refused *Refusals
+	flights *Barrier
+	keeper  *pinger.Keeper
+	clients clients
+	headers httpx.Headers // that wait to be flushed
+	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
+	// refusal.
+	uncounted sync.Map
+	// cutModels are the models with prompts cut by the upstream that were warned of.
+	cutModels Strangers
+
+	// The parts between the handler and the upstream, nil where they are not configured.
+
+	barrier   time.Duration // 0 for no barrier
+	keepalive *pinger.Options
+	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
+	features  []openFeature               // in the order of their names
+	shown     *feature.Site               // the site as its features see it
+	internal  selfrequest.Kind            // the kinds of internal requests that the site sends
+	rewrites  bool                        // a layer of a feature makes another form of the body
+	chain     []link
+}
+
+// clients tells callers apart, and chooses the headers that they get.
+type clients struct {
+	people  *tenant.People
+	budgets []allowance.Budget
+	named   string // the request header that names the conversation
+	headers HeaderMode
+}
+
+// Open fills in defaults and resolves the configuration. Provision calls it with the app's state, audit
+// sink and prices. Other callers may pass a nil sink, and nil prices for the built-in ones.
+func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table, log *zap.Logger) error {
+	if h.Policy == "" {
+		h.Policy = pipeline.CostAware
+	}
+	if h.SessionHeader == "" {
+		h.SessionHeader = defaultSessionHeader
+	}
+	if h.MaxBody == 0 {
+		h.MaxBody = defaultMaxBody
+	}
+	h.SessionHeader = http.CanonicalHeaderKey(h.SessionHeader)
+	up := h.Upstream.Profile(upstream.Options{
+		Translate:   h.Translate,
+		BufferCalls: h.BufferToolCalls != nil && *h.BufferToolCalls, JoinCalls: h.JoinToolCalls != nil && *h.JoinToolCalls,
+		MaxBody: h.MaxBody, Headers: h.Headers != HeadersOff, Log: log,
+		Prices: prices,
+	})
+	s := &site{
+		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), flights: barrierOf(store),
+		records: records{of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
+		notes:   notes{log: log, headers: up.Headers, met: strangersOf(store)},
+		pipe:    pipeline.New(h.Options, up.Rules()),
+		clients: clients{named: h.SessionHeader, headers: h.Headers},
+	}
+	s.pipe.Target, s.pipe.Manages, s.pipe.ToolBounds, s.pipe.Marks, s.pipe.TakesMarkers = up.Target, up.Manages, up.ToolBounds, up.Marks, up.TakesMarkers
+	if h.KeepAlive != nil {
+		s.internal |= selfrequest.Ping
+	}
+	h.site = s
+	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
+		s.barrier = time.Duration(*h.WriteBarrier)
+	}
+	return s.join(h)
+}
+
+// loadSides loads the handler of side requests.
+func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
+	if h.SideRequestsRaw == nil {
+		return nil
+	}
+	m, err := ctx.LoadModule(h, "SideRequestsRaw")
+	if err != nil {
+		return err
+	}
+	o.sides = m.(caddyhttp.MiddlewareHandler)
+	return nil
+}
+
+// The person behind a request is told by the key of the records, which outlives the process, or else by
+// that of the sessions.
+func (o *site) whose(r *http.Request) tenant.Person {
+	return o.clients.people.Of(r, o.persons(), translate.KeyHeader(formatAt(r)))
+}
+
+// formatAt guesses the format of an API from any of its paths, for errors in the client's words.
+func formatAt(r *http.Request) wire.Format {
+	f, ok := wire.Detect(r.Method, r.URL.Path)
+	switch path := r.URL.Path; {
+	case ok:
+		return f
+	case strings.Contains(path, "/messages"):
+		return wire.Anthropic
+	case strings.Contains(path, "/v1beta/"), strings.Contains(path, ":batch"), strings.Contains(path, "Content"):
+		return wire.Gemini
+	}
+	return wire.OpenAIChat
+}
+
+// persons is the key by which people are told apart.
+func (o *site) persons() *tenant.Key {
+	if s := o.records.sink; s != nil {
+		return s.Key()
+	}
+	return o.store.Tenants()
+}
+
+// bounded reports whether there are budgets to keep here.
+func (o *site) bounded() bool { return len(o.clients.budgets) > 0 && o.records.sink != nil }
+
+// guard runs f and keeps a panic in it from reaching the client's answer.
+func (o *site) guard(doing string, f func()) { httpx.Guard(o.up.Log, doing, f) }
+
+// recordRetry is after how many seconds a store that fails may work again: it is tried
+// as often.
+const recordRetry = 15
+
+// openFeature is a feature of a site.
+type openFeature struct {
+	name string
+	*feature.Part
+}
+
+// LoadFeatures loads the configured features. Until then the handler has none.
+func (h *Handler) LoadFeatures(ctx caddy.Context) (err error) {
+	h.features, err = feature.Load(ctx, h.FeaturesRaw)
+	return err
+}
+
+// Feature returns the configuration of a loaded feature.
+func (h *Handler) Feature(name string) feature.Feature { return h.features[name] }
+
+// join opens the features of the site, and puts their layers into its chain.
+func (o *site) join(h *Handler) error {
+	o.shown = &feature.Site{
+		State: o.store, Upstream: o.up, Configured: h.Upstream, Pipeline: o.pipe, Log: o.up.Log, Now: o.now, Parse: o.parse,
+		UpstreamKey: o.upstreamKey,
+		CollectionKey: func(r *http.Request, x *resource.Resource) string {
+			return o.upstreamKeyAt(r, x.Collection(knownPath(r)))
+		},
+		Warn: func(r *http.Request, format wire.Format, reason string, err error) {
+			o.notes.warn(r, format, bypass{reason: reason, err: err})
+		},
+		Serve: o.serve,
+	}
+	// A feature that fails to open must not keep the shares of those before it.
+	defer func() { h.shares = append(h.shares, o.shown.Shares()...) }()
+	layers := map[string]feature.Layer{}
+	for _, name := range slices.Sorted(maps.Keys(h.features)) {
+		part, err := h.features[name].Open(o.shown)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		maps.Copy(layers, part.Layers)
+		o.features = append(o.features, openFeature{name, part})
+		o.internal |= part.Sends
+		o.rewrites = o.rewrites || part.Rewrites
+	}
+	var err error
+	o.chain, err = links(o.up, layers)
+	return err
+}

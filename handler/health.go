@@ -6,11 +6,20 @@ package handler
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -43,8 +52,10 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	features := map[string]any{}
-	for name, of := range h.site.features.health {
-		features[name] = of()
+	for _, f := range h.site.features {
+		if f.Health != nil {
+			features[f.name] = f.Health()
+		}
 	}
 	return json.NewEncoder(w).Encode(health{
 		Features:      features,
@@ -71,4 +82,115 @@ func status(all []page.Health) (word string, code int) {
 		}
 	}
 	return word, code
+}
+
+const (
+	// unreachedFor is the number of consecutive requests without a response after which the
+	// upstream counts as failing.
+	unreachedFor = 3
+	// unreachedTime is how long that state lasts after the last of them. It must end by itself:
+	// without further requests nothing would end it.
+	unreachedTime = 30 * time.Second
+)
+
+// Reach tracks whether a site's upstream responds, from the site's requests. The zero value is
+// ready to use.
+type Reach struct {
+	row      atomic.Int64 // requests since the last response
+	answered atomic.Int64 // the last time, in Unix nanoseconds
+	missed   atomic.Int64
+	host     atomic.Pointer[string]
+}
+
+// Note records the end of a request. Any response counts, an error too. A client's departure does
+// not count.
+func (h *Reach) Note(answered bool, err error) {
+	now := time.Now().UnixNano()
+	if answered {
+		h.row.Store(0)
+		h.answered.Store(now)
+		return
+	}
+	if e, ok := errors.AsType[caddyhttp.HandlerError](err); ok && httpx.Unreached[e.StatusCode] != "" {
+		h.row.Add(1)
+		h.missed.Store(now)
+	}
+}
+
+// At records the server of a request, "" if unknown.
+func (h *Reach) At(host string) {
+	if before := h.host.Load(); host != "" && (before == nil || *before != host) {
+		now := host // the copy escapes to the heap only here
+		h.host.Store(&now)
+	}
+}
+
+// last returns the time of the last finding in Unix nanoseconds, 0 for none.
+func (h *Reach) last() int64 { return max(h.answered.Load(), h.missed.Load()) }
+
+// Health returns the state of the upstream.
+func (h *Reach) Health(now time.Time) page.Health {
+	out := page.Health{Name: page.Upstream, State: page.OK, Note: "no request has been answered yet"}
+	if host := h.host.Load(); host != nil {
+		out.Of = *host
+	}
+	if at := h.answered.Load(); at != 0 {
+		out.Note = "last answer at " + time.Unix(0, at).Format("2006-01-02 15:04:05")
+	}
+	row := h.row.Load()
+	if row == 0 {
+		return out
+	}
+	out.State = page.Slow
+	out.Note = fmt.Sprintf("requests in a row without an answer: %d; %s", row, out.Note)
+	if row >= unreachedFor && now.Sub(time.Unix(0, h.missed.Load())) < unreachedTime {
+		out.State = page.Failing
+	}
+	return out
+}
+
+// Upstreams are the upstreams of all sites that share a state.
+type Upstreams struct {
+	mu  sync.Mutex
+	all []*Reach
+}
+
+// upstreamsOf returns the upstreams of a state.
+func upstreamsOf(s *state.State) *Upstreams {
+	return state.Part(s, func() *Upstreams { return new(Upstreams) })
+}
+
+// View implements [state.Viewer].
+func (u *Upstreams) View(v *page.View) { v.Health = append(v.Health, u.health(v.Now)...) }
+
+// Add shows the upstream of a site on the page.
+func (u *Upstreams) Add(h *Reach) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all = append(u.all, h)
+}
+
+// Remove undoes Add. Without an Add it does nothing.
+func (u *Upstreams) Remove(h *Reach) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all = slices.DeleteFunc(u.all, func(o *Reach) bool { return o == h })
+}
+
+// health returns the state of each server, by the site with the latest request to it.
+func (u *Upstreams) health(now time.Time) []page.Health {
+	u.mu.Lock()
+	all := slices.Clone(u.all)
+	u.mu.Unlock()
+	slices.SortStableFunc(all, func(a, b *Reach) int { return cmp.Compare(b.last(), a.last()) })
+	var out []page.Health
+	for _, r := range all {
+		h := r.Health(now)
+		known := slices.ContainsFunc(out, func(o page.Health) bool { return o.Of == h.Of })
+		if !known && (r.last() != 0 || len(out) == 0) {
+			out = append(out, h)
+		}
+	}
+	slices.SortFunc(out, func(a, b page.Health) int { return cmp.Compare(a.Of, b.Of) })
+	return out
 }

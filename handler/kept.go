@@ -97,3 +97,20 @@ func (v *verdict) Judge(a *httpx.Attempt) httpx.Verdict {
 	}
 	return httpx.Accept
 }
+
+// forgets returns a function that drops a deleted answer from all memories, and reports whether it was
+// kept nowhere else. It must be called before r is changed.
+func (o *site) forgets(r *http.Request, x *resource.Resource) func() bool {
+	var all []func() bool
+	for _, f := range o.features {
+		if f.Forget != nil {
+			all = append(all, f.Forget(r, x))
+		}
+	}
+	return func() (own bool) {
+		for _, forget := range all {
+			own = forget() || own
+		}
+		return own
+	}
+}

@@ -5,6 +5,7 @@ package handler
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
@@ -127,4 +129,46 @@ func (t *tailWriter) Write(b []byte) (int, error) {
 		t.tail = append(t.tail[:0], t.tail[len(t.tail)-maxTail:]...)
 	}
 	return t.ResponseWriter.Write(b)
+}
+
+// slotlessPaths are path suffixes of endpoints without text generation. llama-server, vLLM,
+// SGLang, Ollama and LM Studio answer them while all slots are taken.
+var slotlessPaths = []string{
+	"/tokenize", "/detokenize", "/apply-template", "/embeddings", "/embedding", "/api/embed", "/rerank", "/reranking", "/api/show", "/count_tokens", "/input_tokens",
+}
+
+// needsNoSlot reports whether a request to a path takes no slot of a box.
+func needsNoSlot(path string) bool {
+	for _, end := range slotlessPaths {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// withLength returns next with the bodies of requests read before it, so that they have a
+// length: mlx_lm.server and others cannot read bodies that come in chunks.
+func (o *site) withLength(next caddyhttp.Handler) caddyhttp.Handler {
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if r.ContentLength >= 0 {
+			return next.ServeHTTP(w, r)
+		}
+		format := formatAt(r)
+		var a arrival
+		a.begin(o, r, format)
+		defer a.share.Close()
+		switch err := a.receive(w, r); {
+		case errors.Is(err, httpx.ErrNoRoom):
+			return budget.Fail(w, format)
+		case errors.Is(err, budget.ErrStalled):
+			return budget.FailStalled(w, format)
+		case err != nil:
+			return failBody(w, r, format, err)
+		}
+		length, coding := r.ContentLength, r.TransferEncoding
+		r.ContentLength, r.TransferEncoding = int64(len(a.Data)), nil
+		defer func() { r.ContentLength, r.TransferEncoding = length, coding }() // for the access log
+		return passBody(w, r, next, &a.Payload)
+	})
 }

@@ -68,11 +68,6 @@ const (
 	HeadersOff HeaderMode = "off"
 )
 
-// tellsAll reports whether the answer to a request tells all values, if any.
-func (o *site) tellsAll(h http.Header) bool {
-	return o.clients.headers == HeadersFull || len(h[headerMode]) > 0 && h[headerMode][0] == string(HeadersFull)
-}
-
 // values lists everything that clients and operators are told about a request, and where: in a header of
 // its own, as a parameter of X-Llm-Cache behind the policy, as the placeholder {http.llm_cache.NAME}, in
 // the access log, and in the span of the request. A value that is not known, or not yet, is left out.
@@ -224,25 +219,35 @@ func (x *exchange) open() {
 	r := &x.record
 	r.Session, r.Lineage, r.Policy = x.Session, x.Edit.Lineage, string(x.Edit.Policy)
 	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
-	if x.sink = x.site.records.sink.Pinned(); x.sink != nil {
-		x.begun = x.sink.Begin(r)
+	if s := x.site.records.sink; s != nil {
+		if x.sink = s.Pinned(); x.sink != nil {
+			x.begun = x.sink.Begin(r)
+		}
 	}
 }
+
+// ended reports whether the answer has come to a proper end.
+func (e *outcome) ended() bool { return e.turn != nil && e.turn.Done && !e.turn.Failed() }
 
 // report tells how the turn has ended: metrics, page, budgets and audit store. Headers, placeholders,
 // access log and span ask for their values later.
 func (x *exchange) report(word string) {
-	x.site.records.count(word)
-	countLesson(x.Edit, x.saved())
-	countAnswer(x.turn)
-	x.site.guard("reporting a turn", func() {
+	o := x.site
+	o.records.count(word)
+	x.countTurn()
+	o.guard("reporting a turn", func() {
 		if x.sink != nil {
 			defer x.sink.Unpin()
 		}
 		x.conclude(word)
-		x.warnOfModel()
-		app.Count(x.site.store.Instance, &x.record, x.host)
-		x.site.records.sink.Spend(&x.record)
+		r := &x.record
+		if (r.AssumedFrom != "" || r.PricesOf != "" || r.Unpriced()) && !o.up.Local() { // a local server costs nothing
+			x.warnOfModel()
+		}
+		app.Count(o.store.Instance, r, x.host)
+		if s := o.records.sink; s != nil {
+			s.Spend(r)
+		}
 		if x.sink != nil {
 			x.sink.End(x.begun, x.detailed())
 		}
@@ -301,7 +306,7 @@ func (x *exchange) stamp(h http.Header) {
 		x.told[0] = x.brief()
 		h[headerBrief] = x.told[:]
 	}
-	if !cached(x).known() && x.hasTrailer() {
+	if x.trailers && x.hasTrailer() && !cached(x).known() {
 		h.Add("Trailer", headerCached)
 	}
 }
@@ -329,9 +334,10 @@ func (x *exchange) brief() string {
 	return string(b)
 }
 
-// hasTrailer reports whether the answer carries trailers, for values known at its end only.
+// hasTrailer reports whether the answer to a client that takes trailers carries some, for values known at
+// its end only.
 func (x *exchange) hasTrailer() bool {
-	return x.trailers && x.tap.dec != nil && len(x.tap.Header()["Content-Length"]) == 0
+	return x.tap.dec != nil && len(x.tap.Header()["Content-Length"]) == 0
 }
 
 // stampTrailer writes the trailer that stamp announced.
@@ -379,9 +385,6 @@ func (x *exchange) MarshalLogObject(e zapcore.ObjectEncoder) error {
 // endSpan ends the span with figures of the answer, never with content.
 func (x *exchange) endSpan(ctx context.Context) {
 	s := x.span
-	if s == nil {
-		return
-	}
 	defer s.Span.End()
 	attributes := make([]attribute.KeyValue, 0, 24)
 	for i := range values {
@@ -425,4 +428,121 @@ func (x *exchange) failure() string {
 		return "_OTHER"
 	}
 	return x.record.Outcome
+}
+
+// value is a text, a number or a flag about a request. The zero value is one that is not known. It is no
+// interface, which would allocate.
+type value struct {
+	kind valueKind
+	text string
+	n    int64
+	f    float64
+}
+
+type valueKind uint8
+
+const (
+	isUnknown valueKind = iota
+	isText
+	isWord // a text that is a token in headers
+	isNumber
+	isFraction
+	isFlag
+)
+
+// text returns the value of a text, unknown if it is empty.
+func text(s string) value { return value{kind: isText, text: s}.unless(s == "") }
+
+// word returns the value of a token, unknown if it is empty.
+func word(s string) value { return value{kind: isWord, text: s}.unless(s == "") }
+
+func number[N int | int64](n N) value { return value{kind: isNumber, n: int64(n)} }
+
+func seconds(d time.Duration) value { return value{kind: isFraction, f: d.Seconds()} }
+
+func dollars(usd float64) value { return value{kind: isFraction, f: usd} }
+
+// flag returns a flag that is set, or an unknown value.
+func flag(set bool) value { return value{kind: isFlag}.unless(!set) }
+
+// unless returns the value, or an unknown one.
+func (v value) unless(unknown bool) value {
+	if unknown {
+		return value{}
+	}
+	return v
+}
+
+func (v value) known() bool { return v.kind != isUnknown }
+
+// String returns the value as a header has it.
+func (v value) String() string {
+	switch v.kind {
+	case isNumber:
+		return strconv.FormatInt(v.n, 10)
+	case isFraction:
+		return strconv.FormatFloat(v.f, 'f', -1, 64)
+	case isFlag:
+		return "1"
+	}
+	return v.text
+}
+
+// appendParameter appends the value as a parameter of a structured field. A text that cannot stand in one
+// is left out.
+func (v value) appendParameter(b []byte, name string) []byte {
+	if !v.known() || v.kind == isText && strings.ContainsFunc(v.text, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
+		return b
+	}
+	b = append(append(b, "; "...), name...)
+	switch v.kind {
+	case isFlag:
+		return b
+	case isText:
+		return append(append(append(b, `="`...), v.text...), '"')
+	case isNumber:
+		return strconv.AppendInt(append(b, '='), v.n, 10)
+	}
+	return append(append(b, '='), v.String()...)
+}
+
+// any returns the value of a placeholder, an empty text for an unknown one.
+func (v value) any() any {
+	switch v.kind {
+	case isNumber:
+		return v.n
+	case isFraction:
+		return v.f
+	case isFlag:
+		return true
+	}
+	return v.text
+}
+
+// log adds the value to a line of the access log.
+func (v value) log(e zapcore.ObjectEncoder, name string) {
+	switch v.kind {
+	case isUnknown:
+	case isNumber:
+		e.AddInt64(name, v.n)
+	case isFraction:
+		e.AddFloat64(name, v.f)
+	case isFlag:
+		e.AddBool(name, true)
+	default:
+		e.AddString(name, v.text)
+	}
+}
+
+// attribute returns the value as an attribute of a span.
+func (v value) attribute(key attribute.Key) attribute.KeyValue {
+	switch v.kind {
+	case isNumber:
+		return key.Int64(v.n)
+	case isFraction:
+		return key.Float64(v.f)
+	case isFlag:
+		return key.Bool(true)
+	}
+	return key.String(v.text)
 }

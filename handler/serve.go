@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -35,19 +37,27 @@ import (
 // serve serves a client's request. Requests for an answer of a model become an [exchange]; the others
 // have ways of their own.
 func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	for _, f := range o.features.serve {
-		if served, err := f(w, r, next); served {
-			return err
+	if len(r.Header["Upgrade"]) > 0 {
+		for _, f := range o.features {
+			if f.Serve == nil {
+				continue
+			}
+			if served, err := f.Serve(w, r, next); served {
+				return err
+			}
 		}
 	}
-	if f, ok := o.up.CompactsElsewhere(r); ok {
-		return upstream.RefuseCompact(w, f)
-	}
-	if format, ok := wire.DetectCount(r.Method, r.URL.Path); ok && (o.estimates(format) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
-		return o.serveCount(w, r, next, format)
-	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
-	if ok && o.records.sink.Refuses() {
+	if !ok {
+		if f, elsewhere := o.up.CompactsElsewhere(r); elsewhere {
+			return upstream.RefuseCompact(w, f)
+		}
+		f, counts := wire.DetectCount(r.Method, r.URL.Path)
+		if counts && (o.estimates(f) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
+			return o.serveCount(w, r, next, f)
+		}
+	}
+	if ok && o.records.sink != nil && o.records.sink.Refuses() {
 		o.records.count(outcomeUnrecorded)
 		return httpx.Fail(w, format, &translate.Failure{
 			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry, Message: "requests cannot be put on record at the moment, try again later",
@@ -135,7 +145,8 @@ type exchange struct {
 // serve takes the request to the upstream and its answer to the client.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	o := x.site
-	switch err := x.receive(w, r); {
+	x.came.begin(o, r, x.Format)
+	switch err := x.came.receive(w, r); {
 	case errors.Is(err, httpx.ErrNoRoom):
 		return o.passUnread(w, r, x.next, &x.came)
 	case errors.Is(err, budget.ErrStalled):
@@ -147,10 +158,17 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return failBody(w, r, x.Format, err)
 	}
+	if o.up.Target(x.Format) == x.Format && x.came.Undone() == nil {
+		// Reasoning that was sealed here can be opened by the translation only. A request that is not
+		// translated goes on as if its client had sent it without.
+		o.guard("taking sealed reasoning out", func() { x.came.replace(r, seal.Remove(x.came.body())) })
+	}
 
 	started := time.Now()
-	for _, f := range o.features.arrive {
-		f()
+	for _, f := range o.features {
+		if f.Arrive != nil {
+			f.Arrive()
+		}
 	}
 	why := x.prepare(r)
 	if why.view != nil {
@@ -167,11 +185,32 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer x.release()
 	ctx := r.Context()
-	x.span = x.trace(ctx)
-	defer x.endSpan(ctx)
-	defer o.noteHost(ctx)
+	if parent := trace.SpanFromContext(ctx); parent.IsRecording() { // Caddy traces this request
+		x.span = x.trace(ctx, parent)
+		defer x.endSpan(ctx)
+	}
+	defer func() { // the server that the request went to, if reverse_proxy has said so
+		host := upstream.Reached(ctx, upstream.HostPort)
+		o.reach.At(host)
+		o.up.At(host)
+	}()
 
-	x.route(r)
+	// The inputs of the layers, of the client's request before it is changed.
+	if way := selfrequest.Passing(r); o.internal != 0 || way.Behind > 0 {
+		x.target = x.targets(r, way)
+	}
+	x.Person, x.Name = x.person.Name, namedID(r.Header, o.clients.named, x.View)
+	x.unkept = x.rethread != nil
+	if x.Edit.Prompt.Applied != nil {
+		x.cleared = func() *wire.Cleared { return x.Edit.Prompt.Applied } // nil once edits are given up
+	}
+	if o.sides != nil && (x.Side || !x.Edit.OffersTools()) && !x.Edit.Summarizes() {
+		x.Purpose = aside
+	}
+	x.front = x.newFront(r)
+	x.asksUsage = x.View.Reply.Stream && o.asksForUsage(x.View)
+	x.next = x.through(x.next)
+
 	if o.bounded() {
 		reserved, refused, err := o.afford(w, r, x.person, x.View, mostOf(x.Edit, &x.View.Reply))
 		if refused {
@@ -180,24 +219,33 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer reserved.Settle()
 	}
-	err := x.attend(w, r, started)
-	goesOn := x.answered(err)
+	var attendant feature.Attendant // between the client and this handler
+	for _, f := range o.features {
+		if f.Attend == nil {
+			continue
+		}
+		if attendant = f.Attend(w, r, &x.Request, x.stampEarly); attendant != nil {
+			defer attendant.Stop()
+			w = attendant
+			break
+		}
+	}
+	err := x.forward(w, r, started)
+	if attendant != nil {
+		err = attendant.End(err)
+	}
+	goesOn := false // a feature goes on with the prompt
+	for _, f := range o.features {
+		if f.Answered != nil && x.Purpose != aside && x.ended() {
+			goesOn = f.Answered(&feature.Answered{
+				Request: &x.Request, Turn: x.turn, Err: err, Resent: x.resent, Held: x.session, Target: x.target, Keep: x.keepFolded,
+			}) || goesOn
+		}
+	}
 	if err != nil { // error routes read the request
 		return err
 	}
 	x.recycle(r, goesOn)
-	return nil
-}
-
-// receive reads the client's body. With [httpx.ErrNoRoom] the beginning of it lies in memory.
-func (x *exchange) receive(w http.ResponseWriter, r *http.Request) error {
-	x.came.begin(x.site, r, x.Format)
-	if err := x.came.receive(w, r); err != nil {
-		return err
-	}
-	if x.site.up.Target(x.Format) == x.Format {
-		x.site.guard("taking sealed reasoning out", func() { x.came.unseal(r) })
-	}
 	return nil
 }
 
@@ -247,8 +295,11 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 		}
 	}
 	// A request that goes on from an answer is edited and accounted for as the whole conversation.
-	for _, f := range o.features.complete {
-		if whole := f(r, &x.Request, view, func(n int64) bool { return x.came.room(r, n) }); whole != nil {
+	for _, f := range o.features {
+		if f.Complete == nil || !view.Conversation.Partial {
+			continue
+		}
+		if whole := f.Complete(r, &x.Request, view, func(n int64) bool { return x.came.room(r, n) }); whole != nil {
 			view, x.Partial = whole, true
 			break
 		}
@@ -263,13 +314,17 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	x.session = o.store.Acquire(r.Context(), key)
 	waited := time.Since(acquiring)
 	x.Session = x.session.ID()
-	x.Side = isSide(r.Header)
+	x.Side = first(r.Header, "X-Claude-Code-Request-Class") == "auxiliary" // Claude Code's hint to gateways
 	x.person = o.clients.people.OfTenant(r, o.persons(), x.Tenant, translate.KeyHeader(x.Format))
-	x.tellAll = o.tellsAll(r.Header)
+	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
 	x.began = time.Now()
-	x.session.SetLifetime(o.keeper.Lifetime(o.keepalive, r, x.Tenant))
+	lifetime := sessioncache.LifetimeAsked
+	if o.keepalive != nil {
+		lifetime = o.keeper.Lifetime(o.keepalive, r, x.Tenant)
+	}
+	x.session.SetLifetime(lifetime)
 	at := o.now()
-	x.refusal.route = x.routeOf(r)
+	x.refusal.route = Route{Upstream: x.Upstream, Model: audit.Bounded(view.Model), Credential: tenant.CredentialKind(r)}
 	without := o.refused.Without(x.refusal.route, x.Tenant, at)
 	x.Edit = o.pipe.BeginWithout(view, x.session, at, without)
 	// The claims have the rest of the time that the request may wait for the store in all.
@@ -308,55 +363,49 @@ func (x *exchange) claim(ctx context.Context, left time.Duration, without wire.E
 	claim(left - waited)
 }
 
-// route fills in the inputs of the layers, and puts those of the request before the next handler. The client's request must not have been changed yet.
-func (x *exchange) route(r *http.Request) {
-	o := x.site
-	if way := selfrequest.Passing(r); o.keepalive != nil || o.features.sends != 0 || way.Behind > 0 {
-		x.target = x.targets(r, way)
-	}
-	x.Person, x.Name = x.person.Name, namedID(r.Header, o.clients.named, x.View)
-	x.unkept = x.rethread != nil
-	if x.Edit.Prompt.Applied != nil {
-		x.cleared = func() *wire.Cleared { return x.Edit.Prompt.Applied } // nil once edits are given up
-	}
-	if o.sides != nil && (x.Side || !x.Edit.OffersTools()) && !x.Edit.Summarizes() {
-		x.Purpose = aside
-	}
-	x.front = x.newFront(r)
-	x.next = x.through(x.next)
-}
-
-// attend forwards the request, with the features' writers before the client.
-func (x *exchange) attend(w http.ResponseWriter, r *http.Request, started time.Time) error {
-	for _, f := range x.site.features.attend {
-		if a := f(w, r, &x.Request, x.stampEarly); a != nil {
-			defer a.Stop()
-			return a.End(x.forward(a, r, started))
-		}
-	}
-	return x.forward(w, r, started)
-}
-
 // forward sends the request to the upstream, once more without our edits if the upstream refuses it
 // with them, and sees the answer to the client.
 func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.Time) error {
 	o := x.site
-	defer x.visits(r)() // the conversation is not idle meanwhile
+	if x.target != nil {
+		defer x.visits(r)() // the conversation is not idle meanwhile
+	}
 	x.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
 	x.overhead = time.Since(started)
 	x.client = audit.ClientName(first(r.Header, "User-Agent"))
-	x.announce(r)
-	countRequest(x.Edit, x.overhead)
-	w, end := x.withoutUsageChunk(w)
-	defer end()
 
-	edits := x.mayBeEdited()
+	// The turn is known before it is sent: to the handlers behind this one, to the access log, and to the
+	// audit store, where it is on record even if the process ends first.
+	ctx := r.Context()
+	caddyhttp.SetVar(ctx, "llm_session", x.Session)
+	caddyhttp.SetVar(ctx, "llm_lineage", x.View.First())
+	o.guard("opening a record", x.open)
+	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+		extra.Set(zap.Inline(x))
+	}
+	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(x.placeholder)
+	}
+	metrics.overhead.Observe(x.overhead.Seconds())
+	if x.Edit.Prompt.Edited {
+		for _, f := range x.Edit.Prompt.Fired {
+			metrics.edits.WithLabelValues(f.Stage).Add(float64(f.Count))
+		}
+	}
+
+	if x.asksUsage { // the client gets the stream without the chunk of the usage
+		f := newUsageFilter(w)
+		defer f.Spill()
+		w = f
+	}
+	// Only a request with something that its client has not asked for can be refused for that.
+	edits := x.Edit.Prompt.Edited || o.up.Target(x.Format) != x.Format || o.rewrites || x.asksUsage
 	if edits {
 		o.refused.Sent(x.Tenant, x.refusal.route.Upstream)
 	}
 	x.refusal.additions.Off = x.Edit.Without()
-	x.refusal.additions.Attach(r.Context())
-	httpx.ForgetUpstreamStatus(r.Context())
+	x.refusal.additions.Attach(ctx)
+	httpx.ForgetUpstreamStatus(ctx)
 	t := newTap(w, x)
 	if !edits {
 		return x.finish(x.send(t, r))
@@ -368,42 +417,17 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.
 	return x.finish(err)
 }
 
-// announce makes the turn known before it is sent: to the handlers behind this one, to the access log,
-// and to the audit store, where it is on record even if the process ends first.
-func (x *exchange) announce(r *http.Request) {
-	ctx := r.Context()
-	caddyhttp.SetVar(ctx, "llm_session", x.Session)
-	caddyhttp.SetVar(ctx, "llm_lineage", x.View.First())
-	x.site.guard("opening a record", x.open)
-	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
-		extra.Set(zap.Inline(x))
-	}
-	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(x.placeholder)
-	}
-}
-
 // send forwards the request once, with w for the answer. The client's request is restored afterwards.
 func (x *exchange) send(w http.ResponseWriter, r *http.Request) error {
-	x.tap.begin(r)
+	t := &x.tap
+	t.request, t.own, t.dropped = r, false, false
+	t.sent, t.timing = time.Now(), wire.Timing{Queue: x.overhead}
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
-	x.substitute(r)
 	defer func() { // for the access log and for error routes
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 		x.came.Attach(r)
 	}()
-	if x.Edit.Interceptor.Intercepts() { // the model may call our tool, or write one of our stubs
-		i := NewInterceptor(w, &x.tap, &x.Edit.Interceptor, x.Format, x.site.up.Log)
-		x.plain, x.answers = i.Plain, i.Answers
-		return i.Serve(r, x.next)
-	}
-	return x.pass(w, r, x.next)
-}
-
-// substitute puts the body to send into the request and asks for an answer that can be read.
-func (x *exchange) substitute(r *http.Request) {
-	coded := x.coded(r)
-	r.Header = httpx.ClonePlain(r.Header) // handlers behind may write into the values
+	r.Header = httpx.ClonePlain(header) // an answer that can be read; handlers behind may write into the values
 	delete(r.Header, headerMode)
 	if x.out == nil {
 		x.out = &x.sending
@@ -416,15 +440,18 @@ func (x *exchange) substitute(r *http.Request) {
 		httpx.SetLength(r, len(x.Edit.Prompt.Body))
 	default:
 		x.out.Data = x.came.Data
-		if coded {
+		if httpx.Coding(header) != "" {
 			x.out.Decoded(x.View.Raw, nil)
 		}
 	}
 	x.out.Attach(r)
+	if x.Edit.Interceptor.Intercepts() { // the model may call our tool, or write one of our stubs
+		i := NewInterceptor(w, t, &x.Edit.Interceptor, x.Format, x.site.up.Log)
+		x.plain, x.answers = i.Plain, i.Answers
+		return i.Serve(r, x.next)
+	}
+	return x.pass(w, r, x.next)
 }
-
-// coded reports whether the client sent the body in a content coding.
-func (x *exchange) coded(r *http.Request) bool { return httpx.Coding(r.Header) != "" }
 
 // pass runs the handlers behind this one. If they panic, as reverse_proxy does for an answer that is
 // cut, the client gets the bytes so far and the panic goes on. Without any, as when Caddy's abort closes
@@ -465,14 +492,6 @@ func (x *exchange) join() {
 	})
 }
 
-// tell publishes a conversation that was joined, unless it was settled by the same piece of the answer:
-// most answers end in one, and others need to see it once.
-func (x *exchange) tell() {
-	if x.untold {
-		x.site.guard("joining a conversation", x.publish)
-	}
-}
-
 // hold keeps the session, once, from the first answer on.
 func (x *exchange) hold() {
 	if x.session.Number() == 0 {
@@ -491,8 +510,11 @@ func (x *exchange) publish() {
 func (x *exchange) finish(err error) error {
 	t := &x.tap
 	t.flushes.Settle()
-	if err == nil {
-		t.end()
+	if err == nil && t.dec != nil {
+		httpx.Guard(t.log, "decoding the end of an answer", func() {
+			t.dec.End()
+			t.clock()
+		})
 	}
 	x.settle(err)
 	if t.Status == 0 {
@@ -505,7 +527,9 @@ func (x *exchange) finish(err error) error {
 	if e := t.release(); e != nil && err == nil {
 		return e
 	}
-	x.stampTrailer()
+	if x.trailers {
+		x.stampTrailer()
+	}
 	return err
 }
 
@@ -516,19 +540,48 @@ func (x *exchange) settle(err error) {
 	if x.settled {
 		return
 	}
+	o := x.site
 	x.settled = true
 	x.status = x.tap.Status
 	word := outcomeInterrupted
-	x.site.guard("settling an exchange", func() {
-		x.readTurn()
+	o.guard("settling an exchange", func() {
+		t := x.tap.turn()
+		if t == nil && x.status/100 == 2 {
+			t = new(wire.Turn) // an answer that cannot be read has a price, too
+		}
+		x.turn = t
+		if x.answers != nil {
+			x.Edit.Interceptor.Correct(t, x.answers())
+		}
+		if t != nil {
+			t.Service = t.Service.Or(x.service)
+		}
+		if x.bounded = x.Edit.Bound(t); x.bounded {
+			boundedUsages.Inc()
+			tellBounded.Do(func() {
+				o.up.Log.Warn("upstream reports more tokens than the model's window or the request's max_tokens allow, charging no more than these", zap.String("model", x.View.Model))
+			})
+		}
+		// Without reported cache reads, the estimate is the prefix common with the prompt before.
+		if t != nil && t.Usage.Reported && t.Usage.Read == 0 && !o.up.Reports() {
+			u := &t.Usage
+			u.Read = min(int64(x.common*float64(u.Prompt())), u.Uncached)
+			u.Uncached -= u.Read
+			x.estimated = true
+		}
+
 		switch {
-		case err == nil && x.status/100 == 2 && x.turn != nil && (x.turn.Done || x.joined) && !x.turn.Failed():
+		case err == nil && x.status/100 == 2 && t != nil && (t.Done || x.joined) && !t.Failed():
 			word = outcomeCompleted
-			x.Edit.Commit(x.turn, x.site.now())
-			x.noteCut()
+			x.Edit.Commit(t, o.now())
+			if x.Edit.Lesson.CutShort && o.up.Local() {
+				x.noteCut()
+			}
 			x.hold()
 			x.publish()
-			x.keepFolded(x.Edit.Interceptor.Folded())
+			if x.Edit.Prompt.Edited {
+				x.keepFolded(x.Edit.Interceptor.Folded())
+			}
 			return
 		case err != nil || x.status/100 != 2:
 			word = outcomeFailed
@@ -536,45 +589,14 @@ func (x *exchange) settle(err error) {
 		x.Edit.Abandon()
 	})
 	if x.Purpose == conversing { // side requests may go elsewhere
-		x.site.reach.Note(x.status != 0, err)
+		o.reach.Note(x.status != 0, err)
 	}
 	x.report(word)
-}
-
-// readTurn takes the answer from the decoder, with its usage as far as it can be believed.
-func (x *exchange) readTurn() {
-	t := x.tap.turn()
-	if t == nil && x.status/100 == 2 {
-		t = new(wire.Turn) // an answer that cannot be read has a price, too
-	}
-	x.turn = t
-	if x.answers != nil {
-		x.Edit.Interceptor.Correct(t, x.answers())
-	}
-	if t != nil {
-		t.Service = t.Service.Or(x.service)
-	}
-	if x.bounded = x.Edit.Bound(t); x.bounded {
-		boundedUsages.Inc()
-		tellBounded.Do(func() {
-			x.site.up.Log.Warn("upstream reports more tokens than the model's window or the request's max_tokens allow, charging no more than these", zap.String("model", x.View.Model))
-		})
-	}
-	// Without reported cache reads, the estimate is the prefix common with the prompt before.
-	if t != nil && !x.site.up.Reports() && t.Usage.Reported && t.Usage.Read == 0 {
-		u := &t.Usage
-		u.Read = min(int64(x.common*float64(u.Prompt())), u.Uncached)
-		u.Uncached -= u.Read
-		x.estimated = true
-	}
 }
 
 // noteCut counts a prompt of which a local server has left a part out, and has the log say so once for
 // each model.
 func (x *exchange) noteCut() {
-	if !x.Edit.Lesson.CutShort || !x.site.up.Local() {
-		return
-	}
 	cutPrompts.Inc()
 	model := audit.Bounded(x.site.up.Model(x.View.Model))
 	if x.site.cutModels.Meet(model, "") {
@@ -616,7 +638,7 @@ func (x *exchange) recycle(r *http.Request, goesOn bool) {
 	if x.Edit.Prompt.Edited && !x.Partial {
 		reuse.Recycle(x.came.Data)
 	}
-	if x.coded(r) && !x.Partial {
+	if httpx.Coding(r.Header) != "" && !x.Partial {
 		reuse.Recycle(x.View.Raw)
 	}
 	if !goesOn {

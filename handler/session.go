@@ -55,11 +55,6 @@ func namedID(h http.Header, configured string, v *wire.View) string {
 	return bounded(v.Session)
 }
 
-// isSide tells a side request by the hints that Claude Code gives to gateways.
-func isSide(h http.Header) bool {
-	return first(h, "X-Claude-Code-Request-Class") == "auxiliary"
-}
-
 // first is Header.Get for a name in canonical form.
 func first(h http.Header, canonical string) string {
 	if v := h[canonical]; len(v) > 0 {
@@ -128,14 +123,11 @@ func (o *site) upstreamKeyAt(r *http.Request, path string) string {
 	b := append(append(few[:0], preset...), ' ')
 	at := len(b)
 	b = append(b, r.Host...)
-	if host := b[at:]; bytes.IndexFunc(host, isUpper) >= 0 {
+	if host := b[at:]; bytes.ContainsFunc(host, func(c rune) bool { return c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' }) {
 		b = append(b[:at], bytes.ToLower(host)...)
 	}
 	return reuse.Intern(append(b, wire.Base(path)...))
 }
-
-// isUpper reports whether a character may have another in lower case.
-func isUpper(c rune) bool { return c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' }
 
 // parse reads a body, and recognises the parts that the tenant's conversations have sent before.
 func (o *site) parse(format wire.Format, body []byte, tenant sessioncache.Tenant) (*wire.View, error) {

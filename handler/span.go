@@ -3,12 +3,12 @@
 
 package handler
 
-// Tracing makes the OpenTelemetry span of a request to a model.
-
 import (
 	"context"
 	"net/http"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/contrib/propagators/autoprop"
@@ -21,6 +21,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 )
+
+// Tracing makes the OpenTelemetry span of a request to a model.
 
 // tracerName is the instrumentation scope of spans.
 const tracerName = "github.com/caddy-llm-cache/caddy-llm-cache"
@@ -36,13 +38,8 @@ type Span struct {
 	names *spanConventions
 }
 
-// trace begins the span of the request, nil where Caddy traces nothing or has not chosen to trace this
-// one.
-func (x *exchange) trace(ctx context.Context) *Span {
-	parent := trace.SpanFromContext(ctx)
-	if !parent.IsRecording() {
-		return nil
-	}
+// trace begins the span of the request, a child of Caddy's.
+func (x *exchange) trace(ctx context.Context, parent trace.Span) *Span {
 	up, v, names := x.site.up, x.View, x.site.records.conventions
 	operation, target, model := up.Operation(x.Format), up.Target(x.Format), audit.Bounded(v.Model)
 	attributes := make([]attribute.KeyValue, 0, 10)
@@ -82,9 +79,6 @@ func (x *exchange) trace(ctx context.Context) *Span {
 // Layer returns next such that it takes the span for its parent, in this process and
 // beyond.
 func (s *Span) Layer(next caddyhttp.Handler) caddyhttp.Handler {
-	if s == nil {
-		return next
-	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := trace.ContextWithSpan(r.Context(), s.Span)
 		propagators().Inject(ctx, propagation.HeaderCarrier(r.Header))
@@ -110,4 +104,38 @@ func server(ctx context.Context) []attribute.KeyValue {
 		out = append(out, attribute.Int("server.port", n))
 	}
 	return out
+}
+
+// spanConventions are the names of the OpenTelemetry conventions for generative AI that
+// differ between two versions of them. Only one version is used: a backend that sums attributes
+// would count both.
+type spanConventions struct {
+	schema     string
+	cacheWrite attribute.Key
+	compacted  attribute.Key // "": has no name
+}
+
+var (
+	// version141 are those of version 1.41, the last in the general conventions.
+	version141 = &spanConventions{
+		schema:     "https://opentelemetry.io/schemas/1.41.0",
+		cacheWrite: "gen_ai.usage.cache_creation.input_tokens",
+	}
+	// latest are those of the repository that they have moved to.
+	latest = &spanConventions{
+		schema:     "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev",
+		cacheWrite: "gen_ai.usage.cache_write.input_tokens",
+		compacted:  "gen_ai.conversation.compacted",
+	}
+)
+
+// spanConventionsInForce are those that the environment asks for, as the conventions' own rule
+// for transitions has it.
+func spanConventionsInForce() *spanConventions {
+	for name := range strings.SplitSeq(os.Getenv("OTEL_SEMCONV_STABILITY_OPT_IN"), ",") {
+		if strings.TrimSpace(name) == "gen_ai_latest_experimental" {
+			return latest
+		}
+	}
+	return version141
 }

@@ -47,12 +47,6 @@ func newTap(w http.ResponseWriter, x *exchange) *tap {
 	return t
 }
 
-// begin prepares for the response to an attempt.
-func (t *tap) begin(r *http.Request) {
-	t.request, t.own, t.dropped = r, false, false
-	t.sent, t.timing = time.Now(), wire.Timing{Queue: t.exchange.overhead}
-}
-
 // Waited adds a wait in the queue, which ends before the request is forwarded.
 func (t *tap) Waited(d time.Duration) {
 	t.timing.Queue += d
@@ -67,39 +61,27 @@ func (t *tap) Served(s wire.Service) { t.exchange.service = s }
 
 // Begin implements [httpx.Interceptor].
 func (t *tap) Begin(status int) {
-	if status/100 == 2 {
-		t.observe(t.Header())
+	if h := t.Header(); status/100 == 2 && httpx.Coding(h) != "" {
+		httpx.FailOpen(reasonAnswerEncoding)
+	} else if status/100 == 2 {
+		kind := httpx.MediaType(h.Get("Content-Type"))
+		if t.stream = httpx.IsStream(kind); t.stream || httpx.IsJSON(kind) {
+			t.decode()
+		}
+		if n, err := strconv.Atoi(h.Get("Content-Length")); httpx.IsJSON(kind) && err == nil && n > 0 && n <= httpx.MaxAnswer && t.exchange.site.up.Headers {
+			// Buffer a JSON response of known length: its header reports the tokens read from the
+			// cache.
+			t.hold = n
+		}
 	}
 	if t.hold == 0 {
 		_ = t.release() // writes nothing but the header
 	}
 }
 
-// observe selects the decoder of a successful response by its content type.
-func (t *tap) observe(h http.Header) {
-	if httpx.Coding(h) != "" {
-		httpx.FailOpen(reasonAnswerEncoding)
-		return
-	}
-	kind := httpx.MediaType(h.Get("Content-Type"))
-	switch {
-	case httpx.IsStream(kind):
-		t.stream = true
-		t.decode(true)
-	case httpx.IsJSON(kind):
-		t.decode(false)
-		n, err := strconv.Atoi(h.Get("Content-Length"))
-		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.exchange.site.up.Headers {
-			// Buffer a JSON response of known length: its header reports the tokens read from the
-			// cache.
-			t.hold = n
-		}
-	}
-}
-
-// decode starts a decoder.
-func (t *tap) decode(stream bool) {
-	t.reads.Begin(t.exchange.Format, stream)
+// decode starts a decoder of a stream, or of a response in one piece.
+func (t *tap) decode() {
+	t.reads.Begin(t.exchange.Format, t.stream)
 	t.dec = &t.reads
 }
 
@@ -107,7 +89,11 @@ func (t *tap) decode(stream bool) {
 func (t *tap) Take(p []byte) (int, error) {
 	if !t.released {
 		if len(t.held)+len(p) <= t.hold {
-			t.keep(p)
+			if t.held == nil {
+				t.held = reuse.Buffer(min(t.hold, httpx.FirstBuffer))
+			}
+			t.held = append(t.held, p...)
+			t.look(p)
 			return len(p), nil
 		}
 		if err := t.release(); err != nil {
@@ -117,7 +103,7 @@ func (t *tap) Take(p []byte) (int, error) {
 	if t.stream && !t.begun {
 		if t.begun = httpx.Begins(p); httpx.IsDocument(p) {
 			t.stream = false
-			t.decode(false)
+			t.decode()
 		}
 	}
 	if t.stream && len(p) > 1 {
@@ -152,14 +138,6 @@ func (t *tap) writeEvents(p []byte) (int, error) {
 	return n + m, err
 }
 
-func (t *tap) keep(p []byte) {
-	if t.held == nil {
-		t.held = reuse.Buffer(min(t.hold, httpx.FirstBuffer))
-	}
-	t.held = append(t.held, p...)
-	t.look(p)
-}
-
 // look feeds the decoder and settles the exchange at the terminal event. A panic of the decoder
 // ends the decoding, not the response.
 func (t *tap) look(p []byte) {
@@ -183,16 +161,10 @@ func (t *tap) look(p []byte) {
 	case t.dec.Stopped():
 		t.exchange.join()
 	}
-	t.exchange.tell()
-}
-
-// end tells the decoder that the response is complete.
-func (t *tap) end() {
-	if t.dec != nil {
-		httpx.Guard(t.log, "decoding the end of an answer", func() {
-			t.dec.End()
-			t.clock()
-		})
+	// A conversation that was joined is published, unless it was settled by the same piece of the answer:
+	// most answers end in one, and others need to see it once.
+	if t.exchange.untold {
+		t.exchange.site.guard("joining a conversation", t.exchange.publish)
 	}
 }
 

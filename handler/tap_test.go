@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -405,7 +406,7 @@ func TestTiming(t *testing.T) {
 		outcome: outcome{settled: true}, overhead: 1,
 	}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, x)
-	tp.begin(nil)
+	tp.sent, tp.timing = time.Now(), wire.Timing{Queue: 1}
 	tp.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range []string{
 		": comment\n\n",

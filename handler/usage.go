@@ -15,7 +15,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/lru"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -50,21 +49,18 @@ func (u *usageRequests) refuse(k usageKey) {
 	u.refused.Put(k, struct{}{}, struct{}{}, 1)
 }
 
-// asksFor reports whether the usage of the answer to a request is asked for in place of
+// asksForUsage reports whether the usage of the answer to a request is asked for in place of
 // the client: under observe nothing is added to requests, and llama.cpp tells its timings
 // with the last chunk of a stream unless that is the one of the usage.
-func (u *usageRequests) asksFor(v *wire.View, up *upstream.Profile, policy pipeline.Policy) bool {
-	if !v.Reply.Stream || !v.Traits().UsageOnRequest || up.Target(v.Format) != v.Format || policy == pipeline.Observe || up.TellsTimings() {
+func (o *site) asksForUsage(v *wire.View) bool {
+	if !v.Traits().UsageOnRequest || o.up.Target(v.Format) != v.Format || o.records.policy == pipeline.Observe || o.up.TellsTimings() {
 		return false
 	}
 	return !gjson.GetBytes(v.Bytes(v.Reply.StreamOptions), "include_usage").Bool()
 }
 
-// layer returns next with the request for usage before it, or next itself.
+// layer returns next with the request for usage before it.
 func (u *usageRequests) layer(next caddyhttp.Handler, p *passage) caddyhttp.Handler {
-	if p.View == nil || !u.asksFor(p.View, p.site.up, p.site.records.policy) {
-		return next
-	}
 	k := usageKey{string(p.Tenant[:]), p.View.Model}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		additions := httpx.AdditionsOf(r.Context())
@@ -107,16 +103,6 @@ func askForUsage(body []byte, has bool) ([]byte, bool) {
 	}
 	out, err := object.Patch(wire.Member{Name: "stream_options", Value: options})
 	return out, err == nil
-}
-
-// withoutUsageChunk returns the writer of a client's answer, and a function that ends it. The chunk of
-// a usage that may have been asked for in the client's place is taken out.
-func (x *exchange) withoutUsageChunk(w http.ResponseWriter) (_ http.ResponseWriter, end func()) {
-	if !x.site.usage.asksFor(x.View, x.site.up, x.site.records.policy) {
-		return w, func() {}
-	}
-	f := newUsageFilter(w)
-	return f, f.Spill
 }
 
 // newUsageFilter returns a writer that takes the chunks without choices that tell the usage out of a

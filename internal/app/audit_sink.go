@@ -90,7 +90,7 @@ func (s *Sink) Content() bool { return s.content.Load() }
 
 // Refuses reports whether requests are refused because the store fails and the operator wants no
 // request without a record.
-func (s *Sink) Refuses() bool { return s != nil && s.store.strict.Load() && s.store.trouble() != "" }
+func (s *Sink) Refuses() bool { return s.store.strict.Load() && s.store.trouble() != "" }
 
 // Key returns the key that hashes tenants on record. It outlives the process.
 func (s *Sink) Key() *tenant.Key { return s.key() }

@@ -78,7 +78,7 @@ func Health(i *shared.Instance) []page.Health {
 }
 
 // sessionOf converts a session's summary for the page. whose names the user of a session ID.
-func sessionOf(r sessioncache.SessionSummary, whose func(session string) page.Whose) page.Session {
+func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.Whose) page.Session {
 	s := page.Session{ID: r.ID, Whose: whose(r.ID), Used: r.Created, Lineages: len(r.Lineages)}
 	var read, prompt int64
 	var cost sessioncache.CostSummary

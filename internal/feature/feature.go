@@ -102,14 +102,14 @@ type Part struct {
 	Layers map[string]Layer
 	// Sends are the kinds of internal requests that the feature sends through the site.
 	Sends selfrequest.Kind
-	// Rewrites reports whether a layer makes another form of the body.
-	Rewrites func() bool
-	// Serve serves requests that are no HTTP exchange, such as WebSockets. It reports false for others.
+	// Rewrites reports that a layer makes another form of the body.
+	Rewrites bool
+	// Serve serves requests to upgrade the connection, such as WebSockets. It reports false for others.
 	Serve func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (served bool, err error)
 	// Arrive is called when a request has arrived.
 	Arrive func()
-	// Complete returns the whole conversation of a request that holds its end only, nil if it is not
-	// known. room reserves memory for a body.
+	// Complete returns the whole conversation of a partial request, which holds its end only; nil if it is
+	// not known. room reserves memory for a body.
 	Complete func(r *http.Request, p *Request, v *wire.View, room func(int64) bool) *wire.View
 	// Attend returns the writer of the answer to a request, nil for none. stamp writes the headers that
 	// are known before the answer.
@@ -209,12 +209,12 @@ type Answered struct {
 // Load loads the configured features, and an empty configuration of each other one.
 func Load(ctx caddy.Context, raw caddy.ModuleMap) (map[string]Feature, error) {
 	all := All()
-	for name := range raw {
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		if all[name] == nil {
 			return nil, fmt.Errorf("features: %q is not one of %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		}
 	}
-	for name := range all {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		config := raw[name]
 		if config == nil {
 			config = []byte("{}")

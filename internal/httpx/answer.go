@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
@@ -176,4 +178,151 @@ func Common(w http.ResponseWriter, share float64) {
 func ReplaceHeader(dst, src http.Header) {
 	clear(dst)
 	maps.Copy(dst, src)
+}
+
+// AskPlain requests an uncompressed response. The value is not shared, since later handlers may
+// modify it.
+func AskPlain(h http.Header) { h["Accept-Encoding"] = []string{"identity"} }
+
+// ClonePlain returns a copy of a header that requests an uncompressed response.
+func ClonePlain(h http.Header) http.Header {
+	n := 1
+	for _, v := range h {
+		n += len(v)
+	}
+	values := append(make([]string, 0, n), "identity")
+	out := make(http.Header, len(h)+1)
+	for name, v := range h {
+		if v == nil {
+			out[name] = nil
+			continue
+		}
+		from := len(values)
+		values = append(values, v...)
+		// The capacity is limited, so that an append cannot overwrite the next header.
+		out[name] = values[from:len(values):len(values)]
+	}
+	out["Accept-Encoding"] = values[:1:1]
+	return out
+}
+
+// AsksPlain reports whether a header requests an uncompressed response.
+func AsksPlain(h http.Header) bool {
+	v := h["Accept-Encoding"]
+	return len(v) == 1 && v[0] == "identity"
+}
+
+// DropCoded removes the headers that describe a response's exact bytes.
+func DropCoded(h http.Header) {
+	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Content-Md5", "Digest"} {
+		delete(h, name)
+	}
+}
+
+// TakeTrailers removes the announced trailers from the header of a buffered response, and returns
+// them.
+func TakeTrailers(h http.Header) http.Header {
+	taken := http.Header{}
+	for _, list := range h["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if v, ok := h[name]; ok {
+				taken[name] = v
+				delete(h, name)
+			}
+		}
+	}
+	return taken
+}
+
+// headerPatience is the time that a stream's header waits for the first bytes of the body.
+const headerPatience = 5 * time.Millisecond
+
+// Flushes decides which flushes of a response need a write of their own.
+type Flushes struct {
+	begun bool        // bytes of the body were written
+	dirty bool        // some of them since the last flush
+	alone *loneHeader // waits for the body, nil if no header does
+}
+
+// Due reports whether a response must be flushed now, after its header was written to w. The header
+// of a stream without a body yet is added to waiting, and flushed later.
+func (f *Flushes) Due(w http.ResponseWriter, stream bool, waiting *Headers) bool {
+	switch {
+	case f.begun:
+		// A flush without new bytes is not worth a write.
+		due := f.dirty
+		f.dirty = false
+		return due
+	case !stream:
+		return true
+	case f.alone == nil:
+		f.alone = &loneHeader{w: w}
+		waiting.add(f.alone)
+	}
+	return false
+}
+
+// Wrote records that bytes of the body are about to be written.
+func (f *Flushes) Wrote() {
+	f.Settle()
+	f.begun, f.dirty = true, true
+}
+
+// Settle makes sure that no other goroutine uses, or will use, the client's writer.
+func (f *Flushes) Settle() {
+	if f.alone != nil {
+		f.alone.end()
+		f.alone = nil
+	}
+}
+
+// loneHeader is the header of a stream that waits for the first bytes of the body.
+type loneHeader struct {
+	mu sync.Mutex
+	w  http.ResponseWriter // nil once the wait is over
+}
+
+// flush sends the header if it still waits.
+func (l *loneHeader) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.w != nil {
+		_ = http.NewResponseController(l.w).Flush() // the next write fails with the same error
+		l.w = nil
+	}
+}
+
+// end prevents a later flush of the header, and waits for one in progress.
+func (l *loneHeader) end() {
+	l.mu.Lock()
+	l.w = nil
+	l.mu.Unlock()
+}
+
+// Headers are the waiting headers. They share a timer, since most are sent long before it fires.
+// The zero value is ready.
+type Headers struct {
+	mu      sync.Mutex
+	waiting []*loneHeader
+}
+
+func (h *Headers) add(l *loneHeader) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// The first header starts the timer for all.
+	if h.waiting = append(h.waiting, l); len(h.waiting) == 1 {
+		time.AfterFunc(headerPatience, h.flush)
+	}
+}
+
+// flush sends all headers that still wait.
+func (h *Headers) flush() {
+	h.mu.Lock()
+	late := h.waiting
+	h.waiting = nil
+	h.mu.Unlock()
+	for _, l := range late {
+		Background("flushing a header", l.flush)
+	}
 }

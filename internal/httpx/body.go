@@ -4,13 +4,23 @@
 package httpx
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"mime"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
@@ -108,4 +118,345 @@ func readAll(r io.Reader, size, limit int64, pay Toll) ([]byte, error) {
 			return buf, err
 		}
 	}
+}
+
+// Coding returns the content coding of a message, "" for none. Several codings yield a name that
+// matches none.
+func Coding(h http.Header) string {
+	v := h["Content-Encoding"]
+	if len(v) == 0 {
+		return ""
+	}
+	coding := strings.ToLower(strings.TrimSpace(strings.Join(v, ",")))
+	if coding == "identity" {
+		return ""
+	}
+	return coding
+}
+
+// MediaType returns the media type of a Content-Type, "?" for an invalid one.
+func MediaType(contentType string) string {
+	switch contentType { // the usual spellings
+	case "application/json", "text/event-stream":
+		return contentType
+	case "application/json; charset=utf-8":
+		return "application/json"
+	case "text/event-stream; charset=utf-8":
+		return "text/event-stream"
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return "?"
+	}
+	return t
+}
+
+// IsStream reports whether a media type is a stream of events.
+func IsStream(mediaType string) bool {
+	return mediaType == "text/event-stream" || mediaType == "application/vnd.amazon.eventstream"
+}
+
+// IsJSON reports whether a media type is JSON.
+func IsJSON(mediaType string) bool {
+	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
+}
+
+// Begins reports whether a response, only white space so far, begins with these bytes.
+func Begins(p []byte) bool { return len(bytes.TrimSpace(p)) > 0 }
+
+// IsDocument reports whether a response begins like a JSON object, regardless of its Content-Type.
+// No line of an event stream begins so.
+func IsDocument(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []byte{'{'}) }
+
+// DecodeRequest removes the content coding of a request. It returns ErrTooLarge beyond limit bytes,
+// and ErrBomb beyond both maxRatio times the encoded size and freeRatio.
+func DecodeRequest(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
+	// Conversations compress to a fifth, repetitive logs to a hundredth.
+	most := min(limit, max(freeRatio, maxRatio*int64(len(raw))))
+	body, err := Decode(coding, raw, most, pay)
+	if most < limit && errors.Is(err, ErrTooLarge) {
+		return nil, ErrBomb
+	}
+	return body, err
+}
+
+// Decode removes a content coding. It returns ErrTooLarge beyond limit bytes.
+func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
+	var r io.Reader
+	switch coding {
+	case "":
+		return raw, nil
+	case "gzip":
+		z, err := gzip.NewReader(bytes.NewReader(raw))
+		if err != nil {
+			return nil, fmt.Errorf("decoding gzip: %w", err)
+		}
+		r = z
+	case "zstd":
+		z, err := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(ZstdWindow))
+		if err != nil {
+			return nil, fmt.Errorf("decoding zstd: %w", err)
+		}
+		defer z.Close()
+		r = z
+	default:
+		return nil, fmt.Errorf("decoding %q: unknown coding", coding)
+	}
+	// One byte beyond the limit shows that the body is too long.
+	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit), limit+1, pay)
+	if err != nil {
+		reuse.Recycle(buf)
+		return nil, fmt.Errorf("decoding %s: %w", coding, err)
+	}
+	if int64(len(buf)) > limit {
+		reuse.Recycle(buf)
+		return nil, tooLarge(limit)
+	}
+	return buf, nil
+}
+
+// Payload is a request body in memory. Recycle returns its memory for reuse once the request is
+// over. A transport may still be sending the body then, to an upstream that responded early; late
+// readers get an error.
+type Payload struct {
+	mu sync.Mutex
+	// Data is the encoded body.
+	Data []byte
+
+	known *knowledge    // nil without properties
+	first payloadReader // saves most requests an allocation; its Payload is nil until it is in use
+	get   func() (io.ReadCloser, error)
+}
+
+// knowledge has the properties of a payload that most payloads do not need.
+type knowledge struct {
+	plain  []byte
+	undone error
+	view   *wire.View
+}
+
+func (p *Payload) know() *knowledge {
+	if p.known == nil {
+		p.known = new(knowledge)
+	}
+	return p.known
+}
+
+// Decoded records the decoded form of Data, or the error of decoding.
+func (p *Payload) Decoded(plain []byte, undone error) {
+	p.know().plain, p.know().undone = plain, undone
+}
+
+// Plain returns the decoded form of Data, if it was decoded already.
+func (p *Payload) Plain() []byte {
+	if p.known == nil {
+		return nil
+	}
+	return p.known.plain
+}
+
+// Undone returns the error of decoding, nil without one.
+func (p *Payload) Undone() error {
+	if p.known == nil {
+		return nil
+	}
+	return p.known.undone
+}
+
+// Attach makes the payload the request's body. A transport may read it again for a safe retry.
+func (p *Payload) Attach(r *http.Request) {
+	if len(p.Data) == 0 {
+		r.Body, r.GetBody = http.NoBody, nil
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.get == nil {
+		p.get = func() (io.ReadCloser, error) { return &payloadReader{Payload: p}, nil }
+	}
+	r.GetBody = p.get
+	// The first reader is in use: this is a retry.
+	if p.first.Payload != nil {
+		r.Body = &payloadReader{Payload: p}
+		return
+	}
+	p.first.Payload = p
+	r.Body = &p.first
+}
+
+// Bytes returns the body, nil once it was recycled.
+func (p *Payload) Bytes() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Data
+}
+
+// Recycle releases the payload's memory, unless the body is being sent.
+func (p *Payload) Recycle() {
+	// A transport is sending the body.
+	if !p.mu.TryLock() {
+		return
+	}
+	data := p.Data
+	p.Data = nil
+	p.mu.Unlock()
+	reuse.Recycle(data)
+}
+
+type payloadReader struct {
+	*Payload
+	at     int
+	ended  bool // the end of Data was told
+	closed bool
+}
+
+func (r *payloadReader) Read(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.Data == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if r.at == len(r.Data) {
+		r.ended = true
+		return 0, io.EOF
+	}
+	n := copy(b, r.Data[r.at:])
+	r.at += n
+	return n, nil
+}
+
+// WriteTo avoids a copy. The payload cannot be recycled meanwhile.
+func (r *payloadReader) WriteTo(w io.Writer) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.Data == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := w.Write(r.Data[r.at:])
+	r.at += n
+	r.ended = r.at == len(r.Data)
+	return int64(n), err
+}
+
+// Close makes a body that was read to its end ready to be read again: reverse_proxy sends it to another
+// upstream by lb_retries and handle_response. One that was read in part stays closed, for a transport
+// may still be reading.
+func (r *payloadReader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		r.at, r.ended = 0, false
+	} else {
+		r.closed = true
+	}
+	return nil
+}
+
+// Whole returns the body of a request if it is in memory and still unread.
+func Whole(r *http.Request) (*Payload, bool) {
+	p, ok := r.Body.(*payloadReader)
+	if !ok || p.at != 0 {
+		return nil, false
+	}
+	return p.Payload, true
+}
+
+// View returns the parsed form of a request's present body in a format; nil if it was not parsed.
+func View(r *http.Request, format wire.Format) *wire.View {
+	p, ok := Whole(r)
+	if !ok || p.known == nil {
+		return nil
+	}
+	// The view may belong to another format, or to earlier contents.
+	if v := p.known.view; v != nil && v.Format == format && Same(v.Raw, p.Data) {
+		return v
+	}
+	return nil
+}
+
+// SetView sets the parsed form of a request's present body, for later handlers.
+func SetView(r *http.Request, v *wire.View) {
+	if p, ok := Whole(r); ok {
+		p.know().view = v
+	}
+}
+
+// SetBody sets the request's body. A transport may read it again for a safe retry.
+func SetBody(r *http.Request, body []byte) { (&Payload{Data: body}).Attach(r) }
+
+// Outgoing returns the decoded body of a request to the upstream, up to limit bytes. It does not
+// copy a body that is in memory.
+func Outgoing(r *http.Request, limit int64) ([]byte, error) {
+	var raw []byte
+	if p, ok := Whole(r); ok {
+		if plain, undone := p.Plain(), p.Undone(); plain != nil || undone != nil {
+			return plain, undone
+		}
+		raw = p.Data
+	} else if r.Body != nil {
+		var err error
+		if raw, err = io.ReadAll(io.LimitReader(r.Body, limit+1)); err != nil {
+			return nil, fmt.Errorf("reading request body: %w", err)
+		}
+		SetBody(r, raw)
+	}
+	return DecodeRequest(Coding(r.Header), raw, limit, nil)
+}
+
+// ReadAhead returns the encoded body of a request, up to limit bytes. After an error the next
+// reader still gets the whole body.
+func ReadAhead(r *http.Request, limit int64) ([]byte, error) {
+	if p, ok := Whole(r); ok {
+		return p.Data, nil
+	}
+	if r.Body == nil {
+		return nil, nil
+	}
+	whole := r.Body
+	raw, err := io.ReadAll(io.LimitReader(whole, limit+1))
+	if err == nil && int64(len(raw)) > limit {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		// Put the part that was read back in front of the rest.
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(raw), whole), whole}
+		return nil, fmt.Errorf("reading request body: %w", err)
+	}
+	SetBody(r, raw)
+	return raw, nil
+}
+
+// SwapBody replaces the body that [Outgoing] returned, and clones the header. The returned function
+// restores the request, for the access log, error routes and a second pass.
+func SwapBody(r *http.Request, old, body []byte) (restore func()) {
+	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
+	before, getBody := r.Body, r.GetBody
+	r.Header = maps.Clone(header)
+	SetLength(r, len(body))
+	p := &Payload{Data: body}
+	p.Attach(r)
+	return func() {
+		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
+		r.Body, r.GetBody = before, getBody
+		if !Same(old, body) {
+			p.Recycle()
+		}
+	}
+}
+
+// SetLength describes a body of n bytes without content coding in a request, and modifies its
+// header.
+func SetLength(r *http.Request, n int) {
+	r.Header["Content-Length"] = []string{strconv.Itoa(n)}
+	delete(r.Header, "Content-Encoding")
+	delete(r.Header, "Transfer-Encoding")
+	r.ContentLength, r.TransferEncoding = int64(n), nil
+}
+
+// Same reports whether two bodies share their memory.
+func Same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -7,6 +7,7 @@ package routes
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 
 	"go.uber.org/zap"
@@ -169,4 +170,16 @@ func refused(list caddyhttp.RouteList, r *http.Request, matched bool) fate {
 		}
 	}
 	return goesOn
+}
+
+// isRefusal reports whether a handler responds with a status of 400 or more, or aborts.
+func isRefusal(h caddyhttp.MiddlewareHandler) bool {
+	switch h := h.(type) {
+	case *caddyhttp.StaticError:
+		return true
+	case *caddyhttp.StaticResponse:
+		code, err := strconv.Atoi(h.StatusCode.String())
+		return h.Abort || err == nil && code >= 400
+	}
+	return false
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -492,16 +491,4 @@ func behind(list []*Handler) []Finding {
 		}
 	}
 	return out
-}
-
-// isRefusal reports whether a handler responds with a status of 400 or more, or aborts.
-func isRefusal(h caddyhttp.MiddlewareHandler) bool {
-	switch h := h.(type) {
-	case *caddyhttp.StaticError:
-		return true
-	case *caddyhttp.StaticResponse:
-		code, err := strconv.Atoi(h.StatusCode.String())
-		return h.Abort || err == nil && code >= 400
-	}
-	return false
 }

@@ -246,8 +246,8 @@ func (p *People) name(r *http.Request, n *knownPerson) string {
 			}
 		}
 	}
-	if user := printable(authenticated(r)); user != "" {
-		return user
+	if user := authenticated(r); user != "" {
+		return cmp.Or(printable(user), n.hash)
 	}
 	return n.hash
 }
@@ -299,22 +299,20 @@ func keysOf(r *http.Request) (k keys) {
 		k.all = append(k.all, v)
 	}
 	for i, name := range credentials {
-		for _, v := range firstOf(r.Header[name]) {
+		for _, v := range r.Header[name][:min(len(r.Header[name]), maxKeys)] {
 			see(i, v)
 		}
 	}
 	if r.URL.RawQuery != "" {
 		query, _ := url.ParseQuery(r.URL.RawQuery) // the readable part of a malformed query counts
 		for _, name := range parameters {
-			for _, v := range firstOf(query[name]) {
+			for _, v := range query[name][:min(len(query[name]), maxKeys)] {
 				see(len(credentials), v)
 			}
 		}
 	}
 	return k
 }
-
-func firstOf(values []string) []string { return values[:min(len(values), maxKeys)] }
 
 // at returns the key in the header that an API reads, "" for Authorization. If it is missing, the
 // first key in another place counts.

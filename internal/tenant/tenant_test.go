@@ -141,3 +141,48 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+func TestCredentialKind(t *testing.T) {
+	for _, c := range []struct{ target, header, value, want string }{
+		{"/", "Authorization", "Bearer sk-ant-oat01-abc", "plan token"},
+		{"/", "X-Api-Key", "sk-ant-oat01-abc", "plan token"},
+		{"/", "X-Api-Key", "sk-ant-api03-abc", "API key"},
+		{"/", "Authorization", "Bearer sk-proj-abc", "API key"},
+		{"/", "Authorization", "Bearer eyJh.eyJz.c2ln", "account token"},
+		{"/", "Authorization", "Bearer ya29.abc", "account token"},
+		{"/", "X-Goog-Api-Key", "AIza", "API key"},
+		{"/?key=AIza", "Accept", "*/*", "API key"},
+		{"/", "Authorization", "", "no credential"},
+		{"/", "Accept", "*/*", "no credential"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, c.target, nil)
+		r.Header.Set(c.header, c.value)
+		if got := CredentialKind(r); got != c.want {
+			t.Errorf("%s %s: %s: got %q, want %q", c.target, c.header, c.value, got, c.want)
+		}
+	}
+}
+
+// Headers that distinguish tenants are secret, whichever name they have.
+func TestIsSecret(t *testing.T) {
+	for by, want := range map[string]bool{
+		"{http.request.header.X-Team-Key}": true, "{header.x-team-key}": true, "team {http.request.header.X-Team-Key}": true,
+		"{http.request.header.X-Team}": false, "{http.request.host}": false,
+	} {
+		repl := caddy.NewReplacer()
+		for _, p := range []string{"http.request.header.X-Team-Key", "header.x-team-key", "http.request.header.X-Team", "http.request.host"} {
+			repl.Set(p, "secret")
+		}
+		ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, map[string]any{})
+		r := httptest.NewRequestWithContext(context.WithValue(ctx, caddy.ReplacerCtxKey, repl), http.MethodPost, "/", nil)
+		Name(r, []string{by}, false)
+		if got := IsSecret(r, "X-Team-Key"); got != want {
+			t.Errorf("tenant %s: X-Team-Key is a secret: %t, want %t", by, got, want)
+		}
+		for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization"} {
+			if !IsSecret(r, name) {
+				t.Errorf("%s is no secret", name)
+			}
+		}
+	}
+}

@@ -4,7 +4,6 @@
 package upstream
 
 import (
-	"net"
 	"net/http"
 	"strings"
 
@@ -58,49 +57,4 @@ func (p *Profile) base(client wire.Format) string {
 		return bases[p.Formats[0]]
 	}
 	return bases[p.Target(client)]
-}
-
-// reachedHost is the host of the last request, and the preset of the API there, "" for an unknown
-// host.
-type reachedHost struct{ hostport, preset string }
-
-// At records the host and port that a request went to. Without a stated preset, the host tells
-// which provider's rules and prices hold for the next requests.
-func (p *Profile) At(hostport string) {
-	if hostport == "" || p.Name() != "" {
-		return
-	}
-	if before := p.reached.Load(); before == nil || before.hostport != hostport {
-		hostport = strings.Clone(hostport) // may be a part of the request
-		p.reached.Store(&reachedHost{hostport, presetAt(hostport)})
-	}
-}
-
-// presetAt returns the preset of the API at a host and port, "" for an unknown host.
-func presetAt(hostport string) string {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.ToLower(host)
-	for _, name := range presetNames {
-		for _, pattern := range presets[name].hosts {
-			if matches(pattern, host) {
-				return name
-			}
-		}
-	}
-	return ""
-}
-
-// provider returns the provider whose rules and prices hold: the preset's, or else that of the host
-// that was reached. "" leaves it to the names of models.
-func (p *Profile) provider() string {
-	if name := p.Name(); name != "" {
-		return name
-	}
-	if at := p.reached.Load(); at != nil {
-		return at.preset
-	}
-	return ""
 }

@@ -61,11 +61,11 @@ func (u *Upstream) validateCompat() error {
 			return fmt.Errorf("drop: a request without %s is none", name)
 		}
 	}
-	for name, value := range u.Body {
+	for _, name := range slices.Sorted(maps.Keys(u.Body)) {
 		if !plainName(name) || name == "messages" {
 			return fmt.Errorf("body: %q is not the name of a member to add", name)
 		}
-		if !json.Valid(value) {
+		if !json.Valid(u.Body[name]) {
 			return fmt.Errorf("body: the value of %s is not JSON", name)
 		}
 	}
@@ -168,14 +168,6 @@ func (u *Upstream) keepsMarkers() bool {
 		return u == nil || u.Preset == "" || u.preset().stateful || u.preset().cacheControl
 	}
 	return *u.CacheControl
-}
-
-// Reports reports whether the upstream reports cached tokens.
-func (u *Upstream) Reports() bool {
-	if u == nil || u.ReportsCache == nil {
-		return u.preset().reports
-	}
-	return *u.ReportsCache
 }
 
 // adjusting adapts requests, already in the upstream's format, to this kind of server. In responses
@@ -481,4 +473,27 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 	}
 	out, err := wire.Replace(body, cuts)
 	return out, err == nil
+}
+
+// ToolChanges returns next behind a layer that replaces blocks which add or remove tools in
+// messages by texts. Local servers with the Messages API refuse a whole request for such a block
+// (omlx issue 3754). Translated requests contain no such blocks at this point.
+func (p *Profile) ToolChanges(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
+	codec, ok := client.Codec().(wire.ToolChanger)
+	if !ok || !p.Local() || p.Stateful() {
+		return next
+	}
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		body, err := httpx.Outgoing(r, p.MaxBody)
+		if err != nil {
+			return next.ServeHTTP(w, r) //nolint:nilerr // a body that is not understood passes untouched
+		}
+		out := body
+		httpx.Guard(p.Log, "telling of tools that come and go", func() { out = codec.ToolChangesAsText(body) })
+		if httpx.Same(out, body) {
+			return next.ServeHTTP(w, r)
+		}
+		defer httpx.SwapBody(r, body, out)()
+		return next.ServeHTTP(w, r)
+	})
 }

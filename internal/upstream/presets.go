@@ -281,8 +281,5 @@ func (u *Upstream) Unlisted() bool { return u.preset().unlisted }
 // Slots returns how many requests the server works on at a time, 0 if it is one or unknown.
 func (u *Upstream) Slots() int { return u.preset().slots }
 
-// Stateful reports whether the upstream stores conversations and builds the prompts itself.
-func (u *Upstream) Stateful() bool { return u.preset().stateful }
-
 // Counts returns the format that the upstream supports for token counting only, "" for none.
 func (u *Upstream) Counts() wire.Format { return u.preset().counts }

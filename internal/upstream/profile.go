@@ -4,14 +4,22 @@
 package upstream
 
 import (
+	"cmp"
+	"context"
+	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/vertex"
 )
 
 // Options are a site's options for its upstream.
@@ -129,3 +137,229 @@ func (p *Profile) TellsTimings() bool { return p.Upstream != nil && p.Preset == 
 func (p *Profile) Slotted() bool { return p.compat.slotted() }
 
 func (p *Profile) buffers() bool { return p.BufferCalls || p.JoinCalls }
+
+// ModelName maps a client's model name to the upstream's.
+type ModelName struct {
+	// From is the client's name. Each * in it stands for any characters.
+	From string `json:"from"`
+	// To is the upstream's name.
+	To string `json:"to"`
+}
+
+// formats returns the formats that the upstream speaks, none for any. Requests in other formats are
+// translated to the first one.
+func (u *Upstream) formats() []wire.Format {
+	if u == nil {
+		return nil
+	}
+	if u.Format != "" {
+		return []wire.Format{u.Format}
+	}
+	return u.preset().formats
+}
+
+// speaks reports whether the upstream takes requests of a format untranslated.
+func (u *Upstream) speaks(f wire.Format) bool {
+	known := u.formats()
+	return known == nil || slices.Contains(known, f)
+}
+
+// Official reports whether the upstream is a provider's own API.
+func (u *Upstream) Official() bool {
+	return u.preset().official
+}
+
+// Local reports whether the upstream is a local server.
+func (u *Upstream) Local() bool {
+	return u != nil && u.Preset != "" && !u.Official() && !u.preset().hosted
+}
+
+// Name is the name of the preset, "" for none.
+func (u *Upstream) Name() string {
+	if u == nil {
+		return ""
+	}
+	return u.Preset
+}
+
+// Renames reports whether any model has another name at the upstream.
+func (u *Upstream) Renames() bool { return len(u.models()) > 0 }
+
+// models returns the model names in force.
+func (u *Upstream) models() []ModelName {
+	if u != nil && len(u.Models) > 0 {
+		return u.Models
+	}
+	return u.preset().models
+}
+
+// Model returns the upstream's name of a model.
+func (u *Upstream) Model(name string) string {
+	for _, m := range u.models() {
+		if matches(m.From, name) {
+			return m.To
+		}
+	}
+	return name
+}
+
+// matches reports whether a name fits a pattern, in which each * stands for any characters.
+func matches(pattern, name string) bool {
+	head, rest, open := strings.Cut(pattern, "*")
+	if !open {
+		return pattern == name
+	}
+	name, ok := strings.CutPrefix(name, head)
+	if !ok {
+		return false
+	}
+	for {
+		part, more, open := strings.Cut(rest, "*")
+		if !open {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name, rest = name[at+len(part):], more
+	}
+}
+
+// Placeholders in which reverse_proxy reports the upstream's address.
+const (
+	Host     = "http.reverse_proxy.upstream.host"
+	Port     = "http.reverse_proxy.upstream.port"
+	HostPort = "http.reverse_proxy.upstream.hostport"
+)
+
+// Reached returns the value of one of these placeholders, "" if reverse_proxy has not set it.
+func Reached(ctx context.Context, what string) string {
+	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	s, _ := repl.GetString(what)
+	return s
+}
+
+// providers maps presets to the provider names of the OpenTelemetry conventions for generative AI
+// (gen_ai.provider.name, 1.41).
+var providers = map[string]string{
+	"anthropic": "anthropic", "openai": "openai", "gemini": "gcp.gemini", "vertex": "gcp.vertex_ai", "bedrock": "aws.bedrock",
+	"azure": "azure.ai.openai", "mistral": "mistral_ai", "xai": "x_ai",
+}
+
+// spoken maps a format to the provider that owns it, for upstreams without a preset.
+var spoken = map[wire.Format]string{
+	wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai",
+	wire.Gemini: "gcp.gemini", wire.Interactions: "gcp.gemini", vertex.Format: "gcp.vertex_ai", bedrock.Format: "aws.bedrock",
+}
+
+// operations maps formats to operation names other than chat.
+var operations = map[wire.Format]string{wire.Gemini: "generate_content", wire.Interactions: "generate_content"}
+
+// Provider returns the provider's name for requests in a client's format, as traces use it: the
+// conventions' name, or else the preset.
+func (p *Profile) Provider(client wire.Format) string {
+	preset := p.Name()
+	switch name, ok := providers[preset]; {
+	case ok:
+		return name
+	case preset != "":
+		return preset
+	}
+	return spoken[p.Target(client)]
+}
+
+// Operation returns the name of the operation of requests in a client's format, as traces use it
+// (gen_ai.operation.name).
+func (p *Profile) Operation(client wire.Format) string {
+	return cmp.Or(operations[p.Target(client)], "chat")
+}
+
+// toolBounds are the limits of the providers' APIs by format.
+var toolBounds = map[wire.Format]wire.ToolBounds{
+	// Names: ^[a-zA-Z0-9_-]{1,128}$. Requests: 32 MB (API overview, "Request size limits");
+	// 30 MB at Vertex AI and 25,000,000 bytes at Bedrock (InvokeModel).
+	wire.Anthropic: {Name: 128, Bytes: 32 << 20},
+	vertex.Format:  {Name: 128, Bytes: 30 << 20},
+	bedrock.Format: {Name: 64, Bytes: 25_000_000},
+	// "Invalid 'tools': array too long. Expected an array with maximum length 128"; the
+	// same words bound descriptions at 1024. Azure, Groq, DeepSeek and Kimi have the same
+	// count, xAI has 200.
+	wire.OpenAIChat:      {Count: 128, Name: 64, Description: 1024},
+	wire.OpenAIResponses: {Count: 128, Name: 64, Description: 1024},
+	// "tools[0].function_declarations: [FIELD_INVALID] At most 512 function declarations
+	// can be specified." Requests: 20 MB (Gemini API, "Files").
+	wire.Gemini:       {Count: 512, Name: 64, Bytes: 20 << 20},
+	wire.Interactions: {Count: 512, Name: 64, Bytes: 20 << 20},
+}
+
+// ToolBounds returns the upstream's limits for the tools of a request in a client's format. A local
+// server has no limit but its model's context window.
+func (p *Profile) ToolBounds(client wire.Format) (b wire.ToolBounds) {
+	if !p.Local() {
+		b = toolBounds[p.Target(client)]
+	}
+	if p.Upstream != nil && p.NameLimit != nil {
+		b.Name = *p.NameLimit
+	}
+	return b
+}
+
+// Stateful reports whether the upstream stores conversations and builds the prompts itself.
+func (u *Upstream) Stateful() bool { return u.preset().stateful }
+
+// Reports reports whether the upstream reports cached tokens.
+func (u *Upstream) Reports() bool {
+	if u == nil || u.ReportsCache == nil {
+		return u.preset().reports
+	}
+	return *u.ReportsCache
+}
+
+// reachedHost is the host of the last request, and the preset of the API there, "" for an unknown
+// host.
+type reachedHost struct{ hostport, preset string }
+
+// At records the host and port that a request went to. Without a stated preset, the host tells
+// which provider's rules and prices hold for the next requests.
+func (p *Profile) At(hostport string) {
+	if hostport == "" || p.Name() != "" {
+		return
+	}
+	if before := p.reached.Load(); before == nil || before.hostport != hostport {
+		hostport = strings.Clone(hostport) // may be a part of the request
+		p.reached.Store(&reachedHost{hostport, presetAt(hostport)})
+	}
+}
+
+// presetAt returns the preset of the API at a host and port, "" for an unknown host.
+func presetAt(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	host = strings.ToLower(host)
+	for _, name := range presetNames {
+		for _, pattern := range presets[name].hosts {
+			if matches(pattern, host) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// provider returns the provider whose rules and prices hold: the preset's, or else that of the host
+// that was reached. "" leaves it to the names of models.
+func (p *Profile) provider() string {
+	if name := p.Name(); name != "" {
+		return name
+	}
+	if at := p.reached.Load(); at != nil {
+		return at.preset
+	}
+	return ""
+}

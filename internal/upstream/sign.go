@@ -53,7 +53,9 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 // Sealed returns the reason why a request must be forwarded unmodified: an edit would break its
 // signature. Sealed returns nil for all other requests.
 func (p *Profile) Sealed(r *http.Request) error {
-	if !signed(r.Header) {
+	// An AWS signature covers the body
+	// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
+	if !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") {
 		return nil
 	}
 	if p.Upstream == nil || p.signer == nil {
@@ -64,10 +66,6 @@ func (p *Profile) Sealed(r *http.Request) error {
 	}
 	return nil
 }
-
-// signed reports whether a request carries an AWS signature, which covers the body
-// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
-func signed(h http.Header) bool { return strings.HasPrefix(h.Get("Authorization"), "AWS4-") }
 
 // signing is the layer that signs outgoing requests.
 type signing struct {

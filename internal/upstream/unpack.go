@@ -142,7 +142,11 @@ func (u *unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.taken = true
 	a.Answer = httpx.NewAnswer(w, a)
-	defer a.stop()
+	defer func() {
+		if a.unpacker != nil {
+			a.unpacker.stop()
+		}
+	}()
 	cut := true
 	defer func() {
 		if cut {
@@ -150,7 +154,11 @@ func (u *unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		}
 	}()
 	err := u.next.ServeHTTP(a, r)
-	if err == nil {
+	if err == nil && a.left > 0 {
+		// Layers above may change the length, so net/http would not notice the missing bytes.
+		panic(http.ErrAbortHandler)
+	}
+	if err == nil && a.unpacker != nil {
 		err = a.finish()
 	}
 	cut = false
@@ -174,22 +182,17 @@ type unpackedAnswer struct {
 // Begin implements [httpx.Interceptor].
 func (a *unpackedAnswer) Begin(status int) {
 	h := a.Header()
-	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && hasBody(status) {
-		a.left = n
+	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && status != http.StatusNoContent && status != http.StatusNotModified {
+		a.left = n // these two have no body
 	}
 	kind := httpx.MediaType(h.Get("Content-Type"))
 	// Errors pass unmodified: their readers decode them whole.
-	if status/100 == 2 && (httpx.IsStream(kind) || httpx.IsJSON(kind)) {
-		a.unpacker = newUnpacker(httpx.Coding(h))
+	if coding := httpx.Coding(h); coding != "" && status/100 == 2 && (httpx.IsStream(kind) || httpx.IsJSON(kind)) {
+		a.unpacker = newUnpacker(coding)
 	}
 	if a.unpacker == nil {
 		a.begin()
 	}
-}
-
-// hasBody reports whether a response of that status may have a body.
-func hasBody(status int) bool {
-	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
 func (a *unpackedAnswer) begin() {
@@ -203,7 +206,7 @@ func (a *unpackedAnswer) asItCame() error {
 	if a.Status == 0 || a.clear {
 		return nil
 	}
-	a.stop()
+	a.unpacker.stop()
 	a.unpacker = nil
 	a.begin()
 	return a.send(a.held)
@@ -258,15 +261,8 @@ func (a *unpackedAnswer) send(p []byte) error {
 	return err
 }
 
-// finish ends a response. A response without its end was cut and stays cut.
+// finish ends an encoded response. A response without its end was cut and stays cut.
 func (a *unpackedAnswer) finish() error {
-	// Layers above may change the length, so net/http would not notice the missing bytes.
-	if a.left > 0 {
-		panic(http.ErrAbortHandler)
-	}
-	if a.unpacker == nil {
-		return nil
-	}
 	err := a.unpacker.end(a.unpacked)
 	switch {
 	case a.clear && err != nil:
@@ -278,10 +274,4 @@ func (a *unpackedAnswer) finish() error {
 	}
 	a.decide() // an empty response
 	return nil
-}
-
-func (a *unpackedAnswer) stop() {
-	if a.unpacker != nil {
-		a.unpacker.stop()
-	}
 }

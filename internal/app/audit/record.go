@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -274,3 +275,81 @@ func (r *Record) Assumptions() string {
 
 // Unpriced reports whether the model's price is unknown.
 func (r *Record) Unpriced() bool { return r.Cost > 0 && r.USD == 0 }
+
+// clients maps the beginnings of User-Agents to program names. SDKs come last: programs that use an
+// SDK have their own entries.
+var clients = []struct{ prefix, name string }{
+	{"claude-cli/", "claude-code"},
+	{"claude-code/", "claude-code"},
+	{"codex", "codex"},
+	{"opencode/", "opencode"},
+	{"geminicli", "gemini-cli"},
+	{"gemini-cli", "gemini-cli"},
+	{"anthropic/", "anthropic-sdk"},
+	{"asyncanthropic/", "anthropic-sdk"},
+	{"openai/", "openai-sdk"},
+	{"asyncopenai/", "openai-sdk"},
+	{"google-genai-sdk", "google-sdk"},
+	{"ai-sdk/", "ai-sdk"},
+	{"ai/", "ai-sdk"},
+}
+
+// longestClient bounds the names of unknown programs, in bytes.
+const longestClient = 32
+
+// ClientName returns the program's name by its User-Agent, "unknown" if the header is missing.
+func ClientName(agent string) string {
+	if agent == "" {
+		return "unknown"
+	}
+	head := agent
+	if len(head) > 24 {
+		head = head[:24]
+	}
+	head = strings.ToLower(head)
+	for _, c := range clients {
+		if strings.HasPrefix(head, c.prefix) {
+			return c.name
+		}
+	}
+	if i := strings.IndexAny(agent, "/ ("); i > 0 {
+		agent = agent[:i]
+	}
+	// The clone releases the header, which may be a megabyte.
+	return strings.ToLower(strings.Clone(agent[:min(len(agent), longestClient)]))
+}
+
+// TenantKey returns the first 16 bytes of a tenant's key, decoded from its hexadecimal name on
+// record.
+func TenantKey(s string) (t [16]byte) {
+	if b, err := hex.DecodeString(s); err == nil {
+		copy(t[:], b)
+	}
+	return t
+}
+
+// longestText bounds texts of clients and upstreams on record, in bytes.
+const longestText = 256
+
+// clean makes texts and numbers from clients and upstreams fit for any store: valid UTF-8 without
+// NUL, bounded in length, finite.
+func (r *Record) clean() {
+	// A record that the store rejects would block all later ones.
+	for _, s := range [...]*string{&r.User, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
+		*s = Bounded(*s)
+	}
+	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD} {
+		if math.IsNaN(*f) || math.IsInf(*f, 0) {
+			*f = 0
+		}
+	}
+}
+
+// Bounded makes a text from a client or an upstream fit for any store. It cuts long texts, so that
+// megabytes sent as a name are not kept.
+func Bounded(s string) string {
+	if len(s) > longestText {
+		s = strings.Clone(s[:longestText])
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
+}

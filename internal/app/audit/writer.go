@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"strings"
 	"time"
 )
 
@@ -19,8 +17,6 @@ const (
 	writeTimeout = 30 * time.Second
 	// pruneAfter and pruneEvery schedule the deletion of old records.
 	pruneAfter, pruneEvery = time.Minute, time.Hour
-	// longestText bounds texts of clients and upstreams on record, in bytes.
-	longestText = 256
 )
 
 // run is the writer's loop.
@@ -173,27 +169,4 @@ func turns(records []*Record) (n int64) {
 		n += r.Turns
 	}
 	return n
-}
-
-// clean makes texts and numbers from clients and upstreams fit for any store: valid UTF-8 without
-// NUL, bounded in length, finite.
-func (r *Record) clean() {
-	// A record that the store rejects would block all later ones.
-	for _, s := range [...]*string{&r.User, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
-		*s = Bounded(*s)
-	}
-	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD} {
-		if math.IsNaN(*f) || math.IsInf(*f, 0) {
-			*f = 0
-		}
-	}
-}
-
-// Bounded makes a text from a client or an upstream fit for any store. It cuts long texts, so that
-// megabytes sent as a name are not kept.
-func Bounded(s string) string {
-	if len(s) > longestText {
-		s = strings.Clone(s[:longestText])
-	}
-	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
 }

@@ -3,7 +3,11 @@
 
 package page
 
-import "time"
+import (
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+)
 
 // View is the page's content at one moment: counters, sizes and times, names of users, programs and
 // models; never content, keys or credentials.
@@ -11,7 +15,7 @@ type View struct {
 	// Now is the moment, by the server's clock.
 	Now time.Time `json:"now"`
 	// Today holds the turns of today.
-	Today Today `json:"today"`
+	Today audit.Today `json:"today"`
 	// Sessions are the sessions in memory.
 	Sessions Sessions `json:"sessions"`
 	// Budgets are the budgets in use, the closest to its limit first.
@@ -38,7 +42,7 @@ type Sessions struct {
 type Session struct {
 	// ID is the public id.
 	ID string `json:"id"`
-	Whose
+	audit.Whose
 	// Model is the model of the last request.
 	Model string `json:"model"`
 	// Requests counts the requests of all conversations, Lineages the conversations.

@@ -92,7 +92,8 @@ func (o Owner) each() [2]Owner { return [...]Owner{{Address: o.Address}, {Tenant
 type Share struct {
 	of          *Budget
 	main, spare int64
-	owner       Owner
+	// Owner is set before the share grows.
+	Owner Owner
 
 	// While the body is being read:
 	moved   time.Time // last progress
@@ -143,9 +144,6 @@ func (b *Budget) Limit() int64 {
 // Open returns an empty share.
 func (b *Budget) Open() *Share { return &Share{of: b} }
 
-// By sets the owner of the share, before it grows.
-func (s *Share) By(o Owner) { s.owner = o }
-
 // Grow grows the share to n bytes, if it is smaller. It waits for its turn, and returns
 // [httpx.ErrNoRoom] after the patience. [ErrStalled] means that the share gave way.
 func (s *Share) Grow(ctx context.Context, n int64) error {
@@ -192,9 +190,9 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 // enqueue inserts a waiter before the waiters of tenants with more room.
 func (b *Budget) enqueue(w *waiter) *list.Element {
 	// Many bodies of one tenant must not delay another tenant.
-	held := b.owned[w.share.owner.tenant()]
+	held := b.owned[w.share.Owner.tenant()]
 	for e := b.waiting.Front(); e != nil; e = e.Next() {
-		if b.owned[e.Value.(*waiter).share.owner.tenant()] > held {
+		if b.owned[e.Value.(*waiter).share.Owner.tenant()] > held {
 			return b.waiting.InsertBefore(w, e)
 		}
 	}
@@ -303,7 +301,7 @@ func (b *Budget) fromMain(s *Share, n int64) bool {
 
 // over returns the owner of a share that would exceed its limit with n more bytes, if any.
 func (b *Budget) over(s *Share, n int64) Owner {
-	for _, o := range s.owner.each() {
+	for _, o := range s.Owner.each() {
 		if o != (Owner{}) && b.owned[o]+n > b.main.size/4*ownPart {
 			return o
 		}
@@ -315,7 +313,7 @@ func (b *Budget) over(s *Share, n int64) Owner {
 func (b *Budget) take(s *Share, n int64) {
 	s.main += n
 	b.main.held += n
-	for _, o := range s.owner.each() {
+	for _, o := range s.Owner.each() {
 		if o == (Owner{}) {
 			continue
 		}
@@ -353,7 +351,7 @@ func (b *Budget) serve() {
 	var held []Owner
 	for e := b.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
-		owners := w.share.owner.each()
+		owners := w.share.Owner.each()
 		behind := slices.Contains(held, owners[0]) || slices.Contains(held, owners[1])
 		over := b.over(w.share, w.n)
 		switch {

@@ -216,7 +216,7 @@ func TestOneOwnerLeavesRoom(t *testing.T) {
 			var greedy []*Share
 			for range 10 {
 				s := b.Open()
-				s.By(owners.greedy)
+				s.Owner = owners.greedy
 				go func() { _ = s.Grow(t.Context(), 10*mib) }() // fails for those that come last
 				synctest.Wait()
 				greedy = append(greedy, s)
@@ -225,7 +225,7 @@ func TestOneOwnerLeavesRoom(t *testing.T) {
 				t.Errorf("%s: the greedy one holds %d MiB, want 50", name, n/mib)
 			}
 			honest := b.Open()
-			honest.By(owners.honest)
+			honest.Owner = owners.honest
 			start := time.Now()
 			err := honest.Grow(t.Context(), 15*mib)
 			if blocked := name == "both"; (time.Since(start) > 0) != blocked || (err != nil) != blocked {
@@ -240,7 +240,7 @@ func TestOneOwnerLeavesRoom(t *testing.T) {
 				s.Close()
 			}
 			alone := b.Open()
-			alone.By(owners.greedy)
+			alone.Owner = owners.greedy
 			if err := alone.Grow(t.Context(), 100*mib); err != nil {
 				t.Errorf("%s: alone: %v", name, err)
 			}
@@ -261,7 +261,7 @@ func TestHoldingLessGoesFirst(t *testing.T) {
 		b := New(80 * mib)
 		ask := func(tenant byte, n int64) (s *Share, served *bool) {
 			s, served = b.Open(), new(bool)
-			s.By(Owner{here, [16]byte{tenant}})
+			s.Owner = Owner{here, [16]byte{tenant}}
 			go func() { *served = s.Grow(t.Context(), n) == nil }()
 			synctest.Wait()
 			return s, served

@@ -81,18 +81,12 @@ func (h *Hold) Open(s *feature.Site) (*feature.Part, error) {
 		layers["hold"] = p.origin
 	}
 	return &feature.Part{
-		Layers: layers, Serve: p.serve, Complete: p.complete, Forget: p.forget, Attend: attend,
+		Layers: layers, Serve: p.serve, Complete: p.complete, Forget: p.forget,
 		Close: func() {
 			p.sockets.Close()
 			p.carriers.Close()
 		},
 	}, nil
-}
-
-// attend tells the session of a request that came over a WebSocket.
-func attend(_ http.ResponseWriter, r *http.Request, p *feature.Request, _ func(http.Header)) feature.Attendant {
-	websocket.InSession(r.Context(), p.Session)
-	return nil
 }
 
 // side names a tenant's upstream in the memories of conversations.
@@ -120,7 +114,7 @@ type own struct{ *retain.Own }
 // complete returns the whole conversation of a request that goes on from an answer, so that it is read,
 // edited and accounted for as if the client had sent all of it.
 func (s *part) complete(r *http.Request, p *feature.Request, v *wire.View, room func(int64) bool) *wire.View {
-	if !v.Conversation.Partial || v.Conversation.Continues == "" || !s.keeps(v.Format) {
+	if v.Conversation.Continues == "" || !s.keeps(v.Format) {
 		return nil
 	}
 	_, book := s.engines.Threads(v.Format)

@@ -80,6 +80,10 @@ func (s *part) serveMessage(w http.ResponseWriter, r *http.Request, next caddyht
 			err = websocket.ErrCut
 		}
 	}()
+	websocket.InSession(r.Context(), func() string {
+		session, _ := caddyhttp.GetVar(r.Context(), "llm_session").(string)
+		return session
+	})
 	rec := caddyhttp.NewResponseRecorder(w, nil, nil)
 	err = s.Serve(rec, r, next)
 	if e, ok := errors.AsType[caddyhttp.HandlerError](err); ok && r.Context().Err() == nil {

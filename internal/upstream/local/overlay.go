@@ -65,23 +65,13 @@ type overlaying struct {
 	format wire.Format // the upstream's format
 }
 
-// Layer returns next behind the overlay, or next itself if the upstream is not a local server. A
-// local server is observed even without a single rule.
+// Layer returns next behind the overlay. A site has the layer if it [Overlay.Watches].
 func (o *Overlay) Layer(next caddyhttp.Handler, client wire.Format, c Conversation) caddyhttp.Handler {
-	if !o.Watches() {
-		return next
-	}
-	return o.layer(next, client, c)
-}
-
-// layer is separate from Layer so that other requests allocate nothing.
-//
-//go:noinline
-func (o *Overlay) layer(next caddyhttp.Handler, client wire.Format, c Conversation) caddyhttp.Handler {
 	return &overlaying{Overlay: o, Conversation: c, next: next, format: o.Upstream.Target(client)}
 }
 
-// Watches reports whether prompts are compared with earlier ones.
+// Watches reports whether prompts are compared with earlier ones. A local server is observed even without
+// a single rule.
 func (o *Overlay) Watches() bool {
 	return o.switches() != overlay.Switches{} || o.byDefault() != overlay.Switches{} || !o.Upstream.Reports()
 }

@@ -118,13 +118,15 @@ type part struct {
 	warm    *warm.Site
 	box     *warm.Box // of warm
 	fold    *idlefold.Site
+
+	every, open time.Duration // of heartbeats, 0 for none
 }
 
 // Open implements [feature.Feature].
 func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 	p := &part{Site: s, Local: l}
 	layers := map[string]feature.Layer{}
-	out := &feature.Part{Layers: layers, Attend: p.attend, Answered: p.answered}
+	out := &feature.Part{Layers: layers}
 
 	name := ""
 	if l.Queue != nil {
@@ -144,9 +146,11 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 		Rules: l.Overlay, Observe: s.Pipeline.Policy() == pipeline.Observe, Upstream: s.Upstream, Store: overlay.Of(s.State), Log: s.Log, Now: s.Now,
 		Warn: func(r *http.Request, format wire.Format, err error) { s.Warn(r, format, local.ReasonOverlay, err) },
 	}
-	out.Rewrites = p.overlay.Watches
-	layers["overlay"] = func(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
-		return p.overlay.Layer(next, r.Format, local.Conversation{Session: r.Session, Tenant: r.Tenant, Ahead: r.Purpose == feature.Folding})
+	if p.overlay.Watches() {
+		out.Rewrites = true
+		layers["overlay"] = func(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
+			return p.overlay.Layer(next, r.Format, local.Conversation{Session: r.Session, Tenant: r.Tenant, Ahead: r.Purpose == feature.Folding})
+		}
 	}
 	s.Upstream.Salt = p.cacheSalt
 
@@ -179,6 +183,12 @@ func (l *Local) Open(s *feature.Site) (*feature.Part, error) {
 	if l.IdleFolding != nil && l.Queue != nil {
 		p.fold = &idlefold.Site{Options: l.IdleFolding, Upstream: s.Upstream, Queue: p.slots.Queue, State: s.State, Log: s.Log, Now: s.Now}
 		out.Sends |= selfrequest.Fold
+	}
+	if p.warm != nil || p.fold != nil {
+		out.Answered = p.answered
+	}
+	if p.every, p.open = l.Heartbeat.Intervals(s.Configured); p.every != 0 {
+		out.Attend = p.attend
 	}
 	return out, nil
 }
@@ -226,12 +236,8 @@ func (p *part) recorded(next caddyhttp.Handler, r *feature.Request) caddyhttp.Ha
 
 // attend shows the client of a stream that the upstream is at work.
 func (p *part) attend(w http.ResponseWriter, r *http.Request, x *feature.Request, stamp func(http.Header)) feature.Attendant {
-	every, open := p.Heartbeat.Intervals(p.Configured)
-	if every == 0 {
-		return nil
-	}
 	place := feature.Attachment[atomic.Pointer[local.Place]](x)
-	alive := local.Stream{Every: every, Open: open, Events: x.View.Reply.Stream, Format: x.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
+	alive := local.Stream{Every: p.every, Open: p.open, Events: x.View.Reply.Stream, Format: x.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
 		stamp(to)
 		if at := place.Load(); at != nil {
 			at.Stamp(to)

@@ -31,8 +31,8 @@ type answer struct {
 	held   []byte // of an answer that is no stream
 	err    error  // of writing to the client
 
-	id      string // of the answer
-	session string // see InSession
+	id      string        // of the answer
+	session func() string // see InSession, nil without one
 	output  [][]byte
 	over    bool // the answer has come to its end
 	failed  bool // and it is none to go on from

@@ -268,7 +268,10 @@ func (c *conn) answer(l *lane, r *create) {
 			if c.server.Behind && !r.stored {
 				output = unkept(output)
 			}
-			now := &response{id: a.id, session: a.session, from: from, said: after(body, output)}
+			now := &response{id: a.id, from: from, said: after(body, output)}
+			if a.session != nil {
+				now.session = a.session()
+			}
 			if from != nil {
 				now.line = from.line.After(from.id)
 			}

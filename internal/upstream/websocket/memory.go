@@ -105,9 +105,9 @@ func (m *Memory) Forget(id string, mine func(handshake *http.Request) bool) (fou
 // inSession is the key of a request's answer in its context.
 type inSession struct{}
 
-// InSession tells the session of a request that came over a WebSocket, see [Memory.ForgetSession].
-// It does nothing for other requests.
-func InSession(request context.Context, session string) {
+// InSession sets the function that returns the session of a request on a WebSocket, see
+// [Memory.ForgetSession]. The function is called at the end of the response.
+func InSession(request context.Context, session func() string) {
 	if a, ok := request.Value(inSession{}).(*answer); ok {
 		a.session = session
 	}

@@ -169,7 +169,8 @@ func TestForgetSession(t *testing.T) {
 	n := 0
 	dial := serving(t, s, func(w http.ResponseWriter, r *http.Request) error {
 		n++
-		InSession(r.Context(), fmt.Sprint("session ", n))
+		session := fmt.Sprint("session ", n)
+		InSession(r.Context(), func() string { return session })
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, err := fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"output\":[]}}\n\n", n)
 		return err

@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/page"
 )
 
 // TestDimensionIsBounded: clients invent names, and their counters are bounded. No name breaks the
@@ -29,7 +28,7 @@ func TestDimensionIsBounded(t *testing.T) {
 		d.count(strconv.Itoa(i), &audit.Record{Turns: 1, USD: -1, Billed: audit.Tokens{Output: 1}})
 	}
 	d.count("\xff"+strings.Repeat("x", 500), &audit.Record{Turns: 1})
-	if len(d.met) != 4 || d.countersOf("4", 3) != d.met[page.Others] || d.countersOf("0", 3) != d.met["0"] {
+	if len(d.met) != 4 || d.countersOf("4", 3) != d.met[audit.Others] || d.countersOf("0", 3) != d.met["0"] {
 		t.Errorf("met %v", d.met)
 	}
 	d = newDimension("test_strangers", 10)

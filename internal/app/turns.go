@@ -1,0 +1,227 @@
+// Copyright 2026 The llm_cache Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
+)
+
+// turns counts the turns of an instance, recorded or not.
+type turns struct {
+	today                     *audit.Tally
+	byPerson, byModel, bySite *dimension
+	seeded                    atomic.Bool // the turns on record before the process began are counted
+}
+
+func turnsOf(i *shared.Instance) *turns {
+	return shared.Part(i, func() *turns {
+		return &turns{
+			today: audit.NewTally(time.Now), byPerson: newDimension("person", 200), byModel: newDimension("model", 100), bySite: newDimension("site", 100),
+		}
+	})
+}
+
+func init() { // a variable would put these into the initialization order
+	metric.Each(func(i *shared.Instance) (all []prometheus.Collector) {
+		t := turnsOf(i)
+		for _, d := range [...]*dimension{t.byPerson, t.byModel, t.bySite} {
+			all = append(all, d.cost, d.tokens, d.turns)
+		}
+		return all
+	})
+}
+
+// costs count the actual costs of turns, and the costs that the client's own bytes would have had.
+var costs = metric.CounterOf("cost_usd_total", "Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", "kind",
+	"actual", "client", "would")
+
+// The counters of each kind, looked up once.
+var costActual, costClient, costWould = costs.WithLabelValues("actual"), costs.WithLabelValues("client"), costs.WithLabelValues("would")
+
+// assumedTurns count the turns of models that the models file does not know.
+var assumedTurns = metric.CounterOf("assumed_turns_total", "Turns of models that the models file does not know: rules, of the nearest sibling; prices, of the dearest model of the family or vendor; unpriced, in no sum of dollars.", "what",
+	"rules", "prices", "unpriced")
+
+// Each of them, found once.
+var assumedRules, assumedPrices, unpricedTurns = assumedTurns.WithLabelValues("rules"), assumedTurns.WithLabelValues("prices"), assumedTurns.WithLabelValues("unpriced")
+
+// Count counts a finished turn or internal request, by the host that it was sent to.
+func Count(i *shared.Instance, r *audit.Record, host string) {
+	t := turnsOf(i)
+	if r.Outcome == audit.Refused { // requests_total counts it
+		t.today.Add(r)
+		return
+	}
+	client := r.ClientUSD
+	if !r.IsTurn() {
+		client = 0 // no client has sent this request
+	}
+	if would := r.USD - r.WouldSaveUSD; would > 0 {
+		costWould.Add(would)
+	}
+	if r.USD > 0 {
+		costActual.Add(r.USD)
+	}
+	if client > 0 {
+		costClient.Add(client)
+	}
+	if r.IsTurn() { // other models may stand in for the turn's
+		if r.AssumedFrom != "" {
+			assumedRules.Add(float64(r.Turns))
+		}
+		if r.PricesOf != "" && r.USD > 0 {
+			assumedPrices.Add(float64(r.Turns))
+		}
+		if r.Unpriced() {
+			unpricedTurns.Add(float64(r.Turns))
+		}
+	}
+	t.byPerson.count(r.User, r)
+	t.byModel.count(r.ModelName(), r)
+	t.bySite.count(siteOf(host), r)
+	t.today.Add(r)
+}
+
+// seed counts the turns on record before the process began, in the background and once. It needs a
+// store that can be read again.
+func (a *App) seed() {
+	t := turnsOf(a.instance)
+	source, err := a.ledger.Of.store.source()
+	if err != nil || source == nil || !t.seeded.CompareAndSwap(false, true) {
+		return
+	}
+	go httpx.Background("reading today's turns", func() {
+		ctx, cancel := context.WithTimeout(context.Background(), learnTime)
+		defer cancel()
+		if err := t.today.Seed(ctx, source); err != nil && !errors.Is(err, context.Canceled) {
+			a.logger.Warn("reading today's turns from the audit store", zap.Error(err))
+		}
+	})
+}
+
+// dimension is a label by which metrics tell turns apart. Clients choose keys, names of models and
+// Host headers, so only the first names get their own counters. Later ones are counted together.
+type dimension struct {
+	most                int
+	cost, tokens, turns *prometheus.CounterVec
+
+	mu  sync.RWMutex
+	met map[string]*dimensionCounters
+}
+
+// dimensionCounters are the counters of one name. They are stored because a lookup by labels costs
+// more than counting.
+type dimensionCounters struct {
+	name                        string
+	turns, prompt, read, output prometheus.Counter
+
+	// The cost in dollars is nil until a turn has one: unknown prices are not zero.
+	cost atomic.Pointer[costCounters]
+}
+
+// costCounters are the cost counters of a name with known prices.
+type costCounters struct{ actual, client, would prometheus.Counter }
+
+// longestName bounds names that clients choose, in bytes.
+const longestName = 128
+
+func newDimension(name string, most int) *dimension {
+	return &dimension{
+		most: most, met: map[string]*dimensionCounters{},
+		cost: metric.NewCounterVec(name+"_cost_usd_total", fmt.Sprintf("Cost of turns in US dollars where prices are known, by %s, of which the first %d are told apart: "+
+			"actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", name, most), name, "kind"),
+		tokens: metric.NewCounterVec(name+"_tokens_total", fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
+		turns:  metric.NewCounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name), name),
+	}
+}
+
+// countersOf returns the counters of a name, or those of audit.Others beyond the maximum.
+func (d *dimension) countersOf(name string, most int) *dimensionCounters {
+	d.mu.RLock()
+	c := d.met[name]
+	d.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name = label(name)
+	if len(d.met) >= most && d.met[name] == nil {
+		name = audit.Others // Others comes on top of the maximum
+	}
+	if c = d.met[name]; c == nil {
+		c = &dimensionCounters{
+			name:   name,
+			turns:  d.turns.WithLabelValues(name),
+			prompt: d.tokens.WithLabelValues(name, "prompt"),
+			read:   d.tokens.WithLabelValues(name, "read"),
+			output: d.tokens.WithLabelValues(name, "output"),
+		}
+		d.met[name] = c
+	}
+	return c
+}
+
+// count counts a turn.
+func (d *dimension) count(name string, r *audit.Record) {
+	if len(name) > longestName {
+		name = name[:longestName]
+	}
+	most := d.most
+	if !r.Spent() {
+		most /= 2 // requests without usage leave room for real users
+	}
+	c := d.countersOf(name, most)
+	if r.IsTurn() {
+		c.turns.Add(float64(r.Turns))
+	}
+	if r.USD > 0 || r.ClientUSD > 0 {
+		cost := c.cost.Load()
+		if cost == nil { // a concurrent turn may store the same counters, too
+			of := func(kind string) prometheus.Counter { return d.cost.WithLabelValues(c.name, kind) }
+			cost = &costCounters{of("actual"), of("client"), of("would")}
+			c.cost.Store(cost)
+		}
+		cost.actual.Add(max(0, r.USD))
+		cost.client.Add(max(0, r.ClientUSD))
+		cost.would.Add(max(0, r.USD-r.WouldSaveUSD))
+	}
+	c.prompt.Add(float64(max(0, r.Billed.Prompt())))
+	c.read.Add(float64(max(0, r.Billed.Read)))
+	c.output.Add(float64(max(0, r.Billed.Output)))
+}
+
+// label makes a client's name fit for a metric: unprintable characters become U+FFFD, for they
+// could steer a terminal.
+func label(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.Clone(name)) // the name may be a part of a long text
+}
+
+// siteOf returns the host name of a Host header, without port.
+func siteOf(host string) string {
+	if port := strings.LastIndexByte(host, ':'); port > strings.LastIndexByte(host, ']') {
+		host = host[:port]
+	}
+	return strings.ToLower(host)
+}

@@ -40,13 +40,15 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 			return err
 		}
 	}
-	if f, ok := o.up.CompactsElsewhere(r); ok {
-		return upstream.RefuseCompact(w, f)
-	}
-	if format, ok := wire.DetectCount(r.Method, r.URL.Path); ok && (o.estimates(format) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
-		return o.serveCount(w, r, next, format)
-	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
+	if !ok {
+		if f, ok := o.up.CompactsElsewhere(r); ok {
+			return upstream.RefuseCompact(w, f)
+		}
+		if f, ok := wire.DetectCount(r.Method, r.URL.Path); ok && (o.estimates(f) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
+			return o.serveCount(w, r, next, f)
+		}
+	}
 	if ok && o.records.sink.Refuses() {
 		o.records.count(outcomeUnrecorded)
 		return httpx.Fail(w, format, &translate.Failure{
@@ -264,7 +266,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	waited := time.Since(acquiring)
 	x.Session = x.session.ID()
 	x.Side = isSide(r.Header)
-	x.person = o.clients.people.OfTenant(r, o.persons(), x.Tenant, translate.KeyHeader(x.Format))
+	x.person = o.clients.people.OfTenant(r, o.persons(), x.Tenant, x.Format.Traits().KeyHeader)
 	x.tellAll = o.tellsAll(r.Header)
 	x.began = time.Now()
 	x.session.SetLifetime(o.keeper.Lifetime(o.keepalive, r, x.Tenant))

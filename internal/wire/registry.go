@@ -108,10 +108,7 @@ type ToolChanger interface {
 type registered struct {
 	format Format
 	codec  Codec
-	// counter is the codec as TokenCounter, nil if it is none. A type assertion for each request
-	// would cost more.
-	counter TokenCounter
-	traits  Traits
+	traits Traits
 }
 
 // registry holds the formats in the order of their registration.
@@ -123,8 +120,7 @@ func Register(f Format, c Codec) {
 	if f == "" || lookup(f) != nil {
 		panic("wire: format " + string(f) + " registered twice, or without a name")
 	}
-	counter, _ := c.(TokenCounter)
-	registry = append(registry, &registered{f, c, counter, c.Traits()})
+	registry = append(registry, &registered{f, c, c.Traits()})
 }
 
 func lookup(f Format) *registered {
@@ -194,7 +190,7 @@ func DetectCount(method, path string) (Format, bool) {
 		return "", false
 	}
 	for _, r := range registry {
-		if r.counter != nil && r.counter.MatchCount(path) {
+		if c, ok := r.codec.(TokenCounter); ok && c.MatchCount(path) {
 			return r.format, true
 		}
 	}
@@ -204,12 +200,10 @@ func DetectCount(method, path string) (Format, bool) {
 // Base returns the part of a path before the model's name, or the whole path if no format has a
 // model there.
 func Base(path string) string {
-	for _, r := range registry {
-		if a, ok := r.codec.(Addresser); ok {
-			if base, _, _, ok := a.Address(path); ok {
-				return base
-			}
-		}
+	f, _ := Detect(http.MethodPost, path)
+	if a, ok := f.Codec().(Addresser); ok {
+		base, _, _, _ := a.Address(path) //nolint:dogsled // the others are in View.Address
+		return base
 	}
 	return path
 }

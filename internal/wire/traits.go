@@ -85,6 +85,8 @@ type Traits struct {
 	Heartbeat string
 	// HeartbeatWithin: only Codex accepts a Heartbeat before the first event.
 	HeartbeatWithin bool
+	// KeyHeader is the request header for the credential. Default: a bearer token in Authorization.
+	KeyHeader string
 	// RequestID is the response header with the provider's request id. Default: X-Request-Id.
 	RequestID string
 	// CompactPath is the end of the path for compacting a conversation, empty for none.

@@ -380,10 +380,10 @@ const (
 	MaxCount = 1 << 40
 )
 
-// Answer collects the events of one answer. Texts stay in builders until [Answer.Snapshot] reads
+// Answer collects the events of one answer. Texts stay in builders until [Decoder.Turn] reads
 // them.
 type Answer struct {
-	Turn           Turn // without texts and calls, see Snapshot
+	Turn           Turn // without texts and calls, see Decoder.Turn
 	Text, Thinking strings.Builder
 	Calls          []*AnswerCall
 	size           int  // bytes collected
@@ -398,23 +398,6 @@ type AnswerCall struct {
 	Initial   string // arguments sent with the call itself
 	Arguments strings.Builder
 	Free      bool // the arguments are free text, not JSON
-}
-
-// Snapshot returns the turn as far as it is known.
-func (a *Answer) Snapshot() *Turn {
-	t := a.Turn
-	t.Text, t.Thinking = a.Text.String(), a.Thinking.String()
-	if len(a.Calls) > 0 {
-		t.Calls = make([]Call, len(a.Calls))
-	}
-	for i, c := range a.Calls {
-		t.Calls[i] = Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments.String(), Free: c.Free}
-		// No fragments were sent: the call had its arguments from the start.
-		if c.Arguments.Len() == 0 {
-			t.Calls[i].Arguments = c.Initial
-		}
-	}
-	return &t
 }
 
 // grow counts n more bytes. It returns false once the total exceeds [MaxAnswer].

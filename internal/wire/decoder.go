@@ -154,7 +154,22 @@ func (d *Decoder) Ended() bool { return d.answer.Turn.Done && d.form == answerFi
 func (d *Decoder) Begun() bool { return d.answer.Begun }
 
 // Turn returns the turn so far, at any time, without copying the texts.
-func (d *Decoder) Turn() *Turn { return d.answer.Snapshot() }
+func (d *Decoder) Turn() *Turn {
+	a := &d.answer
+	t := a.Turn
+	t.Text, t.Thinking = a.Text.String(), a.Thinking.String()
+	if len(a.Calls) > 0 {
+		t.Calls = make([]Call, len(a.Calls))
+	}
+	for i, c := range a.Calls {
+		t.Calls[i] = Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments.String(), Free: c.Free}
+		// No fragments were sent: the call had its arguments from the start.
+		if c.Arguments.Len() == 0 {
+			t.Calls[i].Arguments = c.Initial
+		}
+	}
+	return &t
+}
 
 // event reads one event of a stream.
 func (d *Decoder) event(e framing.Event) {

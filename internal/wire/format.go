@@ -326,3 +326,19 @@ func Base(path string) string {
 	}
 	return path
 }
+
+// PrefillMessage is the user message after a prompt sent only for prefill.
+const PrefillMessage = `{"role":"user","content":"."}`
+
+// PrefillMessages returns the leading system messages, followed by [PrefillMessage].
+func PrefillMessages(messages gjson.Result) []byte {
+	out := []byte{'['}
+	messages.ForEach(func(_, m gjson.Result) bool {
+		if role := m.Get("role").Str; role != "system" && role != "developer" {
+			return false
+		}
+		out = append(append(out, m.Raw...), ',')
+		return true
+	})
+	return append(append(out, PrefillMessage...), ']')
+}

@@ -321,7 +321,7 @@ func DetectCount(method, path string) (Format, bool) {
 func Base(path string) string {
 	f, _ := Detect(http.MethodPost, path)
 	if a, ok := f.Codec().(Addresser); ok {
-		base, _, _, _ := a.Address(path) //nolint:dogsled // the others are in View.Address
+		base, _, _, _ := a.Address(path)
 		return base
 	}
 	return path

@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // Text is the inside of a JSON string, with escapes. It can be copied to another body unchanged.

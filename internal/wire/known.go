@@ -132,6 +132,83 @@ func (k *Known) Size() int {
 // empty first turn.
 func (v *View) First() Hash { return v.known.first }
 
+// recognition is the state of a parser for recognising a conversation.
+type recognition struct {
+	recall    func(Hash) *Known
+	known     *Known   // the recalled conversation
+	raw       []uint64 // seeded hash of each message's bytes
+	runs      []run    // and of each complete run
+	firstTurn int      // messages before the first answer
+	grown     bool     // items joined the last message since its hash
+}
+
+// A conversation is looked up by its first turn: the messages before the first answer. They never
+// change once the answer was given. Less would not do, because agents start every conversation with
+// the same system prompt or context.
+
+// firstTurns maps the bytes of a first turn to its hash. First turns are often the longest
+// messages; the map saves scanning and hashing them with every request. An entry has no content and
+// is derived from the bytes alone, so tenants may share the map: the conversations behind a hash
+// stay separate.
+var firstTurns [4096]atomic.Pointer[firstTurn]
+
+type firstTurn struct {
+	raw   uint64
+	first Hash
+}
+
+func firstTurnAt(raw uint64) *atomic.Pointer[firstTurn] {
+	return &firstTurns[raw%uint64(len(firstTurns))]
+}
+
+// recallFirstTurn looks up the conversation with the messages at e, if its first turn was read
+// before.
+func (p *Parser) recallFirstTurn(e rawjson.Elements) {
+	if p.recognition.recall == nil {
+		return
+	}
+	start, end, n := e.At, 0, 0
+	for more := true; more; more = e.Next() {
+		if n > 0 && p.answers(e.At) {
+			raw := rawHash(p.Body[start:end])
+			// The slot may belong to another first turn.
+			if o := firstTurnAt(raw).Load(); o != nil && o.raw == raw {
+				if p.adopt(o.first); p.recognition.known != nil {
+					p.recognition.firstTurn = n
+				}
+			}
+			return
+		}
+		if end = rawjson.SkipValue(p.Body, e.At); end < 0 {
+			return
+		}
+		n, e.At = n+1, end
+	}
+}
+
+// noteFirstTurn records the hash of the first turn under the hash of its bytes.
+func (p *Parser) noteFirstTurn(first Hash) {
+	m := p.View.Messages[:p.recognition.firstTurn]
+	raw := rawHash(p.Body[m[0].Span.Start:m[len(m)-1].Span.End])
+	firstTurnAt(raw).Store(&firstTurn{raw, first})
+}
+
+// answers reports whether the message at b[at] is an answer of the model.
+func (p *Parser) answers(at int) bool {
+	for m := rawjson.Walk(p.Body, at); m.Next(); {
+		isRole := string(m.Key) == "role"
+		value := m.Skip()
+		if m.Bad {
+			return false
+		}
+		if isRole {
+			role := string(value.Of(p.Body))
+			return role == `"assistant"` || role == `"model"`
+		}
+	}
+	return false
+}
+
 // remember looks up the conversation once its first turn has been read.
 func (p *Parser) remember() {
 	if p.recognition.recall == nil || p.recognition.known != nil || len(p.Blocks) == p.front {
@@ -171,8 +248,43 @@ func (p *Parser) adopt(first Hash) {
 	}
 }
 
+// runLength is the number of messages in a run, the unit of recognition. The remaining messages are
+// compared one by one, because clients move markers in the last messages of a request.
+const runLength = 32
+
+// run is the byte hash of one run.
+type run struct {
+	raw    uint64 // seeded hash of the bytes
+	values int    // see [rawjson.Values]; -1 if not counted
+}
+
+// recallRun recognises the run of messages from message i at b[at], with the bytes between them. It
+// returns the index after the run, or 0. The conversation must have been recalled.
+func (p *Parser) recallRun(i, at int) int {
+	k := p.recognition.known
+	n := i / runLength
+	if i%runLength != 0 || n >= len(k.runs) || n != len(p.recognition.runs) {
+		return 0
+	}
+	old := k.messages[i : i+runLength]
+	// The hash covers the bytes between the messages, too.
+	end := at + int(old[runLength-1].Span.End-old[0].Span.Start)
+	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n].raw {
+		return 0
+	}
+	p.take(old, at)
+	p.recognition.raw = append(p.recognition.raw, k.raw[i:i+runLength]...)
+	p.recognition.runs = append(p.recognition.runs, k.runs[n])
+	return end
+}
+
+// spanOf returns the span of consecutive messages.
+func spanOf(m []Message) rawjson.Span {
+	return rawjson.Span{Start: m[0].Span.Start, End: m[len(m)-1].Span.End}
+}
+
 // recallMessage recognises message i at b[at] by a hash of its bytes. It returns the index after
-// the message, or 0.
+// the message, or 0. The conversation must have been recalled.
 func (p *Parser) recallMessage(i, at int) int {
 	k := p.recognition.known
 	if i >= len(k.messages) {
@@ -219,51 +331,6 @@ func move(blocks []Block, by int32) {
 	}
 }
 
-// recognition is the state of a parser for recognising a conversation.
-type recognition struct {
-	recall    func(Hash) *Known
-	known     *Known   // the recalled conversation
-	raw       []uint64 // seeded hash of each message's bytes
-	runs      []run    // and of each complete run
-	firstTurn int      // messages before the first answer
-	grown     bool     // items joined the last message since its hash
-}
-
-// runLength is the number of messages in a run, the unit of recognition. The remaining messages are
-// compared one by one, because clients move markers in the last messages of a request.
-const runLength = 32
-
-// run is the byte hash of one run.
-type run struct {
-	raw    uint64 // seeded hash of the bytes
-	values int    // see [rawjson.Values]; -1 if not counted
-}
-
-// recallRun recognises the run of messages from message i at b[at], with the bytes between them. It
-// returns the index after the run, or 0.
-func (p *Parser) recallRun(i, at int) int {
-	k := p.recognition.known
-	n := i / runLength
-	if i%runLength != 0 || n >= len(k.runs) || n != len(p.recognition.runs) {
-		return 0
-	}
-	old := k.messages[i : i+runLength]
-	// The hash covers the bytes between the messages, too.
-	end := at + int(old[runLength-1].Span.End-old[0].Span.Start)
-	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n].raw {
-		return 0
-	}
-	p.take(old, at)
-	p.recognition.raw = append(p.recognition.raw, k.raw[i:i+runLength]...)
-	p.recognition.runs = append(p.recognition.runs, k.runs[n])
-	return end
-}
-
-// spanOf returns the span of consecutive messages.
-func spanOf(m []Message) rawjson.Span {
-	return rawjson.Span{Start: m[0].Span.Start, End: m[len(m)-1].Span.End}
-}
-
 // weigh rejects a body with more than [rawjson.MaxValues] values. It runs before the first message
 // outside of a known run is read.
 func (p *Parser) weigh() bool {
@@ -291,78 +358,6 @@ func (p *Parser) weigh() bool {
 		return false
 	}
 	return true
-}
-
-// A conversation is looked up by its first turn: the messages before the first answer. They never
-// change once the answer was given. Less would not do, because agents start every conversation with
-// the same system prompt or context.
-
-// firstTurns maps the bytes of a first turn to its hash. First turns are often the longest
-// messages; the map saves scanning and hashing them with every request. An entry has no content and
-// is derived from the bytes alone, so tenants may share the map: the conversations behind a hash
-// stay separate.
-var firstTurns [4096]atomic.Pointer[firstTurn]
-
-type firstTurn struct {
-	raw   uint64
-	first Hash
-}
-
-func firstTurnAt(raw uint64) *atomic.Pointer[firstTurn] {
-	return &firstTurns[raw%uint64(len(firstTurns))]
-}
-
-// recallFirstTurn looks up the conversation with the messages at e, if its first turn was read
-// before.
-func (p *Parser) recallFirstTurn(e rawjson.Elements) {
-	if p.recognition.recall == nil {
-		return
-	}
-	start, end, n := e.At, 0, 0
-	for more := true; more; more = e.Next() {
-		if n > 0 && p.answers(e.At) {
-			p.recallFirstTurnAt(rawHash(p.Body[start:end]), n)
-			return
-		}
-		if end = rawjson.SkipValue(p.Body, e.At); end < 0 {
-			return
-		}
-		n, e.At = n+1, end
-	}
-}
-
-func (p *Parser) recallFirstTurnAt(raw uint64, messages int) {
-	o := firstTurnAt(raw).Load()
-	// The slot may belong to another first turn.
-	if o == nil || o.raw != raw {
-		return
-	}
-	if p.adopt(o.first); p.recognition.known != nil {
-		p.recognition.firstTurn = messages
-	}
-}
-
-// noteFirstTurn records the hash of the first turn under the hash of its bytes.
-func (p *Parser) noteFirstTurn(first Hash) {
-	m := p.View.Messages[:p.recognition.firstTurn]
-	raw := rawHash(p.Body[m[0].Span.Start:m[len(m)-1].Span.End])
-	firstTurnAt(raw).Store(&firstTurn{raw, first})
-}
-
-// answers reports whether the message at b[at] is an answer of the model.
-func (p *Parser) answers(at int) bool {
-	for m := rawjson.Walk(p.Body, at); m.Next(); {
-		isRole := string(m.Key) == "role"
-		value := m.Skip()
-		if m.Bad {
-			return false
-		}
-		if isRole {
-			role := string(value.Of(p.Body))
-			return role == `"assistant"` || role == `"model"`
-		}
-	}
-	return false
 }
 
 // A conversation without a name is also recognised by its first answer and the prompt before it.

@@ -35,7 +35,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // which is spoken here
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/resource"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
@@ -406,7 +405,7 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 // The person behind a request is told by the key of the records, which outlives the process, or else by
 // that of the sessions.
 func (o *site) whose(r *http.Request) tenant.Person {
-	return o.clients.people.Of(r, o.persons(), translate.KeyHeader(formatAt(r)))
+	return o.clients.people.Of(r, o.persons(), formatAt(r).Traits().KeyHeader)
 }
 
 // formatAt guesses the format of an API from any of its paths, for errors in the client's words.

@@ -22,7 +22,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -410,7 +409,7 @@ func (r *Interceptor) failure(err error) []byte {
 			kind, text = "timeout_error", "The upstream did not go on with its answer in time."
 		}
 	case len(bytes.TrimSpace(r.body)) > 0:
-		d := decode.New(r.format, false)
+		d := wire.NewDecoder(r.format, false)
 		d.Feed(r.body)
 		if t := d.Turn(); t.Failed() {
 			kind, text = t.ErrorType, t.ErrorMessage

@@ -315,7 +315,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	waited := time.Since(acquiring)
 	x.Session = x.session.ID()
 	x.Side = first(r.Header, "X-Claude-Code-Request-Class") == "auxiliary" // Claude Code's hint to gateways
-	x.person = o.clients.people.OfTenant(r, o.persons(), x.Tenant, translate.KeyHeader(x.Format))
+	x.person = o.clients.people.OfTenant(r, o.persons(), x.Tenant, x.Format.Traits().KeyHeader)
 	x.tellAll = o.clients.headers == HeadersFull || first(r.Header, headerMode) == string(HeadersFull)
 	x.began = time.Now()
 	lifetime := sessioncache.LifetimeAsked

@@ -12,7 +12,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
@@ -23,8 +22,8 @@ type tap struct {
 	httpx.Answer
 	exchange *exchange
 	log      *zap.Logger
-	dec      *decode.Decoder // nil if there is nothing to decode
-	reads    decode.Decoder
+	dec      *wire.Decoder // nil if there is nothing to decode
+	reads    wire.Decoder
 	stream   bool          // dec reads events
 	begun    bool          // the first significant byte has arrived
 	request  *http.Request // as forwarded

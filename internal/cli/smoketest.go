@@ -20,7 +20,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/formats" // all of them
 )
 
@@ -165,7 +164,7 @@ func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt)
 	}
 	defer res.Body.Close()
 	l.Status = res.StatusCode
-	d := decode.New(o.Format, p.stream)
+	d := wire.NewDecoder(o.Format, p.stream)
 	raw, err := io.ReadAll(res.Body)
 	l.MS = time.Since(began).Milliseconds()
 	if err != nil {
@@ -205,7 +204,7 @@ func (o *SmoketestOptions) last(raw []byte) bool {
 	if end < 0 {
 		return true
 	}
-	before := decode.New(o.Format, true)
+	before := wire.NewDecoder(o.Format, true)
 	before.Feed(raw[:end+2])
 	return !before.Ended()
 }

@@ -15,8 +15,8 @@ import (
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/extend/aws"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // elsewhere is Claude at those who resell it.
@@ -213,7 +213,7 @@ func TestBedrockSignature(t *testing.T) {
 			if res.StatusCode != http.StatusOK || res.Header.Get("X-Llm-Cache-Transforms") == "none" {
 				t.Fatalf("status %d: %s; %v", res.StatusCode, answer, res.Header)
 			}
-			d := decode.New(bedrock.Format, path == c.stream)
+			d := wire.NewDecoder(bedrock.Format, path == c.stream)
 			if d.Feed(answer); !d.Done() || !strings.Contains(d.Turn().Text, "simulated model") {
 				t.Errorf("answer %q", answer)
 			}

@@ -15,7 +15,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // A piece is a block of a message, in no format: text, thought, call or result.
@@ -423,7 +422,7 @@ func (m remark) outline() (out []string) {
 // strictly checks what only a strict client sees, and decodes the answer.
 func (g tongue) strictly(t *testing.T, body string, stream bool) *wire.Turn {
 	t.Helper()
-	d := decode.New(g.format, stream)
+	d := wire.NewDecoder(g.format, stream)
 	d.Feed([]byte(body))
 	at, items := int64(0), int64(0)
 	ids := map[string]bool{}

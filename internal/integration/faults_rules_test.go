@@ -11,7 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // outcome is what a client gets.
@@ -80,7 +79,7 @@ func (o outcome) same(b outcome) (bool, string) {
 
 // turnIn is what a client of a format reads in an answer.
 func turnIn(f wire.Format, stream bool, body string, cut bool) *wire.Turn {
-	d := decode.New(f, stream)
+	d := wire.NewDecoder(f, stream)
 	d.Feed([]byte(strings.TrimPrefix(body, "\xEF\xBB\xBF")))
 	if !cut {
 		d.End()

@@ -17,7 +17,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // appServer does what Letta's App Server does with Responses: it reads items that say
@@ -199,7 +198,7 @@ func (c *lettaClient) send(headers ...string) (text, held string) {
 		c.t.Fatalf("%v, %v: %s", res.Status, err, raw)
 	}
 	f, _ := wire.Detect(http.MethodPost, c.path)
-	d := decode.New(f, c.stream)
+	d := wire.NewDecoder(f, c.stream)
 	d.Feed(raw)
 	d.End()
 	turn := d.Turn()

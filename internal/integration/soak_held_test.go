@@ -17,7 +17,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // heldSites are those that clients meet which send no more than what is new. The first
@@ -149,7 +148,7 @@ func (s *soaking) inThread(ctx context.Context, site, who string) {
 	for turn := 0; turn < 6 && ctx.Err() == nil; {
 		asked := userText(fmt.Sprint("And then, ", turn, "?"))
 		status, answer, err := s.postThread(ctx, client, site, who, threadRequest(messages, asked, previous, threads))
-		d := decode.New(wire.Anthropic, true)
+		d := wire.NewDecoder(wire.Anthropic, true)
 		d.Feed([]byte(answer))
 		code := gjson.Get(answer, "error.details.error_code").Str
 		switch {

@@ -29,7 +29,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/caddytest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // soakTime is how long TestSoak goes on, unless LLM_CACHE_SOAK says otherwise.
@@ -200,7 +199,7 @@ func (s *soaking) turn(ctx context.Context, client *http.Client, site string, g 
 		return
 	}
 	defer res.Body.Close()
-	d := decode.New(g.format, stream)
+	d := wire.NewDecoder(g.format, stream)
 	piece := make([]byte, 32<<10)
 	if slow {
 		piece = piece[:512]

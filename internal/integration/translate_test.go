@@ -15,7 +15,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // behind is a site whose upstream is stated.
@@ -49,7 +48,7 @@ func stream(events ...string) func(http.ResponseWriter, *http.Request, int) {
 }
 
 func turnOf(f wire.Format, stream bool, body string) *wire.Turn {
-	d := decode.New(f, stream)
+	d := wire.NewDecoder(f, stream)
 	d.Feed([]byte(body))
 	return d.Turn()
 }

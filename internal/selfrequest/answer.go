@@ -9,7 +9,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/httpx"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // longestAnswer bounds the kept part of a response's body, in bytes.
@@ -50,7 +49,7 @@ func (a *Answer) Flush() {}
 
 // Turn decodes the response, in a format.
 func (a *Answer) Turn(f wire.Format) *wire.Turn {
-	d := decode.New(f, httpx.IsStream(httpx.MediaType(a.header.Get("Content-Type"))))
+	d := wire.NewDecoder(f, httpx.IsStream(httpx.MediaType(a.header.Get("Content-Type"))))
 	d.Feed(a.body.Bytes())
 	d.End()
 	return d.Turn()

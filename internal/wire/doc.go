@@ -10,6 +10,6 @@
 // the edited spans is the client's: key order, number forms, escapes, unknown
 // fields and white space survive, and nothing is ever encoded again.
 //
-// An [Answer] collects the events of one answer, a [Turn] is its content. Package decode reads
-// answers while their bytes pass.
+// A [Decoder] reads an answer while its bytes pass. An [Answer] collects the events of the answer, a
+// [Turn] is its content.
 package wire

@@ -4,11 +4,14 @@
 package wire
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"hash/maphash"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/tidwall/gjson"
 	"github.com/zeebo/xxh3"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
@@ -127,7 +130,84 @@ func (k *Known) Size() int {
 
 // First returns the hash of the conversation's first turn, see [Known.First]. It is zero for an
 // empty first turn.
-func (v *View) First() Hash { return v.known.First() }
+func (v *View) First() Hash { return v.known.first }
+
+// recognition is the state of a parser for recognising a conversation.
+type recognition struct {
+	recall    func(Hash) *Known
+	known     *Known   // the recalled conversation
+	raw       []uint64 // seeded hash of each message's bytes
+	runs      []run    // and of each complete run
+	firstTurn int      // messages before the first answer
+	grown     bool     // items joined the last message since its hash
+}
+
+// A conversation is looked up by its first turn: the messages before the first answer. They never
+// change once the answer was given. Less would not do, because agents start every conversation with
+// the same system prompt or context.
+
+// firstTurns maps the bytes of a first turn to its hash. First turns are often the longest
+// messages; the map saves scanning and hashing them with every request. An entry has no content and
+// is derived from the bytes alone, so tenants may share the map: the conversations behind a hash
+// stay separate.
+var firstTurns [4096]atomic.Pointer[firstTurn]
+
+type firstTurn struct {
+	raw   uint64
+	first Hash
+}
+
+func firstTurnAt(raw uint64) *atomic.Pointer[firstTurn] {
+	return &firstTurns[raw%uint64(len(firstTurns))]
+}
+
+// recallFirstTurn looks up the conversation with the messages at e, if its first turn was read
+// before.
+func (p *Parser) recallFirstTurn(e rawjson.Elements) {
+	if p.recognition.recall == nil {
+		return
+	}
+	start, end, n := e.At, 0, 0
+	for more := true; more; more = e.Next() {
+		if n > 0 && p.answers(e.At) {
+			raw := rawHash(p.Body[start:end])
+			// The slot may belong to another first turn.
+			if o := firstTurnAt(raw).Load(); o != nil && o.raw == raw {
+				if p.adopt(o.first); p.recognition.known != nil {
+					p.recognition.firstTurn = n
+				}
+			}
+			return
+		}
+		if end = rawjson.SkipValue(p.Body, e.At); end < 0 {
+			return
+		}
+		n, e.At = n+1, end
+	}
+}
+
+// noteFirstTurn records the hash of the first turn under the hash of its bytes.
+func (p *Parser) noteFirstTurn(first Hash) {
+	m := p.View.Messages[:p.recognition.firstTurn]
+	raw := rawHash(p.Body[m[0].Span.Start:m[len(m)-1].Span.End])
+	firstTurnAt(raw).Store(&firstTurn{raw, first})
+}
+
+// answers reports whether the message at b[at] is an answer of the model.
+func (p *Parser) answers(at int) bool {
+	for m := rawjson.Walk(p.Body, at); m.Next(); {
+		isRole := string(m.Key) == "role"
+		value := m.Skip()
+		if m.Bad {
+			return false
+		}
+		if isRole {
+			role := string(value.Of(p.Body))
+			return role == `"assistant"` || role == `"model"`
+		}
+	}
+	return false
+}
 
 // remember looks up the conversation once its first turn has been read.
 func (p *Parser) remember() {
@@ -168,11 +248,46 @@ func (p *Parser) adopt(first Hash) {
 	}
 }
 
+// runLength is the number of messages in a run, the unit of recognition. The remaining messages are
+// compared one by one, because clients move markers in the last messages of a request.
+const runLength = 32
+
+// run is the byte hash of one run.
+type run struct {
+	raw    uint64 // seeded hash of the bytes
+	values int    // see [rawjson.Values]; -1 if not counted
+}
+
+// recallRun recognises the run of messages from message i at b[at], with the bytes between them. It
+// returns the index after the run, or 0. The conversation must have been recalled.
+func (p *Parser) recallRun(i, at int) int {
+	k := p.recognition.known
+	n := i / runLength
+	if i%runLength != 0 || n >= len(k.runs) || n != len(p.recognition.runs) {
+		return 0
+	}
+	old := k.messages[i : i+runLength]
+	// The hash covers the bytes between the messages, too.
+	end := at + int(old[runLength-1].Span.End-old[0].Span.Start)
+	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n].raw {
+		return 0
+	}
+	p.take(old, at)
+	p.recognition.raw = append(p.recognition.raw, k.raw[i:i+runLength]...)
+	p.recognition.runs = append(p.recognition.runs, k.runs[n])
+	return end
+}
+
+// spanOf returns the span of consecutive messages.
+func spanOf(m []Message) rawjson.Span {
+	return rawjson.Span{Start: m[0].Span.Start, End: m[len(m)-1].Span.End}
+}
+
 // recallMessage recognises message i at b[at] by a hash of its bytes. It returns the index after
-// the message, or 0.
+// the message, or 0. The conversation must have been recalled.
 func (p *Parser) recallMessage(i, at int) int {
 	k := p.recognition.known
-	if k == nil || i >= len(k.messages) {
+	if i >= len(k.messages) {
 		return 0
 	}
 	end := at + k.messages[i].Span.Len()
@@ -216,12 +331,131 @@ func move(blocks []Block, by int32) {
 	}
 }
 
-// recognition is the state of a parser for recognising a conversation.
-type recognition struct {
-	recall    func(Hash) *Known
-	known     *Known   // the recalled conversation
-	raw       []uint64 // seeded hash of each message's bytes
-	runs      []run    // and of each complete run
-	firstTurn int      // messages before the first answer
-	grown     bool     // items joined the last message since its hash
+// weigh rejects a body with more than [rawjson.MaxValues] values. It runs before the first message
+// outside of a known run is read.
+func (p *Parser) weigh() bool {
+	if p.weighed || len(p.Body) <= rawjson.MaxValues {
+		return true
+	}
+	p.weighed = true
+	rest, left := p.Body, rawjson.MaxValues
+	if runs := p.recognition.runs; len(runs) > 0 {
+		known := p.View.Messages[:len(runs)*runLength]
+		for i := range runs {
+			// The counts of known runs are cached, so a long conversation only needs a count of the
+			// rest.
+			if runs[i].values < 0 {
+				runs[i].values = rawjson.Values(spanOf(known[i*runLength:][:runLength]).Of(p.Body))
+			}
+			left -= runs[i].values
+		}
+		where := spanOf(known)
+		left -= rawjson.Values(p.Body[:where.Start])
+		rest = p.Body[where.End:]
+	}
+	if rawjson.Exceeds(rest, left) {
+		p.Fail(ErrCrowded)
+		return false
+	}
+	return true
+}
+
+// A conversation without a name is also recognised by its first answer and the prompt before it.
+// Clients rewrite the date and place before the prompt, and when they resume, but neither the
+// prompt nor the answer.
+
+// maxSaid is the number of bytes of a text that count for recognition.
+const maxSaid = 64 << 10
+
+// FirstAnswer returns a hash of the first answer and the prompt before it. It is zero without an
+// answer, or without any text or call to identify the answer by.
+func (v *View) FirstAnswer() Hash {
+	var prompt *Block
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		if m.Role != RoleAssistant {
+			prompt = v.asked(m, prompt)
+			continue
+		}
+		var call string
+		var text strings.Builder
+		for j := m.First; j < m.End; j++ {
+			switch b := &v.Blocks[j]; {
+			case b.Kind.IsCall() && call == "":
+				call = v.Text(b.ID)
+			case b.Kind == KindText && text.Len() < maxSaid:
+				text.WriteString(v.said(b))
+			}
+		}
+		return answerHash(v.said(prompt), call, text.String())
+	}
+	return Hash{}
+}
+
+// AnsweredBy returns the [View.FirstAnswer] of the next request, if t is the answer to this one and
+// the first of its conversation.
+func (v *View) AnsweredBy(t *Turn) Hash {
+	var prompt *Block
+	for i := range v.Messages {
+		prompt = v.asked(&v.Messages[i], prompt)
+	}
+	call := ""
+	if len(t.Calls) > 0 {
+		call = t.Calls[0].ID
+	}
+	return answerHash(v.said(prompt), call, t.Text)
+}
+
+// asked returns the last text of a user message, or before if there is none.
+func (v *View) asked(m *Message, before *Block) *Block {
+	for i := m.End - 1; i >= m.First && m.Role == RoleUser; i-- {
+		if b := &v.Blocks[i]; b.Kind == KindText && !b.Has(FlagEmpty) {
+			if rawjson.Unquoted(v.Raw, b.Body).Empty() {
+				break
+			}
+			return b
+		}
+	}
+	return before
+}
+
+// said returns the start of a block's text, at least the [maxSaid] bytes that count.
+func (v *View) said(b *Block) string {
+	if b == nil {
+		return ""
+	}
+	raw := v.Bytes(b.Body)
+	if most := 6*maxSaid + 16; len(raw) > most { // an escape takes up to six bytes for one
+		raw = raw[:most:most]
+		// The cut must not split an escape, or the closing quote would be escaped.
+		if backslashes := len(raw) - len(bytes.TrimRight(raw, `\`)); backslashes%2 > 0 {
+			raw = raw[: most-1 : most-1]
+		}
+		raw = append(raw, '"')
+	}
+	return gjson.ParseBytes(raw).Str
+}
+
+// answerHash hashes a prompt and its answer, zero if either is empty.
+func answerHash(prompt, call, text string) Hash {
+	// The id of the first call replaces the text, because clients drop and trim texts.
+	if call != "" {
+		text = ""
+	}
+	prompt = strings.TrimSpace(prompt[:min(len(prompt), maxSaid)])
+	text = strings.TrimSpace(text[:min(len(text), maxSaid)])
+	if prompt == "" || call == "" && text == "" {
+		return Hash{}
+	}
+	sum := sha256.Sum256([]byte(prompt + "\x00" + call + "\x00" + text))
+	return Hash(sum[:len(Hash{})])
+}
+
+// AnswerID returns a hash of the provider's id of an answer.
+func AnswerID(id string) Hash {
+	if id == "" {
+		return Hash{}
+	}
+	sum := sha256.Sum256([]byte(id))
+	return Hash(sum[:len(Hash{})])
 }

@@ -5,7 +5,11 @@ package wire
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash"
 	"math"
 	"strconv"
 	"sync"
@@ -15,6 +19,28 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
+
+// The reasons for rejecting a body. None of them contains any content.
+var (
+	// ErrSyntax reports a body that is not one well-formed JSON object, or is nested too deeply.
+	ErrSyntax = errors.New("not a well-formed JSON object")
+	// ErrDuplicate reports a duplicate member that changes the meaning of the whole request: two
+	// parsers could read such a body differently.
+	ErrDuplicate = errors.New("a member stands twice")
+	// ErrShape reports a body that is JSON, but no request of its format.
+	ErrShape = errors.New("not a request of this format")
+	// ErrCrowded reports a body with more than [MaxElements] entries, or a body that is
+	// [rawjson.Crowded].
+	ErrCrowded = errors.New("more messages, blocks, parts or values than are read")
+	// ErrFormat reports a format that is not registered.
+	ErrFormat = errors.New("unknown format")
+)
+
+// MaxElements is the limit on the entries of one request: messages, blocks, parts and tools. The
+// longest recorded conversation has 665 entries, a full context of a million tokens some ten
+// thousand. An entry costs us about 100 bytes of memory, 500 with translation, and its client two
+// bytes.
+const MaxElements = 1 << 15
 
 // Parse reads a body as a view. After an error the body cannot be edited safely and should be
 // forwarded unmodified.
@@ -87,15 +113,8 @@ type desk struct {
 	raw      []uint64
 }
 
-// mostDesk is the maximum number of blocks that a desk keeps room for.
-const mostDesk = 8 << 10
-
-// clear keeps the slices for the next conversation, unless they have grown beyond [mostDesk].
-func (d *desk) clear(blocks []Block, messages []Message, raw []uint64) {
-	if cap(blocks) <= mostDesk {
-		d.blocks, d.messages, d.raw = blocks[:0], messages[:0], raw[:0]
-	}
-}
+// maxDesk is the maximum number of blocks that a desk keeps room for.
+const maxDesk = 8 << 10
 
 // Add adds a block of the current message or system prompt.
 func (p *Parser) Add(b Block) { p.Blocks = reuse.Append(p.Blocks, b) }
@@ -306,32 +325,38 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 			p.recognition.firstTurn = i
 			p.remember()
 		}
-		if end := p.recallRun(i, e.At); end > 0 {
-			e.At = end
-			continue
+		known := p.recognition.known != nil
+		if known {
+			if end := p.recallRun(i, e.At); end > 0 {
+				e.At = end
+				continue
+			}
 		}
 		if !p.weigh() {
 			return -1
 		}
-		if end := p.recallMessage(i, e.At); end > 0 {
-			e.At = end
-			p.noteRun()
-			continue
+		start, end, first := e.At, 0, len(p.Blocks)
+		if known {
+			end = p.recallMessage(i, start)
 		}
-		start, first := e.At, len(p.Blocks)
-		p.View.Messages = reuse.Append(p.View.Messages, Message{First: int32(first)})
-		end := by.Message(start)
-		if end < 0 {
-			// An unreadable message becomes an opaque block.
-			if end = p.shutMessage(start, first); end < 0 {
-				return -1
+		if end == 0 {
+			p.View.Messages = reuse.Append(p.View.Messages, Message{First: int32(first)})
+			if end = by.Message(start); end < 0 {
+				// An unreadable message becomes an opaque block.
+				if end = p.shutMessage(start, first); end < 0 {
+					return -1
+				}
 			}
+			msg := &p.View.Messages[i]
+			msg.Span = rawjson.Span{Start: int32(start), End: int32(end)}
+			msg.End = int32(len(p.Blocks))
+			p.recognition.raw = reuse.Append(p.recognition.raw, rawHash(p.Body[start:end]))
 		}
-		msg := &p.View.Messages[i]
-		msg.Span = rawjson.Span{Start: int32(start), End: int32(end)}
-		msg.End = int32(len(p.Blocks))
-		p.recognition.raw = reuse.Append(p.recognition.raw, rawHash(p.Body[start:end]))
-		p.noteRun()
+		// The message may complete a run.
+		if all := p.View.Messages; len(all) == (len(p.recognition.runs)+1)*runLength {
+			raw := rawHash(spanOf(all[len(all)-runLength:]).Of(p.Body))
+			p.recognition.runs = append(p.recognition.runs, run{raw, -1})
+		}
 		e.At = end
 	}
 	if e.Bad {
@@ -368,7 +393,9 @@ func (p *Parser) assemble() {
 		messages, raw := v.Messages, p.recognition.raw
 		v.Messages = append(messageSlices.Make(len(messages)), messages...)
 		p.recognition.raw = append(rawSlices.Make(len(raw)), raw...)
-		p.desk.clear(p.Blocks, messages, raw)
+		if cap(p.Blocks) <= maxDesk {
+			p.desk = desk{p.Blocks[:0], messages[:0], raw[:0]}
+		}
 	} else { // known slices live as long as the conversation
 		v.Messages, p.recognition.raw = trim(v.Messages), trim(p.recognition.raw)
 	}
@@ -389,4 +416,334 @@ func trim[T any](s []T) []T {
 		return s
 	}
 	return append(make([]T, 0, len(s)), s...)
+}
+
+// part is the tools or system section during the parse.
+type part struct {
+	section
+	blocks []Block
+	by     int32 // distance to move the blocks' spans
+	known  bool  // recalled from the Known
+}
+
+// put copies the blocks to their place in the view.
+func (s *part) put(to []Block) {
+	if copy(to, s.blocks); s.by != 0 {
+		move(to[:len(s.blocks)], s.by)
+	}
+}
+
+// section skips the value of tools or system. A known value is not scanned.
+func (p *Parser) section(m *rawjson.Members, s *part) {
+	if end := p.recallSection(s, m.At); end > 0 {
+		m.At = end
+		return
+	}
+	s.span = m.Skip()
+}
+
+// sections reads tools and system. Sections before the messages could not be recognised until now,
+// so it tries that first.
+func (p *Parser) sections() error {
+	if s := &p.tools; p.unread(s) {
+		e := p.Elements(int(s.span.Start))
+		for e.Next() {
+			at, n := e.At, len(s.blocks)
+			if e.At = p.codec.Tool(p, at); e.At > 0 {
+				continue
+			}
+			// An unreadable definition becomes an opaque block.
+			var b Block
+			if b, e.At = p.Opaque(at, Block{Kind: KindToolDef, Section: SectionTools, Message: -1}); e.At < 0 {
+				return p.err
+			}
+			s.blocks = append(s.blocks[:n], b)
+		}
+		if e.Bad {
+			return fmt.Errorf("%w: tools is not an array", ErrShape)
+		}
+		s.hash = rawHash(s.span.Of(p.Body))
+	}
+	if s := &p.system; p.unread(s) {
+		n := len(p.Blocks)
+		p.codec.System(p, s.span)
+		// An unreadable system prompt becomes an opaque block.
+		if p.err != nil && p.Shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
+			return p.err
+		}
+		if len(p.Blocks) > n {
+			p.attribute(&p.Blocks[n])
+		}
+		s.blocks = append(s.blocks, p.Blocks[n:]...)
+		p.Blocks = p.Blocks[:n]
+		s.hash = rawHash(s.span.Of(p.Body))
+	}
+	return nil
+}
+
+// unread reports whether a section is present and still has to be read.
+func (p *Parser) unread(s *part) bool {
+	if s.known || s.span.Empty() {
+		return false
+	}
+	// A null section counts as absent.
+	if IsNull(p.Body, s.span) {
+		s.span = rawjson.Span{}
+		return false
+	}
+	return p.recallSection(s, int(s.span.Start)) != int(s.span.End)
+}
+
+// recallSection recognises the value of tools or system at b[at]. It returns the index after the
+// value, or 0.
+func (p *Parser) recallSection(s *part, at int) int {
+	k := p.recognition.known
+	if k == nil || at < 0 || s.known {
+		return 0
+	}
+	old, from, to := &k.system, k.nTools, k.nSystem
+	if s == &p.tools {
+		old, from, to = &k.tools, 0, k.nTools
+	}
+	end := at + old.span.Len()
+	if old.span.Empty() || end > len(p.Body) || rawHash(p.Body[at:end]) != old.hash {
+		return 0
+	}
+	*s = part{
+		section: section{rawjson.Span{Start: int32(at), End: int32(end)}, old.hash},
+		blocks:  k.blocks[from:to:to], by: int32(at) - old.span.Start, known: true,
+	}
+	p.View.Recalled += to - from
+	return end
+}
+
+// Hasher computes canonical block hashes. Its input is the block's section, role and kind, then the
+// members in the order of the Member calls; callers leave cache_control out. A string content is
+// hashed as one text block.
+type Hasher struct {
+	sum   hash.Hash
+	buf   [sha256.Size]byte
+	small [8]byte
+}
+
+// Begin starts the hash of a block.
+func (c *Hasher) Begin(s Section, r Role, k Kind) {
+	if c.sum == nil {
+		c.sum = sha256.New()
+	}
+	c.sum.Reset()
+	c.small[0], c.small[1], c.small[2] = byte(s), byte(r), byte(k)
+	c.sum.Write(c.small[:3])
+}
+
+// Add writes b after its length.
+func (c *Hasher) Add(b []byte) {
+	// Without the lengths, different lists of strings could give the same input.
+	binary.LittleEndian.PutUint64(c.small[:], uint64(len(b)))
+	c.sum.Write(c.small[:])
+	c.sum.Write(b)
+}
+
+// Member adds a member of an object.
+func (c *Hasher) Member(key, value []byte) {
+	c.Add(key)
+	c.Add(value)
+}
+
+// Sum returns the hash.
+func (c *Hasher) Sum() Hash {
+	return Hash(c.sum.Sum(c.buf[:0])[:len(Hash{})])
+}
+
+// The member names in the hashes of texts and results, the same for all formats.
+var (
+	keyText    = []byte("text")
+	keyID      = []byte("id")
+	keyContent = []byte("content")
+)
+
+// HashResult adds a tool result to the current hash. A lone text hashes the same as a string and as
+// an array.
+func (p *Parser) HashResult(b *Block, content rawjson.Span) {
+	p.Hasher.Member(keyID, b.ID.Of(p.Body))
+	p.Hasher.Member(keyContent, p.Lone(content).Of(p.Body))
+}
+
+// Plain returns the text block for a string content.
+func (p *Parser) Plain(span rawjson.Span, section Section, role Role, message int32) Block {
+	b := Block{Kind: KindText, Section: section, Role: role, Message: message, Span: span, Body: span, Flags: FlagString}
+	if span.Len() == 2 {
+		b.Flags |= FlagEmpty
+	}
+	p.Hasher.Begin(section, role, KindText)
+	p.Hasher.Member(keyText, span.Of(p.Body))
+	b.Hash = p.Hasher.Sum()
+	return b
+}
+
+// Lone returns the text of a content that is an array of one plain text block, and any other
+// content unchanged.
+func (p *Parser) Lone(content rawjson.Span) rawjson.Span {
+	if content.Empty() || p.Body[content.Start] != '[' {
+		return content
+	}
+	e := p.Elements(int(content.Start))
+	var text rawjson.Span
+	for n := 0; e.Next(); n++ {
+		if n > 0 {
+			return content
+		}
+		m := rawjson.Walk(p.Body, e.At)
+		for m.Next() {
+			key := string(m.Key)
+			value := m.Skip()
+			switch {
+			case key == "text":
+				text = value
+			case key == "type" && isTextType(value.Of(p.Body)), key == "cache_control", key == "prompt_cache_breakpoint":
+				// Cache markers do not count.
+			default:
+				return content
+			}
+		}
+		e.At = m.End
+	}
+	if text.Empty() {
+		return content
+	}
+	return text
+}
+
+// isTextType reports whether a part's type is a text. The Responses API calls it input_text.
+func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(kind) == `"input_text"` }
+
+// AllText reports whether a content is a string or an array of text blocks.
+func (p *Parser) AllText(content rawjson.Span) bool {
+	if p.Body[content.Start] != '[' {
+		return true
+	}
+	e := p.Elements(int(content.Start))
+	all := true
+	// The loop never breaks early: every part counts against the limit of [MaxElements].
+	for e.Next() {
+		text, start := false, e.At
+		m := rawjson.Walk(p.Body, e.At)
+		for m.Next() {
+			key := string(m.Key)
+			value := m.Skip()
+			if key == "type" {
+				text = isTextType(value.Of(p.Body))
+			}
+		}
+		all = all && text && !m.Bad
+		if e.At = m.End; m.Bad {
+			e.At = rawjson.SkipValue(p.Body, start)
+		}
+	}
+	return all
+}
+
+// Names turns a table from a format's top-level member names to those of [Parse] into a table for
+// lookups without allocation.
+func Names(called map[string]string) map[string][]byte {
+	names := make(map[string][]byte, len(called))
+	for name, like := range called {
+		names[name] = []byte(like)
+	}
+	return names
+}
+
+// cacheOptions reads OpenAI's prompt_cache_options.
+func (p *Parser) cacheOptions(s rawjson.Span) {
+	if s.Empty() || p.Body[s.Start] != '{' {
+		return
+	}
+	options := gjson.ParseBytes(s.Of(p.Body))
+	if ttl := options.Get("ttl"); ttl.Type == gjson.String {
+		p.View.Caching.Retention = reuse.Intern([]byte(ttl.Str))
+	}
+	p.View.Caching.Prewarms = p.View.Caching.Prewarms || options.Get("prewarm").Type == gjson.True
+}
+
+// refers reports whether a member of a Responses request refers to stored input.
+func (p *Parser) refers(s rawjson.Span) bool {
+	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
+}
+
+// Held is a top-level member that refers to a resource of the provider's own API. String returns
+// its name, "" for none.
+type Held uint8
+
+const (
+	heldCompaction Held = 1 + iota
+	heldContainer
+	heldConversation
+)
+
+// String returns the member's name.
+func (h Held) String() string { return [...]string{"", "compaction", "container", "conversation"}[h] }
+
+func (p *Parser) holds(h Held, s rawjson.Span) {
+	if !s.Empty() && !IsNull(p.Body, s) {
+		p.View.Conversation.Held = h
+	}
+}
+
+// thread reads the thread of a Messages request. A thread is created, or continues from a stored
+// answer.
+func (p *Parser) thread(s rawjson.Span) {
+	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
+		return
+	}
+	p.View.Conversation.Thread = s
+	thread := gjson.ParseBytes(s.Of(p.Body))
+	// An unknown type counts as a continuation, because part of the prompt may be stored at the
+	// provider.
+	if thread.Get("type").Str != "create" {
+		p.View.Conversation.Partial, p.View.Conversation.Continues = true, thread.Get("previous_message_id").Str
+	}
+}
+
+// session returns the conversation id of OpenAI or of Claude Code.
+func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
+	if !cacheKey.Empty() {
+		if key := p.Text(cacheKey); key != "" {
+			return key
+		}
+	}
+	if p.refers(conversation) {
+		if p.Body[conversation.Start] == '{' {
+			return gjson.GetBytes(conversation.Of(p.Body), "id").String()
+		}
+		return p.Text(conversation)
+	}
+	if metadata.Empty() || p.Body[metadata.Start] != '{' {
+		return ""
+	}
+	// Claude Code has its id in metadata.user_id.
+	user := gjson.GetBytes(metadata.Of(p.Body), "user_id").String()
+	if len(user) == 0 {
+		return ""
+	}
+	// A JSON object in the string.
+	if user[0] == '{' {
+		return gjson.Get(user, "session_id").String()
+	}
+	// Older versions: user_…_session_<id>.
+	const sep = "_session_"
+	for i := len(user) - len(sep); i > 0; i-- {
+		if user[i:i+len(sep)] == sep {
+			return user[i+len(sep):]
+		}
+	}
+	return ""
+}
+
+// ForcesCall implements [Codec.ForcesCall] for formats with a word as tool choice, or an object
+// with a type.
+func ForcesCall(choice gjson.Result) bool {
+	if choice.IsObject() {
+		choice = choice.Get("type")
+	}
+	return choice.Str != "" && choice.Str != "auto" && choice.Str != "none"
 }

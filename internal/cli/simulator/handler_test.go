@@ -15,7 +15,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/pricing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 func newCache(t testing.TB, profile string) *pricing.Simulator {
@@ -39,7 +38,7 @@ func turn(t *testing.T, f wire.Format, stream bool, w *httptest.ResponseRecorder
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	d := decode.New(f, stream)
+	d := wire.NewDecoder(f, stream)
 	d.Feed(w.Body.Bytes())
 	turn := d.Turn()
 	if !turn.Done {

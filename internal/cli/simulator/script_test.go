@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // With InOrder the step depends on earlier responses, and a failing step comes again.
@@ -133,7 +132,7 @@ func TestScriptTruncates(t *testing.T) {
 			t.Fatal(err)
 		}
 		var cut bool
-		d := decode.New(wire.Anthropic, stream)
+		d := wire.NewDecoder(wire.Anthropic, stream)
 		for buf := make([]byte, 512); ; {
 			n, err := resp.Body.Read(buf)
 			d.Feed(buf[:n])

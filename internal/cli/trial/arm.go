@@ -34,7 +34,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -394,8 +393,8 @@ func (a *arm) harm(c *request, edits [][]string) int {
 type sink struct {
 	header  http.Header
 	status  int
-	answer  *decode.Decoder // decodes the response, if set
-	failure []byte          // the body of an error, if answer is set
+	answer  *wire.Decoder // decodes the response, if set
+	failure []byte        // the body of an error, if answer is set
 }
 
 func (w *sink) Header() http.Header { return w.header }

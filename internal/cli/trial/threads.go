@@ -14,7 +14,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/threads"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
@@ -68,7 +67,7 @@ func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 		}
 		header := c.header.Clone()
 		header.Set("Anthropic-Beta", threads.Beta)
-		w := &sink{header: http.Header{}, answer: decode.New(a.profile.Format, c.view.Reply.Stream)}
+		w := &sink{header: http.Header{}, answer: wire.NewDecoder(a.profile.Format, c.view.Reply.Stream)}
 		if err := a.serve(ctx, c, header, body, w); err != nil {
 			return nil, err
 		}

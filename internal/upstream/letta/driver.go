@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
@@ -98,13 +97,13 @@ func (driver) Read(delta bool, status int, _ http.Header, body []byte) (v retain
 
 // Hear implements [retain.Driver].
 func (driver) Hear(r *retain.Request, stream bool) retain.Ear {
-	return &ear{of: r, decoder: decode.New(wire.OpenAIResponses, stream), stream: stream}
+	return &ear{of: r, decoder: wire.NewDecoder(wire.OpenAIResponses, stream), stream: stream}
 }
 
 // ear observes an answer up to its end.
 type ear struct {
 	of      *retain.Request
-	decoder *decode.Decoder
+	decoder *wire.Decoder
 	stream  bool
 	body    []byte
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -168,7 +167,7 @@ type overlaidAnswer struct {
 	httpx.Answer
 	o       *overlaying
 	x       *overlay.Exchange
-	dec     *decode.Decoder
+	dec     *wire.Decoder
 	stream  bool
 	settled bool
 }
@@ -179,9 +178,9 @@ func (a *overlaidAnswer) Begin(status int) {
 	if status/100 == 2 && httpx.Coding(h) == "" {
 		switch kind := httpx.MediaType(h.Get("Content-Type")); {
 		case kind == "text/event-stream":
-			a.stream, a.dec = true, decode.New(a.o.format, true)
+			a.stream, a.dec = true, wire.NewDecoder(a.o.format, true)
 		case httpx.IsJSON(kind):
-			a.dec = decode.New(a.o.format, false)
+			a.dec = wire.NewDecoder(a.o.format, false)
 		}
 	}
 	if status/100 == 2 {

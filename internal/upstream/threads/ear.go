@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -21,7 +20,7 @@ const longestReply = 8 << 20
 // ear records an answer byte for byte.
 type ear struct {
 	of     *retain.Request
-	turn   *decode.Decoder
+	turn   *wire.Decoder
 	words  *hidden.Interceptor
 	stream bool
 	body   []byte
@@ -32,7 +31,7 @@ type ear struct {
 func (d *Driver) Hear(r *retain.Request, stream bool) retain.Ear {
 	never := func(string) bool { return false }
 	e := &ear{
-		of: r, stream: stream, turn: decode.New(d.format, stream),
+		of: r, stream: stream, turn: wire.NewDecoder(d.format, stream),
 		words: hidden.NewInterceptor(d.format, hidden.Options{Hide: never}),
 	}
 	if stream {

@@ -5,6 +5,7 @@ package anthropic
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -64,7 +65,9 @@ func (r *answerReader) Event(root gjson.Result, name string) {
 		r.Begin(message.Get("id").Str, message.Get("model").Str)
 	case "message_delta":
 		r.count(usage)
-		r.management(management)
+		if management.IsObject() {
+			r.management(management)
+		}
 		r.stop(delta)
 	case "message_stop":
 		r.End()
@@ -84,7 +87,9 @@ func (r *answerReader) Whole(root gjson.Result) {
 		r.NoAnswer(root)
 		return
 	}
-	r.management(root.Get("context_management"))
+	if management := root.Get("context_management"); management.IsObject() {
+		r.management(management)
+	}
 	r.Begin(root.Get("id").Str, root.Get("model").Str)
 	index := int64(0)
 	content.ForEach(func(_, block gjson.Result) bool {
@@ -180,28 +185,41 @@ func (r *answerReader) stop(delta gjson.Result) {
 	r.Stop(reason, rawjson.Inner(delta.Get("stop_sequence")))
 }
 
-// count reads a usage object, with the usage of the last call and of each call.
+// count reads a usage object, with the usage of the last call and of each call. The objects of a
+// stream are cumulative, so a later count replaces an earlier one. Missing counts stay.
 func (r *answerReader) count(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
-	c := &r.Counts
-	c.Usage = readUsage(c.Usage, u)
+	c, m := &r.Counts, readMembers(u)
+	total, sum := m.over(c.Usage), wire.Usage{}
+	if m.iterations.IsArray() {
+		sum = iterationsUsage(m.iterations, total)
+	}
+	switch {
+	case sum.Prompt() > 0 && sum.Prompt() >= total.Prompt() && sum.Output >= total.Output:
+		total = sum
+	case m.over(wire.Usage{}).Prompt() == 0:
+		// Some servers report a prompt of zero tokens at the end. The prompt's usage from the start
+		// of the stream stays.
+		output := total.Output
+		total = c.Usage
+		total.Output = output
+	}
+	total.Reported = total.Prompt()+total.Output > 0
+	c.Usage = total
 	if n := u.Get("output_tokens_details.reasoning_tokens").Int(); n > 0 && n <= c.Usage.Output {
 		c.Reasoning = n
 	}
-	c.Service = readService(u).Or(c.Service)
-	if list := u.Get("iterations"); list.IsArray() {
-		c.Final, c.Iterations = finalUsage(list, c.Usage), iterations(list, c.Usage)
+	c.Service = m.service.Or(c.Service)
+	if m.iterations.IsArray() {
+		c.Final, c.Iterations = finalUsage(m.iterations, total), iterations(m.iterations, total)
 	}
 	r.Count()
 }
 
 // management reads the context edits that the provider applied to the prompt.
 func (r *answerReader) management(v gjson.Result) {
-	if !v.IsObject() {
-		return
-	}
 	var c wire.Cleared
 	v.Get("applied_edits").ForEach(func(_, e gjson.Result) bool {
 		thinking, tokens := wire.Count(e.Get("cleared_thinking_turns")), wire.Count(e.Get("cleared_input_tokens"))
@@ -213,4 +231,137 @@ func (r *answerReader) management(v gjson.Result) {
 		return true
 	})
 	r.Tell(wire.Event{Kind: wire.EventCleared, Cleared: &c})
+}
+
+// finalUsage returns the usage of the last model call for the conversation itself. It returns no
+// usage if the answer ended with a compaction, if there was only one call, or if the list does not
+// add up to the total.
+func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
+	var final, sum wire.Usage
+	apart, n := false, 0
+	list.ForEach(func(_, u gjson.Result) bool {
+		one := buckets(u)
+		sum = sum.Add(one)
+		switch kind := u.Get("type").Str; {
+		case kind == "compaction":
+			final, apart = wire.Usage{}, true
+		case strings.HasPrefix(kind, "advisor"):
+			apart = true
+		default:
+			final, apart = one, apart || n > 0
+			n++
+		}
+		return sum.Prompt() <= wire.MaxCount
+	})
+	if !apart || sum.Prompt() != total.Prompt() {
+		return wire.Usage{}
+	}
+	final.Reported = true
+	return final
+}
+
+// iterations returns the usage of each model call of an answer, nil if the list does not add up to
+// the total.
+func iterations(list gjson.Result, total wire.Usage) (each []wire.Usage) {
+	var sum wire.Usage
+	list.ForEach(func(_, u gjson.Result) bool {
+		one := buckets(u)
+		sum, each = sum.Add(one), append(each, one)
+		return len(each) < wire.MaxCalls
+	})
+	if sum.Reported = total.Reported; sum != total {
+		return nil
+	}
+	return each
+}
+
+// iterationsUsage sums the usage of the model calls of one answer. The answer's totals omit the calls
+// for compaction, for an advisor and before a fallback; the list holds all calls.
+func iterationsUsage(list gjson.Result, total wire.Usage) wire.Usage {
+	var sum wire.Usage
+	list.ForEach(func(_, u gjson.Result) bool {
+		sum = sum.Add(buckets(u))
+		sum.Output = min(sum.Output, wire.MaxCount)
+		return sum.Prompt() <= wire.MaxCount
+	})
+	// A list without lifetimes of its cache writes takes them from the totals.
+	if sum.Write1h == 0 {
+		sum.Write1h = min(total.Write1h, sum.Write5m)
+		sum.Write5m -= sum.Write1h
+	}
+	return sum
+}
+
+// usageMembers are the members of a usage object.
+type usageMembers struct {
+	input, read, output, write, split, iterations gjson.Result
+
+	service wire.Service
+}
+
+func readMembers(u gjson.Result) (c usageMembers) {
+	u.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "input_tokens":
+			first(&c.input, value)
+		case "cache_read_input_tokens":
+			first(&c.read, value)
+		case "output_tokens":
+			first(&c.output, value)
+		case "cache_creation_input_tokens":
+			first(&c.write, value)
+		case "cache_creation":
+			first(&c.split, value)
+		case "iterations":
+			first(&c.iterations, value)
+		case "service_tier":
+			c.service |= wire.ServiceTier(value.Str)
+		case "speed":
+			c.service |= wire.ServiceSpeed(value.Str)
+		case "inference_geo":
+			c.service |= wire.ServiceGeo(value.Str)
+		}
+		return true
+	})
+	return c
+}
+
+// buckets returns the counts of one usage object of the list.
+func buckets(u gjson.Result) wire.Usage {
+	if !u.IsObject() {
+		return wire.Usage{}
+	}
+	m := readMembers(u)
+	return m.over(wire.Usage{})
+}
+
+// over merges the counts into the known usage. The counts of this format do not overlap.
+func (c *usageMembers) over(known wire.Usage) wire.Usage {
+	if c.input.Type == gjson.Number {
+		known.Uncached = wire.Count(c.input)
+	}
+	if c.read.Type == gjson.Number {
+		known.Read = wire.Count(c.read)
+	}
+	if v := wire.Count(c.output); v > 0 {
+		known.Output = v
+	}
+	write := known.Write5m + known.Write1h
+	if c.write.Type == gjson.Number {
+		write = wire.Count(c.write)
+	}
+	if c.split.IsObject() {
+		known.Write1h = wire.Count(c.split.Get("ephemeral_1h_input_tokens"))
+		write = max(write, known.Write1h+wire.Count(c.split.Get("ephemeral_5m_input_tokens")))
+	}
+	known.Write1h = min(known.Write1h, write)
+	known.Write5m = write - known.Write1h
+	return known
+}
+
+// first keeps the first of several members with one name.
+func first(to *gjson.Result, value gjson.Result) {
+	if !to.Exists() {
+		*to = value
+	}
 }

@@ -22,7 +22,7 @@ type Codec struct{}
 func (Codec) Traits() wire.Traits {
 	return wire.Traits{
 		Markers: true, BindsThinking: true, Safeguards: true, Attribution: true, Threads: true, MessageList: true, Alternates: true, UsageFirst: true, ResultsFollow: true,
-		Heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", RequestID: "Request-Id",
+		Heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", KeyHeader: "X-Api-Key", RequestID: "Request-Id",
 	}
 }
 

@@ -21,7 +21,7 @@ func (Codec) Rules() translate.Rules {
 		Reasoning: "thinking", Output: "output_config.format", Parallel: "tool_choice.disable_parallel_tool_use",
 		Failed: "messages[].content[].is_error", Strict: "tools[].strict", Thinking: "messages[].content[].thinking",
 		NameLimit: 128, IDLimit: 64, IDPrefix: "msg", Warmest: 1, RefusesBlank: true, Proves: "claude-", EndsThinking: true, SystemBehindUser: true,
-		Headers: []string{"anthropic-"}, Key: "X-Api-Key", Bearer: true, Version: [2]string{"Anthropic-Version", "2023-06-01"},
+		Headers: []string{"anthropic-"}, Bearer: true, Version: [2]string{"Anthropic-Version", "2023-06-01"},
 		Faults: faults,
 	}
 }

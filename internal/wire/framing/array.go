@@ -3,6 +3,8 @@
 
 package framing
 
+import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
+
 // Array is the framing of one JSON array of events: Gemini's streams without alt=sse.
 type Array struct{}
 
@@ -24,7 +26,7 @@ type ArrayFramer struct {
 	Limit int
 
 	buffer
-	nesting nesting
+	nesting rawjson.Nesting
 	opened  bool // after the opening bracket
 	closed  bool
 	inside  bool // inside an element
@@ -54,9 +56,9 @@ func (f *ArrayFramer) Feed(b []byte, emit func(Event)) {
 				f.fail(ErrMalformed, b)
 				return
 			}
-			f.inside, f.from, f.nesting = true, len(f.tail)+at, nesting{}
+			f.inside, f.from, f.nesting = true, len(f.tail)+at, rawjson.Nesting{}
 		}
-		end, ok := f.nesting.next(b[at:])
+		end, ok := f.nesting.Next(b[at:])
 		switch {
 		case !ok:
 			f.fail(ErrMalformed, b)

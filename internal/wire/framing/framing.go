@@ -10,9 +10,6 @@ import "errors"
 // DefaultLimit is the default limit of a [Framer] on one event: 32 MiB.
 const DefaultLimit = 32 << 20
 
-// MaxDepth is the maximum nesting of JSON.
-const MaxDepth = 512
-
 // largestKept is the largest buffer kept for reuse after a long event.
 const largestKept = 1 << 20
 

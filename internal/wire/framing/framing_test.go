@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
 var framings = []struct {
@@ -130,7 +132,7 @@ func TestFramingErrors(t *testing.T) {
 		{"header with half a number", EventStream{}.Framer, message, header("\x01a\x04\x00"), ErrMalformed},
 		{"header of no type", EventStream{}.Framer, message, header("\x01a\x0a"), ErrMalformed},
 		{"array of numbers", Array{}.Framer, "[{}", ",1]", ErrMalformed},
-		{"deep array", Array{}.Framer, "[{}", ",{\"a\":" + strings.Repeat("[", MaxDepth), ErrMalformed},
+		{"deep array", Array{}.Framer, "[{}", ",{\"a\":" + strings.Repeat("[", rawjson.MaxDepth), ErrMalformed},
 		{"long element", func() Framer { return &ArrayFramer{Limit: limit} }, "[{}", ",{\"a\":\"" + strings.Repeat("x", limit), ErrTooLarge},
 		{"long event", func() Framer { return &SSEFramer{Limit: limit} }, "data: a\n\n", "data: " + strings.Repeat("x", limit) + "\n\n", ErrTooLarge},
 	} {

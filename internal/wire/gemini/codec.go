@@ -25,7 +25,7 @@ type Codec struct{}
 func (Codec) Traits() wire.Traits {
 	return wire.Traits{
 		Alternates: true, ArrayStreams: true, BareStreams: true, LooseIDs: true, SignedParts: true,
-		MediaBesideResult: true, HostedUnlisted: true, OptionsOutsidePrompt: true, Surroundings: true,
+		MediaBesideResult: true, HostedUnlisted: true, OptionsOutsidePrompt: true, Surroundings: true, KeyHeader: "X-Goog-Api-Key",
 	}
 }
 

@@ -24,7 +24,7 @@ func (Codec) Rules() translate.Rules {
 		Reasoning: "generationConfig.thinkingConfig", Output: "generationConfig.responseMimeType", Choice: "toolConfig.functionCallingConfig.mode",
 		Failed: "contents[].parts[].functionResponse.response.error", Thinking: "contents[].parts[].thoughtSignature",
 		NameLimit: 64, Dots: true, SignedCalls: true, Narrows: true, LongestUser: 64, FoldsSystem: true,
-		Headers: []string{"x-goog-"}, Key: "X-Goog-Api-Key", Status: true, Faults: faults,
+		Headers: []string{"x-goog-"}, Status: true, Faults: faults,
 	}
 }
 

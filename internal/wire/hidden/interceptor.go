@@ -12,7 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
@@ -29,7 +28,7 @@ type Interceptor struct {
 	traits *wire.Traits
 	frames framing.Framer
 	emit   func(framing.Event)
-	same   decode.Template
+	same   wire.Template
 	broken bool // an event exceeded the limit: everything is forwarded unread
 }
 
@@ -250,7 +249,7 @@ func (r *Interceptor) frame(f framing.Event) {
 // read reads an event and writes the client's part of it.
 func (r *Interceptor) read(f Event) {
 	m := &r.m
-	r.same.Reader().Event(f.Root, rawjson.View(f.Name))
+	r.same.Reader.Event(f.Root, rawjson.View(f.Name))
 	// An event of another entry releases the waiting one, which keeps the order of events.
 	if m.fresh != nil && m.by.Of(f) != m.fresh {
 		m.loosen()
@@ -333,7 +332,7 @@ func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 		return body, true
 	}
 	r.m.Said = Said{}
-	r.same.Reader().Whole(gjson.Parse(text))
+	r.same.Reader.Whole(gjson.Parse(text))
 	if r.m.none {
 		return body, true
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/bedrock"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/vertex"
@@ -134,7 +133,7 @@ func TestRelayAlike(t *testing.T) {
 }
 
 func decoded(f wire.Format, stream string) *wire.Turn {
-	d := decode.New(f, true)
+	d := wire.NewDecoder(f, true)
 	d.Feed([]byte(stream))
 	return d.Turn()
 }
@@ -155,7 +154,7 @@ func TestFollow(t *testing.T) {
 			"watched as whole": {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks, Whole: true},
 		} {
 			r := hidden.NewInterceptor(a.Format, o)
-			follows, reads := decode.New(a.Format, true), decode.New(a.Format, true)
+			follows, reads := wire.NewDecoder(a.Format, true), wire.NewDecoder(a.Format, true)
 			r.Follow(follows.Follow())
 			feed := func(p []byte) {
 				follows.Feed(nil)
@@ -272,7 +271,7 @@ func TestRelayBedrock(t *testing.T) {
 		}
 	}
 	_, r := intercepted(bedrock.Format, 7, chunked(call)[:200])
-	d := decode.New(bedrock.Format, true)
+	d := wire.NewDecoder(bedrock.Format, true)
 	d.Feed(r.Failure("overloaded_error", "No room."))
 	if turn := d.Turn(); turn.ErrorType != "serviceUnavailableException" || turn.ErrorMessage != "No room." || turn.Done {
 		t.Errorf("failure reads as %+v", turn)

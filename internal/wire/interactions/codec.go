@@ -20,7 +20,10 @@ type Codec struct{}
 
 // Traits implements [wire.Codec].
 func (Codec) Traits() wire.Traits {
-	return wire.Traits{KeepsAnswers: true, Alternates: true, FlatItems: true, SignedParts: true, OptionsOutsidePrompt: true}
+	return wire.Traits{
+		KeepsAnswers: true, Alternates: true, FlatItems: true, SignedParts: true, OptionsOutsidePrompt: true,
+		KeyHeader: "X-Goog-Api-Key",
+	}
 }
 
 // Match implements [wire.Codec].

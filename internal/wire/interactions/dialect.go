@@ -24,7 +24,7 @@ func (Codec) Rules() translate.Rules {
 		Reasoning: "generation_config.thinking_level", Output: "response_format", Choice: "generation_config.tool_choice",
 		Failed: "input[].is_error", Thinking: "input[].signature",
 		NameLimit: 64, Dots: true, IDPrefix: "v1", Narrows: true, FoldsSystem: true,
-		Headers: []string{"x-goog-", "api-revision"}, Key: "X-Goog-Api-Key", Version: [2]string{"Api-Revision", "2026-05-20"}, Faults: faults,
+		Headers: []string{"x-goog-", "api-revision"}, Version: [2]string{"Api-Revision", "2026-05-20"}, Faults: faults,
 	}
 }
 

@@ -1,6 +1,8 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package rawjson scans and builds JSON text. It validates a text, walks it without recursion, and
+// keeps the client's bytes: key order, number forms and escapes.
 package rawjson
 
 import (
@@ -9,13 +11,31 @@ import (
 	"math/bits"
 	"strings"
 	"unsafe"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 )
 
 // MaxDepth is the maximum nesting of JSON in requests, in answers and in JSON strings inside both.
 // Clients' tool inputs and schemas stay far below. Deeper JSON is forwarded unread.
-const MaxDepth = framing.MaxDepth
+const MaxDepth = 512
+
+// Span is a range of bytes in a body, from Start to End (exclusive).
+type Span struct{ Start, End int32 }
+
+// Empty reports whether the span has no bytes. Absent members have empty spans.
+func (s Span) Empty() bool { return s.End <= s.Start }
+
+// Len returns the number of bytes in the span.
+func (s Span) Len() int { return int(s.End - s.Start) }
+
+// Of returns the span's bytes of raw, without copying.
+func (s Span) Of(raw []byte) []byte { return raw[s.Start:s.End] }
+
+// Shift returns the span moved by this number of bytes. An empty span is not moved.
+func (s Span) Shift(by int32) Span {
+	if s.Empty() {
+		return s
+	}
+	return Span{s.Start + by, s.End + by}
+}
 
 // Valid reports whether text is one well-formed JSON value, with optional white space around it,
 // nested at most 512 levels deep. It neither recurses nor allocates.
@@ -160,7 +180,13 @@ func SkipWord(b []byte, i int, word string) int {
 
 // SkipDigits returns the index after the digits at i.
 func SkipDigits(b []byte, i int) int {
-	for len(b)-i >= 8 && digits(binary.LittleEndian.Uint64(b[i:])) {
+	// Eight bytes at a time. A digit has the high nibble 3, also after adding six.
+	const nibbles, zeros, six = 0xf0f0f0f0f0f0f0f0, 0x3030303030303030, 0x0606060606060606
+	for len(b)-i >= 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		if w&nibbles != zeros || (w+six)&nibbles != zeros {
+			break
+		}
 		i += 8
 	}
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
@@ -169,32 +195,20 @@ func SkipDigits(b []byte, i int) int {
 	return i
 }
 
-// digits reports whether all eight bytes of a word are digits: each has the high nibble 3, also
-// after adding six.
-func digits(w uint64) bool {
-	const nibbles, zeros, six = 0xf0f0f0f0f0f0f0f0, 0x3030303030303030, 0x0606060606060606
-	return w&nibbles == zeros && (w+six)&nibbles == zeros
-}
-
-// skipDigits is [SkipDigits] for at least one digit. It returns -1 without.
-func skipDigits(b []byte, i int) int {
-	if end := SkipDigits(b, i); end > i {
-		return end
-	}
-	return -1
-}
-
+// skipNumber skips a number. Its integer, fraction and exponent have at least one digit each.
 func skipNumber(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
 	}
-	if i < len(b) && b[i] == '0' {
+	from := i
+	if i < len(b) && b[i] == '0' { // no digits may follow
 		i++
-	} else if i = skipDigits(b, i); i < 0 {
+	} else if i = SkipDigits(b, from); i == from {
 		return -1
 	}
 	if i < len(b) && b[i] == '.' {
-		if i = skipDigits(b, i+1); i < 0 {
+		from = i + 1
+		if i = SkipDigits(b, from); i == from {
 			return -1
 		}
 	}
@@ -203,7 +217,10 @@ func skipNumber(b []byte, i int) int {
 		if i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
 		}
-		return skipDigits(b, i)
+		from = i
+		if i = SkipDigits(b, from); i == from {
+			return -1
+		}
 	}
 	return i
 }
@@ -425,3 +442,81 @@ func Unquoted(b []byte, s Span) Span {
 	}
 	return Span{s.Start + 1, s.End - 1}
 }
+
+// Nesting tracks the nesting of a JSON text that arrives in pieces.
+type Nesting struct {
+	depth             int
+	inString, escaped bool
+}
+
+// Next reads p and returns the index after the byte that closes the outermost value, -1 if p does
+// not contain it. It returns false beyond [MaxDepth].
+func (n *Nesting) Next(p []byte) (int, bool) {
+	for i := 0; i < len(p); i++ {
+		if n.escaped {
+			n.escaped = false
+			continue
+		}
+		if n.inString {
+			for i < len(p) && p[i] != '"' && p[i] != '\\' {
+				i++
+			}
+			if i < len(p) {
+				n.escaped = p[i] == '\\'
+				n.inString = n.escaped
+			}
+			continue
+		}
+		switch p[i] {
+		case '"':
+			n.inString = true
+		case '{', '[':
+			if n.depth++; n.depth > MaxDepth {
+				return -1, false
+			}
+		case '}', ']':
+			if n.depth--; n.depth <= 0 {
+				return i + 1, true
+			}
+		}
+	}
+	return -1, true
+}
+
+// MaxValues is the maximum number of JSON values in a body. The longest recorded conversation has
+// some ten thousand, and a context of a million tokens has fewer than the limit. Each value costs
+// about 100 ns in every search for a member.
+const MaxValues = 1 << 20
+
+// Crowded reports whether a body may have more than [MaxValues] values, by the count of [Values].
+func Crowded(body []byte) bool { return Exceeds(body, MaxValues) }
+
+// Values returns an upper bound on the number of values in a part of a body: its commas and opening
+// brackets. Strings are included, because inputs and results are JSON in strings and get parsed. A
+// text with too many commas would exceed any context anyway.
+func Values(part []byte) (n int) {
+	for len(part) > 0 {
+		step := part[:min(countStep, len(part))]
+		for i := range separators {
+			n += bytes.Count(step, separators[i:i+1])
+		}
+		part = part[len(step):]
+	}
+	return n
+}
+
+// Exceeds reports whether a part of a body has more than most [Values]. It stops counting at the
+// limit.
+func Exceeds(part []byte, most int) bool {
+	for most >= 0 && len(part) > most {
+		step := part[:min(countStep, len(part))]
+		most -= Values(step)
+		part = part[len(step):]
+	}
+	return most < 0
+}
+
+// countStep fits in the L1 cache.
+const countStep = 16 << 10
+
+var separators = []byte(",{[")

@@ -6,6 +6,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,5 +106,44 @@ func TestSkipDigits(t *testing.T) {
 				t.Fatalf("%d digits and %#x: %d", n, c, got)
 			}
 		}
+	}
+}
+
+// TestCrowdedCounts compares the early-stopping count with a simple one.
+func TestCrowdedCounts(t *testing.T) {
+	separator := func(n int) string { return strings.Repeat(",{[", n/3+1)[:n] }
+	text := func(n int) string { return strings.Repeat("x", n) }
+	for name, body := range map[string]string{
+		"as many as may be": separator(MaxValues),
+		"one more":          separator(MaxValues + 1),
+		"behind text":       text(3<<20) + separator(MaxValues+1),
+		"in front of text":  separator(MaxValues+1) + text(3<<20),
+		"around text":       separator(MaxValues) + text(70<<10) + separator(1),
+		"nearly":            separator(MaxValues) + text(5<<20),
+		"text":              text(4 << 20),
+		"short":             separator(100),
+	} {
+		n := 0
+		for _, c := range separators {
+			n += bytes.Count([]byte(body), []byte{c})
+		}
+		if got := Crowded([]byte(body)); got != (n > MaxValues) {
+			t.Errorf("%s: %t with %d values", name, got, n)
+		}
+	}
+}
+
+// The end of a value is found without reading a byte twice.
+func TestNestingReadsOnce(t *testing.T) {
+	var n Nesting
+	value := []byte("{\"a\":[\"" + strings.Repeat("x\\\"{", 1<<10) + "\"]}")
+	last := len(value) - 1
+	for p := range slices.Chunk(value[:last], 100) {
+		if end, ok := n.Next(p); end >= 0 || !ok {
+			t.Fatal("closed too early")
+		}
+	}
+	if end, ok := n.Next(value[last:]); end != 1 || !ok {
+		t.Fatalf("closed at %d", end)
 	}
 }

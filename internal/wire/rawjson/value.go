@@ -1,18 +1,13 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawjson scans and builds JSON text. It validates a text, walks it without recursion, and
-// keeps the client's bytes: key order, number forms and escapes.
 package rawjson
 
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
 // Value is a JSON value in the client's bytes. Its methods require a well-formed value.
@@ -89,139 +84,162 @@ func (v Value) Int() (int, bool) {
 	return int(f), true
 }
 
-// Text is the inside of a JSON string, with escapes. It can be copied to another body unchanged.
-type Text []byte
-
-// Empty reports whether the text is empty.
-func (t Text) Empty() bool { return len(t) == 0 }
-
-// Decoded returns the text without escapes.
-func (t Text) Decoded() string {
-	if bytes.IndexByte(t, '\\') < 0 {
-		return string(t)
-	}
-	return string(t.AppendDecoded(make([]byte, 0, len(t))))
+// Index is an index of the ends of long strings in a well-formed text. Values are nested: without
+// an index, reading each level would search for the end of the same strings again. The zero value
+// and nil are empty.
+type Index struct {
+	text  []byte
+	longs []Span
+	next  int // index of the first string at or after the last lookup
 }
 
-// name returns a decoded member name, interned because names repeat.
-func (t Text) name() string {
-	if bytes.IndexByte(t, '\\') < 0 {
-		return reuse.Intern(t)
+// longString is the minimum length of an indexed string, in bytes. Skipping shorter strings is
+// faster than a lookup.
+const longString = 96
+
+// IndexObject validates a JSON object like [ValidObject] and returns its index.
+func IndexObject(text []byte) (x Index, ok bool) {
+	x.text, x.longs = text, make([]Span, 0, 16+len(text)>>11)
+	at := SkipSpace(text, 0)
+	if at == len(text) || text[at] != '{' {
+		return x, false
 	}
-	return t.Decoded()
-}
-
-// AppendDecoded appends the decoded text. An unpaired surrogate has no UTF-8 form and stays an
-// escape.
-func (t Text) AppendDecoded(b []byte) []byte { return t.appendDecoded(b, "") }
-
-// appendDecoded is AppendDecoded with a replacement for unpaired surrogates, "" for none.
-func (t Text) appendDecoded(b []byte, half string) []byte {
-	for i := 0; i < len(t); {
-		n := bytes.IndexByte(t[i:], '\\')
-		if n < 0 || i+n+1 >= len(t) {
-			return append(b, t[i:]...)
+	end := scan(text, at, func(b []byte, i int) int {
+		end := checkString(b, i)
+		if end-i >= longString {
+			x.longs = append(x.longs, Span{int32(i), int32(end)})
 		}
-		b = append(b, t[i:i+n]...)
-		i += n
-		switch c := t[i+1]; c {
-		case 'n':
-			b = append(b, '\n')
-		case 't':
-			b = append(b, '\t')
-		case 'r':
-			b = append(b, '\r')
-		case 'b':
-			b = append(b, '\b')
-		case 'f':
-			b = append(b, '\f')
-		case 'u':
-			r, size := t[i:].unicode()
-			switch {
-			case r >= 0:
-				b = utf8.AppendRune(b, r)
-			case half != "":
-				b = append(b, half...)
-			default:
-				b = append(b, t[i:i+size]...)
+		return end
+	})
+	return x, end >= 0 && SkipSpace(text, end) == len(text)
+}
+
+// find returns the end of the string at start, 0 if it is not indexed.
+func (x *Index) find(start int32) int32 {
+	// Most lookups are in ascending order.
+	switch n := x.next; {
+	case n > 0 && x.longs[n-1].Start >= start:
+		x.next, _ = slices.BinarySearchFunc(x.longs, start, func(s Span, start int32) int { return int(s.Start) - int(start) })
+	default:
+		for x.next < len(x.longs) && x.longs[x.next].Start < start {
+			x.next++
+		}
+	}
+	if x.next < len(x.longs) && x.longs[x.next].Start == start {
+		return x.longs[x.next].End
+	}
+	return 0
+}
+
+// skipString skips a string of a value.
+func (x *Index) skipString(v Value, i int) int {
+	if x != nil {
+		// Subslices share the end of their capacity, which gives v's offset in the text. The
+		// pointers confirm it.
+		at := cap(x.text) - cap(v) + i
+		if at >= 0 && at < len(x.text) && &x.text[at] == &v[i] {
+			if end := x.find(int32(at)); end > 0 {
+				return i + int(end) - at
 			}
-			i += size
-			continue
-		default:
-			b = append(b, c)
 		}
-		i += 2
 	}
-	return b
+	if end := SkipString(v, i); end >= 0 {
+		return end
+	}
+	return len(v)
 }
 
-// unicode decodes the \u escape at the beginning of t, or two escapes of a surrogate pair. It
-// returns -1 for an unpaired surrogate.
-func (t Text) unicode() (r rune, size int) {
-	hex := func(b []byte) rune {
-		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-			return -1
-		}
-		n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-		if err != nil {
-			return -1
-		}
-		return rune(n)
-	}
-	r = hex(t)
-	if r < 0 {
-		return utf8.RuneError, min(len(t), 6)
-	}
-	if !utf16.IsSurrogate(r) {
-		return r, 6
-	}
-	if pair := utf16.DecodeRune(r, hex(t[6:])); pair != utf8.RuneError {
-		return pair, 12
-	}
-	return -1, 6
-}
-
-// AppendEscaped appends bytes as the inside of a JSON string, with the minimum of escapes.
-func AppendEscaped[T []byte | string | Value](b []byte, s T) []byte {
-	const digits = "0123456789abcdef"
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
+// skipValue skips a nested value.
+func (x *Index) skipValue(v Value, i int) int {
+	depth := 0
+	for i < len(v) {
+		if !ends[v[i]] {
+			i = SkipDigits(v, i+1) // numbers may have millions of digits
 			continue
 		}
-		b = append(b, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\t':
-			b = append(b, '\\', 't')
-		case '\r':
-			b = append(b, '\\', 'r')
-		default:
-			b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		switch v[i] {
+		case '"':
+			i = x.skipString(v, i)
+			if depth == 0 {
+				return i
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// Members yields the members of an object, and nothing for other values.
+func (x *Index) Members(v Value) iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		for key, value := range x.members(v) {
+			if !yield(key.name(), value) {
+				return
+			}
 		}
 	}
-	return append(b, s[from:]...)
 }
 
-// AppendQuoted appends a text as a JSON string.
-func AppendQuoted(b []byte, s string) []byte {
-	b = append(b, '"')
-	b = AppendEscaped(b, s)
-	return append(b, '"')
-}
-
-// Escaped returns a Go string as the inside of a JSON string.
-func Escaped(s string) Text { return AppendEscaped(nil, s) }
-
-// AppendKey appends a member's name and colon to an object.
-func AppendKey(b Value, key string) Value {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
+// Member returns a member of an object, nil for none.
+func (x *Index) Member(v Value, name string) Value {
+	for key, value := range x.members(v) {
+		if string(key) == name || bytes.IndexByte(key, '\\') >= 0 && key.Decoded() == name {
+			return value
+		}
 	}
-	return append(AppendEscaped(append(b, '"'), key), `":`...)
+	return nil
+}
+
+// members yields the members with undecoded names.
+func (x *Index) members(v Value) iter.Seq2[Text, Value] {
+	return func(yield func(Text, Value) bool) {
+		if !v.IsObject() {
+			return
+		}
+		for i := SkipSpace(v, 1); i < len(v) && v[i] == '"'; {
+			end := x.skipString(v, i)
+			key := Text(v[i+1 : end-1])
+			start := SkipSpace(v, SkipSpace(v, end)+1)
+			end = x.skipValue(v, start)
+			if !yield(key, v[start:end]) {
+				return
+			}
+			if i = SkipSpace(v, end); i < len(v) && v[i] == ',' {
+				i = SkipSpace(v, i+1)
+			}
+		}
+	}
+}
+
+// Elements yields the elements of an array, and nothing for other values.
+func (x *Index) Elements(v Value) iter.Seq2[int, Value] {
+	return func(yield func(int, Value) bool) {
+		if !v.IsArray() {
+			return
+		}
+		n := 0
+		for i := SkipSpace(v, 1); i < len(v) && v[i] != ']'; n++ {
+			end := x.skipValue(v, i)
+			if !yield(n, v[i:end]) {
+				return
+			}
+			if i = SkipSpace(v, end); i < len(v) && v[i] == ',' {
+				i = SkipSpace(v, i+1)
+			}
+		}
+	}
 }

@@ -22,8 +22,18 @@ const SkipValidator = "skip_thought_signature_validator"
 // thinking budget that the API refuses without it. Calls and all other bytes stay. A body without
 // a seal is returned unchanged.
 func Remove(body []byte) []byte {
-	if !mayHold(body) {
-		return body
+	// Every long request is searched for a seal. The search starts at the prefix's first byte that is
+	// rare in texts.
+	const before = len("eyJsbG1f") // a Y is next
+	for from := 0; ; from++ {
+		i := bytes.Index(body[from:], []byte(Prefix[before:]))
+		if i < 0 {
+			return body
+		}
+		from += i
+		if at := from - before; at >= 0 && string(body[at:from]) == Prefix[:before] {
+			break
+		}
 	}
 	r := remover{gone: map[string]bool{}}
 	var patches []wire.Member
@@ -46,23 +56,6 @@ func Remove(body []byte) []byte {
 		return body
 	}
 	return out
-}
-
-// mayHold reports whether a body may hold a seal.
-func mayHold(body []byte) bool {
-	// Every long request is searched. The search starts at the prefix's first byte that is rare
-	// in texts.
-	const before = len("eyJsbG1f") // a Y is next
-	for from := 0; ; {
-		i := bytes.Index(body[from:], []byte(Prefix[before:]))
-		if i < 0 {
-			return false
-		}
-		if at := from + i - before; at >= 0 && string(body[at:at+before]) == Prefix[:before] {
-			return true
-		}
-		from += i + 1
-	}
 }
 
 // remover goes through the messages of one request.

@@ -35,8 +35,8 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	if token != "" {
 		delete(h, "Authorization")
 		// Account tokens are bearer tokens at APIs that support both.
-		if rules := &dialectOf(to).rules; rules.Key != "" && !(oauth && rules.Bearer) {
-			h[rules.Key] = []string{token}
+		if key := to.Traits().KeyHeader; key != "" && !(oauth && dialectOf(to).rules.Bearer) {
+			h[key] = []string{token}
 		} else {
 			h["Authorization"] = []string{"Bearer " + token}
 		}
@@ -48,18 +48,10 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	return dropped
 }
 
-// KeyHeader returns the API's header for keys, "" for Authorization.
-func KeyHeader(f wire.Format) string {
-	if d := dialectOf(f); d != nil {
-		return d.rules.Key
-	}
-	return ""
-}
-
 // credential returns the client's key. The key in the header of the client's own format takes
 // precedence over others.
 func credential(from wire.Format, h map[string][]string, query string) (token string, oauth bool) {
-	own := KeyHeader(from)
+	own := from.Traits().KeyHeader
 	for _, name := range []string{own, "Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
 		v := h[name]
 		switch {
@@ -76,7 +68,7 @@ func credential(from wire.Format, h map[string][]string, query string) (token st
 		if token != "" {
 			return token, oauth
 		}
-		if name == own && own == KeyHeader(wire.Gemini) { // the Gemini API also accepts the key in the query
+		if name == own && own == wire.Gemini.Traits().KeyHeader { // the Gemini API also accepts the key in the query
 			if values, _ := url.ParseQuery(query); values.Get("key") != "" {
 				return values.Get("key"), false
 			}

@@ -95,10 +95,8 @@ type Rules struct {
 	FoldsSystem, SystemBehindUser bool
 	// Headers are prefixes, in lower case, of the format's own header names.
 	Headers []string
-	// Key is the header for the credential, empty for a bearer token. With Bearer, account tokens
-	// are bearer tokens in any case.
-	Key    string
-	Bearer bool // see Key
+	// Bearer: account tokens are bearer tokens, also if the format has a header for keys.
+	Bearer bool
 	// Version is a required header and its value.
 	Version [2]string
 	// Provider is the name of a provider with several formats.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
@@ -35,7 +34,7 @@ func run(from, to wire.Format, asked translate.Answering, data []byte, cuts ...i
 }
 
 func decoded(f wire.Format, stream bool, data []byte) *wire.Turn {
-	d := decode.New(f, stream)
+	d := wire.NewDecoder(f, stream)
 	d.Feed(data)
 	d.End()
 	return d.Turn()

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
@@ -41,7 +40,7 @@ func TestInlineThinking(t *testing.T) {
 			}
 			stream += `data: {"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 			s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true, InlineThinking: true})
-			d := decode.New(wire.Anthropic, true)
+			d := wire.NewDecoder(wire.Anthropic, true)
 			d.Feed(s.Feed([]byte(stream)))
 			d.Feed(s.Close(false))
 			if got := d.Turn(); got.Thinking != c.thinking || got.Text != c.text || !got.Done {
@@ -50,7 +49,7 @@ func TestInlineThinking(t *testing.T) {
 		}
 		whole := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{InlineThinking: true})
 		whole.Feed([]byte(`{"id":"c1","choices":[{"index":0,"message":{"role":"assistant",` + c.before + `"content":` + string(quote(c.content)) + `},"finish_reason":"stop"}]}`))
-		d := decode.New(wire.Anthropic, false)
+		d := wire.NewDecoder(wire.Anthropic, false)
 		d.Feed(whole.Close(false))
 		if got := d.Turn(); got.Thinking != c.thinking || got.Text != c.text {
 			t.Errorf("%s, whole: got thinking %q and text %q, want %q and %q", c.name, got.Thinking, got.Text, c.thinking, c.text)
@@ -58,7 +57,7 @@ func TestInlineThinking(t *testing.T) {
 	}
 	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{})
 	s.Feed([]byte(`{"id":"c1","choices":[{"index":0,"message":{"role":"assistant","content":"<think>Hm.</think>Yes."},"finish_reason":"stop"}]}`))
-	d := decode.New(wire.Anthropic, false)
+	d := wire.NewDecoder(wire.Anthropic, false)
 	d.Feed(s.Close(false))
 	if got := d.Turn(); got.Text != "<think>Hm.</think>Yes." {
 		t.Errorf("a hosted API's text: got %q, want it as it is", got.Text)

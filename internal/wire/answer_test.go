@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package decode_test
+package wire_test
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 // turns are the turns of the recorded answers.
@@ -300,7 +299,7 @@ var turns = map[string]wire.Turn{
 // decoded feeds an answer in pieces, each in a buffer that is overwritten afterwards, so that
 // missing copies show.
 func decoded(f wire.Format, stream bool, answer []byte, piece int) *wire.Turn {
-	d := decode.New(f, stream)
+	d := wire.NewDecoder(f, stream)
 	d.Feed(nil)
 	for p := range slices.Chunk(answer, piece) {
 		p = bytes.Clone(p)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package decode_test
+package wire_test
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/testkit/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
@@ -127,7 +126,7 @@ func TestDecoderProgress(t *testing.T) {
 		{"document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := decode.New(c.format, c.stream)
+			d := wire.NewDecoder(c.format, c.stream)
 			d.Feed([]byte(c.silent))
 			if d.Begun() || d.Done() {
 				t.Fatalf("before the first token: begun %v, done %v", d.Begun(), d.Done())
@@ -177,7 +176,7 @@ func TestDecoderUnmarkedEnd(t *testing.T) {
 		{"messages without a reason", wire.Anthropic, fmt.Sprintf(anthropicText, "a"), false},
 		{"responses", wire.OpenAIResponses, fmt.Sprintf(responsesText, "a"), false},
 	} {
-		d := decode.New(c.format, true)
+		d := wire.NewDecoder(c.format, true)
 		d.Feed([]byte(c.answer))
 		if d.Done() {
 			t.Errorf("%s: done before its end", c.name)
@@ -190,7 +189,7 @@ func TestDecoderUnmarkedEnd(t *testing.T) {
 
 // A snapshot of the turn does not change later.
 func TestDecoderTurnMidway(t *testing.T) {
-	d := decode.New(wire.Anthropic, true)
+	d := wire.NewDecoder(wire.Anthropic, true)
 	d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n"))
 	d.Feed(fmt.Appendf(nil, anthropicText, "one"))
 	midway := d.Turn()
@@ -213,7 +212,7 @@ func TestDecoderBounds(t *testing.T) {
 			"thinking":  "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"" + large + "\"}}\n\n",
 			"arguments": "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"" + large + "\"}}\n\n",
 		} {
-			d := decode.New(wire.Anthropic, true)
+			d := wire.NewDecoder(wire.Anthropic, true)
 			d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"\",\"name\":\"\",\"input\":{}}}\n\n"))
 			for range 40 {
 				d.Feed([]byte(event))
@@ -229,7 +228,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("calls", func(t *testing.T) {
-		d := decode.New(wire.OpenAIChat, true)
+		d := wire.NewDecoder(wire.OpenAIChat, true)
 		for i := range wire.MaxCalls + 1 {
 			if !d.Streams() && i > 0 {
 				t.Fatalf("stopped at %d", i)
@@ -242,7 +241,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("event", func(t *testing.T) {
-		d := decode.New(wire.Anthropic, true)
+		d := wire.NewDecoder(wire.Anthropic, true)
 		d.Feed(fmt.Appendf(nil, anthropicText, "hello"))
 		d.Feed([]byte("data: {\"type\":\"x\",\"y\":\""))
 		for range 33 {
@@ -254,7 +253,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("document", func(t *testing.T) {
-		d := decode.New(wire.OpenAIChat, false)
+		d := wire.NewDecoder(wire.OpenAIChat, false)
 		d.Feed([]byte("{\"choices\":[{\"message\":{\"content\":\""))
 		for range 33 {
 			d.Feed([]byte(large))
@@ -265,7 +264,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("counts", func(t *testing.T) {
-		d := decode.New(wire.Anthropic, false)
+		d := wire.NewDecoder(wire.Anthropic, false)
 		huge := "{\"input_tokens\":9e18,\"cache_read_input_tokens\":9e18,\"cache_creation\":{\"ephemeral_1h_input_tokens\":9e18,\"ephemeral_5m_input_tokens\":-1},\"output_tokens\":9e18}"
 		d.Feed([]byte("{\"usage\":{\"iterations\":[" + strings.Repeat(huge+",", 1000) + huge + "]}}"))
 		u := d.Turn().Usage
@@ -301,7 +300,7 @@ func FuzzDecoderSplit(f *testing.F) {
 
 // decodeApart decodes an answer without event patterns.
 func decodeApart(f wire.Format, stream bool, answer []byte) *wire.Turn {
-	d := decode.New(f, stream)
+	d := wire.NewDecoder(f, stream)
 	for line := range bytes.Lines(answer) {
 		d.Forget()
 		d.Feed(line)
@@ -362,14 +361,14 @@ func TestDecoderRefrains(t *testing.T) {
 		{"filled up with escapes", wire.OpenAIChat, func(s string) string {
 			return `{"choices":[{"index":0,"delta":{"content":"word"}}],"obfuscation":"` + s + `"}`
 		}, []string{"one", "two", `\n`, "four", `\q`, "six"}, 1},
-		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", decode.LongestTemplate/5), "two", "three"}, 1},
+		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", wire.LongestTemplate/5), "two", "three"}, 1},
 		{"broken escape", wire.Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
 		{"open escape", wire.Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
 		{"control character", wire.Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stream bytes.Buffer
-			d := decode.New(c.format, true)
+			d := wire.NewDecoder(c.format, true)
 			alike := 0
 			for _, s := range c.texts {
 				data := c.event(s)
@@ -404,11 +403,11 @@ func BenchmarkDecoderEvent(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			event := []byte(c.event)
-			d := decode.New(c.format, true)
+			d := wire.NewDecoder(c.format, true)
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if n%4096 == 0 {
-					d = decode.New(c.format, true)
+					d = wire.NewDecoder(c.format, true)
 				}
 				d.Feed(event)
 			}
@@ -426,7 +425,7 @@ func BenchmarkDecoderDocument(b *testing.B) {
 			b.SetBytes(int64(len(answer)))
 			b.ReportAllocs()
 			for b.Loop() {
-				d := decode.New(wire.OpenAIChat, false)
+				d := wire.NewDecoder(wire.OpenAIChat, false)
 				for p := range slices.Chunk(answer, piece) {
 					d.Feed(p)
 				}
@@ -445,7 +444,7 @@ func BenchmarkDecoderStream(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()
 			for b.Loop() {
-				d := decode.New(wire.Anthropic, true)
+				d := wire.NewDecoder(wire.Anthropic, true)
 				for p := range slices.Chunk(stream, piece) {
 					d.Feed(p)
 				}
@@ -463,7 +462,7 @@ func TestCallsAtOneIndex(t *testing.T) {
 	event := func(function string) string {
 		return `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{` + function + "}}]}}]}\n\n"
 	}
-	d := decode.New(wire.OpenAIChat, true)
+	d := wire.NewDecoder(wire.OpenAIChat, true)
 	for _, function := range []string{`"name":"f","arguments":"{"`, `"arguments":"\"a\":"`, `"arguments":"1"`, `"arguments":"}"`, `"name":"g","arguments":"{}"`} {
 		d.Feed([]byte(event(function)))
 	}
@@ -483,7 +482,7 @@ func TestFreeText(t *testing.T) {
 			`data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"custom":{"input":"one\n"}`) + "]}}]}\n\n" +
 			`data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"custom":{"input":"two"}`) + "]}}]}\n\ndata: [DONE]\n\n",
 	} {
-		d := decode.New(wire.OpenAIChat, stream)
+		d := wire.NewDecoder(wire.OpenAIChat, stream)
 		d.Feed([]byte(data))
 		if got := d.Turn(); !got.Done || !reflect.DeepEqual(got.Calls, want) {
 			t.Errorf("stream %t: %+v", stream, got)

@@ -1,7 +1,7 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package decode
+package wire
 
 // Access for the tests of the formats.
 const (
@@ -12,7 +12,7 @@ const (
 func (d *Decoder) Streams() bool { return d.form == answerStream }
 
 // HeldDocument returns the buffer size of a JSON answer, in bytes.
-func (d *Decoder) HeldDocument() int { return d.doc.Held() }
+func (d *Decoder) HeldDocument() int { return d.text.Cap() }
 
 // Forget drops the event pattern.
 func (d *Decoder) Forget() { d.same.Forget() }

@@ -4,6 +4,7 @@
 package reuse
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,4 +55,51 @@ func TestShelf(t *testing.T) {
 			t.Error("kept for ever")
 		}
 	})
+}
+
+func TestSizes(t *testing.T) {
+	last, seen := -1, -1
+	for n := range 1<<20 + 1 {
+		size, class := sizeOf(n)
+		spare := size - n
+		if spare < 0 || spare >= slicesStep && 16*spare >= n {
+			t.Fatalf("%d elements get room for %d", n, size)
+		}
+		switch {
+		case size == last && class != seen, size != last && class != seen+1:
+			t.Fatalf("%d elements: size %d has class %d, after %d", n, size, class, seen)
+		}
+		if again, same := sizeOf(size); again != size || same != class {
+			t.Fatalf("size %d is not one: %d, class %d", size, again, same)
+		}
+		last, seen = size, class
+	}
+	var s Slices[int]
+	if seen != len(s.pools)-1 {
+		t.Errorf("%d classes have %d pools", seen+1, len(s.pools))
+	}
+	for _, n := range []int{0, 1, 33, 5000, 1<<20 + 1} {
+		v := append(s.Make(n), make([]int, n)...)
+		s.Recycle(v)
+		if again := s.Make(n); len(again) != 0 || cap(again) < n {
+			t.Errorf("%d elements: a slice of %d in %d", n, len(again), cap(again))
+		}
+	}
+}
+
+// TestIntern: equal strings are interned correctly, also after another string has taken their slot.
+func TestIntern(t *testing.T) {
+	b := []byte("claude-opus-5-5")
+	if s := Intern(b); s != "claude-opus-5-5" {
+		t.Fatal(s)
+	}
+	if n := testing.AllocsPerRun(100, func() { Intern(b) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for i := range 4 * len(names) {
+		other := strings.Repeat("n", i%300)
+		if s := Intern([]byte(other)); s != other {
+			t.Fatal(s, other)
+		}
+	}
 }

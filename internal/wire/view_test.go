@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/decode"
 )
 
 func TestManagement(t *testing.T) {
@@ -78,7 +77,7 @@ func TestApplied(t *testing.T) {
 			t.Errorf("%s becomes %s", c.answer, got)
 		}
 	}
-	d := decode.New(wire.Anthropic, false)
+	d := wire.NewDecoder(wire.Anthropic, false)
 	d.Feed(codec.Applied([]byte(`{"type":"message","id":"m","content":[]}`), both))
 	d.End()
 	if got := d.Turn().Cleared; got != both {

@@ -53,16 +53,9 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			hot          <turns>
 //			min_messages <messages>
 //		}
-//		admission [auto|on|off] {
-//			ansi             on|off
-//			carriage_returns on|off
-//			blobs            on|off
-//			long_lines       on|off
-//			timestamps       on|off
-//			repeats          on|off
+//		admission [on|off] {
 //			passing_tests    on|off
 //			progress         on|off
-//			long_outputs     on|off
 //			line_numbers     on|off
 //			search_hits      on|off
 //			echoes           on|off
@@ -183,21 +176,14 @@ func handlerOptions(h *handler.Handler, features map[string]feature.Feature, hel
 			})
 		},
 		"admission": stage(h, "admission", &h.Admission.Mode, option.Options{
-			"ansi":             option.OnOff(&h.Admission.ANSI),
-			"carriage_returns": option.OnOff(&h.Admission.CarriageReturns),
-			"blobs":            option.OnOff(&h.Admission.Blobs),
-			"long_lines":       option.OnOff(&h.Admission.LongLines),
-			"timestamps":       option.OnOff(&h.Admission.Timestamps),
-			"repeats":          option.OnOff(&h.Admission.Repeats),
-			"passing_tests":    option.OnOff(&h.Admission.PassingTests),
-			"progress":         option.OnOff(&h.Admission.Progress),
-			"long_outputs":     option.OnOff(&h.Admission.LongOutputs),
-			"line_numbers":     option.OnOff(&h.Admission.LineNumbers),
-			"search_hits":      option.OnOff(&h.Admission.SearchHits),
-			"echoes":           option.OnOff(&h.Admission.Echoes),
-			"replaced":         option.OnOff(&h.Admission.Replaced),
-			"rereads":          option.OnOff(&h.Admission.Rereads),
-			"overlaps":         option.OnOff(&h.Admission.Overlaps),
+			"passing_tests": option.OnOff(&h.Admission.PassingTests),
+			"progress":      option.OnOff(&h.Admission.Progress),
+			"line_numbers":  option.OnOff(&h.Admission.LineNumbers),
+			"search_hits":   option.OnOff(&h.Admission.SearchHits),
+			"echoes":        option.OnOff(&h.Admission.Echoes),
+			"replaced":      option.OnOff(&h.Admission.Replaced),
+			"rereads":       option.OnOff(&h.Admission.Rereads),
+			"overlaps":      option.OnOff(&h.Admission.Overlaps),
 		}),
 		"strip_thinking": stage(h, "strip_thinking", &h.StripThinking.Mode, nil),
 		"compact_tool_results": stage(h, "compact_tool_results", &h.CompactToolResults.Mode, option.Options{

@@ -41,7 +41,6 @@ func init() {
 	caddy.RegisterModule(local.Affinity{})
 	caddy.RegisterModule(compressor.Embedded{})
 	caddy.RegisterModule(compressor.HTTP{})
-	caddy.RegisterModule(compressor.None{})
 
 	caddycmd.RegisterCommand(cli.Root())
 
@@ -101,8 +100,6 @@ var (
 	_ compressor.Compressor = (*compressor.HTTP)(nil)
 	_ caddy.Provisioner     = (*compressor.HTTP)(nil)
 	_ caddyfile.Unmarshaler = (*compressor.HTTP)(nil)
-	_ compressor.Compressor = (*compressor.None)(nil)
-	_ caddyfile.Unmarshaler = (*compressor.None)(nil)
 
 	_ caddy.AdminRouter = (*app.Admin)(nil)
 

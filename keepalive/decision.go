@@ -16,8 +16,8 @@ type Case struct {
 	// Ping is the cost of a ping. Gain is the saving of a return that finds the cache alive only
 	// thanks to a ping. Both are shares of one prompt at the price of uncached input.
 	Ping, Gain float64
-	// Most is the maximum number of pings in this pause.
-	Most int
+	// MaxPings is the maximum number of pings in this pause.
+	MaxPings int
 }
 
 // Plan returns how many pings a pause should have in all, sent ones included, and the expected
@@ -26,14 +26,14 @@ type Case struct {
 //
 // Ping k goes out at age k·Every and keeps the cache alive for another Lifetime.
 func Plan(c *Case, sent int) (n int, value float64) {
-	if c.Every <= 0 || c.Every >= c.Lifetime || c.Most <= sent {
+	if c.Every <= 0 || c.Every >= c.Lifetime || c.MaxPings <= sent {
 		return sent, 0
 	}
-	goes := make([]bool, c.Most+1)
-	then := c.held(c.Most + 1) // expected gain, given that the client is away at the next ping
+	goes := make([]bool, c.MaxPings+1)
+	then := c.held(c.MaxPings + 1) // expected gain, given that the client is away at the next ping
 	// Backward induction: the value of the later pings counts with the probability that the client
 	// is still away by then.
-	for k := c.Most; k > sent; k-- {
+	for k := c.MaxPings; k > sent; k-- {
 		at := time.Duration(k) * c.Every
 		stay := c.Chance.Away(at, at+c.Every)
 		// The ping earns the returns between the end of the previous lifetime and the next ping.
@@ -42,7 +42,7 @@ func Plan(c *Case, sent int) (n int, value float64) {
 		value = max(value, 0)
 		then = c.held(k) + value
 	}
-	for n = sent; n < c.Most && goes[n+1]; n++ {
+	for n = sent; n < c.MaxPings && goes[n+1]; n++ {
 	}
 	return n, value
 }

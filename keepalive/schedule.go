@@ -30,8 +30,8 @@ type Target struct {
 	Lifetime time.Duration
 	// Every is the time from a request or ping to the next ping.
 	Every time.Duration
-	// Most is the maximum number of pings in one pause.
-	Most int
+	// MaxPings is the maximum number of pings in one pause.
+	MaxPings int
 	// Prompt is the number of tokens that a ping reads from the cache. Tail is the number of tokens
 	// behind them.
 	Prompt, Tail int64
@@ -42,8 +42,8 @@ type Target struct {
 	Write, Read float64
 	// Dollars is the price of an uncached input token in US dollars, 0 if unknown.
 	Dollars float64
-	// Stake is the maximum cost of the pings in this pause.
-	Stake float64
+	// MaxLoss is the maximum cost of the pings in this pause.
+	MaxLoss float64
 	// Payload is the sender's data, nil for a pause that is only observed. It is wiped as soon as
 	// no ping can follow.
 	Payload Payload
@@ -165,8 +165,8 @@ const (
 	Worthless Reason = "worthless"
 	// Late: the cache has expired, because the process did not run or the calendar was set.
 	Late Reason = "late"
-	// Staked: the pings of this pause have reached their maximum cost.
-	Staked Reason = "stake"
+	// LossReached: the pings of this pause have reached their maximum cost.
+	LossReached Reason = "max_loss"
 	// Broke: the budget of this hour is spent.
 	Broke Reason = "budget"
 	// Displaced: the memory was needed for other conversations.
@@ -353,8 +353,8 @@ func (s *Schedule) decide(e *entry, now Instant) *Ping {
 	case !certain || waited >= e.Lifetime-arrival:
 		s.leave(e, Late)
 		return nil
-	case e.cost+e.ping() > e.Stake:
-		s.leave(e, Staked)
+	case e.cost+e.ping() > e.MaxLoss:
+		s.leave(e, LossReached)
 		return nil
 	}
 	if n, _ := s.plan(e); n <= e.sent {
@@ -378,7 +378,7 @@ func (s *Schedule) plan(e *entry) (int, float64) {
 	p := float64(max(e.Prompt, 1))
 	return Plan(&Case{
 		Chance: s.Learned.Chance(e.Habit, e.Moment), Lifetime: e.Lifetime, Every: e.Every,
-		Ping: e.ping() / p, Gain: e.gain() / p, Most: e.Most,
+		Ping: e.ping() / p, Gain: e.gain() / p, MaxPings: e.MaxPings,
 	}, e.sent)
 }
 

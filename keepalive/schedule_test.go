@@ -25,8 +25,8 @@ func (h *held) Wipe()       { h.wiped = true }
 // idle is a conversation that is well worth a ping.
 func idle(begun Instant) *Target {
 	return &Target{
-		Moment: Moment{Tool: true, Prompts: 5}, Begun: begun, Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Most: 6,
-		Prompt: 100_000, Write: 1.25, Read: 0.1, Dollars: 3e-6, Stake: 1e9, Payload: &held{size: 1000},
+		Moment: Moment{Tool: true, Prompts: 5}, Begun: begun, Lifetime: 5 * time.Minute, Every: 4 * time.Minute, MaxPings: 6,
+		Prompt: 100_000, Write: 1.25, Read: 0.1, Dollars: 3e-6, MaxLoss: 1e9, Payload: &held{size: 1000},
 	}
 }
 
@@ -104,7 +104,7 @@ func TestNoPing(t *testing.T) {
 		"a day ahead":          {at: Instant{epoch.Wall.Add(24 * time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
 		"nothing to gain":      {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Write = t.Read }, want: Worthless},
 		"better cold":          {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Cold = 200_000 }, want: Worthless},
-		"stake":                {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Stake = 9_999 }, want: Staked},
+		"max_loss":             {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.MaxLoss = 9_999 }, want: LossReached},
 		"all money":            {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 0.02}, want: Broke},
 		"the tenant's money":   {at: epoch.Add(4 * time.Minute), o: Options{TenantHourly: 0.02}, want: Broke},
 		"no price":             {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 100}, change: func(t *Target) { t.Dollars = 0 }, want: Broke},
@@ -269,10 +269,10 @@ func TestLearns(t *testing.T) {
 func TestPlanIsBest(t *testing.T) {
 	for _, read := range []float64{0.02, 0.05, 0.1, 0.3} {
 		for _, rate := range []float64{0.1, 0.5, 1, 2} {
-			c := Case{Chance: Prior(Moment{}).Times(rate), Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Ping: read, Gain: 1.25 - read, Most: 20}
+			c := Case{Chance: Prior(Moment{}).Times(rate), Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Ping: read, Gain: 1.25 - read, MaxPings: 20}
 			n, value := Plan(&c, 0)
 			best, most := 0, 0.0
-			for k := 1; k <= c.Most; k++ {
+			for k := 1; k <= c.MaxPings; k++ {
 				if v := c.worth(k); v > most+1e-9 {
 					best, most = k, v
 				}

@@ -135,22 +135,23 @@ func TestAdmissionIsObserved(t *testing.T) {
 
 // Each request contains one result; the table holds its sent form.
 func TestAdmissionOfForms(t *testing.T) {
-	repeated := strings.Repeat("the same line of some log\n", 40)
+	repeated := strings.Repeat("ok  \texample.com/shop/money\t0.01s\n", 40)
 	for _, c := range []struct {
 		name, tool, input, content string
 		want                       string // in the body, "" without an edit
 	}{
-		{"string", "Bash", `{"command":"make"}`, string(content.Quote(repeated)), `"content":"the same line of some log\n[llm_cache: the line above 39 more times]\n"`},
+		{"string", "Bash", `{"command":"make"}`, string(content.Quote(repeated)), `"content":"ok  \texample.com/shop/money\t0.01s\n[llm_cache: 38 lines of passing tests left out]\nok  \texample.com/shop/money\t0.01s\n"`},
 		{
 			"parts", "Bash", `{"command":"make"}`,
 			`[ {"text": ` + string(content.Quote(repeated)) + `, "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
-			`[ {"text": "the same line of some log\n[llm_cache: the line above 39 more times]\n", "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
+			`[ {"text": "ok  \texample.com/shop/money\t0.01s\n[llm_cache: 38 lines of passing tests left out]\nok  \texample.com/shop/money\t0.01s\n", "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
 		},
 		{"unknown tool", "mcp__x__frobnicate", `{}`, string(content.Quote(repeated)), ""},
 		{"a file keeps its lines", "Read", readInput, string(content.Quote(repeated)), ""},
 		{"printed file", "Bash", `{"command":"cd /src && cat a.txt"}`, string(content.Quote(repeated)), ""},
 		{"short", "Bash", `{"command":"make"}`, string(content.Quote(strings.Repeat("x\n", 100))), ""},
-		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`\u001b[31m\u00e9\u001b[0m \ud83d\ude00 <b>\n`, 20) + `"`, `"é 😀 <b>\n[llm_cache: the line above 19 more times]\n"`},
+		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`=== RUN   \u00e9 \ud83d\ude00 <b>\n`, 20) + `"`,
+			`"=== RUN   é 😀 <b>\n[llm_cache: 18 lines of passing tests left out]\n=== RUN   é 😀 <b>\n"`},
 	} {
 		s := newScript(t, admitting(CostAware), unbound)
 		s.prompt("Fix the bug.")

@@ -333,12 +333,12 @@ func TestSummaryKeepsTools(t *testing.T) {
 	}
 }
 
-const repeats = "[llm_cache: the line above 59 more times]"
+const repeats = "[llm_cache: 58 lines of passing tests left out]"
 
 // TestMarks: the marks of a prompt are the texts added by stages: before the first fold, without
 // the expand tool and under every policy. The client's own text is no mark.
 func TestMarks(t *testing.T) {
-	same := `"` + strings.Repeat(`status=ok\n`, 60) + `done"`
+	same := `"` + strings.Repeat(`=== RUN   TestA\n`, 60) + `done"`
 	quiet := func(o Options) Options {
 		o.Expand.Mode = stage.Off
 		return o
@@ -366,7 +366,7 @@ func TestMarks(t *testing.T) {
 			s.prompt("What is " + repeats + "?")
 		}, repeats, ""},
 		{"a note of the client's in a result that is shortened", quiet(admitting(CostAware)), func(s *script) {
-			s.result(0, "Bash", `{"command":"cat a"}`, string(content.Quote(repeats+"\n\x1b[31mred\x1b[0m\n"+strings.Repeat("\x1b[31mline\x1b[0m ", 80))))
+			s.result(0, "Bash", `{"command":"check"}`, string(content.Quote(repeats+"\n"+strings.Repeat("=== RUN   TestA\n", 80))))
 		}, repeats, ""},
 		{"a note with quotes", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`, string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))

@@ -181,8 +181,13 @@ func (o *Options) Validate() error {
 	default:
 		return fmt.Errorf("policy: %q is none of cost_aware, eager, observe, off", o.Policy)
 	}
+	switch o.Admission.Mode {
+	case "", stage.On, stage.Off:
+	default:
+		return fmt.Errorf("admission must be on or off, got %q", o.Admission.Mode)
+	}
 	for name, m := range map[string]stage.Mode{
-		"admission": o.Admission.Mode, "strip_thinking": o.StripThinking.Mode, "compact_tool_results": o.CompactToolResults.Mode,
+		"strip_thinking": o.StripThinking.Mode, "compact_tool_results": o.CompactToolResults.Mode,
 		"strip_narration": o.StripNarration.Mode, "prune": o.Prune.Mode, "breakpoints": o.Breakpoints.Mode, "expand": o.Expand.Mode,
 	} {
 		switch m {

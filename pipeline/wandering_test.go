@@ -118,7 +118,8 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 					if len(flying) == 0 && w.IntN(20) == 0 {
 						o.Policy = []Policy{CostAware, Eager}[w.IntN(2)]
 						o.Prune.Mode = []stage.Mode{stage.Auto, stage.On, stage.Off}[w.IntN(3)]
-						o.Admission.Mode, o.StripThinking.Mode = o.Prune.Mode, o.Prune.Mode
+						o.StripThinking.Mode = o.Prune.Mode
+						o.Admission.Mode = []stage.Mode{stage.On, stage.Off}[w.IntN(2)]
 						p.p = New(o, p.p.rules)
 					}
 					x, s := p.begin(restoreKey, body, w.now)

@@ -180,17 +180,10 @@ func TestCaddyfile(t *testing.T) {
 		"http http://127.0.0.1:1 {\ntimeout 5s\n}": `{"url":"http://127.0.0.1:1","timeout":5000000000}`,
 		"http":                      "wrong argument count",
 		"http http://127.0.0.1:1 x": "wrong argument count",
-		"none":                      `{}`,
-		"none x":                    "wrong argument count",
 	} {
-		var m caddyfile.Unmarshaler
-		switch {
-		case strings.HasPrefix(text, "embedded"):
-			m = new(Embedded)
-		case strings.HasPrefix(text, "http"):
+		var m caddyfile.Unmarshaler = new(Embedded)
+		if strings.HasPrefix(text, "http") {
 			m = new(HTTP)
-		default:
-			m = new(None)
 		}
 		var got string
 		if err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err != nil {

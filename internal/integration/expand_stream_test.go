@@ -78,9 +78,9 @@ func TestCallStreamsBehindAFold(t *testing.T) {
 // model is told, and the client gets its call.
 func TestNoteInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
-	const note = "[llm_cache: the line above 59 more times]"
+	const note = "[llm_cache: 58 lines of passing tests left out]"
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
-		pieces := []string{`{"file_path":"/o","content":"status=ok\n`, note[:20], note[20:] + `\nend"}`}
+		pieces := []string{`{"file_path":"/o","content":"=== RUN   TestA\n`, note[:20], note[20:] + `\nend"}`}
 		if n == 3 { // it was told
 			pieces = []string{`{"file_path":"/o","content":"real text"}`}
 		}
@@ -92,10 +92,10 @@ func TestNoteInTheMiddleOfACall(t *testing.T) {
 	})
 	p := start(t, "llm_cache {\n\texpand off\n}\nreverse_proxy "+u.Listener.Addr().String())
 	call := `{"role":"assistant","content":[` + sayText(strings.Repeat("I look into it. ", 2000)) + `,` + sayCall("toolu_1", "Bash", `{"command":"check"}`) + `]}`
-	result := fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":%s}]}`, js(strings.Repeat("status=ok\n", 60)))
+	result := fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":%s}]}`, js(strings.Repeat("=== RUN   TestA\n", 60)))
 	body := agent(0, true, call, result)
 	first := read(t, p.post("/v1/messages", body))
-	if strings.Contains(first, "llm_cache:") || !strings.Contains(first, `status=ok\\n"`) || !strings.Contains(first, "event: error") || strings.Contains(first, "message_stop") {
+	if strings.Contains(first, "llm_cache:") || !strings.Contains(first, `=== RUN   TestA\\n"`) || !strings.Contains(first, "event: error") || strings.Contains(first, "message_stop") {
 		t.Errorf("the client got %s", first)
 	}
 	second := read(t, p.post("/v1/messages", body))

@@ -37,7 +37,7 @@ const soakTime = 6 * time.Second
 // soakSites are the ways through llm_cache; the first is bare Caddy.
 var soakSites = []struct{ name, directives string }{
 	{"bare", ""},
-	{"native", "llm_cache {\nkeepalive {\nfloor 0\nstake 10\n}\n}"}, // pings come after 4m45s, in long runs
+	{"native", "llm_cache {\nkeepalive {\nmin_tokens 0\nmax_loss 10\n}\n}"}, // pings come after 4m45s, in long runs
 	{"expand", "llm_cache {\npolicy eager\nzones {\nfrozen 0\nhot 1\nmin_messages 0\n}\nprune {\nafter 1\n}\n}"},
 	{"to_chat", "llm_cache {\nupstream openai {\nformat openai_chat\n}\n}"},
 	{"to_anthropic", "llm_cache {\nupstream anthropic\n}"},

@@ -29,15 +29,15 @@ type Options struct {
 	// least 15 seconds shorter than the cache's lifetime; for shorter lifetimes the default
 	// applies. Range: 10s to 1h. Default: 19/20 of the lifetime, 4m45s for five minutes.
 	Every caddy.Duration `json:"every,omitempty"`
-	// Most is the maximum number of pings in one pause. The expected earnings decide how many of
+	// MaxPings is the maximum number of pings in one pause. The expected earnings decide how many of
 	// them are sent. Range: 1 to 1000. Default: 24.
-	Most *int `json:"most,omitempty"`
-	// Floor is the minimum length of a prompt in tokens for a ping. Default: 20000.
-	Floor *int `json:"floor,omitempty"`
-	// Stake limits the loss by pings: they may cost more than they have saved by this share of the
+	MaxPings *int `json:"max_pings,omitempty"`
+	// MinTokens is the minimum length of a prompt in tokens for a ping. Default: 20000.
+	MinTokens *int `json:"min_tokens,omitempty"`
+	// MaxLoss limits the loss by pings: they may cost more than they have saved by this share of the
 	// conversation's cost so far. Range: 0 to 10. Default: 0.1, but no more than makes the
 	// conversation 4 % dearer than the client's own requests would have been.
-	Stake *float64 `json:"stake,omitempty"`
+	MaxLoss *float64 `json:"max_loss,omitempty"`
 	// Tier is the action for tenants for whom the cache's long lifetime, one hour, has proved
 	// cheaper than the short one with pings. "report" shows them in the admin API and leaves the
 	// client's markers alone. "switch" gives them the long lifetime, in conversations that begin or
@@ -56,9 +56,9 @@ const (
 
 // The defaults of [Options].
 const (
-	defaultMost  = 24
-	defaultFloor = 20000
-	defaultStake = 0.1
+	defaultMaxPings  = 24
+	defaultMinTokens = 20000
+	defaultMaxLoss   = 0.1
 	// reach is the minimum time for a ping to arrive before the cache expires.
 	reach = 15 * time.Second
 )
@@ -71,33 +71,33 @@ func (k *Options) Validate() error {
 	if every := time.Duration(k.Every); every != 0 && (every < 10*time.Second || every > time.Hour) {
 		return fmt.Errorf("every: %s is not between 10s and 1h", every)
 	}
-	if k.Most != nil && (*k.Most < 1 || *k.Most > 1000) {
-		return fmt.Errorf("most: %d is not between 1 and 1000", *k.Most)
+	if k.MaxPings != nil && (*k.MaxPings < 1 || *k.MaxPings > 1000) {
+		return fmt.Errorf("max_pings: %d is not between 1 and 1000", *k.MaxPings)
 	}
-	if k.Floor != nil && (*k.Floor < 0 || *k.Floor > 1<<30) {
-		return fmt.Errorf("floor: %d is not between 0 and %d", *k.Floor, 1<<30)
+	if k.MinTokens != nil && (*k.MinTokens < 0 || *k.MinTokens > 1<<30) {
+		return fmt.Errorf("min_tokens: %d is not between 0 and %d", *k.MinTokens, 1<<30)
 	}
 	if k.Tier != "" && k.Tier != tierReport && k.Tier != tierSwitch {
 		return fmt.Errorf("tier: %q is neither report nor switch", k.Tier)
 	}
-	if k.Stake != nil && !(*k.Stake >= 0 && *k.Stake <= 10) {
-		return fmt.Errorf("stake: %v is not between 0 and 10", *k.Stake)
+	if k.MaxLoss != nil && !(*k.MaxLoss >= 0 && *k.MaxLoss <= 10) {
+		return fmt.Errorf("max_loss: %v is not between 0 and 10", *k.MaxLoss)
 	}
 	return nil
 }
 
 // dearest is the share by which pings without a return may make a conversation dearer than the
-// client's own bytes, unless the operator sets a stake.
+// client's own bytes, unless the operator sets max_loss.
 const dearest = 0.04
 
-// stake is the maximum amount by which the pings of a conversation may cost more than they saved.
-func (k *Options) stake(idle *pipeline.Idle) float64 {
-	if k.Stake != nil {
-		return *k.Stake*idle.Spent + idle.Kept
+// maxLoss is the maximum amount by which the pings of a conversation may cost more than they saved.
+func (k *Options) maxLoss(idle *pipeline.Idle) float64 {
+	if k.MaxLoss != nil {
+		return *k.MaxLoss*idle.Spent + idle.Kept
 	}
 	// The cost of the client's own bytes.
 	own := idle.Spent + idle.Saved
-	return min(defaultStake*idle.Spent+idle.Kept, dearest*own+idle.Saved+min(0, idle.Kept))
+	return min(defaultMaxLoss*idle.Spent+idle.Kept, dearest*own+idle.Saved+min(0, idle.Kept))
 }
 
 // every is the time between pings for a cache with this lifetime.
@@ -163,9 +163,9 @@ func jitter(wait time.Duration) time.Duration { return rand.N(wait/30 + 1) } //n
 //
 //	keepalive {
 //		every <duration>
-//		most  <pings>
-//		floor <tokens>
-//		stake <share>
+//		max_pings  <pings>
+//		min_tokens <tokens>
+//		max_loss   <share>
 //		tier  report|switch
 //		log   on|off
 //	}
@@ -175,12 +175,12 @@ func (k *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	return option.Block(d, "keepalive", option.Options{
-		"every": option.Checked(option.Duration(&k.Every), k.Validate),
-		"most":  option.Checked(option.Number(&k.Most), k.Validate),
-		"floor": option.Checked(option.Number(&k.Floor), k.Validate),
-		"stake": option.Checked(option.Fraction(&k.Stake), k.Validate),
-		"tier":  option.Checked(option.Word(&k.Tier), k.Validate),
-		"log":   option.OnOff(&k.Log),
+		"every":      option.Checked(option.Duration(&k.Every), k.Validate),
+		"max_pings":  option.Checked(option.Number(&k.MaxPings), k.Validate),
+		"min_tokens": option.Checked(option.Number(&k.MinTokens), k.Validate),
+		"max_loss":   option.Checked(option.Fraction(&k.MaxLoss), k.Validate),
+		"tier":       option.Checked(option.Word(&k.Tier), k.Validate),
+		"log":        option.OnOff(&k.Log),
 	})
 }
 

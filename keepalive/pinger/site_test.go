@@ -106,7 +106,7 @@ func (k *kept) config(options, headers string) string {
 }`, k.log, k.addr, k.front, options, k.up.Listener.Addr().String(), headers)
 }
 
-const keeping = `, "keepalive": {"stake": 10}`
+const keeping = `, "keepalive": {"max_loss": 10}`
 
 // ask sends a request after so many turns.
 func (k *kept) ask(turns int) string {

@@ -148,7 +148,7 @@ func (v *Visit) Leave(a *Answered) {
 func (v *Visit) target(a *Answered) *keepalive.Target {
 	o := v.options
 	idle, ok := v.ex.Idle(a.Turn)
-	if !ok || !a.View.Traits().Markers || a.Resent || idle.Prompt < int64(or(o.Floor, defaultFloor)) || idle.Lifetime <= 0 || ofAgent(a.Request) {
+	if !ok || !a.View.Traits().Markers || a.Resent || idle.Prompt < int64(or(o.MinTokens, defaultMinTokens)) || idle.Lifetime <= 0 || ofAgent(a.Request) {
 		return nil
 	}
 	body, ok := pingBody(a.View, a.Sent)
@@ -172,11 +172,11 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		Begun:    begun,
 		Lifetime: idle.Lifetime,
 		Every:    o.every(idle.Lifetime),
-		Most:     or(o.Most, defaultMost),
+		MaxPings: or(o.MaxPings, defaultMaxPings),
 		Prompt:   u.Prompt() - u.Uncached,
 		Cold:     idle.Cold,
 		Write:    write, Read: rules.Read, Dollars: rules.At(int(idle.Prompt)).Input / 1e6,
-		Stake: o.stake(&idle),
+		MaxLoss: o.maxLoss(&idle),
 		Payload: &conversation{Target: a.Target(body), session: v.session, lineage: idle.Lineage, price: func(u wire.Usage) (bounded wire.Usage, cost, dollars float64) {
 			u, _ = rules.Bound(u, maxTokens)
 			return u, rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)

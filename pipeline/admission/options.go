@@ -13,33 +13,13 @@ import (
 // are first sent. Each rule can be switched off; docs/concepts/admission.md shows the effect and
 // the savings of each.
 type Options struct {
-	// Mode is auto, on or off. Auto and on are the same, because admission costs nothing with any
-	// upstream. Default: auto.
+	// Mode is on or off. Default: on, because admission costs nothing with any upstream.
 	Mode stage.Mode `json:"mode,omitempty"`
-	// ANSI removes colours and other terminal escapes. Default: true.
-	ANSI *bool `json:"ansi,omitempty"`
-	// CarriageReturns keeps only the last state of a redrawn line, such as a progress bar. Default:
-	// true.
-	CarriageReturns *bool `json:"carriage_returns,omitempty"`
-	// Blobs cuts runs of at least 1,000 characters of base64 or hexadecimal in command output.
-	// Default: true.
-	Blobs *bool `json:"blobs,omitempty"`
-	// LongLines cuts single lines of more than 8,000 characters in command output, and of more than
-	// 1,000 in search results. Default: true.
-	LongLines *bool `json:"long_lines,omitempty"`
-	// Timestamps keeps the date of log lines only where it changes. Default: true.
-	Timestamps *bool `json:"timestamps,omitempty"`
-	// Repeats replaces equal consecutive lines by one and a count, and shortens runs of log lines
-	// that differ only in numbers. Default: true.
-	Repeats *bool `json:"repeats,omitempty"`
 	// PassingTests replaces consecutive passing tests by their count. Default: true.
 	PassingTests *bool `json:"passing_tests,omitempty"`
 	// Progress replaces consecutive progress lines of package managers, compilers and downloads by
 	// their count. Default: true.
 	Progress *bool `json:"progress,omitempty"`
-	// LongOutputs cuts command output of more than 16,000 characters to its head, its tail, and the
-	// lines between that look like errors. Default: false.
-	LongOutputs *bool `json:"long_outputs,omitempty"`
 	// LineNumbers removes the padding before the line numbers of files. Default: true.
 	LineNumbers *bool `json:"line_numbers,omitempty"`
 	// SearchHits writes the path once above the hits in one file instead of before each. Default:
@@ -62,9 +42,8 @@ type Options struct {
 
 // Defaults sets the defaults.
 func (a *Options) Defaults() {
-	yes, no := true, false
-	a.Mode = cmp.Or(a.Mode, stage.Auto)
-	a.LongOutputs = cmp.Or(a.LongOutputs, &no) // the only rule that may remove wanted text
+	yes := true
+	a.Mode = cmp.Or(a.Mode, stage.On)
 	for i := range rules {
 		option := rules[i].option(a)
 		*option = cmp.Or(*option, &yes)

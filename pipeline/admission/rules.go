@@ -21,24 +21,10 @@ type rule struct {
 	apply  func(s string, from *origin) string
 }
 
-const sourceProgram = sourceCommand | sourceOther
-
 // rules are applied in this order, repeatedly until no rule changes the text.
 var rules = [...]rule{
-	{func(o *Options) **bool { return &o.ANSI }, sourceProgram | sourceSearch, true, alone(stripEscapes)},
-	{func(o *Options) **bool { return &o.CarriageReturns }, sourceCommand, true, alone(keepLastState)},
-	{func(o *Options) **bool { return &o.Blobs }, sourceProgram | sourceSearch, true, alone(cutBlobs)},
-	{func(o *Options) **bool { return &o.LongLines }, sourceCommand, false, alone(func(s string) string {
-		return cutLines(s, longLine, longLineHead, longLineTail)
-	})},
-	{func(o *Options) **bool { return &o.LongLines }, sourceSearch, false, alone(func(s string) string {
-		return cutLines(s, longHit, longHitHead, longHitTail)
-	})},
-	{func(o *Options) **bool { return &o.Timestamps }, sourceCommand, true, alone(dropDates)},
-	{func(o *Options) **bool { return &o.Repeats }, sourceCommand, true, alone(countRepeats)},
 	{func(o *Options) **bool { return &o.PassingTests }, sourceCommand, true, alone(countPassing)},
 	{func(o *Options) **bool { return &o.Progress }, sourceCommand, true, alone(countProgress)},
-	{func(o *Options) **bool { return &o.LongOutputs }, sourceCommand, false, alone(cutOutput)},
 	{func(o *Options) **bool { return &o.Echoes }, sourceWrite, false, func(s string, from *origin) string { return dropEcho(s, from.written) }},
 	{func(o *Options) **bool { return &o.LineNumbers }, sourceRead | sourceWrite, false, func(s string, from *origin) string {
 		if !from.numbered {

@@ -4,10 +4,7 @@
 package admission
 
 import (
-	"fmt"
 	"strings"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
 // Note is the beginning of every note in place of removed text.
@@ -20,18 +17,15 @@ const minCollapsed = 120
 // collapse replaces the middle of each run of lines of one class by a note. class returns the class
 // of a line, or 0 for none. least is the minimum number of lines in a run, and first and last are
 // the numbers of lines that stay at either end.
-func collapse(s string, least, first, last int, class func(line string) uint64, note func(n int) string) string {
-	return collapseIf(s, least, first, last, class, note, nil)
-}
-
-// collapseIf is collapse for the runs with a first line that passes.
-func collapseIf(s string, least, first, last int, class func(line string) uint64, note func(n int) string, pass func(line string) bool) string {
+func collapse(
+	s string, least, first, last int, class func(line string) uint64, note func(n int) string,
+) string {
 	var out strings.Builder
 	run, from, copied := uint64(0), 0, 0 // class and start of the run; end of the text already handled
 	starts := make([]int, 0, 64)         // of the run's lines
 	done := func(end int) {
 		n := len(starts) - first - last
-		if run == 0 || len(starts) < least || n < 1 || pass != nil && !pass(s[starts[0]:lineEnd(s, starts[0])]) {
+		if run == 0 || len(starts) < least || n < 1 {
 			return
 		}
 		a, b := starts[first], end
@@ -84,57 +78,6 @@ func chomp(line string) string {
 		n--
 	}
 	return line[:n]
-}
-
-// countRepeats replaces equal consecutive lines by one and their count. Runs of log lines that
-// differ only in numbers keep their first and last lines and a count.
-func countRepeats(s string) string {
-	s = collapse(s, 3, 1, 0, func(line string) uint64 {
-		if strings.TrimSpace(line) == "" {
-			return 0
-		}
-		return content.Hash(line) | 1
-	}, func(n int) string { return fmt.Sprintf("%sthe line above %d more times]", Note, n) })
-	return collapseIf(s, 10, 2, 2, shape, func(n int) string { return fmt.Sprintf("%s%d lines like these left out]", Note, n) }, func(line string) bool {
-		return !alarming(line)
-	})
-}
-
-// shape returns a hash of a log line without its numbers, 0 for other lines.
-func shape(line string) uint64 {
-	// Similar lines in a table or a listing are data.
-	if !isLog(line) {
-		return 0
-	}
-	h := uint64(14695981039346656037)
-	number := false
-	for i := range len(line) {
-		c := line[i]
-		if digit := c >= '0' && c <= '9'; digit {
-			if number {
-				continue
-			}
-			number, c = true, '0'
-		} else {
-			number = false
-		}
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return h | 1
-}
-
-// isLog reports whether a line begins like a log line: with a time, or with a level below warning.
-func isLog(line string) bool {
-	line = line[leadIn(line):]
-	if date, _ := stamp(line); date > 0 {
-		return true
-	}
-	for _, level := range []string{"INFO", "DEBUG", "TRACE", "info", "debug", "trace"} {
-		if strings.HasPrefix(line, level) {
-			return true
-		}
-	}
-	return len(line) >= 8 && line[2] == ':' && line[5] == ':' && content.Digits(line[:2]) && content.Digits(line[3:5]) && content.Digits(line[6:8])
 }
 
 // alarms are words of lines about errors, by first letter.

@@ -21,7 +21,7 @@ func startEngine(t *testing.T, o engine.Options) *engine.Engine {
 	if o.Packages == "" {
 		lacking(t, "an inference engine: set LLM_CACHE_ENGINE to a folder where npm has installed node-llama-cpp and @node-llama-cpp/linux-x64")
 	}
-	for _, name := range []string{"../../README.md", "../../CONTRIBUTING.md", "../../docs/concepts/planner.md", "../../docs/reference/caddyfile.md", "../../docs/guides/upstreams.md"} {
+	for _, name := range []string{"../../README.md", "../../docs/guides/stores.md", "../../docs/concepts/planner.md", "../../docs/reference/caddyfile.md", "../../docs/guides/upstreams.md"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

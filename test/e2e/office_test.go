@@ -99,7 +99,7 @@ handle {
    risk 100
   }
   keepalive {
-   floor 1000
+   min_tokens 1000
   }
  }`+behind+`
 }`), "auto_https off", `auto_https off

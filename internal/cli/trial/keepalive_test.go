@@ -39,7 +39,7 @@ func TestKeepAliveAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := Run(t.Context(), conversations, Options{
-		Policies: []pipeline.Policy{pipeline.Observe}, KeepAlive: true, Handler: []byte(`{"keepalive":{"stake":10}}`),
+		Policies: []pipeline.Policy{pipeline.Observe}, KeepAlive: true, Handler: []byte(`{"keepalive":{"max_loss":10}}`),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -60,14 +60,19 @@ func (t *tap) Served(s wire.Service) { t.exchange.service = s }
 
 // Begin implements [httpx.Interceptor].
 func (t *tap) Begin(status int) {
-	if h := t.Header(); status/100 == 2 && httpx.Coding(h) != "" {
+	h := t.Header()
+	kind := httpx.MediaType(h.Get("Content-Type"))
+	switch {
+	case status/100 != 2:
+	case httpx.Coding(h) != "":
 		httpx.FailOpen(reasonAnswerEncoding)
-	} else if status/100 == 2 {
-		kind := httpx.MediaType(h.Get("Content-Type"))
-		if t.stream = httpx.IsStream(kind); t.stream || httpx.IsJSON(kind) {
-			t.decode()
-		}
-		if n, err := strconv.Atoi(h.Get("Content-Length")); httpx.IsJSON(kind) && err == nil && n > 0 && n <= httpx.MaxAnswer && t.exchange.site.up.Headers {
+	case httpx.IsStream(kind):
+		t.stream = true
+		t.decode()
+	case httpx.IsJSON(kind):
+		t.decode()
+		n, err := strconv.Atoi(h.Get("Content-Length"))
+		if err == nil && n > 0 && n <= httpx.MaxAnswer && t.exchange.site.up.Headers {
 			// Buffer a JSON response of known length: its header reports the tokens read from the
 			// cache.
 			t.hold = n

@@ -65,10 +65,10 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //		strip_thinking [auto|on|off]
 //		compact_tool_results [auto|on|off] {
-//			over <characters>
+//			min_chars <characters>
 //		}
 //		strip_narration [auto|on|off] {
-//			under <characters>
+//			max_chars <characters>
 //		}
 //		prune [auto|on|off] {
 //			after   <turns>
@@ -83,7 +83,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		planner {
 //			risk        <number>
 //			fold_inputs on|off
-//			give_back on|off
+//			restore on|off
 //		}
 //		translate         on|off
 //		buffer_tool_calls on|off|joined
@@ -112,8 +112,8 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			open  <duration>
 //		}
 //		rejoin <duration>|off
-//		write_barrier <duration>|off
-//		hold origin|threads on|off|auto|websocket on|off {
+//		coalesce <duration>|off
+//		retain origin|threads on|off|auto|websocket on|off {
 //			memory <size>
 //			ttl    <duration>
 //		}
@@ -187,10 +187,10 @@ func handlerOptions(h *handler.Handler, features map[string]feature.Feature, hel
 		}),
 		"strip_thinking": stage(h, "strip_thinking", &h.StripThinking.Mode, nil),
 		"compact_tool_results": stage(h, "compact_tool_results", &h.CompactToolResults.Mode, option.Options{
-			"over": option.Checked(option.Number(&h.CompactToolResults.Over), h.Options.Validate),
+			"min_chars": option.Checked(option.Number(&h.CompactToolResults.MinChars), h.Options.Validate),
 		}),
 		"strip_narration": stage(h, "strip_narration", &h.StripNarration.Mode, option.Options{
-			"under": option.Checked(option.Number(&h.StripNarration.Under), h.Options.Validate),
+			"max_chars": option.Checked(option.Number(&h.StripNarration.MaxChars), h.Options.Validate),
 		}),
 		"prune": stage(h, "prune", &h.Prune.Mode, option.Options{
 			"after":   option.Checked(option.Number(&h.Prune.After), h.Options.Validate),
@@ -205,7 +205,7 @@ func handlerOptions(h *handler.Handler, features map[string]feature.Feature, hel
 			return option.Block(d, "planner", option.Options{
 				"risk":        option.Checked(option.Fraction(&h.Planner.Risk), h.Options.Validate),
 				"fold_inputs": option.OnOff(&h.Planner.FoldInputs),
-				"give_back":   option.OnOff(&h.Planner.GiveBack),
+				"restore":     option.OnOff(&h.Planner.Restore),
 			})
 		},
 		"translate":         option.OnOff(&h.Translate),
@@ -215,7 +215,7 @@ func handlerOptions(h *handler.Handler, features map[string]feature.Feature, hel
 		"max_body":          alone(option.Size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
 		"headers":           alone(option.Word(&h.Headers), func() handler.Handler { return handler.Handler{Headers: h.Headers} }),
 		"side_requests":     parseSideRequests(h, helper),
-		"write_barrier":     option.OrOff(&h.WriteBarrier),
+		"coalesce":          option.OrOff(&h.Coalesce),
 		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
 		"audit":             option.OnOff(&h.Audit),
 		"keepalive":         option.Guest(&h.KeepAlive),

@@ -55,8 +55,8 @@ func TestCountersFromTheStart(t *testing.T) {
 	}
 	for name, values := range map[string][]string{
 		"origin_requests_total": {"made", "whole", "passed", "unknown-base", "no-room"},
-		"hold_resends_total":    {"origin", "threads", "responses", "websocket", "letta", "letta_agents"},
-		"hold_requests_total":   {"delta", "new", "larger"},
+		"retain_resends_total":  {"origin", "threads", "responses", "websocket", "letta", "letta_agents"},
+		"retain_requests_total": {"delta", "new", "larger"},
 		"expansions_total":      {"read", "command", "whole", "refused"},
 	} {
 		for _, v := range values {

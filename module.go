@@ -16,11 +16,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/cli"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/compressor"
-	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/hold" // a feature
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/local"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/localsite" // a feature
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/origin"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retention" // a feature
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 )
 

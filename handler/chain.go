@@ -67,11 +67,11 @@ var chain = [...]struct {
 	{"rejoin", conversing, everySite, nil},
 	{"queue", conversing | unparsed | unlooked, everySite, nil},
 	{"beside the queue", slotless, everySite, nil},
-	{"write barrier", conversing, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		if p.front == nil {
+	{"coalesce", conversing, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.prefix == nil {
 			return next
 		}
-		return p.site.barred(next, p.front)
+		return p.site.coalesced(next, p.prefix)
 	}},
 	{"usage", conversing | aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if !p.asksUsage {
@@ -108,7 +108,7 @@ var chain = [...]struct {
 	{"threads", conversing, everySite, nil},
 	{"websocket", conversing, everySite, nil},
 	{"letta", conversing, everySite, nil},
-	{"hold", conversing | pinging | folding, everySite, nil},
+	{"retain", conversing | pinging | folding, everySite, nil},
 	{"side requests", aside, everySite, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 			return p.site.sides.ServeHTTP(w, r, next)
@@ -123,7 +123,7 @@ type passage struct {
 	site    *site
 	span    *Span                // nil where nothing is traced
 	cleared func() *wire.Cleared // the parts of the prompt cleared on the client's order, nil without an order
-	front   *front               // nil where there is nothing to wait for
+	prefix  *sharedPrefix        // nil where there is nothing to wait for
 	// asksUsage has the usage of the answer asked for in place of the client.
 	asksUsage bool
 }

@@ -56,7 +56,7 @@ func TestLinks(t *testing.T) {
 			return next
 		}
 	}
-	all, err := links(new(upstream.Profile), map[string]feature.Layer{"hold": layer("hold"), "rejoin": layer("rejoin"), "queue": layer("queue")})
+	all, err := links(new(upstream.Profile), map[string]feature.Layer{"retain": layer("retain"), "rejoin": layer("rejoin"), "queue": layer("queue")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestLinks(t *testing.T) {
 			l.layer(new(passage), endpoint)
 		}
 	}
-	if len(passed) != 2 || passed[0] != "queue" || passed[1] != "hold" {
+	if len(passed) != 2 || passed[0] != "queue" || passed[1] != "retain" {
 		t.Errorf("passed %v, want queue and hold", passed)
 	}
 	if _, err := links(new(upstream.Profile), map[string]feature.Layer{"nowhere": layer("nowhere")}); err == nil {

@@ -128,7 +128,7 @@ type Handler struct {
 	JoinToolCalls *bool `json:"join_tool_calls,omitempty"`
 
 	// FeaturesRaw are the parts that only some sites need, by name: `local`, by which people share a local
-	// server, `hold`, which leaves conversations to an upstream that keeps them, and `compress`, which
+	// server, `retain`, which leaves conversations to an upstream that keeps them, and `compress`, which
 	// leaves words out of old prose. In the Caddyfile their options stand among those of llm_cache.
 	FeaturesRaw caddy.ModuleMap `json:"features,omitempty" caddy:"namespace=http.handlers.llm_cache"`
 
@@ -140,12 +140,12 @@ type Handler struct {
 	// requests go to the upstream, behind conversations.
 	SideRequestsRaw json.RawMessage `json:"side_requests,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
-	// WriteBarrier is how long a request to a hosted API waits for the first byte of the
+	// Coalesce is how long a request to a hosted API waits for the first byte of the
 	// answer to another one with the same new tools and system prompt: sub-agents that
 	// are started together then pay once for writing that prefix to the cache, not each.
 	// Requests do not wait for prefixes that are cached or too short, nor for answers
 	// that are not streamed. 0 to 1m; 0 lets all go at once. Default: 10s.
-	WriteBarrier *caddy.Duration `json:"write_barrier,omitempty"`
+	Coalesce *caddy.Duration `json:"coalesce,omitempty"`
 
 	// Headers is the set of headers about a request in its answer: `compact`, one header
 	// X-Llm-Cache with the policy, the session, and the tokens saved and read from the
@@ -250,11 +250,11 @@ func (h *Handler) Validate() error {
 	if err := tenant.Validate(h.Tenant, h.IgnoreCredentials); err != nil {
 		return fmt.Errorf("tenant: %w", err)
 	}
-	if d := h.WriteBarrier; d != nil && (*d < 0 || time.Duration(*d) > longestBarrier) {
-		return fmt.Errorf("write_barrier: %s is not between 0 and %s", time.Duration(*d), longestBarrier)
+	if d := h.Coalesce; d != nil && (*d < 0 || time.Duration(*d) > maxCoalesce) {
+		return fmt.Errorf("coalesce must be between 0 and %s, got %s", maxCoalesce, time.Duration(*d))
 	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
-		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)
+		return fmt.Errorf("max_body must be between 1 and %d bytes, got %d", largestMaxBody, h.MaxBody)
 	}
 	switch h.Headers {
 	case "", HeadersCompact, HeadersFull, HeadersOff:
@@ -313,19 +313,19 @@ func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy !
 
 // site is a handler's configuration, resolved.
 type site struct {
-	store   *state.State
-	records records
-	notes   notes
-	pipe    *pipeline.Pipeline
-	up      *upstream.Profile
-	usage   usageRequests
-	now     func() time.Time
-	reach   Reach
-	refused *Refusals
-	flights *Barrier
-	keeper  *pinger.Keeper
-	clients clients
-	headers httpx.Headers // that wait to be flushed
+	store     *state.State
+	records   records
+	notes     notes
+	pipe      *pipeline.Pipeline
+	up        *upstream.Profile
+	usage     usageRequests
+	now       func() time.Time
+	reach     Reach
+	refused   *Refusals
+	coalescer *Coalescer
+	keeper    *pinger.Keeper
+	clients   clients
+	headers   httpx.Headers // that wait to be flushed
 	// uncounted has the formats in which the upstream refuses to count tokens, with the time of the
 	// refusal.
 	uncounted sync.Map
@@ -334,7 +334,7 @@ type site struct {
 
 	// The parts between the handler and the upstream, nil where they are not configured.
 
-	barrier   time.Duration // 0 for no barrier
+	coalesce  time.Duration // 0 for none
 	keepalive *pinger.Options
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
 	features  []openFeature               // in the order of their names
@@ -372,7 +372,7 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 		Prices: prices,
 	})
 	s := &site{
-		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), flights: barrierOf(store),
+		store: store, up: up, now: store.Clock.Now, keepalive: h.KeepAlive, keeper: pinger.Of(store), refused: refusalsOf(store), coalescer: coalescerOf(store),
 		records: records{of: store.Instance, sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: spanConventionsInForce()},
 		notes:   notes{log: log, headers: up.Headers, met: strangersOf(store)},
 		pipe:    pipeline.New(h.Options, up.Rules()),
@@ -383,8 +383,8 @@ func (h *Handler) Open(store *state.State, sink *app.Sink, prices *pricing.Table
 		s.internal |= selfrequest.Ping
 	}
 	h.site = s
-	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
-		s.barrier = time.Duration(*h.WriteBarrier)
+	if s.coalesce = defaultCoalesce; h.Coalesce != nil {
+		s.coalesce = time.Duration(*h.Coalesce)
 	}
 	return s.join(h)
 }

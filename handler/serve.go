@@ -207,7 +207,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	if o.sides != nil && (x.Side || !x.Edit.OffersTools()) && !x.Edit.Summarizes() {
 		x.Purpose = aside
 	}
-	x.front = x.newFront(r)
+	x.prefix = x.newPrefix(r)
 	x.asksUsage = x.View.Reply.Stream && o.asksForUsage(x.View)
 	x.next = x.through(x.next)
 

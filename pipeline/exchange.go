@@ -138,10 +138,10 @@ func (x *Exchange) Loops() bool { return x.req.run.loop }
 // charsPerToken is the approximate number of bytes per token in tools and system prompts.
 const charsPerToken = 4
 
-// Front returns the hash of the prefix that a new conversation shares with others, tools and system
+// SharedPrefix returns the hash of the prefix that a new conversation shares with others, tools and system
 // prompt, and its lifetime in the cache. It returns false if the provider does not cache that
 // prefix separately.
-func (x *Exchange) Front() (prefix wire.Hash, lifetime time.Duration, ok bool) {
+func (x *Exchange) SharedPrefix() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 	v, rules := x.req.View, &x.req.rules
 	// Sub-agents that start together share the prefix; continued conversations have longer ones.
 	if x.req.match.Lineage != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() || rules.TTL == 0 || rules.Read >= rules.Write {
@@ -311,7 +311,7 @@ func (x *Exchange) readBefore() {
 	if l.Last.Read+l.Last.Write5m+l.Last.Write1h > 0 {
 		b.left -= l.Last.Uncached // the tokens after the last marker
 	}
-	tools, system := l.Known().Front()
+	tools, system := l.Known().Prefix()
 	switch v := r.View; {
 	case r.cached.cold:
 		b.cause = BreakExpired

@@ -219,7 +219,7 @@ func (r *request) restoreTools() {
 	if v.OffersTools() || !v.Conversation.Thread.Empty() || v.Traits().NoCalls == "" || r.upstream.Traits().NoCalls == "" || !content.Compacts(v) {
 		return
 	}
-	if _, system := l.Known().Front(); !sameBlocks(system, v.Blocks[:v.System]) {
+	if _, system := l.Known().Prefix(); !sameBlocks(system, v.Blocks[:v.System]) {
 		return
 	}
 	// The tools must not push the prompt over the context window.
@@ -248,7 +248,7 @@ func definitions(v *wire.View, before *sessioncache.Lineage) []byte {
 		return nil
 	}
 	if before != nil && before.Tools != nil {
-		if tools, _ := before.Known().Front(); sameBlocks(tools, v.Blocks[:v.Tools]) {
+		if tools, _ := before.Known().Prefix(); sameBlocks(tools, v.Blocks[:v.Tools]) {
 			return before.Tools
 		}
 	}
@@ -599,7 +599,7 @@ func marks(e *sessioncache.Edit) bool {
 		return false
 	}
 	switch e.Stage {
-	case stage.Admission, stage.GiveBack, stage.ToolResults, stage.Clearing:
+	case stage.Admission, stage.Restore, stage.ToolResults, stage.Clearing:
 		return true
 	}
 	return content.Folded(e)

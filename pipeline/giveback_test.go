@@ -64,7 +64,7 @@ func TestFoldsComeBack(t *testing.T) {
 		}
 		fired := 0
 		for _, f := range x.Prompt.Fired {
-			if f.Stage == stage.GiveBack {
+			if f.Stage == stage.Restore {
 				fired += f.Count
 			}
 		}
@@ -74,7 +74,7 @@ func TestFoldsComeBack(t *testing.T) {
 		}
 	}
 	off := false
-	s := behind(t, Options{Planner: Planner{GiveBack: &off}})
+	s := behind(t, Options{Planner: Planner{Restore: &off}})
 	if n := returned(s.call("Grep", `{"pattern":"x"}`, "src/file5.go:12: x")); n != 0 {
 		t.Errorf("%d are given back though it is off", n)
 	}

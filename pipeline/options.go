@@ -78,17 +78,17 @@ type StripThinking struct {
 type CompactToolResults struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode stage.Mode `json:"mode,omitempty"`
-	// Over is the length in characters above which a tool result is compacted. Range: 100 to
+	// MinChars is the length in characters above which a tool result is compacted. Range: 100 to
 	// 1048576. Default: 500.
-	Over *int `json:"over,omitempty"`
+	MinChars *int `json:"min_chars,omitempty"`
 }
 
 // StripNarration configures the stage strip_narration.
 type StripNarration struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode stage.Mode `json:"mode,omitempty"`
-	// Under is the maximum length in characters of a filler text. Range: 1 to 2000. Default: 160.
-	Under *int `json:"under,omitempty"`
+	// MaxChars is the maximum length in characters of a filler text. Range: 1 to 2000. Default: 160.
+	MaxChars *int `json:"max_chars,omitempty"`
 }
 
 // Prune configures the stage prune.
@@ -111,9 +111,9 @@ type Planner struct {
 	// FoldInputs lets the planner also fold the texts that old calls wrote into files. Default:
 	// true.
 	FoldInputs *bool `json:"fold_inputs,omitempty"`
-	// GiveBack appends a folded text to the newest tool result if the conversation shows that the
+	// Restore appends a folded text to the newest tool result if the conversation shows that the
 	// model is about to need it. Default: true.
-	GiveBack *bool `json:"give_back,omitempty"`
+	Restore *bool `json:"restore,omitempty"`
 	// Need estimates how likely a text is needed again, for tests of other models. Default:
 	// [DefaultNeed].
 	Need *NeedModel `json:"-"`
@@ -145,8 +145,8 @@ func (o Options) WithDefaults() Options {
 		{&o.Zones.Frozen, o.eager(2, 0)},
 		{&o.Zones.Hot, o.eager(4, 1)},
 		{&o.Zones.MinMessages, 6},
-		{&o.CompactToolResults.Over, 500},
-		{&o.StripNarration.Under, 160},
+		{&o.CompactToolResults.MinChars, 500},
+		{&o.StripNarration.MaxChars, 160},
 		{&o.Prune.After, o.eager(3, 1)},
 		{&o.Prune.Preview, o.eager(2, 1)},
 	} {
@@ -179,7 +179,7 @@ func (o *Options) Validate() error {
 	switch o.Policy {
 	case "", CostAware, Eager, Observe, Off:
 	default:
-		return fmt.Errorf("policy: %q is none of cost_aware, eager, observe, off", o.Policy)
+		return fmt.Errorf("policy must be one of cost_aware, eager, observe, off, got %q", o.Policy)
 	}
 	switch o.Admission.Mode {
 	case "", stage.On, stage.Off:
@@ -193,13 +193,13 @@ func (o *Options) Validate() error {
 		switch m {
 		case "", stage.Auto, stage.On, stage.Off:
 		default:
-			return fmt.Errorf("%s: %q is none of auto, on, off", name, m)
+			return fmt.Errorf("%s must be one of auto, on, off, got %q", name, m)
 		}
 	}
 	switch o.Expand.Usage {
 	case "", Summed, Last:
 	default:
-		return fmt.Errorf("expand: usage: %q is neither summed nor last", o.Expand.Usage)
+		return fmt.Errorf("expand: usage must be summed or last, got %q", o.Expand.Usage)
 	}
 	for _, name := range o.Expand.Names {
 		if name == "" || len(name) > 128 {
@@ -207,7 +207,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	if r := o.Planner.Risk; r != nil && !(*r >= 0 && *r <= 100) {
-		return fmt.Errorf("planner: risk: %v is not between 0 and 100", *r)
+		return fmt.Errorf("planner: risk must be between 0 and 100, got %v", *r)
 	}
 	for _, r := range []struct {
 		name     string
@@ -217,13 +217,13 @@ func (o *Options) Validate() error {
 		{"zones: frozen", o.Zones.Frozen, 0, 10000},
 		{"zones: hot", o.Zones.Hot, 1, 10000},
 		{"zones: min_messages", o.Zones.MinMessages, 0, 10000},
-		{"compact_tool_results: over", o.CompactToolResults.Over, 100, 1 << 20},
-		{"strip_narration: under", o.StripNarration.Under, 1, 2000},
+		{"compact_tool_results: min_chars", o.CompactToolResults.MinChars, 100, 1 << 20},
+		{"strip_narration: max_chars", o.StripNarration.MaxChars, 1, 2000},
 		{"prune: after", o.Prune.After, 1, 1000},
 		{"prune: preview", o.Prune.Preview, 0, 20},
 	} {
 		if r.value != nil && (*r.value < r.min || *r.value > r.max) {
-			return fmt.Errorf("%s: %d is not between %d and %d", r.name, *r.value, r.min, r.max)
+			return fmt.Errorf("%s must be between %d and %d, got %d", r.name, r.min, r.max, *r.value)
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ import (
 // giveBack appends folded texts that the agent is about to need to the newest result. Under observe
 // it is computed, too, because it reduces the saving.
 func (r *request) giveBack() {
-	if r.o.Planner.GiveBack != nil && !*r.o.Planner.GiveBack || !r.View.OffersTools() {
+	if r.o.Planner.Restore != nil && !*r.o.Planner.Restore || !r.View.OffersTools() {
 		return
 	}
 	l := r.match.Lineage
@@ -33,7 +33,7 @@ func (r *request) giveBack() {
 		return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, *r.o.Planner.Harm)
 	}}
 	if i, value := s.Edit(max(r.Known, r.cached.forwarded)); i >= 0 {
-		r.set(i, stage.GiveBack, wire.OpReplace, value)
+		r.set(i, stage.Restore, wire.OpReplace, value)
 	}
 }
 
@@ -139,7 +139,7 @@ func textBehind(value, text []byte) []byte {
 
 // names returns the names of the texts restored in a result.
 func names(x *sessioncache.BlockState) (names []string) {
-	if x.Edit == nil || x.Edit.Stage != stage.GiveBack {
+	if x.Edit == nil || x.Edit.Stage != stage.Restore {
 		return nil
 	}
 	for rest := string(x.Edit.Value); ; {

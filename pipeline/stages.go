@@ -83,7 +83,7 @@ func (r *request) compactToolResults() {
 	if o.Mode == stage.Off || r.zones == (content.Zones{}) {
 		return
 	}
-	over := *o.Over
+	over := *o.MinChars
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
 		// Errors stay: the model must know the cause of a failure. Non-text parts stay too.
@@ -139,7 +139,7 @@ func (r *request) stripNarration() {
 
 // announces reports whether a block is a removable text that only announces the call beside it.
 func (r *request) announces(i int) bool {
-	b, under := &r.Blocks[i], *r.o.StripNarration.Under
+	b, under := &r.Blocks[i], *r.o.StripNarration.MaxChars
 	if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
 		r.States[i].Edit != nil || !b.Marker.Empty() || !r.zones.Middle(b) || !besideCall(&r.History, i) || !r.View.Removable(r.View.System+i) {
 		return false
@@ -342,7 +342,7 @@ func CheckProse(kinds []Prose) error {
 		switch k {
 		case ProseResults, ProseFiles, ProseOutput, ProseAnswers:
 		default:
-			return fmt.Errorf("kinds: %q is none of results, files, output, answers", k)
+			return fmt.Errorf("kinds must be one of results, files, output, answers, got %q", k)
 		}
 		if slices.Contains(kinds[:i], k) {
 			return fmt.Errorf("kinds: %s is given twice", k)

@@ -111,7 +111,7 @@ func (s *Simulator) Provision(caddy.Context) error {
 // Validate rejects a pace out of range.
 func (s *Simulator) Validate() error {
 	if pace := time.Duration(s.Pace); pace < 0 || pace > maxPace {
-		return fmt.Errorf("pace: %s is not between 0 and %s", pace, maxPace)
+		return fmt.Errorf("pace must be between 0 and %s, got %s", maxPace, pace)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			s.Script = value
 		case "in_order":
 			if value != "on" && value != "off" {
-				return d.Errf("in_order: %q is neither on nor off", value)
+				return d.Errf("in_order must be on or off, got %q", value)
 			}
 			s.InOrder = value == "on"
 		case "profile":

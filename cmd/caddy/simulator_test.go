@@ -62,7 +62,7 @@ func TestCaddyfile(t *testing.T) {
 		"llm_cache_simulator {\npace fast\n}":              `pace: "fast" is no duration`,
 		"llm_cache_simulator {\npace 2m\n}":                `pace: "2m" is no duration`,
 		"llm_cache_simulator a {\nscript b\n}":             "script stands twice",
-		"llm_cache_simulator s.json {\nin_order yes\n}":    `in_order: "yes" is neither on nor off`,
+		"llm_cache_simulator s.json {\nin_order yes\n}":    `in_order must be on or off, got "yes"`,
 		"llm_cache_simulator {\nspeed 1\n}":                `unknown option "speed"`,
 		"llm_cache_simulator {\nprofile kv extra\n}":       "wrong argument count",
 	} {

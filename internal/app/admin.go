@@ -147,7 +147,7 @@ func pageOf(q url.Values) (limit int, after uint64, err error) {
 	limit, after = defaultPage, sessioncache.Newest
 	if v := q.Get("limit"); v != "" {
 		if limit, err = strconv.Atoi(v); err != nil || limit < 1 || limit > largestPage {
-			return 0, 0, fmt.Errorf("limit: %q is not between 1 and %d", v, largestPage)
+			return 0, 0, fmt.Errorf("limit must be between 1 and %d, got %q", largestPage, v)
 		}
 	}
 	if v := q.Get("after"); v != "" {

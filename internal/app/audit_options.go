@@ -62,13 +62,13 @@ func (o *AuditOptions) Settings() *AuditOptions { return o }
 // Validate reports the first option out of its range.
 func (o *AuditOptions) Validate() error {
 	if o.Batch < 0 || o.Batch > largestBatch {
-		return fmt.Errorf("batch: %d is not between 1 and %d", o.Batch, largestBatch)
+		return fmt.Errorf("batch must be between 1 and %d, got %d", largestBatch, o.Batch)
 	}
 	if o.OnError != "" && o.OnError != keepOnError && o.OnError != refuseOnError {
-		return fmt.Errorf("on_error: %q is neither %s nor %s", o.OnError, keepOnError, refuseOnError)
+		return fmt.Errorf("on_error must be %s or %s, got %q", keepOnError, refuseOnError, o.OnError)
 	}
 	if i := time.Duration(o.Interval); i != 0 && (i < shortestInterval || i > longestInterval) {
-		return fmt.Errorf("interval: %s is not between %s and %s", i, shortestInterval, longestInterval)
+		return fmt.Errorf("interval must be between %s and %s, got %s", shortestInterval, longestInterval, i)
 	}
 	return nil
 }

@@ -250,7 +250,7 @@ func TestRecordReadWhileCleanedUp(t *testing.T) {
 		turnsOf(shared.Process).seeded.Store(true)
 		a.readRecord()
 		synctest.Wait()
-		_ = a.Cleanup() // these pools hold nothing to release
+		_ = a.Cleanup() // these pools retain nothing to release
 		time.Sleep(time.Minute)
 		a.unlearn()
 		_ = sink.Close()

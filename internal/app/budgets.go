@@ -194,7 +194,7 @@ func (a *App) parseBudget(d *caddyfile.Dispenser) error {
 		return d.Errf("budget: %s tokens: the unit is either $ or tokens", amount)
 	default:
 		if _, err := strconv.ParseFloat(amount, 64); err != nil {
-			return d.Errf("budget: %q is neither dollars, as $20, nor tokens, as 20000 tokens", amount)
+			return d.Errf("budget must be dollars, as $20, or tokens, as 20000 tokens, got %q", amount)
 		}
 		return d.Errf("budget: %q has no unit: write $%s or %s tokens", amount, amount, amount)
 	}

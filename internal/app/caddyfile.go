@@ -179,7 +179,7 @@ func (a *App) parseOriginals(d *caddyfile.Dispenser) error {
 	case "disk":
 		a.Originals = o
 	default:
-		return d.Errf("originals: %q is neither memory nor disk", where)
+		return d.Errf("originals must be memory or disk, got %q", where)
 	}
 	return option.Block(d, "originals disk", option.Options{
 		"folder":   option.Word(&o.Folder),

@@ -304,7 +304,7 @@ func (a *App) parsePricesFrom(d *caddyfile.Dispenser) error {
 		case "sha256":
 			p.SHA256 = value
 		default:
-			return d.Errf("prices_from: %q is none of every, key, sha256", args[i])
+			return d.Errf("prices_from must be one of every, key, sha256, got %q", args[i])
 		}
 	}
 	if err := p.provision(); err != nil {

@@ -78,7 +78,7 @@ func estimateMain(cmd *cobra.Command, f caddycmd.Flags) error {
 	case pipeline.Observe, pipeline.Eager, pipeline.CostAware:
 		o.Policies = []pipeline.Policy{policy}
 	default:
-		return fmt.Errorf("policy: %q is none of observe, eager, cost_aware", policy)
+		return fmt.Errorf("policy must be one of observe, eager, cost_aware, got %q", policy)
 	}
 	if s := f.String("options"); s != "" {
 		if !json.Valid([]byte(s)) {

@@ -95,7 +95,7 @@ func options(f caddycmd.Flags) (trial.Options, error) {
 	}
 	for _, name := range list(f.String("policy"), names) {
 		if !slices.Contains(names, name) {
-			return o, fmt.Errorf("policy: %q is none of %s", name, strings.Join(names, ", "))
+			return o, fmt.Errorf("policy must be one of %s, got %q", strings.Join(names, ", "), name)
 		}
 		o.Policies = append(o.Policies, pipeline.Policy(name))
 	}

@@ -190,7 +190,7 @@ func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt)
 	if turn.Usage.Reported {
 		l.Cached = turn.Usage.Read
 	}
-	a := &answer{text: turn.Text, session: res.Header.Get("X-Llm-Cache-Session"), held: res.Header.Get("X-Llm-Cache-Held")}
+	a := &answer{text: turn.Text, session: res.Header.Get("X-Llm-Cache-Session"), held: res.Header.Get("X-Llm-Cache-Retained")}
 	if a.held != "" {
 		l.Sent = l.Bytes
 		_, _ = fmt.Sscanf(a.held, "delta; sent=%d;", &l.Sent)

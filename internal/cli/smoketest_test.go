@@ -114,7 +114,7 @@ func TestSmoketestFaults(t *testing.T) {
 			return w
 		})},
 		{"sends all", "the conversation goes on", "was sent all of it", change(func(w http.ResponseWriter, _ string) io.Writer {
-			w.Header().Set("X-Llm-Cache-Held", "whole; cause=new; whole=1")
+			w.Header().Set("X-Llm-Cache-Retained", "whole; cause=new; whole=1")
 			return w
 		})},
 		{"refuses", "user only", "no such model", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -131,7 +131,7 @@ func SmoketestFormats() []string {
 func (o *SmoketestOptions) request(p *prompt) (url string, body []byte, err error) {
 	s, ok := speeches[o.Format]
 	if !ok {
-		return "", nil, fmt.Errorf("format: %q is none of %s", o.Format, strings.Join(SmoketestFormats(), ", "))
+		return "", nil, fmt.Errorf("format must be one of %s, got %q", strings.Join(SmoketestFormats(), ", "), o.Format)
 	}
 	body, err = json.Marshal(s.body(o.Model, p))
 	return o.base() + s.path(o.Model, p.stream), body, err

@@ -61,7 +61,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	}
 	// This form of the condition rejects NaN, too.
 	if r := f.Float64("rate"); !(r > 0 && r <= 1) {
-		return fmt.Errorf("rate: %v lies not over 0 and up to 1", r)
+		return fmt.Errorf("rate must be in (0, 1], got %v", r)
 	}
 	c, done, err := chosen(f)
 	if err != nil {

@@ -79,11 +79,11 @@ func (o *Options) Validate() error {
 func (o *Options) check() error {
 	switch {
 	case o.Rate != 0 && !(o.Rate > 0 && o.Rate < 1):
-		return fmt.Errorf("rate: %v lies not over 0 and below 1", o.Rate)
+		return fmt.Errorf("rate must be in (0, 1), got %v", o.Rate)
 	case o.MinChars < 0 || o.MinChars > 1<<20:
-		return fmt.Errorf("min_chars: %d is not between 1 and %d", o.MinChars, 1<<20)
+		return fmt.Errorf("min_chars must be between 1 and %d, got %d", 1<<20, o.MinChars)
 	case o.Share != 0 && !(o.Share > 0 && o.Share <= 1):
-		return fmt.Errorf("share: %v lies not over 0 and up to 1", o.Share)
+		return fmt.Errorf("share must be in (0, 1], got %v", o.Share)
 	case o.Queue != 0 && o.Queue < smallestQueue:
 		return fmt.Errorf("queue: %d is below %d bytes", o.Queue, smallestQueue)
 	}
@@ -172,7 +172,7 @@ func (o *Options) stage() *pipeline.Compress {
 //		model     <folder>
 //		int8
 //		threads   <cores>
-//		by        <compressor> ...
+//		compressor <compressor> ...
 //		rate      <part>
 //		min_chars <characters>
 //		kinds     results|files|output|answers...
@@ -180,7 +180,7 @@ func (o *Options) stage() *pipeline.Compress {
 //		queue     <size>
 //	}
 //
-// The compressor embedded runs the model; by names another compressor, with its options.
+// The compressor embedded runs the model; compressor names another one, with its options.
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	var method string
@@ -194,9 +194,9 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	// The block may have the options of the embedded compressor, too.
 	known := e.options()
 	maps.Copy(known, option.Options{
-		"by":        func(d *caddyfile.Dispenser) error { return o.by(d) },
-		"rate":      option.Checked(option.Above(option.Fraction, &o.Rate), o.check),
-		"min_chars": option.Checked(option.Count(&o.MinChars), o.check),
+		"compressor": func(d *caddyfile.Dispenser) error { return o.readCompressor(d) },
+		"rate":       option.Checked(option.Above(option.Fraction, &o.Rate), o.check),
+		"min_chars":  option.Checked(option.Count(&o.MinChars), o.check),
 		"kinds": option.Checked(option.AtLeastOne(func(d *caddyfile.Dispenser) error {
 			for _, k := range d.RemainingArgs() {
 				o.Kinds = append(o.Kinds, pipeline.Prose(k))
@@ -211,7 +211,7 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	switch {
 	case e != (Embedded{}) && o.CompressorRaw != nil:
-		return d.Err("compress: by is another compressor than that of model, int8 and threads")
+		return d.Err("compress: compressor excludes model, int8 and threads, which configure the embedded one")
 	case e != (Embedded{}):
 		o.CompressorRaw = caddyconfig.JSONModuleObject(&e, "module", "embedded", nil)
 	}
@@ -221,8 +221,8 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// by reads another compressor.
-func (o *Options) by(d *caddyfile.Dispenser) error {
+// readCompressor reads another compressor.
+func (o *Options) readCompressor(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
 	}

@@ -244,7 +244,7 @@ func TestCompressorDies(t *testing.T) {
 	}))
 	t.Cleanup(c.Close)
 	const failures = `caddy_llm_cache_compress_texts_total{outcome="failed"}`
-	p := start(t, wordy(u, "by http "+c.URL))
+	p := start(t, wordy(u, "compressor http "+c.URL))
 	before := p.metric(failures)
 	for turns := 6; turns < 9; turns++ {
 		body := surfing(turns)

@@ -170,7 +170,7 @@ func (s *edgeAndOrigin) ask(body string, headers ...string) (got received, held 
 			s.t.Errorf("the client is told %s", name)
 		}
 	}
-	return s.model.last(), res.Header.Get("X-Llm-Cache-Held")
+	return s.model.last(), res.Header.Get("X-Llm-Cache-Retained")
 }
 
 // expect asks, and wants the model to get exactly what was asked, in that way.
@@ -201,7 +201,7 @@ func TestEdgeAndOrigin(t *testing.T) {
 		before := s.metric(line)
 		return func() float64 { return s.metric(line) - before }
 	}
-	whole, sent := count(`caddy_llm_cache_hold_bytes_total{bytes="whole",driver="origin"}`), count(`caddy_llm_cache_hold_bytes_total{bytes="sent",driver="origin"}`)
+	whole, sent := count(`caddy_llm_cache_retain_bytes_total{bytes="whole",driver="origin"}`), count(`caddy_llm_cache_retain_bytes_total{bytes="sent",driver="origin"}`)
 	made := count(`caddy_llm_cache_origin_requests_total{result="made"}`)
 	s.expect("whole; cause=new", conversation(20, false))
 	first := s.line.up.Load()
@@ -233,7 +233,7 @@ func TestEdgeAndOrigin(t *testing.T) {
 
 // misses is how often a delta was not taken, and for this.
 func (s *edgeAndOrigin) misses(cause string) (n float64, resends float64) {
-	return s.metric(fmt.Sprintf(`caddy_llm_cache_hold_misses_total{cause=%q,driver="origin"}`, cause)), s.metric(`caddy_llm_cache_hold_resends_total{driver="origin"}`)
+	return s.metric(fmt.Sprintf(`caddy_llm_cache_retain_misses_total{cause=%q,driver="origin"}`, cause)), s.metric(`caddy_llm_cache_retain_resends_total{driver="origin"}`)
 }
 
 // TestHoldFaults: whatever goes wrong between edge and origin, the model gets what the

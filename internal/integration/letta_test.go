@@ -205,7 +205,7 @@ func (c *lettaClient) send(headers ...string) (text, held string) {
 	if !turn.Done || turn.Failed() || len(turn.Calls) > 0 {
 		c.t.Errorf("the answer is %+v of %s", turn, raw)
 	}
-	return turn.Text, res.Header.Get("X-Llm-Cache-Held")
+	return turn.Text, res.Header.Get("X-Llm-Cache-Retained")
 }
 
 // ask says one thing more, and takes in the answer.

@@ -119,7 +119,7 @@ func queued(b *slowBox, options string) string {
 
 func TestQueueServesConversationsFirst(t *testing.T) {
 	b := newSlowBox(t)
-	p := start(t, queued(b, "slots 1\n waiting 3"))
+	p := start(t, queued(b, "slots 1\n max_waiting 3"))
 	var (
 		wg      sync.WaitGroup
 		answers [5]asked
@@ -230,7 +230,7 @@ func TestDetachedKeepsNoPlaceInTheQueue(t *testing.T) {
 // Who fills the queue alone makes room for others.
 func TestFullQueueMakesRoom(t *testing.T) {
 	b := newSlowBox(t)
-	p := start(t, queued(b, "slots 1\n waiting 3"))
+	p := start(t, queued(b, "slots 1\n max_waiting 3"))
 	var (
 		wg      sync.WaitGroup
 		answers [5]asked
@@ -358,7 +358,7 @@ func TestEarlyStreamTellsItsPlace(t *testing.T) {
 // TestQueueForgetsStrangersWhoLeave: who leaves gives up the place, whatever was asked for.
 func TestQueueForgetsStrangersWhoLeave(t *testing.T) {
 	b := newSlowBox(t)
-	p := start(t, queued(b, "slots 1\n waiting 3"))
+	p := start(t, queued(b, "slots 1\n max_waiting 3"))
 	var wg sync.WaitGroup
 	p.ask(t.Context(), &wg, "first", "a", withTools(1), new(asked))
 	<-b.came
@@ -388,7 +388,7 @@ func TestQueueForgetsStrangersWhoLeave(t *testing.T) {
 // which does not go by the type that a client gives its body.
 func TestQueueHoldsWhatCannotBeRead(t *testing.T) {
 	b := newSlowBox(t)
-	p := start(t, queued(b, "slots 1\n waiting 3"))
+	p := start(t, queued(b, "slots 1\n max_waiting 3"))
 	for _, header := range [][]string{{"Content-Type", "text/plain"}, {"Content-Encoding", "br"}} {
 		var wg sync.WaitGroup
 		p.ask(t.Context(), &wg, "first", "a", withTools(1), new(asked))

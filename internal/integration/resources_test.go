@@ -113,7 +113,7 @@ func TestBesides(t *testing.T) {
 		_, _ = io.WriteString(w, said)
 	})
 	for _, site := range []string{
-		"", "hold threads on", "hold websocket on", "hold origin", "upstream openai", "upstream openai\nhold websocket on",
+		"", "retain threads on", "retain websocket on", "retain origin", "upstream openai", "upstream openai\nhold websocket on",
 		"upstream anthropic", "upstream gemini", "upstream mlx_lm", "upstream {\nformat anthropic\n}", "upstream {\nformat openai_chat\n}", "upstream {\nformat openai_responses\n}",
 		"upstream {\nformat gemini\n}", "upstream {\nformat interactions\n}",
 	} {
@@ -203,7 +203,7 @@ func TestDeleted(t *testing.T) {
 		if res.StatusCode != http.StatusOK {
 			t.Fatalf("status %d: %s of %s", res.StatusCode, answer, u.last().body)
 		}
-		return gjson.Get(answer, "id").Str, res.Header.Get("X-Llm-Cache-Held")
+		return gjson.Get(answer, "id").Str, res.Header.Get("X-Llm-Cache-Retained")
 	}
 	known := func(key, id string, want bool) {
 		t.Helper()
@@ -256,7 +256,7 @@ func TestDeletedSigned(t *testing.T) {
 	ask := func(previous string) string {
 		res := p.post("/v1/responses", `{"model":"gpt-5.6",`+previous+`"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[{"role":"user","content":"Hi"}]}`, "X-Api-Key", "a")
 		read(t, res)
-		return res.Header.Get("X-Llm-Cache-Held")
+		return res.Header.Get("X-Llm-Cache-Retained")
 	}
 	const previous = `"previous_response_id":"resp_1",`
 	ask("")
@@ -290,7 +290,7 @@ func TestDeletedFromAgents(t *testing.T) {
 			t.Fatalf("status %d: %s", res.StatusCode, answer)
 		}
 		said += `,{"role":"assistant","content":` + answer.Get("output.0.content.0.text").Raw + `},{"role":"user","content":"more"}`
-		return answer.Get("id").Str, res.Header.Get("X-Llm-Cache-Held")
+		return answer.Get("id").Str, res.Header.Get("X-Llm-Cache-Retained")
 	}
 	ask()
 	id, held := ask()

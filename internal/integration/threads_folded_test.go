@@ -82,7 +82,7 @@ func TestThreadsFolded(t *testing.T) {
 				}
 				whole := len(k.prompt().Get("messages").Raw)
 				p.colder(coldAfter(k, "anthropic", "1s"))
-				if held := next(result()).Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(held, "delta") || len(k.prompt().Get("messages").Raw) < whole {
+				if held := next(result()).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") || len(k.prompt().Get("messages").Raw) < whole {
 					t.Errorf("within a run of calls: %s", held)
 				}
 				return
@@ -91,7 +91,7 @@ func TestThreadsFolded(t *testing.T) {
 			said := 0
 			for {
 				said += len(source(c.turn))
-				held := next(result()).Header.Get("X-Llm-Cache-Held")
+				held := next(result()).Header.Get("X-Llm-Cache-Retained")
 				if strings.HasPrefix(held, "whole; cause=diverged") {
 					break
 				}
@@ -103,7 +103,7 @@ func TestThreadsFolded(t *testing.T) {
 			if got := gjson.Get(k.last().body, "thread.type").Str; got != "create" || len(folded.Raw) > said {
 				t.Fatalf("it went as %s, with %d bytes of messages, of %d", got, len(folded.Raw), said)
 			}
-			if held := next(result()).Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(held, "delta") {
+			if held := next(result()).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {
 				t.Errorf("then %s", held)
 			}
 			now := k.prompt().Get("messages").Array()
@@ -142,7 +142,7 @@ func TestResponsesFolded(t *testing.T) {
 			t.Fatalf("turn %d: the model has %d results", turn, n)
 		}
 		turn++
-		return res.Header.Get("X-Llm-Cache-Held")
+		return res.Header.Get("X-Llm-Cache-Retained")
 	}
 	next()
 	for range 8 {

@@ -221,7 +221,7 @@ func TestThreadsAdmitted(t *testing.T) {
 					t.Errorf("turn %d: sent %s", n, last)
 				}
 				h := res.Header
-				if !strings.HasPrefix(h.Get("X-Llm-Cache-Held"), "delta; ") || h.Get("X-Llm-Cache-Session") != session || h.Get("X-Llm-Cache-Saved-Tokens") == saved || !strings.Contains(h.Get("X-Llm-Cache-Transforms"), fmt.Sprint("admission;n=", n+1)) {
+				if !strings.HasPrefix(h.Get("X-Llm-Cache-Retained"), "delta; ") || h.Get("X-Llm-Cache-Session") != session || h.Get("X-Llm-Cache-Saved-Tokens") == saved || !strings.Contains(h.Get("X-Llm-Cache-Transforms"), fmt.Sprint("admission;n=", n+1)) {
 					t.Errorf("turn %d: %v", n, h)
 				}
 				saved = h.Get("X-Llm-Cache-Saved-Tokens")
@@ -277,18 +277,18 @@ func TestThreadsMissed(t *testing.T) {
 			client.next()
 			client.next()
 			c.do(k)
-			missed := `caddy_llm_cache_hold_misses_total{cause="` + c.cause + `",driver="threads"}`
+			missed := `caddy_llm_cache_retain_misses_total{cause="` + c.cause + `",driver="threads"}`
 			before := p.metric(missed)
 			res := client.next()
 			client.knows(k)
-			if got := res.Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(got, "whole; cause="+c.cause) || gjson.Get(k.last().body, "thread.type").Str != "create" {
+			if got := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(got, "whole; cause="+c.cause) || gjson.Get(k.last().body, "thread.type").Str != "create" {
 				t.Errorf("%s; sent %s", got, k.last().body)
 			}
 			if n := p.metric(missed) - before; n != 1 {
 				t.Errorf("%v misses were counted", n)
 			}
 			k.fail(nil)
-			if got := client.next().Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(got, "delta") {
+			if got := client.next().Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(got, "delta") {
 				t.Errorf("then %s", got)
 			}
 			client.knows(k)
@@ -335,12 +335,12 @@ func TestThreadsOthers(t *testing.T) {
 	done := make(chan string)
 	go func() {
 		res := p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta, "X-Api-Key", "a")
-		done <- fmt.Sprint(res.StatusCode, " ", res.Header.Get("X-Llm-Cache-Held"))
+		done <- fmt.Sprint(res.StatusCode, " ", res.Header.Get("X-Llm-Cache-Retained"))
 	}()
 	<-begun
 	res, answer := c.send(body)
 	c.take(res, answer)
-	if held := res.Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(held, "whole; cause=in_flight") {
+	if held := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "whole; cause=in_flight") {
 		t.Errorf("the second went as %s", held)
 	}
 	c.knows(k)
@@ -364,7 +364,7 @@ func TestHoldThreads(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := newKeeper(t, c.unthreaded...)
-			p := start(t, "llm_cache {\n upstream anthropic\n hold threads "+c.option+"\n expand off\n}\nreverse_proxy "+k.Listener.Addr().String())
+			p := start(t, "llm_cache {\n upstream anthropic\n retain threads "+c.option+"\n expand off\n}\nreverse_proxy "+k.Listener.Addr().String())
 			client := &threader{t: t, p: p, key: "a", stream: true}
 			messages := `{"role":"user","content":"Go."}`
 			for n := range 5 {
@@ -374,7 +374,7 @@ func TestHoldThreads(t *testing.T) {
 				client.take(res, read(t, res))
 				client.knows(k)
 				sent, last := len(k.requests())-before, k.last()
-				held := res.Header.Get("X-Llm-Cache-Held")
+				held := res.Header.Get("X-Llm-Cache-Retained")
 				if n > 0 && !strings.HasPrefix(held, c.held) || n > 0 && c.held == "" && held != "" {
 					t.Errorf("request %d: %s", n, held)
 				}
@@ -429,15 +429,15 @@ func TestResponsesAdmitted(t *testing.T) {
 	}
 	for n := range 4 {
 		before := id
-		if res := turn(n); n > 0 && (gjson.Get(k.last().body, "previous_response_id").Str != before || gjson.Get(k.last().body, "input.#").Int() != 1 || !strings.HasPrefix(res.Header.Get("X-Llm-Cache-Held"), "delta")) {
-			t.Errorf("turn %d: %s: sent %s", n, res.Header.Get("X-Llm-Cache-Held"), k.last().body)
+		if res := turn(n); n > 0 && (gjson.Get(k.last().body, "previous_response_id").Str != before || gjson.Get(k.last().body, "input.#").Int() != 1 || !strings.HasPrefix(res.Header.Get("X-Llm-Cache-Retained"), "delta")) {
+			t.Errorf("turn %d: %s: sent %s", n, res.Header.Get("X-Llm-Cache-Retained"), k.last().body)
 		}
 	}
 	k.restart()
-	if held := turn(4).Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(held, "whole; cause=previous_response_not_found") {
+	if held := turn(4).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "whole; cause=previous_response_not_found") {
 		t.Errorf("then %s", held)
 	}
-	if held := turn(5).Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(held, "delta") {
+	if held := turn(5).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {
 		t.Errorf("then %s", held)
 	}
 }

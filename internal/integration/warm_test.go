@@ -76,7 +76,7 @@ func TestWarmAfterTrouble(t *testing.T) {
 	p.until(`caddy_llm_cache_warmups_total{outcome="read"}`, read+1)
 
 	// Used a moment ago, it counts as warm.
-	p.reload(warmSite(u, "warm {\n bases 2\n}"))
+	p.reload(warmSite(u, "warm {\n prefixes 2\n}"))
 	if res := p.post("/v1/messages", withTools(2), "X-Api-Key", "sk-one"); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
 	}

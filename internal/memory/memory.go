@@ -64,13 +64,13 @@ var (
 	Answers = Part{"answers", 2}
 	// Pings are the last requests of idle conversations, compressed.
 	Pings = Part{"pings", 2}
-	// Bases are the common beginnings of prompts, compressed, sent to local servers that have
+	// Prefixes are the common beginnings of prompts, compressed, sent to local servers that have
 	// lost them.
-	Bases = Part{"bases", 2}
+	Prefixes = Part{"prefixes", 2}
 )
 
 // Parts are all of them, the largest first.
-var Parts = []Part{Sessions, Bodies, Overlays, Retained, Sockets, Origin, Originals, Answers, Pings, Bases}
+var Parts = []Part{Sessions, Bodies, Overlays, Retained, Sockets, Origin, Originals, Answers, Pings, Prefixes}
 
 // Of returns the part's share of a budget, in bytes.
 func (p Part) Of(budget int64) int64 { return budget / 100 * p.Percent }

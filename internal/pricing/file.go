@@ -431,7 +431,7 @@ var traits = map[string]func(*Rules){
 func validateTraits(names []string) error {
 	for _, name := range names {
 		if traits[name] == nil {
-			return fmt.Errorf("traits: %q is none of %s", name, strings.Join(slices.Sorted(maps.Keys(traits)), ", "))
+			return fmt.Errorf("traits must be one of %s, got %q", strings.Join(slices.Sorted(maps.Keys(traits)), ", "), name)
 		}
 	}
 	return nil

@@ -111,7 +111,7 @@ func ProfileByName(name string) (Profile, error) {
 			return p, nil
 		}
 	}
-	return Profile{}, fmt.Errorf("profile %q is none of %s", name, strings.Join(Profiles(), ", "))
+	return Profile{}, fmt.Errorf("profile must be one of %s, got %q", strings.Join(Profiles(), ", "), name)
 }
 
 // Rules returns the rules of the profile's model on the day of [Collected].

@@ -47,7 +47,7 @@ func (r *Regime) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("cache regime %q is none of kv, markers, automatic, breakpoints", text)
+	return fmt.Errorf("cache regime must be one of kv, markers, automatic, breakpoints, got %q", text)
 }
 
 // Rules are what one model's prompt cache does and costs at one time. The zero
@@ -455,7 +455,7 @@ func (o *Override) Validate() error {
 		{"read", o.Read, 1},
 	} {
 		if f.value != nil && !(*f.value >= 0 && *f.value <= f.max) {
-			return fmt.Errorf("%s: %g is not between 0 and %g", f.name, *f.value, f.max)
+			return fmt.Errorf("%s must be between 0 and %g, got %g", f.name, f.max, *f.value)
 		}
 	}
 	for _, f := range []struct {
@@ -470,7 +470,7 @@ func (o *Override) Validate() error {
 		{"context_window", o.ContextWindow, 1 << 30},
 	} {
 		if f.value != nil && (*f.value < 0 || *f.value > f.max) {
-			return fmt.Errorf("%s: %d is not between 0 and %d", f.name, *f.value, f.max)
+			return fmt.Errorf("%s must be between 0 and %d, got %d", f.name, f.max, *f.value)
 		}
 	}
 	for _, f := range []struct {

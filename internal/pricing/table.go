@@ -190,7 +190,7 @@ func (v *vendor) serve(owner *vendorRow) error {
 				caches = owner.Caches
 			}
 			if m.cache = caches[group]; m.cache == nil {
-				return fmt.Errorf("%s: %s: cache: %q is none of %s", family, written, m.Cache, strings.Join(slices.Sorted(maps.Keys(owner.Caches)), ", "))
+				return fmt.Errorf("%s: %s: cache must be one of %s, got %q", family, written, strings.Join(slices.Sorted(maps.Keys(owner.Caches)), ", "), m.Cache)
 			}
 			m.before = caches[m.cache.Before]
 			v.models[n.model] = m

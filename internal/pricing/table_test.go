@@ -194,11 +194,11 @@ func TestModelsFileRefused(t *testing.T) {
 		{model(`"prices": [{"from": "2026-13-01", "input": 1, "output": 5}]`), at + `"2026-13-01" is not a day such as 2026-11-27`},
 		{model(`"prices": [{"input": 1, "output": 5, "tier": {"above": 0, "input": 2, "output": 2}}]`), at + "prices[0]: tier: above must be a number of tokens, input and output multiples above 0 and at most 100"},
 		{model(`"min_tokens": -1`), at + "min_tokens: must be between 0 and 1073741824 tokens, got -1"},
-		{model(`"traits": ["odd"]`), at + `traits: "odd" is none of binds_reasoning, binds_thinking, keeps_thinking, refuses_forced_tools, refuses_prefill, signs_calls`},
+		{model(`"traits": ["odd"]`), at + `traits must be one of binds_reasoning, binds_thinking, keeps_thinking, refuses_forced_tools, refuses_prefill, signs_calls, got "odd"`},
 		{model(`"read": 2`), at + "read: must be between 0 and 1 times the input price, got 2"},
 		{wrap("anthropic", "claude-x", `"claude-x-1": {}, "claude-x-1": {}`), "mine.json: vendors: anthropic: families: claude-x: claude-x-1: occurs twice"},
 		{wrap("anthropic", "opus", `"claude-opus-6": {}`), `mine.json: vendors: anthropic: families: opus: claude-opus-6: belongs to family "claude-opus"`},
-		{wrap("openai", "gpt-x", `"gpt-7-x": {"cache": "odd"}`), `mine.json: vendors: openai: families: gpt-x: gpt-7-x: cache: "odd" is none of automatic, breakpoints, day`},
+		{wrap("openai", "gpt-x", `"gpt-7-x": {"cache": "odd"}`), `mine.json: vendors: openai: families: gpt-x: gpt-7-x: cache must be one of automatic, breakpoints, day, got "odd"`},
 		{`{"vendors": {"openai": {"caches": {"new": {"kind": "kv"}}}}}`, "mine.json: vendors: openai: caches: new: kind must be markers, automatic or breakpoints"},
 		{`{"vendors": {"mine": {"like": ["nobody"]}}}`, `mine.json: vendors: mine: like: no vendor "nobody"`},
 	} {

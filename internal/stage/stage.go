@@ -22,7 +22,7 @@ const (
 	Inputs      = "fold_inputs"
 	Compress    = "compress"
 	Clearing    = "clear"
-	GiveBack    = "give_back"
+	Restore     = "restore"
 	Expand      = "expand"
 	Tools       = "tools"
 	Breakpoints = "breakpoints"
@@ -56,7 +56,7 @@ type Fired struct {
 }
 
 // All are the stages in their order.
-var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, GiveBack, Expand, Tools, Breakpoints}
+var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, Restore, Expand, Tools, Breakpoints}
 
 // Tally sums up the edits of all stages.
 type Tally struct {

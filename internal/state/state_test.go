@@ -34,7 +34,7 @@ type feature struct {
 
 func (f *feature) Stop()                               { f.stopped++ }
 func (f *feature) ForgetSession(*sessioncache.Session) { f.forgot++ }
-func (*feature) Budget() memory.Part                   { return memory.Bases }
+func (*feature) Budget() memory.Part                   { return memory.Prefixes }
 func (f *feature) SetLimit(n int64)                    { f.limit = n }
 func (*feature) Bytes() int64                          { return 7 }
 
@@ -61,10 +61,10 @@ func TestParts(t *testing.T) {
 	if all := slices.Collect(state.Parts[state.Stopper](s)); len(all) != 1 || all[0] != f {
 		t.Errorf("stoppers are %v, want the feature", all)
 	}
-	if want := memory.Bases.Of(100 << 20); f.limit != want || s.Used(memory.Bases) != 7 {
-		t.Errorf("limit %d, used %d; want %d and 7", f.limit, s.Used(memory.Bases), want)
+	if want := memory.Prefixes.Of(100 << 20); f.limit != want || s.Used(memory.Prefixes) != 7 {
+		t.Errorf("limit %d, used %d; want %d and 7", f.limit, s.Used(memory.Prefixes), want)
 	}
-	if s.SetBudget(50 << 20); f.limit != memory.Bases.Of(50<<20) {
+	if s.SetBudget(50 << 20); f.limit != memory.Prefixes.Of(50<<20) {
 		t.Errorf("limit %d after another budget", f.limit)
 	}
 	s.Forget(new(sessioncache.Session))

@@ -16,10 +16,10 @@ import (
 const (
 	// DefaultAgentBlock is the default label of the memory block with the system prompt.
 	DefaultAgentBlock = "system_prompt"
-	// DefaultAgentLimit is the default number of agents kept in memory.
-	DefaultAgentLimit = 100
+	// DefaultMaxAgents is the default number of agents kept in memory.
+	DefaultMaxAgents = 100
 
-	mostAgents = 100_000
+	maxAgents = 100_000
 )
 
 // Agents configures a Letta server with the REST API (Letta Cloud or an old server): each
@@ -34,10 +34,10 @@ type Agents struct {
 	// Tools are names of server tools that agents get, besides the tools for their own memory.
 	// Default: none.
 	Tools []string `json:"tools,omitempty"`
-	// Limit is how many agents the module keeps in memory. Over the limit, the tenant with the most
+	// MaxAgents is how many agents the module keeps in memory. Over the limit, the tenant with the most
 	// agents loses some first. Evicted agents stay at the server and are found there again.
 	// Default: 100.
-	Limit int `json:"limit,omitempty"`
+	MaxAgents int `json:"max_agents,omitempty"`
 }
 
 // label matches valid labels of memory blocks: the label is part of a URL path.
@@ -52,8 +52,8 @@ func (a *Agents) validate(u *Upstream) error {
 		return errors.New("agents: only letta has them, and in no other format")
 	case a.Block != "" && !label.MatchString(a.Block):
 		return fmt.Errorf("agents: block: %q is not 1 to 64 letters, digits, _ and -", a.Block)
-	case a.Limit < 0 || a.Limit > mostAgents:
-		return fmt.Errorf("agents: limit: %d is not between 1 and %d", a.Limit, mostAgents)
+	case a.MaxAgents < 0 || a.MaxAgents > maxAgents:
+		return fmt.Errorf("agents: max_agents must be between 1 and %d, got %d", maxAgents, a.MaxAgents)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (a *Agents) validate(u *Upstream) error {
 //		embedding <model>
 //		block     <label>
 //		tools     <names...>
-//		limit     <number>
+//		max_agents <number>
 //	}
 func (u *Upstream) agents(d *caddyfile.Dispenser) error {
 	u.Agents = new(Agents)
@@ -72,9 +72,9 @@ func (u *Upstream) agents(d *caddyfile.Dispenser) error {
 		return d.WrapErr(err)
 	}
 	return option.Alone(d, "agents", option.Options{
-		"embedding": option.Word(&u.Agents.Embedding),
-		"block":     option.Checked(option.Word(&u.Agents.Block), u.Validate),
-		"tools":     option.AtLeastOne(option.Names(&u.Agents.Tools)),
-		"limit":     option.Checked(option.Count(&u.Agents.Limit), u.Validate),
+		"embedding":  option.Word(&u.Agents.Embedding),
+		"block":      option.Checked(option.Word(&u.Agents.Block), u.Validate),
+		"tools":      option.AtLeastOne(option.Names(&u.Agents.Tools)),
+		"max_agents": option.Checked(option.Count(&u.Agents.MaxAgents), u.Validate),
 	})
 }

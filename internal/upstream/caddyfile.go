@@ -23,7 +23,7 @@ import (
 //		reasoning          reasoning_content|reasoning|none
 //		cache_control      on|off
 //		breakpoints        on|off
-//		name_limit         <bytes>
+//		max_tool_name      <bytes>
 //		system_messages    in_place|folded
 //		reports_cache      on|off
 //		cache_ttl        <duration>
@@ -62,7 +62,7 @@ func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"reasoning":          option.Checked(option.Word(&u.Reasoning), u.Validate),
 		"cache_control":      option.OnOff(&u.CacheControl),
 		"breakpoints":        option.OnOff(&u.Breakpoints),
-		"name_limit":         option.Checked(option.Number(&u.NameLimit), u.Validate),
+		"max_tool_name":      option.Checked(option.Number(&u.MaxToolName), u.Validate),
 		"system_messages":    option.Checked(option.Word(&u.SystemMessages), u.Validate),
 		"reports_cache":      option.OnOff(&u.ReportsCache),
 		"format":             option.Checked(option.Word(&u.Format), u.Validate),

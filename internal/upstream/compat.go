@@ -72,12 +72,12 @@ func (u *Upstream) validateCompat() error {
 	switch u.Reasoning {
 	case "", reasoningContent, reasoningAlias, reasoningNone:
 	default:
-		return fmt.Errorf("reasoning: %q is none of %s, %s, %s", u.Reasoning, reasoningContent, reasoningAlias, reasoningNone)
+		return fmt.Errorf("reasoning must be one of %s, %s, %s, got %q", reasoningContent, reasoningAlias, reasoningNone, u.Reasoning)
 	}
 	switch u.SystemMessages {
 	case "", translate.InPlace, translate.Folded:
 	default:
-		return fmt.Errorf("system_messages: %q is none of %s, %s", u.SystemMessages, translate.InPlace, translate.Folded)
+		return fmt.Errorf("system_messages must be one of %s, %s, got %q", translate.InPlace, translate.Folded, u.SystemMessages)
 	}
 	return nil
 }

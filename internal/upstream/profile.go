@@ -302,8 +302,8 @@ func (p *Profile) ToolBounds(client wire.Format) (b wire.ToolBounds) {
 	if !p.Local() {
 		b = toolBounds[p.Target(client)]
 	}
-	if p.Upstream != nil && p.NameLimit != nil {
-		b.Name = *p.NameLimit
+	if p.Upstream != nil && p.MaxToolName != nil {
+		b.Name = *p.MaxToolName
 	}
 	return b
 }

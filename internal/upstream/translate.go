@@ -100,8 +100,8 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	if u.MaxTokensDefault != nil {
 		o.MaxTokens = *u.MaxTokensDefault
 	}
-	if u.NameLimit != nil {
-		o.NameLimit = *u.NameLimit
+	if u.MaxToolName != nil {
+		o.NameLimit = *u.MaxToolName
 	}
 	o.CacheControl, o.Marks = u.CacheControl != nil && *u.CacheControl || u.CacheControl == nil && u.marked(), u.marked()
 	o.Breakpoints = u.Breakpoints != nil && *u.Breakpoints

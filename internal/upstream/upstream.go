@@ -68,9 +68,9 @@ type Upstream struct {
 	// Breakpoints turns cache_control into prompt_cache_breakpoint in requests translated to
 	// OpenAI's formats, for models that support it (gpt-5.6 and later). Default: false.
 	Breakpoints *bool `json:"breakpoints,omitempty"`
-	// NameLimit is the maximum length of a tool's name at the upstream, in bytes, 16 to 256.
+	// MaxToolName is the maximum length of a tool's name at the upstream, in bytes, 16 to 256.
 	// Translation shortens longer names. Default: 128 for anthropic, 64 for the other formats.
-	NameLimit *int `json:"name_limit,omitempty"`
+	MaxToolName *int `json:"max_tool_name,omitempty"`
 	// SystemMessages places system messages in the middle of translated requests: in_place keeps them
 	// there, folded moves them into the text or tool result before them. Default: in_place if the
 	// upstream is known to accept them.
@@ -128,14 +128,14 @@ func (u *Upstream) Validate() error {
 		return nil
 	}
 	if u.Preset != "" && !slices.Contains(presetNames, u.Preset) {
-		return fmt.Errorf("preset: %q is none of %s%s", u.Preset, strings.Join(presetNames, ", "), meant(u.Preset))
+		return fmt.Errorf("preset must be one of %s, got %q%s", strings.Join(presetNames, ", "), u.Preset, meant(u.Preset))
 	}
 	if u.Format != "" && !slices.Contains(translate.Formats(), u.Format) {
 		names := make([]string, len(translate.Formats()))
 		for i, f := range translate.Formats() {
 			names[i] = string(f)
 		}
-		return fmt.Errorf("format: %q is none of %s", u.Format, strings.Join(names, ", "))
+		return fmt.Errorf("format must be one of %s, got %q", strings.Join(names, ", "), u.Format)
 	}
 	for _, m := range u.Models {
 		if m.From == "" || m.To == "" {
@@ -149,7 +149,7 @@ func (u *Upstream) Validate() error {
 		return err
 	}
 	if ttl := time.Duration(u.CacheTTL); ttl != 0 && (ttl < time.Second || ttl > 30*24*time.Hour) {
-		return fmt.Errorf("cache_ttl: %s is not between 1s and 30d", ttl)
+		return fmt.Errorf("cache_ttl must be between 1s and 30d, got %s", ttl)
 	}
 	for _, f := range []struct {
 		name  string
@@ -158,16 +158,16 @@ func (u *Upstream) Validate() error {
 	}{{"cache_write", u.CacheWrite, 10}, {"cache_read", u.CacheRead, 1}} {
 		// The negation also rejects NaN.
 		if f.value != nil && !(*f.value >= 0 && *f.value <= f.max) {
-			return fmt.Errorf("%s: %v is not between 0 and %v", f.name, *f.value, f.max)
+			return fmt.Errorf("%s must be between 0 and %v, got %v", f.name, f.max, *f.value)
 		}
 	}
 	for _, n := range []struct {
 		name     string
 		value    *int
 		min, max int
-	}{{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20}, {"context_window", u.ContextWindow, 256, 1 << 30}, {"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30}, {"name_limit", u.NameLimit, 16, 256}} {
+	}{{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20}, {"context_window", u.ContextWindow, 256, 1 << 30}, {"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30}, {"max_tool_name", u.MaxToolName, 16, 256}} {
 		if n.value != nil && (*n.value < n.min || *n.value > n.max) {
-			return fmt.Errorf("%s: %d is not between %d and %d", n.name, *n.value, n.min, n.max)
+			return fmt.Errorf("%s must be between %d and %d, got %d", n.name, n.min, n.max, *n.value)
 		}
 	}
 	return nil

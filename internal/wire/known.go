@@ -112,8 +112,8 @@ func (k *Known) Chain() []Block { return k.blocks[k.nSystem:] }
 // Tools returns a hash of the tool definitions, zero for none.
 func (k *Known) Tools() Hash { return hashBlocks(k.blocks[:k.nTools]) }
 
-// Front returns the blocks of the tools and system sections, in order.
-func (k *Known) Front() (tools, system []Block) {
+// Prefix returns the blocks of the tools and system sections, in order.
+func (k *Known) Prefix() (tools, system []Block) {
 	return k.blocks[:k.nTools], k.blocks[k.nTools:k.nSystem]
 }
 

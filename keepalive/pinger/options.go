@@ -69,19 +69,19 @@ func (k *Options) Validate() error {
 		return nil
 	}
 	if every := time.Duration(k.Every); every != 0 && (every < 10*time.Second || every > time.Hour) {
-		return fmt.Errorf("every: %s is not between 10s and 1h", every)
+		return fmt.Errorf("every must be between 10s and 1h, got %s", every)
 	}
 	if k.MaxPings != nil && (*k.MaxPings < 1 || *k.MaxPings > 1000) {
-		return fmt.Errorf("max_pings: %d is not between 1 and 1000", *k.MaxPings)
+		return fmt.Errorf("max_pings must be between 1 and 1000, got %d", *k.MaxPings)
 	}
 	if k.MinTokens != nil && (*k.MinTokens < 0 || *k.MinTokens > 1<<30) {
-		return fmt.Errorf("min_tokens: %d is not between 0 and %d", *k.MinTokens, 1<<30)
+		return fmt.Errorf("min_tokens must be between 0 and %d, got %d", 1<<30, *k.MinTokens)
 	}
 	if k.Tier != "" && k.Tier != tierReport && k.Tier != tierSwitch {
-		return fmt.Errorf("tier: %q is neither report nor switch", k.Tier)
+		return fmt.Errorf("tier must be report or switch, got %q", k.Tier)
 	}
 	if k.MaxLoss != nil && !(*k.MaxLoss >= 0 && *k.MaxLoss <= 10) {
-		return fmt.Errorf("max_loss: %v is not between 0 and 10", *k.MaxLoss)
+		return fmt.Errorf("max_loss must be between 0 and 10, got %v", *k.MaxLoss)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (l *Limits) Validate() error {
 	case !(l.TenantHourly >= 0):
 		return fmt.Errorf("tenant_hourly: %v is below 0", l.TenantHourly)
 	case l.InFlight < 0 || l.InFlight > 1000:
-		return fmt.Errorf("in_flight: %d is not between 1 and 1000", l.InFlight)
+		return fmt.Errorf("in_flight must be between 1 and 1000, got %d", l.InFlight)
 	}
 	return nil
 }

@@ -224,7 +224,7 @@ func (s *Store) shareKey(ctx context.Context) error {
 func (s *Store) Validate() error {
 	switch {
 	case s.Mode != "" && s.Mode != "cluster" && s.Mode != "sentinel":
-		return fmt.Errorf("mode: %q is neither cluster nor sentinel", s.Mode)
+		return fmt.Errorf("mode must be cluster or sentinel, got %q", s.Mode)
 	case (s.Mode == "sentinel") != (s.Master != ""):
 		return errors.New("master: sentinels, and nobody else, need the name of the server")
 	case s.Mode != "sentinel" && (s.SentinelUsername != "" || s.SentinelPassword != ""):
@@ -234,7 +234,7 @@ func (s *Store) Validate() error {
 	case s.Key != "" && s.KeyFile != "":
 		return option.ErrTwoKeys
 	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > longestTimeout):
-		return fmt.Errorf("timeout: %s is not between 1ms and %s", time.Duration(s.Timeout), longestTimeout)
+		return fmt.Errorf("timeout must be between 1ms and %s, got %s", longestTimeout, time.Duration(s.Timeout))
 	case s.TTL != 0 && time.Duration(s.TTL) < app.ShortestIdleTTL:
 		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), app.ShortestIdleTTL)
 	}

@@ -188,7 +188,7 @@ func TestLetta(t *testing.T) {
 		if err != nil || res.StatusCode != http.StatusOK || !bytes.Contains(raw, []byte("pong")) {
 			t.Fatalf("turn %d: %s, %v: %s", turn, res.Status, err, raw)
 		}
-		held := res.Header.Get("X-Llm-Cache-Held")
+		held := res.Header.Get("X-Llm-Cache-Retained")
 		wanted := map[int]string{0: "whole; cause=new", 7: "whole; cause=response_not_found"}[turn]
 		if wanted == "" {
 			wanted = "delta"
@@ -209,7 +209,7 @@ func TestLetta(t *testing.T) {
 			t.Errorf("request %d: %+v", i, r)
 		}
 	}
-	if n := s.metric(t, `caddy_llm_cache_hold_resends_total{driver="letta"}`); n != 1 {
+	if n := s.metric(t, `caddy_llm_cache_retain_resends_total{driver="letta"}`); n != 1 {
 		t.Errorf("%v requests were sent again, want 1", n)
 	}
 }

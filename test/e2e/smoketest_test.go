@@ -50,7 +50,7 @@ func TestSmoketest(t *testing.T) {
 				t.Fatal(err)
 			}
 			model.start(t, "origin", addrs[0], site(addrs[0], addrs[1], "origin", "llm_cache_origin\nreverse_proxy "+model.modelAddr))
-			return startStack(t, setup{cache: "hold origin", upstream: addrs[1], unwatched: true}).url
+			return startStack(t, setup{cache: "retain origin", upstream: addrs[1], unwatched: true}).url
 		}, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

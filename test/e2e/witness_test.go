@@ -118,7 +118,7 @@ func (w *witness) watch(next http.Handler) http.Handler {
 				}
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.threaded = append(w.threaded, threaded{kind == "continue", int(gjson.GetBytes(body, "messages.#").Int()), rw.Header().Get("X-Llm-Cache-Held")})
+				w.threaded = append(w.threaded, threaded{kind == "continue", int(gjson.GetBytes(body, "messages.#").Int()), rw.Header().Get("X-Llm-Cache-Retained")})
 			}
 		}
 		ended := false

@@ -50,7 +50,7 @@ func (b *Budget) Validate() error {
 	case b.Dollars < 0 || math.IsInf(b.Dollars, 1) || b.Tokens < 0 || b.Dollars > 0 == (b.Tokens > 0):
 		return fmt.Errorf("%s: either dollars or tokens above zero must be given", b.whose())
 	case b.Per != "" && b.Per != "day" && b.Per != "month":
-		return fmt.Errorf("%s: %q is neither day nor month", b.whose(), b.Per)
+		return fmt.Errorf("%s must be day or month, got %q", b.whose(), b.Per)
 	}
 	return nil
 }

@@ -219,7 +219,7 @@ func keyOf(by string) (func(*audit.Record) string, error) {
 	case "day":
 		return day, nil
 	}
-	return nil, fmt.Errorf("by: %q is none of user, model, client, session, day", by)
+	return nil, fmt.Errorf("by must be one of user, model, client, session, day, got %q", by)
 }
 
 func sum(of map[string]*Sum, name string) *Sum {

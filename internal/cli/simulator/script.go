@@ -128,7 +128,7 @@ func (s *Step) validate() error {
 		return errors.New("is null")
 	}
 	if s.Status != 0 && (s.Status < 400 || s.Status > 599) {
-		return fmt.Errorf("status: %d is not between 400 and 599", s.Status)
+		return fmt.Errorf("status must be between 400 and 599, got %d", s.Status)
 	}
 	if s.Truncate < 0 {
 		return fmt.Errorf("truncate: %d is negative", s.Truncate)

@@ -217,7 +217,7 @@ func beginning(path string) ([]byte, error) {
 func (s Source) Read() ([]*Session, error) {
 	i := slices.IndexFunc(agents, func(a agent) bool { return a.name == s.Agent })
 	if i < 0 {
-		return nil, fmt.Errorf("transcript %s: agent %q is none of %s", s.Path, s.Agent, strings.Join(Agents(), ", "))
+		return nil, fmt.Errorf("transcript %s: agent must be one of %s, got %q", s.Path, strings.Join(Agents(), ", "), s.Agent)
 	}
 	sessions, err := agents[i].read(s)
 	if err != nil {

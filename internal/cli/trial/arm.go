@@ -30,9 +30,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/selfrequest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/upstream/retention"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
@@ -151,7 +151,7 @@ func newArm(policy pipeline.Policy, profile pricing.Profile, o *Options) (*arm, 
 		_ = store.Close()
 		return nil, err
 	}
-	if o, ok := a.handler.Feature("hold").(*hold.Hold); ok {
+	if o, ok := a.handler.Feature("retain").(*retention.Retention); ok {
 		a.holds = o.WebSocket || o.Threads == relay.On || o.Threads == relay.Auto
 	}
 	a.handler.Policy, a.handler.Planner.Need, a.handler.Planner.Harm = policy, o.need, o.Harm
@@ -317,7 +317,7 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	if troubled || (a.policy != pipeline.Off && w.header.Get("X-Llm-Cache-Session") == "") {
 		res.FailedOpen++
 	}
-	if as, whole, wire, ok := wentAs(w.header.Get("X-Llm-Cache-Held")); ok {
+	if as, whole, wire, ok := wentAs(w.header.Get("X-Llm-Cache-Retained")); ok {
 		res.Held = sum(res.Held, map[string]int{as: 1})
 		res.Whole, res.Wire = res.Whole+whole, res.Wire+wire
 	}

@@ -13,8 +13,8 @@ import (
 
 // holding lists the ways in which a provider retains conversations of clients that send everything.
 var holding = []struct{ name, profile, options string }{
-	{"threads", "anthropic-5m", `{"features":{"hold":{"threads":"on"}}}`},
-	{"websocket", "openai-responses", `{"features":{"hold":{"websocket":true}}}`},
+	{"threads", "anthropic-5m", `{"features":{"retain":{"threads":"on"}}}`},
+	{"websocket", "openai-responses", `{"features":{"retain":{"websocket":true}}}`},
 }
 
 // A provider that retains conversations of clients that send everything gets new messages only. The

@@ -39,9 +39,9 @@ func (o *Options) Validate() error {
 	switch {
 	case o == nil:
 	case o.After < 0 || time.Duration(o.After) > 10*time.Minute:
-		return fmt.Errorf("after: %s is not between 0s and 10m", time.Duration(o.After))
+		return fmt.Errorf("after must be between 0s and 10m, got %s", time.Duration(o.After))
 	case o.CallTokens != nil && (*o.CallTokens < 0 || *o.CallTokens > 1<<30):
-		return fmt.Errorf("call_tokens: %d is not between 0 and %d", *o.CallTokens, 1<<30)
+		return fmt.Errorf("call_tokens must be between 0 and %d, got %d", 1<<30, *o.CallTokens)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func Open(store *state.State, engines *relay.Engines, o *relay.Options, up *upst
 			up.Log.Warn("agents of Letta are not found again after a restart", zap.Error(err))
 		}
 		s.names = &tenant.Key{Secret: key}
-		s.agents.limit(cmp.Or(s.options.Limit, upstream.DefaultAgentLimit), o.Life(), now)
+		s.agents.limit(cmp.Or(s.options.MaxAgents, upstream.DefaultMaxAgents), o.Life(), now)
 	}
 	return s
 }

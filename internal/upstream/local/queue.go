@@ -32,11 +32,11 @@ import (
 )
 
 const (
-	defaultSlots    = 1
-	defaultWaiting  = 64
-	defaultPatience = 10 * time.Minute
-	mostSlots       = 1024
-	mostWaiting     = 100_000
+	defaultSlots      = 1
+	defaultMaxWaiting = 64
+	defaultMaxWait    = 10 * time.Minute
+	maxSlots          = 1024
+	mostWaiting       = 100_000
 )
 
 // Queue bounds the concurrent requests to a local server, which has few slots, each with one cached
@@ -58,10 +58,10 @@ type Queue struct {
 	// Slots is the number of concurrent requests, over all servers behind the site. 1 to 1024.
 	// Default: 256 for vllm and sglang, which batch requests, else 1.
 	Slots int `json:"slots,omitempty"`
-	// Waiting is the maximum number of waiting requests. 0 to 100,000. Default: 64.
-	Waiting *int `json:"waiting,omitempty"`
-	// Patience is the maximum wait; a request that waits longer gets 429. Default: 10m.
-	Patience caddy.Duration `json:"patience,omitempty"`
+	// MaxWaiting is the maximum number of waiting requests. 0 to 100,000. Default: 64.
+	MaxWaiting *int `json:"max_waiting,omitempty"`
+	// MaxWait is the maximum wait; a request that waits longer gets 429. Default: 10m.
+	MaxWait caddy.Duration `json:"max_wait,omitempty"`
 }
 
 // Validate returns an error for the first bound out of its range.
@@ -69,29 +69,29 @@ func (q *Queue) Validate() error {
 	if q == nil {
 		return nil
 	}
-	if q.Slots < 0 || q.Slots > mostSlots {
-		return fmt.Errorf("slots: %d is not between 1 and %d", q.Slots, mostSlots)
+	if q.Slots < 0 || q.Slots > maxSlots {
+		return fmt.Errorf("slots must be between 1 and %d, got %d", maxSlots, q.Slots)
 	}
-	if q.Waiting != nil && (*q.Waiting < 0 || *q.Waiting > mostWaiting) {
-		return fmt.Errorf("waiting: %d is not between 0 and %d", *q.Waiting, mostWaiting)
+	if q.MaxWaiting != nil && (*q.MaxWaiting < 0 || *q.MaxWaiting > mostWaiting) {
+		return fmt.Errorf("max_waiting must be between 0 and %d, got %d", mostWaiting, *q.MaxWaiting)
 	}
-	if q.Patience < 0 {
-		return fmt.Errorf("patience: %s is below zero", time.Duration(q.Patience))
+	if q.MaxWait < 0 {
+		return fmt.Errorf("max_wait: %s is below zero", time.Duration(q.MaxWait))
 	}
 	return nil
 }
 
 // limits returns the limits, with defaults for the unset ones.
 func (q *Queue) limits(slots int) queue.Limits {
-	l := queue.Limits{Slots: q.Slots, Waiting: defaultWaiting, Patience: time.Duration(q.Patience)}
+	l := queue.Limits{Slots: q.Slots, Waiting: defaultMaxWaiting, Patience: time.Duration(q.MaxWait)}
 	if l.Slots == 0 {
 		l.Slots = max(slots, defaultSlots)
 	}
-	if q.Waiting != nil {
-		l.Waiting = *q.Waiting
+	if q.MaxWaiting != nil {
+		l.Waiting = *q.MaxWaiting
 	}
 	if l.Patience == 0 {
-		l.Patience = defaultPatience
+		l.Patience = defaultMaxWait
 	}
 	return l
 }
@@ -247,8 +247,8 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 //
 //	queue [<name>] {
 //		slots    <requests>
-//		waiting  <requests>
-//		patience <duration>
+//		max_waiting <requests>
+//		max_wait    <duration>
 //	}
 func (q *Queue) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
@@ -259,9 +259,9 @@ func (q *Queue) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	return option.Block(d, "queue", option.Options{
-		"slots":    option.Checked(option.Count(&q.Slots), q.Validate),
-		"waiting":  option.Checked(option.Number(&q.Waiting), q.Validate),
-		"patience": option.Checked(option.Duration(&q.Patience), q.Validate),
+		"slots":       option.Checked(option.Count(&q.Slots), q.Validate),
+		"max_waiting": option.Checked(option.Number(&q.MaxWaiting), q.Validate),
+		"max_wait":    option.Checked(option.Duration(&q.MaxWait), q.Validate),
 	})
 }
 

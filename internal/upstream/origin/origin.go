@@ -39,7 +39,7 @@ const (
 	longestName = 128
 )
 
-// Handler makes requests whole again that an edge (`llm_cache` with `hold origin`) has
+// Handler makes requests whole again that an edge (`llm_cache` with `retain origin`) has
 // sent as the difference to what it sent before, before anything behind it sees them. It
 // stands in front of `llm_cache` and `reverse_proxy`, near the model. Requests that are
 // not an edge's pass untouched and unread.
@@ -112,7 +112,7 @@ func (h *Handler) Validate() error {
 		return err
 	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
-		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)
+		return fmt.Errorf("max_body must be between 1 and %d bytes, got %d", largestMaxBody, h.MaxBody)
 	}
 	return nil
 }

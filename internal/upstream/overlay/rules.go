@@ -84,7 +84,7 @@ func (r *Rules) Validate() error {
 	case "", Auto, On, Off:
 		return nil
 	}
-	return fmt.Errorf("mode: %q is none of %s, %s, %s", r.Mode, Auto, On, Off)
+	return fmt.Errorf("mode must be one of %s, %s, %s, got %q", Auto, On, Off, r.Mode)
 }
 
 // Over returns the rules in force for a preset with the defaults s.

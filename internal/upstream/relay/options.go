@@ -80,7 +80,7 @@ func (o *Options) Threaded(size int) bool {
 // ValidateTTL reports a lifetime out of range. 0 stands for the default.
 func ValidateTTL(ttl caddy.Duration) error {
 	if t := time.Duration(ttl); t != 0 && (t < time.Second || t > longestTTL) {
-		return fmt.Errorf("ttl: %s is not between 1s and 7d", t)
+		return fmt.Errorf("ttl must be between 1s and 7d, got %s", t)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (o *Options) Life() time.Duration {
 
 // UnmarshalCaddyfile sets the options up from Caddyfile tokens. Syntax:
 //
-//	hold origin|threads on|off|auto|websocket on|off {
+//	retain origin|threads on|off|auto|websocket on|off {
 //		ttl <duration>
 //	}
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -105,19 +105,19 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		o.Origin = true
 	case len(args) == 2 && args[0] == "threads":
 		if o.Threads = args[1]; o.Validate() != nil {
-			return d.Errf("hold: threads %q is not on, off or auto", args[1])
+			return d.Errf("retain threads must be on, off or auto, got %q", args[1])
 		}
 	case len(args) == 2 && args[0] == "websocket":
 		if args[1] != On && args[1] != Off {
-			return d.Errf("hold: websocket %q is not on or off", args[1])
+			return d.Errf("retain websocket must be on or off, got %q", args[1])
 		}
 		o.WebSocket = args[1] == On
 	case len(args) == 0 || len(args) > 2 || args[0] == "origin" || args[0] == "threads" || args[0] == "websocket":
 		return d.ArgErr()
 	default:
-		return d.Errf("hold: %q is not origin, threads or websocket", args[0])
+		return d.Errf("retain must be origin, threads or websocket, got %q", args[0])
 	}
-	return option.Block(d, "hold", option.Options{
+	return option.Block(d, "retain", option.Options{
 		"ttl": option.Checked(option.Duration(&o.TTL), o.Validate),
 	})
 }

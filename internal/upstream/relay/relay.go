@@ -20,7 +20,7 @@ import (
 )
 
 // headerHeld reports to the client how its request was sent upstream.
-const headerHeld = "X-Llm-Cache-Held"
+const headerHeld = "X-Llm-Cache-Retained"
 
 // relay is the layer.
 type relay struct {

@@ -266,7 +266,7 @@ func TestAnswer(t *testing.T) {
 			}
 		}
 		h := w.Header()
-		if w.Code != c.status || h.Get("Content-Type") != c.kind || w.Body.String() != c.want || h.Get("X-Llm-Cache-Held") != "" || name == "refused" && h.Get("Retry-After") != "7" {
+		if w.Code != c.status || h.Get("Content-Type") != c.kind || w.Body.String() != c.want || h.Get("X-Llm-Cache-Retained") != "" || name == "refused" && h.Get("Retry-After") != "7" {
 			t.Errorf("%s: %d %v %q", name, w.Code, h, w.Body)
 		}
 	}

@@ -75,7 +75,7 @@ func Of(s *state.State) *Boxes {
 }
 
 // Budget implements [state.Holder], for the bases of all boxes, compressed.
-func (*Boxes) Budget() memory.Part { return memory.Bases }
+func (*Boxes) Budget() memory.Part { return memory.Prefixes }
 
 // SetLimit implements [state.Holder].
 func (b *Boxes) SetLimit(limit int64) { b.limit.Store(limit) }

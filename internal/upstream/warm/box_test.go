@@ -295,7 +295,7 @@ func TestBaseIsSentWhileItChanges(t *testing.T) {
 
 // Bases are weighed, and one tenant cannot evict another's.
 func TestBasesAreShared(t *testing.T) {
-	in := site(&Options{Bases: mostBases}, "mlx_lm")
+	in := site(&Options{Prefixes: maxPrefixes}, "mlx_lm")
 	x := box(t, boxes(), queue.New(queue.Limits{Slots: 1}))
 	x.site = in
 	keep := func(id, owner byte, size int) {

@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/option"
 )
 
-// Options make a local server read bases in advance: the tools and system texts of its prompts.
+// Options make a local server read prefixes in advance: the tools and system texts of its prompts.
 // Warm-ups run when Caddy starts, after a reload, and after an apparent restart of the server. A
 // warm-up is one request for one token with the base and a message of one character. It passes
 // through the whole site with the credential of the last request with this base; the credential is
@@ -26,13 +26,13 @@ import (
 // Behind `lb_policy llm_session`, each server gets each base. After a reload, a base used within
 // the last ten minutes counts as warm.
 type Options struct {
-	// Bases is the number of bases to keep warm on a server: the most used ones, with a use halved
+	// Prefixes is the number of prefixes to keep warm on a server: the most used ones, with a use halved
 	// after a day. 1 to 64. Default: 4.
-	Bases int `json:"bases,omitempty"`
-	// Store is a folder that keeps bases over a restart of Caddy. Bases contain clients' texts, so
+	Prefixes int `json:"prefixes,omitempty"`
+	// Store is a folder that keeps prefixes over a restart of Caddy. Prefixes contain clients' texts, so
 	// they are written to disk only with this option. Credentials are never written: after a
 	// restart, warm-ups carry only credentials set by `reverse_proxy` with `header_up`. Default:
-	// bases are kept in memory.
+	// prefixes are kept in memory.
 	Store string `json:"store,omitempty"`
 	// Loaded is the time in which the model stays loaded, as hours of a day by the server's clock,
 	// "08:00-18:30", optionally with days: "mon-fri 08:00-18:30". Default: never; the server
@@ -45,8 +45,8 @@ type Options struct {
 }
 
 const (
-	defaultBases = 4
-	mostBases    = 64
+	defaultPrefixes = 4
+	maxPrefixes     = 64
 	// stillWarm is how long after its last use a base counts as warm at a reload.
 	stillWarm = 10 * time.Minute
 )
@@ -56,14 +56,14 @@ func (w *Options) Validate() error {
 	if w == nil {
 		return nil
 	}
-	if w.Bases < 0 || w.Bases > mostBases {
-		return fmt.Errorf("bases: %d is not between 1 and %d", w.Bases, mostBases)
+	if w.Prefixes < 0 || w.Prefixes > maxPrefixes {
+		return fmt.Errorf("prefixes must be between 1 and %d, got %d", maxPrefixes, w.Prefixes)
 	}
 	if _, err := parseHours(w.Loaded); err != nil {
 		return fmt.Errorf("loaded: %w", err)
 	}
 	if every := time.Duration(w.Every); every != 0 && (every < 10*time.Second || every > 24*time.Hour) {
-		return fmt.Errorf("every: %s is not between 10s and 24h", every)
+		return fmt.Errorf("every must be between 10s and 24h, got %s", every)
 	}
 	if every := time.Duration(w.Every); every != 0 && w.Loaded == "" {
 		return errors.New("every: says nothing without loaded")
@@ -72,10 +72,10 @@ func (w *Options) Validate() error {
 }
 
 func (w *Options) bases() int {
-	if w.Bases == 0 {
-		return defaultBases
+	if w.Prefixes == 0 {
+		return defaultPrefixes
 	}
-	return w.Bases
+	return w.Prefixes
 }
 
 // every returns the idle time after which the model is kept loaded.
@@ -92,7 +92,7 @@ func (w *Options) every(preset string) time.Duration {
 // UnmarshalCaddyfile sets the options from Caddyfile tokens. Syntax:
 //
 //	warm {
-//		bases  <count>
+//		prefixes <count>
 //		store  <folder>
 //		loaded [<days>] <from>-<to>
 //		every  <duration>
@@ -103,10 +103,10 @@ func (w *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	if err := option.Block(d, "warm", option.Options{
-		"bases":  option.Count(&w.Bases),
-		"store":  option.Word(&w.Store),
-		"loaded": hoursOf(w),
-		"every":  option.Duration(&w.Every),
+		"prefixes": option.Count(&w.Prefixes),
+		"store":    option.Word(&w.Store),
+		"loaded":   hoursOf(w),
+		"every":    option.Duration(&w.Every),
 	}); err != nil {
 		return err
 	}

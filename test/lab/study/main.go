@@ -98,7 +98,7 @@ func study(ctx context.Context, args []string, out io.Writer) error {
 	} else {
 		for _, name := range list(*policy, nil) {
 			if !slices.Contains(trial.Policies, pipeline.Policy(name)) {
-				return fmt.Errorf("-policy: %q is none of %v", name, trial.Policies)
+				return fmt.Errorf("-policy must be one of %v, got %q", trial.Policies, name)
 			}
 			o.Policies = append(o.Policies, pipeline.Policy(name))
 		}

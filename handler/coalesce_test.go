@@ -16,15 +16,15 @@ const (
 	wait     = 10 * time.Second
 )
 
-var key = BarrierKey{Upstream: "u", Model: "m", Prefix: [16]byte{1}}
+var key = PrefixKey{Upstream: "u", Model: "m", Prefix: [16]byte{1}}
 
 // party is a set of concurrent requests.
 type party struct {
-	b    Barrier
+	b    Coalescer
 	wg   sync.WaitGroup
 	mu   sync.Mutex
-	out  map[BarrierOutcome]int
-	lead []*BarrierFlight
+	out  map[CoalesceOutcome]int
+	lead []*CoalescedWrite
 }
 
 func (p *party) enter(t *testing.T, n int, ctx context.Context, leads bool) {
@@ -44,7 +44,7 @@ func (p *party) enter(t *testing.T, n int, ctx context.Context, leads bool) {
 	synctest.Wait()
 }
 
-func (p *party) expect(t *testing.T, what string, leaders, waiting int, out map[BarrierOutcome]int) {
+func (p *party) expect(t *testing.T, what string, leaders, waiting int, out map[CoalesceOutcome]int) {
 	t.Helper()
 	synctest.Wait()
 	p.mu.Lock()
@@ -59,57 +59,57 @@ func (p *party) expect(t *testing.T, what string, leaders, waiting int, out map[
 	}
 }
 
-// TestBarrier: one request goes first, and its twins wait for its response. Later requests find the
+// TestCoalescer: one request goes first, and its twins wait for its response. Later requests find the
 // prefix during its lifetime.
-func TestBarrier(t *testing.T) {
+func TestCoalescer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &party{out: map[BarrierOutcome]int{}}
+		p := &party{out: map[CoalesceOutcome]int{}}
 		p.enter(t, 4, t.Context(), true)
-		p.expect(t, "at once", 1, 3, map[BarrierOutcome]int{Written: 0})
+		p.expect(t, "at once", 1, 3, map[CoalesceOutcome]int{Written: 0})
 		p.lead[0].Answered()
-		p.expect(t, "answered", 1, 0, map[BarrierOutcome]int{Written: 3})
+		p.expect(t, "answered", 1, 0, map[CoalesceOutcome]int{Written: 3})
 		p.lead[0].End()
 		p.enter(t, 2, t.Context(), true)
-		p.expect(t, "later", 1, 0, map[BarrierOutcome]int{BarrierFree: 2})
+		p.expect(t, "later", 1, 0, map[CoalesceOutcome]int{NotCoalesced: 2})
 		time.Sleep(lifetime)
 		p.enter(t, 2, t.Context(), true)
-		p.expect(t, "when it has expired", 2, 1, map[BarrierOutcome]int{BarrierFree: 2})
+		p.expect(t, "when it has expired", 2, 1, map[CoalesceOutcome]int{NotCoalesced: 2})
 		p.lead[1].Answered()
 		p.wg.Wait()
 	})
 }
 
-// TestBarrierFails: if the first gets no response, the next goes first. No request waits longer
+// TestCoalescerAfterFailure: if the first gets no response, the next goes first. No request waits longer
 // than allowed, or after its client has left.
-func TestBarrierFails(t *testing.T) {
+func TestCoalescerAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &party{out: map[BarrierOutcome]int{}}
+		p := &party{out: map[CoalesceOutcome]int{}}
 		p.enter(t, 3, t.Context(), true)
 		p.lead[0].End()
-		p.expect(t, "failed", 2, 1, map[BarrierOutcome]int{Written: 0})
+		p.expect(t, "failed", 2, 1, map[CoalesceOutcome]int{Written: 0})
 		ctx, leave := context.WithCancel(t.Context())
 		p.enter(t, 1, ctx, true)
 		leave()
-		p.expect(t, "client gone", 2, 1, map[BarrierOutcome]int{Gone: 1})
+		p.expect(t, "client gone", 2, 1, map[CoalesceOutcome]int{Gone: 1})
 		time.Sleep(wait)
-		p.expect(t, "too long", 2, 0, map[BarrierOutcome]int{Expired: 1})
+		p.expect(t, "too long", 2, 0, map[CoalesceOutcome]int{Expired: 1})
 		p.lead[1].End()
 		p.enter(t, 2, t.Context(), false)
-		p.expect(t, "whole answers are no beginnings", 2, 0, map[BarrierOutcome]int{BarrierFree: 2})
+		p.expect(t, "whole answers are no beginnings", 2, 0, map[CoalesceOutcome]int{NotCoalesced: 2})
 		p.wg.Wait()
 	})
 }
 
-// TestBarrierBounds: the waiting requests are bounded. Others go on at once.
-func TestBarrierBounds(t *testing.T) {
+// TestCoalescerBounds: the waiting requests are bounded. Others go on at once.
+func TestCoalescerBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &party{out: map[BarrierOutcome]int{}}
+		p := &party{out: map[CoalesceOutcome]int{}}
 		p.enter(t, mostWaiting+3, t.Context(), true)
-		p.expect(t, "crowded", 1, mostWaiting, map[BarrierOutcome]int{Crowded: 2})
+		p.expect(t, "crowded", 1, mostWaiting, map[CoalesceOutcome]int{Crowded: 2})
 		p.lead[0].Answered()
 		p.wg.Wait()
 		for i := range 2 * mostKnown {
-			f, _ := p.b.Enter(t.Context(), BarrierKey{Prefix: [16]byte{2, byte(i), byte(i >> 8)}}, true, time.Now(), lifetime, wait)
+			f, _ := p.b.Enter(t.Context(), PrefixKey{Prefix: [16]byte{2, byte(i), byte(i >> 8)}}, true, time.Now(), lifetime, wait)
 			f.Answered()
 		}
 		if n := len(p.b.known); n > mostKnown {

@@ -20,9 +20,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// TestWriteBarrier: of four sub-agents that are started together one writes tools and
-// system prompt, and the others read them; without the barrier each writes them.
-func TestWriteBarrier(t *testing.T) {
+// TestCoalesceWrites: of four sub-agents that are started together one writes tools and
+// system prompt, and the others read them; without coalescing each writes them.
+func TestCoalesceWrites(t *testing.T) {
 	const twins = 4
 	var mu sync.Mutex
 	var usages []wire.Usage
@@ -66,7 +66,7 @@ func TestWriteBarrier(t *testing.T) {
 			mu.Lock()
 			n := arrived
 			mu.Unlock()
-			return n == atModel && p.metric("caddy_llm_cache_write_barrier_waiting") == float64(twins-atModel)
+			return n == atModel && p.metric("caddy_llm_cache_coalesce_waiting") == float64(twins-atModel)
 		})
 		close(open)
 		wg.Wait()
@@ -76,17 +76,17 @@ func TestWriteBarrier(t *testing.T) {
 		return written, found
 	}
 	salt := rand.Text() // what is known outlives configurations
-	written, found := arm("write_barrier off", "Be brief, "+salt, twins)
+	written, found := arm("coalesce off", "Be brief, "+salt, twins)
 	if found != 0 || written == 0 {
-		t.Fatalf("without the barrier %d tokens are written and %d read", written, found)
+		t.Fatalf("without coalescing %d tokens are written and %d read", written, found)
 	}
 	front := written / twins
-	before := p.metric(`caddy_llm_cache_write_barrier_total{outcome="written"}`)
+	before := p.metric(`caddy_llm_cache_coalesced_total{outcome="written"}`)
 	written, found = arm("", "Be quick, "+salt, 1)
 	if found < (twins-1)*front*9/10 || written > front*11/10 {
 		t.Errorf("%d tokens are written and %d read, of %d", written, found, front)
 	}
-	if n := p.metric(`caddy_llm_cache_write_barrier_total{outcome="written"}`) - before; n != twins-1 {
+	if n := p.metric(`caddy_llm_cache_coalesced_total{outcome="written"}`) - before; n != twins-1 {
 		t.Errorf("%v have waited", n)
 	}
 	// What is known is not waited for, nor what is short.
@@ -96,9 +96,9 @@ func TestWriteBarrier(t *testing.T) {
 	arm("", "", twins)
 }
 
-// TestBarrierBehindABarrier: a request that comes to a second site of the process, in the
+// TestCoalescedOnce: a request that comes to a second site of the process, in the
 // same route or over the network, does not wait there for itself.
-func TestBarrierBehindABarrier(t *testing.T) {
+func TestCoalescedOnce(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, strings.Join(events, ""))
@@ -109,11 +109,11 @@ func TestBarrierBehindABarrier(t *testing.T) {
 	for name, behind := range map[string]string{"in a row": "llm_cache\nreverse_proxy " + u.Listener.Addr().String(), "over the network": "reverse_proxy " + second} {
 		p.move()
 		p.load(p.config("llm_cache {\n policy observe\n}\n"+behind, "http://"+port+" {\nllm_cache\nreverse_proxy "+u.Listener.Addr().String()+"\n}"))
-		before := p.metric(`caddy_llm_cache_write_barrier_total{outcome="expired"}`)
+		before := p.metric(`caddy_llm_cache_coalesced_total{outcome="expired"}`)
 		body := fmt.Sprintf(`{"model":"claude-opus-5-5","max_tokens":1000,"stream":true,"tools":[{"name":"Read","input_schema":{"type":"object"}}],`+
 			`"system":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Go."}]}`, strings.Repeat(rand.Text()+" ", 400))
 		read(t, p.post("/v1/messages", body))
-		if n := p.metric(`caddy_llm_cache_write_barrier_total{outcome="expired"}`) - before; n != 0 {
+		if n := p.metric(`caddy_llm_cache_coalesced_total{outcome="expired"}`) - before; n != 0 {
 			t.Errorf("%s: %v requests have waited in vain", name, n)
 		}
 	}

@@ -78,8 +78,8 @@ func holdRecorded(t *testing.T, conversations []*recording.Conversation, profile
 			}
 			s.model.forget()
 			n := len(body)
-			if _, err := fmt.Sscanf(res.Header.Get("X-Llm-Cache-Held"), "delta; sent=%d;", &n); err != nil && last == part {
-				t.Logf("%s: %s", c.Name, res.Header.Get("X-Llm-Cache-Held"))
+			if _, err := fmt.Sscanf(res.Header.Get("X-Llm-Cache-Retained"), "delta; sent=%d;", &n); err != nil && last == part {
+				t.Logf("%s: %s", c.Name, res.Header.Get("X-Llm-Cache-Retained"))
 			}
 			if last != part {
 				last = part

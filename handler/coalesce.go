@@ -16,41 +16,41 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/state"
 )
 
-// A barrier makes one of several requests with the same new prefix go first (singleflight). The first
+// A coalescer makes one of several requests with the same new prefix go first (singleflight). The first
 // request pays for the cache write, and the others read. A cache entry is readable only after the
 // response to its writer has begun.
 
-// Bounds of write_barrier.
+// Bounds of the option coalesce.
 const (
-	defaultBarrier = 10 * time.Second
-	longestBarrier = time.Minute
+	defaultCoalesce = 10 * time.Second
+	maxCoalesce     = time.Minute
 )
 
-var barriers = metric.CounterOf("write_barrier_total", "Requests that have waited for another one to write their common prefix, by what ended it.",
-	"outcome", BarrierOutcomes...)
+var coalesced = metric.CounterOf("coalesced_total", "Requests that have waited for another one to write their common prefix, by what ended it.",
+	"outcome", CoalesceOutcomes...)
 
-var barrierWaiting = metric.Gauge("write_barrier_waiting", "Requests that wait for another one to write their common prefix.")
+var coalesceWaiting = metric.Gauge("coalesce_waiting", "Requests that wait for another one to write their common prefix.")
 
-// front is a prefix that other requests may be about to write, too.
-type front struct {
-	key      BarrierKey
+// sharedPrefix is a prefix that other requests may be about to write, too.
+type sharedPrefix struct {
+	key      PrefixKey
 	lifetime time.Duration
 	leads    bool // its answer begins before it ends
 	at       time.Time
 }
 
-// barredVar marks a request that has been at a barrier: at the next one it would wait for
+// coalescedVar marks a request that has been coalesced: a second handler would make it wait for
 // itself. So it would where it comes to another server of the process over the network, but
 // that the server is part of the key.
-const barredVar = "llm_barred"
+const coalescedVar = "llm_coalesced"
 
-// newFront returns the new prefix that the request has in common with its twins, nil for none.
-func (x *exchange) newFront(r *http.Request) *front {
+// newPrefix returns the new prefix that the request has in common with its twins, nil for none.
+func (x *exchange) newPrefix(r *http.Request) *sharedPrefix {
 	o := x.site
-	if o.barrier == 0 || o.up.Local() || caddyhttp.GetVar(r.Context(), barredVar) != nil {
+	if o.coalesce == 0 || o.up.Local() || caddyhttp.GetVar(r.Context(), coalescedVar) != nil {
 		return nil
 	}
-	prefix, lifetime, ok := x.Edit.Front()
+	prefix, lifetime, ok := x.Edit.SharedPrefix()
 	if !ok {
 		return nil
 	}
@@ -58,22 +58,22 @@ func (x *exchange) newFront(r *http.Request) *front {
 	if s, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && s != nil {
 		server = s.Name()
 	}
-	return &front{
-		key:      BarrierKey{Tenant: x.Tenant, Upstream: server + " " + x.Upstream, Model: x.View.Model, Prefix: prefix},
+	return &sharedPrefix{
+		key:      PrefixKey{Tenant: x.Tenant, Upstream: server + " " + x.Upstream, Model: x.View.Model, Prefix: prefix},
 		lifetime: lifetime, leads: x.View.Reply.Stream, at: o.now(),
 	}
 }
 
-// barred has requests wait while the first of several with the same new prefix writes it.
-func (o *site) barred(next caddyhttp.Handler, f *front) caddyhttp.Handler {
+// coalesced makes requests wait while the first of several with the same new prefix writes it.
+func (o *site) coalesced(next caddyhttp.Handler, f *sharedPrefix) caddyhttp.Handler {
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		began := time.Now()
-		caddyhttp.SetVar(r.Context(), barredVar, true)
-		barrierWaiting.Inc()
-		flight, out := o.flights.Enter(r.Context(), f.key, f.leads, f.at, f.lifetime, o.barrier)
-		barrierWaiting.Dec()
-		if out != BarrierFree {
-			barriers.WithLabelValues(string(out)).Inc()
+		caddyhttp.SetVar(r.Context(), coalescedVar, true)
+		coalesceWaiting.Inc()
+		flight, out := o.coalescer.Enter(r.Context(), f.key, f.leads, f.at, f.lifetime, o.coalesce)
+		coalesceWaiting.Dec()
+		if out != NotCoalesced {
+			coalesced.WithLabelValues(string(out)).Inc()
 			httpx.Waited(w, time.Since(began))
 		}
 		if flight == nil {
@@ -89,7 +89,7 @@ func (o *site) barred(next caddyhttp.Handler, f *front) caddyhttp.Handler {
 // firstByte tells when an answer has begun.
 type firstByte struct {
 	httpx.Answer
-	flight *BarrierFlight
+	flight *CoalescedWrite
 }
 
 func (b *firstByte) Begin(int) { b.Send() }
@@ -103,8 +103,8 @@ func (b *firstByte) Take(p []byte) (int, error) {
 
 func (*firstByte) Holds() bool { return false }
 
-// BarrierKey identifies a prefix in a provider's cache.
-type BarrierKey struct {
+// PrefixKey identifies a prefix in a provider's cache.
+type PrefixKey struct {
 	// Tenant is the owner: caches are never shared.
 	Tenant [16]byte
 	// Upstream and Model locate the cache.
@@ -113,25 +113,25 @@ type BarrierKey struct {
 	Prefix [16]byte
 }
 
-// BarrierOutcome is the result of a request's visit to a barrier.
-type BarrierOutcome string
+// CoalesceOutcome is the result of a request's visit to a coalescer.
+type CoalesceOutcome string
 
 // The outcomes of a visit.
 const (
-	// BarrierFree says that the request did not wait.
-	BarrierFree BarrierOutcome = ""
+	// NotCoalesced says that the request did not wait.
+	NotCoalesced CoalesceOutcome = ""
 	// Written says that the first response has begun, so that the prefix is readable.
-	Written BarrierOutcome = "written"
+	Written CoalesceOutcome = "written"
 	// Expired says that the first request took too long.
-	Expired BarrierOutcome = "expired"
+	Expired CoalesceOutcome = "expired"
 	// Gone says that the client left.
-	Gone BarrierOutcome = "gone"
+	Gone CoalesceOutcome = "gone"
 	// Crowded says that too many requests wait already.
-	Crowded BarrierOutcome = "crowded"
+	Crowded CoalesceOutcome = "crowded"
 )
 
-// BarrierOutcomes are the outcomes of requests that met a flight.
-var BarrierOutcomes = []string{string(Written), string(Expired), string(Gone), string(Crowded)}
+// CoalesceOutcomes are the outcomes of requests that met a flight.
+var CoalesceOutcomes = []string{string(Written), string(Expired), string(Gone), string(Crowded)}
 
 const (
 	// mostFlights bounds the prefixes being written, mostKnown the written prefixes in memory,
@@ -141,24 +141,24 @@ const (
 	mostWaiting = 256
 )
 
-// Barrier tracks the prefixes that are being written and those that have been. The zero value is
+// Coalescer tracks the prefixes that are being written and those that have been. The zero value is
 // ready to use, and safe for concurrent use.
-type Barrier struct {
+type Coalescer struct {
 	mu      sync.Mutex
-	flights map[BarrierKey]*BarrierFlight
-	known   map[BarrierKey]time.Time // expiry of the cache entry
+	flights map[PrefixKey]*CoalescedWrite
+	known   map[PrefixKey]time.Time // expiry of the cache entry
 	waiting int
 }
 
-// barrierOf returns the barrier of a state.
-func barrierOf(s *state.State) *Barrier {
-	return state.Part(s, func() *Barrier { return new(Barrier) })
+// coalescerOf returns the coalescer of a state.
+func coalescerOf(s *state.State) *Coalescer {
+	return state.Part(s, func() *Coalescer { return new(Coalescer) })
 }
 
-// BarrierFlight is the first request with a prefix, until its response begins.
-type BarrierFlight struct {
-	b        *Barrier
-	key      BarrierKey
+// CoalescedWrite is the first request with a prefix, until its response begins.
+type CoalescedWrite struct {
+	b        *Coalescer
+	key      PrefixKey
 	until    time.Time
 	over     chan struct{}
 	answered bool // set before over is closed
@@ -168,12 +168,12 @@ type BarrierFlight struct {
 // once if its prefix is written or no flight writes it. Else it waits for the flight's response,
 // its failure, or the end of wait. If the request leads and is first, Enter returns its flight,
 // which the caller must end.
-func (b *Barrier) Enter(ctx context.Context, k BarrierKey, leads bool, now time.Time, lifetime, wait time.Duration) (*BarrierFlight, BarrierOutcome) {
+func (b *Coalescer) Enter(ctx context.Context, k PrefixKey, leads bool, now time.Time, lifetime, wait time.Duration) (*CoalescedWrite, CoalesceOutcome) {
 	var timer *time.Timer
 	for {
 		f, first, out := b.look(k, leads, now, lifetime)
 		if f == nil || first {
-			if f == nil && timer != nil && out == BarrierFree {
+			if f == nil && timer != nil && out == NotCoalesced {
 				out = Written // by a later flight that ended meanwhile
 			}
 			return f, out
@@ -200,13 +200,13 @@ func (b *Barrier) Enter(ctx context.Context, k BarrierKey, leads bool, now time.
 }
 
 // look returns the flight to wait for, or a new one.
-func (b *Barrier) look(k BarrierKey, leads bool, now time.Time, lifetime time.Duration) (f *BarrierFlight, first bool, out BarrierOutcome) {
+func (b *Coalescer) look(k PrefixKey, leads bool, now time.Time, lifetime time.Duration) (f *CoalescedWrite, first bool, out CoalesceOutcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if until, ok := b.known[k]; ok {
 		if now.Before(until) {
 			b.known[k] = now.Add(lifetime) // a read refreshes the entry
-			return nil, false, BarrierFree
+			return nil, false, NotCoalesced
 		}
 		delete(b.known, k)
 	}
@@ -215,34 +215,34 @@ func (b *Barrier) look(k BarrierKey, leads bool, now time.Time, lifetime time.Du
 			return nil, false, Crowded
 		}
 		b.waiting++
-		return f, false, BarrierFree
+		return f, false, NotCoalesced
 	}
 	if !leads || len(b.flights) >= mostFlights {
-		return nil, false, BarrierFree
+		return nil, false, NotCoalesced
 	}
-	f = &BarrierFlight{b: b, key: k, until: now.Add(lifetime), over: make(chan struct{})}
+	f = &CoalescedWrite{b: b, key: k, until: now.Add(lifetime), over: make(chan struct{})}
 	if b.flights == nil {
-		b.flights, b.known = map[BarrierKey]*BarrierFlight{}, map[BarrierKey]time.Time{}
+		b.flights, b.known = map[PrefixKey]*CoalescedWrite{}, map[PrefixKey]time.Time{}
 	}
 	b.flights[k] = f
-	return f, true, BarrierFree
+	return f, true, NotCoalesced
 }
 
 // Waiting returns the number of waiting requests.
-func (b *Barrier) Waiting() int {
+func (b *Coalescer) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting
 }
 
 // Answered ends the flight: the response has begun, so the prefix is written.
-func (f *BarrierFlight) Answered() { f.end(true) }
+func (f *CoalescedWrite) Answered() { f.end(true) }
 
 // End ends the flight without a response, so that another request goes first. After Answered it
 // does nothing.
-func (f *BarrierFlight) End() { f.end(false) }
+func (f *CoalescedWrite) End() { f.end(false) }
 
-func (f *BarrierFlight) end(answered bool) {
+func (f *CoalescedWrite) end(answered bool) {
 	b := f.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -260,7 +260,7 @@ func (f *BarrierFlight) end(answered bool) {
 }
 
 // forget drops one known prefix. At worst the next request with it leads once more.
-func (b *Barrier) forget() {
+func (b *Coalescer) forget() {
 	for k := range b.known {
 		delete(b.known, k)
 		return

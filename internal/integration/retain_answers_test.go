@@ -53,7 +53,7 @@ func TestHoldAnswers(t *testing.T) {
 		if n := len(s.model.requests()) - before; n != 1 || s.model.last().body != conversation(22, false) {
 			t.Errorf("the model was asked %d times", n)
 		}
-		if held := res.Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(held, "delta") {
+		if held := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {
 			t.Errorf("went as %q", held)
 		}
 	}
@@ -61,7 +61,7 @@ func TestHoldAnswers(t *testing.T) {
 	s.expect("delta", conversation(22, false)) // what is refused is not gone on from, nor forgotten
 
 	res := s.post("/v1/messages", conversation(23, true), "X-Api-Key", "a", "Accept", "text/event-stream")
-	if held := res.Header.Get("X-Llm-Cache-Held"); !strings.HasPrefix(held, "delta") {
+	if held := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {
 		t.Errorf("went as %q", held)
 	}
 	from := bufio.NewReader(res.Body)

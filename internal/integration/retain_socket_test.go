@@ -196,7 +196,7 @@ func (c *poster) ask() string {
 		}
 	}
 	c.take(answer)
-	return res.Header.Get("X-Llm-Cache-Held")
+	return res.Header.Get("X-Llm-Cache-Retained")
 }
 
 // take takes an answer in, as clients do that keep little of it and write that anew.
@@ -241,7 +241,7 @@ func TestHoldSocket(t *testing.T) {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
 			u := newSocketed(t)
 			p := start(t, u.site("policy observe\n"))
-			delta := `caddy_llm_cache_hold_requests_total{driver="websocket",sent="delta"}`
+			delta := `caddy_llm_cache_retain_requests_total{driver="websocket",sent="delta"}`
 			before := p.metric(delta)
 			c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: stream, alone: true}
 			if held := c.ask(); !strings.HasPrefix(held, "whole; cause=new") {
@@ -327,8 +327,8 @@ func (u *socketed) refuses(status int, code string) {
 
 // counted is how many requests went whole for a cause, known before or told by the upstream.
 func (p *proxy) counted(cause string) float64 {
-	return p.metric(`caddy_llm_cache_hold_requests_total{driver="websocket",sent="`+cause+`"}`) +
-		p.metric(`caddy_llm_cache_hold_misses_total{cause="`+cause+`",driver="websocket"}`)
+	return p.metric(`caddy_llm_cache_retain_requests_total{driver="websocket",sent="`+cause+`"}`) +
+		p.metric(`caddy_llm_cache_retain_misses_total{cause="`+cause+`",driver="websocket"}`)
 }
 
 // TestHoldSocketFaults: whatever goes wrong with a connection, the model is asked what the

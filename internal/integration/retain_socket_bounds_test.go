@@ -86,7 +86,7 @@ func TestHoldSocketRefused(t *testing.T) {
 	if held := c.ask(); !strings.HasPrefix(held, "delta") {
 		t.Errorf("then %s", held)
 	}
-	if n := p.metric(`caddy_llm_cache_hold_posts_total{cause="unreached"}`); n < 1 {
+	if n := p.metric(`caddy_llm_cache_retain_posts_total{cause="unreached"}`); n < 1 {
 		t.Errorf("%v posts were counted", n)
 	}
 }

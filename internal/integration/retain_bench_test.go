@@ -13,7 +13,7 @@ import (
 // BenchmarkHoldLine sends turns of 1 MB over a line of 10 Mbit/s and 50 ms and reports how
 // long they take to reach the model, whole and as what is new.
 func BenchmarkHoldLine(b *testing.B) {
-	for _, way := range []string{"", "hold origin"} {
+	for _, way := range []string{"", "retain origin"} {
 		b.Run(map[string]string{"": "whole"}[way]+strings.TrimPrefix(way, "hold "), func(b *testing.B) {
 			var arrived time.Time
 			s := apart(b, newUpstream(b, func(w http.ResponseWriter, r *http.Request, n int) {

@@ -1,10 +1,10 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hold is the feature of conversations that an upstream keeps: requests carry what is new. It
+// Package retention is the feature of conversations that an upstream keeps: requests carry what is new. It
 // joins the drivers of the packages beside it to the handler's chain, and accepts the WebSockets of
 // clients, whose conversations are kept here.
-package hold
+package retention
 
 import (
 	"net/http"
@@ -26,25 +26,25 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Hold leaves conversations to an upstream that can keep them.
-type Hold struct{ relay.Options }
+// Retention leaves conversations to an upstream that can keep them.
+type Retention struct{ relay.Options }
 
 // CaddyModule returns the Caddy module information.
-func (Hold) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "http.handlers.llm_cache.hold", New: func() caddy.Module { return new(Hold) }}
+func (Retention) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.llm_cache.retain", New: func() caddy.Module { return new(Retention) }}
 }
 
-func init() { caddy.RegisterModule(Hold{}) }
+func init() { caddy.RegisterModule(Retention{}) }
 
 // Interface guards
 var (
-	_ feature.Feature = (*Hold)(nil)
-	_ caddy.Validator = (*Hold)(nil)
+	_ feature.Feature = (*Retention)(nil)
+	_ caddy.Validator = (*Retention)(nil)
 )
 
 // CaddyfileOptions implements [feature.Feature].
-func (h *Hold) CaddyfileOptions() option.Options {
-	return option.Options{"hold": option.Into(&h.Options)}
+func (r *Retention) CaddyfileOptions() option.Options {
+	return option.Options{"retain": option.Into(&r.Options)}
 }
 
 // part is the feature of one site.
@@ -59,18 +59,18 @@ type part struct {
 }
 
 // Open implements [feature.Feature].
-func (h *Hold) Open(s *feature.Site) (*feature.Part, error) {
-	engines, err := relay.Of(s.State).Share(&h.Options)
+func (r *Retention) Open(s *feature.Site) (*feature.Part, error) {
+	engines, err := relay.Of(s.State).Share(&r.Options)
 	if err != nil {
 		return nil, err
 	}
 	s.Share(engines)
 	p := &part{
-		Site: s, options: &h.Options, engines: engines.Of, engine: engines.Of.Open(&h.Options),
-		letta: letta.Open(s.State, engines.Of, &h.Options, s.Upstream, s.Now), sockets: listen(s),
+		Site: s, options: &r.Options, engines: engines.Of, engine: engines.Of.Open(&r.Options),
+		letta: letta.Open(s.State, engines.Of, &r.Options, s.Upstream, s.Now), sockets: listen(s),
 	}
 	layers := map[string]feature.Layer{"threads": p.threads}
-	if h.WebSocket {
+	if r.WebSocket {
 		p.carriers = socket.NewPool(s.Now)
 		layers["websocket"] = p.websocket
 	}
@@ -78,7 +78,7 @@ func (h *Hold) Open(s *feature.Site) (*feature.Part, error) {
 		layers["letta"] = p.speakLetta
 	}
 	if p.engine != nil {
-		layers["hold"] = p.origin
+		layers["retain"] = p.origin
 	}
 	return &feature.Part{
 		Layers: layers, Serve: p.serve, Complete: p.complete, Forget: p.forget,

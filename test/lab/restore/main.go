@@ -78,7 +78,7 @@ func find(c *recording.Conversation, p pricing.Profile, models *needmodels.Model
 	f := &finding{folds: map[string]*fold{}}
 	b, err := trial.NewBench(trial.Options{
 		Profiles: []string{p.Name}, KeepAlive: true, Need: models.For, Harm: &planner.Harm{Price: price, Long: 4000}, Watch: f.watch,
-		Handler: []byte(`{"planner": {"give_back": false}}`),
+		Handler: []byte(`{"planner": {"restore": false}}`),
 	})
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func TestCaddyfile(t *testing.T) {
 
 		"llm_cache_simulator a b":                          "wrong argument count",
 		"llm_cache_simulator {\nprofile\n}":                "wrong argument count",
-		"llm_cache_simulator {\nprofile none\n}":           `profile "none" is none of`,
+		"llm_cache_simulator {\nprofile none\n}":           `profile must be one of`,
 		"llm_cache_simulator {\nprofile kv\nprofile kv\n}": "profile stands twice",
 		"llm_cache_simulator {\npace fast\n}":              `pace: "fast" is no duration`,
 		"llm_cache_simulator {\npace 2m\n}":                `pace: "2m" is no duration`,

@@ -156,7 +156,7 @@ func TestPricesFromOption(t *testing.T) {
 		"prices_from https://a.example/models.json every 1s " + key:  "every must be 1m0s or more, got 1s",
 		"prices_from https://a.example/models.json key abc":          "key must be an Ed25519 public key in base64",
 		"prices_from https://a.example/models.json sha256 abc":       "sha256 must be 64 hexadecimal digits",
-		"prices_from https://a.example/models.json daily yes " + key: `"daily" is none of every, key, sha256`,
+		"prices_from https://a.example/models.json daily yes " + key: `prices_from must be one of every, key, sha256, got "daily"`,
 		"prices_from": "expected <url>",
 		"prices_from https://a.example/models.json\nprices_from b.json": "either key",
 	} {

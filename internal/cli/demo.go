@@ -187,11 +187,14 @@ func post(ctx context.Context, url string, body []byte) error {
 	return nil
 }
 
+// demoFiles are the files that the agent reads in each task.
+var demoFiles = []string{"config", "pool", "handler", "query"}
+
 // text returns a text block.
 func text(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
 
-// conversation returns the bodies of all requests: three tasks, in each of which the agent reads
-// logs and four files, edits one file, and runs the tests.
+// conversation returns the bodies of all requests: three tasks, in each of which the agent runs the
+// tests, searches, reads four files, edits one of them, and runs the tests again.
 func conversation() [][]byte {
 	var bodies [][]byte
 	var messages []map[string]any
@@ -214,10 +217,10 @@ func conversation() [][]byte {
 		say("user", text(prompt))
 		ask()
 		part := []string{"server", "store", "worker"}[task]
-		use("The log first.", "Bash", map[string]any{"command": "tail -n 150 log/" + part + ".log"}, log(part, 150))
-		use("When did that begin?", "Bash", map[string]any{"command": "grep slow log/" + part + ".log.1"}, log(part+"-1", 150))
-		for i := range 4 {
-			name := fmt.Sprintf("internal/%s/%s.go", part, []string{"config", "pool", "handler", "query"}[i])
+		use("The tests first.", "Bash", map[string]any{"command": "go test ./... -v"}, tests(120))
+		use("Who calls it?", "Bash", map[string]any{"command": "grep -rn compute internal/" + part}, hits(part, 40))
+		for _, file := range demoFiles {
+			name := fmt.Sprintf("internal/%s/%s.go", part, file)
 			use("Let me look at "+name+".", "Read", map[string]any{"file_path": name}, source(name, 120))
 		}
 		name := "internal/" + part + "/pool.go"
@@ -242,11 +245,14 @@ func source(name string, lines int) string {
 	return b.String()
 }
 
-// log returns a log file.
-func log(part string, lines int) string {
+// hits returns the result of a search with hits in four files.
+func hits(part string, lines int) string {
 	var b bytes.Buffer
-	for i := range lines {
-		fmt.Fprintf(&b, "2026-11-20T09:%02d:%02d %s: query %d took %d ms\n", i/60, i%60, part, i*7919%9973, i*i%1777)
+	for _, file := range demoFiles {
+		name := fmt.Sprintf("internal/%s/%s.go", part, file)
+		for i := range lines {
+			fmt.Fprintf(&b, "%s:%d:%s\n", name, i+4, line(name, i))
+		}
 	}
 	return b.String()
 }

@@ -60,7 +60,7 @@ func TestWrap(t *testing.T) {
 	if _, err := start("--url", "http://box:8080", "claude", "fail"); err == nil || !strings.Contains(err.Error(), "status 7") {
 		t.Errorf("a client that failed: %v", err)
 	}
-	if _, err := start("emacs"); err == nil || !strings.Contains(err.Error(), "is none of claude") {
+	if _, err := start("emacs"); err == nil || !strings.Contains(err.Error(), "must be one of claude") {
 		t.Errorf("a client that is none: %v", err)
 	}
 	for _, bad := range []string{"box:8080", "ftp://box", "http://"} {

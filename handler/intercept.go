@@ -477,7 +477,7 @@ func (x *exchange) setApart(turn *audit.Record) {
 			end = x.continued[i+1].at
 		}
 		rec := &audit.Record{
-			ID: audit.NewID(k.at), At: k.at, Turns: 1, Kind: audit.KindExpand, Tenant: turn.Tenant, User: turn.User, Session: turn.Session, Lineage: turn.Lineage,
+			ID: audit.NewID(k.at), At: k.at, Turns: 1, Kind: audit.KindExpand, Tenant: turn.Tenant, User: turn.User, Session: turn.Session, Conversation: turn.Conversation,
 			Client: turn.Client, Model: turn.Model, ClientFormat: turn.ClientFormat, UpstreamFormat: turn.UpstreamFormat, Policy: turn.Policy, Stream: turn.Stream,
 			Billed: tokens(b.Actual), Cost: b.Cost, USD: b.Dollars, Outcome: audit.Completed, Reason: k.reason, Status: turn.Status, Total: end.Sub(k.at),
 		}

@@ -217,7 +217,7 @@ func ended(of func(*audit.Record) value) func(x *exchange) value {
 func (x *exchange) open() {
 	x.record = x.site.records.begin(x.began, x.person, x.client, x.View, x.Edit.OffersTools())
 	r := &x.record
-	r.Session, r.Lineage, r.Policy = x.Session, x.Edit.Lineage, string(x.Edit.Policy)
+	r.Session, r.Conversation, r.Policy = x.Session, x.Edit.Conversation, string(x.Edit.Policy)
 	r.OriginalTokens, r.SentTokens, r.Queue = int64(x.Edit.Prompt.OriginalTokens), int64(x.sent()), x.overhead
 	if s := x.site.records.sink; s != nil {
 		if x.sink = s.Pinned(); x.sink != nil {
@@ -258,7 +258,7 @@ func (x *exchange) report(word string) {
 func (x *exchange) conclude(word string) {
 	e, r := x.Edit, &x.record
 	r.Outcome, r.Status, r.Resent, r.Bounded = word, x.status, x.resent, x.bounded
-	r.Lineage, r.SentTokens, r.Total = e.Lineage, int64(x.sent()), time.Since(r.At)
+	r.Conversation, r.SentTokens, r.Total = e.Conversation, int64(x.sent()), time.Since(r.At)
 	d := &e.Decision
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)

@@ -378,7 +378,7 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request, started time.
 	// audit store, where it is on record even if the process ends first.
 	ctx := r.Context()
 	caddyhttp.SetVar(ctx, "llm_session", x.Session)
-	caddyhttp.SetVar(ctx, "llm_lineage", x.View.First())
+	caddyhttp.SetVar(ctx, "llm_conversation", x.View.First())
 	o.guard("opening a record", x.open)
 	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
 		extra.Set(zap.Inline(x))

@@ -51,7 +51,7 @@ func serve(t *testing.T, h *Handler, next caddyhttp.HandlerFunc) (*recorder, err
 
 func committed(h *Handler) (n int) {
 	for _, s := range h.site.store.Page(sessioncache.Newest, 1000) {
-		for _, l := range s.Report(h.site.now()).Lineages {
+		for _, l := range s.Report(h.site.now()).Conversations {
 			n += l.Requests
 		}
 	}
@@ -232,7 +232,7 @@ func TestKnownWhenTheModelStops(t *testing.T) {
 				t.Errorf("%s: seen %t, %d requests", path, seen, committed(h))
 			}
 			for _, s := range h.site.store.Page(sessioncache.Newest, 10) {
-				if got := s.Report(h.site.now()).Lineages[0]; !cut && (got.Last.Prompt() != 70 || got.Total.Output != 7) {
+				if got := s.Report(h.site.now()).Conversations[0]; !cut && (got.Last.Prompt() != 70 || got.Total.Output != 7) {
 					t.Errorf("%s: usage is %+v", path, got.Last)
 				}
 			}

@@ -14,8 +14,8 @@ type Past struct {
 	Habit Habit
 	// Session is the session's id.
 	Session string
-	// Lineage is the number of the conversation in its session.
-	Lineage int
+	// Conversation is the number of the conversation in its session.
+	Conversation int
 	// At is the time of arrival.
 	At time.Time
 	// Tool reports whether the response asked for a tool call.
@@ -47,7 +47,7 @@ func (h *History) Add(p Past) bool {
 	if h.open == nil {
 		h.open = map[ID]*trail{}
 	}
-	id := ID{Session: p.Session, Lineage: p.Lineage}
+	id := ID{Session: p.Session, Conversation: p.Conversation}
 	t := h.open[id]
 	if t == nil {
 		if len(h.open) >= maxConversations {

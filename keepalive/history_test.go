@@ -14,9 +14,9 @@ func TestHistory(t *testing.T) {
 	at := time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 	var h History
 	var watched Learned
-	add := func(session string, lineage int, after time.Duration, tool bool) {
+	add := func(session string, conversation int, after time.Duration, tool bool) {
 		at = at.Add(after)
-		if !h.Add(Past{Habit: person, Session: session, Lineage: lineage, At: at, Tool: tool}) {
+		if !h.Add(Past{Habit: person, Session: session, Conversation: conversation, At: at, Tool: tool}) {
 			t.Fatal("no room")
 		}
 	}

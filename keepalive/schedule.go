@@ -15,8 +15,8 @@ import (
 type ID struct {
 	// Session is the session's id.
 	Session string
-	// Lineage is the number of the conversation in its session.
-	Lineage int
+	// Conversation is the number of the conversation in its session.
+	Conversation int
 }
 
 // Target is an idle conversation to put into the schedule.

@@ -30,7 +30,7 @@ func idle(begun Instant) *Target {
 	}
 }
 
-func id(n int) ID { return ID{Session: fmt.Sprint(n), Lineage: 0} }
+func id(n int) ID { return ID{Session: fmt.Sprint(n), Conversation: 0} }
 
 // pingAll ends the pings that are due as read and returns their number.
 func pingAll(s *Schedule, now Instant) (n int) {

@@ -185,9 +185,9 @@ func TestRereads(t *testing.T) {
 		t.Fatalf("%d pointers: %s", n, x.Prompt.Body)
 	}
 	// After a fold of the first result, the next one is sent whole.
-	lineage := lineageOf(t, s)
-	for i := range lineage.States {
-		if st := &lineage.States[i]; st.Edit != nil && st.Content != 0 && !strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
+	conversation := conversationOf(t, s)
+	for i := range conversation.States {
+		if st := &conversation.States[i]; st.Edit != nil && st.Content != 0 && !strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
 			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
@@ -259,9 +259,9 @@ func TestOverlaps(t *testing.T) {
 		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
 	}
 	// After a fold of the first read, the next one is sent whole.
-	lineage := lineageOf(t, s)
-	for i := range lineage.States {
-		if st := &lineage.States[i]; st.Class == sessioncache.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
+	conversation := conversationOf(t, s)
+	for i := range conversation.States {
+		if st := &conversation.States[i]; st.Class == sessioncache.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
 			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
@@ -393,8 +393,8 @@ func TestReplacedOnABox(t *testing.T) {
 	}
 }
 
-// lineageOf returns the conversation that the script's messages continue.
-func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
+// conversationOf returns the conversation that the script's messages continue.
+func conversationOf(t *testing.T, s *script) *sessioncache.Conversation {
 	t.Helper()
 	v, err := wire.Parse(s.format, []byte(s.body()), nil)
 	if err != nil {
@@ -402,7 +402,7 @@ func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
 	}
 	s.s.Lock()
 	defer s.s.Unlock()
-	return s.s.Match(v).Lineage
+	return s.s.Match(v).Conversation
 }
 
 // A result with a pointer to it counts as referred to, and is not folded at once.

@@ -189,7 +189,7 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 		bill.Own(rules, u)
 	}
 	if x.req.View.Conversation.Partial { // its blocks do not show the provider's history
-		if l := x.req.match.Lineage; l != nil && l.Less > 0 {
+		if l := x.req.match.Conversation; l != nil && l.Less > 0 {
 			own := bill.Client
 			// The provider retains the edited history. The client's own would be longer by these
 			// tokens.

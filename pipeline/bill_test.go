@@ -143,7 +143,7 @@ func TestBillAfterPing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.s.Lock()
-	s.s.Match(v).Lineage.Warmed = s.now.Add(-4 * time.Minute)
+	s.s.Match(v).Conversation.Warmed = s.now.Add(-4 * time.Minute)
 	s.s.Unlock()
 	s.turn(1, "/src/b.go", long("b"))
 	_, b := s.billed(wire.Usage{Read: 4000, Write5m: 1000, Output: 5})

@@ -203,7 +203,7 @@ func marker(long bool) []byte {
 // lengthen gives the client's markers the long lifetime, if the session wants it and the client names
 // none.
 func (r *request) lengthen() {
-	wanted, l := r.session.Lifetime, r.match.Lineage
+	wanted, l := r.session.Lifetime, r.match.Conversation
 	if wanted == sessioncache.LifetimeAsked || r.rules.Regime != pricing.Markers || r.rules.LongTTL == 0 ||
 		!r.View.Traits().Markers || !r.View.OffersTools() || !r.View.Conversation.Thread.Empty() || chosen(r.View) {
 		return

@@ -235,7 +235,7 @@ func TestPartialIsUntouched(t *testing.T) {
 	}
 	r.items = []string{`{"role":"user","content":"another conversation"}`}
 	r.send("")
-	if rep := r.s.Report(r.now); len(rep.Lineages) != 2 || rep.Lineages[1].Requests != 3 || rep.Lineages[1].Total.Output != 27 || rep.Lineages[1].Frozen {
+	if rep := r.s.Report(r.now); len(rep.Conversations) != 2 || rep.Conversations[1].Requests != 3 || rep.Conversations[1].Total.Output != 27 || rep.Conversations[1].Frozen {
 		t.Errorf("%+v", rep)
 	}
 }

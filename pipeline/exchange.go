@@ -28,14 +28,14 @@ type Exchange struct {
 	Policy Policy
 	// Decision says why history was edited or left alone.
 	Decision planner.Decision
-	// Lineage is the number of the conversation within its session, -1 for a new one before Commit.
-	Lineage int
+	// Conversation is the number of the conversation within its session, -1 for a new one before Commit.
+	Conversation int
 	// Lesson is set by Commit.
 	Lesson Lesson
 
 	req     request
 	before  before                // the conversation before the exchange became part of it
-	lineage *sessioncache.Lineage // set by Join or Commit
+	conversation *sessioncache.Conversation // set by Join or Commit
 	account account
 	refusal refusal
 }
@@ -72,7 +72,7 @@ func (x *Exchange) Claim(ctx context.Context, store *sessioncache.Store) bool {
 	if !x.Prompt.Edited || r.off.Has(wire.EditText) || r.View.Conversation.Partial || !x.adds() {
 		return true
 	}
-	return store.Claim(ctx, r.session, r.match, r.View, r.States, func(l *sessioncache.Lineage) {
+	return store.Claim(ctx, r.session, r.match, r.View, r.States, func(l *sessioncache.Conversation) {
 		l.Observed, l.Diverged = false, true
 		l.Model, l.Kind = r.View.Model, sessioncache.RequestKind(r.View)
 		l.Expand = r.offer.keeps(l.Expand)
@@ -81,7 +81,7 @@ func (x *Exchange) Claim(ctx context.Context, store *sessioncache.Store) bool {
 
 // adds reports whether a request contains edits that its conversation has not committed to.
 func (x *Exchange) adds() bool {
-	r, l := &x.req, x.req.match.Lineage
+	r, l := &x.req, x.req.match.Conversation
 	r.session.Lock()
 	defer r.session.Unlock()
 	if l == nil && r.offer.expand == expandDeclared {
@@ -105,7 +105,7 @@ func (x *Exchange) OffersTools() bool {
 	if v := x.req.View; v.OffersTools() || !v.InheritsTools() {
 		return v.OffersTools()
 	}
-	l := x.req.match.Lineage
+	l := x.req.match.Conversation
 	// The start of a conversation that began elsewhere is unknown: assume tools.
 	return l == nil || l.Partial || l.Kind>>16 > 0
 }
@@ -115,11 +115,11 @@ func (x *Exchange) Summarizes() bool { return x.req.View != nil && content.Compa
 
 // Continues returns the number of the conversation that the request continues, or false for a new
 // one.
-func (x *Exchange) Continues() (lineage int, ok bool) {
-	if x.req.match.Lineage == nil {
+func (x *Exchange) Continues() (conversation int, ok bool) {
+	if x.req.match.Conversation == nil {
 		return 0, false
 	}
-	return x.req.match.Lineage.ID(), true
+	return x.req.match.Conversation.ID(), true
 }
 
 // Start is the start of the request, by the caller's clock.
@@ -144,7 +144,7 @@ const charsPerToken = 4
 func (x *Exchange) SharedPrefix() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 	v, rules := x.req.View, &x.req.rules
 	// Sub-agents that start together share the prefix; continued conversations have longer ones.
-	if x.req.match.Lineage != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() || rules.TTL == 0 || rules.Read >= rules.Write {
+	if x.req.match.Conversation != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() || rules.TTL == 0 || rules.Read >= rules.Write {
 		return prefix, 0, false
 	}
 	end := v.System
@@ -187,12 +187,12 @@ func (x *Exchange) marked(i int) bool {
 
 // Close releases the exchange after Commit.
 func (x *Exchange) Close() {
-	if x.lineage == nil {
+	if x.conversation == nil {
 		return
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	x.req.session.Leave(x.lineage, x.req.View)
+	x.req.session.Leave(x.conversation, x.req.View)
 }
 
 // Join makes the request part of the conversation as soon as the model's output is complete.
@@ -219,14 +219,14 @@ type before struct {
 }
 
 func (x *Exchange) join(t *wire.Turn) {
-	if x.lineage != nil {
+	if x.conversation != nil {
 		return
 	}
 	if x.refusal.accepted {
 		x.freeze()
 	}
 	x.readBefore()
-	v, prev := x.req.View, x.req.match.Lineage
+	v, prev := x.req.View, x.req.match.Conversation
 	// A client that lost the connection sends the last request again. Its references must not count
 	// twice.
 	again := prev != nil && !prev.Claimed() && x.req.match.Common == prev.Len() && prev.Len() == len(x.req.States)
@@ -235,7 +235,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	}
 	tools := definitions(v, prev)
 	l := x.req.session.Commit(x.req.match, v, x.req.States)
-	x.lineage, l.Tools = l, tools
+	x.conversation, l.Tools = l, tools
 	l.Refused |= x.refusal.refused
 	if l.Observed != (x.Policy == Observe) {
 		// The account of the edits that were computed, or sent, ends with the change.
@@ -255,7 +255,7 @@ func (x *Exchange) join(t *wire.Turn) {
 			l.First = v.AnsweredBy(t)
 		}
 	}
-	x.Lineage = l.ID()
+	x.Conversation = l.ID()
 	if !l.Beyond {
 		l.Less = max(x.Prompt.OriginalTokens-x.Prompt.SentTokens, 0)
 		if x.Policy == Observe {
@@ -293,8 +293,8 @@ func (x *Exchange) join(t *wire.Turn) {
 
 // readBefore notes the state of the conversation, as long as the exchange is not part of it.
 func (x *Exchange) readBefore() {
-	r, b, l := &x.req, &x.before, x.req.match.Lineage
-	if x.lineage != nil || l == nil {
+	r, b, l := &x.req, &x.before, x.req.match.Conversation
+	if x.conversation != nil || l == nil {
 		return
 	}
 	*b = before{
@@ -336,7 +336,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	x.join(t)
-	l := x.lineage
+	l := x.conversation
 	found, usage := t.Usage, t.Held()
 	if x.Interceptor.said != nil {
 		found, usage = x.Interceptor.first, x.Interceptor.first
@@ -413,7 +413,7 @@ func (x *Exchange) cutShort(u wire.Usage) bool {
 
 // spend adds the cost of the request and updates the upstream's cache entries. If edits are only
 // computed, these are the entries that the edits would have made.
-func (x *Exchange) spend(l *sessioncache.Lineage, t *wire.Turn) {
+func (x *Exchange) spend(l *sessioncache.Conversation, t *wire.Turn) {
 	for _, u := range x.calls(t) {
 		l.Spent += x.req.rules.Cost(u)
 	}
@@ -503,7 +503,7 @@ func (x *Exchange) observe(u wire.Usage) {
 	b := &x.before
 	s := pricing.Sighting{Held: u.Read + u.Write5m + u.Write1h}
 	// A long lifetime that was asked for says nothing of the usual one.
-	if prev := x.req.match.Lineage; b.continued && prev != nil && prev.TTL <= x.req.rules.TTL && (b.cause == BreakUnknown || b.cause == BreakExpired) {
+	if prev := x.req.match.Conversation; b.continued && prev != nil && prev.TTL <= x.req.rules.TTL && (b.cause == BreakUnknown || b.cause == BreakExpired) {
 		s.Left, s.Found, s.Pause = b.left, u.Read, b.pause
 	}
 	x.req.rules.Observe(s)
@@ -543,7 +543,7 @@ const (
 
 // learnCost compares the cost of a fold with the plan. After a fold that cost more, the planner
 // expects fewer further requests and more tokens to write again, until folds cost as planned.
-func (x *Exchange) learnCost(l *sessioncache.Lineage, u wire.Usage) {
+func (x *Exchange) learnCost(l *sessioncache.Conversation, u wire.Usage) {
 	d := &x.Decision
 	if d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
 		return

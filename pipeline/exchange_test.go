@@ -65,7 +65,7 @@ func TestCacheBreaks(t *testing.T) {
 			t.Errorf("%s: %q instead of %q", c.name, x.Lesson.Break, c.want)
 		}
 		var noted int
-		for _, l := range s.s.Report(s.now).Lineages {
+		for _, l := range s.s.Report(s.now).Conversations {
 			noted += l.Breaks[string(c.want)]
 		}
 		if got := noted == 1; got != (c.want != NoBreak) {
@@ -94,7 +94,7 @@ func TestCautionFollowsUsage(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.run(0, 3, false)
 	x := s.ask("m", "m", warmUsage)
-	l := lineageOf(t, s)
+	l := conversationOf(t, s)
 	x.Decision.Folded, x.Decision.Rewritten = 1, 4000
 	x.learnCost(l, wire.Usage{Read: 2000, Write5m: 16000, Reported: true})
 	careful := l.Caution
@@ -120,11 +120,11 @@ func TestFurtherFollowsTheTenant(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	x := s.ask("m", "m", warmUsage)
-	l := lineageOf(t, s)
+	l := conversationOf(t, s)
 	l.Requests = 12
 	alone := furtherRequests(s.s, x.req.View, l)
 	for range 20 {
-		other := &sessioncache.Lineage{Kind: l.Kind}
+		other := &sessioncache.Conversation{Kind: l.Kind}
 		for range 14 {
 			s.s.CountRequest(other)
 		}
@@ -182,7 +182,7 @@ func TestServerEdits(t *testing.T) {
 		if x.Lesson.Break != c.want {
 			t.Errorf("%s: %q instead of %q", c.name, x.Lesson.Break, c.want)
 		}
-		if l := lineageOf(t, s); l.Cleared != c.answer.Cleared || l.Breaks[string(c.want)] != min(len(c.want), 1) {
+		if l := conversationOf(t, s); l.Cleared != c.answer.Cleared || l.Breaks[string(c.want)] != min(len(c.want), 1) {
 			t.Errorf("%s: the conversation has %+v, %v", c.name, l.Cleared, l.Breaks)
 		}
 		if c.want == BreakServerEdit {
@@ -202,7 +202,7 @@ func TestServerEditIsNobodysFault(t *testing.T) {
 		s.prompt("Fix the bug.")
 		s.run(0, 9, false)
 		s.reply(wire.Turn{Usage: warmUsage})
-		l := lineageOf(t, s)
+		l := conversationOf(t, s)
 		s.turn(9, "/src/file9.go", long("f9"))
 		answer := wire.Turn{Usage: coldUsage, Cleared: cleared}
 		v, err := wire.Parse(s.format, []byte(s.body()), nil)
@@ -230,7 +230,7 @@ func TestCompactionByServer(t *testing.T) {
 	s.reply(wire.Turn{Usage: wire.Usage{Read: 150000, Write5m: 10000, Reported: true}})
 	answer := wire.Turn{Usage: sum, Final: final, Compacted: true}
 	x := s.reply(answer)
-	l := lineageOf(t, s)
+	l := conversationOf(t, s)
 	if b := x.Bill(&answer); x.Lesson.Break != NoBreak || b.Actual != sum || b.Cost != b.ClientCost || l.Last != final || l.Total.Output != sum.Output {
 		t.Errorf("break %q, %+v, last %+v", x.Lesson.Break, b, l.Last)
 	}
@@ -296,9 +296,9 @@ func TestFrontLapses(t *testing.T) {
 		}
 		at := time.Unix(0, 0).Add(time.Duration(c.at) * time.Minute)
 		x := p.Begin(v, session, at)
-		before := hasLapsed(x.req.match.Lineage, 5*time.Minute, at)
+		before := hasLapsed(x.req.match.Conversation, 5*time.Minute, at)
 		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, at)
-		if got, known := x.lineage.Ends.Marked(0); !known || got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
+		if got, known := x.conversation.Ends.Marked(0); !known || got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
 			t.Errorf("at %d min: marked at %v, lapsed %t", c.at, got.Sub(time.Unix(0, 0)), before)
 		}
 		x.Close()

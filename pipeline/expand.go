@@ -52,7 +52,7 @@ func (r *request) declare() {
 	if r.o.Policy == Observe || content.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
 		return
 	}
-	o, l := &r.o.Expand, r.match.Lineage
+	o, l := &r.o.Expand, r.match.Conversation
 	// A cold cache allows a new decision, unless thinking is bound to the old prompt.
 	began := l != nil && !(r.cached.cold && !r.rules.BindsThinking)
 	wants := began && l.Expand
@@ -138,7 +138,7 @@ func (r *request) expandDefinition() []byte {
 
 // reinsert puts intercepted calls back into the client's copy of the last message.
 func (r *request) reinsert() {
-	l := r.match.Lineage
+	l := r.match.Conversation
 	if len(l.Said) == 0 && !l.Unsaid {
 		return
 	}
@@ -211,7 +211,7 @@ const fits = 0.9
 // restoreTools adds the conversation's tools to a request for a summary, if the upstream's cache then
 // finds the conversation.
 func (r *request) restoreTools() {
-	v, l := r.View, r.match.Lineage
+	v, l := r.View, r.match.Conversation
 	if len(l.Tools) == 0 || r.o.Policy == Observe || r.cached.cold || r.ledger.turned || l.Model != v.Model || r.match.Common < l.Len() {
 		return
 	}
@@ -235,7 +235,7 @@ func (r *request) restoreTools() {
 
 // definitions returns the tools to store with a conversation: the request's, or the stored ones if
 // the request has none. It copies them only after a change. The session is locked.
-func definitions(v *wire.View, before *sessioncache.Lineage) []byte {
+func definitions(v *wire.View, before *sessioncache.Conversation) []byte {
 	if v.Tools == 0 || v.Conversation.Partial {
 		if before == nil {
 			return nil

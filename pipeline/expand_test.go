@@ -189,7 +189,7 @@ func TestImpossibleEdits(t *testing.T) {
 		t.Fatal("the tool was not declared")
 	}
 	s.s.Lock()
-	l := s.s.Lineage(0)
+	l := s.s.Conversation(0)
 	for i := range l.States {
 		l.States[i].Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpRemove} // calls and results, too
 	}

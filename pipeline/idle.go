@@ -19,8 +19,8 @@ import (
 
 // Idle describes an idle conversation with a cache that may be worth keeping.
 type Idle struct {
-	// Lineage is the number of the conversation in its session.
-	Lineage int
+	// Conversation is the number of the conversation in its session.
+	Conversation int
 	// Rules are the cache rules of its model.
 	Rules pricing.Rules
 	// Lifetime is the lifetime of its cached prefix.
@@ -42,31 +42,31 @@ type Idle struct {
 
 // Committed returns the number of the conversation that Commit extended, or false without a Commit.
 func (x *Exchange) Committed() (int, bool) {
-	if x.lineage == nil {
+	if x.conversation == nil {
 		return 0, false
 	}
-	return x.lineage.ID(), true
+	return x.conversation.ID(), true
 }
 
 // Replaced returns the conversations of the session that this new one replaces, because the client
 // summarized its history or started over. Sub-agents replace none: they have tools of their own.
-func (x *Exchange) Replaced() (lineages []int) {
-	if x.lineage == nil || x.req.match.Lineage != nil || !x.req.View.OffersTools() {
+func (x *Exchange) Replaced() (conversations []int) {
+	if x.conversation == nil || x.req.match.Conversation != nil || !x.req.View.OffersTools() {
 		return nil
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	return x.req.session.SameTools(x.lineage)
+	return x.req.session.SameTools(x.conversation)
 }
 
 // cold returns the planner's extra gain from a cold cache. The session is locked.
-func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
+func (x *Exchange) cold(l *sessioncache.Conversation, tool bool) float64 {
 	if x.Policy == Observe || x.Policy == Eager || x.req.off.Has(wire.EditText) || x.req.orders.given.Cuts() {
 		return 0
 	}
 	// The valuation works on a copy: the exchange stays as it was sent.
 	r := x.req
-	r.match.Lineage, r.run.loop = l, tool
+	r.match.Conversation, r.run.loop = l, tool
 	q := newPlanning()
 	defer q.release()
 	if !q.cut(&r, content.MinFold) {
@@ -86,12 +86,12 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	// Side requests and summaries have no next request. Only caches with markers are refreshed by a
 	// request that reads them.
-	if x.lineage == nil || x.req.rules.Regime != pricing.Markers || !x.req.View.OffersTools() || content.Compacts(x.req.View) {
+	if x.conversation == nil || x.req.rules.Regime != pricing.Markers || !x.req.View.OffersTools() || content.Compacts(x.req.View) {
 		return Idle{}, false
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	l := x.lineage
+	l := x.conversation
 	// Sub-agents and conversations that never read from the cache gain nothing. A ping of a request
 	// that the provider answered with a summary would cause another summary.
 	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || t.Compacted || !x.req.session.Main(l) {
@@ -109,7 +109,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	tool := len(t.Calls) > 0
 	return Idle{
 		Cold:    x.cold(l, tool),
-		Lineage: l.ID(), Rules: x.req.rules, Lifetime: lifetime,
+		Conversation: l.ID(), Rules: x.req.rules, Lifetime: lifetime,
 		Prompt: t.Usage.Prompt(), Tool: tool, Question: asks(t.Text),
 		Prompts: prompts, Pauses: l.Pauses, Spent: l.Spent, Saved: l.Cost.ClientUnits - l.Cost.Units, Kept: l.Kept,
 	}, true
@@ -125,8 +125,8 @@ func asks(text string) bool {
 func (x *Exchange) Kept(net float64) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	if x.lineage != nil {
-		x.lineage.Kept += net
+	if x.conversation != nil {
+		x.conversation.Kept += net
 	}
 }
 
@@ -165,7 +165,7 @@ type Background struct {
 // worth folding, or if a fold is pointless under the upstream's cache rules. Process is at most
 // limit, 0 for no limit.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
-	l := x.lineage
+	l := x.conversation
 	// Only caches of the regime KV read a prefix for free.
 	if l == nil || x.Policy != CostAware || x.req.off.Has(wire.EditText) || x.req.rules.Regime != pricing.KV || x.req.View.Conversation.Partial ||
 		!x.req.View.OffersTools() || content.Compacts(x.req.View) || x.req.orders.given.Cuts() {
@@ -178,7 +178,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	}
 	// The plan works on a copy: the exchange stays as it was sent.
 	r := x.req
-	r.match.Lineage, r.prompt = l, new(Prompt)
+	r.match.Conversation, r.prompt = l, new(Prompt)
 	r.States, r.ledger.fresh, r.ledger.broken = slices.Clone(x.req.States), nil, math.MaxInt32
 	r.Texts = nil
 	r.cached.forwarded, r.Known, r.cached.cold, r.run.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
@@ -218,7 +218,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 
 // current reports whether the exchange is the last of its conversation. The session is locked.
 func (x *Exchange) current() bool {
-	l := x.lineage
+	l := x.conversation
 	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] && !l.Refused.Has(wire.EditText)
 }
 
@@ -226,7 +226,7 @@ func (x *Exchange) current() bool {
 func (b *Background) Current() bool {
 	b.x.req.session.Lock()
 	defer b.x.req.session.Unlock()
-	return b.x.current() && b.x.lineage.Requests == b.requests
+	return b.x.current() && b.x.conversation.Requests == b.requests
 }
 
 // Commit makes the fold part of the conversation after the upstream has read it, so that the next
@@ -236,7 +236,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 	x := b.x
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	l := x.lineage
+	l := x.conversation
 	if !x.current() || l.Requests != b.requests {
 		return false
 	}

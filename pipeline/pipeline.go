@@ -97,7 +97,7 @@ const (
 
 // takes reports whether a step runs for a request.
 func (s *step) takes(r *request) bool {
-	return s.modes&r.mode != 0 && (!s.later || r.match.Lineage != nil) && s.kinds&r.off == 0
+	return s.modes&r.mode != 0 && (!s.later || r.match.Conversation != nil) && s.kinds&r.off == 0
 }
 
 // Pipeline decides about requests. It is stateless and safe for concurrent use.
@@ -157,8 +157,8 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 			s.run(r)
 		}
 	}
-	l := r.match.Lineage
-	x.Decision, x.Lineage = r.decision, l.ID()
+	l := r.match.Conversation
+	x.Decision, x.Conversation = r.decision, l.ID()
 	x.Interceptor = Interceptor{Lost: r.lost, x: x, whole: l != nil && l.Copied}
 	return x
 }
@@ -278,7 +278,7 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 	default:
 		r.mode = planned
 	}
-	l := m.Lineage
+	l := m.Conversation
 	var known []sessioncache.BlockState
 	if l != nil {
 		known = l.States[:min(m.Common, len(l.States))]
@@ -374,7 +374,7 @@ type cached struct {
 }
 
 // hasExpired reports whether the cached prefix of a conversation has certainly expired.
-func hasExpired(v *wire.View, rules *pricing.Rules, l *sessioncache.Lineage, now time.Time) bool {
+func hasExpired(v *wire.View, rules *pricing.Rules, l *sessioncache.Conversation, now time.Time) bool {
 	ttl := l.TTL
 	if ttl == 0 {
 		ttl = rules.Lifetime(content.LongMarker(v))

@@ -260,7 +260,7 @@ func TestRewindBehindASideRequest(t *testing.T) {
 	all := s.messages
 	s.messages = all[:1:1]
 	s.prompt("What is this about?")
-	if y := s.send(wire.Turn{Text: "A bug.", Done: true}); y.Lineage == x.Lineage {
+	if y := s.send(wire.Turn{Text: "A bug.", Done: true}); y.Conversation == x.Conversation {
 		t.Fatal("the side request goes on with the conversation")
 	}
 	n := len(all) - 4
@@ -272,7 +272,7 @@ func TestRewindBehindASideRequest(t *testing.T) {
 	}
 	s.final("Well.")
 	s.prompt("Go on.")
-	if z := s.send(wire.Turn{Done: true}); z.Lineage != y.Lineage {
+	if z := s.send(wire.Turn{Done: true}); z.Conversation != y.Conversation {
 		t.Error("the rewind does not go on")
 	} else if shared, of := prefix(t, y.Prompt.Body, z.Prompt.Body); shared != of {
 		t.Errorf("shares %d of %d blocks", shared, of)

@@ -37,7 +37,7 @@ func (p *planning) release() {
 
 // plan folds the blocks worth folding.
 func (r *request) plan() {
-	l := r.match.Lineage
+	l := r.match.Conversation
 	further := furtherRequests(r.session, r.View, l)
 	if !r.View.OffersTools() || content.Compacts(r.View) {
 		r.decision = planner.Decision{Epoch: planner.NoEpoch, Further: further, Reason: "side request"}
@@ -72,7 +72,7 @@ func (r *request) plan() {
 
 // gather collects the planner's input, after cut.
 func (p *planning) gather(r *request) {
-	in, l := &p.in, r.match.Lineage
+	in, l := &p.in, r.match.Conversation
 	in.Care = r.o.Planner.Care() * r.regretted.Care()
 	in.Prices = plannerPrices(&r.rules, l)
 	in.Harm = *r.o.Planner.Harm
@@ -123,7 +123,7 @@ func (p *planning) gather(r *request) {
 
 // need returns the probability that the agent will need a block again.
 func (r *request) need(i int, a *Appraisal) float64 {
-	return calibratedNeed(r.match.Lineage, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
+	return calibratedNeed(r.match.Conversation, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
 }
 
 // foldable returns the approximate number of bytes that folding a block would save, 0 if it must
@@ -243,7 +243,7 @@ func (r *request) preview(i int) int {
 }
 
 // furtherRequests estimates the number of further requests.
-func furtherRequests(s *sessioncache.Session, v *wire.View, l *sessioncache.Lineage) float64 {
+func furtherRequests(s *sessioncache.Session, v *wire.View, l *sessioncache.Conversation) float64 {
 	kind := sessioncache.RequestKind(v)
 	// The remaining requests of the tenant's conversations of the same kind, if there are enough.
 	if further, ok := s.ExpectedRemaining(kind, l); ok {
@@ -258,7 +258,7 @@ func furtherRequests(s *sessioncache.Session, v *wire.View, l *sessioncache.Line
 }
 
 // leastRequests returns the prior for the number of further requests.
-func leastRequests(l *sessioncache.Lineage) float64 {
+func leastRequests(l *sessioncache.Conversation) float64 {
 	further := 0.0
 	if l != nil {
 		further = furtherShare * float64(l.Requests)
@@ -274,7 +274,7 @@ const (
 )
 
 // plannerPast returns the history of costs of a conversation.
-func plannerPast(l *sessioncache.Lineage) planner.Past {
+func plannerPast(l *sessioncache.Conversation) planner.Past {
 	if l == nil {
 		return planner.Past{Caution: 1}
 	}
@@ -283,7 +283,7 @@ func plannerPast(l *sessioncache.Lineage) planner.Past {
 
 // cautionOf returns the ratio of actual to planned costs of recent folds in a conversation, at
 // least 1.
-func cautionOf(l *sessioncache.Lineage) float64 {
+func cautionOf(l *sessioncache.Conversation) float64 {
 	if l == nil {
 		return 1
 	}
@@ -292,7 +292,7 @@ func cautionOf(l *sessioncache.Lineage) float64 {
 
 // plannerPrices returns the prices of a conversation. The price of a write depends on the lifetime
 // of its cached prefix.
-func plannerPrices(r *pricing.Rules, l *sessioncache.Lineage) planner.Prices {
+func plannerPrices(r *pricing.Rules, l *sessioncache.Conversation) planner.Prices {
 	p := planner.Prices{Write: r.Write, Read: r.Read, MinTokens: r.MinTokens, Window: r.ContextWindow}
 	if l != nil && r.LongTTL > 0 && l.TTL == r.LongTTL {
 		p.Write = r.Write1h
@@ -301,7 +301,7 @@ func plannerPrices(r *pricing.Rules, l *sessioncache.Lineage) planner.Prices {
 }
 
 // liveEntries appends the ends of the cache entries that are certainly alive.
-func liveEntries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now time.Time) []int {
+func liveEntries(ends []int, l *sessioncache.Conversation, ttl time.Duration, now time.Time) []int {
 	if l == nil {
 		return ends
 	}
@@ -317,7 +317,7 @@ func liveEntries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now tim
 }
 
 // hasLapsed reports whether the entry before the first message block may have expired.
-func hasLapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
+func hasLapsed(l *sessioncache.Conversation, ttl time.Duration, now time.Time) bool {
 	if l == nil {
 		return false
 	}
@@ -330,7 +330,7 @@ func hasLapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
 }
 
 // calibratedNeed raises the need of a block by the number of expansions in its class.
-func calibratedNeed(l *sessioncache.Lineage, c sessioncache.Class, need float64) float64 {
+func calibratedNeed(l *sessioncache.Conversation, c sessioncache.Class, need float64) float64 {
 	if l == nil {
 		return need
 	}
@@ -339,7 +339,7 @@ func calibratedNeed(l *sessioncache.Lineage, c sessioncache.Class, need float64)
 
 // tokensLeftOut returns the number of tool results, from the first on, that the upstream clears by
 // itself. Folding them gains nothing.
-func tokensLeftOut(l *sessioncache.Lineage) int64 {
+func tokensLeftOut(l *sessioncache.Conversation) int64 {
 	if l == nil {
 		return 0
 	}

@@ -51,7 +51,7 @@ type sizing struct {
 // whose saving is told in tokens.
 func (r *request) estimate() {
 	var original sessioncache.Sizes
-	s, p, l := &r.sizing, r.prompt, r.match.Lineage
+	s, p, l := &r.sizing, r.prompt, r.match.Conversation
 	*s = sizing{}
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]
@@ -110,7 +110,7 @@ type estimator struct {
 
 // newEstimator returns the estimator of a conversation, l nil for a new one. The session must be
 // locked during its use.
-func newEstimator(c *sessioncache.Calibration, l *sessioncache.Lineage) estimator {
+func newEstimator(c *sessioncache.Calibration, l *sessioncache.Conversation) estimator {
 	return estimator{c, returnRate(l)}
 }
 
@@ -120,7 +120,7 @@ func (e estimator) Tokens(k wire.Kind, bytes int) float64 {
 }
 
 // returnRate corrects estimates by the actual size of the conversation's last prompt.
-func returnRate(l *sessioncache.Lineage) float64 {
+func returnRate(l *sessioncache.Conversation) float64 {
 	if l == nil || l.Estimate == 0 || l.Last.Prompt() == 0 {
 		return 1
 	}
@@ -403,7 +403,7 @@ func (r *request) withdraw() {
 	case r.mode == retained:
 		// The provider has the history as it was sent.
 		kinds = wire.EditText | wire.EditTools
-	case r.match.Lineage == nil:
+	case r.match.Conversation == nil:
 		// A conversation keeps its tool even where later requests make no such edits.
 		kinds = r.off & wire.EditTools
 	}
@@ -436,7 +436,7 @@ func (r *request) revertText() {
 // to them.
 func (r *request) revertTools() {
 	if r.bound() {
-		if !r.match.Lineage.Expand {
+		if !r.match.Conversation.Expand {
 			r.offer.expand = expandNone
 		}
 		return
@@ -450,7 +450,7 @@ func (r *request) revertTools() {
 // bound reports whether thinking in the request is bound to the edits of earlier requests. Without
 // them, the provider would refuse it as well.
 func (r *request) bound() bool {
-	if l := r.match.Lineage; !r.rules.BindsThinking || l == nil || l.Observed {
+	if l := r.match.Conversation; !r.rules.BindsThinking || l == nil || l.Observed {
 		return false
 	}
 	for i := range r.Blocks {
@@ -463,7 +463,7 @@ func (r *request) bound() bool {
 
 // freeze removes the refused kinds of edits from the conversation. The session is locked.
 func (x *Exchange) freeze() {
-	l := x.req.match.Lineage
+	l := x.req.match.Conversation
 	if l == nil {
 		return
 	}
@@ -493,7 +493,7 @@ func (x *Exchange) Abandon() {
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	if l := x.req.match.Lineage; l != nil {
+	if l := x.req.match.Conversation; l != nil {
 		if l.Copied = x.Interceptor.copied; x.refusal.accepted {
 			x.freeze()
 		}

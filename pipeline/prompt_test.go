@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
-func TestRefusedEditsFreezeTheLineage(t *testing.T) {
+func TestRefusedEditsFreezeTheConversation(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 10, false)
@@ -62,7 +62,7 @@ func TestAcquittedEdits(t *testing.T) {
 	if y := s.send(wire.Turn{Done: true}); !y.Prompt.Edited || string(y.Prompt.Body) != edited {
 		t.Error("not edited as before")
 	}
-	for _, l := range s.s.Report(s.now).Lineages {
+	for _, l := range s.s.Report(s.now).Conversations {
 		if l.Frozen {
 			t.Error("a conversation is left alone")
 		}

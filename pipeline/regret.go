@@ -46,7 +46,7 @@ const (
 // findMisses searches the new blocks for signs of missed folds, stores them there, and sums up
 // those of the conversation.
 func (r *request) findMisses() {
-	h, g, l := &r.History, &r.regretted, r.match.Lineage
+	h, g, l := &r.History, &r.regretted, r.match.Conversation
 	// Under observe no fold was sent, so the model cannot miss any.
 	if l.Observed || r.o.Policy == Observe {
 		return

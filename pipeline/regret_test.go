@@ -95,7 +95,7 @@ func TestRegretsReads(t *testing.T) {
 	if got := s.regret("Bash", `{"command":"cat src/file7.go"}`, long("f7"), false); got != (missSigns{Reread: 1}) {
 		t.Errorf("by a shell: %+v", got)
 	}
-	if l := s.s.Report(s.now).Lineages[0]; l.Regret != 2 {
+	if l := s.s.Report(s.now).Conversations[0]; l.Regret != 2 {
 		t.Errorf("%d are remembered", l.Regret)
 	}
 }

@@ -26,7 +26,7 @@ func (r *request) giveBack() {
 	if r.o.Planner.Restore != nil && !*r.o.Planner.Restore || !r.View.OffersTools() {
 		return
 	}
-	l := r.match.Lineage
+	l := r.match.Conversation
 	further, prices := furtherRequests(r.session, r.View, l), plannerPrices(&r.rules, l)
 	e := newEstimator(&r.session.Calibration, l)
 	s := restoreSearch{History: &r.History, Name: r.stubName, Worth: func(bytes int, chance float64) bool {

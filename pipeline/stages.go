@@ -427,7 +427,7 @@ func (r *request) wordy(i int) bool {
 // result: new texts, and texts that compress looked up in vain. It stops when f returns false.
 func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 	r := &x.req
-	if x.lineage == nil || r.p.Compress == nil {
+	if x.conversation == nil || r.p.Compress == nil {
 		return
 	}
 	r.session.Lock()
@@ -453,7 +453,7 @@ func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 
 // compressed sums up the compressed texts. The session is locked.
 func (r *request) compressed() (c Compressed) {
-	e, tokens := newEstimator(&r.session.Calibration, r.match.Lineage), 0.0
+	e, tokens := newEstimator(&r.session.Calibration, r.match.Conversation), 0.0
 	for i := range r.States {
 		if edit := r.States[i].Edit; edit != nil && edit.Stage == stage.Compress {
 			c.Texts++
@@ -474,7 +474,7 @@ func (r *request) compressed() (c Compressed) {
 // clear carries out the client's orders if the upstream does not.
 func (r *request) clear() {
 	if r.orders.ours {
-		editCleared(&r.History, &r.orders.given, newEstimator(&r.session.Calibration, r.match.Lineage).Tokens, func(i int, op wire.Op, value []byte) {
+		editCleared(&r.History, &r.orders.given, newEstimator(&r.session.Calibration, r.match.Conversation).Tokens, func(i int, op wire.Op, value []byte) {
 			r.set(i, stage.Clearing, op, value)
 		})
 		if r.rules.BindsThinking {
@@ -492,7 +492,7 @@ func (r *request) applied() *wire.Cleared {
 	if r.orders.given.Results == nil && r.orders.given.Thinking == 0 || r.o.Policy == Observe {
 		return nil
 	}
-	c := sumCleared(&r.History, newEstimator(&r.session.Calibration, r.match.Lineage).Tokens)
+	c := sumCleared(&r.History, newEstimator(&r.session.Calibration, r.match.Conversation).Tokens)
 	return &c
 }
 

@@ -14,7 +14,7 @@ import (
 // A request takes the steps of its mode. Steps for continued conversations, and steps that make edits
 // of a refused kind, are left out.
 func TestSteps(t *testing.T) {
-	begun := sessioncache.Match{Lineage: new(sessioncache.Lineage)}
+	begun := sessioncache.Match{Conversation: new(sessioncache.Conversation)}
 	for _, c := range []struct {
 		name string
 		r    request

@@ -132,7 +132,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 					if err := intact(body, x); err != nil {
 						t.Fatalf("seed %d, step %d: %v", seed, step, err)
 					}
-					was, known := last[x.Lineage]
+					was, known := last[x.Conversation]
 					if known && x.req.off == 0 && was.model == c.model && (rules.TTL == 0 || w.now.Sub(was.at) < rules.TTL) {
 						now := forms(x)
 						for i := range min(len(now), len(was.forms), x.req.match.Common, x.req.change.broken) {
@@ -164,7 +164,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 							x.Commit(used(turn, x), w.now)
 						}
 						if end > 0 {
-							last[x.Lineage] = sent{forms(x), x.req.start, model, x.req.offer.expand}
+							last[x.Conversation] = sent{forms(x), x.req.start, model, x.req.offer.expand}
 						}
 						p.store.Release(s)
 					}

@@ -4,4 +4,4 @@
 package sessioncache
 
 // Spoil makes it impossible to take snapshots of the session.
-func (s *Session) Spoil() { s.lineages = append(s.lineages, nil) }
+func (s *Session) Spoil() { s.conversations = append(s.conversations, nil) }

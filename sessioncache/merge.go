@@ -13,7 +13,7 @@ import (
 // used afterwards.
 func (s *Session) merge(other *Session) {
 	s.merges++
-	fresh := len(s.lineages) == 0
+	fresh := len(s.conversations) == 0
 	s.next = max(s.next, other.next)
 	// Values of the session as a whole come from the other copy, which was written first.
 	s.Calibration = other.Calibration
@@ -24,8 +24,8 @@ func (s *Session) merge(other *Session) {
 		// Both processes know cache entries.
 		s.Counterfactual.Merge(&other.Counterfactual)
 	}
-	merged := make([]*Lineage, 0, len(s.lineages))
-	for _, o := range other.lineages {
+	merged := make([]*Conversation, 0, len(s.conversations))
+	for _, o := range other.conversations {
 		// The session's own claim comes back from the backend.
 		if s.claims(o) {
 			continue
@@ -33,7 +33,7 @@ func (s *Session) merge(other *Session) {
 		s.answeredElsewhere(o)
 		l := s.sameAs(o)
 		if l == nil {
-			if x := s.Lineage(o.id); x != nil { // the number belongs to the other lineage, which was written first
+			if x := s.Conversation(o.id); x != nil { // the number belongs to the other conversation, which was written first
 				x.id = s.next
 				s.next++
 			}
@@ -43,19 +43,19 @@ func (s *Session) merge(other *Session) {
 		l.merge(o)
 		merged = append(merged, l)
 	}
-	for _, l := range s.lineages { // lineages that the other copy does not know
+	for _, l := range s.conversations { // conversations that the other copy does not know
 		if !slices.Contains(merged, l) {
 			merged = append(merged, l)
 		}
 	}
-	slices.SortStableFunc(merged, func(a, b *Lineage) int { return b.Started.Compare(a.Started) })
-	s.lineages = merged[:min(len(merged), maxLineages)]
+	slices.SortStableFunc(merged, func(a, b *Conversation) int { return b.Started.Compare(a.Started) })
+	s.conversations = merged[:min(len(merged), maxConversations)]
 }
 
-// sameAs returns the lineage that another process continues under the same number, nil if there is
+// sameAs returns the conversation that another process continues under the same number, nil if there is
 // none. The two begin alike, and neither omits an answer of the other.
-func (s *Session) sameAs(o *Lineage) *Lineage {
-	l := s.Lineage(o.id)
+func (s *Session) sameAs(o *Conversation) *Conversation {
+	l := s.Conversation(o.id)
 	if l == nil || l.Partial != o.Partial {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 
 // merge merges another process's copy of the conversation. The longer copy wins. Where both have
 // forwarded a block in different forms, the other's form wins, because it was written first.
-func (l *Lineage) merge(o *Lineage) {
+func (l *Conversation) merge(o *Conversation) {
 	a, b := l.chain(), o.chain()
 	n := CommonBlocks(a, b)
 	// The other copy is longer or newer, or all requests went to the other process.
@@ -106,10 +106,10 @@ func (l *Lineage) merge(o *Lineage) {
 // session must be locked.
 func (s *Session) disagrees(v *wire.View, base []BlockState, inCommon int, states []BlockState) bool {
 	m := s.Match(v)
-	if m.Lineage == nil {
+	if m.Conversation == nil {
 		return false
 	}
-	theirs := m.Lineage.States
+	theirs := m.Conversation.States
 	for i := range min(m.Common, len(theirs), len(states)) {
 		if theirs[i].Edit.Same(states[i].Edit) && theirs[i].Inserted.Same(states[i].Inserted) {
 			continue

@@ -34,7 +34,7 @@ func TestMergesAfterFailure(t *testing.T) {
 	defer s.Unlock()
 	lengths := map[int]int{}
 	for id := range 3 {
-		if l := s.Lineage(id); l != nil {
+		if l := s.Conversation(id); l != nil {
 			lengths[l.Len()]++
 		}
 	}
@@ -60,7 +60,7 @@ func TestBeginsApart(t *testing.T) {
 			if want := round + 2; l.Requests != want {
 				t.Errorf("round %d: conversation %d has run %d requests, not %d", round, i, l.Requests, want)
 			}
-			if n := lineages(s); n != len(said) {
+			if n := conversations(s); n != len(said) {
 				t.Errorf("round %d: there are %d conversations, not %d", round, n, len(said))
 			}
 		}
@@ -83,7 +83,7 @@ func TestBeginsTwice(t *testing.T) {
 	s.Lock()
 	m, states := s.Match(v), sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	s.Unlock()
-	if !other.Claim(t.Context(), s, m, v, states, func(*sessioncache.Lineage) {}) {
+	if !other.Claim(t.Context(), s, m, v, states, func(*sessioncache.Conversation) {}) {
 		t.Fatal("both send the same, and the second has lost")
 	}
 	s.Lock()
@@ -91,7 +91,7 @@ func TestBeginsTwice(t *testing.T) {
 	s.Unlock()
 	other.Release(s)
 	other.Flush()
-	if n := lineages(s); n != 2 || l.Claimed() {
+	if n := conversations(s); n != 2 || l.Claimed() {
 		t.Errorf("there are %d conversations of 2, claimed: %t", n, l.Claimed())
 	}
 }
@@ -115,7 +115,7 @@ func TestClaimsEndElsewhere(t *testing.T) {
 			s.Lock()
 			defer s.Unlock()
 			blocks, requests := 3+2*len(further), 2+len(further)
-			if got := s.Lineage(l.ID()); got.Len() != blocks || got.Claimed() || got.Requests != requests {
+			if got := s.Conversation(l.ID()); got.Len() != blocks || got.Claimed() || got.Requests != requests {
 				t.Errorf("it is written with %d blocks of %d and %d requests of %d, claimed: %t", got.Len(), blocks, got.Requests, requests, got.Claimed())
 			}
 		})
@@ -129,7 +129,7 @@ func TestFrozenStaysFrozen(t *testing.T) {
 	a, l := converse(t, one, firstMessage)
 	b := other.Acquire(t.Context(), sharedKey)
 	b.Lock()
-	b.Lineage(l.ID()).Refused = wire.EditText // its next request was refused there
+	b.Conversation(l.ID()).Refused = wire.EditText // its next request was refused there
 	b.Unlock()
 	a.KeepWarm(l.ID(), time.Now())
 	one.Publish(a)
@@ -139,17 +139,17 @@ func TestFrozenStaysFrozen(t *testing.T) {
 	s := sharing(t, shelf).Acquire(t.Context(), sharedKey)
 	s.Lock()
 	defer s.Unlock()
-	if !s.Lineage(l.ID()).Refused.Has(wire.EditText) {
+	if !s.Conversation(l.ID()).Refused.Has(wire.EditText) {
 		t.Error("it is edited again")
 	}
 }
 
-// lineages counts the conversations of a session.
-func lineages(s *sessioncache.Session) (n int) {
+// conversations counts the conversations of a session.
+func conversations(s *sessioncache.Session) (n int) {
 	s.Lock()
 	defer s.Unlock()
 	for id := range 100 {
-		if s.Lineage(id) != nil {
+		if s.Conversation(id) != nil {
 			n++
 		}
 	}

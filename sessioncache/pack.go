@@ -26,12 +26,12 @@ func (s *Session) pack() {
 	p := new(pack)
 	w := snapshotWriter{PackedWriter: PackedWriter{Out: make([]byte, 0, s.length)}, pack: p}
 	s.Counterfactual.Snapshot(&w.PackedWriter, s.created)
-	for i, l := range s.lineages {
+	for i, l := range s.conversations {
 		l.Ends.Snapshot(&w.PackedWriter, l.Created)
-		w.chain(l, s.lineages[:i])
+		w.chain(l, s.conversations[:i])
 		w.states(l)
 	}
-	for _, l := range s.lineages { // only now, since later lineages refer to the blocks of earlier ones
+	for _, l := range s.conversations { // only now, since later conversations refer to the blocks of earlier ones
 		if l.left {
 			RecycleStates(l.States)
 			l.known.Recycle()
@@ -43,18 +43,18 @@ func (s *Session) pack() {
 	s.packed.Store(p)
 }
 
-// unpack restores the lineages of a packed session, except for states that the next request yields.
+// unpack restores the conversations of a packed session, except for states that the next request yields.
 func (s *Session) unpack() {
 	p := s.packed.Swap(nil)
 	r := snapshotReader{PackedReader: PackedReader{In: p.bytes}, pack: p}
 	s.Counterfactual.Restore(&r.PackedReader, s.created)
-	for i, l := range s.lineages {
+	for i, l := range s.conversations {
 		l.Ends.Restore(&r.PackedReader, l.Created)
-		r.chain(l, s.lineages[:i])
+		r.chain(l, s.conversations[:i])
 		r.states(l)
 	}
 	if r.Bad { // cannot happen; the session begins anew
-		s.lineages = nil
+		s.conversations = nil
 	}
 }
 

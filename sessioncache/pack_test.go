@@ -19,7 +19,7 @@ import (
 func TestPack(t *testing.T) {
 	s, v := rich(t)
 	s.Lock()
-	l := s.lineages[0]
+	l := s.conversations[0]
 	edit, inserted := l.States[2].Edit, l.States[2].Inserted
 	l.States[0].Edit = &Edit{Stage: "overlay", Op: wire.OpReplace, Value: []byte(secretText)} // of nothing that the client has sent
 	s.Unlock()
@@ -28,7 +28,7 @@ func TestPack(t *testing.T) {
 	s.Lock()
 	unpacked := s.size()
 	s.pack()
-	if s.size() >= unpacked || s.lineages[0].States != nil || s.lineages[0].known != nil {
+	if s.size() >= unpacked || s.conversations[0].States != nil || s.conversations[0].known != nil {
 		t.Errorf("packed, it takes %d bytes of %d", s.size(), unpacked)
 	}
 	s.Unlock()
@@ -39,7 +39,7 @@ func TestPack(t *testing.T) {
 	s.Lock()
 	defer s.Unlock()
 	m := s.Match(v)
-	if m.Lineage != l || m.Common != 3 || !l.Restored() || len(l.Said) != 1 {
+	if m.Conversation != l || m.Common != 3 || !l.Restored() || len(l.Said) != 1 {
 		t.Errorf("the conversation does not go on: %+v", m)
 	}
 	if st := l.States; st[2].Edit != edit || st[2].Inserted != inserted || st[0].Edit == nil || string(st[0].Edit.Value) != secretText {
@@ -79,7 +79,7 @@ func TestUnusedSessionsArePacked(t *testing.T) {
 		if s := m.Acquire(t.Context(), Key{Tenant: Tenant{1}, ID: "rests"}); s != rests {
 			t.Fatal("it is another session")
 		}
-		l := rests.lineages[0]
+		l := rests.conversations[0]
 		if commit(rests, view(t, user1+answer1+user2, m.recall(1))) != l || l.Requests != 2 || l.Restored() {
 			t.Error("the conversation does not go on")
 		}
@@ -114,12 +114,12 @@ func TestLookLeavesSessionsPacked(t *testing.T) {
 	if used, _ := s.Used(); s.packed.Load() == nil || !used.Equal(at) {
 		t.Errorf("packed: %t, used at %s, not at %s", s.packed.Load() != nil, used, at)
 	}
-	if look.Bytes >= full.Bytes || len(look.Lineages) != 2 || look.Lineages[0].Ledger["prune"] != 1 || look.Lineages[0].Blocks != full.Lineages[0].Blocks {
+	if look.Bytes >= full.Bytes || len(look.Conversations) != 2 || look.Conversations[0].Ledger["prune"] != 1 || look.Conversations[0].Blocks != full.Conversations[0].Blocks {
 		t.Errorf("%+v is told, and unpacked %+v", look, full)
 	}
 	s.Lock()
 	defer s.Unlock()
-	if m := s.Match(v); m.Common != 3 || m.Lineage.States[2].Edit == nil {
+	if m := s.Match(v); m.Common != 3 || m.Conversation.States[2].Edit == nil {
 		t.Errorf("the conversation does not go on: %+v", m)
 	}
 }
@@ -129,7 +129,7 @@ func TestPackPanics(t *testing.T) {
 	m := open(t, Options{})
 	defer m.Close()
 	bad, good := made(t, m, 1, "bad"), made(t, m, 1, "good")
-	bad.lineages = append(bad.lineages, nil)
+	bad.conversations = append(bad.conversations, nil)
 	for _, s := range []*Session{bad, good} {
 		m.pack(s, time.Now().Add(quiet))
 	}
@@ -171,8 +171,8 @@ func TestPackMeetsRequests(t *testing.T) {
 				l := commit(s, v)
 				s.Lock()
 				s.Leave(l, v)
-				if l.Requests != turn+1 || l.Len() != len(v.MessageBlocks()) || len(s.lineages) != 1 {
-					t.Errorf("turn %d: %d requests of %d blocks in %d conversations", turn, l.Requests, l.Len(), len(s.lineages))
+				if l.Requests != turn+1 || l.Len() != len(v.MessageBlocks()) || len(s.conversations) != 1 {
+					t.Errorf("turn %d: %d requests of %d blocks in %d conversations", turn, l.Requests, l.Len(), len(s.conversations))
 				}
 				s.Unlock()
 				v.Known().Release()

@@ -135,7 +135,7 @@ func visit(t *testing.T, store *sessioncache.Store, id string) (waited time.Dura
 	clock(func() {
 		ctx, cancel := context.WithTimeout(t.Context(), store.Budget()-waited)
 		defer cancel()
-		store.Claim(ctx, s, m, v, states, func(*sessioncache.Lineage) {})
+		store.Claim(ctx, s, m, v, states, func(*sessioncache.Conversation) {})
 	})
 	s.Lock()
 	s.CountRequest(s.Commit(m, v, states))

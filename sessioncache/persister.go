@@ -324,7 +324,7 @@ func (p *Persister) note(s *Session) {
 }
 
 // claim implements [Store.Claim].
-func (p *Persister) claim(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
+func (p *Persister) claim(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation)) bool {
 	// Without the backend, or the time to wait for it, the request goes out without a durable
 	// claim.
 	if ctx.Err() != nil || p.rests(s) || !s.health.Due() {
@@ -375,7 +375,7 @@ func (p *Persister) record(s *Session, snapshot []byte) Record {
 	reuse.Recycle(snapshot)
 	s.Lock()
 	defer s.Unlock()
-	for _, l := range s.lineages {
+	for _, l := range s.conversations {
 		for i, h := range [...]wire.Hash{l.Reply, l.First} {
 			if h.IsZero() {
 				continue

@@ -127,7 +127,7 @@ func (p *Persister) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
 	err := recovered(func() error {
 		s.Lock()
 		defer s.Unlock()
-		if len(s.lineages) > 0 {
+		if len(s.conversations) > 0 {
 			snapshot = s.snapshot(nil, s.withClaims(nil))
 		}
 		sum = xxh3.Hash(snapshot)

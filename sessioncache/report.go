@@ -13,13 +13,13 @@ import (
 func (s *Session) Report(now time.Time) SessionSummary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := SessionSummary{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Lineages: make([]LineageSummary, 0, len(s.lineages))}
+	r := SessionSummary{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Conversations: make([]ConversationSummary, 0, len(s.conversations))}
 	if s.packed.Load() != nil {
 		s.unpack()
 		defer s.pack()
 	}
-	for _, l := range s.lineages {
-		r.Lineages = append(r.Lineages, l.report(now))
+	for _, l := range s.conversations {
+		r.Conversations = append(r.Conversations, l.report(now))
 	}
 	return r
 }
@@ -28,10 +28,10 @@ func (s *Session) Report(now time.Time) SessionSummary {
 func (s *Session) Used() (last time.Time, warm func(now time.Time) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.lineages) == 0 {
+	if len(s.conversations) == 0 {
 		return s.created, func(time.Time) bool { return false }
 	}
-	l := s.lineages[0]
+	l := s.conversations[0]
 	used, ttl := l.LastUse(), cmp.Or(l.TTL, usualTTL)
 	return used, func(now time.Time) bool { return now.Sub(used) <= ttl }
 }
@@ -39,8 +39,8 @@ func (s *Session) Used() (last time.Time, warm func(now time.Time) bool) {
 // usualTTL replaces the unknown lifetime of a prefix.
 const usualTTL = 5 * time.Minute
 
-func (l *Lineage) report(now time.Time) LineageSummary {
-	r := LineageSummary{
+func (l *Conversation) report(now time.Time) ConversationSummary {
+	r := ConversationSummary{
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
 		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Refused != 0, Less: l.Less, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,

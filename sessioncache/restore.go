@@ -30,11 +30,11 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 	s.Calibration.Restore(&r.PackedReader)
 	s.Counterfactual.Restore(&r.PackedReader, s.created)
 	n := r.Count(1)
-	if n > maxLineages {
+	if n > maxConversations {
 		r.Fail()
 	}
 	for range n {
-		s.lineages = append(s.lineages, r.lineage(s.lineages))
+		s.conversations = append(s.conversations, r.conversation(s.conversations))
 		if r.Bad {
 			break
 		}
@@ -46,15 +46,15 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 	return s, nil
 }
 
-func (r *snapshotReader) lineage(before []*Lineage) *Lineage {
-	l := &Lineage{id: r.Small(1 << 40), restored: true}
+func (r *snapshotReader) conversation(before []*Conversation) *Conversation {
+	l := &Conversation{id: r.Small(1 << 40), restored: true}
 	bits := r.Uint()
 	has := func(bit uint64) bool { return bits&bit != 0 }
-	l.Observed, l.Diverged = has(lineageObserved), has(lineageDiverged)
-	l.Partial, l.Beyond = has(lineagePartial), has(lineageBeyond)
-	l.Expand, l.Unsaid, l.claimed = has(lineageExpand), has(lineageUnsaid), has(lineageClaimed)
-	if l.Refused = wire.AllEdits; !has(lineageFrozen) {
-		l.Refused = wire.EditKinds(bit(has(lineageNoTools), uint64(wire.EditTools)) | bit(has(lineageNoMarkers), uint64(wire.EditMarkers)) | bit(has(lineageNoText), uint64(wire.EditText)))
+	l.Observed, l.Diverged = has(conversationObserved), has(conversationDiverged)
+	l.Partial, l.Beyond = has(conversationPartial), has(conversationBeyond)
+	l.Expand, l.Unsaid, l.claimed = has(conversationExpand), has(conversationUnsaid), has(conversationClaimed)
+	if l.Refused = wire.AllEdits; !has(conversationFrozen) {
+		l.Refused = wire.EditKinds(bit(has(conversationNoTools), uint64(wire.EditTools)) | bit(has(conversationNoMarkers), uint64(wire.EditMarkers)) | bit(has(conversationNoText), uint64(wire.EditText)))
 	}
 	l.Less = int(r.Int())
 	l.Reply, l.First = r.Hash(), r.Hash()
@@ -95,7 +95,7 @@ func (r *snapshotReader) lineage(before []*Lineage) *Lineage {
 	return l
 }
 
-func (r *snapshotReader) chain(l *Lineage, before []*Lineage) {
+func (r *snapshotReader) chain(l *Conversation, before []*Conversation) {
 	if !r.Bool() {
 		l.known = wire.RestoreKnown(nil, 0, 0, wire.Hash{})
 		return
@@ -115,7 +115,7 @@ func (r *snapshotReader) chain(l *Lineage, before []*Lineage) {
 			r.Fail()
 			return
 		}
-		// An earlier lineage has the first blocks, see snapshotWriter.chain.
+		// An earlier conversation has the first blocks, see snapshotWriter.chain.
 		there, _, _ := before[which].known.Blocks()
 		if shared > len(there) {
 			r.Fail()
@@ -141,7 +141,7 @@ func (r *snapshotReader) chain(l *Lineage, before []*Lineage) {
 	l.known = wire.RestoreKnown(blocks, tools, system, first)
 }
 
-func (r *snapshotReader) states(l *Lineage) {
+func (r *snapshotReader) states(l *Conversation) {
 	n := r.Count(1)
 	if r.Bad || n > len(l.chain()) {
 		r.Fail()

@@ -187,9 +187,9 @@ const minRun = 8
 
 // Usual returns the average number of requests in the session's other conversations of a kind, such
 // as those ended by a compaction. It returns 0 if there are none. The session must be locked.
-func (s *Session) Usual(kind uint32, but *Lineage) float64 {
+func (s *Session) Usual(kind uint32, but *Conversation) float64 {
 	n, sum := 0, 0
-	for _, l := range s.lineages {
+	for _, l := range s.conversations {
 		if l != but && l.Kind == kind && l.Requests >= minRun {
 			n++
 			sum += l.Requests
@@ -204,7 +204,7 @@ func (s *Session) Usual(kind uint32, but *Lineage) float64 {
 // ExpectedRemaining estimates how many more requests a conversation will run, from conversations of
 // the same kind and tenant; nil stands for a new conversation. It returns false if there were too
 // few of them. The session must be locked.
-func (s *Session) ExpectedRemaining(kind uint32, l *Lineage) (float64, bool) {
+func (s *Session) ExpectedRemaining(kind uint32, l *Conversation) (float64, bool) {
 	n := 0
 	if l != nil {
 		n = l.Requests
@@ -213,7 +213,7 @@ func (s *Session) ExpectedRemaining(kind uint32, l *Lineage) (float64, bool) {
 }
 
 // CountRequest counts one more request of a conversation. The session must be locked.
-func (s *Session) CountRequest(l *Lineage) {
+func (s *Session) CountRequest(l *Conversation) {
 	l.Requests++
 	s.runs.Note(LikeRuns{Tenant: s.tenant, Kind: l.Kind}, l.Requests)
 }

@@ -68,7 +68,7 @@ func TestFurtherOfAStore(t *testing.T) {
 	for i := range 20 {
 		s := m.Acquire(t.Context(), Key{ID: string(rune('a' + i))})
 		s.Lock()
-		l := &Lineage{Kind: 7}
+		l := &Conversation{Kind: 7}
 		for range 24 {
 			s.CountRequest(l)
 		}
@@ -79,7 +79,7 @@ func TestFurtherOfAStore(t *testing.T) {
 	defer m.Release(s)
 	s.Lock()
 	defer s.Unlock()
-	if got, ok := s.ExpectedRemaining(7, &Lineage{Requests: 16}); !ok || math.Abs(got-12) > 4 {
+	if got, ok := s.ExpectedRemaining(7, &Conversation{Requests: 16}); !ok || math.Abs(got-12) > 4 {
 		t.Errorf("%.1f more requests, %v; want about 12", got, ok)
 	}
 	if _, ok := s.ExpectedRemaining(8, nil); ok {

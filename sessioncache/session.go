@@ -17,11 +17,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-// maxLineages bounds the conversations in one session. Beyond it the least recently used one is
+// maxConversations bounds the conversations in one session. Beyond it the least recently used one is
 // dropped.
-const maxLineages = 16
+const maxConversations = 16
 
-// Session is all traffic of one client conversation. Its lineages are read and changed only while
+// Session is all traffic of one client conversation. Its conversations are read and changed only while
 // the session is locked. Idle sessions are packed.
 type Session struct {
 	mu sync.Mutex // see [Session.Lock]
@@ -35,7 +35,7 @@ type Session struct {
 	claimed  atomic.Bool          // there is a snapshot from before its first commit
 	deleted  atomic.Bool          // no further snapshot may be written
 	warmed   atomic.Bool          // it was pinged since the process began
-	pending  []*Lineage           // claims without an outcome
+	pending  []*Conversation           // claims without an outcome
 	merges   uint64               // number of merges with other processes' copies
 	saved    uint64               // a hash of the snapshot that was published last
 	length   int                  // of the last snapshot
@@ -47,7 +47,7 @@ type Session struct {
 	health   RecordHealth  // of the session's record at the backend
 	told     []Digest      // the responses in the last saved record
 	created  time.Time
-	lineages []*Lineage // most recently used first
+	conversations []*Conversation // most recently used first
 	next     int
 
 	// Lifetime is the cache lifetime to request where the client leaves it open, see
@@ -153,23 +153,23 @@ func (s *Session) MAC(values ...[]byte) (out [sha256.Size]byte) {
 	return out
 }
 
-// Match is the lineage that a request continues.
+// Match is the conversation that a request continues.
 type Match struct {
-	// Lineage is nil for a conversation that begins with this request.
-	Lineage *Lineage
-	// Common is the number of blocks in the common prefix of the request and the lineage.
+	// Conversation is nil for a conversation that begins with this request.
+	Conversation *Conversation
+	// Common is the number of blocks in the common prefix of the request and the conversation.
 	Common int
 
-	// place is the lineage that the request replaces, nil if it begins a new one. It differs from
-	// Lineage where a rewind replaces a side request.
-	place  *Lineage
+	// place is the conversation that the request replaces, nil if it begins a new one. It differs from
+	// Conversation where a rewind replaces a side request.
+	place  *Conversation
 	merges uint64      // Session.merges at the time of the match
-	last   *wire.Known // the lineage's last request at that time
+	last   *wire.Known // the conversation's last request at that time
 }
 
-// Match finds the lineage that a request continues: the one with the longest common chain of
-// blocks, since that lineage's bytes are in the upstream's cache. A request that cannot replace
-// this lineage branches off. It then replaces the lineage with the most common blocks among those
+// Match finds the conversation that a request continues: the one with the longest common chain of
+// blocks, since that conversation's bytes are in the upstream's cache. A request that cannot replace
+// this conversation branches off. It then replaces the conversation with the most common blocks among those
 // that it supersedes. The session must be locked.
 func (s *Session) Match(v *wire.View) Match {
 	var best Match
@@ -181,7 +181,7 @@ func (s *Session) Match(v *wire.View) Match {
 		return best
 	}
 	taken := 0 // blocks in common with best.place
-	for _, l := range s.lineages {
+	for _, l := range s.conversations {
 		if l.Partial {
 			continue
 		}
@@ -190,15 +190,15 @@ func (s *Session) Match(v *wire.View) Match {
 			best.place, taken = l, n
 		}
 		if n > best.Common {
-			best.Lineage, best.Common = l, n
+			best.Conversation, best.Common = l, n
 		}
 	}
 	// Two answers that only begin alike are different answers. The model gave this one to the
 	// replaced request, and its thinking is bound to the edits of that request.
-	if p := best.place; p != nil && p != best.Lineage && !answeredSince(blocks, best.Lineage.chain(), taken, best.Common) {
-		best.Lineage, best.Common = p, taken
+	if p := best.place; p != nil && p != best.Conversation && !answeredSince(blocks, best.Conversation.chain(), taken, best.Common) {
+		best.Conversation, best.Common = p, taken
 	}
-	if l := best.Lineage; l != nil {
+	if l := best.Conversation; l != nil {
 		if best.Common = l.spoken(v, best.Common); best.Common == 0 {
 			// Nothing is left in common: the request begins a conversation.
 			return Match{merges: s.merges}
@@ -213,17 +213,17 @@ func (s *Session) Match(v *wire.View) Match {
 	return best
 }
 
-// common returns the number of blocks in common with the lineage now. Another request may have
-// replaced the lineage's last one since the match.
-func (m *Match) common(l *Lineage, v *wire.View) int {
-	if l == m.Lineage && l.known == m.last {
+// common returns the number of blocks in common with the conversation now. Another request may have
+// replaced the conversation's last one since the match.
+func (m *Match) common(l *Conversation, v *wire.View) int {
+	if l == m.Conversation && l.known == m.last {
 		return m.Common
 	}
 	return CommonBlocks(v.MessageBlocks(), l.chain())
 }
 
-// takes returns the lineage that a request replaces now, nil if there is none.
-func (s *Session) takes(m *Match, v *wire.View) *Lineage {
+// takes returns the conversation that a request replaces now, nil if there is none.
+func (s *Session) takes(m *Match, v *wire.View) *Conversation {
 	l := m.place
 	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.common(l, v)) {
 		return nil
@@ -231,13 +231,13 @@ func (s *Session) takes(m *Match, v *wire.View) *Lineage {
 	return l
 }
 
-// continued finds the lineage that a request continues by reference: by the id of a response, or
-// else the session's partial lineage.
+// continued finds the conversation that a request continues by reference: by the id of a response, or
+// else the session's partial conversation.
 func (s *Session) continued(v *wire.View) Match {
 	reply := wire.AnswerID(v.Conversation.Continues)
-	for _, l := range s.lineages {
+	for _, l := range s.conversations {
 		if !reply.IsZero() && l.Reply == reply || reply.IsZero() && l.Partial {
-			return Match{Lineage: l, place: l}
+			return Match{Conversation: l, place: l}
 		}
 	}
 	return Match{}
@@ -249,11 +249,11 @@ func (s *Session) awaits(v *wire.View) bool {
 	s.Lock()
 	defer s.Unlock()
 	if v.Conversation.Partial {
-		l := s.continued(v).Lineage
+		l := s.continued(v).Conversation
 		return l != nil && l.here && !l.Reply.IsZero()
 	}
 	blocks := v.MessageBlocks()
-	for _, l := range s.lineages {
+	for _, l := range s.conversations {
 		if l.Partial || !l.here {
 			continue
 		}
@@ -274,12 +274,12 @@ func (s *Session) misses(v *wire.View) bool {
 	s.Lock()
 	defer s.Unlock()
 	if v.Conversation.Partial {
-		l := s.continued(v).Lineage
+		l := s.continued(v).Conversation
 		return v.Conversation.Continues != "" && (l == nil || l.claimed)
 	}
 	blocks := v.MessageBlocks()
 	n, next := 0, 0 // for an unknown conversation
-	for _, l := range s.lineages {
+	for _, l := range s.conversations {
 		if c := CommonBlocks(blocks, l.chain()); !l.Partial && c > n {
 			n, next = c, 1
 			// The answer to a claimed request is unknown here.
@@ -291,37 +291,37 @@ func (s *Session) misses(v *wire.View) bool {
 	return AnswersIn(blocks[n:]) == next+1
 }
 
-// Commit makes a request part of the session. It grows the lineage that the request continues, or
-// branches off into a new or a replaced lineage. The session must be locked. Commit keeps states
+// Commit makes a request part of the session. It grows the conversation that the request continues, or
+// branches off into a new or a replaced conversation. The session must be locked. Commit keeps states
 // without copying them.
-func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
+func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Conversation {
 	l := s.takes(&m, v)
-	if l != nil && l != m.Lineage {
-		l.inherit(m.Lineage)
+	if l != nil && l != m.Conversation {
+		l.inherit(m.Conversation)
 	}
-	for _, o := range s.lineages {
+	for _, o := range s.conversations {
 		// Another process has claimed the same request, without a known answer.
-		if m.Lineage == nil && o.claimed && !v.Conversation.Partial && SameBlocks(o.chain(), v.MessageBlocks()) {
+		if m.Conversation == nil && o.claimed && !v.Conversation.Partial && SameBlocks(o.chain(), v.MessageBlocks()) {
 			l = o
 			break
 		}
 	}
 	if l == nil {
-		l = &Lineage{id: s.lineageID(v)}
+		l = &Conversation{id: s.conversationID(v)}
 		s.next = max(s.next, l.id+1)
-		if m.Lineage != nil {
-			l.inherit(m.Lineage)
+		if m.Conversation != nil {
+			l.inherit(m.Conversation)
 		}
-		if len(s.lineages) == maxLineages {
+		if len(s.conversations) == maxConversations {
 			// The last one is the least recently used.
-			s.lineages = s.lineages[:maxLineages-1]
+			s.conversations = s.conversations[:maxConversations-1]
 		}
-		s.lineages = append(s.lineages, l)
+		s.conversations = append(s.conversations, l)
 	}
-	// The lineage moves to the front.
-	i := slices.Index(s.lineages, l)
-	copy(s.lineages[1:i+1], s.lineages[:i])
-	s.lineages[0] = l
+	// The conversation moves to the front.
+	i := slices.Index(s.conversations, l)
+	copy(s.conversations[1:i+1], s.conversations[:i])
+	s.conversations[0] = l
 	l.here = true
 	// The provider retains the history. The states of the last whole request stay.
 	if l.Beyond = v.Conversation.Partial && !l.Partial && l.known != nil; l.Beyond {
@@ -339,17 +339,17 @@ func (s *Session) Commit(m Match, v *wire.View, states []BlockState) *Lineage {
 		DescribeBlocks(v, states)
 	}
 	// The request has an outcome: the conversation's claims end.
-	s.pending = slices.DeleteFunc(s.pending, func(o *Lineage) bool { return o.id == l.id })
+	s.pending = slices.DeleteFunc(s.pending, func(o *Conversation) bool { return o.id == l.id })
 	return l
 }
 
 // Leave releases the request's view and states on behalf of its committer. They may be recycled
-// once another request has replaced the lineage's last one. The session must be locked.
-func (s *Session) Leave(l *Lineage, v *wire.View) { l.left = l.left || l.known == v.Known() }
+// once another request has replaced the conversation's last one. The session must be locked.
+func (s *Session) Leave(l *Conversation, v *wire.View) { l.left = l.left || l.known == v.Known() }
 
-// Lineage returns the conversation with a number, nil if there is none. The session must be locked.
-func (s *Session) Lineage(id int) *Lineage {
-	for _, l := range s.lineages {
+// Conversation returns the conversation with a number, nil if there is none. The session must be locked.
+func (s *Session) Conversation(id int) *Conversation {
+	for _, l := range s.conversations {
 		if l.id == id {
 			return l
 		}
@@ -362,7 +362,7 @@ func (s *Session) Lineage(id int) *Lineage {
 func (s *Session) KeepWarm(id int, at time.Time) {
 	s.Lock()
 	defer s.Unlock()
-	l := s.Lineage(id)
+	l := s.Conversation(id)
 	// A later request has restarted the lifetime already.
 	if l == nil || l.Started.After(at) {
 		return
@@ -374,19 +374,19 @@ func (s *Session) KeepWarm(id int, at time.Time) {
 
 // SameTools returns the numbers of the session's other conversations with the same tools. The
 // session must be locked.
-func (s *Session) SameTools(l *Lineage) (lineages []int) {
-	for _, o := range s.lineages {
+func (s *Session) SameTools(l *Conversation) (conversations []int) {
+	for _, o := range s.conversations {
 		if o != l && o.known.Tools() == l.known.Tools() {
-			lineages = append(lineages, o.id)
+			conversations = append(conversations, o.id)
 		}
 	}
-	return lineages
+	return conversations
 }
 
 // Main reports whether no other conversation of the session has a longer prompt. The session must
 // be locked.
-func (s *Session) Main(l *Lineage) bool {
-	for _, o := range s.lineages {
+func (s *Session) Main(l *Conversation) bool {
+	for _, o := range s.conversations {
 		if o != l && o.Last.Prompt() > l.Last.Prompt() {
 			return false
 		}
@@ -394,16 +394,16 @@ func (s *Session) Main(l *Lineage) bool {
 	return true
 }
 
-func (s *Session) has(l *Lineage) bool {
-	return slices.Contains(s.lineages, l)
+func (s *Session) has(l *Conversation) bool {
+	return slices.Contains(s.conversations, l)
 }
 
-// recall returns the parsed request of the most recent lineage with this first turn, pinned by
+// recall returns the parsed request of the most recent conversation with this first turn, pinned by
 // [wire.Known.Hold].
 func (s *Session) recall(first wire.Hash) *wire.Known {
 	s.Lock()
 	defer s.Unlock()
-	for _, l := range s.lineages {
+	for _, l := range s.conversations {
 		if l.known.First() == first {
 			l.known.Hold()
 			return l.known
@@ -437,8 +437,8 @@ func (s *Session) size() int64 {
 			edited(nil, in)
 		}
 	}
-	for _, lineages := range [...][]*Lineage{s.lineages, s.pending} {
-		for _, l := range lineages {
+	for _, conversations := range [...][]*Conversation{s.conversations, s.pending} {
+		for _, l := range conversations {
 			n += int(unsafe.Sizeof(*l)) + cap(l.Ends)*endSize + cap(l.States)*stateSize + cap(l.Tools) + len(l.Model)
 			if l.known != nil {
 				n += l.known.Size()
@@ -456,19 +456,19 @@ func (s *Session) size() int64 {
 }
 
 // mostPending bounds the claims of a session that are still without an outcome.
-const mostPending = maxLineages
+const mostPending = maxConversations
 
-// claim returns the lineage that a commit of the request would make. The lineage shares no memory
+// claim returns the conversation that a commit of the request would make. The conversation shares no memory
 // with the request. The session must be locked.
-func (s *Session) claim(m Match, v *wire.View, states []BlockState, as func(*Lineage)) *Lineage {
+func (s *Session) claim(m Match, v *wire.View, states []BlockState, as func(*Conversation)) *Conversation {
 	DescribeBlocks(v, states)
-	l := &Lineage{id: s.lineageID(v)}
+	l := &Conversation{id: s.conversationID(v)}
 	place := s.takes(&m, v)
 	if place != nil {
 		*l = *place
 	}
-	if m.Lineage != nil && m.Lineage != place {
-		l.inherit(m.Lineage)
+	if m.Conversation != nil && m.Conversation != place {
+		l.inherit(m.Conversation)
 	}
 	// Copy the blocks and states, since the request's memory is recycled.
 	blocks, tools, system := v.Known().Blocks()
@@ -478,60 +478,60 @@ func (s *Session) claim(m Match, v *wire.View, states []BlockState, as func(*Lin
 	return l
 }
 
-// withClaims returns the session's lineages with pending claims in their place: the earlier claims,
+// withClaims returns the session's conversations with pending claims in their place: the earlier claims,
 // and one more unless it is nil. The session must be locked.
-func (s *Session) withClaims(more *Lineage) []*Lineage {
-	out := slices.Clone(s.lineages)
+func (s *Session) withClaims(more *Conversation) []*Conversation {
+	out := slices.Clone(s.conversations)
 	for _, l := range s.pending {
 		out = withClaim(out, l)
 	}
 	if more != nil {
 		out = withClaim(out, more)
 	}
-	return out[:min(len(out), maxLineages)]
+	return out[:min(len(out), maxConversations)]
 }
 
-func withClaim(lineages []*Lineage, l *Lineage) []*Lineage {
-	i := slices.IndexFunc(lineages, func(o *Lineage) bool { return o.id == l.id })
+func withClaim(conversations []*Conversation, l *Conversation) []*Conversation {
+	i := slices.IndexFunc(conversations, func(o *Conversation) bool { return o.id == l.id })
 	if i >= 0 {
-		lineages = slices.Delete(lineages, i, i+1)
+		conversations = slices.Delete(conversations, i, i+1)
 	}
-	return slices.Insert(lineages, 0, l)
+	return slices.Insert(conversations, 0, l)
 }
 
 // keepClaim keeps a claim until the conversation goes on: edits that may have been sent must stay.
 // The session must be locked.
-func (s *Session) keepClaim(l *Lineage) {
+func (s *Session) keepClaim(l *Conversation) {
 	s.next = max(s.next, l.id+1)
-	s.pending = append(slices.DeleteFunc(s.pending, func(o *Lineage) bool { return o.id == l.id }), l)
+	s.pending = append(slices.DeleteFunc(s.pending, func(o *Conversation) bool { return o.id == l.id }), l)
 	if len(s.pending) > mostPending {
 		s.pending = slices.Delete(s.pending, 0, 1)
 	}
 }
 
-// lineageID returns the number of a lineage that begins with a request.
-func (s *Session) lineageID(v *wire.View) int {
+// conversationID returns the number of a conversation that begins with a request.
+func (s *Session) conversationID(v *wire.View) int {
 	for _, l := range s.pending {
-		// The committed lineage keeps the number of its claim.
-		if s.Lineage(l.id) == nil && SameBlocks(l.chain(), v.MessageBlocks()) {
+		// The committed conversation keeps the number of its claim.
+		if s.Conversation(l.id) == nil && SameBlocks(l.chain(), v.MessageBlocks()) {
 			return l.id
 		}
 	}
 	return s.next
 }
 
-// claims reports whether a lineage is one of the session's own claims.
-func (s *Session) claims(o *Lineage) bool {
-	return o.claimed && slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && SameBlocks(l.chain(), o.chain()) })
+// claims reports whether a conversation is one of the session's own claims.
+func (s *Session) claims(o *Conversation) bool {
+	return o.claimed && slices.ContainsFunc(s.pending, func(l *Conversation) bool { return l.id == o.id && SameBlocks(l.chain(), o.chain()) })
 }
 
-// answeredElsewhere drops the claims of a lineage that another process, aware of the claim, has
+// answeredElsewhere drops the claims of a conversation that another process, aware of the claim, has
 // answered or continued.
-func (s *Session) answeredElsewhere(o *Lineage) {
-	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool {
+func (s *Session) answeredElsewhere(o *Conversation) {
+	s.pending = slices.DeleteFunc(s.pending, func(l *Conversation) bool {
 		mine, theirs := l.chain(), o.chain()
 		n := CommonBlocks(mine, theirs)
-		// The other lineage has committed the claimed request, or has an answer that the claim does
+		// The other conversation has committed the claimed request, or has an answer that the claim does
 		// not have.
 		return l.id == o.id && (n == len(mine) && !o.claimed || AnswersIn(mine[n:]) == 0 && AnswersIn(theirs[n:]) > 0)
 	})
@@ -540,7 +540,7 @@ func (s *Session) answeredElsewhere(o *Lineage) {
 // Refused drops the claims of a request that the upstream refused in that form. The session must be
 // locked.
 func (s *Session) Refused(v *wire.View) {
-	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool { return SameBlocks(l.chain(), v.MessageBlocks()) })
+	s.pending = slices.DeleteFunc(s.pending, func(l *Conversation) bool { return SameBlocks(l.chain(), v.MessageBlocks()) })
 }
 
 // CommonBlocks returns the length of the common prefix of two chains, in blocks.

@@ -33,13 +33,13 @@ func view(t testing.TB, messages string, recall func(wire.Hash) *wire.Known) *wi
 }
 
 // commit sends a request through a session, as the pipeline does.
-func commit(s *Session, v *wire.View) *Lineage {
+func commit(s *Session, v *wire.View) *Conversation {
 	s.Lock()
 	defer s.Unlock()
 	m := s.Match(v)
 	states := make([]BlockState, len(v.MessageBlocks()))
-	if m.Lineage != nil {
-		copy(states, m.Lineage.States[:m.Common])
+	if m.Conversation != nil {
+		copy(states, m.Conversation.States[:m.Common])
 	}
 	l := s.Commit(m, v, states)
 	l.Requests++
@@ -77,19 +77,19 @@ const (
 	other2  = `,{"role":"user","content":"another way"}`
 )
 
-func TestLineages(t *testing.T) {
+func TestConversations(t *testing.T) {
 	m := open(t, Options{})
 	s := m.Acquire(t.Context(), Key{ID: "s"})
 	defer m.Release(s)
 	main := commit(s, view(t, user1, nil))
 	if l := commit(s, view(t, user1+answer1+user2, nil)); l != main {
-		t.Error("a continuation began a new lineage")
+		t.Error("a continuation began a new conversation")
 	}
 	if l := commit(s, view(t, user1+answer1+user2, nil)); l != main {
-		t.Error("a retry began a new lineage")
+		t.Error("a retry began a new conversation")
 	}
 	if l := commit(s, view(t, user1+answer1+other2, nil)); l != main || l.Len() != 3 {
-		t.Error("a last message written anew began a new lineage")
+		t.Error("a last message written anew began a new conversation")
 	}
 	commit(s, view(t, user1+answer1+user2+answer2+user2, nil))
 	fork := commit(s, view(t, user1+answer1+other2, nil))
@@ -97,26 +97,26 @@ func TestLineages(t *testing.T) {
 		t.Error("a rewind took the place of what it left out")
 	}
 	side := commit(s, view(t, `{"role":"user","content":"title?"}`, nil))
-	if side == main || side == fork || len(s.lineages) != 3 || s.lineages[0] != side {
-		t.Error("a side request has no lineage of its own")
+	if side == main || side == fork || len(s.conversations) != 3 || s.conversations[0] != side {
+		t.Error("a side request has no conversation of its own")
 	}
 	s.Lock()
 	defer s.Unlock()
-	if got := s.Match(view(t, user1+answer1+user2+answer2+user2+answer1+user2, nil)); got.Lineage != main || got.Common != 5 {
+	if got := s.Match(view(t, user1+answer1+user2+answer2+user2+answer1+user2, nil)); got.Conversation != main || got.Common != 5 {
 		t.Errorf("matched %d blocks", got.Common)
 	}
 }
 
 // rewound returns a session with a conversation and a side request that begins like it.
-func rewound(t *testing.T) (s *Session, main, side *Lineage) {
+func rewound(t *testing.T) (s *Session, main, side *Conversation) {
 	t.Helper()
 	s = open(t, Options{}).Acquire(t.Context(), Key{ID: "s"})
 	commit(s, view(t, user1, nil))
 	commit(s, view(t, user1+answer1+user2, nil))
 	main = commit(s, view(t, user1+answer1+user2+answer2+user2, nil))
 	side = commit(s, view(t, user1+`,{"role":"user","content":"title?"}`, nil))
-	if main == side || len(s.lineages) != 2 {
-		t.Fatal("the side request has no lineage of its own")
+	if main == side || len(s.conversations) != 2 {
+		t.Fatal("the side request has no conversation of its own")
 	}
 	return s, main, side
 }
@@ -131,12 +131,12 @@ func TestRewindBehindASideRequest(t *testing.T) {
 	s.Lock()
 	m := s.Match(view(t, user1+answer1+other2, nil))
 	s.Unlock()
-	if m.Lineage != main || m.Common != 2 {
-		t.Errorf("lineage %d has %d blocks in common", m.Lineage.ID(), m.Common)
+	if m.Conversation != main || m.Common != 2 {
+		t.Errorf("conversation %d has %d blocks in common", m.Conversation.ID(), m.Common)
 	}
 	l := commit(s, view(t, user1+answer1+other2, nil))
-	if l != side || len(s.lineages) != 2 || l.Len() != 3 || main.Len() != 5 {
-		t.Errorf("of %d lineages the rewind is %d, with %d blocks, and the conversation has %d", len(s.lineages), l.ID(), l.Len(), main.Len())
+	if l != side || len(s.conversations) != 2 || l.Len() != 3 || main.Len() != 5 {
+		t.Errorf("of %d conversations the rewind is %d, with %d blocks, and the conversation has %d", len(s.conversations), l.ID(), l.Len(), main.Len())
 	}
 	if !l.Expand || l.Refused != 0 || l.Settled != 0 || len(l.Ends) != 0 || !l.Warmed.IsZero() {
 		t.Error("what held for the side request holds for the rewind")
@@ -154,21 +154,21 @@ func TestClaimsTakeTheSamePlace(t *testing.T) {
 	s, main, side := rewound(t)
 	main.Expand = true
 	v := view(t, user1+answer1+other2, nil)
-	claimed := func(m Match) *Lineage {
-		return s.claim(m, v, make([]BlockState, 3), func(*Lineage) {})
+	claimed := func(m Match) *Conversation {
+		return s.claim(m, v, make([]BlockState, 3), func(*Conversation) {})
 	}
 	s.Lock()
 	m := s.Match(v)
 	if l := claimed(m); l.id != side.id || !l.Expand || side.Expand {
-		t.Errorf("lineage %d is claimed", l.id)
+		t.Errorf("conversation %d is claimed", l.id)
 	}
 	s.Unlock()
 	commit(s, view(t, user1+answer2+user2, nil)) // the side request's place is taken meanwhile
 	s.Lock()
 	defer s.Unlock()
 	claim := claimed(m)
-	if l := s.Commit(m, v, make([]BlockState, 3)); l == main || l == side || l.id != claim.id || len(s.lineages) != 3 {
-		t.Errorf("of %d lineages %d is claimed, and %d committed", len(s.lineages), claim.id, l.id)
+	if l := s.Commit(m, v, make([]BlockState, 3)); l == main || l == side || l.id != claim.id || len(s.conversations) != 3 {
+		t.Errorf("of %d conversations %d is claimed, and %d committed", len(s.conversations), claim.id, l.id)
 	}
 }
 
@@ -203,10 +203,10 @@ func TestNoMessageIsLeftEmpty(t *testing.T) {
 			s.Lock()
 			defer s.Unlock()
 			l := s.Commit(s.Match(v), v, states)
-			if m := s.Match(v); m.Lineage != l || m.Common != len(states) {
+			if m := s.Match(v); m.Conversation != l || m.Common != len(states) {
 				t.Errorf("of %d blocks of the same request %d are known", len(states), m.Common)
 			}
-			if m := s.Match(view(t, user1+answer(c.next)+other2, nil)); m.Lineage != l || m.Common != c.common {
+			if m := s.Match(view(t, user1+answer(c.next)+other2, nil)); m.Conversation != l || m.Common != c.common {
 				t.Errorf("%d blocks are in common, want %d", m.Common, c.common)
 			}
 		})
@@ -234,8 +234,8 @@ func TestAnswersThatBeginAlike(t *testing.T) {
 			t.Fatal("a rewind took the place of what it left out")
 		}
 		s.Lock()
-		if m := s.Match(view(t, user1+c.next, nil)); m.Lineage != again || m.Common != 1 {
-			t.Errorf("%s: lineage %d has %d blocks in common", name, m.Lineage.ID(), m.Common)
+		if m := s.Match(view(t, user1+c.next, nil)); m.Conversation != again || m.Common != 1 {
+			t.Errorf("%s: conversation %d has %d blocks in common", name, m.Conversation.ID(), m.Common)
 		}
 		s.Unlock()
 	}
@@ -260,7 +260,7 @@ func TestWaysApart(t *testing.T) {
 	}
 }
 
-// A conversation that is played once more under the same id grows a lineage of
+// A conversation that is played once more under the same id grows a conversation of
 // its own, not one for each request.
 func TestReplayedConversation(t *testing.T) {
 	m := open(t, Options{})
@@ -272,20 +272,20 @@ func TestReplayedConversation(t *testing.T) {
 			commit(s, view(t, body, nil))
 		}
 	}
-	if len(s.lineages) != 2 {
-		t.Errorf("%d lineages, want 2", len(s.lineages))
+	if len(s.conversations) != 2 {
+		t.Errorf("%d conversations, want 2", len(s.conversations))
 	}
 }
 
-func TestLineagesAreBounded(t *testing.T) {
+func TestConversationsAreBounded(t *testing.T) {
 	m := open(t, Options{})
 	s := m.Acquire(t.Context(), Key{ID: "s"})
 	defer m.Release(s)
-	for i := range 3 * maxLineages {
+	for i := range 3 * maxConversations {
 		commit(s, view(t, fmt.Sprintf(`{"role":"user","content":"side request %d"}`, i), nil))
 	}
-	if len(s.lineages) != maxLineages {
-		t.Errorf("%d lineages", len(s.lineages))
+	if len(s.conversations) != maxConversations {
+		t.Errorf("%d conversations", len(s.conversations))
 	}
 }
 
@@ -318,7 +318,7 @@ func TestNewcomersAreAdmitted(t *testing.T) {
 	m := open(t, Options{MaxBytes: MinMaxBytes})
 	use := func(i int) {
 		s := m.Acquire(t.Context(), Key{ID: fmt.Sprint(i)})
-		if len(s.lineages) == 0 {
+		if len(s.conversations) == 0 {
 			commit(s, view(t, user1, nil))
 		}
 		m.Release(s)
@@ -335,7 +335,7 @@ func TestNewcomersAreAdmitted(t *testing.T) {
 	for i := n; i < 2*n; i++ {
 		use(i)
 		s := m.Acquire(t.Context(), Key{ID: fmt.Sprint(i)})
-		if len(s.lineages) == 0 {
+		if len(s.conversations) == 0 {
 			t.Fatalf("newcomer %d was refused", i)
 		}
 		m.Release(s)
@@ -424,7 +424,7 @@ func TestFindAndDelete(t *testing.T) {
 		t.Error("not found by its id")
 	}
 	r := s.Report(time.Now())
-	if r.ID != s.ID() || len(r.Lineages) != 1 || r.Lineages[0].Blocks != 1 {
+	if r.ID != s.ID() || len(r.Conversations) != 1 || r.Conversations[0].Blocks != 1 {
 		t.Errorf("%+v", r)
 	}
 	if m.Delete(s.ID()) != s || m.Delete(s.ID()) != nil || !s.Gone() {

@@ -202,14 +202,14 @@ func (p *Persister) takeIn(s *Session, sealed []byte, now Version) {
 
 // claimShared makes the edits of a request known to other processes. It returns false if another
 // process has claimed a different form of the same blocks; that form is then in the session.
-func (p *Persister) claimShared(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
+func (p *Persister) claimShared(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation)) bool {
 	var base []BlockState
 	s.Lock()
 	stale := false
 	if m.merges != s.merges { // merged after the edits were decided
 		stale = s.disagrees(v, nil, 0, states)
-	} else if m.Lineage != nil {
-		base = m.Lineage.States
+	} else if m.Conversation != nil {
+		base = m.Conversation.States
 	}
 	s.Unlock()
 	if stale {
@@ -224,7 +224,7 @@ func (p *Persister) claimShared(ctx context.Context, s *Session, m Match, v *wir
 		}
 		defer s.turn.unlock()
 		for range attempts {
-			var l *Lineage
+			var l *Conversation
 			var snapshot []byte
 			if !request.Use(func() {
 				s.Lock()
@@ -251,7 +251,7 @@ func (p *Persister) claimShared(ctx context.Context, s *Session, m Match, v *wir
 			if !request.Use(func() {
 				s.Lock()
 				defer s.Unlock()
-				// The merge may have replaced lineages.
+				// The merge may have replaced conversations.
 				m = s.Match(v)
 				disagree = s.disagrees(v, base, inCommon, states)
 			}) {
@@ -274,14 +274,14 @@ func (p *Persister) claimShared(ctx context.Context, s *Session, m Match, v *wir
 }
 
 // owns implements [Store.Owns].
-func (p *Persister) owns(ctx context.Context, s *Session, lineage int) bool {
+func (p *Persister) owns(ctx context.Context, s *Session, conversation int) bool {
 	p.breaker.Within(ctx, p.at(s), "load", func(ctx context.Context) error {
 		_, err := p.refresh(ctx, s, Digest{})
 		return err
 	})
 	s.Lock()
 	defer s.Unlock()
-	l := s.Lineage(lineage)
+	l := s.Conversation(conversation)
 	return l != nil && l.here
 }
 

@@ -39,8 +39,8 @@ func BenchmarkSharedTurn(b *testing.B) {
 				s.Lock()
 				match := s.Match(v)
 				states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
-				if match.Lineage != nil {
-					states = match.Lineage.States
+				if match.Conversation != nil {
+					states = match.Conversation.States
 				}
 				l := s.Commit(match, v, states)
 				l.Requests++ // as every turn changes something

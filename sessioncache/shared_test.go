@@ -40,19 +40,19 @@ func sharingWithin(t *testing.T, shelf *storetest.SharedShelf, budget time.Durat
 }
 
 // converse has an upstream accept a request with one more message, and others know of it.
-func converse(t *testing.T, d *sessioncache.Store, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+func converse(t *testing.T, d *sessioncache.Store, messages string) (*sessioncache.Session, *sessioncache.Conversation) {
 	t.Helper()
 	s, l := commit(t, d, messages)
 	d.Flush()
 	return s, l
 }
 
-func commit(t *testing.T, d *sessioncache.Store, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+func commit(t *testing.T, d *sessioncache.Store, messages string) (*sessioncache.Session, *sessioncache.Conversation) {
 	t.Helper()
 	return commitTo(t, d, sharedKey, messages)
 }
 
-func commitTo(t *testing.T, d *sessioncache.Store, k sessioncache.Key, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+func commitTo(t *testing.T, d *sessioncache.Store, k sessioncache.Key, messages string) (*sessioncache.Session, *sessioncache.Conversation) {
 	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), nil)
 	if err != nil {
@@ -83,7 +83,7 @@ func claim(t *testing.T, d *sessioncache.Store, messages string) {
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
-	d.Claim(t.Context(), s, m, v, sessioncache.NewBlockStates(len(v.MessageBlocks())), func(*sessioncache.Lineage) {})
+	d.Claim(t.Context(), s, m, v, sessioncache.NewBlockStates(len(v.MessageBlocks())), func(*sessioncache.Conversation) {})
 }
 
 const (
@@ -171,7 +171,7 @@ func TestDeletedForAll(t *testing.T) {
 	v, _ := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
 	s.Lock()
 	defer s.Unlock()
-	if s.Match(v).Lineage != nil {
+	if s.Match(v).Conversation != nil {
 		t.Error("something is left of it")
 	}
 }
@@ -238,7 +238,7 @@ func TestCountsTogether(t *testing.T) {
 		s.Lock()
 		defer s.Unlock()
 		for range conversations {
-			l := &sessioncache.Lineage{Kind: kind}
+			l := &sessioncache.Conversation{Kind: kind}
 			for range 12 {
 				s.CountRequest(l)
 			}
@@ -393,7 +393,7 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 				s.Lock()
 				m := s.Match(k.Request)
 				s.Unlock()
-				if knows := m.Lineage != nil && m.Common >= len(k.Request.MessageBlocks())-2; knows != c.knows {
+				if knows := m.Conversation != nil && m.Common >= len(k.Request.MessageBlocks())-2; knows != c.knows {
 					t.Errorf("it knows what came before: %t", knows)
 				}
 				other.Release(s)

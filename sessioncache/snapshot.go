@@ -48,19 +48,19 @@ type snapshotReader struct {
 	pack  *pack // has the edits and insertions; nil to read them
 }
 
-// Properties of a lineage, by bits.
+// Properties of a conversation, by bits.
 const (
-	lineageObserved = 1 << iota
-	lineageFrozen   // every kind of edit was refused
-	lineageDiverged
-	lineagePartial
-	lineageBeyond
-	lineageExpand
-	lineageUnsaid
-	lineageClaimed
-	lineageNoTools
-	lineageNoMarkers
-	lineageNoText
+	conversationObserved = 1 << iota
+	conversationFrozen   // every kind of edit was refused
+	conversationDiverged
+	conversationPartial
+	conversationBeyond
+	conversationExpand
+	conversationUnsaid
+	conversationClaimed
+	conversationNoTools
+	conversationNoMarkers
+	conversationNoText
 )
 
 // Properties of a block, by bits.
@@ -76,10 +76,10 @@ const (
 )
 
 // Snapshot appends the snapshot of the session. The session must be locked.
-func (s *Session) Snapshot(dst []byte) []byte { return s.snapshot(dst, s.lineages) }
+func (s *Session) Snapshot(dst []byte) []byte { return s.snapshot(dst, s.conversations) }
 
-// snapshot does so for some lineages. Without dst it takes a buffer that may be recycled.
-func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
+// snapshot does so for some conversations. Without dst it takes a buffer that may be recycled.
+func (s *Session) snapshot(dst []byte, conversations []*Conversation) []byte {
 	before := len(dst)
 	if dst == nil {
 		dst = reuse.Buffer(s.length + s.length/8 + snapshotHead) // conversations grow by little
@@ -93,19 +93,19 @@ func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
 	w.Int(int64(s.Unseen))
 	s.Calibration.Snapshot(&w.PackedWriter)
 	s.Counterfactual.Snapshot(&w.PackedWriter, s.created)
-	w.Uint(uint64(len(lineages)))
-	for i, l := range lineages {
-		w.lineage(l, lineages[:i])
+	w.Uint(uint64(len(conversations)))
+	for i, l := range conversations {
+		w.conversation(l, conversations[:i])
 	}
 	s.length = len(w.Out) - before
 	return w.Out
 }
 
-func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
+func (w *snapshotWriter) conversation(l *Conversation, before []*Conversation) {
 	w.Uint(uint64(l.id))
-	w.Uint(bit(l.Observed, lineageObserved) | bit(l.Diverged, lineageDiverged) |
-		bit(l.Partial, lineagePartial) | bit(l.Beyond, lineageBeyond) | bit(l.Expand, lineageExpand) |
-		bit(l.Unsaid || len(l.Said) > 0, lineageUnsaid) | bit(l.claimed, lineageClaimed) | refusedBits(l.Refused))
+	w.Uint(bit(l.Observed, conversationObserved) | bit(l.Diverged, conversationDiverged) |
+		bit(l.Partial, conversationPartial) | bit(l.Beyond, conversationBeyond) | bit(l.Expand, conversationExpand) |
+		bit(l.Unsaid || len(l.Said) > 0, conversationUnsaid) | bit(l.claimed, conversationClaimed) | refusedBits(l.Refused))
 	// Held
 	w.Int(int64(l.Less))
 	w.Hash(l.Reply)
@@ -154,8 +154,8 @@ func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
 	w.states(l)
 }
 
-// chain writes the blocks of a lineage.
-func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
+// chain writes the blocks of a conversation.
+func (w *snapshotWriter) chain(l *Conversation, before []*Conversation) {
 	if w.Bool(l.known != nil); l.known == nil {
 		return
 	}
@@ -164,7 +164,7 @@ func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 	w.Uint(uint64(tools))
 	w.Uint(uint64(system))
 	w.Hash(l.known.First())
-	// Blocks of another lineage are not repeated: sub-agents have the tools of the main thread, and
+	// Blocks of another conversation are not repeated: sub-agents have the tools of the main thread, and
 	// branches its beginning.
 	which, shared := 0, 0
 	for i, o := range before {
@@ -194,7 +194,7 @@ func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 	}
 }
 
-func (w *snapshotWriter) states(l *Lineage) {
+func (w *snapshotWriter) states(l *Conversation) {
 	w.Uint(uint64(len(l.States)))
 	for i := range l.States {
 		s := &l.States[i]
@@ -230,9 +230,9 @@ func (w *snapshotWriter) states(l *Lineage) {
 // refusedBits encodes the kinds of edits that were refused.
 func refusedBits(k wire.EditKinds) uint64 {
 	if k == wire.AllEdits {
-		return lineageFrozen
+		return conversationFrozen
 	}
-	return bit(k.Has(wire.EditTools), lineageNoTools) | bit(k.Has(wire.EditMarkers), lineageNoMarkers) | bit(k.Has(wire.EditText), lineageNoText)
+	return bit(k.Has(wire.EditTools), conversationNoTools) | bit(k.Has(wire.EditMarkers), conversationNoMarkers) | bit(k.Has(wire.EditText), conversationNoText)
 }
 
 func bit(set bool, b uint64) uint64 {

@@ -65,9 +65,9 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Reply, l.First = wire.AnswerID("msg_2"), wire.AnswerID("msg_1")
 	l.Said = []hidden.Iteration{{Parts: []hidden.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
 	l.Expanded[ClassRead] = 3
-	branch := &Lineage{id: s.next}
+	branch := &Conversation{id: s.next}
 	branch.inherit(l)
-	s.next, s.lineages = s.next+1, append(s.lineages, branch)
+	s.next, s.conversations = s.next+1, append(s.conversations, branch)
 	branch.known, branch.States = v.Known(), states[:2]
 	branch.Partial, branch.Observed, branch.Beyond, branch.Less = true, true, true, 11
 	s.Lifetime = LifetimeLong
@@ -103,11 +103,11 @@ func TestSnapshot(t *testing.T) {
 	again.Lock()
 	defer again.Unlock()
 	m := again.Match(v)
-	l := m.Lineage
+	l := m.Conversation
 	if l == nil || m.Common != 3 || !l.Restored() || !l.Unsaid || l.Said != nil || l.Refused != wire.AllEdits || l.Observed {
 		t.Fatalf("%+v", m)
 	}
-	was := s.lineages[0]
+	was := s.conversations[0]
 	for i := range was.States {
 		a, b := &was.States[i], &l.States[i]
 		if (a.Edit == nil) != (b.Edit == nil) || a.Edit != nil && (string(a.Edit.Value) != string(b.Edit.Value) || a.Edit.Stage != b.Edit.Stage || a.Edit.Op != b.Edit.Op) {
@@ -207,14 +207,14 @@ func TestRefusedKindsInSnapshots(t *testing.T) {
 	for _, k := range []wire.EditKinds{0, wire.EditTools, wire.EditMarkers, wire.EditText, wire.EditTools | wire.EditMarkers, wire.AllEdits} {
 		s, v := rich(t)
 		s.Lock()
-		s.Match(v).Lineage.Refused = k
+		s.Match(v).Conversation.Refused = k
 		s.Unlock()
 		again, err := Restore(Digest([]byte(s.digest)), snapshotOf(s))
 		if err != nil {
 			t.Fatal(err)
 		}
 		again.Lock()
-		if got := again.Match(v).Lineage.Refused; got != k {
+		if got := again.Match(v).Conversation.Refused; got != k {
 			t.Errorf("got %v, want %v", got, k)
 		}
 		again.Unlock()

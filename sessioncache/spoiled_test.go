@@ -45,7 +45,7 @@ func TestSpoiledSessionCostsOnlyItself(t *testing.T) {
 			defer func() { _ = d.Close() }()
 			for key, there := range map[sessioncache.Key]int{spoiled: 0, sound: 1} {
 				s := d.Acquire(t.Context(), key)
-				if n := len(s.Report(time.Now()).Lineages); n != there {
+				if n := len(s.Report(time.Now()).Conversations); n != there {
 					t.Errorf("%d conversations of the %s session", n, key.ID)
 				}
 				d.Release(s)

@@ -217,7 +217,7 @@ func (st *Store) Recall(t Tenant, first wire.Hash) *wire.Known {
 // records further properties of the conversation. Claim waits until the end of ctx and fails
 // silently. It returns false if another process claimed first: the session then has the other
 // process's edits, and the caller must decide anew. Without a backend it does nothing.
-func (st *Store) Claim(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Lineage)) bool {
+func (st *Store) Claim(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation)) bool {
 	st.moving.RLock()
 	defer st.moving.RUnlock()
 	return st.persister == nil || st.persister.claim(ctx, s, m, v, states, as)
@@ -238,11 +238,11 @@ func (st *Store) Publish(s *Session) {
 
 // Owns reports whether a conversation's last request came to this process, as far as known. That
 // process sends the pings. Without a shared backend it is always true.
-func (st *Store) Owns(ctx context.Context, s *Session, lineage int) bool {
+func (st *Store) Owns(ctx context.Context, s *Session, conversation int) bool {
 	st.moving.RLock()
 	defer st.moving.RUnlock()
 	p := st.persister
-	return p == nil || p.Begin() != nil || p.shared == nil || p.owns(ctx, s, lineage)
+	return p == nil || p.Begin() != nil || p.shared == nil || p.owns(ctx, s, conversation)
 }
 
 // Hold stores a pinned session once a request was committed in it.
@@ -803,7 +803,7 @@ func (s *Session) held(by *indexed) (bytes int64, requests int, firsts, said []w
 	s.Lock()
 	defer s.Unlock()
 	firsts, said = by.firsts[:0], by.said[:0]
-	for _, l := range s.lineages {
+	for _, l := range s.conversations {
 		requests = max(requests, l.Requests)
 		firsts = append(firsts, l.known.First())
 		for _, h := range [...]wire.Hash{l.Reply, l.First} {

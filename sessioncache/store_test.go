@@ -222,7 +222,7 @@ func TestPages(t *testing.T) {
 
 // A client may send megabytes for the name of a model, and a box take them: they count.
 func TestLongModelCounts(t *testing.T) {
-	s := &Session{lineages: []*Lineage{{Model: strings.Repeat("x", 1<<20)}}}
+	s := &Session{conversations: []*Conversation{{Model: strings.Repeat("x", 1<<20)}}}
 	if n := s.size(); n < 1<<20 {
 		t.Errorf("it counts for %d bytes", n)
 	}

@@ -102,7 +102,7 @@ func TestRefusedClaimsLeaveNothing(t *testing.T) {
 		s.Lock()
 		m := s.Match(v)
 		s.Unlock()
-		d.Claim(t.Context(), s, m, v, sessioncache.NewBlockStates(1), func(*sessioncache.Lineage) {})
+		d.Claim(t.Context(), s, m, v, sessioncache.NewBlockStates(1), func(*sessioncache.Conversation) {})
 		if _, now, _ := shelf.Fetch(t.Context(), k.Digest(), 0); now == 0 {
 			t.Fatal("the edits are not claimed")
 		}

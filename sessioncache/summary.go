@@ -21,12 +21,12 @@ type SessionSummary struct {
 	Created time.Time `json:"created"`
 	// Bytes is the memory of the session.
 	Bytes int64 `json:"bytes"`
-	// Lineages are its conversations, most recently used first.
-	Lineages []LineageSummary `json:"lineages"`
+	// Conversations are its conversations, most recently used first.
+	Conversations []ConversationSummary `json:"conversations"`
 }
 
-// LineageSummary is the operator's view of one conversation.
-type LineageSummary struct {
+// ConversationSummary is the operator's view of one conversation.
+type ConversationSummary struct {
 	// ID numbers the conversations of a session.
 	ID int `json:"id"`
 	// Model is the model of the last request.
@@ -88,7 +88,7 @@ type LineageSummary struct {
 
 // Count counts the states of the blocks, and the blocks of each class that the model has asked for
 // again.
-func (l *LineageSummary) Count(states []BlockState, expanded []uint16) {
+func (l *ConversationSummary) Count(states []BlockState, expanded []uint16) {
 	l.Ledger, l.Unused = map[string]int{}, make([]int, 8)
 	for class, n := range expanded {
 		l.Regret += int(n)

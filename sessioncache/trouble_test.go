@@ -101,7 +101,7 @@ func passage(t *testing.T, d *sessioncache.Store, id string, turn int) (waited t
 	states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	ctx, cancel := context.WithTimeout(t.Context(), d.Budget()-time.Since(begun))
 	defer cancel()
-	d.Claim(ctx, s, m, v, states, func(*sessioncache.Lineage) {})
+	d.Claim(ctx, s, m, v, states, func(*sessioncache.Conversation) {})
 	waited = time.Since(begun)
 	s.Lock()
 	s.CountRequest(s.Commit(m, v, states))

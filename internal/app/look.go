@@ -79,11 +79,11 @@ func Health(i *shared.Instance) []page.Health {
 
 // sessionOf converts a session's summary for the page. whose names the user of a session ID.
 func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.Whose) page.Session {
-	s := page.Session{ID: r.ID, Whose: whose(r.ID), Used: r.Created, Lineages: len(r.Lineages)}
+	s := page.Session{ID: r.ID, Whose: whose(r.ID), Used: r.Created, Conversations: len(r.Conversations)}
 	var read, prompt int64
 	var cost sessioncache.CostSummary
-	for i := range r.Lineages {
-		l := &r.Lineages[i]
+	for i := range r.Conversations {
+		l := &r.Conversations[i]
 		s.Requests += l.Requests
 		read, prompt = read+l.Total.Read, prompt+l.Total.Prompt()
 		cost.Add(l.Cost.Units, l.Cost.ClientUnits, l.Cost.USD, l.Cost.ClientUSD)
@@ -107,10 +107,10 @@ func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.W
 	} else {
 		s.Saved, s.Would = cost.ClientUnits-cost.Units, cost.WouldSave
 	}
-	if len(r.Lineages) == 0 {
+	if len(r.Conversations) == 0 {
 		return s
 	}
-	l := &r.Lineages[0]
+	l := &r.Conversations[0]
 	s.Model, s.Used, s.Warm, s.Observed, s.Miss, s.Decision = audit.Bounded(l.Model), l.Started, l.Warm, l.Observed, l.LastBreak, l.Decision
 	s.Sent = l.Last.Prompt()
 	s.Written = s.Sent + int64(l.Less)

@@ -83,10 +83,10 @@ func StatusLine(ctx context.Context, admin, session string, of *StatusClient, no
 }
 
 // latest returns the conversation used last.
-func latest(sessions []sessioncache.SessionSummary) (last *sessioncache.LineageSummary) {
+func latest(sessions []sessioncache.SessionSummary) (last *sessioncache.ConversationSummary) {
 	for i := range sessions {
-		for j := range sessions[i].Lineages {
-			if l := &sessions[i].Lineages[j]; l.Requests > 0 && (last == nil || l.Started.After(last.Started)) {
+		for j := range sessions[i].Conversations {
+			if l := &sessions[i].Conversations[j]; l.Requests > 0 && (last == nil || l.Started.After(last.Started)) {
 				last = l
 			}
 		}
@@ -127,7 +127,7 @@ func decodeStatus(from io.Reader, into any) error {
 }
 
 // tell formats the state of a conversation.
-func tell(l *sessioncache.LineageSummary, now time.Time) string {
+func tell(l *sessioncache.ConversationSummary, now time.Time) string {
 	out := []string{"cache " + countdown(l, now)}
 	if n := l.Total.Prompt(); n > 0 {
 		out = append(out, fmt.Sprintf("read %.0f %%", 100*float64(l.Total.Read)/float64(n)))
@@ -146,7 +146,7 @@ func tell(l *sessioncache.LineageSummary, now time.Time) string {
 }
 
 // countdown returns the remaining lifetime of the cached prefix.
-func countdown(l *sessioncache.LineageSummary, now time.Time) string {
+func countdown(l *sessioncache.ConversationSummary, now time.Time) string {
 	if l.TTLSeconds <= 0 {
 		if l.Warm {
 			return "warm"

@@ -14,20 +14,20 @@ import (
 
 func TestLine(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	lineage := func(started, rest string) string {
+	conversation := func(started, rest string) string {
 		return `{"requests":3,"started":"2026-01-01T` + started + `Z"` + rest + `}`
 	}
-	page := func(lineages ...string) string {
-		return `{"sessions":[{"id":"a","lineages":[` + strings.Join(lineages, ",") + `]}],"total":1}`
+	page := func(conversations ...string) string {
+		return `{"sessions":[{"id":"a","conversations":[` + strings.Join(conversations, ",") + `]}],"total":1}`
 	}
 	const full = `,"ttl_seconds":300,"warm":true,"total_usage":{"uncached":10,"read":90},"cost":{"units":60,"client_units":100,"usd":1.5,"client_usd":2.5},"last_cache_break":"expired"`
 	for _, c := range []struct{ answer, want string }{
-		{page(lineage("11:58:41", full), lineage("11:00:00", "")), "cache 3:41 · read 90 % · saved 40 % $1.00 · last miss: expired"},
-		{page(lineage("11:50:00", `,"ttl_seconds":300`)), "cache cold"},
-		{page(lineage("11:50:00", `,"ttl_seconds":300,"warm":true,"warmed":"2026-01-01T11:59:00Z"`)), "cache 4:00"},
-		{page(lineage("11:00:00", `,"warm":true,"cost":{"units":80,"client_units":100}`)), "cache warm · saved 20 %"},
-		{page(lineage("11:00:00", `,"warm":true,"cost":{"units":100.1,"client_units":100,"usd":1.001,"client_usd":1}`)), "cache warm · saved 0 % $0.00"},
-		{page(lineage("11:00:00", `,"warm":true,"cost":{"units":120,"client_units":100,"usd":1.2,"client_usd":1}`)), "cache warm · saved -20 % -$0.20"},
+		{page(conversation("11:58:41", full), conversation("11:00:00", "")), "cache 3:41 · read 90 % · saved 40 % $1.00 · last miss: expired"},
+		{page(conversation("11:50:00", `,"ttl_seconds":300`)), "cache cold"},
+		{page(conversation("11:50:00", `,"ttl_seconds":300,"warm":true,"warmed":"2026-01-01T11:59:00Z"`)), "cache 4:00"},
+		{page(conversation("11:00:00", `,"warm":true,"cost":{"units":80,"client_units":100}`)), "cache warm · saved 20 %"},
+		{page(conversation("11:00:00", `,"warm":true,"cost":{"units":100.1,"client_units":100,"usd":1.001,"client_usd":1}`)), "cache warm · saved 0 % $0.00"},
+		{page(conversation("11:00:00", `,"warm":true,"cost":{"units":120,"client_units":100,"usd":1.2,"client_usd":1}`)), "cache warm · saved -20 % -$0.20"},
 		{page(), "llm_cache: no conversation yet"},
 		{`{"sessions":[],"total":0}`, "llm_cache: no conversation yet"},
 		{`nonsense`, "llm_cache: no answer from ADMIN"},
@@ -37,7 +37,7 @@ func TestLine(t *testing.T) {
 			case "/llm_cache/sessions":
 				_, _ = io.WriteString(w, c.answer)
 			case "/llm_cache/sessions/a":
-				_, _ = io.WriteString(w, `{"id":"a","lineages":[`+lineage("11:59:00", full)+`]}`)
+				_, _ = io.WriteString(w, `{"id":"a","conversations":[`+conversation("11:59:00", full)+`]}`)
 			default:
 				w.WriteHeader(http.StatusNotFound)
 			}
@@ -92,7 +92,7 @@ func TestLineOfAClient(t *testing.T) {
 			t.Errorf("asked for %s", asked)
 		}
 	}
-	answer = `{"sessions":[{"id":"a","lineages":[{"requests":3,"started":"2026-01-01T11:59:00Z","ttl_seconds":300,"warm":true}]}],"total":7}`
+	answer = `{"sessions":[{"id":"a","conversations":[{"requests":3,"started":"2026-01-01T11:59:00Z","ttl_seconds":300,"warm":true}]}],"total":7}`
 	if got := StatusLine(t.Context(), admin, "", in(`,"prompt_cache":{"warm":false}`), now); got != "cache 4:00" {
 		t.Errorf("of a conversation that is known here: %q", got)
 	}

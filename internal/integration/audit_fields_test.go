@@ -49,7 +49,7 @@ func TestAuditDecisions(t *testing.T) {
 	}
 
 	first := ask(bold, "", conversation(12, false))
-	if len(first.Edits) > 0 && first.Edits[0].Stage != "breakpoints" || first.Epoch != "none" || first.Break != "" || first.Lineage != 0 || first.Queue <= 0 || first.Policy != "cost_aware" {
+	if len(first.Edits) > 0 && first.Edits[0].Stage != "breakpoints" || first.Epoch != "none" || first.Break != "" || first.Conversation != 0 || first.Queue <= 0 || first.Policy != "cost_aware" {
 		t.Errorf("first: %+v", first)
 	}
 	lost := ask(bold, "lost", conversation(13, false))
@@ -70,7 +70,7 @@ func TestAuditDecisions(t *testing.T) {
 	}
 	refuse = true
 	resent := ask(eager(u), "", strings.Replace(conversation(9, false), "Fix the build.", "Mend it.", 1))
-	if !resent.Resent || resent.SentTokens != resent.OriginalTokens || resent.Outcome != audit.Completed || resent.Lineage == edited.Lineage {
+	if !resent.Resent || resent.SentTokens != resent.OriginalTokens || resent.Outcome != audit.Completed || resent.Conversation == edited.Conversation {
 		t.Errorf("resent: %+v", resent)
 	}
 }

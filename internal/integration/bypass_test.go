@@ -36,7 +36,7 @@ func TestBothReasonings(t *testing.T) {
 			t.Errorf("request %d went without the tool: %s", i, got)
 		}
 	}
-	if s := p.sessions(); len(s) != 1 || len(s[0].Lineages) != 1 || s[0].requests() != 3 {
+	if s := p.sessions(); len(s) != 1 || len(s[0].Conversations) != 1 || s[0].requests() != 3 {
 		t.Errorf("sessions are %+v, want one conversation of three requests", s)
 	}
 
@@ -79,7 +79,7 @@ func TestStrangeMessages(t *testing.T) {
 		}
 	}
 	for _, s := range p.sessions() {
-		if s.requests() != 2 || len(s.Lineages) != 1 {
+		if s.requests() != 2 || len(s.Conversations) != 1 {
 			t.Errorf("session %+v, want one conversation of two requests", s)
 		}
 	}

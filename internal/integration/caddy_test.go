@@ -172,14 +172,14 @@ func (p *proxy) adminDo(method, path string, v any) int {
 // report is what the tests read of the admin API.
 type report struct {
 	ID       string `json:"id"`
-	Lineages []struct {
+	Conversations []struct {
 		Model    string `json:"model"`
 		Requests int    `json:"requests"`
-	} `json:"lineages"`
+	} `json:"conversations"`
 }
 
 func (r report) requests() (n int) {
-	for _, l := range r.Lineages {
+	for _, l := range r.Conversations {
 		n += l.Requests
 	}
 	return n

@@ -93,7 +93,7 @@ func TestClaudeElsewhere(t *testing.T) {
 			if len(s) != 1 || s[0].requests() != 2 {
 				t.Fatalf("sessions are %v, want one of two requests", s)
 			}
-			if got := s[0].Lineages[len(s[0].Lineages)-1].Model; !strings.Contains(got, "claude-opus-4-6") {
+			if got := s[0].Conversations[len(s[0].Conversations)-1].Model; !strings.Contains(got, "claude-opus-4-6") {
 				t.Errorf("model %q", got)
 			}
 		})

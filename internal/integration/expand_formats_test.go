@@ -381,14 +381,14 @@ func TestExpandTellsTheLastUsage(t *testing.T) {
 					t.Errorf("%+v from\n%s", turn, body)
 				}
 				var session struct {
-					Lineages []struct {
+					Conversations []struct {
 						Total struct {
 							Uncached, Output int64
 						} `json:"total_usage"`
-					} `json:"lineages"`
+					} `json:"conversations"`
 				}
 				if list := p.sessions(); len(list) != 1 || p.adminDo(http.MethodGet, "/llm_cache/sessions/"+list[0].ID, &session) != http.StatusOK ||
-					len(session.Lineages) != 1 || session.Lineages[0].Total.Uncached != 7000 || session.Lineages[0].Total.Output != 7 {
+					len(session.Conversations) != 1 || session.Conversations[0].Total.Uncached != 7000 || session.Conversations[0].Total.Output != 7 {
 					t.Errorf("the record is %+v", session)
 				}
 			})
@@ -421,11 +421,11 @@ func TestExpandOnRecord(t *testing.T) {
 		t.Errorf("the continuation is %+v", more)
 	}
 	var session struct {
-		Lineages []struct {
+		Conversations []struct {
 			Expanded map[string]int `json:"expanded"`
-		} `json:"lineages"`
+		} `json:"conversations"`
 	}
-	if code := p.adminDo(http.MethodGet, "/llm_cache/sessions/"+turn.Session, &session); code != http.StatusOK || len(session.Lineages) != 1 || session.Lineages[0].Expanded["read"] != 1 {
+	if code := p.adminDo(http.MethodGet, "/llm_cache/sessions/"+turn.Session, &session); code != http.StatusOK || len(session.Conversations) != 1 || session.Conversations[0].Expanded["read"] != 1 {
 		t.Errorf("%d: %+v", code, session)
 	}
 }

@@ -89,7 +89,7 @@ func TestGeminiStream(t *testing.T) {
 			if got := res.Trailer.Get("X-Llm-Cache-Cached-Tokens"); got != "1234" {
 				t.Errorf("trailer is %q, want 1234", got)
 			}
-			if s := p.sessions(); len(s) != 1 || s[0].requests() != 1 || s[0].Lineages[0].Model != "gemini-3.1-pro" {
+			if s := p.sessions(); len(s) != 1 || s[0].requests() != 1 || s[0].Conversations[0].Model != "gemini-3.1-pro" {
 				t.Errorf("sessions are %v, want one with one request to the model of the path", s)
 			}
 			sent := u.last().body

@@ -62,7 +62,7 @@ func TestResend(t *testing.T) {
 		t.Errorf("sessions are %v, want one with one request", s)
 	}
 
-	// From here on the lineage is left alone.
+	// From here on the conversation is left alone.
 	longer := conversation(10, false)
 	if read(t, p.post("/v1/messages", longer)); len(u.last().body) < len(longer) {
 		t.Error("the text was edited again")

@@ -68,7 +68,7 @@ func TestResponses(t *testing.T) {
 			t.Errorf("request %d was not read", i)
 		}
 	}
-	if s := p.sessions(); len(s) != 1 || s[0].requests() != 3 || len(s[0].Lineages) != 1 {
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 3 || len(s[0].Conversations) != 1 {
 		t.Errorf("sessions are %+v, want one with one conversation of three requests", s)
 	}
 	last := u.last()

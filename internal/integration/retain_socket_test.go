@@ -261,7 +261,7 @@ func TestHoldSocket(t *testing.T) {
 					t.Errorf("the handshake was %+v", h)
 				}
 			})
-			if list := p.sessions(); len(list) != 1 || len(list[0].Lineages) != 1 || list[0].requests() != 10 {
+			if list := p.sessions(); len(list) != 1 || len(list[0].Conversations) != 1 || list[0].requests() != 10 {
 				t.Errorf("sessions are %+v, want one conversation of ten requests", list)
 			}
 			// Another tenant's conversation, word for word, is another's.

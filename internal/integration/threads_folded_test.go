@@ -112,7 +112,7 @@ func TestThreadsFolded(t *testing.T) {
 					t.Errorf("message %d was %s, is %s", i, m.Raw, now[i].Raw)
 				}
 			}
-			if s := p.sessions(); len(s) != 1 || len(s[0].Lineages) != 1 {
+			if s := p.sessions(); len(s) != 1 || len(s[0].Conversations) != 1 {
 				t.Errorf("sessions are %+v, want one conversation", s)
 			}
 		})

@@ -226,7 +226,7 @@ func TestThreadsAdmitted(t *testing.T) {
 				}
 				saved = h.Get("X-Llm-Cache-Saved-Tokens")
 			}
-			if s := p.sessions(); len(s[0].Lineages) != 1 || s[0].requests() != 6 {
+			if s := p.sessions(); len(s[0].Conversations) != 1 || s[0].requests() != 6 {
 				t.Errorf("sessions are %+v, want one conversation of six requests", s)
 			}
 		}

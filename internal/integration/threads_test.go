@@ -116,7 +116,7 @@ func TestThreads(t *testing.T) {
 				}
 				original = res.Header.Get("X-Llm-Cache-Original-Tokens")
 			}
-			if s := p.sessions(); len(s) != 1 || len(s[0].Lineages) != 1 || s[0].requests() != 4 {
+			if s := p.sessions(); len(s) != 1 || len(s[0].Conversations) != 1 || s[0].requests() != 4 {
 				t.Fatalf("sessions are %+v, want one conversation of four requests", s)
 			}
 
@@ -143,7 +143,7 @@ func TestThreads(t *testing.T) {
 			if got, want := gjson.Get(u.last().body, "messages.2").Raw, gjson.Get(first.body, "messages.2").Raw; got != want {
 				t.Errorf("what was folded went out as %s, not %s", got, want)
 			}
-			if s := p.sessions(); len(s[0].Lineages) != 1 || s[0].requests() != 5 || len(s) > 1 && s[1].requests() > 0 {
+			if s := p.sessions(); len(s[0].Conversations) != 1 || s[0].requests() != 5 || len(s) > 1 && s[1].requests() > 0 {
 				t.Errorf("sessions are %+v, want one conversation of five requests", s)
 			}
 
@@ -170,7 +170,7 @@ func TestThreadUnknown(t *testing.T) {
 			t.Errorf("status %d, %v, sent %s", res.StatusCode, res.Header, u.last().body)
 		}
 	}
-	if s := p.sessions(); len(s) != 1 || len(s[0].Lineages) != 1 || s[0].requests() != 3 {
+	if s := p.sessions(); len(s) != 1 || len(s[0].Conversations) != 1 || s[0].requests() != 3 {
 		t.Errorf("sessions are %+v, want one conversation of three requests", s)
 	}
 }
@@ -240,7 +240,7 @@ func TestUnheld(t *testing.T) {
 		if _, ok := u.last().header["Anthropic-Beta"]; ok {
 			t.Errorf("%s: an empty header stays", c.upstream)
 		}
-		if s := p.sessions(); len(s) == 0 || len(s[0].Lineages) == 0 {
+		if s := p.sessions(); len(s) == 0 || len(s[0].Conversations) == 0 {
 			t.Errorf("%s: nothing was counted", c.upstream)
 		}
 		// Who asks for no thread gets the ids of the upstream.
@@ -340,7 +340,7 @@ func TestResponsesGoOn(t *testing.T) {
 			t.Errorf("request %d has %s tokens", n, got)
 		}
 	}
-	if s := p.sessions(); len(s) != 1 || len(s[0].Lineages) != 1 || s[0].requests() != 4 {
+	if s := p.sessions(); len(s) != 1 || len(s[0].Conversations) != 1 || s[0].requests() != 4 {
 		t.Errorf("sessions are %+v, want one conversation of four requests", s)
 	}
 }

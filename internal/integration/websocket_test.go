@@ -141,7 +141,7 @@ func TestWebSocket(t *testing.T) {
 			t.Fatalf("request %d has %s behind %s", n, now, before)
 		}
 	}
-	if list := p.sessions(); len(list) != 1 || len(list[0].Lineages) != 1 || list[0].requests() != 4 {
+	if list := p.sessions(); len(list) != 1 || len(list[0].Conversations) != 1 || list[0].requests() != 4 {
 		t.Errorf("sessions are %+v, want one conversation of four requests", list)
 	}
 	if n := p.metric("caddy_llm_cache_websocket_connections"); n < 1 {

@@ -221,7 +221,7 @@ const behindVar = "llm_handlers"
 // handler sets the request's conversation before it calls the next one.
 func Passing(r *http.Request) (w Way) {
 	ctx := r.Context()
-	if caddyhttp.GetVar(ctx, "llm_lineage") == nil {
+	if caddyhttp.GetVar(ctx, "llm_conversation") == nil {
 		return w
 	}
 	before, _ := caddyhttp.GetVar(ctx, behindVar).(int)

@@ -52,7 +52,7 @@ func pausesOf(ctx context.Context, source audit.Source, since time.Time) (*keepa
 		}
 		if !h.Add(keepalive.Past{
 			Habit:   keepalive.Habit{Tenant: audit.TenantKey(r.Tenant), Client: keepalive.Client(r.Client), Hour: uint8(r.At.Local().Hour())},
-			Session: r.Session, Lineage: r.Lineage, At: r.At, Tool: r.StopReason == "tool_use",
+			Session: r.Session, Conversation: r.Conversation, At: r.At, Tool: r.StopReason == "tool_use",
 		}) {
 			return errEnough
 		}

@@ -37,7 +37,7 @@ var metrics = struct {
 type conversation struct {
 	*selfrequest.Target
 	session *sessioncache.Session
-	lineage int
+	conversation int
 	// price limits the reported usage to possible values and returns its cost.
 	price func(wire.Usage) (bounded wire.Usage, cost, dollars float64)
 }
@@ -53,7 +53,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
 	// Another process may have continued the conversation and keep its cache warm.
-	if k.Store != nil && !k.Store.Owns(ctx, last.session, last.lineage) {
+	if k.Store != nil && !k.Store.Owns(ctx, last.session, last.conversation) {
 		outcome = keepalive.Canceled
 		return
 	}
@@ -79,7 +79,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	usage, spent, dollars := last.price(usage)
 	outcome, cost = became, spent
 	if outcome == keepalive.Read {
-		last.session.KeepWarm(last.lineage, at)
+		last.session.KeepWarm(last.conversation, at)
 		if k.Store != nil {
 			k.Store.Publish(last.session)
 		}
@@ -91,12 +91,12 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	k.sum.Cost += cost
 	k.mu.Unlock()
 	e.Record(&audit.Record{
-		At: at, Kind: audit.KindKeepAlive, Lineage: last.lineage, Model: last.Model,
+		At: at, Kind: audit.KindKeepAlive, Conversation: last.conversation, Model: last.Model,
 		ClientFormat: string(last.Client), UpstreamFormat: string(last.Client), Cost: cost, USD: dollars, Reason: string(outcome),
 	}, usage, outcome == keepalive.Read || outcome == keepalive.WroteCache)
 	if k.Watcher != nil {
 		k.Watcher.Pinged(Record{
-			Session: e.Session, Lineage: last.lineage, Tenant: p.Habit.Tenant, Number: number, At: at,
+			Session: e.Session, Conversation: last.conversation, Tenant: p.Habit.Tenant, Number: number, At: at,
 			Model: last.Model, Outcome: outcome, Usage: usage, Cost: cost, Dollars: dollars,
 		})
 	}

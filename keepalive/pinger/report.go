@@ -23,8 +23,8 @@ type Watcher interface {
 type Record struct {
 	// Session is the session's id.
 	Session string `json:"session"`
-	// Lineage is the number of the conversation in its session.
-	Lineage int `json:"lineage"`
+	// Conversation is the number of the conversation in its session.
+	Conversation int `json:"conversation"`
 	// Tenant is the tenant of the session.
 	Tenant [16]byte `json:"-"`
 	// Number counts the pings of one pause from 1 on.
@@ -47,8 +47,8 @@ type Record struct {
 type Pause struct {
 	// Session is the session's id.
 	Session string `json:"session"`
-	// Lineage is the number of the conversation in its session.
-	Lineage int `json:"lineage"`
+	// Conversation is the number of the conversation in its session.
+	Conversation int `json:"conversation"`
 	// At is the time of the return.
 	At time.Time `json:"at"`
 	// Age is the length of the pause, from the start of one request to the start of the next, in

@@ -65,8 +65,8 @@ func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Sessio
 		front.yield()
 	}
 	// This cancels a ping in flight at once, so the client does not wait.
-	if lineage, ok := x.Continues(); ok {
-		v.idle, v.entered = keepalive.ID{Session: session.ID(), Lineage: lineage}, true
+	if conversation, ok := x.Continues(); ok {
+		v.idle, v.entered = keepalive.ID{Session: session.ID(), Conversation: conversation}, true
 		// The outer handler's Enter may already have ended the pause.
 		if v.pause = k.Schedule.Enter(v.idle, k.now()); v.pause == nil && front != nil && front.idle == v.idle {
 			v.pause = front.pause
@@ -118,15 +118,15 @@ func (v *Visit) Leave(a *Answered) {
 		if a.Denied && v.session.Number() > 0 { // its other conversations would be refused as well
 			s.Forget(v.session.ID())
 		}
-		lineage, ok := v.ex.Committed()
+		conversation, ok := v.ex.Committed()
 		if !ok {
 			return
 		}
 		for _, n := range v.ex.Replaced() {
-			s.Drop(keepalive.ID{Session: v.session.ID(), Lineage: n})
+			s.Drop(keepalive.ID{Session: v.session.ID(), Conversation: n})
 		}
-		if v.entered && lineage != v.idle.Lineage { // a branch: the conversation that had this number has ended
-			s.Drop(keepalive.ID{Session: v.session.ID(), Lineage: lineage})
+		if v.entered && conversation != v.idle.Conversation { // a branch: the conversation that had this number has ended
+			s.Drop(keepalive.ID{Session: v.session.ID(), Conversation: conversation})
 		}
 		if v.pause != nil {
 			v.account(a)
@@ -134,11 +134,11 @@ func (v *Visit) Leave(a *Answered) {
 		if t = v.target(a); t == nil {
 			return
 		}
-		if v.entered && lineage != v.idle.Lineage { // a branch
+		if v.entered && conversation != v.idle.Conversation { // a branch
 			s.Leave(v.idle, true, nil)
 			v.entered = false
 		}
-		id = keepalive.ID{Session: v.session.ID(), Lineage: lineage}
+		id = keepalive.ID{Session: v.session.ID(), Conversation: conversation}
 	})
 	s.Leave(id, v.entered, t)
 	v.keeper.awake()
@@ -177,7 +177,7 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		Cold:     idle.Cold,
 		Write:    write, Read: rules.Read, Dollars: rules.At(int(idle.Prompt)).Input / 1e6,
 		MaxLoss: o.maxLoss(&idle),
-		Payload: &conversation{Target: a.Target(body), session: v.session, lineage: idle.Lineage, price: func(u wire.Usage) (bounded wire.Usage, cost, dollars float64) {
+		Payload: &conversation{Target: a.Target(body), session: v.session, conversation: idle.Conversation, price: func(u wire.Usage) (bounded wire.Usage, cost, dollars float64) {
 			u, _ = rules.Bound(u, maxTokens)
 			return u, rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
 		}},
@@ -220,7 +220,7 @@ func (v *Visit) account(a *Answered) {
 	k.sum.Saved += saved
 	k.mu.Unlock()
 	if k.Watcher != nil {
-		lineage, _ := v.ex.Committed()
-		k.Watcher.Resumed(Pause{Session: v.session.ID(), Lineage: lineage, At: v.ex.Start(), Age: s.Age, Pings: s.Pings, Cost: s.Cost, Saved: saved})
+		conversation, _ := v.ex.Committed()
+		k.Watcher.Resumed(Pause{Session: v.session.ID(), Conversation: conversation, At: v.ex.Start(), Age: s.Age, Pings: s.Pings, Cost: s.Cost, Saved: saved})
 	}
 }

@@ -50,7 +50,7 @@ func request(blocks int) (*wire.View, error) {
 }
 
 // commit commits a request in a session, as if an upstream had accepted it.
-func commit(t *testing.T, store *sessioncache.Store, s *sessioncache.Session, blocks int) *sessioncache.Lineage {
+func commit(t *testing.T, store *sessioncache.Store, s *sessioncache.Session, blocks int) *sessioncache.Conversation {
 	t.Helper()
 	v, err := request(blocks)
 	if err != nil {
@@ -170,7 +170,7 @@ func forgets(t *testing.T, store *sessioncache.Store) {
 	v, _ := request(3)
 	again.Lock()
 	defer again.Unlock()
-	if again == s || again.Match(v).Lineage != nil {
+	if again == s || again.Match(v).Conversation != nil {
 		t.Error("something is left of a session that was deleted")
 	}
 }

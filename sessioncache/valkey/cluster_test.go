@@ -225,7 +225,7 @@ func passage(t *testing.T, d *sessioncache.Store, id, turn int) (waited time.Dur
 	s.Unlock()
 	states := sessioncache.NewBlockStates(len(v.MessageBlocks()))
 	if turn%3 == 0 { // the request has a new edit
-		d.Claim(t.Context(), s, m, v, states, func(*sessioncache.Lineage) {})
+		d.Claim(t.Context(), s, m, v, states, func(*sessioncache.Conversation) {})
 	}
 	waited = time.Since(begun)
 	s.Lock()

@@ -102,7 +102,7 @@ func TestServerInTrouble(t *testing.T) {
 				s := store.Acquire(t.Context(), sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"})
 				s.Lock()
 				match := s.Match(v)
-				if i > 0 && match.Lineage == nil {
+				if i > 0 && match.Conversation == nil {
 					t.Errorf("request %d: the conversation is not known", i)
 				}
 				l := s.Commit(match, v, sessioncache.NewBlockStates(len(v.MessageBlocks())))
@@ -143,7 +143,7 @@ func TestServerInTrouble(t *testing.T) {
 			}
 			s.Lock()
 			defer s.Unlock()
-			if match := s.Match(v); match.Lineage == nil || match.Common < len(v.MessageBlocks())-2 {
+			if match := s.Match(v); match.Conversation == nil || match.Common < len(v.MessageBlocks())-2 {
 				t.Errorf("another process knows %d blocks of %d", match.Common, len(v.MessageBlocks()))
 			}
 		})

@@ -40,7 +40,7 @@ func TestStrangersLeaveNoKeys(t *testing.T) {
 		match := s.Match(request)
 		s.Unlock()
 		if i%20 == 0 { // with an edit
-			d.Claim(t.Context(), s, match, request, sessioncache.NewBlockStates(1), func(*sessioncache.Lineage) {})
+			d.Claim(t.Context(), s, match, request, sessioncache.NewBlockStates(1), func(*sessioncache.Conversation) {})
 		}
 		d.Release(s)
 	}

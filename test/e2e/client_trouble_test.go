@@ -127,7 +127,7 @@ func TestClientsCompact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, l := range sessions[0].Lineages {
+			for _, l := range sessions[0].Conversations {
 				if l.Frozen {
 					t.Error("a conversation is left alone")
 				}

@@ -92,7 +92,7 @@ func (f *fleet) shares(t *testing.T) {
 		if err := f.nodes[1].process.Get(t.Context(), "/llm_cache/sessions?limit=1", &page); err != nil {
 			t.Fatal(err)
 		}
-		if len(page.Sessions) == 1 && page.Sessions[0].requests() == 2 && len(page.Sessions[0].Lineages) == 1 {
+		if len(page.Sessions) == 1 && page.Sessions[0].requests() == 2 && len(page.Sessions[0].Conversations) == 1 {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -234,7 +234,7 @@ func yesterday(now time.Time) (all []turn) {
 				own := cost / (1 - p.saves*(0.7+0.6*random.Float64()))
 				r := turn{
 					"at": hour.Add(time.Duration(random.IntN(3600)) * time.Second).UTC().Format("2006-01-02 15:04:05.000000"), "turns": 1, "kind": "turn",
-					"tenant": "of " + p.name, "user_id": p.name, "session": fmt.Sprintf("%s-%d", p.name, hour.Hour()/3), "lineage": 0, "client": p.client, "model": p.model,
+					"tenant": "of " + p.name, "user_id": p.name, "session": fmt.Sprintf("%s-%d", p.name, hour.Hour()/3), "conversation": 0, "client": p.client, "model": p.model,
 					"client_format": "anthropic", "upstream_format": "anthropic", "policy": "cost_aware", "stream": true, "original_tokens": prompt + removed, "sent_tokens": prompt,
 					"uncached": 0, "write_5m": prompt - read, "write_1h": 0, "read": read, "read_estimated": 0, "output": output,
 					"client_uncached": 0, "client_write_5m": prompt - read + removed/2, "client_write_1h": 0, "client_read": read + removed/2,

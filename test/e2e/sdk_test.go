@@ -91,8 +91,8 @@ func TestSDKs(t *testing.T) {
 					}
 					read += r.cached
 				}
-				if got := sessions[0].Lineages[0].Total.Read; len(sessions[0].Lineages) != 1 || got != read {
-					t.Errorf("the admin endpoint counts %d tokens read in %d conversations, the client %d in one", got, len(sessions[0].Lineages), read)
+				if got := sessions[0].Conversations[0].Total.Read; len(sessions[0].Conversations) != 1 || got != read {
+					t.Errorf("the admin endpoint counts %d tokens read in %d conversations, the client %d in one", got, len(sessions[0].Conversations), read)
 				}
 				saved := 0.0
 				for i := range front {

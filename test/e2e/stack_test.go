@@ -213,7 +213,7 @@ func (s *stack) access(t *testing.T, name string) (all []entry) {
 // session is the admin endpoint's description of a session.
 type session struct {
 	ID       string `json:"id"`
-	Lineages []struct {
+	Conversations []struct {
 		Model    string         `json:"model"`
 		Requests int            `json:"requests"`
 		Frozen   bool           `json:"frozen"`
@@ -221,12 +221,12 @@ type session struct {
 		Total    struct {
 			Read int64 `json:"read"`
 		} `json:"total_usage"`
-	} `json:"lineages"`
+	} `json:"conversations"`
 }
 
 // requests returns the number of requests in all conversations of the session.
 func (s *session) requests() (n int) {
-	for _, l := range s.Lineages {
+	for _, l := range s.Conversations {
 		n += l.Requests
 	}
 	return n

@@ -54,14 +54,14 @@ func TestTranslatedSDKs(t *testing.T) {
 			}
 			sessions, front := s.settle(t, 1)
 			s.clean(t)
-			if len(front) != len(script) || len(sessions[0].Lineages) != 1 {
-				t.Errorf("%d requests for %d steps in %d conversations", len(front), len(script), len(sessions[0].Lineages))
+			if len(front) != len(script) || len(sessions[0].Conversations) != 1 {
+				t.Errorf("%d requests for %d steps in %d conversations", len(front), len(script), len(sessions[0].Conversations))
 			}
 			var sum int64
 			for _, n := range cached {
 				sum += n
 			}
-			if read := sessions[0].Lineages[0].Total.Read; read != sum {
+			if read := sessions[0].Conversations[0].Total.Read; read != sum {
 				t.Errorf("the admin endpoint counts %d tokens read, the client %d", read, sum)
 			}
 			for _, e := range s.access(t, "model.log") {

@@ -118,8 +118,8 @@ type Record struct {
 	User string `json:"user"`
 	// Session is the public id of the session, as on the admin API.
 	Session string `json:"session"`
-	// Lineage numbers the conversations of a session.
-	Lineage int `json:"lineage"`
+	// Conversation numbers the conversations of a session.
+	Conversation int `json:"conversation"`
 	// Client is the client's program: claude-code, codex, opencode, gemini-cli, anthropic-sdk,
 	// openai-sdk, google-sdk, or the first word of its User-Agent.
 	Client string `json:"client"`

@@ -45,9 +45,9 @@ type Session struct {
 	audit.Whose
 	// Model is the model of the last request.
 	Model string `json:"model"`
-	// Requests counts the requests of all conversations, Lineages the conversations.
+	// Requests counts the requests of all conversations, Conversations the conversations.
 	Requests int `json:"requests"`
-	Lineages int `json:"lineages"`
+	Conversations int `json:"conversations"`
 	// Used is the start of the last request.
 	Used time.Time `json:"used"`
 	// Until is the expected expiry of the cached prefix, absent if it does not expire or the expiry

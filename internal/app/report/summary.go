@@ -150,7 +150,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		}
 		saved := worth{r.ClientCost - r.Cost, r.ClientUSD - r.USD}
 		stages.share(r.Edits, saved)
-		of := conversation{r.Session, r.Lineage}
+		of := conversation{r.Session, r.Conversation}
 		if r.Folded > 0 {
 			if folds[of] == nil {
 				folds[of] = parts{}
@@ -259,7 +259,7 @@ func (p parts) of(name string) *Part {
 // conversation identifies one conversation of a session.
 type conversation struct {
 	session string
-	lineage int
+	conversation int
 }
 
 // worth is a saving in units and in dollars.

@@ -35,7 +35,7 @@ func counterfactual(t *testing.T, c *recording.Conversation, profile pricing.Pro
 	rules := profile.Rules() // no answer reaches the upper price tier alone, but all together may
 	output := func(tokens int64) float64 { return rules.CostOutput(wire.Usage{Output: tokens}) }
 	for _, s := range a.store.Page(sessioncache.Newest, 1000) {
-		for _, l := range s.Report(time.Time{}).Lineages {
+		for _, l := range s.Report(time.Time{}).Conversations {
 			requests += l.Requests
 			client += l.Cost.ClientUnits - output(l.Total.Output)
 			actual += l.Cost.Units - output(l.Total.Output)
@@ -121,7 +121,7 @@ func saves(t *testing.T, c *recording.Conversation, profile pricing.Profile, pol
 		t.Fatal(err)
 	}
 	for _, s := range a.store.Page(sessioncache.Newest, 1000) {
-		for _, l := range s.Report(time.Time{}).Lineages {
+		for _, l := range s.Report(time.Time{}).Conversations {
 			own, saved, would = own+l.Cost.ClientUnits, saved+l.Cost.ClientUnits-l.Cost.Units, would+l.Cost.WouldSave
 		}
 	}

@@ -92,7 +92,7 @@ func (d *EdgeDriver) Delta(base *retain.Base, r *retain.Request) (program []byte
 // Dress implements [retain.Driver].
 func (d *EdgeDriver) Dress(h http.Header, k retain.Key, base *retain.Base, sent []byte) {
 	h[EdgeName] = []string{d.id}
-	h[Conversation] = []string{strconv.FormatUint(xxh3.HashString(k.Session+string(k.Lineage[:])), 36)}
+	h[Conversation] = []string{strconv.FormatUint(xxh3.HashString(k.Session+string(k.Conversation[:])), 36)}
 	delete(h, BaseHandle)
 	if sent == nil {
 		return

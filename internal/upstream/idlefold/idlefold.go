@@ -166,7 +166,7 @@ func (f *Fold) send(ctx context.Context, slot int) {
 	e.Adapt = func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
 		caddyhttp.SetVar(r.Context(), "llm_session", f.Session)
-		caddyhttp.SetVar(r.Context(), "llm_lineage", f.View.First())
+		caddyhttp.SetVar(r.Context(), "llm_conversation", f.View.First())
 		return nil, nil //nolint:nilnil // the body is the target's
 	}
 	a, err := f.site.State.Carrier.Carry(ctx, e)
@@ -188,9 +188,9 @@ func (f *Fold) send(ctx context.Context, slot int) {
 	}
 	foldMetrics.WithLabelValues(outcome).Inc()
 	rules := f.Exchange.Rules()
-	lineage, _ := f.Exchange.Committed()
+	conversation, _ := f.Exchange.Committed()
 	e.Record(&audit.Record{
-		At: at, Kind: audit.KindIdleFold, Lineage: lineage, Model: f.View.Model,
+		At: at, Kind: audit.KindIdleFold, Conversation: conversation, Model: f.View.Model,
 		ClientFormat: string(format), UpstreamFormat: string(f.site.Upstream.Target(format)),
 		Cost: rules.Cost(u), USD: rules.Dollars(u), Reason: outcome,
 	}, u, outcome == foldRead || outcome == foldLate)

@@ -96,8 +96,8 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	request.Mark = mark(r.Header)
 	k, next := t.of(r), own(t.next)
 	if t.options != nil {
-		k.Lineage = said.begins() // whatever the system prompt is
-		next = &rest{t.Site, t.next, conversation{k.Side, k.Session, k.Lineage}, t.name}
+		k.Conversation = said.begins() // whatever the system prompt is
+		next = &rest{t.Site, t.next, conversation{k.Side, k.Session, k.Conversation}, t.name}
 	}
 	if o, all := t.engine.Answered(k, request); o != nil {
 		switch {

@@ -98,7 +98,7 @@ func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ htt
 	if session == "" {
 		return quieter(anyOf(pool), anyOf(pool))
 	}
-	first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
+	first, _ := caddyhttp.GetVar(r.Context(), "llm_conversation").(wire.Hash)
 	bound := a.bound(pool)
 	var best, spare candidate
 	for _, u := range pool {

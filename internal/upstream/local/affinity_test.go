@@ -29,7 +29,7 @@ func boxes(n int) reverseproxy.UpstreamPool {
 func of(session string, agent byte) *http.Request {
 	vars := map[string]any{}
 	if session != "" {
-		vars["llm_session"], vars["llm_lineage"] = session, wire.Hash{agent}
+		vars["llm_session"], vars["llm_conversation"] = session, wire.Hash{agent}
 	}
 	r, err := http.NewRequestWithContext(context.WithValue(context.Background(), caddyhttp.VarsCtxKey, vars), http.MethodPost, "http://box/v1/messages", nil)
 	if err != nil {

@@ -213,7 +213,7 @@ func side(r *feature.Request) bool {
 func (p *part) queued(next caddyhttp.Handler, r *feature.Request) caddyhttp.Handler {
 	t := queue.Ticket{Person: r.Person, Side: side(r)}
 	if r.View != nil {
-		t.Lineage, t.Size = r.Session+r.View.First().String(), len(r.View.Raw)
+		t.Conversation, t.Size = r.Session+r.View.First().String(), len(r.View.Raw)
 	}
 	return p.Queue.Layer(next, p.slots, r.Format, t, feature.Attachment[atomic.Pointer[local.Place]](r), &p.rejoin)
 }

@@ -49,15 +49,15 @@ var seed = maphash.MakeSeed()
 
 // exact restores the model's own bytes of an answer if the client rewrote it without changing its
 // meaning.
-func (d *draft) exact(i, at int, m matched, next *lineage) {
-	if m.lineage == nil || at > m.common {
+func (d *draft) exact(i, at int, m matched, next *conversation) {
+	if m.conversation == nil || at > m.common {
 		return
 	}
-	n := slices.IndexFunc(m.lineage.answers, func(a answer) bool { return a.at == at })
+	n := slices.IndexFunc(m.conversation.answers, func(a answer) bool { return a.at == at })
 	if n < 0 {
 		return
 	}
-	a := m.lineage.answers[n]
+	a := m.conversation.answers[n]
 	msg := &d.v.Messages[i]
 	seen := maphash.Bytes(seed, d.v.Bytes(msg.Span))
 	same := a.seen == seen && a.differs

@@ -29,7 +29,7 @@ type draft struct {
 	cuts   []wire.Cut
 	own    bool // the draft owns the view's list of blocks
 
-	before []*lineage // the session's conversations
+	before []*conversation // the session's conversations
 	first  []pin      // texts of the opening user messages
 }
 
@@ -39,7 +39,7 @@ type value struct {
 	raw  []byte
 }
 
-func newDraft(v *wire.View, q Request, before []*lineage) *draft {
+func newDraft(v *wire.View, q Request, before []*conversation) *draft {
 	d := &draft{v: v, q: q, before: before, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{}, gone: map[int]bool{}}
 	if v.Traits().SystemInMessages {
 		for d.front < len(v.Messages)-1 && v.Messages[d.front].Role == wire.RoleSystem {
@@ -62,14 +62,14 @@ func (d *draft) sizeOfPrefix() (n int) {
 }
 
 // plan fills in the conversation's next state, and the cuts.
-func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
+func (d *draft) plan(share func(*base) *base, m matched, next *conversation) error {
 	if !d.v.Traits().MessageList {
 		next.base = &base{}
 		return nil
 	}
 	var known []tool
-	if m.lineage != nil {
-		known = m.lineage.tools
+	if m.conversation != nil {
+		known = m.conversation.tools
 	}
 	now, ok := toolsOf(d.v, known)
 	if !ok {
@@ -79,11 +79,11 @@ func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 	front, first := d.pins(system, false), d.first
 	next.base = nil
 	var notes []note
-	if m.lineage != nil {
-		if d.aligned(m.lineage.base.system, front) {
-			next.base = m.lineage.base
+	if m.conversation != nil {
+		if d.aligned(m.conversation.base.system, front) {
+			next.base = m.conversation.base
 		}
-		for _, n := range m.lineage.notes {
+		for _, n := range m.conversation.notes {
 			if n.at < m.common && next.base != nil {
 				notes = append(notes, n)
 			}
@@ -252,7 +252,7 @@ func (d *draft) pinFirst(m matched, now []pin) []pin {
 	if n == 0 {
 		return clonePins(now)
 	}
-	return append(slices.Clip(m.lineage.first[:n]), clonePins(now[n:])...)
+	return append(slices.Clip(m.conversation.first[:n]), clonePins(now[n:])...)
 }
 
 // places returns the surroundings described in pins.
@@ -266,7 +266,7 @@ func places(system, first []pin) (all []string) {
 }
 
 // pinned restores the first versions of the texts, and adds a note about changed surroundings.
-func (d *draft) pinned(next *lineage, system []int, front, first []pin, notes []note, add *note) {
+func (d *draft) pinned(next *conversation, system []int, front, first []pin, notes []note, add *note) {
 	for j, i := range system {
 		d.pin(i, next.base.system[j])
 	}
@@ -310,7 +310,7 @@ func (d *draft) pin(i int, p pin) {
 }
 
 // tools puts the tools in the prefix's order, and describes late tools in a note.
-func (d *draft) tools(known, now []tool, notes []note, m matched, next *lineage, add *note) {
+func (d *draft) tools(known, now []tool, notes []note, m matched, next *conversation, add *note) {
 	front := now
 	if d.q.Rules.ToolOrder {
 		var added []tool

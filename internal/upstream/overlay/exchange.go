@@ -64,16 +64,16 @@ type Exchange struct {
 	store        *Store
 	conversation Conversation
 	base         string // name of the one that it began with, "" if that is known
-	before, next *lineage
-	replaces     *lineage
+	before, next *conversation
+	replaces     *conversation
 	at           time.Time
 }
 
 // Begin lays the overlay over a request. It returns an error for what it does
 // not understand; that goes out as it is.
 func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
-	all := s.lineagesOf(c.Session)
-	v, err := wire.Parse(q.Format, q.Body, recall(all, func(l *lineage) *wire.Known { return l.known }))
+	all := s.conversationsOf(c.Session)
+	v, err := wire.Parse(q.Format, q.Body, recall(all, func(l *conversation) *wire.Known { return l.known }))
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +86,13 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 	}
 	links := d.links()
 	m := match(all, q.Format, v.OffersTools(), links)
-	next := &lineage{format: q.Format, tooled: v.OffersTools(), chain: links, known: v.Known()}
-	x := &Exchange{Body: q.Body, store: s, conversation: c, before: m.lineage, next: next, at: q.At}
+	next := &conversation{format: q.Format, tooled: v.OffersTools(), chain: links, known: v.Known()}
+	x := &Exchange{Body: q.Body, store: s, conversation: c, before: m.conversation, next: next, at: q.At}
 	if m.continues {
-		x.replaces = m.lineage
+		x.replaces = m.conversation
 	}
-	if m.lineage != nil {
-		next.frozen, next.divergences = m.lineage.frozen, m.lineage.divergences
+	if m.conversation != nil {
+		next.frozen, next.divergences = m.conversation.frozen, m.conversation.divergences
 	}
 	if err := d.plan(func(b *base) *base {
 		x.base = c.Group + "\x00" + b.key()
@@ -107,7 +107,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 			return nil, err
 		}
 		if out, err = wire.Parse(q.Format, body, func(first wire.Hash) *wire.Known {
-			if k := begun(all, func(l *lineage) *wire.Known { return l.shown }, first); k != nil {
+			if k := begun(all, func(l *conversation) *wire.Known { return l.shown }, first); k != nil {
 				return k
 			}
 			return v.Known() // most of it was not touched
@@ -167,7 +167,7 @@ func (x *Exchange) Freeze() {
 
 // matched is the conversation that a request goes on with.
 type matched struct {
-	lineage *lineage // nil for a new one
+	conversation *conversation // nil for a new one
 	// common is the number of the request's messages that stand there, too.
 	common int
 	// continues tells that the request takes its place; otherwise it branches off.
@@ -176,7 +176,7 @@ type matched struct {
 
 // recall finds what was parsed of an earlier request that began alike, or else of
 // the one used last: each message of it is recognised by itself.
-func recall(all []*lineage, of func(*lineage) *wire.Known) func(wire.Hash) *wire.Known {
+func recall(all []*conversation, of func(*conversation) *wire.Known) func(wire.Hash) *wire.Known {
 	if len(all) == 0 {
 		return nil
 	}
@@ -189,7 +189,7 @@ func recall(all []*lineage, of func(*lineage) *wire.Known) func(wire.Hash) *wire
 }
 
 // begun is what was parsed of an earlier request that began so, nil for nothing.
-func begun(all []*lineage, of func(*lineage) *wire.Known, first wire.Hash) *wire.Known {
+func begun(all []*conversation, of func(*conversation) *wire.Known, first wire.Hash) *wire.Known {
 	for _, l := range all {
 		if k := of(l); k != nil && k.First() == first {
 			return k
@@ -200,7 +200,7 @@ func begun(all []*lineage, of func(*lineage) *wire.Known, first wire.Hash) *wire
 
 // match finds the conversation that shares most messages from the first on. One
 // whose answers the request leaves out goes on beside it.
-func match(all []*lineage, format wire.Format, tools bool, links []link) matched {
+func match(all []*conversation, format wire.Format, tools bool, links []link) matched {
 	var best, branch matched
 	for _, l := range all {
 		if l.format != format || l.tooled != tools {
@@ -215,7 +215,7 @@ func match(all []*lineage, format wire.Format, tools bool, links []link) matched
 			branch = matched{l, n, false}
 		}
 	}
-	if best.lineage != nil {
+	if best.conversation != nil {
 		return best
 	}
 	return branch

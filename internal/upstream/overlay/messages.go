@@ -22,7 +22,7 @@ type tail struct {
 
 // messages processes the messages after the system text: it folds system messages, repeats notes
 // where they first stood, and restores the model's answers.
-func (d *draft) messages(m matched, notes []note, add *note, next *lineage) {
+func (d *draft) messages(m matched, notes []note, add *note, next *conversation) {
 	var to tail
 	last := len(d.v.Messages) - 1
 	next.notes = notes

@@ -17,14 +17,14 @@ const (
 	// DefaultMemory is the default size of a store's memory, in bytes.
 	DefaultMemory = 192 << 20
 	maxIdle       = 12 * time.Hour
-	maxLineages   = 16 // in one session
+	maxConversations   = 16 // in one session
 )
 
 // Store remembers the beginnings of conversations and the notes told since. A conversation
 // that it has forgotten begins anew. All methods may be called from several goroutines.
 type Store struct {
 	pool     *lru.Pool[string]
-	sessions *lru.Cache[string, string, []*lineage] // the most recently used lineage first
+	sessions *lru.Cache[string, string, []*conversation] // the most recently used conversation first
 	bases    *lru.Cache[string, string, *base]
 }
 
@@ -32,7 +32,7 @@ type Store struct {
 func NewStore(pool *lru.Pool[string], now func() time.Time) *Store {
 	return &Store{
 		pool:     pool,
-		sessions: lru.New(lru.Options[string, string, []*lineage]{Pool: pool, TTL: maxIdle, Now: now}),
+		sessions: lru.New(lru.Options[string, string, []*conversation]{Pool: pool, TTL: maxIdle, Now: now}),
 		bases:    lru.New(lru.Options[string, string, *base]{Pool: pool}),
 	}
 }
@@ -58,8 +58,8 @@ func (s *Store) Bytes() int64 { return s.pool.Bytes() }
 // SetLimit implements [state.Holder].
 func (s *Store) SetLimit(n int64) { s.pool.SetLimit(n) }
 
-// lineagesOf returns the conversations of a session. They are immutable.
-func (s *Store) lineagesOf(key string) []*lineage {
+// conversationsOf returns the conversations of a session. They are immutable.
+func (s *Store) conversationsOf(key string) []*conversation {
 	s.sessions.Lock()
 	defer s.sessions.Unlock()
 	e := s.sessions.Get(key)
@@ -70,8 +70,8 @@ func (s *Store) lineagesOf(key string) []*lineage {
 }
 
 // put makes next part of its session, in the place of before if that is not nil.
-func (s *Store) put(c Conversation, before, next *lineage) {
-	lineages, size := []*lineage{next}, len(c.Session)+200+next.Size()
+func (s *Store) put(c Conversation, before, next *conversation) {
+	conversations, size := []*conversation{next}, len(c.Session)+200+next.Size()
 	limit := int(s.pool.Limit())
 	s.sessions.Lock()
 	defer s.sessions.Unlock()
@@ -80,14 +80,14 @@ func (s *Store) put(c Conversation, before, next *lineage) {
 			n := l.Size()
 			// A session is evicted as a whole: it must not grow so large that its tenant has
 			// room for little else.
-			if l == before || len(lineages) == maxLineages || size+n > limit/4 {
+			if l == before || len(conversations) == maxConversations || size+n > limit/4 {
 				continue
 			}
-			lineages = append(lineages, l)
+			conversations = append(conversations, l)
 			size += n
 		}
 	}
-	s.sessions.Put(c.Session, c.Tenant, lineages, int64(size))
+	s.sessions.Put(c.Session, c.Tenant, conversations, int64(size))
 }
 
 // ForgetSession implements [state.Forgetter].
@@ -152,9 +152,9 @@ func (s *Store) ReportSession(x *sessioncache.Session) (name string, report any)
 
 // Report returns what is known of a session, nil if nothing is.
 func (s *Store) Report(key string) []Report {
-	lineages := s.lineagesOf(key)
-	all := make([]Report, 0, len(lineages))
-	for _, l := range lineages {
+	conversations := s.conversationsOf(key)
+	all := make([]Report, 0, len(conversations))
+	for _, l := range conversations {
 		restored := 0
 		for i := range l.answers {
 			if l.answers[i].differs {
@@ -173,8 +173,8 @@ type link struct {
 	role        wire.Role
 }
 
-// lineage is a growing conversation. It is immutable: each request makes a new one.
-type lineage struct {
+// conversation is a growing conversation. It is immutable: each request makes a new one.
+type conversation struct {
 	format wire.Format
 	tooled bool // its requests have tools
 	// base is what it began with; tools are those in the prefix now: those of the
@@ -203,9 +203,9 @@ type lineage struct {
 	divergences []Divergence
 }
 
-// Size is about how much memory the lineage holds, in bytes. Its base counts as if
+// Size is about how much memory the conversation holds, in bytes. Its base counts as if
 // it had it alone: others that share it may be forgotten before.
-func (l *lineage) Size() int {
+func (l *conversation) Size() int {
 	n := 400 + l.base.size() + len(l.chain)*40 + len(l.sent)*24 + len(l.divergences)*64
 	for i, k := range [...]*wire.Known{l.known, l.shown} {
 		if k != nil && (i == 0 || k != l.known) {

@@ -15,10 +15,10 @@ import (
 func TestStoreForgets(t *testing.T) {
 	c := newClient(t, Box)
 	body := chat("S", toolA+","+toolB, hello)
-	for i := range 3 * maxLineages {
+	for i := range 3 * maxConversations {
 		c.send(chat("S", toolA, fmt.Sprintf(`{"role":"user","content":"%d"}`, i)), wire.Turn{})
 	}
-	if n := len(c.store.lineagesOf("s")); n != maxLineages {
+	if n := len(c.store.conversationsOf("s")); n != maxConversations {
 		t.Errorf("%d conversations", n)
 	}
 	c.send(body, wire.Turn{})

@@ -43,8 +43,8 @@ type Limits struct {
 type Ticket struct {
 	// Person is the user of the request: users take turns.
 	Person string
-	// Lineage names the conversation, which selects its slot.
-	Lineage string
+	// Conversation names the conversation, which selects its slot.
+	Conversation string
 	// Side marks a side request: a title, a routing question.
 	Side bool
 	// Size is the length of the prompt, in bytes.

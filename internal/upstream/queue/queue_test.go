@@ -111,8 +111,8 @@ func TestConversationsGoBeforeSideRequests(t *testing.T) {
 
 func TestConversationsFindTheirSlot(t *testing.T) {
 	q := New(Limits{Slots: 3, Waiting: 10})
-	run := func(lineage string, side bool) int {
-		turn := enter(t, q, Ticket{Person: lineage, Lineage: lineage, Side: side})
+	run := func(conversation string, side bool) int {
+		turn := enter(t, q, Ticket{Person: conversation, Conversation: conversation, Side: side})
 		defer turn.Leave()
 		return turn.Slot
 	}
@@ -144,14 +144,14 @@ func TestWorthOfSlots(t *testing.T) {
 		q := New(Limits{Slots: 2, Waiting: 10})
 		at := map[string]int{} // slot of the last run
 		found := 0
-		run := func(lineage string, size int, side bool) {
-			turn := enter(t, q, Ticket{Person: lineage, Lineage: lineage, Size: size, Side: side})
+		run := func(conversation string, size int, side bool) {
+			turn := enter(t, q, Ticket{Person: conversation, Conversation: conversation, Size: size, Side: side})
 			turn.Leave()
-			if slot, ok := at[lineage]; ok && slot == turn.Slot {
+			if slot, ok := at[conversation]; ok && slot == turn.Slot {
 				found++
 			}
 			maps.DeleteFunc(at, func(_ string, slot int) bool { return slot == turn.Slot })
-			at[lineage] = turn.Slot
+			at[conversation] = turn.Slot
 			time.Sleep(time.Second)
 		}
 		const turns = 20
@@ -252,7 +252,7 @@ func TestNobodyStarves(t *testing.T) {
 				)
 				agent := func(p int, random *rand.Rand) {
 					for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); {
-						turn, err := q.Enter(Ticket{Person: fmt.Sprint(p), Lineage: fmt.Sprint(p)})
+						turn, err := q.Enter(Ticket{Person: fmt.Sprint(p), Conversation: fmt.Sprint(p)})
 						if err == nil {
 							err = turn.Wait(t.Context())
 						}

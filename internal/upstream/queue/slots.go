@@ -21,7 +21,7 @@ const (
 type slot struct {
 	busy    bool
 	used    uint64 // sequence number of the last use, 0 if never
-	lineage string // conversation of the prefix
+	conversation string // conversation of the prefix
 	size    int    // length of the prefix, in bytes
 	hits    int    // number of cache hits
 	side    bool   // prefix of a side request
@@ -58,25 +58,25 @@ func (s *slots) give(i int) {
 // take acquires the free slot that holds the conversation's prefix, else the one with the prefix
 // that costs least to read again. There must be a free slot.
 func (s *slots) take(t Ticket) int {
-	best, hits := s.best(t.Lineage), 0
-	if c := &s.list[best]; c.used > 0 && c.lineage == t.Lineage {
+	best, hits := s.best(t.Conversation), 0
+	if c := &s.list[best]; c.used > 0 && c.conversation == t.Conversation {
 		hits = min(c.hits+1, maxHits)
 	}
 	s.clock++
 	s.busy++
-	s.list[best] = slot{busy: true, used: s.clock, lineage: t.Lineage, size: t.Size, hits: hits, side: t.Side, at: time.Now()}
+	s.list[best] = slot{busy: true, used: s.clock, conversation: t.Conversation, size: t.Size, hits: hits, side: t.Side, at: time.Now()}
 	return best
 }
 
 // best returns the slot for take.
-func (s *slots) best(lineage string) int {
+func (s *slots) best(conversation string) int {
 	best, now := -1, time.Now()
 	for i := range s.list[:s.limit] {
 		c := &s.list[i]
 		if c.busy {
 			continue
 		}
-		if c.used > 0 && c.lineage == lineage {
+		if c.used > 0 && c.conversation == conversation {
 			return i
 		}
 		if best < 0 || c.dispensable(&s.list[best], now) {

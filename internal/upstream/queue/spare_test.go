@@ -14,8 +14,8 @@ import (
 // conversation. A request ends the work and gets a slot at once.
 func TestSpare(t *testing.T) {
 	q := New(Limits{Slots: 2, Waiting: 4})
-	first := served(t, q, Ticket{Person: "a", Lineage: "one"})
-	second := served(t, q, Ticket{Person: "a", Lineage: "two"})
+	first := served(t, q, Ticket{Person: "a", Conversation: "one"})
+	second := served(t, q, Ticket{Person: "a", Conversation: "two"})
 
 	got := make(chan *Spare, 1)
 	go func() {
@@ -45,7 +45,7 @@ func TestSpare(t *testing.T) {
 		t.Errorf("it ended at once: %v", err)
 	}
 
-	third := served(t, q, Ticket{Person: "b", Lineage: "three"})
+	third := served(t, q, Ticket{Person: "b", Conversation: "three"})
 	if err := context.Cause(s.Context); !errors.Is(err, ErrWanted) {
 		t.Errorf("it goes on beside a request: %v", err)
 	}

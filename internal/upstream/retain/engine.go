@@ -26,8 +26,8 @@ type Key struct {
 	Side
 	// Session is the public id of the session that it is of.
 	Session string
-	// Lineage is the hash of how it begins.
-	Lineage wire.Hash
+	// Conversation is the hash of how it begins.
+	Conversation wire.Hash
 }
 
 // talk names a session.

@@ -47,8 +47,8 @@ func newBench(t *testing.T, once bool, memory int64) *bench {
 	return b
 }
 
-func key(tenant byte, session string, lineage byte) retain.Key {
-	return retain.Key{Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session, Lineage: wire.Hash{lineage}}
+func key(tenant byte, session string, conversation byte) retain.Key {
+	return retain.Key{Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session, Conversation: wire.Hash{conversation}}
 }
 
 func hashes(s string) (all []wire.Hash) {
@@ -86,7 +86,7 @@ func TestDecide(t *testing.T) {
 	b.expect(k, "abcd", "h2: d", "").End()
 	b.expect(k, "abxd", "", retain.Diverged).End()
 	b.expect(k, "ab", "", retain.Diverged).End()
-	b.expect(key(1, "s", 2), "abce", "h2: e", "").End()     // another lineage of the session
+	b.expect(key(1, "s", 2), "abce", "h2: e", "").End()     // another conversation of the session
 	b.expect(key(1, "t", 1), "abce", "all: abce", "").End() // the upstream is known
 	b.expect(key(2, "s", 1), "abcd", "", retain.Unknown).End()
 	other := k
@@ -146,7 +146,7 @@ func TestForget(t *testing.T) {
 	b := newBench(t, false, 1<<20)
 	for _, k := range []retain.Key{key(1, "s", 1), key(1, "r", 2), key(2, "s", 1)} {
 		turn := b.Begin(k, &retain.Request{Body: []byte("ab"), History: hashes("ab")})
-		turn.Hold(retain.Verdict{Handle: "h" + string(rune('0'+k.Lineage[0]))})
+		turn.Hold(retain.Verdict{Handle: "h" + string(rune('0'+k.Conversation[0]))})
 		turn.End()
 	}
 	b.Forget(retain.Side{Tenant: sessioncache.Tenant{1}, Upstream: "v"}, "h1")
@@ -165,7 +165,7 @@ func TestOnce(t *testing.T) {
 	b.held(k, "ab", "", retain.Unknown, "h1")
 	first := b.expect(k, "abc", "h1: c", "")
 	b.expect(k, "abd", "", retain.InFlight).End()
-	b.expect(key(1, "s", 2), "abd", "all: abd", "").End() // not for another lineage
+	b.expect(key(1, "s", 2), "abd", "all: abd", "").End() // not for another conversation
 	first.Hold(retain.Verdict{Handle: "h2"})
 	first.End()
 	b.expect(k, "abce", "h2: e", "").End()

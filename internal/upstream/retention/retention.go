@@ -97,8 +97,8 @@ func (s *part) side(r *http.Request, tenant sessioncache.Tenant) retain.Side {
 // key is the key of a request's conversation in these memories.
 func (s *part) key(p *feature.Request) func(r *http.Request) retain.Key {
 	return func(r *http.Request) retain.Key {
-		first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
-		return retain.Key{Side: s.side(r, p.Tenant), Session: p.Session, Lineage: first}
+		first, _ := caddyhttp.GetVar(r.Context(), "llm_conversation").(wire.Hash)
+		return retain.Key{Side: s.side(r, p.Tenant), Session: p.Session, Conversation: first}
 	}
 }
 

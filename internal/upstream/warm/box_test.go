@@ -261,7 +261,7 @@ func TestBaseLeavesTakenSlots(t *testing.T) {
 	if outcome := x.send(t.Context(), j); outcome != warmRead || j.slot != 0 || len(x.due) != 1 || x.due[0].slot != 1 {
 		t.Fatalf("%s in slot %d, then %+v", outcome, j.slot, x.due)
 	}
-	turn, err := x.queue.Enter(queue.Ticket{Lineage: "a"})
+	turn, err := x.queue.Enter(queue.Ticket{Conversation: "a"})
 	if err != nil || turn.Wait(t.Context()) != nil || turn.Slot != 0 {
 		t.Fatalf("a request in slot %d: %v", turn.Slot, err)
 	}

@@ -7,7 +7,7 @@ CREATE TABLE llm_cache.turns (
 	tenant text NOT NULL,
 	user_id text NOT NULL,
 	session text NOT NULL,
-	lineage bigint NOT NULL,
+	conversation bigint NOT NULL,
 	client text NOT NULL,
 	model text NOT NULL,
 	client_format text NOT NULL,

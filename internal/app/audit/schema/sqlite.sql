@@ -8,7 +8,7 @@ CREATE TABLE turns (
 	tenant TEXT NOT NULL,
 	user_id TEXT NOT NULL,
 	session TEXT NOT NULL,
-	lineage INTEGER NOT NULL,
+	conversation INTEGER NOT NULL,
 	client TEXT NOT NULL,
 	model TEXT NOT NULL,
 	client_format TEXT NOT NULL,

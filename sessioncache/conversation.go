@@ -13,13 +13,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/reuse"
 )
 
-// Lineage is one growing conversation in a session. Its fields are read and changed only while the
+// Conversation is one growing conversation in a session. Its fields are read and changed only while the
 // session is locked.
-type Lineage struct {
+type Conversation struct {
 	id    int
 	known *wire.Known
 	left  bool // see [Session.Leave]
-	// restored reports whether the lineage knows its blocks only from a snapshot. That is so if the
+	// restored reports whether the conversation knows its blocks only from a snapshot. That is so if the
 	// last request went to another process, or the session has been idle for a while.
 	restored bool
 	here     bool     // the last request came to this process
@@ -78,10 +78,10 @@ type Hidden struct {
 }
 
 // Len returns the number of message blocks of the last request.
-func (l *Lineage) Len() int { return len(l.States) }
+func (l *Conversation) Len() int { return len(l.States) }
 
-// ID is the number of the lineage in its session, -1 for nil.
-func (l *Lineage) ID() int {
+// ID is the number of the conversation in its session, -1 for nil.
+func (l *Conversation) ID() int {
 	if l == nil {
 		return -1
 	}
@@ -90,26 +90,26 @@ func (l *Lineage) ID() int {
 
 // Restored reports whether the [BlockState] of each block must be derived again, except for its
 // edits and counters.
-func (l *Lineage) Restored() bool { return l.restored }
+func (l *Conversation) Restored() bool { return l.restored }
 
 // Claimed reports whether no answer to the last request is known. That request belongs to another
 // process, or to one that has ended.
-func (l *Lineage) Claimed() bool { return l.claimed }
+func (l *Conversation) Claimed() bool { return l.claimed }
 
 // Known returns the parsed form of the last request.
-func (l *Lineage) Known() *wire.Known { return l.known }
+func (l *Conversation) Known() *wire.Known { return l.known }
 
-func (l *Lineage) chain() []wire.Block {
+func (l *Conversation) chain() []wire.Block {
 	if l.known == nil {
 		return nil
 	}
 	return l.known.Chain()
 }
 
-// supersededBy reports whether a request with n common blocks takes the lineage's place: it
-// continues the lineage, or differs only after the last answer. Examples of the latter are a
+// supersededBy reports whether a request with n common blocks takes the conversation's place: it
+// continues the conversation, or differs only after the last answer. Examples of the latter are a
 // dropped reminder and a rewritten last message.
-func (l *Lineage) supersededBy(v *wire.View, n int) bool {
+func (l *Conversation) supersededBy(v *wire.View, n int) bool {
 	chain := l.chain()
 	for _, b := range chain[min(n, len(chain)):] {
 		if b.Role == wire.RoleAssistant {
@@ -121,8 +121,8 @@ func (l *Lineage) supersededBy(v *wire.View, n int) bool {
 }
 
 // spoken returns n less the common end of a message that would be empty without its removed blocks.
-// There the lineage continues differently, for example with the call that a text had announced.
-func (l *Lineage) spoken(v *wire.View, n int) int {
+// There the conversation continues differently, for example with the call that a text had announced.
+func (l *Conversation) spoken(v *wire.View, n int) int {
 	if n == 0 || n > len(l.States) {
 		return n
 	}
@@ -139,9 +139,9 @@ func (l *Lineage) spoken(v *wire.View, n int) int {
 	return out
 }
 
-// inherit takes over the properties of the whole conversation from the parent lineage. Knowledge of
+// inherit takes over the properties of the whole conversation from the parent conversation. Knowledge of
 // another chain in its place is dropped.
-func (l *Lineage) inherit(parent *Lineage) {
+func (l *Conversation) inherit(parent *Conversation) {
 	// The new branch has no cache entries of its own yet.
 	l.Ends, l.Warmed, l.Folding = nil, time.Time{}, Folding{}
 	l.Observed, l.Departed, l.Refused, l.TTL = parent.Observed, parent.Departed, parent.Refused, parent.TTL
@@ -357,7 +357,7 @@ func (e *Ends) Restore(r *PackedReader, began time.Time) {
 // BlockState is the state of one message block: its edit, the trait by which later answers refer to
 // it, and how often they did.
 type BlockState struct {
-	// Edit is the edit that the lineage has committed to, nil if the block is sent unmodified.
+	// Edit is the edit that the conversation has committed to, nil if the block is sent unmodified.
 	Edit *Edit
 	// Trait recognises references to the block, empty for blocks that are never pruned.
 	Trait Trait

@@ -34,7 +34,9 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 		}
 	}
 	if err := a.UnmarshalCaddyfile(d); err != nil {
-		if _, site := handlerOptions(new(handler.Handler), feature.All(), httpcaddyfile.Helper{Dispenser: d})[d.Val()]; site && strings.Contains(err.Error(), "unrecognized option") && strings.Contains(err.Error(), " of llm_cache") {
+		if _, site := handlerOptions(new(handler.Handler), feature.All(),
+			httpcaddyfile.Helper{Dispenser: d})[d.Val()]; site && strings.Contains(err.Error(), "unrecognized option") &&
+			strings.Contains(err.Error(), " of llm_cache") {
 			return nil, d.Errf("%q is an option of a site: put it into the llm_cache of the site", d.Val())
 		}
 		return nil, err
@@ -161,7 +163,9 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 }
 
 // handlerOptions are the options of the handler and of its features.
-func handlerOptions(h *handler.Handler, features map[string]feature.Feature, helper httpcaddyfile.Helper) option.Options {
+func handlerOptions(
+	h *handler.Handler, features map[string]feature.Feature, helper httpcaddyfile.Helper,
+) option.Options {
 	all := option.Options{
 		"upstream": option.Guest(&h.Upstream),
 		"policy":   option.Checked(option.Word(&h.Policy), h.Options.Validate),
@@ -210,15 +214,19 @@ func handlerOptions(h *handler.Handler, features map[string]feature.Feature, hel
 		},
 		"translate":         option.OnOff(&h.Translate),
 		"buffer_tool_calls": parseBufferToolCalls(h),
-		"session_header":    alone(option.Word(&h.SessionHeader), func() handler.Handler { return handler.Handler{SessionHeader: h.SessionHeader} }),
-		"tenant":            tenantOption(h),
-		"max_body":          alone(option.Size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
-		"headers":           alone(option.Word(&h.Headers), func() handler.Handler { return handler.Handler{Headers: h.Headers} }),
-		"side_requests":     parseSideRequests(h, helper),
-		"coalesce":          option.OrOff(&h.Coalesce),
-		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
-		"audit":             option.OnOff(&h.Audit),
-		"keepalive":         option.Guest(&h.KeepAlive),
+		"session_header": alone(option.Word(&h.SessionHeader),
+			func() handler.Handler { return handler.Handler{SessionHeader: h.SessionHeader} }),
+		"tenant": tenantOption(h),
+		"max_body": alone(option.Size(&h.MaxBody),
+			func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
+		"headers": alone(option.Word(&h.Headers),
+			func() handler.Handler { return handler.Handler{Headers: h.Headers} }),
+		"side_requests": parseSideRequests(h, helper),
+		"coalesce":      option.OrOff(&h.Coalesce),
+		"health": alone(option.Word(&h.Health),
+			func() handler.Handler { return handler.Handler{Health: h.Health} }),
+		"audit":     option.OnOff(&h.Audit),
+		"keepalive": option.Guest(&h.KeepAlive),
 	}
 	for _, f := range features {
 		maps.Copy(all, f.CaddyfileOptions())

@@ -106,7 +106,8 @@ func TestValidateRefuses(t *testing.T) {
 		if err := caddy.StrictUnmarshalJSON(data, &cfg); err != nil {
 			t.Fatal(err)
 		}
-		if err := caddy.Validate(&cfg); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := caddy.Validate(&cfg); (err == nil) != (c.want == "") || err != nil &&
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.options, err, c.want)
 		}
 	}

@@ -40,7 +40,8 @@ func TestOptionsAreDocumented(t *testing.T) {
 	for line := range strings.Lines(listing) {
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)
-		if !strings.HasPrefix(line, "        ") || len(fields) == 0 || slices.Contains(others, fields[0]) || strings.HasPrefix(line, strings.Repeat(" ", 24)) {
+		if !strings.HasPrefix(line, "        ") || len(fields) == 0 || slices.Contains(others, fields[0]) ||
+			strings.HasPrefix(line, strings.Repeat(" ", 24)) {
 			continue // prose, directives, and continued lines
 		}
 		for name := range strings.SplitSeq(fields[0], "|") {
@@ -67,7 +68,8 @@ func optionNames(t *testing.T) map[string]bool {
 		}
 	}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "cmd") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "cmd") {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)

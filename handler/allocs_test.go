@@ -41,7 +41,9 @@ func TestAllocations(t *testing.T) {
 }
 
 // spent returns what the requests that continue conversations of new sessions allocate, each.
-func spent(bodies [][]byte, from, to int, serve func(http.ResponseWriter, *http.Request) error) (allocs float64, bytes uint64) {
+func spent(
+	bodies [][]byte, from, to int, serve func(http.ResponseWriter, *http.Request) error,
+) (allocs float64, bytes uint64) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var before, after runtime.MemStats
 	var mallocs uint64

@@ -39,11 +39,14 @@ func TestRefusedBodies(t *testing.T) {
 		"cut": {func(w http.ResponseWriter, r *http.Request, f wire.Format) error {
 			return failBody(w, r, f, caddyhttp.Error(http.StatusBadRequest, errors.New("unexpected EOF")))
 		}, http.StatusBadRequest},
-		"no room": {func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.Fail(w, f) }, http.StatusServiceUnavailable},
-		"stalled": {func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.FailStalled(w, f) }, http.StatusServiceUnavailable},
+		"no room": {func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.Fail(w, f) },
+			http.StatusServiceUnavailable},
+		"stalled": {func(w http.ResponseWriter, _ *http.Request, f wire.Format) error { return budget.FailStalled(w, f) },
+			http.StatusServiceUnavailable},
 	} {
 		for format, kind := range map[wire.Format]string{
-			wire.Anthropic: "error.type", wire.OpenAIChat: "error.message", wire.OpenAIResponses: "error.message", wire.Gemini: "error.status",
+			wire.Anthropic: "error.type", wire.OpenAIChat: "error.message", wire.OpenAIResponses: "error.message",
+			wire.Gemini: "error.status",
 		} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
@@ -51,7 +54,8 @@ func TestRefusedBodies(t *testing.T) {
 			if err := test.fail(w, r, format); err != nil {
 				t.Errorf("%s, %s: %v", name, format, err)
 			}
-			if w.Code != test.status || gjson.Get(w.Body.String(), kind).Str == "" || gjson.Get(w.Body.String(), "error.message").Str == "" {
+			if w.Code != test.status || gjson.Get(w.Body.String(), kind).Str == "" ||
+				gjson.Get(w.Body.String(), "error.message").Str == "" {
 				t.Errorf("%s, %s: %d %s, want %d and words", name, format, w.Code, w.Body, test.status)
 			}
 		}
@@ -62,7 +66,8 @@ func TestRefusedBodies(t *testing.T) {
 // its network.
 func TestAddress(t *testing.T) {
 	for text, want := range map[string]string{
-		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "fe80::1%eth0": "fe80::", "": "invalid IP", "a pipe": "invalid IP",
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::",
+		"fe80::1%eth0": "fe80::", "": "invalid IP", "a pipe": "invalid IP",
 	} {
 		ctx := context.WithValue(t.Context(), caddyhttp.VarsCtxKey, map[string]any{caddyhttp.ClientIPVarKey: text})
 		if got := address(httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)).String(); got != want {
@@ -109,8 +114,11 @@ func TestWarnings(t *testing.T) {
 
 func TestUnreadable(t *testing.T) {
 	for contentType, want := range map[string]string{
-		"": "", "application/json": "", "application/json; charset=utf-8": "", "APPLICATION/JSON": "", "application/vnd.api+json": "",
-		"text/plain": reasonContentType, "application/x-www-form-urlencoded": reasonContentType, ";": reasonContentType, "application/jsonl": reasonContentType,
+		"": "", "application/json": "", "application/json; charset=utf-8": "", "APPLICATION/JSON": "",
+		"application/vnd.api+json": "",
+		"text/plain":               reasonContentType, "application/x-www-form-urlencoded": reasonContentType,
+		";":                 reasonContentType,
+		"application/jsonl": reasonContentType,
 	} {
 		h := http.Header{}
 		if contentType != "" {

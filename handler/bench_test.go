@@ -33,10 +33,14 @@ func growing(size, steps int) [][]byte { return growingBy(min(size/600+1, 40), s
 // growingBy is growing with results of so many lines.
 func growingBy(lines, size, steps int) [][]byte {
 	var b bytes.Buffer
-	b.WriteString(`{"model":"claude-opus-4-6","max_tokens":1000,"system":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Fix the build."}`)
+	b.WriteString(`{"model":"claude-opus-4-6","max_tokens":1000,"system":[{"type":"text","text":"You are an agent.",` +
+		`"cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Fix the build."}`)
 	var bodies [][]byte
 	for i := 0; len(bodies) < steps; i++ {
-		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"text","text":"Reading on."},{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"`, i, i, i)
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":[{"type":"text","text":"Reading on."},{"type":"tool_use","id":"toolu_%d",`+
+				`"name":"Read","input":{"file_path":"/src/file%d.go"}}]},{"role":"user","content":[{"type":"tool_result",`+
+				`"tool_use_id":"toolu_%d","content":"`, i, i, i)
 		for line := range lines {
 			fmt.Fprintf(&b, `%d: func name%d(a, b int) (int, error) { return a*%d + b, nil }\n`, line, i, line)
 		}
@@ -55,9 +59,13 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
 func (s *sink) WriteHeader(int)             {}
 
-var answerBytes = []byte(`{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6","content":[{"type":"text","text":"Done."}],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":40,"cache_read_input_tokens":1234,"output_tokens":5}}`)
+var answerBytes = []byte(`{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6",` +
+	`"content":[{"type":"text","text":"Done."}],"stop_reason":"end_turn","usage":{"input_tokens":3,` +
+	`"cache_creation_input_tokens":40,"cache_read_input_tokens":1234,"output_tokens":5}}`)
 
-var chatAnswer = []byte(`{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":1277,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1234}}}`)
+var chatAnswer = []byte(`{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,` +
+	`"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":1277,` +
+	`"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1234}}}`)
 
 // endpoint reads the request and answers, as a proxy in front of a model would.
 var endpoint = answering(answerBytes)
@@ -103,7 +111,8 @@ func prepared(tb testing.TB, h *Handler, r *http.Request, body []byte) *exchange
 func request(body []byte, session string) *http.Request {
 	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
 	ctx = context.WithValue(ctx, caddyhttp.VarsCtxKey, map[string]any{})
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://example.com/v1/messages", io.NopCloser(bytes.NewReader(body)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://example.com/v1/messages",
+		io.NopCloser(bytes.NewReader(body)))
 	if err != nil {
 		panic(err)
 	}
@@ -179,10 +188,14 @@ func BenchmarkTurns(b *testing.B) {
 // chat is growingBy in chat completions.
 func chat(size, steps int) [][]byte {
 	var b bytes.Buffer
-	b.WriteString(`{"model":"gpt-5.2","max_completion_tokens":1000,"messages":[{"role":"system","content":"You are an agent."},{"role":"user","content":"Fix the build."}`)
+	b.WriteString(`{"model":"gpt-5.2","max_completion_tokens":1000,"messages":[{"role":"system","content":"You are an ` +
+		`agent."},{"role":"user","content":"Fix the build."}`)
 	var bodies [][]byte
 	for i := 0; len(bodies) < steps; i++ {
-		fmt.Fprintf(&b, `,{"role":"assistant","content":"Reading on.","tool_calls":[{"id":"call_%d","type":"function","function":{"name":"Read","arguments":"{\"file_path\":\"/src/file%d.go\"}"}}]},{"role":"tool","tool_call_id":"call_%d","content":"`, i, i, i)
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":"Reading on.","tool_calls":[{"id":"call_%d","type":"function",`+
+				`"function":{"name":"Read","arguments":"{\"file_path\":\"/src/file%d.go\"}"}}]},{"role":"tool",`+
+				`"tool_call_id":"call_%d","content":"`, i, i, i)
 		for line := range 40 {
 			fmt.Fprintf(&b, `%d: func name%d(a, b int) (int, error) { return a*%d + b, nil }\n`, line, i, line)
 		}

@@ -52,7 +52,8 @@ const resetFormat = "Mon 2 Jan 2006 at 15:04 MST"
 // spentMessage is one sentence for the client: name and amount of the spent budget, and the time of
 // its reset.
 func spentMessage(name string, v *allowance.Verdict) string {
-	return fmt.Sprintf("the budget of %s, %s, is spent (%s so far); it begins anew on %s", name, v.Budget, v.Budget.Amount(v.Spent), v.Ends.Format(resetFormat))
+	return fmt.Sprintf("the budget of %s, %s, is spent (%s so far); it begins anew on %s", name, v.Budget,
+		v.Budget.Amount(v.Spent), v.Ends.Format(resetFormat))
 }
 
 // spentStatus is the status of such an answer: to the AI SDK every 429 is one to try again,
@@ -65,7 +66,9 @@ func spentStatus(agent string) int {
 }
 
 // denySpent answers that a budget is spent, so that each client ends at once and shows why.
-func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v *allowance.Verdict, now time.Time) error {
+func denySpent(
+	w http.ResponseWriter, format wire.Format, agent, name string, v *allowance.Verdict, now time.Time,
+) error {
 	resets := int(v.Ends.Sub(now)/time.Second) + 1
 	f := translate.Spent(spentMessage(name, v), resets)
 	h := w.Header()
@@ -78,8 +81,9 @@ func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v 
 		}
 		h.Set("Retry-After", strconv.Itoa(resets))
 		for name, value := range map[string]string{
-			"Status": "rejected", "Reset": at, "Overage-Reset": at, "Overage-Utilization": "1", "Overage-Surpassed-Threshold": "1",
-			"Overage-Period": period, "Overage-Disabled-Reason": "org_spend_cap_reached",
+			"Status": "rejected", "Reset": at, "Overage-Reset": at, "Overage-Utilization": "1",
+			"Overage-Surpassed-Threshold": "1",
+			"Overage-Period":              period, "Overage-Disabled-Reason": "org_spend_cap_reached",
 		} {
 			h.Set("Anthropic-Ratelimit-Unified-"+name, value)
 		}
@@ -96,7 +100,9 @@ func denySpent(w http.ResponseWriter, format wire.Format, agent, name string, v 
 
 // afford reserves the cost of a request in the person's budgets. If one is spent, it answers the
 // request and returns true.
-func (o *site) afford(w http.ResponseWriter, r *http.Request, who tenant.Person, view *wire.View, most allowance.Spent) (*allowance.Reservation, bool, error) {
+func (o *site) afford(
+	w http.ResponseWriter, r *http.Request, who tenant.Person, view *wire.View, most allowance.Spent,
+) (*allowance.Reservation, bool, error) {
 	now := time.Now()
 	reserved, v := o.records.sink.Spending.Reserve(o.clients.budgets, who.Hash, who.Name, most, now)
 	if v.Budget != nil && (v.Refused || v.Share >= warnFrom) {
@@ -117,7 +123,9 @@ func (o *site) afford(w http.ResponseWriter, r *http.Request, who tenant.Person,
 	if !v.Held {
 		return nil, true, denySpent(w, view.Format, r.UserAgent(), who.Name, &v, now)
 	}
-	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), heldFor)
+	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so "+
+		"far); try again in %d seconds", who.Name, v.Budget, v.Budget.Amount(v.Spent), heldFor)
 	w.Header().Set("Retry-After", strconv.Itoa(heldFor))
-	return nil, true, httpx.Fail(w, view.Format, &translate.Failure{Status: status, Type: "rate_limit_error", Message: message})
+	return nil, true, httpx.Fail(w, view.Format, &translate.Failure{Status: status, Type: "rate_limit_error",
+		Message: message})
 }

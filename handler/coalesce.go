@@ -26,10 +26,12 @@ const (
 	maxCoalesce     = time.Minute
 )
 
-var coalesced = metric.CounterOf("coalesced_total", "Requests that have waited for another one to write their common prefix, by what ended it.",
+var coalesced = metric.CounterOf("coalesced_total",
+	"Requests that have waited for another one to write their common prefix, by what ended it.",
 	"outcome", CoalesceOutcomes...)
 
-var coalesceWaiting = metric.Gauge("coalesce_waiting", "Requests that wait for another one to write their common prefix.")
+var coalesceWaiting = metric.Gauge("coalesce_waiting",
+	"Requests that wait for another one to write their common prefix.")
 
 // sharedPrefix is a prefix that other requests may be about to write, too.
 type sharedPrefix struct {
@@ -168,7 +170,9 @@ type CoalescedWrite struct {
 // once if its prefix is written or no flight writes it. Else it waits for the flight's response,
 // its failure, or the end of wait. If the request leads and is first, Enter returns its flight,
 // which the caller must end.
-func (b *Coalescer) Enter(ctx context.Context, k PrefixKey, leads bool, now time.Time, lifetime, wait time.Duration) (*CoalescedWrite, CoalesceOutcome) {
+func (b *Coalescer) Enter(
+	ctx context.Context, k PrefixKey, leads bool, now time.Time, lifetime, wait time.Duration,
+) (*CoalescedWrite, CoalesceOutcome) {
 	var timer *time.Timer
 	for {
 		f, first, out := b.look(k, leads, now, lifetime)
@@ -200,7 +204,9 @@ func (b *Coalescer) Enter(ctx context.Context, k PrefixKey, leads bool, now time
 }
 
 // look returns the flight to wait for, or a new one.
-func (b *Coalescer) look(k PrefixKey, leads bool, now time.Time, lifetime time.Duration) (f *CoalescedWrite, first bool, out CoalesceOutcome) {
+func (b *Coalescer) look(
+	k PrefixKey, leads bool, now time.Time, lifetime time.Duration,
+) (f *CoalescedWrite, first bool, out CoalesceOutcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if until, ok := b.known[k]; ok {

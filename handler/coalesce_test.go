@@ -109,7 +109,8 @@ func TestCoalescerBounds(t *testing.T) {
 		p.lead[0].Answered()
 		p.wg.Wait()
 		for i := range 2 * mostKnown {
-			f, _ := p.b.Enter(t.Context(), PrefixKey{Prefix: [16]byte{2, byte(i), byte(i >> 8)}}, true, time.Now(), lifetime, wait)
+			f, _ := p.b.Enter(t.Context(), PrefixKey{Prefix: [16]byte{2, byte(i), byte(i >> 8)}}, true, time.Now(), lifetime,
+				wait)
 			f.Answered()
 		}
 		if n := len(p.b.known); n > mostKnown {

@@ -50,12 +50,15 @@ func (uncounted) Judge(a *httpx.Attempt) httpx.Verdict {
 
 // askCount has the server count the tokens of a prompt. It reports false where the server
 // has said that it cannot, which is remembered; the client has no answer then.
-func (o *site) askCount(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format, p *httpx.Payload) (counted bool, err error) {
+func (o *site) askCount(
+	w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f wire.Format, p *httpx.Payload,
+) (counted bool, err error) {
 	next = o.unknown(r, slotless, f).through(next)
 	if o.up.Official() {
 		return true, passBody(w, r, next, p)
 	}
-	refused, err := httpx.NewAttempt(w, uncounted{}).Serve(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+	refused, err := httpx.NewAttempt(w, uncounted{}).Serve(caddyhttp.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) error {
 		return passBody(w, r, next, p)
 	}), r)
 	if refused {

@@ -15,18 +15,19 @@ import (
 
 // sends describes the site to internal requests.
 func (o *site) sends(next caddyhttp.Handler) *selfrequest.Site {
-	s := &selfrequest.Site{Sends: o.internal, Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
-		p := &passage{site: o, Request: feature.Request{Format: e.Client, Session: e.Session, Tenant: e.Tenant}}
-		switch e.Kind {
-		case selfrequest.Ping:
-			p.Purpose = pinging
-		case selfrequest.WarmUp:
-			p.Purpose = warming
-		case selfrequest.Fold:
-			p.Purpose = folding
-		}
-		return p.through(next)
-	}}
+	s := &selfrequest.Site{Sends: o.internal, Upstream: o.up, Next: next, Record: o.errand,
+		Layers: func(e *selfrequest.Errand) caddyhttp.Handler {
+			p := &passage{site: o, Request: feature.Request{Format: e.Client, Session: e.Session, Tenant: e.Tenant}}
+			switch e.Kind {
+			case selfrequest.Ping:
+				p.Purpose = pinging
+			case selfrequest.WarmUp:
+				p.Purpose = warming
+			case selfrequest.Fold:
+				p.Purpose = folding
+			}
+			return p.through(next)
+		}}
 	if o.keepalive != nil && o.keepalive.Log != nil && *o.keepalive.Log {
 		s.Logged = selfrequest.Ping
 	}
@@ -52,7 +53,8 @@ func (x *exchange) visits(r *http.Request) (leave func()) {
 	}
 	return func() {
 		a := &pinger.Answered{
-			Request: r, View: x.View, Turn: x.turn, Tenant: x.Tenant, Denied: x.denied(), Resent: x.resent, Target: x.target, Log: x.site.up.Log,
+			Request: r, View: x.View, Turn: x.turn, Tenant: x.Tenant, Denied: x.denied(), Resent: x.resent, Target: x.target,
+			Log: x.site.up.Log,
 		}
 		if x.out != nil {
 			a.Sent = x.out.Bytes()

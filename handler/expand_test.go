@@ -42,59 +42,104 @@ const expandArguments = `"{\"ids\":[\"00000000\"]}"`
 var streams = []streamed{
 	{
 		wire.Anthropic, "/v1/messages",
-		`{"model":"claude-opus-4-6","max_tokens":1000,"stream":true,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go."}]}`,
+		`{"model":"claude-opus-4-6","max_tokens":1000,"stream":true,"tools":[{"name":"Read",` +
+			`"input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go."}]}`,
 		[]string{
-			event("message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}}`),
+			event("message_start",
+				`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6",`+
+					`"content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}}`),
 			event("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`),
 		},
-		event("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"A few words more. "}}`),
+		event("content_block_delta",
+			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"A few words more. "}}`),
 		[]string{
 			event("content_block_stop", `{"type":"content_block_stop","index":0}`),
-			event("content_block_start", `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"mcp__llm_cache__expand","input":{}}}`),
-			event("content_block_delta", `{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":`+expandArguments+`}}`),
+			event("content_block_start",
+				`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1",`+
+					`"name":"mcp__llm_cache__expand","input":{}}}`),
+			event("content_block_delta",
+				`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":`+expandArguments+`}}`),
 			event("content_block_stop", `{"type":"content_block_stop","index":1}`),
 			event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}`),
 		},
-		[]string{event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`), event("message_stop", `{"type":"message_stop"}`)},
+		[]string{event("message_delta",
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`),
+			event("message_stop", `{"type":"message_stop"}`)},
 	},
 	{
 		wire.OpenAIChat, "/v1/chat/completions",
-		`{"model":"gpt-6.1","stream":true,"tools":[{"type":"function","function":{"name":"read","parameters":{}}}],"messages":[{"role":"user","content":"Go."}]}`,
-		[]string{event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`)},
-		event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"A few words more. "},"finish_reason":null}]}`),
+		`{"model":"gpt-6.1","stream":true,"tools":[{"type":"function","function":{"name":"read","parameters":{}}}],` +
+			`"messages":[{"role":"user","content":"Go."}]}`,
+		[]string{event("",
+			`{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant",`+
+				`"content":""},"finish_reason":null}]}`)},
+		event("",
+			`{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"A few words `+
+				`more. "},"finish_reason":null}]}`),
 		[]string{
-			event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"mcp__llm_cache__expand","arguments":`+expandArguments+`}}]},"finish_reason":null}]}`),
-			event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`),
+			event("",
+				`{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,`+
+					`"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"mcp__llm_cache__expand",`+
+					`"arguments":`+expandArguments+`}}]},"finish_reason":null}]}`),
+			event("",
+				`{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},`+
+					`"finish_reason":"tool_calls"}]}`),
 			event("", `[DONE]`),
 		},
-		[]string{event("", `{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`), event("", `[DONE]`)},
+		[]string{event("",
+			`{"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`), event("", `[DONE]`)},
 	},
 	{
 		wire.OpenAIResponses, "/v1/responses",
-		`{"model":"gpt-6.1","stream":true,"store":false,"tools":[{"type":"function","name":"read","parameters":{}}],"input":[{"type":"message","role":"user","content":"Go."}]}`,
+		`{"model":"gpt-6.1","stream":true,"store":false,"tools":[{"type":"function","name":"read","parameters":{}}],` +
+			`"input":[{"type":"message","role":"user","content":"Go."}]}`,
 		[]string{
-			event("response.created", `{"type":"response.created","response":{"id":"resp_1","status":"in_progress","model":"m","output":[]}}`),
-			event("response.output_item.added", `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","content":[]}}`),
+			event("response.created",
+				`{"type":"response.created","response":{"id":"resp_1","status":"in_progress","model":"m","output":[]}}`),
+			event("response.output_item.added",
+				`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant",`+
+					`"content":[]}}`),
 		},
-		event("response.output_text.delta", `{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"A few words more. "}`),
+		event("response.output_text.delta",
+			`{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"A few words `+
+				`more. "}`),
 		[]string{
-			event("response.output_item.done", `{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"A few words more. "}]}}`),
-			event("response.output_item.added", `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"mcp__llm_cache__expand","arguments":""}}`),
-			event("response.output_item.done", `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"mcp__llm_cache__expand","arguments":`+expandArguments+`}}`),
-			event("response.completed", `{"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[],"usage":{"input_tokens":3,"output_tokens":9}}}`),
+			event("response.output_item.done",
+				`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant",`+
+					`"content":[{"type":"output_text","text":"A few words more. "}]}}`),
+			event("response.output_item.added",
+				`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"fc_1",`+
+					`"call_id":"call_1","name":"mcp__llm_cache__expand","arguments":""}}`),
+			event("response.output_item.done",
+				`{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","id":"fc_1",`+
+					`"call_id":"call_1","name":"mcp__llm_cache__expand","arguments":`+expandArguments+`}}`),
+			event("response.completed",
+				`{"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[],`+
+					`"usage":{"input_tokens":3,"output_tokens":9}}}`),
 		},
 		[]string{
-			event("response.output_item.done", `{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"A few words more. "}]}}`),
-			event("response.completed", `{"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[],"usage":{"input_tokens":3,"output_tokens":9}}}`),
+			event("response.output_item.done",
+				`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant",`+
+					`"content":[{"type":"output_text","text":"A few words more. "}]}}`),
+			event("response.completed",
+				`{"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[],`+
+					`"usage":{"input_tokens":3,"output_tokens":9}}}`),
 		},
 	},
 	{
 		wire.Gemini, "/v1beta/models/gemini-3.1-pro:streamGenerateContent?alt=sse",
 		`{"contents":[{"role":"user","parts":[{"text":"Go."}]}],"tools":[{"functionDeclarations":[{"name":"read"}]}]}`,
 		nil,
-		event("", `{"candidates":[{"content":{"parts":[{"text":"A few words more. "}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`),
-		[]string{event("", `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"1","name":"mcp__llm_cache__expand","args":{"ids":["00000000"]}}}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`)},
-		[]string{event("", `{"candidates":[{"content":{"parts":[{"text":"."}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`)},
+		event("",
+			`{"candidates":[{"content":{"parts":[{"text":"A few words more. "}],"role":"model"},"index":0}],`+
+				`"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`),
+		[]string{event("",
+			`{"candidates":[{"content":{"parts":[{"functionCall":{"id":"1","name":"mcp__llm_cache__expand",`+
+				`"args":{"ids":["00000000"]}}}],"role":"model"},"finishReason":"STOP","index":0}],`+
+				`"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`)},
+		[]string{event("",
+			`{"candidates":[{"content":{"parts":[{"text":"."}],"role":"model"},"finishReason":"STOP","index":0}],`+
+				`"usageMetadata":{"promptTokenCount":3},"responseId":"r1"}`)},
 	},
 }
 

@@ -23,7 +23,8 @@ func TestUpstreams(t *testing.T) {
 	for _, r := range []*Reach{first, second, third} {
 		u.Add(r)
 	}
-	if all := u.health(now); len(all) != 1 || all[0].State != page.OK || all[0].Note != "no request has been answered yet" {
+	if all := u.health(now); len(all) != 1 || all[0].State != page.OK ||
+		all[0].Note != "no request has been answered yet" {
 		t.Errorf("%+v", all)
 	}
 	none := caddyhttp.Error(http.StatusBadGateway, errors.New("refused"))
@@ -37,7 +38,8 @@ func TestUpstreams(t *testing.T) {
 	}
 	third.missed.Add(1) // the clock may not have advanced
 	all := u.health(time.Now())
-	if len(all) != 2 || all[0].Of != "api.example.com:443" || all[0].State != page.OK || all[1].Of != "box:8080" || all[1].State != page.Failing {
+	if len(all) != 2 || all[0].Of != "api.example.com:443" || all[0].State != page.OK || all[1].Of != "box:8080" ||
+		all[1].State != page.Failing {
 		t.Errorf("%+v", all)
 	}
 	if all := u.health(time.Now().Add(2 * unreachedTime)); all[1].State != page.Slow {

@@ -73,7 +73,9 @@ type Interceptor struct {
 
 // NewInterceptor returns an interceptor between the responses to a request in a format, and the
 // writer w before the tap.
-func NewInterceptor(w http.ResponseWriter, tap InterceptTap, calls *pipeline.Interceptor, format wire.Format, log *zap.Logger) *Interceptor {
+func NewInterceptor(
+	w http.ResponseWriter, tap InterceptTap, calls *pipeline.Interceptor, format wire.Format, log *zap.Logger,
+) *Interceptor {
 	r := &Interceptor{tap: tap, calls: calls, format: format, log: log}
 	r.Answer = httpx.NewAnswer(w, r)
 	r.rewrite = hidden.NewInterceptor(format, options(calls))
@@ -405,7 +407,8 @@ func (r *Interceptor) failure(err error) []byte {
 	kind, text := "overloaded_error", "The upstream did not go on with its answer."
 	switch {
 	case err != nil:
-		if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok && (he.StatusCode == http.StatusGatewayTimeout || errors.Is(err, context.DeadlineExceeded)) {
+		if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok &&
+			(he.StatusCode == http.StatusGatewayTimeout || errors.Is(err, context.DeadlineExceeded)) {
 			kind, text = "timeout_error", "The upstream did not go on with its answer in time."
 		}
 	case len(bytes.TrimSpace(r.body)) > 0:
@@ -477,12 +480,16 @@ func (x *exchange) setApart(turn *audit.Record) {
 			end = x.continued[i+1].at
 		}
 		rec := &audit.Record{
-			ID: audit.NewID(k.at), At: k.at, Turns: 1, Kind: audit.KindExpand, Tenant: turn.Tenant, User: turn.User, Session: turn.Session, Conversation: turn.Conversation,
-			Client: turn.Client, Model: turn.Model, ClientFormat: turn.ClientFormat, UpstreamFormat: turn.UpstreamFormat, Policy: turn.Policy, Stream: turn.Stream,
-			Billed: tokens(b.Actual), Cost: b.Cost, USD: b.Dollars, Outcome: audit.Completed, Reason: k.reason, Status: turn.Status, Total: end.Sub(k.at),
+			ID: audit.NewID(k.at), At: k.at, Turns: 1, Kind: audit.KindExpand, Tenant: turn.Tenant, User: turn.User,
+			Session: turn.Session, Conversation: turn.Conversation,
+			Client: turn.Client, Model: turn.Model, ClientFormat: turn.ClientFormat, UpstreamFormat: turn.UpstreamFormat,
+			Policy: turn.Policy, Stream: turn.Stream,
+			Billed: tokens(b.Actual), Cost: b.Cost, USD: b.Dollars, Outcome: audit.Completed, Reason: k.reason,
+			Status: turn.Status, Total: end.Sub(k.at),
 		}
 		t := &turn.Billed
-		t.Uncached, t.Write5m, t.Write1h = t.Uncached-rec.Billed.Uncached, t.Write5m-rec.Billed.Write5m, t.Write1h-rec.Billed.Write1h
+		t.Uncached, t.Write5m, t.Write1h = t.Uncached-rec.Billed.Uncached, t.Write5m-rec.Billed.Write5m,
+			t.Write1h-rec.Billed.Write1h
 		t.Read, t.Output = t.Read-rec.Billed.Read, t.Output-rec.Billed.Output
 		turn.Cost, turn.USD = turn.Cost-rec.Cost, turn.USD-rec.USD
 		x.sink.Put(rec)
@@ -501,9 +508,12 @@ const (
 
 var (
 	expansions = metric.Known(metric.CounterVec("expansions_total",
-		"Folded blocks that models asked for again, by the class of the tool whose text it was and what they got: whole, part, unknown, or refused (a call whose arguments held a stub or a note).",
+		"Folded blocks that models asked for again, by the class of the tool whose text it was and what they got: whole, "+
+			"part, unknown, or refused (a call whose arguments held a stub or a note).",
 		"class", "result"), sessioncache.ClassNames(), results)
-	continuations = metric.CounterOf("continuations_total", "Answers to calls of the expand tool that the upstream was asked to go on from: answered, failed, or limit (asked too often in one turn).", "result",
+	continuations = metric.CounterOf("continuations_total",
+		"Answers to calls of the expand tool that the upstream was asked to go on from: answered, failed, or limit (asked "+
+			"too often in one turn).", "result",
 		continuationAnswered, continuationFailed, continuationLimit)
 )
 

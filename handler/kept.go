@@ -22,7 +22,9 @@ import (
 
 // resourceLayer returns next with the treatment of a request about a resource before it. forget drops a
 // deleted answer from our memories, and reports whether it was held nowhere else.
-func resourceLayer(next caddyhttp.Handler, up *upstream.Profile, of resource.Resource, forget func() bool) caddyhttp.Handler {
+func resourceLayer(
+	next caddyhttp.Handler, up *upstream.Profile, of resource.Resource, forget func() bool,
+) caddyhttp.Handler {
 	return &served{next, up, of, forget}
 }
 
@@ -40,7 +42,8 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		if deletes && s.forget() {
 			return s.gone(w)
 		}
-		return httpx.Fail(w, s.of.Format, &translate.Failure{Status: http.StatusNotFound, Message: s.of.Missing, Modelless: true})
+		return httpx.Fail(w, s.of.Format, &translate.Failure{Status: http.StatusNotFound, Message: s.of.Missing,
+			Modelless: true})
 	}
 	next := s.next
 	if r.Method != http.MethodPost { // which is signed as work for the upstream

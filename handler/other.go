@@ -26,7 +26,8 @@ import (
 
 // freeEnds are the ends of the paths of POSTs for which providers charge nothing.
 var freeEnds = [...]string{
-	"/count_tokens", "/input_tokens", ":countTokens", "/cancel", ":cancel", "/files", "/uploads", "/parts", "/complete", "/moderations", "/conversations", "/tokenize",
+	"/count_tokens", "/input_tokens", ":countTokens", "/cancel", ":cancel", "/files", "/uploads", "/parts", "/complete",
+	"/moderations", "/conversations", "/tokenize",
 }
 
 // isPaid reports whether a provider may charge for a request to an endpoint that is not
@@ -52,7 +53,8 @@ func (o *site) serveOther(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return next.ServeHTTP(w, r)
 	}
 	defer s.Unpin()
-	recorded := o.records.begin(time.Now(), o.whose(r), audit.ClientName(first(r.Header, "User-Agent")), &wire.View{Format: formatAt(r)}, false)
+	recorded := o.records.begin(time.Now(), o.whose(r), audit.ClientName(first(r.Header, "User-Agent")),
+		&wire.View{Format: formatAt(r)}, false)
 	rec, host := &recorded, r.Host
 	httpx.AskPlain(r.Header) // its usage cannot be read otherwise
 	t := &tailWriter{ResponseWriter: w}
@@ -87,7 +89,8 @@ func (o *site) price(rec *audit.Record, tail []byte) {
 		}
 		return 0
 	}
-	usage := wire.Usage{Uncached: count("prompt_tokens", "input_tokens", "promptTokenCount", "total_tokens"), Output: count("completion_tokens", "output_tokens", "candidatesTokenCount")}
+	usage := wire.Usage{Uncached: count("prompt_tokens", "input_tokens", "promptTokenCount", "total_tokens"),
+		Output: count("completion_tokens", "output_tokens", "candidatesTokenCount")}
 	if at := bytes.LastIndex(tail, []byte(`"model"`)); at >= 0 {
 		_, name, _ := bytes.Cut(tail[at:], []byte{':'})
 		rec.Model = audit.Bounded(gjson.ParseBytes(name).Str)
@@ -134,7 +137,8 @@ func (t *tailWriter) Write(b []byte) (int, error) {
 // slotlessPaths are path suffixes of endpoints without text generation. llama-server, vLLM,
 // SGLang, Ollama and LM Studio answer them while all slots are taken.
 var slotlessPaths = []string{
-	"/tokenize", "/detokenize", "/apply-template", "/embeddings", "/embedding", "/api/embed", "/rerank", "/reranking", "/api/show", "/count_tokens", "/input_tokens",
+	"/tokenize", "/detokenize", "/apply-template", "/embeddings", "/embedding", "/api/embed", "/rerank", "/reranking",
+	"/api/show", "/count_tokens", "/input_tokens",
 }
 
 // needsNoSlot reports whether a request to a path takes no slot of a box.

@@ -52,9 +52,10 @@ func (p *publisher) Write(b []byte) (int, error) {
 func TestOthersAreToldOnce(t *testing.T) {
 	const (
 		begin = "data: {\"type\":\"message_start\",\"message\":{\"id\":\"a\"}}\n\n"
-		stop  = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":1}}\n\n"
-		end   = "data: {\"type\":\"message_stop\"}\n\n"
-		cut   = "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"no\"}}\n\n"
+		stop  = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}," +
+			"\"usage\":{\"output_tokens\":1}}\n\n"
+		end = "data: {\"type\":\"message_stop\"}\n\n"
+		cut = "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"no\"}}\n\n"
 	)
 	for name, c := range map[string]struct {
 		pieces []string
@@ -85,15 +86,16 @@ func TestOthersAreToldOnce(t *testing.T) {
 			store.Flush()
 			shelf.Saves = 0
 			w := &publisher{&recorder{ResponseRecorder: httptest.NewRecorder()}, t, store, shelf, c.before}
-			err = h.ServeHTTP(w, request([]byte(body), "s"), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
-				w.Header().Set("Content-Type", "text/event-stream")
-				for _, p := range c.pieces {
-					if _, err := w.Write([]byte(p)); err != nil {
-						return err
+			err = h.ServeHTTP(w, request([]byte(body), "s"),
+				caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+					w.Header().Set("Content-Type", "text/event-stream")
+					for _, p := range c.pieces {
+						if _, err := w.Write([]byte(p)); err != nil {
+							return err
+						}
 					}
-				}
-				return nil
-			}))
+					return nil
+				}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,8 @@ func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.
 	rec := audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
 		Tenant: who.Hash, User: who.Name, Client: client,
-		Model: audit.Bounded(v.Model), ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Reply.Stream,
+		Model: audit.Bounded(v.Model), ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)),
+		Policy: string(o.policy), Stream: v.Reply.Stream,
 	}
 	rec.BilledModel = o.billed(v.Model)
 	if !tools {
@@ -61,7 +62,8 @@ func (o *records) billed(model string) string {
 
 // refused puts a request on record that was read, answered here by 400, and sent nowhere.
 func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, session string) {
-	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, v.OffersTools() || v.InheritsTools())
+	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v,
+		v.OffersTools() || v.InheritsTools())
 	rec.Session = session
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
@@ -122,7 +124,8 @@ func (x *exchange) warnOfModel() {
 	assumed.Unlock()
 	if models.Meet(r.Model, r.AssumedFrom) {
 		x.site.up.Log.Warn("model is not in the models file: others stand in for its rules and prices",
-			zap.String("model", r.Model), zap.String("assumed_from", r.AssumedFrom), zap.String("charged_as", r.PricesOf), zap.Bool("unpriced", r.Unpriced()))
+			zap.String("model", r.Model), zap.String("assumed_from", r.AssumedFrom), zap.String("charged_as", r.PricesOf),
+			zap.Bool("unpriced", r.Unpriced()))
 	}
 }
 
@@ -201,14 +204,21 @@ const (
 
 // outcomes are all of them.
 var outcomes = [...]string{
-	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeStalled, outcomeRefused, outcomeBudget, outcomeUnrecorded, outcomeUnheld,
+	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeStalled, outcomeRefused,
+	outcomeBudget, outcomeUnrecorded, outcomeUnheld,
 }
 
-var hiddenLost = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")
+var hiddenLost = metric.Counter("hidden_turns_lost_total",
+	"Requests in which what had been hidden from the client could not be put back, because the client has changed the "+
+		"message that it belongs to.")
 
-var boundedUsages = metric.Counter("usage_bounded_total", "Answers whose usage was beyond the model's window or the request's bound on the answer. No more than these are charged.")
+var boundedUsages = metric.Counter("usage_bounded_total",
+	"Answers whose usage was beyond the model's window or the request's bound on the answer. No more than these are "+
+		"charged.")
 
-var cutPrompts = metric.Counter("cut_prompts_total", "Answers of local servers that count less than half of the prompt that was sent, and no more than of the one before: the context length is too low.")
+var cutPrompts = metric.Counter("cut_prompts_total",
+	"Answers of local servers that count less than half of the prompt that was sent, and no more than of the one "+
+		"before: the context length is too low.")
 
 // tellBounded has the log say so once.
 var tellBounded sync.Once
@@ -223,20 +233,31 @@ var metrics = struct {
 	first    prometheus.Histogram
 	overhead prometheus.Histogram
 }{
-	requests: metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
-	tokens: metric.CounterOf("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket",
+	requests: metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy",
+		"outcome"),
+	tokens: metric.CounterOf("tokens_total",
+		"Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.",
+		"bucket",
 		"uncached", "write_5m", "write_1h", "read", "output", "removed"),
-	edits: metric.CounterOf("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage",
+	edits: metric.CounterOf("edits_total",
+		"Edits in requests sent, those repeated from earlier requests included, by stage.", "stage",
 		stage.All[:]...),
-	breaks: metric.CounterOf("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause",
+	breaks: metric.CounterOf("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.",
+		"cause",
 		string(pipeline.BreakExpired), string(pipeline.BreakModel), string(pipeline.BreakTools), string(pipeline.BreakSystem),
-		string(pipeline.BreakMessages), string(pipeline.BreakServerEdit), string(pipeline.BreakEdit), string(pipeline.BreakUnknown)),
-	regret: metric.CounterOf("regret_total", "Signs that models have missed folded text: they asked for it (expand), read its file again (reread), or an edit did not find its place (edit).", "sign",
+		string(pipeline.BreakMessages), string(pipeline.BreakServerEdit), string(pipeline.BreakEdit),
+		string(pipeline.BreakUnknown)),
+	regret: metric.CounterOf("regret_total",
+		"Signs that models have missed folded text: they asked for it (expand), read its file again (reread), or an edit "+
+			"did not find its place (edit).", "sign",
 		"expand", "reread", "edit"),
-	words: metric.Counter("compress_saved_tokens_total", "Tokens by which words that were left out have shortened prompts, as estimated."),
-	first: metric.Histogram("first_token_seconds", "Time from when a request was handed on to the first text, thinking or call of its answer.",
+	words: metric.Counter("compress_saved_tokens_total",
+		"Tokens by which words that were left out have shortened prompts, as estimated."),
+	first: metric.Histogram("first_token_seconds",
+		"Time from when a request was handed on to the first text, thinking or call of its answer.",
 		0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160),
-	overhead: metric.Histogram("overhead_seconds", "Own time before a request is handed on, without the time its body took to arrive.",
+	overhead: metric.Histogram("overhead_seconds",
+		"Own time before a request is handed on, without the time its body took to arrive.",
 		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
 }
 

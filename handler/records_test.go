@@ -28,7 +28,8 @@ func (void) Close() error                                    { return nil }
 func testSink(tb testing.TB) *app.Sink {
 	tb.Helper()
 	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
-	s := app.NewSink(shared.Process, func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
+	s := app.NewSink(shared.Process, func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false,
+		zap.NewNop())
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -50,9 +50,11 @@ func TestRecycledUnderLoad(t *testing.T) {
 	for s := range sessions {
 		bodies := growing(4<<10+s<<10, steps+1)
 		x := prepared(t, h, request(bodies[steps], fmt.Sprint(s)), bodies[steps])
-		cold := prepared(t, attached(t, pipeline.Options{Policy: pipeline.Observe}), request(bodies[steps], ""), bodies[steps])
+		cold := prepared(t, attached(t, pipeline.Options{Policy: pipeline.Observe}), request(bodies[steps], ""),
+			bodies[steps])
 		if x.View.Recalled == 0 || len(x.View.Blocks) != len(cold.View.Blocks) {
-			t.Errorf("session %d: %d of %d blocks recalled, %d without recalling", s, x.View.Recalled, len(x.View.Blocks), len(cold.View.Blocks))
+			t.Errorf("session %d: %d of %d blocks recalled, %d without recalling", s, x.View.Recalled, len(x.View.Blocks),
+				len(cold.View.Blocks))
 		}
 		for i := range x.View.Blocks {
 			if x.View.Blocks[i] != cold.View.Blocks[i] {

@@ -135,7 +135,9 @@ func (f *Refusals) Without(r Route, t sessioncache.Tenant, now time.Time) wire.E
 
 // Accepted records that an upstream accepted a request only without some kinds of edits. It returns
 // the kinds that are paused for all tenants from now on.
-func (f *Refusals) Accepted(r Route, t sessioncache.Tenant, kinds wire.EditKinds, now time.Time) (paused wire.EditKinds) {
+func (f *Refusals) Accepted(
+	r Route, t sessioncache.Tenant, kinds wire.EditKinds, now time.Time,
+) (paused wire.EditKinds) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pay(t, r.Upstream, 1) // the second attempt was worth it
@@ -218,7 +220,8 @@ func (f *Refusals) ownRoute(r Route, t sessioncache.Tenant) *refusedKinds {
 
 func (f *Refusals) open() {
 	if f.routes == nil {
-		f.routes, f.own, f.shares = remembered[Route, *refusedRoute](), remembered[ownRoute, *refusedKinds](), remembered[share, *float64]()
+		f.routes, f.own, f.shares = remembered[Route, *refusedRoute](), remembered[ownRoute, *refusedKinds](),
+			remembered[share, *float64]()
 	}
 }
 
@@ -244,13 +247,15 @@ func (f *Refusals) health(now time.Time) []page.Health {
 		return nil
 	}
 	h := page.Health{Name: page.Edits, State: page.OK, Note: fmt.Sprintf(
-		"requests that the upstream refused, sent once more without our edits: %d accepted, %d refused again", f.accepted, f.refused)}
+		"requests that the upstream refused, sent once more without our edits: %d accepted, %d refused again", f.accepted,
+		f.refused)}
 	if f.routes != nil {
 		var paused []string
 		for e := range f.routes.Oldest() {
 			if kinds := e.Value.paused.at(now); kinds != 0 {
 				k := &e.Key
-				paused = append(paused, fmt.Sprintf("%s for %s at %s with %s until %s", kinds, k.Model, k.Upstream, k.Credential, e.Value.paused.until.Format("15:04")))
+				paused = append(paused, fmt.Sprintf("%s for %s at %s with %s until %s", kinds, k.Model, k.Upstream, k.Credential,
+					e.Value.paused.until.Format("15:04")))
 			}
 		}
 		if slices.Sort(paused); len(paused) > 0 {
@@ -347,7 +352,8 @@ func (x *exchange) weigh(status int) {
 			kinds := x.Edit.Accepted(r.additions.Made)
 			r.additions.Refuse()
 			paused := refusals.Accepted(r.route, x.Tenant, kinds, x.site.now())
-			x.site.up.Log.Info("the upstream refuses edits", zap.Stringer("kinds", kinds), zap.Stringer("left_out_for_an_hour", paused),
+			x.site.up.Log.Info("the upstream refuses edits", zap.Stringer("kinds", kinds),
+				zap.Stringer("left_out_for_an_hour", paused),
 				zap.String("model", r.route.Model), zap.String("credential", r.route.Credential), zap.String("session", x.Session))
 		})
 	case httpx.Refusal(status):

@@ -33,7 +33,8 @@ func TestRefusals(t *testing.T) {
 		{"one conversation", []refused{{1, tools, 0}}, time.Minute, 0, 0},
 		{"two of one tenant", []refused{{1, tools, 0}, {1, tools, 1}}, time.Minute, 0, 0},
 		{"three of one tenant", []refused{{1, tools, 0}, {1, tools, 1}, {1, tools, 2}}, time.Minute, tools, 0},
-		{"nine of one tenant", []refused{{1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}}, time.Minute, both, 0},
+		{"nine of one tenant", []refused{{1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0}, {1, both, 0},
+			{1, both, 0}, {1, both, 0}, {1, both, 0}}, time.Minute, both, 0},
 		{"two tenants", []refused{{1, tools, 0}, {2, tools, time.Minute}}, 2 * time.Minute, tools, tools},
 		{"in common", []refused{{1, both, 0}, {2, tools, time.Minute}}, 2 * time.Minute, tools, tools},
 		{"nothing in common", []refused{{1, marks, 0}, {2, tools, time.Minute}}, 2 * time.Minute, 0, 0},
@@ -110,13 +111,15 @@ func TestRefusalsOnThePage(t *testing.T) {
 		t.Errorf("got %v before any refusal", h)
 	}
 	f.Refused()
-	if h := f.health(now); len(h) != 1 || h[0].State != page.OK || !strings.Contains(h[0].Note, "0 accepted, 1 refused again") {
+	if h := f.health(now); len(h) != 1 || h[0].State != page.OK ||
+		!strings.Contains(h[0].Note, "0 accepted, 1 refused again") {
 		t.Errorf("got %v after a refusal of the client's own request", h)
 	}
 	for tenant := range byte(2) {
 		f.Accepted(Route{"api.example", "m", "plan token"}, sessioncache.Tenant{tenant}, wire.EditTools, now)
 	}
-	if h := f.health(now); len(h) != 1 || h[0].State != page.Slow || !strings.Contains(h[0].Note, "2 accepted") || !strings.Contains(h[0].Note, "tools for m at api.example with plan token until ") {
+	if h := f.health(now); len(h) != 1 || h[0].State != page.Slow || !strings.Contains(h[0].Note, "2 accepted") ||
+		!strings.Contains(h[0].Note, "tools for m at api.example with plan token until ") {
 		t.Errorf("got %v after two tenants", h)
 	}
 }

@@ -53,14 +53,16 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 			return upstream.RefuseCompact(w, f)
 		}
 		f, counts := wire.DetectCount(r.Method, r.URL.Path)
-		if counts && (o.estimates(f) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil && !caddyhttp.IsIncremental(r.Header)) {
+		if counts && (o.estimates(f) || unreadable(r.Header) == "" && o.up.Sealed(r) == nil &&
+			!caddyhttp.IsIncremental(r.Header)) {
 			return o.serveCount(w, r, next, f)
 		}
 	}
 	if ok && o.records.sink != nil && o.records.sink.Refuses() {
 		o.records.count(outcomeUnrecorded)
 		return httpx.Fail(w, format, &translate.Failure{
-			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry, Message: "requests cannot be put on record at the moment, try again later",
+			Status: http.StatusServiceUnavailable, RetryAfter: recordRetry,
+			Message: "requests cannot be put on record at the moment, try again later",
 		})
 	}
 	paid := ok || isPaid(r)
@@ -103,7 +105,8 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		return next.ServeHTTP(w, r)
 	}
 	defer o.store.Unpin()
-	x := &exchange{passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next, host: r.Host}
+	x := &exchange{passage: passage{site: o, Request: feature.Request{Purpose: conversing, Format: format}}, next: next,
+		host: r.Host}
 	defer x.came.share.Close()
 	return x.serve(w, r)
 }
@@ -238,7 +241,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 	for _, f := range o.features {
 		if f.Answered != nil && x.Purpose != aside && x.ended() {
 			goesOn = f.Answered(&feature.Answered{
-				Request: &x.Request, Turn: x.turn, Err: err, Resent: x.resent, Held: x.session, Target: x.target, Keep: x.keepFolded,
+				Request: &x.Request, Turn: x.turn, Err: err, Resent: x.resent, Held: x.session, Target: x.target,
+				Keep: x.keepFolded,
 			}) || goesOn
 		}
 	}
@@ -559,7 +563,8 @@ func (x *exchange) settle(err error) {
 		if x.bounded = x.Edit.Bound(t); x.bounded {
 			boundedUsages.Inc()
 			tellBounded.Do(func() {
-				o.up.Log.Warn("upstream reports more tokens than the model's window or the request's max_tokens allow, charging no more than these", zap.String("model", x.View.Model))
+				o.up.Log.Warn("upstream reports more tokens than the model's window or the request's max_tokens allow, charging "+
+					"no more than these", zap.String("model", x.View.Model))
 			})
 		}
 		// Without reported cache reads, the estimate is the prefix common with the prompt before.
@@ -601,7 +606,8 @@ func (x *exchange) noteCut() {
 	model := audit.Bounded(x.site.up.Model(x.View.Model))
 	if x.site.cutModels.Meet(model, "") {
 		x.site.up.Log.Warn("upstream leaves the oldest messages of prompts out, its context length is too low",
-			zap.String("model", model), zap.Int64("counted_tokens", x.turn.Usage.Prompt()), zap.Int("estimated_tokens", x.sent()))
+			zap.String("model", model), zap.Int64("counted_tokens", x.turn.Usage.Prompt()),
+			zap.Int("estimated_tokens", x.sent()))
 	}
 }
 

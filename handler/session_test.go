@@ -20,7 +20,9 @@ import (
 )
 
 func TestSessionID(t *testing.T) {
-	view, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","max_tokens":1,"metadata":{"user_id":"{\"session_id\":\"from-body\"}"},"messages":[{"role":"user","content":"hi"}]}`), nil)
+	view, err := wire.Parse(wire.Anthropic,
+		[]byte(`{"model":"m","max_tokens":1,"metadata":{"user_id":"{\"session_id\":\"from-body\"}"},`+
+			`"messages":[{"role":"user","content":"hi"}]}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,10 +66,12 @@ func TestBeginning(t *testing.T) {
 	}
 	const head = `{"model":"m","max_tokens":1,"system":"S","messages":[{"role":"user","content":"one"}`
 	first := id(wire.Anthropic, head+`]}`)
-	if got := id(wire.Anthropic, head+`,{"role":"assistant","content":"a"},{"role":"user","content":"two"}]}`); got != first {
+	if got := id(wire.Anthropic,
+		head+`,{"role":"assistant","content":"a"},{"role":"user","content":"two"}]}`); got != first {
 		t.Error("a longer conversation has another id")
 	}
-	if got := id(wire.Anthropic, strings.Replace(head, `"one"`, `[{"type":"text","text":"one","cache_control":{"type":"ephemeral"}}]`, 1)+`]}`); got != first {
+	if got := id(wire.Anthropic, strings.Replace(head, `"one"`,
+		`[{"type":"text","text":"one","cache_control":{"type":"ephemeral"}}]`, 1)+`]}`); got != first {
 		t.Error("a marker makes another id")
 	}
 	if got := id(wire.Anthropic, strings.Replace(head, "one", "two", 1)+`]}`); got == first {
@@ -77,16 +81,19 @@ func TestBeginning(t *testing.T) {
 		t.Error("another system prompt has the same id")
 	}
 	const chat = `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"one"}`
-	if id(wire.OpenAIChat, chat+`]}`) != id(wire.OpenAIChat, chat+`,{"role":"assistant","content":"a"},{"role":"user","content":"b"}]}`) {
+	if id(wire.OpenAIChat, chat+`]}`) != id(wire.OpenAIChat,
+		chat+`,{"role":"assistant","content":"a"},{"role":"user","content":"b"}]}`) {
 		t.Error("a longer chat has another id")
 	}
 	if id(wire.OpenAIChat, chat+`]}`) == id(wire.OpenAIChat, strings.Replace(chat, "one", "two", 1)+`]}`) {
 		t.Error("another chat has the same id")
 	}
 	// Gemini CLI tells its environment first, in a content of its own.
-	const gemini = `{"systemInstruction":{"parts":[{"text":"S"}]},"contents":[{"role":"user","parts":[{"text":"It is Monday."}]},{"role":"user","parts":[{"text":"one"}]}`
+	const gemini = `{"systemInstruction":{"parts":[{"text":"S"}]},"contents":[{"role":"user","parts":[{"text":"It is ` +
+		`Monday."}]},{"role":"user","parts":[{"text":"one"}]}`
 	first = id(wire.Gemini, gemini+`]}`)
-	if got := id(wire.Gemini, gemini+`,{"role":"model","parts":[{"text":"a"}]},{"role":"user","parts":[{"text":"b"}]}]}`); got != first {
+	if got := id(wire.Gemini,
+		gemini+`,{"role":"model","parts":[{"text":"a"}]},{"role":"user","parts":[{"text":"b"}]}]}`); got != first {
 		t.Error("a longer conversation with Gemini has another id")
 	}
 	if got := id(wire.Gemini, strings.Replace(gemini, "Monday", "Tuesday", 1)+`]}`); got != first {
@@ -112,11 +119,13 @@ func TestSaid(t *testing.T) {
 		return x.session.ID()
 	}
 	chat := func(day, prompt, more string) string {
-		return `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"Context."},` + day + `{"type":"text","text":"` + prompt + `"}]}` + more + `]}`
+		return `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text",` +
+			`"text":"Context."},` + day + `{"type":"text","text":"` + prompt + `"}]}` + more + `]}`
 	}
 	const monday, tuesday = `{"type":"text","text":"Monday."},`, ``
 	call := wire.Turn{Calls: []wire.Call{{ID: "c1", Name: "ls", Arguments: "{}"}}}
-	const called = `,{"role":"assistant","content":"Hm.","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"a"}`
+	const called = `,{"role":"assistant","content":"Hm.","tool_calls":[{"id":"c1","type":"function",` +
+		`"function":{"name":"ls","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"a"}`
 	text := wire.Turn{Text: "All good. "}
 	const said = `,{"role":"assistant","content":"All good."},{"role":"user","content":"And now?"}`
 
@@ -143,7 +152,9 @@ func TestSaid(t *testing.T) {
 // each still costs its new bytes: what was sent before is recognised.
 func TestConversationsSideBySide(t *testing.T) {
 	h := attached(t, pipeline.Options{Policy: pipeline.Observe})
-	answer := []byte(`{"id":"c","object":"chat.completion","model":"gpt-6","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":5}}`)
+	answer := []byte(`{"id":"c","object":"chat.completion","model":"gpt-6","choices":[{"index":0,` +
+		`"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":50,` +
+		`"completion_tokens":5}}`)
 	upstream := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return err
@@ -154,7 +165,9 @@ func TestConversationsSideBySide(t *testing.T) {
 	})
 	run := rand.Text() // sessions outlive a handler that others follow
 	body := func(prompt string, turns int) []byte {
-		b := fmt.Appendf(nil, `{"model":"gpt-6","messages":[{"role":"system","content":"You are agent %s."},{"role":"user","content":%q}`, run, prompt)
+		b := fmt.Appendf(nil,
+			`{"model":"gpt-6","messages":[{"role":"system","content":"You are agent %s."},{"role":"user","content":%q}`,
+			run, prompt)
 		for i := range turns {
 			b = fmt.Appendf(b, `,{"role":"assistant","content":"Done."},{"role":"user","content":"%s, part %d"}`, prompt, i)
 		}
@@ -170,7 +183,8 @@ func TestConversationsSideBySide(t *testing.T) {
 			x := prepared(t, h, r, b)
 			// All but the last two messages, and the opening where it is read for the first time.
 			if want := [...]int{0, 0, 4, 6}[turns]; x.View.Recalled != want {
-				t.Errorf("%s turn %d: %d of %d blocks recognised, want %d", prompt, turns, x.View.Recalled, len(x.View.Blocks), want)
+				t.Errorf("%s turn %d: %d of %d blocks recognised, want %d", prompt, turns, x.View.Recalled, len(x.View.Blocks),
+					want)
 			}
 			h.site.store.Release(x.session)
 			r = request(body(prompt, turns), "")

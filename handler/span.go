@@ -60,7 +60,8 @@ func (x *exchange) trace(ctx context.Context, parent trace.Span) *Span {
 		attributes = append(attributes, attribute.Int("gen_ai.request.max_tokens", v.Reply.MaxTokens))
 	}
 	tracer := parent.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(names.schema))
-	_, s := tracer.Start(ctx, operation+" "+model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.began), trace.WithAttributes(attributes...))
+	_, s := tracer.Start(ctx, operation+" "+model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.began),
+		trace.WithAttributes(attributes...))
 	if d := &x.Edit.Decision; d.Folded > 0 && x.Edit.Prompt.Edited {
 		s.AddEvent("llm_cache.fold", trace.WithAttributes(
 			attribute.String("llm_cache.epoch", string(d.Epoch)), attribute.Int("llm_cache.blocks", d.Folded),

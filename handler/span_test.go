@@ -52,7 +52,8 @@ func TestSpan(t *testing.T) {
 			t.Fatalf("%d spans", len(ended))
 		}
 		s := ended[0]
-		if s.Parent().SpanID() != parent.SpanContext().SpanID() || s.SpanKind() != trace.SpanKindClient || s.Name() != "chat claude-opus-4-6" {
+		if s.Parent().SpanID() != parent.SpanContext().SpanID() || s.SpanKind() != trace.SpanKindClient ||
+			s.Name() != "chat claude-opus-4-6" {
 			t.Errorf("%s, %s, child of %s", s.Name(), s.SpanKind(), s.Parent().SpanID())
 		}
 		if !strings.Contains(passed, s.SpanContext().SpanID().String()) || r.Header.Get("Traceparent") != "" {
@@ -63,16 +64,19 @@ func TestSpan(t *testing.T) {
 			got[a.Key] = a.Value.String()
 		}
 		for key, want := range map[attribute.Key]string{
-			"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-opus-4-6", "gen_ai.request.max_tokens": "1000",
-			"gen_ai.response.id": "msg_1", "gen_ai.response.finish_reasons": `["end_turn"]`,
-			"gen_ai.usage.input_tokens": "1277", "gen_ai.usage.output_tokens": "5", "gen_ai.usage.cache_read.input_tokens": "1234", attribute.Key(c.has): "40",
+			"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-opus-4-6",
+			"gen_ai.request.max_tokens": "1000",
+			"gen_ai.response.id":        "msg_1", "gen_ai.response.finish_reasons": `["end_turn"]`,
+			"gen_ai.usage.input_tokens": "1277", "gen_ai.usage.output_tokens": "5",
+			"gen_ai.usage.cache_read.input_tokens": "1234", attribute.Key(c.has): "40",
 			"llm_cache.policy": "cost_aware", "http.response.status_code": "200",
 		} {
 			if got[key] != want {
 				t.Errorf("%s is %q, not %q", key, got[key], want)
 			}
 		}
-		if _, ok := got[attribute.Key(c.not)]; ok || got["user.hash"] == "" || got["gen_ai.response.time_to_first_chunk"] == "" {
+		if _, ok := got[attribute.Key(c.not)]; ok || got["user.hash"] == "" ||
+			got["gen_ai.response.time_to_first_chunk"] == "" {
 			t.Errorf("%v", got)
 		}
 		for key, value := range got {
@@ -130,7 +134,8 @@ func BenchmarkSpan(b *testing.B) {
 				r, _ = traced(tracer, r)
 			}
 			x := prepared(b, attached(b, pipeline.Options{}), r, body)
-			x.status, x.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn", Usage: wire.Usage{Reported: true, Read: 1234}}
+			x.status, x.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn",
+				Usage: wire.Usage{Reported: true, Read: 1234}}
 			b.ReportAllocs()
 			for b.Loop() {
 				if parent := trace.SpanFromContext(r.Context()); parent.IsRecording() {

@@ -87,21 +87,22 @@ func TestHeaderWithBody(t *testing.T) {
 	ask := func(late bool) (flushes []string) {
 		w := &signal{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, flushes: make(chan string, 9)}
 		h := attached(t, pipeline.Options{})
-		err := h.ServeHTTP(w, request([]byte(body), "s"), caddyhttp.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) error {
-			to.Header().Set("Content-Type", "text/event-stream")
-			to.WriteHeader(http.StatusOK)
-			c := http.NewResponseController(to)
-			if err := c.Flush(); err != nil {
-				return err
-			}
-			if late {
-				flushes = append(flushes, <-w.flushes)
-			}
-			if _, err := io.WriteString(to, event); err != nil {
-				return err
-			}
-			return errors.Join(c.Flush(), c.Flush())
-		}))
+		err := h.ServeHTTP(w, request([]byte(body), "s"),
+			caddyhttp.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) error {
+				to.Header().Set("Content-Type", "text/event-stream")
+				to.WriteHeader(http.StatusOK)
+				c := http.NewResponseController(to)
+				if err := c.Flush(); err != nil {
+					return err
+				}
+				if late {
+					flushes = append(flushes, <-w.flushes)
+				}
+				if _, err := io.WriteString(to, event); err != nil {
+					return err
+				}
+				return errors.Join(c.Flush(), c.Flush())
+			}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,9 +150,13 @@ func (w *watcher) Write(p []byte) (int, error) {
 func TestKnownBeforeTheEnd(t *testing.T) {
 	long := strings.Repeat("x", 1<<16)
 	for path, stream := range map[string][]string{
-		"/v1/messages":         {`data: {"type":"message_start","message":{"id":"a"}}`, `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`, `data: {"type":"message_stop","x":"` + long + `"}`},
-		"/v1/chat/completions": {`data: {"choices":[{"index":0,"delta":{"content":"` + long + `"}}]}`, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `data: [DONE]`},
-		"/v1/responses":        {`data: {"type":"response.created","response":{"id":"a"}}`, `data: {"type":"response.completed","response":{"id":"a","status":"completed","output":[],"x":"` + long + `"}}`},
+		"/v1/messages": {`data: {"type":"message_start","message":{"id":"a"}}`,
+			`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`,
+			`data: {"type":"message_stop","x":"` + long + `"}`},
+		"/v1/chat/completions": {`data: {"choices":[{"index":0,"delta":{"content":"` + long + `"}}]}`,
+			`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `data: [DONE]`},
+		"/v1/responses": {`data: {"type":"response.created","response":{"id":"a"}}`,
+			`data: {"type":"response.completed","response":{"id":"a","status":"completed","output":[],"x":"` + long + `"}}`},
 	} {
 		for _, together := range []bool{false, true} {
 			pieces := stream
@@ -192,9 +197,15 @@ func TestKnownBeforeTheEnd(t *testing.T) {
 // the stream breaks off after it.
 func TestKnownWhenTheModelStops(t *testing.T) {
 	for path, stream := range map[string][]string{
-		"/v1/messages":                       {`{"type":"message_start","message":{"id":"a","usage":{"input_tokens":70}}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`},
-		"/v1/chat/completions":               {`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":7,"total_tokens":77}}`, `[DONE]`},
-		"/v1/models/m:streamGenerateContent": {`{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`, `{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}]}`, `{"usageMetadata":{"promptTokenCount":70,"candidatesTokenCount":7}}`},
+		"/v1/messages": {`{"type":"message_start","message":{"id":"a","usage":{"input_tokens":70}}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`,
+			`{"type":"message_stop"}`},
+		"/v1/chat/completions": {`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`,
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+			`{"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":7,"total_tokens":77}}`, `[DONE]`},
+		"/v1/models/m:streamGenerateContent": {`{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`,
+			`{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}]}`,
+			`{"usageMetadata":{"promptTokenCount":70,"candidatesTokenCount":7}}`},
 	} {
 		for _, cut := range []bool{false, true} {
 			h := attached(t, pipeline.Options{})
@@ -207,7 +218,8 @@ func TestKnownWhenTheModelStops(t *testing.T) {
 					}
 				}
 			}}
-			r := request([]byte(strings.Replace(body, `"messages"`, `"stream":true,"contents":[{"role":"user","parts":[{"text":"hi"}]}],"messages"`, 1)), "s")
+			r := request([]byte(strings.Replace(body, `"messages"`,
+				`"stream":true,"contents":[{"role":"user","parts":[{"text":"hi"}]}],"messages"`, 1)), "s")
 			r.URL.Path, r.URL.RawQuery = path, "alt=sse"
 			pieces := stream
 			if cut {
@@ -329,7 +341,9 @@ func TestPanicBefore(t *testing.T) {
 // TestPanicInSettle: a panic while settling leaves the response intact.
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	x := &exchange{passage: passage{site: h.site, Request: feature.Request{View: new(wire.View), Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session)} // of no request: Commit and Abandon panic
+	// of no request: Commit and Abandon panic
+	x := &exchange{passage: passage{site: h.site, Request: feature.Request{View: new(wire.View),
+		Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session)}
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, x)
 	tp.WriteHeader(http.StatusOK)
@@ -350,12 +364,13 @@ func TestPanicBehind(t *testing.T) {
 				t.Errorf("panic is %v", p)
 			}
 		}()
-		_ = h.ServeHTTP(w, request([]byte(body), "s"), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Content-Length", "100")
-			_, _ = io.WriteString(w, `{"id"`)
-			panic(http.ErrAbortHandler)
-		}))
+		_ = h.ServeHTTP(w, request([]byte(body), "s"),
+			caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Content-Length", "100")
+				_, _ = io.WriteString(w, `{"id"`)
+				panic(http.ErrAbortHandler)
+			}))
 	}()
 	if w.Body.String() != `{"id"` || w.flushed == 0 || committed(h) != 0 {
 		t.Errorf("body is %q, flushed %d times, %d commits", w.Body, w.flushed, committed(h))
@@ -368,13 +383,14 @@ func TestRequestIsRestored(t *testing.T) {
 	r := request([]byte(body), "s")
 	r.Header.Set("Accept-Encoding", "br")
 	failed := errors.New("failed")
-	err := h.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
-		if r.Header.Get("Accept-Encoding") != "identity" || r.GetBody == nil {
-			t.Errorf("headers are %v", r.Header)
-		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		return failed
-	}))
+	err := h.ServeHTTP(httptest.NewRecorder(), r,
+		caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
+			if r.Header.Get("Accept-Encoding") != "identity" || r.GetBody == nil {
+				t.Errorf("headers are %v", r.Header)
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			return failed
+		}))
 	b, _ := io.ReadAll(r.Body)
 	if !errors.Is(err, failed) || r.Header.Get("Accept-Encoding") != "br" || string(b) != body {
 		t.Errorf("%v, headers %v, body %q", err, r.Header, b)
@@ -402,7 +418,8 @@ func TestLateRequest(t *testing.T) {
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	x := &exchange{
-		passage: passage{site: h.site, Request: feature.Request{Format: wire.Anthropic, View: new(wire.View), Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session),
+		passage: passage{site: h.site, Request: feature.Request{Format: wire.Anthropic, View: new(wire.View),
+			Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session),
 		outcome: outcome{settled: true}, overhead: 1,
 	}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, x)
@@ -410,12 +427,15 @@ func TestTiming(t *testing.T) {
 	tp.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range []string{
 		": comment\n\n",
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
-		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n",
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0," +
+			"\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," +
+			"\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n",
 	} {
 		_, _ = io.WriteString(tp, e)
 	}
-	if got := tp.turn().Timing; got.Queue != 1 || got.FirstByte <= 0 || got.FirstToken < got.FirstByte || got.LastToken != 0 {
+	if got := tp.turn().Timing; got.Queue != 1 || got.FirstByte <= 0 || got.FirstToken < got.FirstByte ||
+		got.LastToken != 0 {
 		t.Errorf("in the middle: %+v", got)
 	}
 	_, _ = io.WriteString(tp, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")

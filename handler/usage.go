@@ -53,7 +53,8 @@ func (u *usageRequests) refuse(k usageKey) {
 // the client: under observe nothing is added to requests, and llama.cpp tells its timings
 // with the last chunk of a stream unless that is the one of the usage.
 func (o *site) asksForUsage(v *wire.View) bool {
-	if !v.Traits().UsageOnRequest || o.up.Target(v.Format) != v.Format || o.records.policy == pipeline.Observe || o.up.TellsTimings() {
+	if !v.Traits().UsageOnRequest || o.up.Target(v.Format) != v.Format || o.records.policy == pipeline.Observe ||
+		o.up.TellsTimings() {
 		return false
 	}
 	return !gjson.GetBytes(v.Bytes(v.Reply.StreamOptions), "include_usage").Bool()

@@ -45,7 +45,8 @@ func TestValidateLeavesNothing(t *testing.T) {
 		"unknown member": {`{"handler":"llm_cache","strip_thoughts":{}}`, false},
 	} {
 		cfg := new(caddy.Config)
-		raw := `{"admin":{"disabled":true},"apps":{"http":{"servers":{"s":{"listen":["127.0.0.1:0"],"routes":[{"handle":[` + test.handler + `]}]}}}}}`
+		raw := `{"admin":{"disabled":true},"apps":{"http":{"servers":{"s":{"listen":["127.0.0.1:0"],"routes":[{"handle":[` +
+			test.handler + `]}]}}}}}`
 		if err := caddy.StrictUnmarshalJSON([]byte(raw), cfg); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,9 @@ import (
 
 var (
 	fit  = flag.Bool("fit", false, "fit the model of pauses on the recorded conversations and print its coefficients")
-	fold = flag.Int("fold", 0, "with -fit: print the coefficients fitted on all conversations but those of this fold of five, as caddy llm-cache replay --folds 5 numbers them")
+	fold = flag.Int("fold", 0,
+		"with -fit: print the coefficients fitted on all conversations but those of this fold of five, as caddy llm-cache "+
+			"replay --folds 5 numbers them")
 )
 
 // lastWeight is the weight of the end of a recorded conversation. The person may have returned
@@ -250,7 +252,8 @@ func TestFitChance(t *testing.T) {
 		return out
 	}
 	w := poisson(rest(*fold))
-	names := [terms]string{"termOne", "termTool", "termFirst", "termQuestion", "termPauses", "termAge", "termAge + 1", "termAge + 2"}
+	names := [terms]string{"termOne", "termTool", "termFirst", "termQuestion", "termPauses", "termAge", "termAge + 1",
+		"termAge + 2"}
 	fmt.Print("var weights = features{")
 	for j, v := range w {
 		if j > 0 {

@@ -39,7 +39,8 @@ func TestHistory(t *testing.T) {
 		t.Fatalf("%d habits, want %d", len(got), len(want))
 	}
 	for k, want := range watched.counts {
-		if got := l.counts[k]; got.seen != want.seen || got.expected < want.expected-1e-9 || got.expected > want.expected+1e-9 {
+		if got := l.counts[k]; got.seen != want.seen || got.expected < want.expected-1e-9 || got.expected > want.expected+
+			1e-9 {
 			t.Errorf("%+v: %+v, want %+v", k, got, want)
 		}
 	}

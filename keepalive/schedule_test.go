@@ -102,12 +102,16 @@ func TestNoPing(t *testing.T) {
 		"the machine slept":    {at: Instant{epoch.Wall.Add(time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
 		"the calendar was set": {at: Instant{epoch.Wall.Add(-24 * time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
 		"a day ahead":          {at: Instant{epoch.Wall.Add(24 * time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
-		"nothing to gain":      {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Write = t.Read }, want: Worthless},
-		"better cold":          {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Cold = 200_000 }, want: Worthless},
-		"max_loss":             {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.MaxLoss = 9_999 }, want: LossReached},
-		"all money":            {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 0.02}, want: Broke},
-		"the tenant's money":   {at: epoch.Add(4 * time.Minute), o: Options{TenantHourly: 0.02}, want: Broke},
-		"no price":             {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 100}, change: func(t *Target) { t.Dollars = 0 }, want: Broke},
+		"nothing to gain": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Write = t.Read },
+			want: Worthless},
+		"better cold": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Cold = 200_000 },
+			want: Worthless},
+		"max_loss": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.MaxLoss = 9_999 },
+			want: LossReached},
+		"all money":          {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 0.02}, want: Broke},
+		"the tenant's money": {at: epoch.Add(4 * time.Minute), o: Options{TenantHourly: 0.02}, want: Broke},
+		"no price": {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 100},
+			change: func(t *Target) { t.Dollars = 0 }, want: Broke},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(c.o)
@@ -269,7 +273,8 @@ func TestLearns(t *testing.T) {
 func TestPlanIsBest(t *testing.T) {
 	for _, read := range []float64{0.02, 0.05, 0.1, 0.3} {
 		for _, rate := range []float64{0.1, 0.5, 1, 2} {
-			c := Case{Chance: Prior(Moment{}).Times(rate), Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Ping: read, Gain: 1.25 - read, MaxPings: 20}
+			c := Case{Chance: Prior(Moment{}).Times(rate), Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Ping: read,
+				Gain: 1.25 - read, MaxPings: 20}
 			n, value := Plan(&c, 0)
 			best, most := 0, 0.0
 			for k := 1; k <= c.MaxPings; k++ {
@@ -278,7 +283,8 @@ func TestPlanIsBest(t *testing.T) {
 				}
 			}
 			if got := c.worth(n); n != best && got < most-1e-9 || value < most-1e-9 || value > most+1e-9 {
-				t.Errorf("read %v, rate %v: planned %d pings worth %.4f (told %.4f), best are %d worth %.4f", read, rate, n, got, value, best, most)
+				t.Errorf("read %v, rate %v: planned %d pings worth %.4f (told %.4f), best are %d worth %.4f", read, rate, n, got,
+					value, best, most)
 			}
 		}
 	}
@@ -393,7 +399,8 @@ func TestAccount(t *testing.T) {
 				t.Fatalf("seed %d, step %d: the account says %d bytes, %d are held", seed, step, got.Bytes, want)
 			}
 			if got.Bytes > bound && got.Bytes > aloft {
-				t.Fatalf("seed %d, step %d: %d bytes are held, %d of them in flight, with a bound of %d", seed, step, got.Bytes, aloft, bound)
+				t.Fatalf("seed %d, step %d: %d bytes are held, %d of them in flight, with a bound of %d", seed, step, got.Bytes,
+					aloft, bound)
 			}
 		}
 		s.Stop()

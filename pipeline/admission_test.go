@@ -26,7 +26,8 @@ var unbound = pricing.Rules{
 // result adds a tool call and its result with this content and further members, in JSON.
 func (s *script) result(n int, name, input, content string) {
 	s.answer = wire.Turn{Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: name, Arguments: input}}, Done: true}
-	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":%q,"input":%s}]}`, n, name, input))
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":%q,"input":%s}]}`, n,
+		name, input))
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n, content))
 }
 
@@ -34,7 +35,8 @@ func (s *script) result(n int, name, input, content string) {
 func admitting(p Policy) Options {
 	return Options{
 		Policy: p, Prune: Prune{Mode: stage.Off}, CompactToolResults: CompactToolResults{Mode: stage.Off},
-		StripNarration: StripNarration{Mode: stage.Off}, StripThinking: StripThinking{Mode: stage.Off}, Planner: Planner{FoldInputs: new(false)},
+		StripNarration: StripNarration{Mode: stage.Off}, StripThinking: StripThinking{Mode: stage.Off},
+		Planner: Planner{FoldInputs: new(false)},
 	}
 }
 
@@ -98,7 +100,8 @@ func TestAdmissionAfterRestart(t *testing.T) {
 		if string(a.Prompt.Body) != string(b.Prompt.Body) {
 			t.Errorf("binds thinking %t: not the same after a restart", rules.BindsThinking)
 		}
-		if count(b, stage.Admission) != 5 || !strings.Contains(string(b.Prompt.Body), "[llm_cache: same content as the result of Read /src/1.go above (t1), 41 lines]") {
+		if count(b, stage.Admission) != 5 || !strings.Contains(string(b.Prompt.Body),
+			"[llm_cache: same content as the result of Read /src/1.go above (t1), 41 lines]") {
 			t.Errorf("binds thinking %t: %v\n%s", rules.BindsThinking, b.Prompt.Fired, b.Prompt.Body)
 		}
 	}
@@ -118,7 +121,8 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	s.p = New(admitting(CostAware), s.p.rules)
 	s.result(1, "Read", readInput, read(50))
 	x := s.send(s.answer)
-	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Prompt.Body), `"     1→\tline`) || !strings.Contains(string(x.Prompt.Body), `"1→\tline`) {
+	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Prompt.Body), `"     1→\tline`) ||
+		!strings.Contains(string(x.Prompt.Body), `"1→\tline`) {
 		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body)
 	}
 }
@@ -128,8 +132,10 @@ func TestAdmissionIsObserved(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.result(0, "Read", readInput, read(40))
 	x := s.send(s.answer)
-	if x.Prompt.Edited || string(x.Prompt.Body) != s.body() || count(x, stage.Admission) != 1 || x.Prompt.SentTokens >= x.Prompt.OriginalTokens {
-		t.Errorf("edited %t, %v, %d of %d tokens", x.Prompt.Edited, x.Prompt.Fired, x.Prompt.SentTokens, x.Prompt.OriginalTokens)
+	if x.Prompt.Edited || string(x.Prompt.Body) != s.body() || count(x, stage.Admission) != 1 ||
+		x.Prompt.SentTokens >= x.Prompt.OriginalTokens {
+		t.Errorf("edited %t, %v, %d of %d tokens", x.Prompt.Edited, x.Prompt.Fired, x.Prompt.SentTokens,
+			x.Prompt.OriginalTokens)
 	}
 }
 
@@ -140,17 +146,24 @@ func TestAdmissionOfForms(t *testing.T) {
 		name, tool, input, content string
 		want                       string // in the body, "" without an edit
 	}{
-		{"string", "Bash", `{"command":"make"}`, string(content.Quote(repeated)), `"content":"ok  \texample.com/shop/money\t0.01s\n[llm_cache: 38 lines of passing tests left out]\nok  \texample.com/shop/money\t0.01s\n"`},
+		{"string", "Bash", `{"command":"make"}`, string(content.Quote(repeated)),
+			`"content":"ok  \texample.com/shop/money\t0.01s\n[llm_cache: 38 lines of passing tests left out]\nok  ` +
+				`\texample.com/shop/money\t0.01s\n"`},
 		{
 			"parts", "Bash", `{"command":"make"}`,
-			`[ {"text": ` + string(content.Quote(repeated)) + `, "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
-			`[ {"text": "ok  \texample.com/shop/money\t0.01s\n[llm_cache: 38 lines of passing tests left out]\nok  \texample.com/shop/money\t0.01s\n", "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
+			`[ {"text": ` + string(content.Quote(repeated)) +
+				`, "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, ` +
+				`{"type":"text","text":"short"} ]`,
+			`[ {"text": "ok  \texample.com/shop/money\t0.01s\n[llm_cache: 38 lines of passing tests left out]\nok  ` +
+				`\texample.com/shop/money\t0.01s\n", "type": "text"}, {"type":"image","source":{"type":"base64",` +
+				`"media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
 		},
 		{"unknown tool", "mcp__x__frobnicate", `{}`, string(content.Quote(repeated)), ""},
 		{"a file keeps its lines", "Read", readInput, string(content.Quote(repeated)), ""},
 		{"printed file", "Bash", `{"command":"cd /src && cat a.txt"}`, string(content.Quote(repeated)), ""},
 		{"short", "Bash", `{"command":"make"}`, string(content.Quote(strings.Repeat("x\n", 100))), ""},
-		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`=== RUN   \u00e9 \ud83d\ude00 <b>\n`, 20) + `"`,
+		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`=== RUN   \u00e9 \ud83d\ude00 <b>\n`, 20) +
+			`"`,
 			`"=== RUN   é 😀 <b>\n[llm_cache: 18 lines of passing tests left out]\n=== RUN   é 😀 <b>\n"`},
 	} {
 		s := newScript(t, admitting(CostAware), unbound)
@@ -171,9 +184,11 @@ func TestRereads(t *testing.T) {
 	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
-	s.result(0, "Read", readInput, string(content.Quote(readFile(40)+"\n<system-reminder>\n100 tokens left\n</system-reminder>")))
+	s.result(0, "Read", readInput,
+		string(content.Quote(readFile(40)+"\n<system-reminder>\n100 tokens left\n</system-reminder>")))
 	s.send(s.answer)
-	s.result(1, "Read", readInput, string(content.Quote(readFile(40)+"\n<system-reminder>\n90 tokens left\n</system-reminder>\n")))
+	s.result(1, "Read", readInput,
+		string(content.Quote(readFile(40)+"\n<system-reminder>\n90 tokens left\n</system-reminder>\n")))
 	x := s.send(s.answer)
 	if !strings.Contains(string(x.Prompt.Body), pointer) {
 		t.Fatalf("no pointer: %s", x.Prompt.Body)
@@ -187,7 +202,8 @@ func TestRereads(t *testing.T) {
 	// After a fold of the first result, the next one is sent whole.
 	conversation := conversationOf(t, s)
 	for i := range conversation.States {
-		if st := &conversation.States[i]; st.Edit != nil && st.Content != 0 && !strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
+		if st := &conversation.States[i]; st.Edit != nil && st.Content != 0 &&
+			!strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
 			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
@@ -241,15 +257,18 @@ func TestOverlaps(t *testing.T) {
 	s.send(s.answer)
 	s.result(1, "Read", readInput, string(content.Quote(changed(1, 90, 40))))
 	x := s.send(s.answer)
-	want := `1→line number 1 of a file\n[llm_cache: 37 lines as in the result of Read /src/a.go above (t0)]\n39→line number 39 of a file\n40→changed\n` +
-		`41→line number 41 of a file\n[llm_cache: 38 lines as in the result of Read /src/a.go above (t0)]\n80→line number 80 of a file\n81→`
+	want := `1→line number 1 of a file\n[llm_cache: 37 lines as in the result of Read /src/a.go above (t0)]\n39→line ` +
+		`number 39 of a file\n40→changed\n` +
+		`41→line number 41 of a file\n[llm_cache: 38 lines as in the result of Read /src/a.go above (t0)]\n80→line number ` +
+		`80 of a file\n81→`
 	if !strings.Contains(string(x.Prompt.Body), want) {
 		t.Fatalf("got %s", x.Prompt.Body)
 	}
 	// A read with such a note shows only its sent lines to later reads.
 	s.result(2, "Read", readInput, string(content.Quote(changed(20, 90, 40))))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Prompt.Body), "[llm_cache: 18 lines as in") {
+	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 ||
+		!strings.Contains(string(x.Prompt.Body), "[llm_cache: 18 lines as in") {
 		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
 	}
 	// Another file shows no line of this one.
@@ -267,7 +286,8 @@ func TestOverlaps(t *testing.T) {
 	}
 	s.result(4, "Read", readInput, string(content.Quote(changed(1, 80, 40))))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Prompt.Body), "[pruned]") {
+	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 ||
+		!strings.Contains(string(x.Prompt.Body), "[pruned]") {
 		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
 	}
 }
@@ -290,7 +310,8 @@ func TestOverlapsOfWrittenFiles(t *testing.T) {
 		s.send(s.answer)
 		s.result(1, "Read", readInput, string(content.Quote(numbered.String())))
 		x := s.send(s.answer)
-		if got := strings.Contains(string(x.Prompt.Body), "58 lines as in the call of Write /src/a.go above (t0)]"); got != (tool == "Write") {
+		if got := strings.Contains(string(x.Prompt.Body),
+			"58 lines as in the call of Write /src/a.go above (t0)]"); got != (tool == "Write") {
 			t.Errorf("%s: %s", tool, x.Prompt.Body)
 		}
 	}
@@ -305,17 +326,23 @@ func TestReplaced(t *testing.T) {
 	}
 	old := string(content.Quote(text.String()))
 	const short = `"a line of code, 0\n[llm_cache: 10 lines that this call has replaced]\na line of code, 11\n"`
-	patch := "*** Begin Patch\n*** Update File: a.go\n@@\n keep\n-" + strings.ReplaceAll(strings.TrimSpace(text.String()), "\n", "\n-") + "\n+new\n*** End Patch\n"
-	const shortPatch = `@@\n keep\n-a line of code, 0\n-[llm_cache: 10 lines that this call has replaced]\n-a line of code, 11\n+new\n*** End Patch`
+	patch := "*** Begin Patch\n*** Update File: a.go\n@@\n keep\n-" + strings.ReplaceAll(strings.TrimSpace(text.String()),
+		"\n", "\n-") + "\n+new\n*** End Patch\n"
+	const shortPatch = `@@\n keep\n-a line of code, 0\n-[llm_cache: 10 lines that this call has replaced]\n-a line of ` +
+		`code, 11\n+new\n*** End Patch`
 	for _, c := range []struct {
 		name, tool, input, result string
 		want                      string // in the body, "" without an edit
 	}{
-		{"edit", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":` + old + `}`, `"done"`, `{"file_path":"/src/a.go","old_string":` + short + `,"new_string":` + old + `}`},
-		{"several", "MultiEdit", `{"file_path":"/src/a.go","edits":[{"old_string":` + old + `,"new_string":"a"},{"old_string":"b","new_string":"c"}]}`, `"done"`, `[{"old_string":` + short + `,"new_string":"a"},{"old_string":"b","new_string":"c"}]`},
+		{"edit", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":` + old + `}`, `"done"`,
+			`{"file_path":"/src/a.go","old_string":` + short + `,"new_string":` + old + `}`},
+		{"several", "MultiEdit", `{"file_path":"/src/a.go","edits":[{"old_string":` + old +
+			`,"new_string":"a"},{"old_string":"b","new_string":"c"}]}`, `"done"`, `[{"old_string":` + short +
+			`,"new_string":"a"},{"old_string":"b","new_string":"c"}]`},
 		{"patch", "apply_patch", `{"input":` + string(content.Quote(patch)) + `}`, `"done"`, shortPatch},
 		{"failed", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":"b"}`, `"no such lines"`, ""},
-		{"few lines", "Edit", `{"file_path":"/src/a.go","old_string":"` + strings.Repeat("x", 500) + `","new_string":"b"}`, `"done"`, ""},
+		{"few lines", "Edit", `{"file_path":"/src/a.go","old_string":"` + strings.Repeat("x", 500) + `","new_string":"b"}`,
+			`"done"`, ""},
 		{"written", "Write", `{"file_path":"/src/a.go","content":` + old + `}`, `"done"`, ""},
 		{"no edit", "Bash", `{"command":"true","old_string":` + old + `}`, `"done"`, ""},
 	} {
@@ -341,7 +368,8 @@ func TestReplaced(t *testing.T) {
 
 // Thinking after a call may be bound to the original call.
 func TestReplacedInFrontOfThinking(t *testing.T) {
-	edit := `{"type":"tool_use","id":"t0","name":"Edit","input":{"file_path":"/src/a.go","old_string":` + string(content.Quote(strings.Repeat("a line of code\n", 20))) + `,"new_string":"b"}}`
+	edit := `{"type":"tool_use","id":"t0","name":"Edit","input":{"file_path":"/src/a.go","old_string":` +
+		string(content.Quote(strings.Repeat("a line of code\n", 20))) + `,"new_string":"b"}}`
 	for name, content := range map[string]string{
 		"in front": `{"type":"thinking","thinking":"hm","signature":"s"},` + edit,
 		"behind":   edit + `,{"type":"thinking","thinking":"hm","signature":"s"}`,
@@ -362,7 +390,8 @@ func TestNotesAreNotWritten(t *testing.T) {
 	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
-	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
+	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+
+		string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
 	x := s.send(s.answer)
 	for text, want := range map[string]bool{
 		"first\n[llm_cache: 18 lines that this call has replaced]\nlast":         true,
@@ -375,7 +404,8 @@ func TestNotesAreNotWritten(t *testing.T) {
 		if got := x.Interceptor.Misled(p.Arguments); got != want {
 			t.Errorf("%q: %t", text, got)
 		} else if got {
-			if x.Interceptor.refuse(&p); !p.Failed || !strings.Contains(p.Result, "[llm_cache: 18 lines that this call has replaced]") {
+			if x.Interceptor.refuse(&p); !p.Failed ||
+				!strings.Contains(p.Result, "[llm_cache: 18 lines that this call has replaced]") {
 				t.Errorf("%q is answered by %q", text, p.Result)
 			}
 		}
@@ -387,7 +417,8 @@ func TestReplacedOnABox(t *testing.T) {
 	s := newScript(t, admitting(CostAware), pricing.Rules{Regime: pricing.KV, Write: 1})
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
-	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
+	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+
+		string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
 	if x := s.send(s.answer); x.Prompt.Edited {
 		t.Errorf("got %s", x.Prompt.Body)
 	}
@@ -419,7 +450,8 @@ func TestRereadKeepsWhatItPointsTo(t *testing.T) {
 	s.result(9, "Read", readInput, read(200))
 	s.now = s.now.Add(time.Hour) // cold: every unused block may be folded
 	x := s.send(wire.Turn{})
-	if !strings.Contains(string(x.Prompt.Body), "same content as the result of Read") || !strings.Contains(string(x.Prompt.Body), "line number 100 of a file") {
+	if !strings.Contains(string(x.Prompt.Body), "same content as the result of Read") ||
+		!strings.Contains(string(x.Prompt.Body), "line number 100 of a file") {
 		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body)
 	}
 }

@@ -26,7 +26,8 @@ func reads(t *testing.T, o Options, turns int) (*script, *Exchange) {
 	s.prompt("Look around.")
 	var x *Exchange
 	for i := range turns {
-		s.turn(i, fmt.Sprintf("/src/f%d.go", i), strings.Repeat(fmt.Sprintf("line of file %d with some words\n", i), 100), fmt.Sprintf("Thought %d.", i))
+		s.turn(i, fmt.Sprintf("/src/f%d.go", i), strings.Repeat(fmt.Sprintf("line of file %d with some words\n", i), 100),
+			fmt.Sprintf("Thought %d.", i))
 		x = s.send(wire.Turn{Text: "It is done.", Done: true})
 		s.now = s.now.Add(10 * time.Second)
 	}
@@ -82,7 +83,8 @@ func TestBackgroundBounds(t *testing.T) {
 	if all == nil || some == nil || some.Process >= all.Process || some.Blocks >= all.Blocks {
 		t.Fatalf("%t %t: not a smaller fold for the smaller bound", all != nil, some != nil)
 	}
-	_, x = reads(t, Options{StripThinking: StripThinking{Mode: stage.Off}, StripNarration: StripNarration{Mode: stage.Off}}, 30)
+	_, x = reads(t, Options{StripThinking: StripThinking{Mode: stage.Off},
+		StripNarration: StripNarration{Mode: stage.Off}}, 30)
 	b := x.Background(answer, 0)
 	if b == nil {
 		t.Fatal("nothing is folded")

@@ -199,7 +199,8 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 		return bill
 	}
 	r := billedRequest{
-		View: x.req.View, States: x.req.States, Start: x.req.start, Rules: rules, Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
+		View: x.req.View, States: x.req.States, Start: x.req.start, Rules: rules, Calibration: &x.req.session.Calibration,
+		Cache:   &x.req.session.Counterfactual,
 		Markers: x.Prompt.Markers, Marked: x.req.marking.translated, Diverged: x.before.diverged, Previous: x.before.previous,
 	}
 	if x.Prompt.Edited && x.Prompt.SentTokens > 0 {
@@ -507,7 +508,8 @@ func salt(v *wire.View, r *pricing.Rules) uint64 {
 	if v.Traits().NoCalls != "" {
 		choice = rawjson.Span{}
 	}
-	for _, span := range [...]rawjson.Span{choice, v.Reply.Thinking, v.Reply.OutputConfig, v.Conversation.ContextManagement} {
+	for _, span := range [...]rawjson.Span{choice, v.Reply.Thinking, v.Reply.OutputConfig,
+		v.Conversation.ContextManagement} {
 		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {
@@ -718,5 +720,6 @@ func (s *simulation) has(at int) bool {
 
 func (s *simulation) put(at int, tokens int64, ttl time.Duration) {
 	p := &s.points[at]
-	s.request.Cache.Put(sessioncache.CounterfactualEntry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens, At: s.request.Start, TTL: ttl})
+	s.request.Cache.Put(sessioncache.CounterfactualEntry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens,
+		At: s.request.Start, TTL: ttl})
 }

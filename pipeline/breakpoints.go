@@ -45,7 +45,8 @@ func (r *request) breakpoints() {
 	}
 	place := func(i int) bool {
 		i = r.markable(i)
-		if free <= 0 || i < 0 || !r.View.Blocks[i].Marker.Empty() || i < r.View.System && !r.View.Conversation.Thread.Empty() {
+		if free <= 0 || i < 0 || !r.View.Blocks[i].Marker.Empty() || i < r.View.System &&
+			!r.View.Conversation.Thread.Empty() {
 			return false
 		}
 		for j := range r.marking.added {
@@ -170,7 +171,8 @@ func (r *request) markable(i int) int {
 			return i
 		case wire.KindToolUse, wire.KindToolResult, wire.KindImage, wire.KindDocument, wire.KindToolDef:
 			// Chat completions have parts for texts only.
-			if b.Has(wire.FlagDeferred) || !r.View.Traits().Markers || section == wire.SectionMessages && b.Role == wire.RoleSystem {
+			if b.Has(wire.FlagDeferred) || !r.View.Traits().Markers || section == wire.SectionMessages &&
+				b.Role == wire.RoleSystem {
 				continue
 			}
 			return i

@@ -46,10 +46,12 @@ func TestFirstTurn(t *testing.T) {
 	requests := []string{task, task + `,{"role":"assistant","content":"Done."},{"role":"user","content":"Now the tests."}`}
 	for tool, agent := range map[string]bool{"Read": true, "forecast": false} {
 		rules := pricing.Lookup("anthropic", "claude-sonnet-4-6", pricing.Collected())
-		s, sim := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, rules), pricing.NewSimulator(pricing.SimulatorConfig{})
+		s, sim := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, rules),
+			pricing.NewSimulator(pricing.SimulatorConfig{})
 		var usages []wire.Usage
 		for _, messages := range requests {
-			body := fmt.Sprintf(`{"model":"claude-sonnet-4-6","max_tokens":100,"tools":[{"name":%q,"input_schema":{"type":"object"}}],"system":%q,"messages":[%s]}`,
+			body := fmt.Sprintf(`{"model":"claude-sonnet-4-6","max_tokens":100,"tools":[{"name":%q,`+
+				`"input_schema":{"type":"object"}}],"system":%q,"messages":[%s]}`,
 				tool, strings.Repeat("You are an agent that builds things. ", 1000), messages)
 			v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
 			if err != nil {

@@ -35,17 +35,24 @@ func newResponses(t *testing.T, o Options, rules pricing.Rules) *responsesTurns 
 }
 
 func (r *responsesTurns) prompt(text string) {
-	r.items = append(r.items, fmt.Sprintf(`{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}`, text))
+	r.items = append(r.items, fmt.Sprintf(`{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}`,
+		text))
 }
 
 // turn adds a response that runs a command, and its output as Codex wraps it.
 func (r *responsesTurns) turn(n int, command, output string) {
-	wrapped := fmt.Sprintf(`{"chunk_id":"%06x","wall_time_seconds":%d.5,"exit_code":0,"output":%s}`, n*7919, n, content.Quote(output))
+	wrapped := fmt.Sprintf(`{"chunk_id":"%06x","wall_time_seconds":%d.5,"exit_code":0,"output":%s}`, n*7919, n,
+		content.Quote(output))
 	r.items = append(r.items,
-		fmt.Sprintf(`{"type":"reasoning","id":"rs_%d","summary":[],"content":null,"encrypted_content":"%s%d"}`, n, strings.Repeat("g", 100), n),
-		fmt.Sprintf(`{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":"Let me look."}]}`, n),
-		fmt.Sprintf(`{"type":"custom_tool_call","id":"ctc_%d","call_id":"c%d","name":"exec","input":%s}`, n, n, content.Quote("text(await tools.exec_command({cmd: "+string(content.Quote(command))+"}));")),
-		fmt.Sprintf(`{"type":"custom_tool_call_output","id":"ctco_%d","call_id":"c%d","output":[{"type":"input_text","text":"Script completed\nWall time %d.1 seconds\nOutput:\n"},{"type":"input_text","text":%s}]}`, n, n, n, content.Quote(wrapped)),
+		fmt.Sprintf(`{"type":"reasoning","id":"rs_%d","summary":[],"content":null,"encrypted_content":"%s%d"}`, n,
+			strings.Repeat("g", 100), n),
+		fmt.Sprintf(`{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":"Let me `+
+			`look."}]}`, n),
+		fmt.Sprintf(`{"type":"custom_tool_call","id":"ctc_%d","call_id":"c%d","name":"exec","input":%s}`, n, n,
+			content.Quote("text(await tools.exec_command({cmd: "+string(content.Quote(command))+"}));")),
+		fmt.Sprintf(`{"type":"custom_tool_call_output","id":"ctco_%d","call_id":"c%d","output":[{"type":"input_text",`+
+			`"text":"Script completed\nWall time %d.1 seconds\nOutput:\n"},{"type":"input_text","text":%s}]}`, n, n, n,
+			content.Quote(wrapped)),
 	)
 }
 
@@ -69,19 +76,23 @@ func (r *responsesTurns) send(members string) *Exchange {
 	if err != nil {
 		r.t.Fatalf("not readable: %v: %s", err, x.Prompt.Body)
 	}
-	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{View: sent, At: r.now}); refused != nil {
+	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{View: sent,
+		At: r.now}); refused != nil {
 		r.t.Fatalf("refused: %v", refused)
 	}
-	if a, b := strings.Count(body, `"encrypted_content"`), strings.Count(string(x.Prompt.Body), `"encrypted_content"`); a != b {
+	if a, b := strings.Count(body, `"encrypted_content"`),
+		strings.Count(string(x.Prompt.Body), `"encrypted_content"`); a != b {
 		r.t.Fatalf("%d of %d reasoning items are left", b, a)
 	}
 	r.sent++
-	x.Commit(&wire.Turn{ID: fmt.Sprintf("resp_%d", r.sent), Text: "Let me look.", Done: true, Usage: wire.Usage{Uncached: int64(len(x.Prompt.Body) / 4), Output: 9, Reported: true}}, r.now.Add(time.Second))
+	x.Commit(&wire.Turn{ID: fmt.Sprintf("resp_%d", r.sent), Text: "Let me look.", Done: true,
+		Usage: wire.Usage{Uncached: int64(len(x.Prompt.Body) / 4), Output: 9, Reported: true}}, r.now.Add(time.Second))
 	r.now = r.now.Add(10 * time.Second)
 	return x
 }
 
-var automatic = pricing.Rules{Regime: pricing.Breakpoints, Markers: 4, KeepsThinking: true, Write: 1.25, Write1h: 1.25, Read: 0.05, TTL: 30 * time.Minute, MinTokens: 1024}
+var automatic = pricing.Rules{Regime: pricing.Breakpoints, Markers: 4, KeepsThinking: true, Write: 1.25, Write1h: 1.25,
+	Read: 0.05, TTL: 30 * time.Minute, MinTokens: 1024}
 
 // Output in JSON in text is admitted like any other. Equal output in another envelope becomes a
 // pointer.
@@ -97,7 +108,8 @@ func TestCodexAdmission(t *testing.T) {
 	r.turn(3, "cat a.go", file)
 	x := r.send("")
 	for i, want := range []string{
-		`\"output\":\"=== RUN   TestSomething\\n[llm_cache: 39 lines of passing tests left out]\\nok  \\tmodule\\t0.1s\\n\"}"}]`,
+		`\"output\":\"=== RUN   TestSomething\\n[llm_cache: 39 lines of passing tests left out]\\nok  ` +
+			`\\tmodule\\t0.1s\\n\"}"}]`,
 		`{\"chunk_id\":\"001eef\",\"wall_time_seconds\":1.5,\"exit_code\":0,\"output\":`,
 		`"output":"[llm_cache: same content as the result of exec cat a.go above (c2), 20 lines]"`,
 	} {
@@ -125,7 +137,8 @@ func TestCodexEager(t *testing.T) {
 		r.send("")
 	}
 	x := r.send("")
-	if !strings.Contains(string(x.Prompt.Body), content.StubFrame) || !strings.Contains(string(x.Prompt.Body), "exec cat f1.go, 80 lines") {
+	if !strings.Contains(string(x.Prompt.Body), content.StubFrame) ||
+		!strings.Contains(string(x.Prompt.Body), "exec cat f1.go, 80 lines") {
 		t.Errorf("no output was pruned: %s", x.Prompt.Body)
 	}
 	if strings.Count(string(x.Prompt.Body), "Let me look.") != 8 {
@@ -170,9 +183,11 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 		mode   stage.Mode
 		target func(wire.Format) wire.Format
 		stays  bool
-	}{{"native", stage.Auto, nil, false}, {"translated", stage.Auto, toResponses, true}, {"on", stage.On, toResponses, false}} {
+	}{{"native", stage.Auto, nil, false}, {"translated", stage.Auto, toResponses, true},
+		{"on", stage.On, toResponses, false}} {
 		for _, policy := range []Policy{Eager, CostAware} {
-			s := newScript(t, Options{Policy: policy, StripThinking: StripThinking{Mode: c.mode}, Expand: Expand{Mode: stage.Off}}, automatic)
+			s := newScript(t, Options{Policy: policy, StripThinking: StripThinking{Mode: c.mode},
+				Expand: Expand{Mode: stage.Off}}, automatic)
 			s.p.Target = c.target
 			s.prompt("Fix the bug.")
 			for i := range 12 {
@@ -227,7 +242,8 @@ func TestPartialIsUntouched(t *testing.T) {
 	r := newResponses(t, eagerly(), automatic)
 	output := strings.Repeat("\x1b[31mred\x1b[0m\n", 200)
 	for n := range 3 {
-		r.items = []string{fmt.Sprintf(`{"type":"function_call_output","call_id":"c%d","output":%s}`, n, content.Quote(output))}
+		r.items = []string{fmt.Sprintf(`{"type":"function_call_output","call_id":"c%d","output":%s}`, n,
+			content.Quote(output))}
 		x := r.send(fmt.Sprintf(`,"previous_response_id":"resp_%d","tools":[{"type":"function","name":"a"}]`, n))
 		if x.Prompt.Edited || x.Decision.Reason == "" || len(x.Prompt.Fired) > 0 {
 			t.Errorf("request %d: %+v", n, x)
@@ -235,14 +251,16 @@ func TestPartialIsUntouched(t *testing.T) {
 	}
 	r.items = []string{`{"role":"user","content":"another conversation"}`}
 	r.send("")
-	if rep := r.s.Report(r.now); len(rep.Conversations) != 2 || rep.Conversations[1].Requests != 3 || rep.Conversations[1].Total.Output != 27 || rep.Conversations[1].Frozen {
+	if rep := r.s.Report(r.now); len(rep.Conversations) != 2 || rep.Conversations[1].Requests != 3 ||
+		rep.Conversations[1].Total.Output != 27 || rep.Conversations[1].Frozen {
 		t.Errorf("%+v", rep)
 	}
 }
 
 // A request for compaction, in a message or as an item, is not folded.
 func TestCodexCompaction(t *testing.T) {
-	for _, last := range []string{`{"type":"compaction_trigger"}`, `{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION."}`} {
+	for _, last := range []string{`{"type":"compaction_trigger"}`,
+		`{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION."}`} {
 		r := newResponses(t, Options{}, automatic)
 		r.prompt("go")
 		for n := range 4 {

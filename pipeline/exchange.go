@@ -33,11 +33,11 @@ type Exchange struct {
 	// Lesson is set by Commit.
 	Lesson Lesson
 
-	req     request
-	before  before                // the conversation before the exchange became part of it
+	req          request
+	before       before                     // the conversation before the exchange became part of it
 	conversation *sessioncache.Conversation // set by Join or Commit
-	account account
-	refusal refusal
+	account      account
+	refusal      refusal
 }
 
 // Lesson holds the observations of a turn about its conversation.
@@ -92,7 +92,8 @@ func (x *Exchange) adds() bool {
 		if s.Edit == nil && s.Inserted == nil {
 			continue
 		}
-		if l == nil || i >= min(r.match.Common, len(l.States)) || l.States[i].Edit != s.Edit || l.States[i].Inserted != s.Inserted {
+		if l == nil || i >= min(r.match.Common, len(l.States)) || l.States[i].Edit != s.Edit ||
+			l.States[i].Inserted != s.Inserted {
 			return true
 		}
 	}
@@ -144,7 +145,8 @@ const charsPerToken = 4
 func (x *Exchange) SharedPrefix() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 	v, rules := x.req.View, &x.req.rules
 	// Sub-agents that start together share the prefix; continued conversations have longer ones.
-	if x.req.match.Conversation != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() || rules.TTL == 0 || rules.Read >= rules.Write {
+	if x.req.match.Conversation != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() ||
+		rules.TTL == 0 || rules.Read >= rules.Write {
 		return prefix, 0, false
 	}
 	end := v.System
@@ -182,7 +184,8 @@ func (x *Exchange) SharedPrefix() (prefix wire.Hash, lifetime time.Duration, ok 
 
 // marked reports whether a block is sent with a marker.
 func (x *Exchange) marked(i int) bool {
-	return !x.req.View.Blocks[i].Marker.Empty() || slices.ContainsFunc(x.req.marking.added, func(e wire.Edit) bool { return e.Block == i })
+	return !x.req.View.Blocks[i].Marker.Empty() ||
+		slices.ContainsFunc(x.req.marking.added, func(e wire.Edit) bool { return e.Block == i })
 }
 
 // Close releases the exchange after Commit.
@@ -247,7 +250,8 @@ func (x *Exchange) join(t *wire.Turn) {
 		l.Kind = sessioncache.RequestKind(v)
 	}
 	// Later requests find the conversation by the ids of its responses.
-	if l.Reply = (wire.Hash{}); !v.Conversation.Thread.Empty() || v.Conversation.Unthreaded || v.Traits().KeepsAnswers && !v.Conversation.Stateless {
+	if l.Reply = (wire.Hash{}); !v.Conversation.Thread.Empty() || v.Conversation.Unthreaded || v.Traits().KeepsAnswers &&
+		!v.Conversation.Stateless {
 		l.Reply = wire.AnswerID(t.ID)
 	}
 	if !v.Conversation.Partial && l.First.IsZero() {
@@ -435,7 +439,8 @@ func (x *Exchange) spend(l *sessioncache.Conversation, t *wire.Turn) {
 	}
 	// The cache finds the entry before the messages if it finds no longer one. If that entry is
 	// gone, this request writes it again.
-	if at, known := l.Ends.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
+	if at, known := l.Ends.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 ||
+		x.req.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
 		l.Ends.Mark(0, x.req.start)
 	}
 	if x.req.match.Common > 0 && x.req.match.Common <= x.req.change.broken {
@@ -503,7 +508,8 @@ func (x *Exchange) observe(u wire.Usage) {
 	b := &x.before
 	s := pricing.Sighting{Held: u.Read + u.Write5m + u.Write1h}
 	// A long lifetime that was asked for says nothing of the usual one.
-	if prev := x.req.match.Conversation; b.continued && prev != nil && prev.TTL <= x.req.rules.TTL && (b.cause == BreakUnknown || b.cause == BreakExpired) {
+	if prev := x.req.match.Conversation; b.continued && prev != nil && prev.TTL <= x.req.rules.TTL &&
+		(b.cause == BreakUnknown || b.cause == BreakExpired) {
 		s.Left, s.Found, s.Pause = b.left, u.Read, b.pause
 	}
 	x.req.rules.Observe(s)

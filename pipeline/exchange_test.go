@@ -33,7 +33,8 @@ func (s *script) ask(from, to string, u wire.Usage) *Exchange {
 }
 
 // warmUsage and coldUsage are the usages of a cached and of an uncached prompt.
-var warmUsage, coldUsage = wire.Usage{Read: 9000, Write5m: 1000, Reported: true}, wire.Usage{Write5m: 10000, Reported: true}
+var warmUsage, coldUsage = wire.Usage{Read: 9000, Write5m: 1000, Reported: true},
+	wire.Usage{Write5m: 10000, Reported: true}
 
 // A request that reads less from the cache than expected names the reason.
 func TestCacheBreaks(t *testing.T) {
@@ -130,7 +131,8 @@ func TestFurtherFollowsTheTenant(t *testing.T) {
 		}
 	}
 	if r := furtherRequests(s.s, x.req.View, l); r >= alone/2 {
-		t.Errorf("twenty conversations have ended at 14 requests, and %v more than 12 are expected; %v without them", r, alone)
+		t.Errorf("twenty conversations have ended at 14 requests, and %v more than 12 are expected; %v without them", r,
+			alone)
 	}
 }
 
@@ -164,9 +166,11 @@ func TestServerEdits(t *testing.T) {
 		{name: "cut as before", before: eight, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakUnknown},
 		{name: "no longer cut", before: eight, answer: wire.Turn{Usage: coldUsage}, want: BreakUnknown},
 		{name: "cut behind what is read", answer: wire.Turn{Usage: warmUsage, Cleared: eight}, want: NoBreak},
-		{name: "cut when all is cold", pause: time.Hour, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakExpired},
+		{name: "cut when all is cold", pause: time.Hour, answer: wire.Turn{Usage: coldUsage, Cleared: eight},
+			want: BreakExpired},
 		{name: "summed up", answer: wire.Turn{Usage: coldUsage, Compacted: true}, want: BreakServerEdit},
-		{name: "cut, and folded by us", policy: Eager, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakServerEdit},
+		{name: "cut, and folded by us", policy: Eager, answer: wire.Turn{Usage: coldUsage, Cleared: eight},
+			want: BreakServerEdit},
 		{name: "folded by us", policy: Eager, answer: wire.Turn{Usage: coldUsage}, want: BreakEdit},
 	} {
 		if c.policy == "" {
@@ -187,7 +191,8 @@ func TestServerEdits(t *testing.T) {
 		}
 		if c.want == BreakServerEdit {
 			s.turn(10, "/src/file10.go", long("f10"))
-			if x := s.reply(wire.Turn{Usage: wire.Usage{Read: 10000, Write5m: 800, Reported: true}, Cleared: c.answer.Cleared}); x.Lesson.Break != NoBreak {
+			if x := s.reply(wire.Turn{Usage: wire.Usage{Read: 10000, Write5m: 800, Reported: true},
+				Cleared: c.answer.Cleared}); x.Lesson.Break != NoBreak {
 				t.Errorf("%s: the request after it: %q", c.name, x.Lesson.Break)
 			}
 		}
@@ -213,7 +218,8 @@ func TestServerEditIsNobodysFault(t *testing.T) {
 		x.Decision.Folded, x.Decision.Rewritten = 1, 100
 		b := x.Bill(&answer)
 		x.Commit(&answer, s.now)
-		if rejected := cleared == (wire.Cleared{}); (b.Cost != b.ClientCost) != rejected || (l.Caution > 1) != rejected || !x.Prompt.Edited {
+		if rejected := cleared == (wire.Cleared{}); (b.Cost != b.ClientCost) != rejected || (l.Caution > 1) != rejected ||
+			!x.Prompt.Edited {
 			t.Errorf("%+v: cost %v, the client's own %v, caution %v", cleared, b.Cost, b.ClientCost, l.Caution)
 		}
 	}
@@ -231,7 +237,8 @@ func TestCompactionByServer(t *testing.T) {
 	answer := wire.Turn{Usage: sum, Final: final, Compacted: true}
 	x := s.reply(answer)
 	l := conversationOf(t, s)
-	if b := x.Bill(&answer); x.Lesson.Break != NoBreak || b.Actual != sum || b.Cost != b.ClientCost || l.Last != final || l.Total.Output != sum.Output {
+	if b := x.Bill(&answer); x.Lesson.Break != NoBreak || b.Actual != sum || b.Cost != b.ClientCost || l.Last != final ||
+		l.Total.Output != sum.Output {
 		t.Errorf("break %q, %+v, last %+v", x.Lesson.Break, b, l.Last)
 	}
 	if _, ok := x.Idle(&answer); ok {
@@ -285,12 +292,15 @@ func TestFrontLapses(t *testing.T) {
 	defer m.Close()
 	session := m.Acquire(t.Context(), sessioncache.Key{ID: "a"})
 	p := New(Options{Policy: CostAware}, func(string, time.Time) pricing.Rules {
-		return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+		return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute,
+			MinTokens: 1024}
 	})
 	messages := []string{`{"role":"user","content":"go on"}`}
 	for i, c := range []struct{ at, marked int }{{0, 0}, {3, 0}, {4, 0}, {7, 7}, {9, 7}} {
-		messages = append(messages, fmt.Sprintf(`{"role":"assistant","content":"done with %d"},{"role":"user","content":"go on with %d"}`, i, i))
-		v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","tools":[{"name":"bash"}],"messages":[`+strings.Join(messages, ",")+`]}`), nil)
+		messages = append(messages,
+			fmt.Sprintf(`{"role":"assistant","content":"done with %d"},{"role":"user","content":"go on with %d"}`, i, i))
+		v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","tools":[{"name":"bash"}],"messages":[`+
+			strings.Join(messages, ",")+`]}`), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +308,8 @@ func TestFrontLapses(t *testing.T) {
 		x := p.Begin(v, session, at)
 		before := hasLapsed(x.req.match.Conversation, 5*time.Minute, at)
 		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, at)
-		if got, known := x.conversation.Ends.Marked(0); !known || got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
+		if got, known := x.conversation.Ends.Marked(0); !known ||
+			got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
 			t.Errorf("at %d min: marked at %v, lapsed %t", c.at, got.Sub(time.Unix(0, 0)), before)
 		}
 		x.Close()

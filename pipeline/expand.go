@@ -32,9 +32,11 @@ const ExpandTool = "mcp__llm_cache__expand"
 // expandDescription and expandSchema declare the tool to the model. Every request of a conversation
 // contains them, in the same bytes.
 const (
-	expandDescription = "Returns the text behind [[llm_cache:folded ID ...]]. Give lines (\"10-80\") or pattern (a regular expression) for a part of it."
-	maxDefinition     = 512 // bytes of the declaration, in any format
-	expandSchema      = `{"type":"object","properties":{"ids":{"type":"array","items":{"type":"string"}},"lines":{"type":"string"},"pattern":{"type":"string"}},"required":["ids"]}`
+	expandDescription = "Returns the text behind [[llm_cache:folded ID ...]]. Give lines (\"10-80\") or pattern (a " +
+		"regular expression) for a part of it."
+	maxDefinition = 512 // bytes of the declaration, in any format
+	expandSchema  = `{"type":"object","properties":{"ids":{"type":"array","items":{"type":"string"}},` +
+		`"lines":{"type":"string"},"pattern":{"type":"string"}},"required":["ids"]}`
 )
 
 // expandTool says how a request handles the tool.
@@ -56,7 +58,8 @@ func (r *request) declare() {
 	// A cold cache allows a new decision, unless thinking is bound to the old prompt.
 	began := l != nil && !(r.cached.cold && !r.rules.BindsThinking)
 	wants := began && l.Expand
-	folds := r.p.Compress != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
+	folds := r.p.Compress != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager &&
+		(r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 	off := !wants && (o.Mode == stage.Off || !folds)
 	var bounds wire.ToolBounds
 	if r.p.ToolBounds != nil {
@@ -87,7 +90,8 @@ func (r *request) declare() {
 	if !began && !off {
 		// Auto declares the tool for agents with long instructions, where cached tokens have a
 		// price.
-		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != pricing.KV && instructions(r.View) >= minInstructions && content.ServesTools(r.View))
+		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != pricing.KV &&
+			instructions(r.View) >= minInstructions && content.ServesTools(r.View))
 	}
 	if r.offer.without = !began && !wants; wants {
 		r.offer.expand = expandDeclared
@@ -171,7 +175,8 @@ func (r *request) reinsert() {
 			if s.Inserted != nil {
 				inserts = s.Inserted.Inserts
 			}
-			s.Inserted = &sessioncache.Inserted{Inserts: append(inserts[:len(inserts):len(inserts)], sessioncache.Insert{Op: e.Op, Value: e.Value})}
+			s.Inserted = &sessioncache.Inserted{Inserts: append(inserts[:len(inserts):len(inserts)],
+				sessioncache.Insert{Op: e.Op, Value: e.Value})}
 		}
 	}
 }
@@ -212,11 +217,13 @@ const fits = 0.9
 // finds the conversation.
 func (r *request) restoreTools() {
 	v, l := r.View, r.match.Conversation
-	if len(l.Tools) == 0 || r.o.Policy == Observe || r.cached.cold || r.ledger.turned || l.Model != v.Model || r.match.Common < l.Len() {
+	if len(l.Tools) == 0 || r.o.Policy == Observe || r.cached.cold || r.ledger.turned || l.Model != v.Model ||
+		r.match.Common < l.Len() {
 		return
 	}
 	// The request has no tools, and may be given some.
-	if v.OffersTools() || !v.Conversation.Thread.Empty() || v.Traits().NoCalls == "" || r.upstream.Traits().NoCalls == "" || !content.Compacts(v) {
+	if v.OffersTools() || !v.Conversation.Thread.Empty() || v.Traits().NoCalls == "" ||
+		r.upstream.Traits().NoCalls == "" || !content.Compacts(v) {
 		return
 	}
 	if _, system := l.Known().Prefix(); !sameBlocks(system, v.Blocks[:v.System]) {
@@ -404,16 +411,19 @@ func (c *Interceptor) refuse(p *hidden.Part) {
 	names := c.misled(p.Arguments)
 	switch {
 	case len(names) == 0:
-		p.Result = fmt.Sprintf("Not run: the arguments hold %s, which only stands in for text. Look it up, and call again with it.", c.Marks().In(p.Arguments))
+		p.Result = fmt.Sprintf("Not run: the arguments hold %s, which only stands in for text. Look it up, and call again "+
+			"with it.", c.Marks().In(p.Arguments))
 		return
 	case c.x.req.offer.expand == expandNone:
-		p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. Call again with the text:", strings.Join(names, " and "))
+		p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. "+
+			"Call again with the text:", strings.Join(names, " and "))
 		for _, name := range names {
 			p.Result += "\n" + c.x.req.original(name)
 		}
 		return
 	}
-	p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. Get the text by %s, ids %q, and call again with it.",
+	p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. "+
+		"Get the text by %s, ids %q, and call again with it.",
 		strings.Join(names, " and "), c.x.req.tool(), names)
 }
 
@@ -498,7 +508,9 @@ func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, b
 	}
 }
 
-func (c *Interceptor) expansion(name string, recall func(string) (string, bool), narrow func(string) string) (string, bool) {
+func (c *Interceptor) expansion(
+	name string, recall func(string) (string, bool), narrow func(string) string,
+) (string, bool) {
 	r := &c.x.req
 	id, part, parted := strings.Cut(name, ".")
 	var text, output string // output is the text without its envelope

@@ -36,8 +36,10 @@ func answered(x *Exchange, arguments string, recall func(string) (string, bool))
 // counted in the unwrapped output.
 func TestExpandInMessages(t *testing.T) {
 	r := newResponses(t, eagerly(), automatic)
-	r.items[0] = `{"type":"additional_tools","id":"at_1","role":"developer","tools":[{"type":"namespace","name":"functions","description":"` + strings.Repeat(" ", minInstructions) +
-		`","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait"}]},{"type":"namespace","name":"clock","tools":[{"type":"function","name":"sleep"}]}]}`
+	r.items[0] = `{"type":"additional_tools","id":"at_1","role":"developer","tools":[{"type":"namespace",` +
+		`"name":"functions","description":"` + strings.Repeat(" ", minInstructions) +
+		`","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait"}]},{"type":"namespace",` +
+		`"name":"clock","tools":[{"type":"function","name":"sleep"}]}]}`
 	const members = `,"store":false,"tool_choice":"auto"`
 	r.prompt("go")
 	var x *Exchange
@@ -49,7 +51,8 @@ func TestExpandInMessages(t *testing.T) {
 		if first == "" {
 			first = item
 		}
-		if item != first || gjson.Get(item, "tools.#").Int() != 3 || gjson.Get(item, "tools.2.name").Str != ExpandTool || gjson.GetBytes(x.Prompt.Body, "tools").Exists() {
+		if item != first || gjson.Get(item, "tools.#").Int() != 3 || gjson.Get(item, "tools.2.name").Str != ExpandTool ||
+			gjson.GetBytes(x.Prompt.Body, "tools").Exists() {
 			t.Fatalf("request %d begins with %s", n, item)
 		}
 	}
@@ -65,7 +68,8 @@ func TestExpandInMessages(t *testing.T) {
 	if got := answered(x, `{"ids":["`+name+`"]}`, nil); got.Result != strings.Join(whole, "\n") || got.Failed {
 		t.Errorf("got %q, want %q", got.Result, whole)
 	}
-	if got := answered(x, `{"ids":["`+name+`"],"lines":"6-7"}`, nil); got.Result != strings.Repeat("\ta line of file 0\n", 2) {
+	if got := answered(x, `{"ids":["`+name+`"],"lines":"6-7"}`, nil); got.Result != strings.Repeat("\ta line of file 0\n",
+		2) {
 		t.Errorf("got %q", got.Result)
 	}
 }
@@ -73,16 +77,19 @@ func TestExpandInMessages(t *testing.T) {
 // If the tool cannot be the last tool, it is not declared.
 func TestExpandNotInMessages(t *testing.T) {
 	for name, item := range map[string]string{
-		"no tools":       `{"type":"additional_tools","role":"developer","tools":[]}`,
-		"behind answers": `{"type":"message","role":"user","content":"go"},{"type":"message","role":"assistant","content":"Done."},{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]}`,
-		"another's":      `{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"mcp__llm_cache__expand"}]}`,
+		"no tools": `{"type":"additional_tools","role":"developer","tools":[]}`,
+		"behind answers": `{"type":"message","role":"user","content":"go"},{"type":"message","role":"assistant",` +
+			`"content":"Done."},{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]}`,
+		"another's": `{"type":"additional_tools","role":"developer","tools":[{"type":"function",` +
+			`"name":"mcp__llm_cache__expand"}]}`,
 	} {
 		o := eagerly()
 		o.Expand.Mode = stage.On
 		r := newResponses(t, o, automatic)
 		r.items[0] = item
 		r.prompt("go")
-		if x := r.send(`,"store":false`); strings.Count(string(x.Prompt.Body), ExpandTool) != strings.Count(item, ExpandTool) {
+		if x := r.send(`,"store":false`); strings.Count(string(x.Prompt.Body), ExpandTool) != strings.Count(item,
+			ExpandTool) {
 			t.Errorf("%s: %s", name, x.Prompt.Body)
 		}
 	}
@@ -111,7 +118,8 @@ func TestExpandWithinBounds(t *testing.T) {
 		{"beyond it anyway", tools(129), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, false},
 		{"a namespace is one", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, true},
 		{"a namespace of 127, translated", namespace, wire.ToolBounds{Count: 128}, wire.OpenAIChat, true},
-		{"a namespace of 127 and one, translated", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIChat, false},
+		{"a namespace of 127 and one, translated", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIChat,
+			false},
 		{"a name too long", tools(3), wire.ToolBounds{Name: len(ExpandTool) - 1}, wire.OpenAIResponses, false},
 		{"a name that fits", tools(3), wire.ToolBounds{Name: len(ExpandTool)}, wire.OpenAIResponses, true},
 		{"a description too long", tools(3), wire.ToolBounds{Description: 20}, wire.OpenAIResponses, false},
@@ -121,7 +129,8 @@ func TestExpandWithinBounds(t *testing.T) {
 			o := eagerly()
 			o.Expand.Mode = mode
 			r := newResponses(t, o, automatic)
-			r.p.ToolBounds, r.p.Target = func(wire.Format) wire.ToolBounds { return bounds }, func(wire.Format) wire.Format { return c.target }
+			r.p.ToolBounds, r.p.Target = func(wire.Format) wire.ToolBounds { return bounds },
+				func(wire.Format) wire.Format { return c.target }
 			r.items[0] = `{"type":"additional_tools","role":"developer","tools":[` + c.tools + `]}`
 			r.prompt("go")
 			return string(r.send(`,"store":false`).Prompt.Body)
@@ -138,10 +147,12 @@ func TestExpandWithinBounds(t *testing.T) {
 
 // A text that the client has dropped is kept whole, and its parts are found by their names.
 func TestExpandOfDroppedInput(t *testing.T) {
-	written := `{"file_path":"/a.go","content":"` + strings.Repeat("x", 200) + `","more":"` + strings.Repeat("y", 200) + `"}`
+	written := `{"file_path":"/a.go","content":"` + strings.Repeat("x", 200) + `","more":"` + strings.Repeat("y", 200) +
+		`"}`
 	recall := func(name string) (string, bool) { return written, name == "0123abcd" }
 	r := newResponses(t, eagerly(), automatic)
-	r.items[0] = strings.Replace(r.items[0], `"tools":[`, `"tools":[{"type":"function","name":"mcp__cachelane__expand"},`, 1)
+	r.items[0] = strings.Replace(r.items[0], `"tools":[`, `"tools":[{"type":"function","name":"mcp__cachelane__expand"},`,
+		1)
 	r.prompt("go")
 	x := r.send("")
 	x.Prompt.Edited = true // the client offers the tool, so it is not declared
@@ -165,14 +176,16 @@ func TestExpandOfDroppedInput(t *testing.T) {
 func TestWrites(t *testing.T) {
 	x := new(Exchange)
 	for _, name := range []string{
-		"Write", "Edit", "MultiEdit", "Bash", "exec", "apply_patch", "local_shell", "str_replace_based_edit_tool", "search_replace", "find_and_replace",
+		"Write", "Edit", "MultiEdit", "Bash", "exec", "apply_patch", "local_shell", "str_replace_based_edit_tool",
+		"search_replace", "find_and_replace",
 		"truncate", "duplicate", "createThread", "notify", "review", "open", "", "_read", "mcp__files__read",
 	} {
 		if !x.Interceptor.Writes(name) {
 			t.Errorf("%q is not held", name)
 		}
 	}
-	for _, name := range []string{"Read", "read_file", "ReadManyFiles", "Grep", "glob", "list_directory", "view", "search"} {
+	for _, name := range []string{"Read", "read_file", "ReadManyFiles", "Grep", "glob", "list_directory", "view",
+		"search"} {
 		if x.Interceptor.Writes(name) {
 			t.Errorf("%q is held", name)
 		}
@@ -201,7 +214,8 @@ func TestImpossibleEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	if x.Prompt.Err == nil || !x.Prompt.Edited || !bytes.Contains(x.Prompt.Body, []byte(ExpandTool)) || !json.Valid(x.Prompt.Body) || !x.Interceptor.Intercepts() {
+	if x.Prompt.Err == nil || !x.Prompt.Edited || !bytes.Contains(x.Prompt.Body, []byte(ExpandTool)) ||
+		!json.Valid(x.Prompt.Body) || !x.Interceptor.Intercepts() {
 		t.Errorf("error %v, edited %t: %s", x.Prompt.Err, x.Prompt.Edited, x.Prompt.Body)
 	}
 }
@@ -239,7 +253,8 @@ func TestExpandStaysAsItWas(t *testing.T) {
 }
 
 // summary is Codex's request for a summary.
-const summary = `{"type":"message","role":"user","content":[{"type":"input_text","text":"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."}]}`
+const summary = `{"type":"message","role":"user","content":[{"type":"input_text","text":"You are performing a ` +
+	`CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."}]}`
 
 const (
 	shell      = `{"type":"function","name":"shell"}`
@@ -251,13 +266,15 @@ func responses(t *testing.T, turns int, more, tools, instructions, model string)
 	t.Helper()
 	items := []string{`{"type":"message","role":"user","content":[{"type":"input_text","text":"Fix the build."}]}`}
 	for i := range turns {
-		items = append(items, fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Step %d."}]}`, i),
+		items = append(items,
+			fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Step %d."}]}`, i),
 			fmt.Sprintf(`{"type":"message","role":"user","content":[{"type":"input_text","text":"Go on, %d."}]}`, i))
 	}
 	if more != "" {
 		items = append(items, more)
 	}
-	v, err := wire.Parse(wire.OpenAIResponses, []byte(`{"model":"`+model+`","instructions":"`+instructions+`","input":[`+strings.Join(items, ",")+
+	v, err := wire.Parse(wire.OpenAIResponses, []byte(`{"model":"`+model+`","instructions":"`+instructions+`","input":[`+
+		strings.Join(items, ",")+
 		`],"tools":`+tools+`,"tool_choice":"auto","store":false}`), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -275,9 +292,10 @@ func TestSummaryKeepsTools(t *testing.T) {
 		upstream                         wire.Format
 		want                             string
 	}{
-		"a summary":                     {tools: `[]`, want: own},
-		"one that has its tools":        {tools: otherTools, want: otherTools},
-		"a title":                       {tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION", "short title", 1), want: `[]`},
+		"a summary":              {tools: `[]`, want: own},
+		"one that has its tools": {tools: otherTools, want: otherTools},
+		"a title": {tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION",
+			"short title", 1), want: `[]`},
 		"other instructions":            {tools: `[]`, instructions: "Summarise.", want: `[]`},
 		"another model":                 {tools: `[]`, model: "gpt-5-mini", want: `[]`},
 		"when the cache is cold":        {tools: `[]`, after: time.Hour, want: `[]`},
@@ -350,8 +368,10 @@ func TestMarks(t *testing.T) {
 		stands  string // in the prompt
 		misled  string // in no call: stands, unless given
 	}{
-		{"a note", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
-		{"a note, eager", quiet(admitting(Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, repeats, repeats},
+		{"a note", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
+			repeats, repeats},
+		{"a note, eager", quiet(admitting(Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
+			repeats, repeats},
 		{"a note that the model has quoted", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"check"}`, same)
 			s.final("It says " + repeats)
@@ -366,21 +386,29 @@ func TestMarks(t *testing.T) {
 			s.prompt("What is " + repeats + "?")
 		}, repeats, ""},
 		{"a note of the client's in a result that is shortened", quiet(admitting(CostAware)), func(s *script) {
-			s.result(0, "Bash", `{"command":"check"}`, string(content.Quote(repeats+"\n"+strings.Repeat("=== RUN   TestA\n", 80))))
+			s.result(0, "Bash", `{"command":"check"}`,
+				string(content.Quote(repeats+"\n"+strings.Repeat("=== RUN   TestA\n", 80))))
 		}, repeats, ""},
 		{"a note with quotes", quiet(admitting(CostAware)), func(s *script) {
-			s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`, string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
-			s.result(1, "Bash", `{"command":"true"}`, string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
-		}, `same content as the result of Bash grep \"a\\.b\" c above`, `[llm_cache: same content as the result of Bash grep "a\.b" c above (t0), 62 lines]`},
-		{"a compacted result", quiet(Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}), func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: "},
-		{"a stub, eager", quiet(Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}}), func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded "},
+			s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`,
+				string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
+			s.result(1, "Bash", `{"command":"true"}`,
+				string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
+		}, `same content as the result of Bash grep \"a\\.b\" c above`,
+			`[llm_cache: same content as the result of Bash grep "a\.b" c above (t0), 62 lines]`},
+		{"a compacted result", quiet(Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}),
+			func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: "},
+		{"a stub, eager", quiet(Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}}),
+			func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded "},
 		{"what is cleared on the client's order", Options{}, func(s *script) {
 			s.marker, s.head = "", ordering(clears)
 			s.p.Manages = nobody
 			s.run(0, 20, false)
 		}, content.ClearedPlaceholder, content.ClearedPlaceholder},
-		{"observed only", quiet(admitting(Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "", ""},
-		{"nothing edited", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", ""},
+		{"observed only", quiet(admitting(Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "",
+			""},
+		{"nothing edited", quiet(admitting(CostAware)),
+			func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", ""},
 	} {
 		s := newScript(t, c.options, unbound)
 		s.prompt("Fix the bug.")
@@ -420,14 +448,16 @@ func numbered(lines int) string {
 // TestRefusedWithoutTheTool: a model without the tool receives the text of a stub that it has
 // copied.
 func TestRefusedWithoutTheTool(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, Expand: Expand{Mode: stage.Off}, CompactToolResults: CompactToolResults{Mode: stage.Off}}, unbound)
+	s := newScript(t, Options{Policy: Eager, Expand: Expand{Mode: stage.Off},
+		CompactToolResults: CompactToolResults{Mode: stage.Off}}, unbound)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	x := s.send(s.answer)
 	mark := regexp.MustCompile(`\[\[llm_cache:folded [0-9a-f]{8}`).FindString(string(x.Prompt.Body))
 	p := hidden.Part{Name: "Write", Arguments: `{"content":"` + mark + `: Read"}`}
 	x.Interceptor.Answer(&p, nil)
-	if name := strings.TrimPrefix(mark, "[[llm_cache:folded "); !p.Failed || !strings.HasSuffix(p.Result, "\n"+x.req.original(name)) || strings.Contains(p.Result, ExpandTool) {
+	if name := strings.TrimPrefix(mark, "[[llm_cache:folded "); !p.Failed ||
+		!strings.HasSuffix(p.Result, "\n"+x.req.original(name)) || strings.Contains(p.Result, ExpandTool) {
 		t.Errorf("got %q", p.Result)
 	}
 }

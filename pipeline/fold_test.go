@@ -23,7 +23,8 @@ func TestFoldsBetweenTasks(t *testing.T) {
 	s.prompt("Fix the bug.")
 	n := 0
 	usage := func(x int) wire.Turn {
-		return wire.Turn{Text: "unrelated", Done: true, Usage: wire.Usage{Read: int64(1000 * x), Write5m: 1000, Reported: true}}
+		return wire.Turn{Text: "unrelated", Done: true, Usage: wire.Usage{Read: int64(1000 * x), Write5m: 1000,
+			Reported: true}}
 	}
 	for task := range 6 {
 		for range 12 {
@@ -60,7 +61,8 @@ func TestFoldsBehindAShortFront(t *testing.T) {
 			if x := s.send(wire.Turn{Text: "unrelated", Done: true, Usage: usage}); x.Decision.Folded > 0 {
 				return n, x.Decision
 			}
-			s.result(n, "Bash", fmt.Sprintf(`{"command":"make f%d"}`, n), string(content.Quote(strings.Repeat(fmt.Sprintf("word%d ", n), 300))))
+			s.result(n, "Bash", fmt.Sprintf(`{"command":"make f%d"}`, n),
+				string(content.Quote(strings.Repeat(fmt.Sprintf("word%d ", n), 300))))
 		}
 		t.Fatal("nothing is folded")
 		return 0, planner.Decision{}

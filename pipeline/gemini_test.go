@@ -36,7 +36,8 @@ func functionResponse(name, id, output string) string {
 
 // geminiRequest is the start of a request with a prompt and a tool.
 func geminiRequest(contents string) []byte {
-	return []byte(`{"contents":[{"role":"user","parts":[{"text":"go"}]}` + contents + `],"tools":[{"functionDeclarations":[{"name":"read_file"}]}]}`)
+	return []byte(`{"contents":[{"role":"user","parts":[{"text":"go"}]}` + contents +
+		`],"tools":[{"functionDeclarations":[{"name":"read_file"}]}]}`)
 }
 
 // begin runs a request through the pipeline, as the first of its conversation.
@@ -66,15 +67,18 @@ func begin(t *testing.T, o Options, body []byte) (*Exchange, *wire.View) {
 func TestGeminiPairs(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"without ids": geminiRequest(
-			model(functionCall("read_file", "", `{"n":0}`, "")+","+functionCall("glob", "", `{"n":1}`, "")+","+functionCall("read_file", "", `{"n":2}`, "")) +
-				tools(functionResponse("glob", "", "1")+","+functionResponse("read_file", "", "0")+","+functionResponse("read_file", "", "2")) +
+			model(functionCall("read_file", "", `{"n":0}`, "")+","+functionCall("glob", "", `{"n":1}`, "")+","+
+				functionCall("read_file", "", `{"n":2}`, "")) +
+				tools(functionResponse("glob", "", "1")+","+functionResponse("read_file", "", "0")+","+functionResponse("read_file",
+					"", "2")) +
 				model(functionCall("read_file", "", `{"n":3}`, "")) + tools(functionResponse("read_file", "", "3"))),
 		"by id": geminiRequest(
 			model(functionCall("read_file", "a", `{"n":0}`, "")+","+functionCall("read_file", "b", `{"n":1}`, "")) +
 				tools(functionResponse("read_file", "b", "1")+","+functionResponse("read_file", "a", "0"))),
 		"ids of the client's own": geminiRequest(
 			model(functionCall("read_file", "", `{"n":0}`, "")+","+functionCall("read_file", "", `{"n":1}`, "")) +
-				tools(functionResponse("read_file", "read_file-1-a", "0")) + `,{"role":"function","parts":[` + functionResponse("read_file", "read_file-2-b", "1") + `]}`),
+				tools(functionResponse("read_file", "read_file-1-a", "0")) + `,{"role":"function","parts":[` +
+				functionResponse("read_file", "read_file-2-b", "1") + `]}`),
 	} {
 		x, v := begin(t, Options{}, body)
 		pairs := 0
@@ -93,7 +97,8 @@ func TestGeminiPairs(t *testing.T) {
 			t.Errorf("%s: %d pairs", name, pairs)
 		}
 	}
-	x, _ := begin(t, Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+tools(functionResponse("b", "", "x"))))
+	x, _ := begin(t, Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+
+		tools(functionResponse("b", "", "x"))))
 	if j := content.CallOf(x.req.View, 2); j >= 0 {
 		t.Errorf("a response of another name is paired with block %d", j)
 	}
@@ -102,10 +107,14 @@ func TestGeminiPairs(t *testing.T) {
 // The tools of Gemini CLI are classified.
 func TestGeminiTools(t *testing.T) {
 	x, _ := begin(t, Options{}, geminiRequest(
-		model(functionCall("read_file", "", `{"absolute_path":"/a.go"}`, `,"thoughtSignature":"c2ln"`)+","+functionCall("read_file", "", `{"file_path":"/a.go","limit":9}`, "")+","+
-			functionCall("replace", "", `{"file_path":"/a.go","old_string":"a","new_string":"b"}`, "")+","+functionCall("write_file", "", `{"file_path":"/b.go","content":"c"}`, "")+","+
-			functionCall("run_shell_command", "", `{"command":"make test"}`, "")+","+functionCall("search_file_content", "", `{"pattern":"x"}`, "")+","+
-			functionCall("glob", "", `{"pattern":"*.go"}`, "")+","+functionCall("list_directory", "", `{"dir_path":"/d"}`, "")+","+functionCall("write_todos", "", `{}`, ""))))
+		model(functionCall("read_file", "", `{"absolute_path":"/a.go"}`, `,"thoughtSignature":"c2ln"`)+","+
+			functionCall("read_file", "", `{"file_path":"/a.go","limit":9}`, "")+","+
+			functionCall("replace", "", `{"file_path":"/a.go","old_string":"a","new_string":"b"}`, "")+","+
+			functionCall("write_file", "", `{"file_path":"/b.go","content":"c"}`, "")+","+
+			functionCall("run_shell_command", "", `{"command":"make test"}`, "")+","+
+			functionCall("search_file_content", "", `{"pattern":"x"}`, "")+","+
+			functionCall("glob", "", `{"pattern":"*.go"}`, "")+","+functionCall("list_directory", "", `{"dir_path":"/d"}`, "")+
+			","+functionCall("write_todos", "", `{}`, ""))))
 	want := []sessioncache.BlockState{
 		{Class: sessioncache.ClassRead, Path: content.Hash("/a.go"), Whole: true},
 		{Class: sessioncache.ClassRead, Path: content.Hash("/a.go")},
@@ -127,12 +136,15 @@ func TestGeminiTools(t *testing.T) {
 // A repeated command with the same output, except for the process group, becomes a pointer.
 func TestGeminiRerun(t *testing.T) {
 	output := func(group int) string {
-		return fmt.Sprintf("Command: make\nDirectory: (root)\nOutput: %s\nProcess Group PGID: %d", strings.Repeat(long("make"), 20), group)
+		return fmt.Sprintf("Command: make\nDirectory: (root)\nOutput: %s\nProcess Group PGID: %d",
+			strings.Repeat(long("make"), 20), group)
 	}
 	call := functionCall("run_shell_command", "", `{"command":"make"}`, `,"thoughtSignature":"c2ln"`)
-	body := geminiRequest(model(call) + tools(functionResponse("run_shell_command", "", output(17))) + model(call) + tools(functionResponse("run_shell_command", "", output(4711))))
+	body := geminiRequest(model(call) + tools(functionResponse("run_shell_command", "", output(17))) + model(call) +
+		tools(functionResponse("run_shell_command", "", output(4711))))
 	x, _ := begin(t, Options{}, body)
-	if got := string(x.Prompt.Body); !strings.Contains(got, "PGID: 17") || strings.Contains(got, "PGID: 4711") || !strings.Contains(got, "same content as the result of run_shell_command make above, ") {
+	if got := string(x.Prompt.Body); !strings.Contains(got, "PGID: 17") || strings.Contains(got, "PGID: 4711") ||
+		!strings.Contains(got, "same content as the result of run_shell_command make above, ") {
 		t.Errorf("sent %s", got)
 	}
 }
@@ -141,22 +153,28 @@ func TestGeminiRerun(t *testing.T) {
 // same bytes.
 func TestGeminiEager(t *testing.T) {
 	zero, one := 0, 1
-	o := Options{Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero}, StripThinking: StripThinking{Mode: stage.On}, StripNarration: StripNarration{Mode: stage.On}}
-	signed := functionCall("write_file", "", `{"file_path":"/a.go","content":`+string(content.Quote(long("a")))+`}`, `,"thoughtSignature":"c2ln"`)
+	o := Options{Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero},
+		StripThinking: StripThinking{Mode: stage.On}, StripNarration: StripNarration{Mode: stage.On}}
+	signed := functionCall("write_file", "", `{"file_path":"/a.go","content":`+string(content.Quote(long("a")))+`}`,
+		`,"thoughtSignature":"c2ln"`)
 	const said, thought = `{"text":"Let me look.","thoughtSignature":"c2lo"}`, `{"text":"Hm.","thought":true}`
 	const image = `"parts":[{"inlineData":{"mimeType":"image/png","data":"aGk="}}]`
-	object := `{"functionResponse":{"name":"stat","response":{"lines":[` + strings.Repeat(`"many lines of an answer that is an object",`, 40) + `0]}}}`
+	object := `{"functionResponse":{"name":"stat","response":{"lines":[` +
+		strings.Repeat(`"many lines of an answer that is an object",`, 40) + `0]}}}`
 	beside := strings.Replace(functionResponse("shot", "", long("b")), `"name"`, image+`,"name"`, 1)
-	body := geminiRequest(model(thought+","+said+`,{"text":"Let me write it."},`+signed+","+functionCall("stat", "", `{}`, "")+","+functionCall("shot", "", `{}`, "")) +
+	body := geminiRequest(model(thought+","+said+`,{"text":"Let me write it."},`+signed+","+functionCall("stat", "", `{}`,
+		"")+","+functionCall("shot", "", `{}`, "")) +
 		tools(functionResponse("write_file", "", long("c"))+","+object+","+beside) +
 		model(`{"text":"Done."}`) + tools(`{"text":"more"}`) + model(`{"text":"Yes."}`) + tools(`{"text":"thanks"}`))
 	x, v := begin(t, o, body)
-	for _, kept := range []string{signed, said, image, `"name":"shot","response":{"output":"`, `{"name":"stat","response":{"output":"`} {
+	for _, kept := range []string{signed, said, image, `"name":"shot","response":{"output":"`,
+		`{"name":"stat","response":{"output":"`} {
 		if !bytes.Contains(x.Prompt.Body, []byte(kept)) {
 			t.Errorf("%s is lost in %s", kept, x.Prompt.Body)
 		}
 	}
-	for _, gone := range []string{thought, `{"text":"Let me write it."}`, "c line 30", "b line 30", "many lines of an answer that is an object\",\"many"} {
+	for _, gone := range []string{thought, `{"text":"Let me write it."}`, "c line 30", "b line 30",
+		"many lines of an answer that is an object\",\"many"} {
 		if bytes.Contains(x.Prompt.Body, []byte(gone)) {
 			t.Errorf("%s is left in %s", gone, x.Prompt.Body)
 		}

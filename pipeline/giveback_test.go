@@ -17,8 +17,10 @@ import (
 // call adds a call and its result, and sends what follows.
 func (s *script) call(name, input, result string) *Exchange {
 	n := len(s.messages)
-	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"g%d","name":%q,"input":%s}]}`, n, name, input))
-	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"g%d","content":%s}]}`, n, content.Quote(result)))
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"g%d","name":%q,"input":%s}]}`, n,
+		name, input))
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"g%d","content":%s}]}`, n,
+		content.Quote(result)))
 	return s.send(wire.Turn{Text: "unrelated", Done: true})
 }
 
@@ -33,13 +35,16 @@ func TestFoldsComeBack(t *testing.T) {
 		tool, input, result string
 		want                int
 	}{
-		"a result names the file":           {"Bash", `{"command":"go test ./src/"}`, "--- FAIL: TestIt\n    /src/file5.go:12: got 1, want 2", 1},
-		"a result names it from elsewhere":  {"Grep", `{"pattern":"x"}`, "src/file5.go:12: x", 1},
-		"an edit quotes it":                 {"Edit", edit, "<tool_use_error>String to replace not found in file.</tool_use_error>", 1},
-		"an edit quotes what is not folded": {"Edit", `{"file_path":"/src/other.go","old_string":"a line that stood nowhere before","new_string":"b"}`, "done", 0},
-		"it is read again":                  {"Read", `{"file_path":"/src/file5.go"}`, "/src/file5.go\n" + long("f5"), 0},
-		"a result names another file":       {"Bash", `{"command":"ls"}`, "/src/file99.go", 0},
-		"the call names it":                 {"Bash", `{"command":"rm /src/file5.go"}`, "done", 0},
+		"a result names the file": {"Bash", `{"command":"go test ./src/"}`,
+			"--- FAIL: TestIt\n    /src/file5.go:12: got 1, want 2", 1},
+		"a result names it from elsewhere": {"Grep", `{"pattern":"x"}`, "src/file5.go:12: x", 1},
+		"an edit quotes it": {"Edit", edit,
+			"<tool_use_error>String to replace not found in file.</tool_use_error>", 1},
+		"an edit quotes what is not folded": {"Edit",
+			`{"file_path":"/src/other.go","old_string":"a line that stood nowhere before","new_string":"b"}`, "done", 0},
+		"it is read again":            {"Read", `{"file_path":"/src/file5.go"}`, "/src/file5.go\n" + long("f5"), 0},
+		"a result names another file": {"Bash", `{"command":"ls"}`, "/src/file99.go", 0},
+		"the call names it":           {"Bash", `{"command":"rm /src/file5.go"}`, "done", 0},
 	} {
 		s := behind(t, Options{})
 		before := s.p.Begin(parsed(t, s), s.s, s.now)
@@ -59,7 +64,8 @@ func TestFoldsComeBack(t *testing.T) {
 		if end := bytes.LastIndex(x.Prompt.Body, []byte(`"role":"assistant"`)); at < end {
 			t.Errorf("%s: it stands at %d, in front of the last answer at %d", name, at, end)
 		}
-		if i := bytes.LastIndex(before.Prompt.Body, []byte(`"role":"user"`)); !bytes.Equal(unmarked(before.Prompt.Body[:i]), unmarked(x.Prompt.Body)[:len(unmarked(before.Prompt.Body[:i]))]) {
+		if i := bytes.LastIndex(before.Prompt.Body, []byte(`"role":"user"`)); !bytes.Equal(unmarked(before.Prompt.Body[:i]),
+			unmarked(x.Prompt.Body)[:len(unmarked(before.Prompt.Body[:i]))]) {
 			t.Errorf("%s: what stands in front has changed", name)
 		}
 		fired := 0

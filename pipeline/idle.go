@@ -72,7 +72,8 @@ func (x *Exchange) cold(l *sessioncache.Conversation, tool bool) float64 {
 	if !q.cut(&r, content.MinFold) {
 		return 0
 	}
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.binds, Begun: true, Regretted: r.regretted.TooMuch()}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.binds, Begun: true,
+		Regretted: r.regretted.TooMuch()}
 	q.in.Further = furtherRequests(x.req.session, x.req.View, l)
 	q.gather(&r)
 	q.in.Warm = 0
@@ -86,7 +87,8 @@ func (x *Exchange) cold(l *sessioncache.Conversation, tool bool) float64 {
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	// Side requests and summaries have no next request. Only caches with markers are refreshed by a
 	// request that reads them.
-	if x.conversation == nil || x.req.rules.Regime != pricing.Markers || !x.req.View.OffersTools() || content.Compacts(x.req.View) {
+	if x.conversation == nil || x.req.rules.Regime != pricing.Markers || !x.req.View.OffersTools() ||
+		content.Compacts(x.req.View) {
 		return Idle{}, false
 	}
 	x.req.session.Lock()
@@ -108,7 +110,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	}
 	tool := len(t.Calls) > 0
 	return Idle{
-		Cold:    x.cold(l, tool),
+		Cold:         x.cold(l, tool),
 		Conversation: l.ID(), Rules: x.req.rules, Lifetime: lifetime,
 		Prompt: t.Usage.Prompt(), Tool: tool, Question: asks(t.Text),
 		Prompts: prompts, Pauses: l.Pauses, Spent: l.Spent, Saved: l.Cost.ClientUnits - l.Cost.Units, Kept: l.Kept,
@@ -167,7 +169,8 @@ type Background struct {
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.conversation
 	// Only caches of the regime KV read a prefix for free.
-	if l == nil || x.Policy != CostAware || x.req.off.Has(wire.EditText) || x.req.rules.Regime != pricing.KV || x.req.View.Conversation.Partial ||
+	if l == nil || x.Policy != CostAware || x.req.off.Has(wire.EditText) || x.req.rules.Regime != pricing.KV ||
+		x.req.View.Conversation.Partial ||
 		!x.req.View.OffersTools() || content.Compacts(x.req.View) || x.req.orders.given.Cuts() {
 		return nil
 	}
@@ -184,7 +187,8 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	r.cached.forwarded, r.Known, r.cached.cold, r.run.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: true, Regretted: r.regretted.TooMuch()}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: true,
+		Regretted: r.regretted.TooMuch()}
 	q.in.Further = leastRequests(l) // the next pause is near, so a late fold costs little
 	q.cut(&r, minIdleFold)
 	q.gather(&r)
@@ -219,7 +223,8 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 // current reports whether the exchange is the last of its conversation. The session is locked.
 func (x *Exchange) current() bool {
 	l := x.conversation
-	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] && !l.Refused.Has(wire.EditText)
+	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] &&
+		!l.Refused.Has(wire.EditText)
 }
 
 // Current reports whether the conversation has had no request since the plan.

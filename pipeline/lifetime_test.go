@@ -25,7 +25,8 @@ func TestLongLifetime(t *testing.T) {
 			u.Write5m, u.Write1h = 0, 1000
 		}
 		x := s.send(wire.Turn{Text: "unrelated", Done: true, Usage: u})
-		marked, long := strings.Count(string(x.Prompt.Body), `"cache_control"`), strings.Count(string(x.Prompt.Body), `"type":"ephemeral","ttl":"1h"`)
+		marked, long := strings.Count(string(x.Prompt.Body), `"cache_control"`),
+			strings.Count(string(x.Prompt.Body), `"type":"ephemeral","ttl":"1h"`)
 		if got := map[bool]string{true: "1h", false: "5m"}[long > 0]; got != want || long != 0 && long != marked {
 			t.Errorf("request %d: %d of %d markers are long, want %s", n, long, marked, want)
 		}
@@ -57,7 +58,8 @@ var long200 = strings.Repeat("a line of text to fill the prompt with\n", 200)
 // A new conversation has the long lifetime from its first request on, including the marker of the
 // whole request.
 func TestLongLifetimeFromTheStart(t *testing.T) {
-	const body = `{"model":"m","cache_control":{"type":"ephemeral"},"tools":[{"name":"Read"}],"messages":[{"role":"user","content":"Fix the bug."}]}`
+	const body = `{"model":"m","cache_control":{"type":"ephemeral"},"tools":[{"name":"Read"}],` +
+		`"messages":[{"role":"user","content":"Fix the bug."}]}`
 	s := newScript(t, Options{}, keeping)
 	s.s.SetLifetime(sessioncache.LifetimeLong)
 	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
@@ -66,7 +68,8 @@ func TestLongLifetimeFromTheStart(t *testing.T) {
 	}
 	x := s.p.Begin(v, s.s, s.now)
 	x.Abandon()
-	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); string(x.Prompt.Body) != want || !x.Prompt.Edited {
+	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); string(x.Prompt.Body) != want ||
+		!x.Prompt.Edited {
 		t.Errorf("sent %s", x.Prompt.Body)
 	}
 }

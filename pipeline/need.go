@@ -206,7 +206,9 @@ func (f *file) pass(s *sessioncache.BlockState, b *wire.Block) {
 	}
 }
 
-func (a *Appraisal) characterise(s *sessioncache.BlockState, b *wire.Block, f *file, by habit, end *sessioncache.BlockState) {
+func (a *Appraisal) characterise(
+	s *sessioncache.BlockState, b *wire.Block, f *file, by habit, end *sessioncache.BlockState,
+) {
 	switch {
 	case b.Kind == wire.KindToolUse:
 		a.Group = GroupInputs

@@ -134,7 +134,8 @@ func (o Options) WithDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, CostAware)
 	o.Admission.Defaults()
 	for _, m := range []*stage.Mode{
-		&o.StripThinking.Mode, &o.CompactToolResults.Mode, &o.StripNarration.Mode, &o.Prune.Mode, &o.Breakpoints.Mode, &o.Expand.Mode,
+		&o.StripThinking.Mode, &o.CompactToolResults.Mode, &o.StripNarration.Mode, &o.Prune.Mode, &o.Breakpoints.Mode,
+		&o.Expand.Mode,
 	} {
 		*m = cmp.Or(*m, stage.Auto)
 	}
@@ -188,7 +189,8 @@ func (o *Options) Validate() error {
 	}
 	for name, m := range map[string]stage.Mode{
 		"strip_thinking": o.StripThinking.Mode, "compact_tool_results": o.CompactToolResults.Mode,
-		"strip_narration": o.StripNarration.Mode, "prune": o.Prune.Mode, "breakpoints": o.Breakpoints.Mode, "expand": o.Expand.Mode,
+		"strip_narration": o.StripNarration.Mode, "prune": o.Prune.Mode, "breakpoints": o.Breakpoints.Mode,
+		"expand": o.Expand.Mode,
 	} {
 		switch m {
 		case "", stage.Auto, stage.On, stage.Off:

@@ -76,9 +76,12 @@ func (s *script) turn(n int, path, result string, more ...string) {
 		thought = fmt.Sprintf(`{"type":"thinking","thinking":%q,"signature":"sig%d"},`, more[0], n)
 	}
 	args := fmt.Sprintf(`{"file_path":%q}`, path)
-	s.answer = wire.Turn{Text: "Let me read it.", Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: "Read", Arguments: args}}, Done: true}
-	s.add(fmt.Sprintf(`{"role":"assistant","content":[%s{"type":"text","text":"Let me read it."},{"type":"tool_use","id":"t%d","name":"Read","input":%s}]}`, thought, n, args))
-	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n, content.Quote(result)))
+	s.answer = wire.Turn{Text: "Let me read it.",
+		Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: "Read", Arguments: args}}, Done: true}
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[%s{"type":"text","text":"Let me read it."},{"type":"tool_use",`+
+		`"id":"t%d","name":"Read","input":%s}]}`, thought, n, args))
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n,
+		content.Quote(result)))
 }
 
 // final adds a response without a call.
@@ -90,7 +93,8 @@ func (s *script) final(text string) {
 func (s *script) body() string {
 	n := len(s.messages) - 1
 	last := strings.TrimSuffix(s.messages[n], "}]}") + s.marker + "}]}"
-	return `{"model":"m",` + s.head + `"messages":[` + strings.Join(append(s.messages[:n:n], last), ",") + `],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}],"tools":[{"name":"Read"}]}`
+	return `{"model":"m",` + s.head + `"messages":[` + strings.Join(append(s.messages[:n:n], last), ",") +
+		`],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}],"tools":[{"name":"Read"}]}`
 }
 
 // send sends the added messages as one request and commits it; the response is the turn added next.
@@ -233,7 +237,8 @@ func TestCostAware(t *testing.T) {
 	}
 	s.now = s.now.Add(7 * time.Minute)
 	x := s.send(wire.Turn{Done: true})
-	if count(x, stage.Prune) < 8 || count(x, stage.Narration) < 8 || x.Decision.Epoch != planner.Cold || x.Decision.Folded != count(x, stage.Prune) {
+	if count(x, stage.Prune) < 8 || count(x, stage.Narration) < 8 || x.Decision.Epoch != planner.Cold ||
+		x.Decision.Folded != count(x, stage.Prune) {
 		t.Fatalf("cold: %v, %+v", x.Prompt.Fired, x.Decision)
 	}
 	// In an open run of calls, thinking must stay.
@@ -348,13 +353,15 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	// New thinking has seen the edits; both stay.
 	s.turn(60, "/src/new.go", long("new"), "new thought")
 	y := s.send(wire.Turn{Done: true})
-	if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of || !strings.Contains(string(y.Prompt.Body), "new thought") {
+	if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of ||
+		!strings.Contains(string(y.Prompt.Body), "new thought") {
 		t.Errorf("shares %d of %d", shared, of)
 	}
 }
 
 func TestPruneCountsReferences(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}, Prune: Prune{After: new(3)}}, keeping)
+	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off},
+		Prune: Prune{After: new(3)}}, keeping)
 	s.prompt("Fix the bug.")
 	var x *Exchange
 	for i := range 13 {
@@ -363,13 +370,15 @@ func TestPruneCountsReferences(t *testing.T) {
 		case i == 7 || i == 10:
 			answer.Text = "In file3.go there is a mistake." // names its file
 		case i == 8 || i == 11:
-			answer.Calls = []wire.Call{{Name: "Edit", Arguments: `{"old_string":"x\nf4 line 7 of the file with some text"}`}} // quotes a line
+			// quotes a line
+			answer.Calls = []wire.Call{{Name: "Edit", Arguments: `{"old_string":"x\nf4 line 7 of the file with some text"}`}}
 		}
 		x = s.send(answer)
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
 	}
 	body := string(x.Prompt.Body)
-	for i, want := range map[int]bool{0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true, 8: false} {
+	for i, want := range map[int]bool{0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true,
+		8: false} {
 		if got := strings.Contains(body, fmt.Sprintf("Read /src/file%d.go, 60 lines", i)); got != want {
 			t.Errorf("result %d pruned: %t, want %t", i, got, want)
 		}
@@ -382,8 +391,11 @@ func TestResultsThatStay(t *testing.T) {
 	s.run(0, 3, false)
 	text := string(content.Quote(long("mixed")))
 	image := `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`
-	s.add(`{"role":"assistant","content":[{"type":"tool_use","id":"m1","name":"Shot","input":{}},{"type":"tool_use","id":"m2","name":"Run","input":{"command":"make"}}]}`)
-	s.add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"m1","content":[` + image + `,{"type":"text","text":` + text + `}]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":` + text + `}]}`)
+	s.add(`{"role":"assistant","content":[{"type":"tool_use","id":"m1","name":"Shot","input":{}},{"type":"tool_use",` +
+		`"id":"m2","name":"Run","input":{"command":"make"}}]}`)
+	s.add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"m1","content":[` + image +
+		`,{"type":"text","text":` + text + `}]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":` +
+		text + `}]}`)
 	xs := s.run(10, 8, false)
 	body := string(xs[7].Prompt.Body)
 	if !strings.Contains(body, `},`+image+`]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":`+text) {

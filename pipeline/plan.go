@@ -46,7 +46,8 @@ func (r *request) plan() {
 	q := newPlanning()
 	defer q.release()
 	q.in.Further = further
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: l != nil, Regretted: r.regretted.TooMuch()}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: l != nil,
+		Regretted: r.regretted.TooMuch()}
 	switch {
 	case r.cached.cold:
 		q.in.Epoch = planner.Cold
@@ -97,7 +98,10 @@ func (p *planning) gather(r *request) {
 	}
 	in.Blocks = content.Zeroed(in.Blocks, len(r.Blocks))
 	returned := returnedBlocks(&r.History, r.stubName)
-	known := p.need.Appraise(&r.History, func(i int) bool { return p.cuts[i] != (cut{}) || len(returned) > 0 && content.Folded(r.States[i].Edit) })
+	known := p.need.Appraise(&r.History, func(i int) bool {
+		return p.cuts[i] != (cut{}) || len(returned) > 0 &&
+			content.Folded(r.States[i].Edit)
+	})
 	gone := tokensLeftOut(l)
 	for i, c := range p.cuts {
 		b, kind := &in.Blocks[i], r.Blocks[i].Kind
@@ -123,7 +127,8 @@ func (p *planning) gather(r *request) {
 
 // need returns the probability that the agent will need a block again.
 func (r *request) need(i int, a *Appraisal) float64 {
-	return calibratedNeed(r.match.Conversation, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
+	return calibratedNeed(r.match.Conversation, r.States[i].Class,
+		r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
 }
 
 // foldable returns the approximate number of bytes that folding a block would save, 0 if it must
@@ -186,7 +191,8 @@ func (p *planning) cut(r *request, least int) (some bool) {
 // inputs reports whether a block is an unsigned call that wrote to a file.
 func (r *request) inputs(i int) bool {
 	s := &r.States[i]
-	return (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs) && s.Trait != "" && !r.Blocks[i].Has(wire.FlagSigned) &&
+	return (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs) && s.Trait != "" &&
+		!r.Blocks[i].Has(wire.FlagSigned) &&
 		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
 }
 

@@ -18,8 +18,10 @@ import (
 // result.
 func (s *script) called(n int, name, input, result string) string {
 	s.answer = wire.Turn{Calls: []wire.Call{{ID: fmt.Sprint("p", n), Name: name, Arguments: input}}, Done: true}
-	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"p%d","name":%q,"input":%s,"caller":{"type":"code_execution_20250825","tool_id":"srv"}}]}`, n, name, input))
-	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"p%d","content":%s}]}`, n, content.Quote(result)))
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"p%d","name":%q,"input":%s,`+
+		`"caller":{"type":"code_execution_20250825","tool_id":"srv"}}]}`, n, name, input))
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"p%d","content":%s}]}`, n,
+		content.Quote(result)))
 	return s.messages[len(s.messages)-2] + "," + s.messages[len(s.messages)-1]
 }
 
@@ -31,9 +33,10 @@ func TestProgramResultsStay(t *testing.T) {
 			Policy: policy, Prune: Prune{Mode: stage.On}, CompactToolResults: CompactToolResults{Mode: stage.On},
 			StripNarration: StripNarration{Mode: stage.On},
 		}, keeping)
-		s.p.Compress = &Compress{MinBytes: 100, Kinds: []Prose{ProseResults, ProseFiles, ProseOutput, ProseAnswers}, Find: func(*sessioncache.Session, wire.Hash) (Shortened, bool) {
-			return Shortened{Text: "short"}, true
-		}}
+		s.p.Compress = &Compress{MinBytes: 100, Kinds: []Prose{ProseResults, ProseFiles, ProseOutput, ProseAnswers},
+			Find: func(*sessioncache.Session, wire.Hash) (Shortened, bool) {
+				return Shortened{Text: "short"}, true
+			}}
 		s.prompt("Report.")
 		s.send(wire.Turn{Text: "I do.", Done: true})
 		var stays []string
@@ -41,7 +44,8 @@ func TestProgramResultsStay(t *testing.T) {
 			stays = append(stays,
 				s.called(3*n, "Read", `{"file_path":"/src/a.go"}`, readFile(60)),
 				s.called(3*n+1, "Bash", `{"command":"check"}`, noise),
-				s.called(3*n+2, "Edit", `{"file_path":"/src/b.go","old_string":`+string(content.Quote(readFile(60)))+`,"new_string":"x"}`, "ok"))
+				s.called(3*n+2, "Edit", `{"file_path":"/src/b.go","old_string":`+string(content.Quote(readFile(60)))+
+					`,"new_string":"x"}`, "ok"))
 			s.send(s.answer)
 		}
 		s.result(0, "Read", readInput, read(60))
@@ -51,7 +55,8 @@ func TestProgramResultsStay(t *testing.T) {
 				t.Fatalf("%s: got %s\nwant as the client sent it: %.200s", policy, x.Prompt.Body, want)
 			}
 		}
-		if body := string(x.Prompt.Body); strings.Contains(body, "[llm_cache: same content") || strings.Contains(body, "lines as in") {
+		if body := string(x.Prompt.Body); strings.Contains(body, "[llm_cache: same content") ||
+			strings.Contains(body, "lines as in") {
 			t.Errorf("%s: a result of the model's points to one that it has never seen: %s", policy, body)
 		}
 		for n := 1; n < 14; n++ {
@@ -79,6 +84,7 @@ func TestProgramResultsAreNotCleared(t *testing.T) {
 	stays := s.called(0, "Read", `{"file_path":"/src/a.go"}`, readFile(60))
 	x := s.run(0, 20, false)[19]
 	if x.Prompt.Applied == nil || x.Prompt.Applied.ToolUses == 0 || !strings.Contains(string(x.Prompt.Body), stays) {
-		t.Errorf("got %+v in %.2000s\nwant others cleared, and as the client sent it %.200s", x.Prompt.Applied, x.Prompt.Body, stays)
+		t.Errorf("got %+v in %.2000s\nwant others cleared, and as the client sent it %.200s", x.Prompt.Applied, x.Prompt.Body,
+			stays)
 	}
 }

@@ -139,7 +139,8 @@ func (r *request) splice() {
 	}
 	if r.o.Policy == Observe {
 		p.Fired = r.fired(len(r.marking.added))
-		r.computed = p.Markers > 0 || r.marking.long || r.offer.tools != nil || slices.ContainsFunc(r.States, func(s sessioncache.BlockState) bool { return s.Edit != nil })
+		r.computed = p.Markers > 0 || r.marking.long || r.offer.tools != nil ||
+			slices.ContainsFunc(r.States, func(s sessioncache.BlockState) bool { return s.Edit != nil })
 		return
 	}
 	edits := r.edits(r.marking.added)
@@ -152,7 +153,8 @@ func (r *request) splice() {
 		body, err = r.lengthenAuto(body)
 	}
 	if err == nil && r.offer.tools != nil {
-		body, err = wire.Patch(body, wire.Member{Name: "tools", Value: r.offer.tools}, wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
+		body, err = wire.Patch(body, wire.Member{Name: "tools", Value: r.offer.tools},
+			wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
 	}
 	if err != nil {
 		r.change.deep = true // the estimate does not match the sent prompt
@@ -257,7 +259,8 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 
 // reset makes the client's original the body to send.
 func (r *request) reset() {
-	*r.prompt = Prompt{Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens, Err: r.prompt.Err}
+	*r.prompt = Prompt{Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens,
+		Err: r.prompt.Err}
 }
 
 // ledger holds the edits that a request adds to its conversation's.

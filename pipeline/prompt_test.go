@@ -94,8 +94,11 @@ func TestRefusedFirstRequest(t *testing.T) {
 func readsOf(files int) []byte {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"Fix the build."}`)
 	for i := range files {
-		body = fmt.Appendf(body, `,{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s%d"},{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i, i)
-		body = fmt.Appendf(body, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`, i, strings.Repeat("a line of the file\n", 300))
+		body = fmt.Appendf(body,
+			`,{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s%d"},{"type":"tool_use",`+
+				`"id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i, i)
+		body = fmt.Appendf(body, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`,
+			i, strings.Repeat("a line of the file\n", 300))
 	}
 	return append(body, "]}"...)
 }
@@ -161,14 +164,19 @@ func TestRefusedEditsDoNotOutlive(t *testing.T) {
 // tooled is a request of an agent after so many turns, with tools, long instructions, and optional
 // thinking.
 func tooled(turns int, thinks bool) []byte {
-	body := fmt.Appendf(nil, `{"model":"m","tools":[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object"}},{"name":"Bash","input_schema":{"type":"object"}}],"system":%q,"messages":[{"role":"user","content":"Fix the build."}`,
+	body := fmt.Appendf(nil,
+		`{"model":"m","tools":[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object"}},`+
+			`{"name":"Bash","input_schema":{"type":"object"}}],"system":%q,"messages":[{"role":"user","content":"Fix the `+
+			`build."}`,
 		strings.Repeat("Follow the rules of the house. ", 600))
 	for i := range turns {
 		thinking := ""
 		if thinks {
 			thinking = fmt.Sprintf(`{"type":"thinking","thinking":"t","signature":"s%d"},`, i)
 		}
-		body = fmt.Appendf(body, `,{"role":"assistant","content":[%s{"type":"text","text":"done %d"}]},{"role":"user","content":"go on"}`, thinking, i)
+		body = fmt.Appendf(body,
+			`,{"role":"assistant","content":[%s{"type":"text","text":"done %d"}]},{"role":"user","content":"go on"}`, thinking,
+			i)
 	}
 	return append(body, "]}"...)
 }
@@ -223,7 +231,8 @@ func TestRefusedKinds(t *testing.T) {
 			p.store.Release(s)
 			for _, when := range []string{"next", "after a restart"} {
 				y, s := begin(c.turns+1, 0)
-				if tool := bytes.Contains(y.Prompt.Body, []byte(ExpandTool)); tool != c.declares || y.Prompt.Markers > 0 && c.want.Has(markers) {
+				if tool := bytes.Contains(y.Prompt.Body, []byte(ExpandTool)); tool != c.declares || y.Prompt.Markers > 0 &&
+					c.want.Has(markers) {
 					t.Errorf("%s: tool %t, %d markers", when, tool, y.Prompt.Markers)
 				}
 				if !y.Without().Has(c.want) {

@@ -126,7 +126,8 @@ func foldedAs(h *content.History, i int) int {
 		s, b := &h.States[j], &h.Blocks[j]
 		switch {
 		case s.File != file || b.Has(wire.FlagError):
-		case s.Class == sessioncache.ClassRead && b.Kind == wire.KindToolResult, s.Class == sessioncache.ClassWrite && b.Kind == wire.KindToolUse:
+		case s.Class == sessioncache.ClassRead && b.Kind == wire.KindToolResult, s.Class == sessioncache.ClassWrite &&
+			b.Kind == wire.KindToolUse:
 			if content.Folded(s.Edit) {
 				return j
 			}
@@ -134,7 +135,8 @@ func foldedAs(h *content.History, i int) int {
 			if s.Whole || s.Class == sessioncache.ClassWrite {
 				return -1
 			}
-		case s.Class == sessioncache.ClassEdit && b.Kind == wire.KindToolUse && content.Folded(s.Edit) && s.Edit.Stage != stage.Replaced:
+		case s.Class == sessioncache.ClassEdit && b.Kind == wire.KindToolUse && content.Folded(s.Edit) &&
+			s.Edit.Stage != stage.Replaced:
 			return j
 		}
 	}

@@ -81,7 +81,8 @@ func (s *restoreSearch) Edit(from int) (carrier int, value []byte) {
 		original := verbatim(s.View, &s.Blocks[i])
 		if len(original) > 0 && len(text)+len(original) <= most && n < mostTexts {
 			n++
-			title := content.Quote(fmt.Sprintf("\n\n%s%s: %s, folded above. Edits since are not in it.]]\n", ReturnedFrame, s.Name(i), s.what(i)))
+			title := content.Quote(fmt.Sprintf("\n\n%s%s: %s, folded above. Edits since are not in it.]]\n", ReturnedFrame,
+				s.Name(i), s.what(i)))
 			text = append(append(text, inner(title)...), original...)
 		}
 	}
@@ -113,7 +114,8 @@ func folded(s *sessioncache.BlockState) bool {
 // carries reports whether a text can be appended to a result.
 func (s *restoreSearch) carries(i int) bool {
 	b, e := &s.Blocks[i], s.States[i].Edit
-	if b.Kind != wire.KindToolResult || b.Has(wire.FlagMedia) || b.Body.Empty() || e != nil && (e.Stage != stage.Admission || admission.Points(e)) {
+	if b.Kind != wire.KindToolResult || b.Has(wire.FlagMedia) || b.Body.Empty() || e != nil &&
+		(e.Stage != stage.Admission || admission.Points(e)) {
 		return false
 	}
 	switch body := s.View.Bytes(b.Body); body[0] {
@@ -260,7 +262,8 @@ func (s *restoreSearch) due() (blocks []int) {
 	m := content.Named(s.results)
 	defer m.Release()
 	for i := range s.Known {
-		if x := &s.States[i]; folded(x) && x.File != 0 && (x.Class == sessioncache.ClassRead || s.Blocks[i].Kind == wire.KindToolUse) && m.Names(x.Trait) {
+		if x := &s.States[i]; folded(x) && x.File != 0 &&
+			(x.Class == sessioncache.ClassRead || s.Blocks[i].Kind == wire.KindToolUse) && m.Names(x.Trait) {
 			take(i, named)
 		}
 	}
@@ -286,7 +289,8 @@ func (s *restoreSearch) shown(i int) bool {
 		if x.File != file || folded(x) || b.Has(wire.FlagError) {
 			continue
 		}
-		if x.Whole && x.Class == sessioncache.ClassRead && b.Kind == wire.KindToolResult || x.Class == sessioncache.ClassWrite && b.Kind == wire.KindToolUse {
+		if x.Whole && x.Class == sessioncache.ClassRead && b.Kind == wire.KindToolResult ||
+			x.Class == sessioncache.ClassWrite && b.Kind == wire.KindToolUse {
 			return true
 		}
 	}
@@ -346,7 +350,8 @@ func (s *restoreSearch) holds(i int, line uint64) bool {
 // lined returns the input of a call. It decodes the line ends of a patch within a program.
 func lined(input gjson.Result) gjson.Result {
 	if strings.Contains(input.Raw, `\\n`) {
-		return gjson.Result{Type: gjson.String, Str: strings.NewReplacer(`\\n`, "\n", `\n`, "\n", `\\t`, "\t", `\t`, "\t", `\\\"`, `"`, `\"`, `"`).Replace(input.Raw)}
+		return gjson.Result{Type: gjson.String, Str: strings.NewReplacer(`\\n`, "\n", `\n`, "\n", `\\t`, "\t", `\t`, "\t",
+			`\\\"`, `"`, `\"`, `"`).Replace(input.Raw)}
 	}
 	return input
 }

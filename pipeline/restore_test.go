@@ -111,7 +111,8 @@ type replayed struct {
 
 func replayedOf(c recorded, most int) (out replayed) {
 	const marker = `,"cache_control":{"type":"ephemeral"}`
-	front := `{"model":"m","system":[{"type":"text","text":"` + strings.Repeat("Be helpful. ", 800) + `"` + marker + `}],"tools":[{"name":"Read"},{"name":"Edit"}],"messages":[`
+	front := `{"model":"m","system":[{"type":"text","text":"` + strings.Repeat("Be helpful. ", 800) + `"` + marker +
+		`}],"tools":[{"name":"Read"},{"name":"Edit"}],"messages":[`
 	var messages []byte
 	for i, entry := range c.calls {
 		for _, m := range entry {
@@ -178,7 +179,8 @@ func TestRestartedProcessGoesOnTheSame(t *testing.T) {
 			}
 		})
 		slices.Sort(sizes)
-		t.Logf("bytes a block: median %.1f, 95 %% below %.1f, worst %.1f", sizes[len(sizes)/2], sizes[len(sizes)*95/100], sizes[len(sizes)-1])
+		t.Logf("bytes a block: median %.1f, 95 %% below %.1f, worst %.1f", sizes[len(sizes)/2], sizes[len(sizes)*95/100],
+			sizes[len(sizes)-1])
 		if worst := sizes[len(sizes)-1]; worst > 100 {
 			t.Errorf("a snapshot takes %.1f bytes a block", worst)
 		}

@@ -93,15 +93,19 @@ func TestFirstClaimWins(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := node(t, keeping, shelf), node(t, keeping, shelf)
 	after := 1
-	for p, o := range map[*process]Options{one: {CompactToolResults: CompactToolResults{Mode: stage.Off}, Prune: Prune{After: &after}}, other: {Prune: Prune{Mode: stage.Off}}} {
+	for p, o := range map[*process]Options{one: {CompactToolResults: CompactToolResults{Mode: stage.Off},
+		Prune: Prune{After: &after}}, other: {Prune: Prune{Mode: stage.Off}}} {
 		o.Policy, o.Zones = Eager, Zones{Frozen: new(int), Hot: &after, MinMessages: new(int)}
 		p.p = New(o, p.p.rules)
 	}
 	var body []byte
 	body = append(body, `{"model":"m","messages":[{"role":"user","content":"Fix the build."}`...)
 	for i := range 12 {
-		body = fmt.Appendf(body, `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i)
-		body = fmt.Appendf(body, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`, i, strings.Repeat("a line of the file\n", 300))
+		body = fmt.Appendf(body,
+			`,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read",`+
+				`"input":{"file_path":"/src/file%d.go"}}]}`, i, i)
+		body = fmt.Appendf(body, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`,
+			i, strings.Repeat("a line of the file\n", 300))
 	}
 	body = append(body, "]}"...)
 	begin := func(p *process) (*Exchange, *sessioncache.Session) {
@@ -155,7 +159,8 @@ func TestAskedAgain(t *testing.T) {
 		nodes := []*process{node(t, keeping, shelf), node(t, keeping, shelf)}
 		for _, p := range append(nodes, alone) {
 			after, hot := 6, 1
-			p.p = New(Options{Policy: Eager, Prune: Prune{After: &after}, Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, p.p.rules)
+			p.p = New(Options{Policy: Eager, Prune: Prune{After: &after},
+				Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, p.p.rules)
 		}
 		last := int64(0)
 		r := replayedOf(c, 100)

@@ -24,10 +24,13 @@ func shown(t *testing.T, outputs ...string) *wire.View {
 		if err != nil {
 			t.Fatal(err)
 		}
-		messages = append(messages, fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"bash","input":{"command":"make %d"}}]}`, i, i),
+		messages = append(messages,
+			fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"bash","input":{"command":"make `+
+				`%d"}}]}`, i, i),
 			fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, i, text))
 	}
-	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","tools":[{"name":"bash"}],"messages":[`+strings.Join(messages, ",")+`]}`), nil)
+	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","tools":[{"name":"bash"}],"messages":[`+
+		strings.Join(messages, ",")+`]}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +38,8 @@ func shown(t *testing.T, outputs ...string) *wire.View {
 }
 
 func fiveMinutes(string, time.Time) pricing.Rules {
-	return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+	return pricing.Rules{Regime: pricing.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute,
+		MinTokens: 1024}
 }
 
 func source(from, to int) string {
@@ -54,7 +58,8 @@ func TestShownAgain(t *testing.T) {
 	}
 	defer m.Close()
 	p := New(Options{Policy: Observe}, fiveMinutes)
-	x := p.Begin(shown(t, source(0, 200), source(1000, 1200), "git diff\n+"+strings.ReplaceAll(source(0, 200), "\n", "\n+")), m.Acquire(t.Context(), sessioncache.Key{ID: "a"}), time.Unix(0, 0))
+	x := p.Begin(shown(t, source(0, 200), source(1000, 1200), "git diff\n+"+strings.ReplaceAll(source(0, 200), "\n",
+		"\n+")), m.Acquire(t.Context(), sessioncache.Key{ID: "a"}), time.Unix(0, 0))
 	defer x.Abandon()
 	var got []string
 	for i := range x.History().States {

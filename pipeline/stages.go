@@ -63,10 +63,12 @@ func (r *request) prune() {
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
 		t := r.States[i].Trait
-		if t == "" || r.States[i].Pinned || b.Kind != wire.KindToolResult || int(r.States[i].Unused) < after || b.Has(wire.FlagError) || !r.zones.Middle(b) || !r.may(i) {
+		if t == "" || r.States[i].Pinned || b.Kind != wire.KindToolResult || int(r.States[i].Unused) < after ||
+			b.Has(wire.FlagError) || !r.zones.Middle(b) || !r.may(i) {
 			continue
 		}
-		if e := r.States[i].Edit; e != nil && e.Stage == stage.Prune || r.Size(i) < content.MinTrait || !r.pays(o.Mode, i, r.Size(i)-minStub) {
+		if e := r.States[i].Edit; e != nil && e.Stage == stage.Prune || r.Size(i) < content.MinTrait ||
+			!r.pays(o.Mode, i, r.Size(i)-minStub) {
 			continue
 		}
 		value := content.WithText(r.View, b, r.stub(i, *o.Preview))
@@ -110,13 +112,15 @@ func (r *request) open(i int) bool {
 }
 
 func compacted(text string, chars int) string {
-	return fmt.Sprintf("%s%d lines, %d chars]\n%s", content.CompactedNote, content.CountLines(text), chars, strings.Join(content.HeadLines(text, 1, 120), ""))
+	return fmt.Sprintf("%s%d lines, %d chars]\n%s", content.CompactedNote, content.CountLines(text), chars,
+		strings.Join(content.HeadLines(text, 1, 120), ""))
 }
 
 // openers are the beginnings of filler sentences of coding agents.
 var openers = []string{
 	"Let me ", "Let's ", "Now let me ", "Now let's ", "Now I'll ", "Now I will ", "Now I need to ", "I'll ", "I will ",
-	"I need to ", "I'm going to ", "Next, I'll ", "Next, let me ", "First, let me ", "First, I'll ", "Sure", "Great", "Good",
+	"I need to ", "I'm going to ", "Next, I'll ", "Next, let me ", "First, let me ", "First, I'll ", "Sure",
+	"Great", "Good",
 	"Perfect", "Excellent", "OK, ", "Okay, ", "Alright", "Certainly", "Of course",
 }
 
@@ -141,7 +145,8 @@ func (r *request) stripNarration() {
 func (r *request) announces(i int) bool {
 	b, under := &r.Blocks[i], *r.o.StripNarration.MaxChars
 	if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
-		r.States[i].Edit != nil || !b.Marker.Empty() || !r.zones.Middle(b) || !besideCall(&r.History, i) || !r.View.Removable(r.View.System+i) {
+		r.States[i].Edit != nil || !b.Marker.Empty() || !r.zones.Middle(b) || !besideCall(&r.History, i) ||
+		!r.View.Removable(r.View.System+i) {
 		return false
 	}
 	raw := r.View.Bytes(b.Body)
@@ -400,7 +405,8 @@ func (r *request) compress() {
 // wordy reports whether a block may be compressed, by all criteria except its text.
 func (r *request) wordy(i int) bool {
 	b := &r.Blocks[i]
-	if b.Body.Len() < r.p.Compress.MinBytes || r.States[i].Pinned || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || b.Has(wire.FlagSigned) {
+	if b.Body.Len() < r.p.Compress.MinBytes || r.States[i].Pinned || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) ||
+		b.Has(wire.FlagSigned) {
 		return false
 	}
 	kind := ProseResults
@@ -474,15 +480,17 @@ func (r *request) compressed() (c Compressed) {
 // clear carries out the client's orders if the upstream does not.
 func (r *request) clear() {
 	if r.orders.ours {
-		editCleared(&r.History, &r.orders.given, newEstimator(&r.session.Calibration, r.match.Conversation).Tokens, func(i int, op wire.Op, value []byte) {
-			r.set(i, stage.Clearing, op, value)
-		})
+		editCleared(&r.History, &r.orders.given, newEstimator(&r.session.Calibration, r.match.Conversation).Tokens,
+			func(i int, op wire.Op, value []byte) {
+				r.set(i, stage.Clearing, op, value)
+			})
 		if r.rules.BindsThinking {
 			r.bindThinking()
 		}
 	}
 	if r.mode == ordered {
-		r.decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the client says what is cleared", Folded: len(r.ledger.fresh)}
+		r.decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the client says what is cleared",
+			Folded: len(r.ledger.fresh)}
 	}
 }
 

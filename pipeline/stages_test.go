@@ -24,7 +24,8 @@ func ordering(edits string) string { return `"context_management":{"edits":[` + 
 
 const (
 	keepAll = `{"type":"clear_thinking_20251015","keep":"all"}`
-	clears  = `{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":10},"keep":{"type":"tool_uses","value":4}}`
+	clears  = `{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":10},"keep":{"type":"tool_uses",` +
+		`"value":4}}`
 )
 
 var box = pricing.Rules{Regime: pricing.KV}
@@ -140,7 +141,8 @@ func TestOrdersAreLeftToTheProvider(t *testing.T) {
 		`"compaction":{"type":"summarize"},`:    true,
 		`"compaction":null,`:                    false,
 	} {
-		for name, o := range map[string]Options{"auto": {}, "eager": {Policy: Eager}, "expand": {Expand: Expand{Mode: stage.On}}} {
+		for name, o := range map[string]Options{"auto": {}, "eager": {Policy: Eager},
+			"expand": {Expand: Expand{Mode: stage.On}}} {
 			got, tools, sent := folds(head, o)
 			if leaves && (got != 0 || tools != 0) || !leaves && got == 0 {
 				t.Errorf("%s, %s: %d blocks edited, %d tools", head, name, got, tools)
@@ -217,7 +219,8 @@ func TestClearingBoundThinking(t *testing.T) {
 	s.final("done")
 	s.prompt("And now?")
 	x := s.send(wire.Turn{Done: true})
-	if x.Prompt.Applied.ToolUses < 10 || bytes.Contains(x.Prompt.Body[bytes.Index(x.Prompt.Body, []byte(content.ClearedPlaceholder)):], []byte(`"thought 1`)) {
+	if x.Prompt.Applied.ToolUses < 10 ||
+		bytes.Contains(x.Prompt.Body[bytes.Index(x.Prompt.Body, []byte(content.ClearedPlaceholder)):], []byte(`"thought 1`)) {
 		t.Errorf("told %+v: %s", x.Prompt.Applied, x.Prompt.Body)
 	}
 }
@@ -247,8 +250,10 @@ func conversation(t *testing.T, edits string, tasks ...[]call) *content.History 
 				thought = `{"type":"thinking","thinking":"hm","signature":"s"},`
 			}
 			m = append(m,
-				fmt.Sprintf(`{"role":"assistant","content":[%s{"type":"tool_use","id":"t%d","name":%q,"input":{"file_path":"/a/%d","more":"0123456789"}}]}`, thought, n, c.tool, n),
-				fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%q}]}`, n, strings.Repeat("x", c.size)))
+				fmt.Sprintf(`{"role":"assistant","content":[%s{"type":"tool_use","id":"t%d","name":%q,`+
+					`"input":{"file_path":"/a/%d","more":"0123456789"}}]}`, thought, n, c.tool, n),
+				fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%q}]}`, n,
+					strings.Repeat("x", c.size)))
 			n++
 		}
 	}
@@ -257,7 +262,8 @@ func conversation(t *testing.T, edits string, tasks ...[]call) *content.History 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &request{History: content.History{View: v, Blocks: v.MessageBlocks(), States: sessioncache.NewBlockStates(len(v.MessageBlocks()))}}
+	r := &request{History: content.History{View: v, Blocks: v.MessageBlocks(),
+		States: sessioncache.NewBlockStates(len(v.MessageBlocks()))}}
 	r.learn()
 	return &r.History
 }
@@ -308,11 +314,16 @@ func TestResults(t *testing.T) {
 		{name: "calls", more: `,"trigger":{"type":"tool_uses","value":7}`, calls: readCalls(8), want: upTo(5)},
 		{name: "keep", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":6}`, calls: readCalls(8), want: upTo(2)},
 		{name: "keep more than there is", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":9}`, calls: readCalls(8)},
-		{name: "what the model has not read stays", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":0}`, calls: readCalls(8), want: upTo(7)},
-		{name: "enough", more: tokens(1000) + `,"clear_at_least":{"type":"input_tokens","value":4900}`, calls: readCalls(8), want: upTo(5)},
-		{name: "not enough", more: tokens(1000) + `,"clear_at_least":{"type":"input_tokens","value":5000}`, calls: readCalls(8)},
-		{name: "excluded", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":1},"exclude_tools":["Memory"]`, calls: mixed, want: []int{0, 2, 4}},
-		{name: "shorter than the placeholder", more: tokens(100) + `,"keep":{"type":"tool_uses","value":1}`, calls: []call{{"Read", 20}, {"Read", 4000}, {"Read", 20}, {"Read", 20}}, want: []int{1}},
+		{name: "what the model has not read stays", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":0}`,
+			calls: readCalls(8), want: upTo(7)},
+		{name: "enough", more: tokens(1000) + `,"clear_at_least":{"type":"input_tokens","value":4900}`, calls: readCalls(8),
+			want: upTo(5)},
+		{name: "not enough", more: tokens(1000) + `,"clear_at_least":{"type":"input_tokens","value":5000}`,
+			calls: readCalls(8)},
+		{name: "excluded", more: tokens(1000) + `,"keep":{"type":"tool_uses","value":1},"exclude_tools":["Memory"]`,
+			calls: mixed, want: []int{0, 2, 4}},
+		{name: "shorter than the placeholder", more: tokens(100) + `,"keep":{"type":"tool_uses","value":1}`,
+			calls: []call{{"Read", 20}, {"Read", 4000}, {"Read", 20}, {"Read", 20}}, want: []int{1}},
 	} {
 		h := conversation(t, `{"type":"clear_tool_uses_20250919"`+c.more+`}`, c.calls)
 		order(h)
@@ -320,7 +331,8 @@ func TestResults(t *testing.T) {
 			t.Errorf("%s: %v cleared, not %v", c.name, got, c.want)
 		}
 		s := sumCleared(h, perFour)
-		if s.ToolUses != int64(len(c.want)) || s.Thinking != 0 || (s.Tokens > 0) != (len(c.want) > 0) || s.Tokens > int64(1000*len(c.want)) || s.Tokens < int64(990*len(c.want)) {
+		if s.ToolUses != int64(len(c.want)) || s.Thinking != 0 || (s.Tokens > 0) != (len(c.want) > 0) ||
+			s.Tokens > int64(1000*len(c.want)) || s.Tokens < int64(990*len(c.want)) {
 			t.Errorf("%s: told %+v", c.name, s)
 		}
 	}
@@ -328,7 +340,8 @@ func TestResults(t *testing.T) {
 
 // Another order, or none, clears nothing.
 func TestNoOrder(t *testing.T) {
-	for _, edits := range []string{``, `{"type":"clear_thinking_20251015","keep":"all"}`, `{"type":"clear_thinking_20251015"}`, `{"type":"clear_tool_uses_20990101"}`, `7`} {
+	for _, edits := range []string{``, `{"type":"clear_thinking_20251015","keep":"all"}`,
+		`{"type":"clear_thinking_20251015"}`, `{"type":"clear_tool_uses_20990101"}`, `7`} {
 		h := conversation(t, edits, readCalls(200))
 		order(h)
 		for i := range h.States {
@@ -341,7 +354,9 @@ func TestNoOrder(t *testing.T) {
 
 func TestInputs(t *testing.T) {
 	for inputs, want := range map[string]string{`false`: "", `true`: "Read Bash ", `["Bash"]`: "Bash "} {
-		h := conversation(t, `{"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":100},"keep":{"type":"tool_uses","value":1},"exclude_tools":["Memory"],"clear_tool_inputs":`+inputs+`}`,
+		h := conversation(t,
+			`{"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":100},"keep":{"type":"tool_uses",`+
+				`"value":1},"exclude_tools":["Memory"],"clear_tool_inputs":`+inputs+`}`,
 			[]call{{"Read", 4000}, {"Bash", 4000}, {"Memory", 4000}, {"Read", 4000}})
 		order(h)
 		got := ""
@@ -360,7 +375,8 @@ func TestInputs(t *testing.T) {
 
 func TestThinking(t *testing.T) {
 	for keep, want := range map[int]int64{1: 2, 2: 1, 3: 0, 9: 0} {
-		h := conversation(t, fmt.Sprintf(`{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":%d}}`, keep), readCalls(2), readCalls(1), readCalls(2))
+		h := conversation(t, fmt.Sprintf(`{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":%d}}`,
+			keep), readCalls(2), readCalls(1), readCalls(2))
 		order(h)
 		last := int64(0) // tasks without their thinking
 		for i := range h.Blocks {
@@ -371,7 +387,8 @@ func TestThinking(t *testing.T) {
 				last = int64(h.States[i].Task)
 			}
 		}
-		if s := sumCleared(h, perFour); s.Thinking != want || last != want || s.ToolUses != 0 || s.Tokens != s.ThinkingTokens {
+		if s := sumCleared(h, perFour); s.Thinking != want || last != want || s.ToolUses != 0 ||
+			s.Tokens != s.ThinkingTokens {
 			t.Errorf("keep %d: %+v, up to that of task %d", keep, s, last)
 		}
 	}
@@ -386,7 +403,8 @@ func upTo(n int) (out []int) {
 
 // wordy makes a pipeline compress texts, with the results in the map.
 func (s *script) wordy(known map[wire.Hash]Shortened, kinds ...Prose) {
-	s.p.Compress = &Compress{MinBytes: 200, Kinds: kinds, Find: func(_ *sessioncache.Session, block wire.Hash) (Shortened, bool) {
+	s.p.Compress = &Compress{MinBytes: 200, Kinds: kinds, Find: func(_ *sessioncache.Session, block wire.Hash) (Shortened,
+		bool) {
 		r, ok := known[block]
 		return r, ok
 	}}
@@ -410,8 +428,10 @@ func (s *script) calling(n int, name, input, said, result string, failed bool) {
 	if failed {
 		more = `,"is_error":true`
 	}
-	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":%s},{"type":"tool_use","id":"t%d","name":%q,"input":%s}]}`, content.Quote(said), n, name, input))
-	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s%s}]}`, n, content.Quote(result), more))
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":%s},{"type":"tool_use","id":"t%d",`+
+		`"name":%q,"input":%s}]}`, content.Quote(said), n, name, input))
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s%s}]}`, n,
+		content.Quote(result), more))
 }
 
 // TestCompress lists the blocks that are compressed, and the moments.
@@ -443,7 +463,8 @@ func TestCompress(t *testing.T) {
 		"observed":      {kinds: "results", options: Options{Policy: Observe}},
 	} {
 		o := c.options
-		o.Prune.Mode, o.CompactToolResults.Mode, o.StripNarration.Mode, o.Admission.Mode = stage.Off, stage.Off, stage.Off, stage.Off
+		o.Prune.Mode, o.CompactToolResults.Mode, o.StripNarration.Mode, o.Admission.Mode = stage.Off, stage.Off, stage.Off,
+			stage.Off
 		o.Breakpoints.Mode, o.Planner.FoldInputs = stage.Off, new(false)
 		s := newScript(t, o, keeping)
 		known := map[wire.Hash]Shortened{}
@@ -502,7 +523,8 @@ func TestCompress(t *testing.T) {
 			t.Errorf("%s: words were left out of %q, want %q", name, got, c.want)
 		}
 		n := len(strings.Fields(c.want))
-		if count(x, stage.Compress) != n && name != "observed" || x.Prompt.Compressed.Texts != count(x, stage.Compress) || n > 0 && (x.Prompt.Compressed.Tokens <= 0 || x.Prompt.Compressed.Took != time.Duration(n)*time.Second) {
+		if count(x, stage.Compress) != n && name != "observed" || x.Prompt.Compressed.Texts != count(x, stage.Compress) ||
+			n > 0 && (x.Prompt.Compressed.Tokens <= 0 || x.Prompt.Compressed.Took != time.Duration(n)*time.Second) {
 			t.Errorf("%s: %+v, %v", name, x.Prompt.Compressed, x.Prompt.Fired)
 		}
 		if c.unknown != (len(again) > 0) {
@@ -537,7 +559,8 @@ func TestResultsBehindMuchText(t *testing.T) {
 	}
 	s.prompt("Go on.")
 	forgotten.messages = s.messages
-	for name, x := range map[string]*Exchange{"first": first, "known": s.send(wire.Turn{Text: "Yes.", Done: true}), "forgotten": forgotten.send(wire.Turn{Text: "Yes.", Done: true})} {
+	for name, x := range map[string]*Exchange{"first": first, "known": s.send(wire.Turn{Text: "Yes.", Done: true}),
+		"forgotten": forgotten.send(wire.Turn{Text: "Yes.", Done: true})} {
 		if n := count(x, stage.Admission); n != 3 {
 			t.Errorf("%s: %d results are edited, want the three in front", name, n)
 		}

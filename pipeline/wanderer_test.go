@@ -92,7 +92,8 @@ func (w *wanderer) next() *talk {
 			}
 		}
 	case 5:
-		t.messages[last] = strings.TrimSuffix(t.messages[last], "]}") + fmt.Sprintf(`,{"type":"text","text":"<reminder %d>"}]}`, w.IntN(50))
+		t.messages[last] = strings.TrimSuffix(t.messages[last], "]}") +
+			fmt.Sprintf(`,{"type":"text","text":"<reminder %d>"}]}`, w.IntN(50))
 	case 6:
 		t.model = []string{"m", "n"}[w.IntN(2)]
 	case 7:
@@ -124,7 +125,9 @@ func (w *wanderer) body(t *talk) []byte {
 	const marker = `,"cache_control":{"type":"ephemeral"}`
 	n := len(t.messages) - 1
 	last := strings.TrimSuffix(t.messages[n], "}]}") + marker + "}]}"
-	return fmt.Appendf(nil, `{"model":%q,"system":[{"type":"text","text":%q%s}],"tools":[{"name":"Read"},{"name":"Edit"},{"name":"Bash"}],"messages":[%s]}`,
+	return fmt.Appendf(nil,
+		`{"model":%q,"system":[{"type":"text","text":%q%s}],"tools":[{"name":"Read"},{"name":"Edit"},{"name":"Bash"}],`+
+			`"messages":[%s]}`,
 		t.model, strings.Repeat("Be helpful. ", 900), marker, strings.Join(append(t.messages[:n:n], last), ","))
 }
 
@@ -147,18 +150,22 @@ func (w *wanderer) answer() (turn wire.Turn, messages []string) {
 			name, text = "Edit", "The file was updated."
 			input = fmt.Sprintf(`{"file_path":%q,"old_string":%q,"new_string":%q}`, path, w.code(8), w.code(8))
 		case 1:
-			name, input, text = "Bash", fmt.Sprintf(`{"command":"go test # %d"}`, w.calls), strings.Repeat("ok  \tpkg\t0.1s\n", w.IntN(60))+w.code(w.IntN(60))
+			name, input, text = "Bash", fmt.Sprintf(`{"command":"go test # %d"}`, w.calls),
+				strings.Repeat("ok  \tpkg\t0.1s\n", w.IntN(60))+w.code(w.IntN(60))
 		}
 		turn.Calls = append(turn.Calls, wire.Call{ID: id, Name: name, Arguments: input})
 		said = append(said, fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":%s}`, id, name, input))
 		content := fmt.Sprintf("%q", text)
 		if w.IntN(3) == 0 {
-			content = `[{"type":"text","text":` + content + `}` + []string{"", `,{"type":"text","text":"more"}`, `,{"type":"image","source":{}}`}[w.IntN(3)] + `]`
+			content = `[{"type":"text","text":` + content + `}` + []string{"", `,{"type":"text","text":"more"}`,
+				`,{"type":"image","source":{}}`}[w.IntN(3)] + `]`
 		}
-		results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":%q,"content":%s,"is_error":%t}`, id, content, w.IntN(10) == 0))
+		results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":%q,"content":%s,"is_error":%t}`, id,
+			content, w.IntN(10) == 0))
 	}
 	if len(results) == 0 {
 		results = append(results, fmt.Sprintf(`{"type":"text","text":"Now do task %d, please."}`, w.IntN(1000)))
 	}
-	return turn, []string{`{"role":"assistant","content":[` + strings.Join(said, ",") + `]}`, `{"role":"user","content":[` + strings.Join(results, ",") + `]}`}
+	return turn, []string{`{"role":"assistant","content":[` + strings.Join(said, ",") + `]}`,
+		`{"role":"user","content":[` + strings.Join(results, ",") + `]}`}
 }

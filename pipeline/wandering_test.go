@@ -31,7 +31,8 @@ func used(turn wire.Turn, x *Exchange) *wire.Turn {
 
 // begin begins a request.
 func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
-	v, err := wire.Parse(wire.Anthropic, bytes.Clone(body), func(first wire.Hash) *wire.Known { return p.store.Recall(k.Tenant, first) })
+	v, err := wire.Parse(wire.Anthropic, bytes.Clone(body),
+		func(first wire.Hash) *wire.Known { return p.store.Recall(k.Tenant, first) })
 	if err != nil {
 		panic(err)
 	}
@@ -67,7 +68,8 @@ func intact(client []byte, x *Exchange) error {
 	if !slices.Equal(shape(client), shape(x.Prompt.Body)) {
 		return fmt.Errorf("of another shape: %s", x.Prompt.Body)
 	}
-	if n, own := bytes.Count(x.Prompt.Body, []byte(`"cache_control"`)), bytes.Count(client, []byte(`"cache_control"`)); n < own || n > 4 {
+	if n, own := bytes.Count(x.Prompt.Body, []byte(`"cache_control"`)),
+		bytes.Count(client, []byte(`"cache_control"`)); n < own || n > 4 {
 		return fmt.Errorf("%d markers in place of %d", n, own)
 	}
 	return nil
@@ -87,7 +89,8 @@ func forms(x *Exchange) (out []string) {
 
 var wanderings = map[string]pricing.Rules{
 	"keeping": keeping, "binding": binding, "kv": {Regime: pricing.KV, Write: 1, KeepsThinking: true},
-	"automatic": {Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024, KeepsThinking: true},
+	"automatic": {Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024,
+		KeepsThinking: true},
 }
 
 // Conversations branch, rewind, are summarized, and have concurrent requests, lost responses and
@@ -284,7 +287,8 @@ func TestWanderingsAtOnce(t *testing.T) {
 	nodes := []*process{node(t, rules, shelf), node(t, rules, shelf)}
 	after, hot := 3, 1
 	for _, n := range nodes {
-		n.p = New(Options{Policy: Eager, Prune: Prune{After: &after}, Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, n.p.rules)
+		n.p = New(Options{Policy: Eager, Prune: Prune{After: &after},
+			Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, n.p.rules)
 	}
 	var all sync.WaitGroup
 	end := time.Now().Add(time.Second)
@@ -300,7 +304,8 @@ func TestWanderingsAtOnce(t *testing.T) {
 				for range 25 {
 					n := nodes[own.IntN(2)]
 					body := w.body(c)
-					x, s := n.begin(sessioncache.Key{Tenant: restoreKey.Tenant, Upstream: "u", ID: fmt.Sprint(own.IntN(2))}, body, time.Now())
+					x, s := n.begin(sessioncache.Key{Tenant: restoreKey.Tenant, Upstream: "u", ID: fmt.Sprint(own.IntN(2))}, body,
+						time.Now())
 					store := n.store
 					x.Claim(t.Context(), store)
 					if err := intact(body, x); err != nil {

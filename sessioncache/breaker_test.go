@@ -38,11 +38,14 @@ func TestFailures(t *testing.T) {
 		waited time.Duration
 		rests  bool
 	}{
-		"fails":        {func(context.Context) error { return boom }, boom, 0, false},
-		"panics":       {func(context.Context) error { panic("boom") }, ErrPanicked, 0, false},
-		"is not there": {func(context.Context) error { return fmt.Errorf("dial: %w", ErrUnavailable) }, ErrUnavailable, 0, true},
-		"stops":        {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded, budget, true},
-		"too late":     {func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded, budget, true},
+		"fails":  {func(context.Context) error { return boom }, boom, 0, false},
+		"panics": {func(context.Context) error { panic("boom") }, ErrPanicked, 0, false},
+		"is not there": {func(context.Context) error { return fmt.Errorf("dial: %w", ErrUnavailable) }, ErrUnavailable, 0,
+			true},
+		"stops": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded,
+			budget, true},
+		"too late": {func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded,
+			budget, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			use(t, func(b *Breaker, failures *told) {
@@ -88,7 +91,8 @@ func TestContextsEnd(t *testing.T) {
 			}
 			return nil
 		})
-		b.Within(context.Background(), BreakerAt{}, "do", func(ctx context.Context) error { late = ctx; <-ctx.Done(); return nil })
+		b.Within(context.Background(), BreakerAt{}, "do",
+			func(ctx context.Context) error { late = ctx; <-ctx.Done(); return nil })
 		synctest.Wait()
 		if !errors.Is(inner.Err(), context.Canceled) || !errors.Is(late.Err(), context.DeadlineExceeded) {
 			t.Errorf("%v, %v", inner.Err(), late.Err())
@@ -115,7 +119,8 @@ func TestRequestEnds(t *testing.T) {
 		time.Sleep(budget)
 		synctest.Wait()
 		if took != budget/2 || asked || len(*failures) > 0 {
-			t.Errorf("the operation took %s, want %s; a request that has ended asks: %t; failures: %v", took, budget/2, asked, *failures)
+			t.Errorf("the operation took %s, want %s; a request that has ended asks: %t; failures: %v", took, budget/2,
+				asked, *failures)
 		}
 	})
 }
@@ -128,7 +133,8 @@ func TestSideBySide(t *testing.T) {
 		for range operations {
 			go func() {
 				begun := time.Now()
-				b.Within(context.Background(), BreakerAt{}, "do", func(context.Context) error { time.Sleep(budget / 2); return nil })
+				b.Within(context.Background(), BreakerAt{}, "do",
+					func(context.Context) error { time.Sleep(budget / 2); return nil })
 				done <- time.Since(begun)
 			}()
 		}

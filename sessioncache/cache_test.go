@@ -59,7 +59,8 @@ func consistent(t testing.TB, st *Store) {
 		s := e.Value.(*Session)
 		_, inCache := st.cache.Get(s.digest)
 		if s.gone.Load() || st.sessions[s.digest] != s || inCache != (s.offer > 0) || inCache == (s.entry != nil) {
-			t.Errorf("session %d: gone %t, in the cache %t, offered %t, in the window %t", s.Number(), s.gone.Load(), inCache, s.offer > 0, s.entry != nil)
+			t.Errorf("session %d: gone %t, in the cache %t, offered %t, in the window %t", s.Number(), s.gone.Load(), inCache,
+				s.offer > 0, s.entry != nil)
 		}
 		if inCache {
 			cached, bytes = cached+1, bytes+s.cost
@@ -67,7 +68,8 @@ func consistent(t testing.TB, st *Store) {
 		said += len(s.firsts)
 	}
 	if cached != st.cached.sessions || bytes != st.cached.bytes || st.window.Len() != st.newest.Len()-cached {
-		t.Errorf("%d sessions of %d bytes in the cache, counted as %d of %d; %d in the window of %d in all", cached, bytes, st.cached.sessions, st.cached.bytes, st.window.Len(), st.newest.Len())
+		t.Errorf("%d sessions of %d bytes in the cache, counted as %d of %d; %d in the window of %d in all", cached, bytes,
+			st.cached.sessions, st.cached.bytes, st.window.Len(), st.newest.Len())
 	}
 	if len(st.firsts) > said {
 		t.Errorf("%d first turns are indexed, of %d", len(st.firsts), said)
@@ -157,7 +159,8 @@ func TestExpiredEverywhere(t *testing.T) {
 		st.mu.Lock()
 		defer st.mu.Unlock()
 		if len(st.sessions)+len(st.firsts)+len(st.said)+st.window.Len() > 0 {
-			t.Errorf("left are %d sessions, %d first turns, %d responses, %d sessions in the window", len(st.sessions), len(st.firsts), len(st.said), st.window.Len())
+			t.Errorf("left are %d sessions, %d first turns, %d responses, %d sessions in the window", len(st.sessions),
+				len(st.firsts), len(st.said), st.window.Len())
 		}
 		for _, s := range all {
 			if !s.Gone() || reported[s] != 1 {

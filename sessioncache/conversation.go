@@ -479,12 +479,14 @@ func (w *Inserted) Same(o *Inserted) bool {
 	if w == nil || o == nil || w == o {
 		return w == o
 	}
-	return slices.EqualFunc(w.Inserts, o.Inserts, func(a, b Insert) bool { return a.Op == b.Op && sameValue(a.Value, b.Value, a.Recipe, b.Recipe) })
+	return slices.EqualFunc(w.Inserts, o.Inserts,
+		func(a, b Insert) bool { return a.Op == b.Op && sameValue(a.Value, b.Value, a.Recipe, b.Recipe) })
 }
 
 // Outlives reports whether another process can make all insertions again.
 func (w *Inserted) Outlives() bool {
-	return w != nil && len(w.Inserts) > 0 && !slices.ContainsFunc(w.Inserts, func(in Insert) bool { return len(in.Recipe) == 0 })
+	return w != nil && len(w.Inserts) > 0 &&
+		!slices.ContainsFunc(w.Inserts, func(in Insert) bool { return len(in.Recipe) == 0 })
 }
 
 // sameValue compares two values, or their recipes.

@@ -71,7 +71,10 @@ func (c *CounterfactualCache) Put(e CounterfactualEntry) {
 // Merge adds the entries of another process, the newer of two counting.
 func (c *CounterfactualCache) Merge(other *CounterfactualCache) {
 	for _, e := range other.Entries {
-		i := slices.IndexFunc(c.Entries, func(o CounterfactualEntry) bool { return o.Prefix == e.Prefix && o.Blocks == e.Blocks })
+		i := slices.IndexFunc(c.Entries, func(o CounterfactualEntry) bool {
+			return o.Prefix == e.Prefix &&
+				o.Blocks == e.Blocks
+		})
 		if i < 0 || e.At.After(c.Entries[i].At) {
 			c.Put(e)
 		}

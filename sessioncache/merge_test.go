@@ -51,7 +51,8 @@ func TestBeginsApart(t *testing.T) {
 	nodes := []*sessioncache.Store{sharing(t, shelf), sharing(t, shelf)}
 	converse(t, nodes[0], firstMessage)
 	converse(t, nodes[1], sideMessage) // the start of a conversation asks no other process
-	said, answer := []string{firstMessage, sideMessage, other}, `,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`
+	said, answer := []string{firstMessage, sideMessage, other},
+		`,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`
 	converse(t, nodes[0], said[2])
 	for round := range 4 {
 		for i := range said {
@@ -116,7 +117,8 @@ func TestClaimsEndElsewhere(t *testing.T) {
 			defer s.Unlock()
 			blocks, requests := 3+2*len(further), 2+len(further)
 			if got := s.Conversation(l.ID()); got.Len() != blocks || got.Claimed() || got.Requests != requests {
-				t.Errorf("it is written with %d blocks of %d and %d requests of %d, claimed: %t", got.Len(), blocks, got.Requests, requests, got.Claimed())
+				t.Errorf("it is written with %d blocks of %d and %d requests of %d, claimed: %t", got.Len(), blocks, got.Requests,
+					requests, got.Claimed())
 			}
 		})
 	}

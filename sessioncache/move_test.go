@@ -78,7 +78,8 @@ func TestMove(t *testing.T) {
 		t.Helper()
 		x := s.Acquire(t.Context(), k(id))
 		defer s.Release(x)
-		v, err := wire.Parse(wire.Anthropic, fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%s"}]}`, id), nil)
+		v, err := wire.Parse(wire.Anthropic, fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%s"}]}`,
+			id), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,8 @@ func TestPack(t *testing.T) {
 	s.Lock()
 	l := s.conversations[0]
 	edit, inserted := l.States[2].Edit, l.States[2].Inserted
-	l.States[0].Edit = &Edit{Stage: "overlay", Op: wire.OpReplace, Value: []byte(secretText)} // of nothing that the client has sent
+	// of nothing that the client has sent
+	l.States[0].Edit = &Edit{Stage: "overlay", Op: wire.OpReplace, Value: []byte(secretText)}
 	s.Unlock()
 	before := snapshotOf(s)
 
@@ -42,7 +43,8 @@ func TestPack(t *testing.T) {
 	if m.Conversation != l || m.Common != 3 || !l.Restored() || len(l.Said) != 1 {
 		t.Errorf("the conversation does not go on: %+v", m)
 	}
-	if st := l.States; st[2].Edit != edit || st[2].Inserted != inserted || st[0].Edit == nil || string(st[0].Edit.Value) != secretText {
+	if st := l.States; st[2].Edit != edit || st[2].Inserted != inserted || st[0].Edit == nil ||
+		string(st[0].Edit.Value) != secretText {
 		t.Error("edits and insertions are not what they were")
 	}
 	if s.packed.Load() != nil {
@@ -114,7 +116,8 @@ func TestLookLeavesSessionsPacked(t *testing.T) {
 	if used, _ := s.Used(); s.packed.Load() == nil || !used.Equal(at) {
 		t.Errorf("packed: %t, used at %s, not at %s", s.packed.Load() != nil, used, at)
 	}
-	if look.Bytes >= full.Bytes || len(look.Conversations) != 2 || look.Conversations[0].Ledger["prune"] != 1 || look.Conversations[0].Blocks != full.Conversations[0].Blocks {
+	if look.Bytes >= full.Bytes || len(look.Conversations) != 2 || look.Conversations[0].Ledger["prune"] != 1 ||
+		look.Conversations[0].Blocks != full.Conversations[0].Blocks {
 		t.Errorf("%+v is told, and unpacked %+v", look, full)
 	}
 	s.Lock()
@@ -196,7 +199,9 @@ func TestPackMeetsRequests(t *testing.T) {
 func hundredTurns() string {
 	messages := user1
 	for i := range 100 {
-		messages += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"text %d"}]}`, i, i, i)
+		messages += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use",`+
+			`"id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d",`+
+			`"content":"text %d"}]}`, i, i, i)
 	}
 	return messages
 }

@@ -35,7 +35,8 @@ func TestRoundTrip(t *testing.T) {
 		return r.Small(300) == 300 && r.Int() == -300 && r.Fixed() == math.MaxUint64 && r.Bool() &&
 			r.Float() == 0 && r.Float() == -1.5 && string(r.Bytes()) == "bytes" && r.Text() == "" &&
 			r.Name() == "again" && r.Name() == "once" && r.Name() == "again" &&
-			r.Hash() == hash && r.Hash().IsZero() && r.Time(began).Equal(began.Add(-time.Minute)) && r.Time(began).IsZero() && r.Uint() == 9
+			r.Hash() == hash && r.Hash().IsZero() && r.Time(began).Equal(began.Add(-time.Minute)) && r.Time(began).IsZero() &&
+			r.Uint() == 9
 	}
 	r := PackedReader{In: w.Out}
 	if !read(&r) || r.Bad || len(r.In) > 0 {

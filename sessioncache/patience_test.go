@@ -35,14 +35,18 @@ func (s *sluggish) pause(ctx context.Context) error {
 	}
 }
 
-func (s *sluggish) Seek(ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version) (sessioncache.Digest, []byte, sessioncache.Version, error) {
+func (s *sluggish) Seek(
+	ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version,
+) (sessioncache.Digest, []byte, sessioncache.Version, error) {
 	if err := s.pause(ctx); err != nil {
 		return d, nil, 0, err
 	}
 	return s.SharedShelf.Seek(ctx, answer, d, have)
 }
 
-func (s *sluggish) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
+func (s *sluggish) Fetch(
+	ctx context.Context, d sessioncache.Digest, have sessioncache.Version,
+) ([]byte, sessioncache.Version, error) {
 	if err := s.pause(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -150,10 +154,11 @@ func visit(t *testing.T, store *sessioncache.Store, id string) (waited time.Dura
 func TestWaitsWithinBounds(t *testing.T) {
 	const sessions = 300
 	shelf := &storetest.Shelf{Fail: func() error { return errors.New("down") }}
-	d, err := sessioncache.New(sessioncache.Options{MaxBytes: sessioncache.MinMaxBytes, Backend: sessioncache.BackendOptions{
-		Open:     func() (sessioncache.Backend, error) { return shelf, nil },
-		Interval: time.Hour,
-	}})
+	d, err := sessioncache.New(sessioncache.Options{MaxBytes: sessioncache.MinMaxBytes,
+		Backend: sessioncache.BackendOptions{
+			Open:     func() (sessioncache.Backend, error) { return shelf, nil },
+			Interval: time.Hour,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,8 +111,10 @@ func (st *Store) Prepare(o BackendOptions) (*Persister, error) {
 	}
 	st.outlast()
 	return &Persister{
-		store: st, o: o, seals: seals, breaker: NewBreaker(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
-		jobs: make(chan job, mostClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}), begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+		store: st, o: o, seals: seals, breaker: NewBreaker(o.Budget, rest, o.Failed), unsaved: map[string]*Session{},
+		saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
+		jobs: make(chan job, mostClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}),
+		begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
 
@@ -324,7 +326,9 @@ func (p *Persister) note(s *Session) {
 }
 
 // claim implements [Store.Claim].
-func (p *Persister) claim(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation)) bool {
+func (p *Persister) claim(
+	ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation),
+) bool {
 	// Without the backend, or the time to wait for it, the request goes out without a durable
 	// claim.
 	if ctx.Err() != nil || p.rests(s) || !s.health.Due() {

@@ -293,7 +293,8 @@ func (p *Persister) take(changed []*Session) []*Session {
 	defer p.mu.Unlock()
 	for _, c := range changed {
 		s := p.unsaved[c.digest]
-		if _, doomed := p.doomed[Digest([]byte(c.digest))]; s == nil || doomed { // a doomed session would be deleted after the write
+		// a doomed session would be deleted after the write
+		if _, doomed := p.doomed[Digest([]byte(c.digest))]; s == nil || doomed {
 			continue
 		}
 		delete(p.unsaved, s.digest)

@@ -37,7 +37,8 @@ func TestRecipeOfAnotherBody(t *testing.T) {
 
 // FuzzRecipe: a recipe yields its value again, and no invalid recipe does harm.
 func FuzzRecipe(f *testing.F) {
-	f.Add([]byte(`"some text of a block, which is long enough"`), []byte(`"of a block, which is long"`), []byte{1, 2, 3, 4, 0, 7, 0})
+	f.Add([]byte(`"some text of a block, which is long enough"`), []byte(`"of a block, which is long"`),
+		[]byte{1, 2, 3, 4, 0, 7, 0})
 	f.Add([]byte(`"a piece of text, often"`), bytes.Repeat([]byte("a piece of text, often; "), 400), []byte{})
 	f.Fuzz(func(t *testing.T, body, value, recipe []byte) {
 		CookRecipe(recipe, body)

@@ -13,7 +13,8 @@ import (
 func (s *Session) Report(now time.Time) SessionSummary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := SessionSummary{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Conversations: make([]ConversationSummary, 0, len(s.conversations))}
+	r := SessionSummary{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(),
+		Conversations: make([]ConversationSummary, 0, len(s.conversations))}
 	if s.packed.Load() != nil {
 		s.unpack()
 		defer s.pack()
@@ -42,7 +43,8 @@ const usualTTL = 5 * time.Minute
 func (l *Conversation) report(now time.Time) ConversationSummary {
 	r := ConversationSummary{
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
-		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Refused != 0, Less: l.Less, Decision: l.Decision,
+		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Refused != 0, Less: l.Less,
+		Decision:       l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,
 		Breaks: maps.Clone(l.Breaks), LastBreak: l.Break, Caution: l.Caution,
 	}

@@ -54,7 +54,8 @@ func (r *snapshotReader) conversation(before []*Conversation) *Conversation {
 	l.Partial, l.Beyond = has(conversationPartial), has(conversationBeyond)
 	l.Expand, l.Unsaid, l.claimed = has(conversationExpand), has(conversationUnsaid), has(conversationClaimed)
 	if l.Refused = wire.AllEdits; !has(conversationFrozen) {
-		l.Refused = wire.EditKinds(bit(has(conversationNoTools), uint64(wire.EditTools)) | bit(has(conversationNoMarkers), uint64(wire.EditMarkers)) | bit(has(conversationNoText), uint64(wire.EditText)))
+		l.Refused = wire.EditKinds(bit(has(conversationNoTools), uint64(wire.EditTools)) | bit(has(conversationNoMarkers),
+			uint64(wire.EditMarkers)) | bit(has(conversationNoText), uint64(wire.EditText)))
 	}
 	l.Less = int(r.Int())
 	l.Reply, l.First = r.Hash(), r.Hash()
@@ -206,7 +207,8 @@ func (r *snapshotReader) edit() (e *Edit) {
 }
 
 func (r *snapshotReader) usage() wire.Usage {
-	return wire.Usage{Uncached: r.Int(), Write5m: r.Int(), Write1h: r.Int(), Read: r.Int(), Output: r.Int(), Reported: r.Bool()}
+	return wire.Usage{Uncached: r.Int(), Write5m: r.Int(), Write1h: r.Int(), Read: r.Int(), Output: r.Int(),
+		Reported: r.Bool()}
 }
 
 func (r *snapshotReader) cleared() (c wire.Cleared) {

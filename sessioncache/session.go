@@ -35,20 +35,20 @@ type Session struct {
 	claimed  atomic.Bool          // there is a snapshot from before its first commit
 	deleted  atomic.Bool          // no further snapshot may be written
 	warmed   atomic.Bool          // it was pinged since the process began
-	pending  []*Conversation           // claims without an outcome
+	pending  []*Conversation      // claims without an outcome
 	merges   uint64               // number of merges with other processes' copies
 	saved    uint64               // a hash of the snapshot that was published last
 	length   int                  // of the last snapshot
 	packed   atomic.Pointer[pack] // nil while the session is in use
 	// turn serialises exchanges with a shared backend; take it before the session's own lock. It
 	// guards told, and writes of version.
-	turn     turn
-	version  atomic.Uint64 // the backend's Version at the last exchange
-	health   RecordHealth  // of the session's record at the backend
-	told     []Digest      // the responses in the last saved record
-	created  time.Time
+	turn          turn
+	version       atomic.Uint64 // the backend's Version at the last exchange
+	health        RecordHealth  // of the session's record at the backend
+	told          []Digest      // the responses in the last saved record
+	created       time.Time
 	conversations []*Conversation // most recently used first
-	next     int
+	next          int
 
 	// Lifetime is the cache lifetime to request where the client leaves it open, see
 	// [Session.SetLifetime].
@@ -195,7 +195,8 @@ func (s *Session) Match(v *wire.View) Match {
 	}
 	// Two answers that only begin alike are different answers. The model gave this one to the
 	// replaced request, and its thinking is bound to the edits of that request.
-	if p := best.place; p != nil && p != best.Conversation && !answeredSince(blocks, best.Conversation.chain(), taken, best.Common) {
+	if p := best.place; p != nil && p != best.Conversation && !answeredSince(blocks, best.Conversation.chain(), taken,
+		best.Common) {
 		best.Conversation, best.Common = p, taken
 	}
 	if l := best.Conversation; l != nil {
@@ -414,7 +415,8 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 
 // size is the memory of the session, in bytes.
 func (s *Session) size() int64 {
-	const entrySize, endSize, stateSize = int(unsafe.Sizeof(CounterfactualEntry{})), int(unsafe.Sizeof(End{})), int(unsafe.Sizeof(BlockState{}))
+	const entrySize, endSize, stateSize = int(unsafe.Sizeof(CounterfactualEntry{})), int(unsafe.Sizeof(End{})),
+		int(unsafe.Sizeof(BlockState{}))
 	n := int(unsafe.Sizeof(*s)) + 200 + cap(s.Counterfactual.Entries)*entrySize // 200 in the store's index
 	if s.Hypothetical != nil {
 		n += cap(s.Hypothetical.Entries) * entrySize
@@ -522,7 +524,8 @@ func (s *Session) conversationID(v *wire.View) int {
 
 // claims reports whether a conversation is one of the session's own claims.
 func (s *Session) claims(o *Conversation) bool {
-	return o.claimed && slices.ContainsFunc(s.pending, func(l *Conversation) bool { return l.id == o.id && SameBlocks(l.chain(), o.chain()) })
+	return o.claimed && slices.ContainsFunc(s.pending,
+		func(l *Conversation) bool { return l.id == o.id && SameBlocks(l.chain(), o.chain()) })
 }
 
 // answeredElsewhere drops the claims of a conversation that another process, aware of the claim, has
@@ -540,7 +543,8 @@ func (s *Session) answeredElsewhere(o *Conversation) {
 // Refused drops the claims of a request that the upstream refused in that form. The session must be
 // locked.
 func (s *Session) Refused(v *wire.View) {
-	s.pending = slices.DeleteFunc(s.pending, func(l *Conversation) bool { return SameBlocks(l.chain(), v.MessageBlocks()) })
+	s.pending = slices.DeleteFunc(s.pending,
+		func(l *Conversation) bool { return SameBlocks(l.chain(), v.MessageBlocks()) })
 }
 
 // CommonBlocks returns the length of the common prefix of two chains, in blocks.

@@ -102,7 +102,8 @@ func TestConversations(t *testing.T) {
 	}
 	s.Lock()
 	defer s.Unlock()
-	if got := s.Match(view(t, user1+answer1+user2+answer2+user2+answer1+user2, nil)); got.Conversation != main || got.Common != 5 {
+	if got := s.Match(view(t, user1+answer1+user2+answer2+user2+answer1+user2, nil)); got.Conversation != main ||
+		got.Common != 5 {
 		t.Errorf("matched %d blocks", got.Common)
 	}
 }
@@ -136,7 +137,8 @@ func TestRewindBehindASideRequest(t *testing.T) {
 	}
 	l := commit(s, view(t, user1+answer1+other2, nil))
 	if l != side || len(s.conversations) != 2 || l.Len() != 3 || main.Len() != 5 {
-		t.Errorf("of %d conversations the rewind is %d, with %d blocks, and the conversation has %d", len(s.conversations), l.ID(), l.Len(), main.Len())
+		t.Errorf("of %d conversations the rewind is %d, with %d blocks, and the conversation has %d", len(s.conversations),
+			l.ID(), l.Len(), main.Len())
 	}
 	if !l.Expand || l.Refused != 0 || l.Settled != 0 || len(l.Ends) != 0 || !l.Warmed.IsZero() {
 		t.Error("what held for the side request holds for the rewind")
@@ -167,7 +169,8 @@ func TestClaimsTakeTheSamePlace(t *testing.T) {
 	s.Lock()
 	defer s.Unlock()
 	claim := claimed(m)
-	if l := s.Commit(m, v, make([]BlockState, 3)); l == main || l == side || l.id != claim.id || len(s.conversations) != 3 {
+	if l := s.Commit(m, v, make([]BlockState, 3)); l == main || l == side || l.id != claim.id ||
+		len(s.conversations) != 3 {
 		t.Errorf("of %d conversations %d is claimed, and %d committed", len(s.conversations), claim.id, l.id)
 	}
 }
@@ -217,9 +220,11 @@ func TestNoMessageIsLeftEmpty(t *testing.T) {
 // request after that goes on with the second, which the model's thoughts have seen.
 func TestAnswersThatBeginAlike(t *testing.T) {
 	const (
-		first = `,{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"a","name":"Read","input":{}}]}` +
+		first = `,{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"a",` +
+			`"name":"Read","input":{}}]}` +
 			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"text"}]}`
-		second = `,{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"b","name":"Read","input":{}}]}` +
+		second = `,{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"b",` +
+			`"name":"Read","input":{}}]}` +
 			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"b","content":"text"}]}`
 		brief = `,{"role":"assistant","content":"Let me see."}` + other2 + answer2 + user2
 	)

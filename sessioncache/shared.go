@@ -202,7 +202,9 @@ func (p *Persister) takeIn(s *Session, sealed []byte, now Version) {
 
 // claimShared makes the edits of a request known to other processes. It returns false if another
 // process has claimed a different form of the same blocks; that form is then in the session.
-func (p *Persister) claimShared(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation)) bool {
+func (p *Persister) claimShared(
+	ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation),
+) bool {
 	var base []BlockState
 	s.Lock()
 	stale := false

@@ -28,7 +28,8 @@ func BenchmarkSharedTurn(b *testing.B) {
 			for i := range blocks {
 				fmt.Fprintf(&messages, `{"role":"%s","content":"%d"},`, []string{"user", "assistant"}[i%2], i)
 			}
-			v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages.String()+`{"role":"user","content":"last"}]}`), nil)
+			v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages.String()+
+				`{"role":"user","content":"last"}]}`), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

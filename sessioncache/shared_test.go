@@ -40,7 +40,9 @@ func sharingWithin(t *testing.T, shelf *storetest.SharedShelf, budget time.Durat
 }
 
 // converse has an upstream accept a request with one more message, and others know of it.
-func converse(t *testing.T, d *sessioncache.Store, messages string) (*sessioncache.Session, *sessioncache.Conversation) {
+func converse(
+	t *testing.T, d *sessioncache.Store, messages string,
+) (*sessioncache.Session, *sessioncache.Conversation) {
 	t.Helper()
 	s, l := commit(t, d, messages)
 	d.Flush()
@@ -52,7 +54,9 @@ func commit(t *testing.T, d *sessioncache.Store, messages string) (*sessioncache
 	return commitTo(t, d, sharedKey, messages)
 }
 
-func commitTo(t *testing.T, d *sessioncache.Store, k sessioncache.Key, messages string) (*sessioncache.Session, *sessioncache.Conversation) {
+func commitTo(
+	t *testing.T, d *sessioncache.Store, k sessioncache.Key, messages string,
+) (*sessioncache.Session, *sessioncache.Conversation) {
 	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), nil)
 	if err != nil {
@@ -99,7 +103,8 @@ func TestClaimsCount(t *testing.T) {
 	before := d.Stats().Bytes
 	const n = 1000
 	claim(t, d, moreMessages+strings.Repeat(`,{"role":"assistant","content":"a"},{"role":"user","content":"b"}`, n))
-	if got, least := d.Stats().Bytes-before, int64(2*n*int(unsafe.Sizeof(sessioncache.BlockState{})+unsafe.Sizeof(wire.Block{}))); got < least {
+	if got, least := d.Stats().Bytes-before,
+		int64(2*n*int(unsafe.Sizeof(sessioncache.BlockState{})+unsafe.Sizeof(wire.Block{}))); got < least {
 		t.Errorf("%d bytes more are accounted for, %d are held", got, least)
 	}
 	before = d.Stats().Bytes
@@ -307,17 +312,18 @@ func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
 		request   string
 		asks      bool
 	}{
-		"the next":                      {request: firstMessage + said},
-		"the first":                     {request: firstMessage, asks: true},
-		"the first, elsewhere too":      {elsewhere: firstMessage, request: firstMessage, asks: true},
-		"sent again":                    {before: firstMessage + said, request: firstMessage + said, asks: true},
-		"two answers later":             {request: firstMessage + said + again, asks: true},
-		"another conversation":          {request: sideMessage + said, asks: true},
-		"written anew":                  {request: `{"role":"user","content":"One"}` + said, asks: true},
-		"answered elsewhere":            {elsewhere: firstMessage + said, request: firstMessage + said + again, asks: true},
-		"sent again elsewhere":          {elsewhere: firstMessage, request: firstMessage + said, asks: true},
-		"beside it, elsewhere":          {elsewhere: sideMessage, request: firstMessage + said, asks: true},
-		"went on in two answers, alone": {request: firstMessage + `,{"role":"assistant","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`},
+		"the next":                 {request: firstMessage + said},
+		"the first":                {request: firstMessage, asks: true},
+		"the first, elsewhere too": {elsewhere: firstMessage, request: firstMessage, asks: true},
+		"sent again":               {before: firstMessage + said, request: firstMessage + said, asks: true},
+		"two answers later":        {request: firstMessage + said + again, asks: true},
+		"another conversation":     {request: sideMessage + said, asks: true},
+		"written anew":             {request: `{"role":"user","content":"One"}` + said, asks: true},
+		"answered elsewhere":       {elsewhere: firstMessage + said, request: firstMessage + said + again, asks: true},
+		"sent again elsewhere":     {elsewhere: firstMessage, request: firstMessage + said, asks: true},
+		"beside it, elsewhere":     {elsewhere: sideMessage, request: firstMessage + said, asks: true},
+		"went on in two answers, alone": {request: firstMessage +
+			`,{"role":"assistant","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shelf := new(storetest.SharedShelf)
@@ -357,9 +363,12 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 		knows           bool
 		waits           time.Duration
 	}{
-		"the first answer":              {published: firstMessage, request: firstMessage + said, knows: true, waits: time.Millisecond},
-		"a later one":                   {told: firstMessage, published: firstMessage + said, request: firstMessage + said + again, knows: true, waits: time.Millisecond},
-		"of what was claimed":           {published: firstMessage, claimed: true, request: firstMessage + said, knows: true, waits: time.Millisecond},
+		"the first answer": {published: firstMessage, request: firstMessage + said, knows: true,
+			waits: time.Millisecond},
+		"a later one": {told: firstMessage, published: firstMessage + said, request: firstMessage + said +
+			again, knows: true, waits: time.Millisecond},
+		"of what was claimed": {published: firstMessage, claimed: true, request: firstMessage + said, knows: true,
+			waits: time.Millisecond},
 		"the next":                      {told: firstMessage, request: firstMessage + said, knows: true},
 		"sent again":                    {told: firstMessage + said, request: firstMessage + said, knows: true},
 		"nobody has given it":           {told: firstMessage, request: firstMessage + said + again, waits: budget / 2},
@@ -382,12 +391,14 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 				}
 				k := sharedKey
 				var err error
-				if k.Request, err = wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+c.request+`]}`), nil); err != nil {
+				if k.Request, err = wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+c.request+`]}`),
+					nil); err != nil {
 					t.Fatal(err)
 				}
 				begun := time.Now()
 				s := other.Acquire(t.Context(), k)
-				if waited := time.Since(begun); waited < c.waits || waited > c.waits+time.Millisecond || waited > 0 && c.waits == 0 {
+				if waited := time.Since(begun); waited < c.waits || waited > c.waits+time.Millisecond || waited > 0 &&
+					c.waits == 0 {
 					t.Errorf("it waits %s, not %s", waited, c.waits)
 				}
 				s.Lock()

@@ -202,7 +202,8 @@ func (w *snapshotWriter) states(l *Conversation) {
 		edit := s.Edit != nil && (w.pack != nil || s.Edit.Outlives())
 		inserted := s.Inserted != nil && (w.pack != nil || s.Inserted.Outlives())
 		w.Out = append(w.Out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
-			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0, stateUsed)|bit(s.Regret, stateRegret)))
+			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0,
+			stateUsed)|bit(s.Regret, stateRegret)))
 		if s.Unused > 0 {
 			w.Uint(uint64(s.Unused))
 		}
@@ -232,7 +233,8 @@ func refusedBits(k wire.EditKinds) uint64 {
 	if k == wire.AllEdits {
 		return conversationFrozen
 	}
-	return bit(k.Has(wire.EditTools), conversationNoTools) | bit(k.Has(wire.EditMarkers), conversationNoMarkers) | bit(k.Has(wire.EditText), conversationNoText)
+	return bit(k.Has(wire.EditTools), conversationNoTools) | bit(k.Has(wire.EditMarkers),
+		conversationNoMarkers) | bit(k.Has(wire.EditText), conversationNoText)
 }
 
 func bit(set bool, b uint64) uint64 {

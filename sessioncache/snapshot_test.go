@@ -34,7 +34,8 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	s.Unseen = 3 * time.Hour
 	text := strings.Repeat(secretText+" ", 20)
 	body := `{"model":"m","system":[{"type":"text","text":"Be helpful."}],"tools":[{"name":"Read"}],"messages":[` +
-		`{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Read","input":{"file_path":"/a"}}]},` +
+		`{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Read",` +
+		`"input":{"file_path":"/a"}}]},` +
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"` + text + `"}]}]}`
 	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
 	if err != nil {
@@ -45,9 +46,11 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	states := NewBlockStates(3)
 	states[1].Unused, states[2].Unused = 1, 300
 	states[2] = BlockState{
-		Edit:    &Edit{Stage: "prune", Op: wire.OpReplace, Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`)},
+		Edit: &Edit{Stage: "prune", Op: wire.OpReplace,
+			Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`)},
 		Content: 42, Pinned: true, Relies: true,
-		Inserted: &Inserted{Inserts: []Insert{{Op: wire.OpAfter, Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
+		Inserted: &Inserted{Inserts: []Insert{{Op: wire.OpAfter,
+			Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
 	}
 	l := s.Commit(Match{}, v, states)
 	l.Model, l.Kind, l.Requests, l.Refused, l.Diverged, l.Expand = "m", 1<<16|1, 9, wire.AllEdits, true, true
@@ -104,23 +107,27 @@ func TestSnapshot(t *testing.T) {
 	defer again.Unlock()
 	m := again.Match(v)
 	l := m.Conversation
-	if l == nil || m.Common != 3 || !l.Restored() || !l.Unsaid || l.Said != nil || l.Refused != wire.AllEdits || l.Observed {
+	if l == nil || m.Common != 3 || !l.Restored() || !l.Unsaid || l.Said != nil || l.Refused != wire.AllEdits ||
+		l.Observed {
 		t.Fatalf("%+v", m)
 	}
 	was := s.conversations[0]
 	for i := range was.States {
 		a, b := &was.States[i], &l.States[i]
-		if (a.Edit == nil) != (b.Edit == nil) || a.Edit != nil && (string(a.Edit.Value) != string(b.Edit.Value) || a.Edit.Stage != b.Edit.Stage || a.Edit.Op != b.Edit.Op) {
+		if (a.Edit == nil) != (b.Edit == nil) || a.Edit != nil &&
+			(string(a.Edit.Value) != string(b.Edit.Value) || a.Edit.Stage != b.Edit.Stage || a.Edit.Op != b.Edit.Op) {
 			t.Errorf("block %d: edit %v, not %v", i, b.Edit, a.Edit)
 		}
-		if (a.Inserted == nil) != (b.Inserted == nil) || a.Inserted != nil && string(a.Inserted.Inserts[0].Value) != string(b.Inserted.Inserts[0].Value) {
+		if (a.Inserted == nil) != (b.Inserted == nil) || a.Inserted != nil &&
+			string(a.Inserted.Inserts[0].Value) != string(b.Inserted.Inserts[0].Value) {
 			t.Errorf("block %d: %v is put in, not %v", i, b.Inserted, a.Inserted)
 		}
 		if a.Unused != b.Unused || a.Pinned != b.Pinned || a.Relies != b.Relies || a.Content != b.Content {
 			t.Errorf("block %d: %+v, not %+v", i, b, a)
 		}
 	}
-	if !l.Started.Equal(was.Started) || l.Spending != was.Spending || l.Folding != was.Folding || l.Breaks["model"] != 1 || l.Break != "expired" {
+	if !l.Started.Equal(was.Started) || l.Spending != was.Spending || l.Folding != was.Folding || l.Breaks["model"] != 1 ||
+		l.Break != "expired" {
 		t.Errorf("%+v, not %+v", l, was)
 	}
 	if again.Calibration != s.Calibration || again.Unseen != s.Unseen || again.Lifetime != s.Lifetime {
@@ -204,7 +211,8 @@ func FuzzRestore(f *testing.F) {
 // Which kinds of edits were refused outlives the process. The overlay remembers that of its
 // own kind itself.
 func TestRefusedKindsInSnapshots(t *testing.T) {
-	for _, k := range []wire.EditKinds{0, wire.EditTools, wire.EditMarkers, wire.EditText, wire.EditTools | wire.EditMarkers, wire.AllEdits} {
+	for _, k := range []wire.EditKinds{0, wire.EditTools, wire.EditMarkers, wire.EditText,
+		wire.EditTools | wire.EditMarkers, wire.AllEdits} {
 		s, v := rich(t)
 		s.Lock()
 		s.Match(v).Conversation.Refused = k

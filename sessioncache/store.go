@@ -217,7 +217,9 @@ func (st *Store) Recall(t Tenant, first wire.Hash) *wire.Known {
 // records further properties of the conversation. Claim waits until the end of ctx and fails
 // silently. It returns false if another process claimed first: the session then has the other
 // process's edits, and the caller must decide anew. Without a backend it does nothing.
-func (st *Store) Claim(ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation)) bool {
+func (st *Store) Claim(
+	ctx context.Context, s *Session, m Match, v *wire.View, states []BlockState, as func(*Conversation),
+) bool {
 	st.moving.RLock()
 	defer st.moving.RUnlock()
 	return st.persister == nil || st.persister.claim(ctx, s, m, v, states, as)
@@ -516,7 +518,8 @@ func (st *Store) pin(k Key, digest string, create bool) *Session {
 	case s == nil && !create:
 		return nil
 	case s == nil:
-		s = &Session{digest: digest, turn: make(turn, 1), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since)}
+		s = &Session{digest: digest, turn: make(turn, 1), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant,
+			runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since)}
 		st.sessions[digest] = s
 	case s.offer > 0:
 		st.enterWindow(s, st.withdraw(s))

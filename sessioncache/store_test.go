@@ -24,7 +24,9 @@ func TestMemoryOfManySessions(t *testing.T) {
 	body := user1
 	var last *wire.View
 	for i := range turns {
-		body += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"text"}]}`, i, i)
+		body += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use",`+
+			`"id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d",`+
+			`"content":"text"}]}`, i, i)
 	}
 	var before, after runtime.MemStats
 	runtime.GC()

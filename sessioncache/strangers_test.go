@@ -71,8 +71,10 @@ func TestMadeUpTenants(t *testing.T) {
 				comes(t, m, madeUp(i), 0, what)
 			}
 			after := m.Stats()
-			if after.Bytes > after.MaxBytes || what == "refused" && (after.Sessions != before.Sessions || after.Bytes != before.Bytes) {
-				t.Errorf("got %d sessions of %d bytes, want %d of %d at most", after.Sessions, after.Bytes, before.Sessions, after.MaxBytes)
+			if after.Bytes > after.MaxBytes || what == "refused" &&
+				(after.Sessions != before.Sessions || after.Bytes != before.Bytes) {
+				t.Errorf("got %d sessions of %d bytes, want %d of %d at most", after.Sessions, after.Bytes, before.Sessions,
+					after.MaxBytes)
 			}
 			for i := range conversations {
 				s := m.Acquire(t.Context(), of(i))

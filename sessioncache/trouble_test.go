@@ -61,7 +61,9 @@ func (b *troubled) meets(ctx context.Context, d sessioncache.Digest, write bool)
 	return err
 }
 
-func (b *troubled) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
+func (b *troubled) Fetch(
+	ctx context.Context, d sessioncache.Digest, have sessioncache.Version,
+) ([]byte, sessioncache.Version, error) {
 	if err := b.meets(ctx, d, false); err != nil {
 		return nil, 0, err
 	}

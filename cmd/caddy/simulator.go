@@ -100,7 +100,8 @@ func (s *Simulator) Provision(caddy.Context) error {
 		h.Script.InOrder = s.InOrder
 	}
 	var err error
-	if s.cache, err = caches.Share(s.Profile, func() (*cache, error) { return &cache{Simulator: pricing.NewSimulator(config)}, nil }); err != nil {
+	if s.cache, err = caches.Share(s.Profile,
+		func() (*cache, error) { return &cache{Simulator: pricing.NewSimulator(config)}, nil }); err != nil {
 		return err
 	}
 	h.Cache = s.cache.Of.Simulator
@@ -130,7 +131,9 @@ func parseSimulator(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	h.Next() // the directive
 	// A handler after such a matcher is never reached, and every request would get an empty 200.
 	if h.NextArg() && strings.HasPrefix(h.Val(), "/") && namesFile(h.Val()) {
-		return nil, h.Errf("%s would be taken for a path matcher: an absolute path has to stand inside the block, as script %[1]s", h.Val())
+		return nil,
+			h.Errf("%s would be taken for a path matcher: an absolute path has to stand inside the block, as script %[1]s",
+				h.Val())
 	}
 	h.Reset()
 	h.Next()

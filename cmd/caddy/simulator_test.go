@@ -27,17 +27,25 @@ func adapt(t *testing.T, block string) (string, error) {
 
 func TestCaddyfile(t *testing.T) {
 	for block, want := range map[string]string{
-		"llm_cache_simulator":                                              `"handle":[{"handler":"llm_cache_simulator"}]`,
-		"llm_cache_simulator {\nscript /a/b.json\n}":                       `{"handler":"llm_cache_simulator","script":"/a/b.json"}`,
-		"llm_cache_simulator s.json {\nprofile opus-5.5\npace 20ms\n}":     `{"handler":"llm_cache_simulator","pace":20000000,"profile":"opus-5.5","script":"s.json"}`,
-		"llm_cache_simulator s.json {\nin_order on\n}":                     `{"handler":"llm_cache_simulator","in_order":true,"script":"s.json"}`,
-		"reverse_proxy 127.0.0.1:1\nllm_cache\nllm_cache_simulator":        `"handle":[{"handler":"llm_cache"},{"handler":"llm_cache_simulator"},{"handler":"reverse_proxy"`,
-		"route {\nllm_cache\nllm_cache_simulator {\nprofile kv\n}\n}":      `{"handler":"llm_cache_simulator","profile":"kv"}`,
-		"handle /v1/* {\nllm_cache_simulator {\nprofile openai\n}\n}":      `{"handler":"llm_cache_simulator","profile":"openai"}`,
-		"@a path /a\nllm_cache_simulator @a {\n\tprofile fable-5.2\n\t}\n": `{"handler":"llm_cache_simulator","profile":"fable-5.2"}`,
-		"llm_cache_simulator /v1/* s.json":                                 `{"handler":"llm_cache_simulator","script":"s.json"}`,
-		"llm_cache_simulator /v1/messages":                                 `"match":[{"path":["/v1/messages"]}]`,
-		"llm_cache_simulator {$LLM_CACHE_TEST_UNSET:x.json} {\npace 1s\n}": `{"handler":"llm_cache_simulator","pace":1000000000,"script":"x.json"}`,
+		"llm_cache_simulator": `"handle":[{"handler":"llm_cache_simulator"}]`,
+		"llm_cache_simulator {\nscript /a/b.json\n}": `{"handler":"llm_cache_simulator",` +
+			`"script":"/a/b.json"}`,
+		"llm_cache_simulator s.json {\nprofile opus-5.5\npace 20ms\n}": `{"handler":"llm_cache_simulator",` +
+			`"pace":20000000,"profile":"opus-5.5","script":"s.json"}`,
+		"llm_cache_simulator s.json {\nin_order on\n}": `{"handler":"llm_cache_simulator",` +
+			`"in_order":true,"script":"s.json"}`,
+		"reverse_proxy 127.0.0.1:1\nllm_cache\nllm_cache_simulator": `"handle":[{"handler":"llm_cache"},` +
+			`{"handler":"llm_cache_simulator"},{"handler":"reverse_proxy"`,
+		"route {\nllm_cache\nllm_cache_simulator {\nprofile kv\n}\n}": `{"handler":"llm_cache_simulator","profile":"kv"}`,
+		"handle /v1/* {\nllm_cache_simulator {\nprofile openai\n}\n}": `{"handler":"llm_cache_simulator",` +
+			`"profile":"openai"}`,
+		"@a path /a\nllm_cache_simulator @a {\n\tprofile fable-5.2\n\t}\n": `{"handler":"llm_cache_simulator",` +
+			`"profile":"fable-5.2"}`,
+		"llm_cache_simulator /v1/* s.json": `{"handler":"llm_cache_simulator",` +
+			`"script":"s.json"}`,
+		"llm_cache_simulator /v1/messages": `"match":[{"path":["/v1/messages"]}]`,
+		"llm_cache_simulator {$LLM_CACHE_TEST_UNSET:x.json} {\npace 1s\n}": `{"handler":"llm_cache_simulator",` +
+			`"pace":1000000000,"script":"x.json"}`,
 	} {
 		got, err := adapt(t, block)
 		if err != nil || !strings.Contains(got, want) {
@@ -105,7 +113,8 @@ func cachedTokens(t *testing.T, s *Simulator) int {
 
 // The cache of the simulated provider survives a reload, a failed one included, but nothing else.
 func TestReload(t *testing.T) {
-	first, second, failing := &Simulator{Profile: "opus-5.5"}, &Simulator{Profile: "opus-5.5"}, &Simulator{Profile: "opus-5.5", Script: "missing"}
+	first, second, failing := &Simulator{Profile: "opus-5.5"}, &Simulator{Profile: "opus-5.5"},
+		&Simulator{Profile: "opus-5.5", Script: "missing"}
 	if err := provision(t, first); err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +161,10 @@ func TestProvision(t *testing.T) {
 	}
 	defer s.Cleanup()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, "/v1/messages", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"go"}],"tools":[{"name":"a"}]}`))
-	if err := s.ServeHTTP(w, r, caddyhttp.HandlerFunc(nil)); err != nil || !strings.Contains(w.Body.String(), `"text":"hello"`) {
+	r := httptest.NewRequest(http.MethodPost, "/v1/messages",
+		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"go"}],"tools":[{"name":"a"}]}`))
+	if err := s.ServeHTTP(w, r, caddyhttp.HandlerFunc(nil)); err != nil ||
+		!strings.Contains(w.Body.String(), `"text":"hello"`) {
 		t.Errorf("%v: %s", err, w.Body)
 	}
 	for name, bad := range map[string]*Simulator{

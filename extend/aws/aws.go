@@ -138,7 +138,8 @@ func (s *Signer) Sign(r *http.Request, body []byte) error {
 		}
 	}
 	sum := sha256.Sum256(body)
-	if err := s.signer.SignHTTP(r.Context(), c, &to, hex.EncodeToString(sum[:]), "bedrock", s.Region, s.now()); err != nil {
+	if err := s.signer.SignHTTP(r.Context(), c, &to, hex.EncodeToString(sum[:]), "bedrock", s.Region,
+		s.now()); err != nil {
 		return fmt.Errorf("signing: %w", err)
 	}
 	for _, name := range ours {

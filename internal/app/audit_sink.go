@@ -55,7 +55,9 @@ type Sink struct {
 
 // NewSink returns a queue of records and its store. The store is opened when the first batch is
 // due.
-func NewSink(i *shared.Instance, open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *Sink {
+func NewSink(
+	i *shared.Instance, open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger,
+) *Sink {
 	s := &Sink{instance: i, store: &lateStore{open: open, logger: logger}, logger: logger, Spending: newSpending()}
 	s.queue = audit.NewQueue(s.store, o, countersOf(i))
 	s.content.Store(content)

@@ -115,7 +115,8 @@ func (l *lateStore) mend(err error) bool {
 		return false
 	}
 	l.mended = time.Now()
-	l.logger.Error("audit file is damaged: it was set aside, and a new one begins", zap.String("aside", aside), zap.Error(err))
+	l.logger.Error("audit file is damaged: it was set aside, and a new one begins", zap.String("aside", aside),
+		zap.Error(err))
 	return true
 }
 

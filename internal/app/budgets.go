@@ -56,7 +56,8 @@ func spent(r *audit.Record) allowance.Spent {
 }
 
 // errForgets refuses budgets that would be full again after each restart.
-var errForgets = errors.New("budgets: they need an audit store that can be read again, by which they outlive a restart: audit sqlite or audit postgres")
+var errForgets = errors.New("budgets: they need an audit store that can be read again, by which they outlive a " +
+	"restart: audit sqlite or audit postgres")
 
 // keepsBudgets returns an error where nothing is configured by which budgets outlive a
 // restart. Validation finds it, before anything is opened.

@@ -14,7 +14,9 @@ import (
 
 // Persister returns a persister of a store's sessions that counts and logs its failures, see
 // [sessioncache.Store.Prepare]. The log names the backend.
-func Persister(store *sessioncache.Store, logger *zap.Logger, o sessioncache.BackendOptions) (*sessioncache.Persister, error) {
+func Persister(
+	store *sessioncache.Store, logger *zap.Logger, o sessioncache.BackendOptions,
+) (*sessioncache.Persister, error) {
 	t := &trouble{logger: logger, where: o.Name, store: store}
 	o.Failed = t.failed
 	return store.Prepare(o)
@@ -36,5 +38,6 @@ func (t *trouble) failed(what string, err error) {
 	if last != 0 && now-last < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
 		return
 	}
-	t.logger.Error("sessions may not outlive the process", zap.String("operation", what), zap.String("store", t.where), zap.Error(err))
+	t.logger.Error("sessions may not outlive the process", zap.String("operation", what), zap.String("store", t.where),
+		zap.Error(err))
 }

@@ -29,7 +29,8 @@ func Dashboard(i *shared.Instance) *page.Page {
 // look returns the view for the page.
 func look(i *shared.Instance) page.View {
 	now := time.Now()
-	v := page.View{Now: now, Today: turnsOf(i).today.Today(), Queues: []page.Queue{}, Sessions: page.Sessions{List: []page.Session{}}}
+	v := page.View{Now: now, Today: turnsOf(i).today.Today(), Queues: []page.Queue{},
+		Sessions: page.Sessions{List: []page.Session{}}}
 	states := state.Open(i)
 	type used struct {
 		listed
@@ -111,7 +112,8 @@ func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.W
 		return s
 	}
 	l := &r.Conversations[0]
-	s.Model, s.Used, s.Warm, s.Observed, s.Miss, s.Decision = audit.Bounded(l.Model), l.Started, l.Warm, l.Observed, l.LastBreak, l.Decision
+	s.Model, s.Used, s.Warm, s.Observed, s.Miss, s.Decision = audit.Bounded(l.Model), l.Started, l.Warm, l.Observed,
+		l.LastBreak, l.Decision
 	s.Sent = l.Last.Prompt()
 	s.Written = s.Sent + int64(l.Less)
 	if l.TTLSeconds > 0 {
@@ -127,7 +129,9 @@ func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.W
 
 // healthOf returns the state of a session store. trouble is the last failure of its backend.
 func healthOf(s sessioncache.StoreStats, trouble string) page.Health {
-	h := page.Health{Name: "Sessions", State: page.OK, Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
+	h := page.Health{Name: "Sessions", State: page.OK,
+		Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))),
+			humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
 	if s.Kept > 0 {
 		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
 	}
@@ -147,9 +151,11 @@ const slowRecord = 30 * time.Second
 
 // troubles are the texts for the reasons of failing audit stores.
 var troubles = map[string]string{
-	audit.ReasonFull: "the disk is full", audit.ReasonDamaged: "the file is damaged", audit.ReasonForeign: "the file belongs to another program",
-	audit.ReasonNewer: "a later version of this program made it", audit.ReasonLocked: "another process has locked it",
-	audit.ReasonDenied: "it may not be opened", audit.ReasonUnreachable: "it cannot be reached", audit.ReasonOther: "see the log",
+	audit.ReasonFull: "the disk is full", audit.ReasonDamaged: "the file is damaged",
+	audit.ReasonForeign: "the file belongs to another program",
+	audit.ReasonNewer:   "a later version of this program made it", audit.ReasonLocked: "another process has locked it",
+	audit.ReasonDenied: "it may not be opened", audit.ReasonUnreachable: "it cannot be reached",
+	audit.ReasonOther: "see the log",
 }
 
 // healthOfRecord returns the state of an audit store. trouble is the reason for its failure.

@@ -18,7 +18,8 @@ import (
 func TestHealthOfStores(t *testing.T) {
 	store, now := new(sessioncache.Store), time.Now()
 	full := sessioncache.StoreStats{Sessions: 9, Bytes: 1 << 20, MaxBytes: 1 << 20, Evicted: 5}
-	if h := healthOf(full, storeTrouble(store, now)); h.State != page.OK || h.Note != "1.0 MiB of 1.0 MiB in memory, 5 let go for want of room since the start" {
+	if h := healthOf(full, storeTrouble(store, now)); h.State != page.OK ||
+		h.Note != "1.0 MiB of 1.0 MiB in memory, 5 let go for want of room since the start" {
 		t.Errorf("%+v", h)
 	}
 	storeFailed(store, "save")
@@ -31,22 +32,27 @@ func TestHealthOfStores(t *testing.T) {
 	}
 
 	var c audit.Counters
-	if h := healthOfRecord(audit.Stats{Waiting: 3}, "", &c, now); h.State != page.OK || h.Note != "3 turns wait to be written" {
+	if h := healthOfRecord(audit.Stats{Waiting: 3}, "", &c, now); h.State != page.OK ||
+		h.Note != "3 turns wait to be written" {
 		t.Errorf("%+v", h)
 	}
 	for _, reason := range audit.Reasons {
-		if h := healthOfRecord(audit.Stats{Waiting: 3}, reason, &c, now); h.State != page.Failing || h.Note != "3 turns wait to be written in memory: the audit store fails, "+troubles[reason] || troubles[reason] == "" {
+		if h := healthOfRecord(audit.Stats{Waiting: 3}, reason, &c, now); h.State != page.Failing ||
+			h.Note != "3 turns wait to be written in memory: the audit store fails, "+troubles[reason] ||
+			troubles[reason] == "" {
 			t.Errorf("%s: %+v", reason, h)
 		}
 	}
-	if h := healthOfRecord(audit.Stats{Waiting: 3, Lag: time.Minute}, "", &c, now); h.State != page.Slow || h.Note != "3 turns wait to be written, the oldest for 1m0s" {
+	if h := healthOfRecord(audit.Stats{Waiting: 3, Lag: time.Minute}, "", &c, now); h.State != page.Slow ||
+		h.Note != "3 turns wait to be written, the oldest for 1m0s" {
 		t.Errorf("%+v", h)
 	}
 	c.Drop(2)
 	if h := healthOfRecord(audit.Stats{}, "", &c, time.Now()); h.State != page.Failing {
 		t.Errorf("turns are lost: %+v", h)
 	}
-	if h := healthOfRecord(audit.Stats{}, "", &c, time.Now().Add(2*troubleTime)); h.State != page.OK || h.Note != "0 turns wait to be written, 2 were lost since the start: the store did not take them" {
+	if h := healthOfRecord(audit.Stats{}, "", &c, time.Now().Add(2*troubleTime)); h.State != page.OK ||
+		h.Note != "0 turns wait to be written, 2 were lost since the start: the store did not take them" {
 		t.Errorf("they were: %+v", h)
 	}
 }

@@ -42,10 +42,12 @@ func healthOfMemory(i *shared.Instance) page.Health {
 	for _, p := range memory.Parts {
 		n := partBytes(i, p)
 		if sum += n; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s of %s", p.Name, humanize.IBytes(uint64(n)), humanize.IBytes(uint64(budget.Share(p)))))
+			parts = append(parts, fmt.Sprintf("%s %s of %s", p.Name, humanize.IBytes(uint64(n)),
+				humanize.IBytes(uint64(budget.Share(p)))))
 		}
 	}
-	h := page.Health{Name: "Memory", State: page.OK, Note: fmt.Sprintf("%s of %s", humanize.IBytes(uint64(max(sum, 0))), humanize.IBytes(uint64(budget.Bytes())))}
+	h := page.Health{Name: "Memory", State: page.OK, Note: fmt.Sprintf("%s of %s", humanize.IBytes(uint64(max(sum, 0))),
+		humanize.IBytes(uint64(budget.Bytes())))}
 	if len(parts) > 0 {
 		h.Note += ": " + strings.Join(parts, ", ")
 	}
@@ -53,9 +55,12 @@ func healthOfMemory(i *shared.Instance) page.Health {
 }
 
 func init() { // which keeps these out of the order in which variables begin
-	metric.GaugeFunc("memory_budget_bytes", "Memory that all parts together may take.", func(i *shared.Instance) float64 { return float64(memory.Of(i).Bytes()) })
+	metric.GaugeFunc("memory_budget_bytes", "Memory that all parts together may take.",
+		func(i *shared.Instance) float64 { return float64(memory.Of(i).Bytes()) })
 	for _, p := range memory.Parts {
-		metric.GaugeFuncOf("memory_bytes", "Memory that a part of the budget takes, estimated.", "part", p.Name, func(i *shared.Instance) float64 { return float64(partBytes(i, p)) })
-		metric.GaugeFuncOf("memory_limit_bytes", "Memory that a part of the budget may take.", "part", p.Name, func(i *shared.Instance) float64 { return float64(memory.Of(i).Share(p)) })
+		metric.GaugeFuncOf("memory_bytes", "Memory that a part of the budget takes, estimated.", "part", p.Name,
+			func(i *shared.Instance) float64 { return float64(partBytes(i, p)) })
+		metric.GaugeFuncOf("memory_limit_bytes", "Memory that a part of the budget may take.", "part", p.Name,
+			func(i *shared.Instance) float64 { return float64(memory.Of(i).Share(p)) })
 	}
 }

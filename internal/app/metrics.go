@@ -15,7 +15,9 @@ import (
 )
 
 // storeErrors counts failed operations of session stores beyond the process.
-var storeErrors = metric.CounterOf("store_errors_total", "What the store of sessions failed to do: open, load, save, claim, delete, restore, or damaged for a file that was set aside.", "operation",
+var storeErrors = metric.CounterOf("store_errors_total",
+	"What the store of sessions failed to do: open, load, save, claim, delete, restore, or damaged for a file that was "+
+		"set aside.", "operation",
 	"open", "load", "save", "claim", "delete", "restore", "damaged")
 
 // troubleTime is how long a store counts as failing after a failure. A store that could not be
@@ -73,7 +75,10 @@ func init() { // a variable would put these into the initialization order
 		states(name, help, func(s *state.State) float64 { return value(s.Stats()) })
 	}
 	sessions("sessions", "Sessions held.", func(s sessioncache.StoreStats) float64 { return float64(s.Sessions) })
-	sessions("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.StoreStats) float64 { return float64(s.Bytes) })
-	sessions("store_kept_sessions", "Sessions that outlive the process.", func(s sessioncache.StoreStats) float64 { return float64(s.Kept) })
-	sessions("store_kept_bytes", "Estimated bytes that they take where they are kept.", func(s sessioncache.StoreStats) float64 { return float64(s.KeptBytes) })
+	sessions("store_bytes", "Estimated bytes that sessions take.",
+		func(s sessioncache.StoreStats) float64 { return float64(s.Bytes) })
+	sessions("store_kept_sessions", "Sessions that outlive the process.",
+		func(s sessioncache.StoreStats) float64 { return float64(s.Kept) })
+	sessions("store_kept_bytes", "Estimated bytes that they take where they are kept.",
+		func(s sessioncache.StoreStats) float64 { return float64(s.KeptBytes) })
 }

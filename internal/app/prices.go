@@ -233,7 +233,8 @@ func (a *App) usePrices(text, signature []byte) error {
 		return err
 	}
 	if day := pricing.CollectedOf(text); day.Before(pricing.Collected()) {
-		a.logger.Info("prices of the program are newer than those of prices_from", zap.Time("built_in", pricing.Collected()), zap.Time("fetched", day))
+		a.logger.Info("prices of the program are newer than those of prices_from", zap.Time("built_in", pricing.Collected()),
+			zap.Time("fetched", day))
 		return nil
 	}
 	if fresh, err = a.ownPrices.over(fresh); err != nil {

@@ -50,7 +50,9 @@ func (k *kept) Store(_ context.Context, key string, text []byte) error {
 
 // modelsFile prices Opus 6 at so many dollars.
 func modelsFile(collected, input string) []byte {
-	return []byte(`{"collected": "` + collected + `", "vendors": {"anthropic": {"families": {"claude-opus": {"claude-opus-6": {"prices": [{"input": ` + input + `, "output": 99}]}}}}}}`)
+	return []byte(`{"collected": "` + collected +
+		`", "vendors": {"anthropic": {"families": {"claude-opus": {"claude-opus-6": {"prices": [{"input": ` + input +
+		`, "output": 99}]}}}}}}`)
 }
 
 // TestPricesFrom: a file at a URL takes the place of the built-in rows if its pin is right,
@@ -74,16 +76,20 @@ func TestPricesFrom(t *testing.T) {
 		own       string
 		want      float64 // the price of Opus 6; 15 is that of Opus 4.1, the dearest of the family
 	}{
-		"by key":           {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer), want: 33},
-		"raw key, base64":  {from: PricesFrom{Key: base64.StdEncoding.EncodeToString(public)}, text: newer, sig: []byte(base64.StdEncoding.EncodeToString(ed25519.Sign(private, newer)) + "\n"), want: 33},
-		"by hash":          {from: PricesFrom{SHA256: hex.EncodeToString(sum[:])}, text: newer, want: 33},
-		"the operator's":   {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer), own: string(modelsFile("2026-01-01", "7")), want: 7},
-		"another file":     {from: PricesFrom{SHA256: hex.EncodeToString(sum[:])}, text: older, want: 15},
-		"a wrong key":      {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, older), want: 15},
-		"no signature":     {from: PricesFrom{Key: key}, text: newer, want: 15},
-		"older":            {from: PricesFrom{Key: key}, text: older, sig: ed25519.Sign(private, older), want: 15},
-		"unreadable":       {from: PricesFrom{Key: key}, text: []byte("{"), sig: ed25519.Sign(private, []byte("{")), want: 15},
-		"the server fails": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer), status: http.StatusBadGateway, want: 15},
+		"by key": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer), want: 33},
+		"raw key, base64": {from: PricesFrom{Key: base64.StdEncoding.EncodeToString(public)}, text: newer,
+			sig: []byte(base64.StdEncoding.EncodeToString(ed25519.Sign(private, newer)) + "\n"), want: 33},
+		"by hash": {from: PricesFrom{SHA256: hex.EncodeToString(sum[:])}, text: newer, want: 33},
+		"the operator's": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer),
+			own: string(modelsFile("2026-01-01", "7")), want: 7},
+		"another file": {from: PricesFrom{SHA256: hex.EncodeToString(sum[:])}, text: older, want: 15},
+		"a wrong key":  {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, older), want: 15},
+		"no signature": {from: PricesFrom{Key: key}, text: newer, want: 15},
+		"older":        {from: PricesFrom{Key: key}, text: older, sig: ed25519.Sign(private, older), want: 15},
+		"unreadable": {from: PricesFrom{Key: key}, text: []byte("{"), sig: ed25519.Sign(private, []byte("{")),
+			want: 15},
+		"the server fails": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer),
+			status: http.StatusBadGateway, want: 15},
 	} {
 		asked := make(chan string, 4)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +109,8 @@ func TestPricesFrom(t *testing.T) {
 			if err := from.provision(); err != nil {
 				t.Fatal(err)
 			}
-			a := &App{PricesFrom: &from, base: pricing.BuiltIn(), prices: pricing.BuiltIn(), storage: storage, logger: zap.NewNop()}
+			a := &App{PricesFrom: &from, base: pricing.BuiltIn(), prices: pricing.BuiltIn(), storage: storage,
+				logger: zap.NewNop()}
 			if tt.own != "" {
 				a.ownPrices = &namedText{"own.json", []byte(tt.own)}
 			}
@@ -148,15 +155,17 @@ func TestPricesFrom(t *testing.T) {
 func TestPricesFromOption(t *testing.T) {
 	const key = "key MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="
 	for text, want := range map[string]string{
-		"prices_from https://a.example/models.json " + key:           "",
-		"prices_from https://a.example/models.json every 6h " + key:  "",
-		"prices_from https://a.example/models.json":                  "either key or sha256 must be given",
-		"prices_from https://a.example/models.json every 6h":         "either key or sha256 must be given",
-		"prices_from ftp://a.example/models.json " + key:             `url must be an address by http or https, got "ftp://a.example/models.json"`,
-		"prices_from https://a.example/models.json every 1s " + key:  "every must be 1m0s or more, got 1s",
-		"prices_from https://a.example/models.json key abc":          "key must be an Ed25519 public key in base64",
-		"prices_from https://a.example/models.json sha256 abc":       "sha256 must be 64 hexadecimal digits",
-		"prices_from https://a.example/models.json daily yes " + key: `prices_from must be one of every, key, sha256, got "daily"`,
+		"prices_from https://a.example/models.json " + key:          "",
+		"prices_from https://a.example/models.json every 6h " + key: "",
+		"prices_from https://a.example/models.json":                 "either key or sha256 must be given",
+		"prices_from https://a.example/models.json every 6h":        "either key or sha256 must be given",
+		"prices_from ftp://a.example/models.json " +
+			key: `url must be an address by http or https, got "ftp://a.example/models.json"`,
+		"prices_from https://a.example/models.json every 1s " + key: "every must be 1m0s or more, got 1s",
+		"prices_from https://a.example/models.json key abc":         "key must be an Ed25519 public key in base64",
+		"prices_from https://a.example/models.json sha256 abc":      "sha256 must be 64 hexadecimal digits",
+		"prices_from https://a.example/models.json daily yes " +
+			key: `prices_from must be one of every, key, sha256, got "daily"`,
 		"prices_from": "expected <url>",
 		"prices_from https://a.example/models.json\nprices_from b.json": "either key",
 	} {

@@ -32,7 +32,8 @@ type turns struct {
 func turnsOf(i *shared.Instance) *turns {
 	return shared.Part(i, func() *turns {
 		return &turns{
-			today: audit.NewTally(time.Now), byPerson: newDimension("person", 200), byModel: newDimension("model", 100), bySite: newDimension("site", 100),
+			today: audit.NewTally(time.Now), byPerson: newDimension("person", 200), byModel: newDimension("model", 100),
+			bySite: newDimension("site", 100),
 		}
 	})
 }
@@ -48,18 +49,24 @@ func init() { // a variable would put these into the initialization order
 }
 
 // costs count the actual costs of turns, and the costs that the client's own bytes would have had.
-var costs = metric.CounterOf("cost_usd_total", "Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", "kind",
+var costs = metric.CounterOf("cost_usd_total",
+	"Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the "+
+		"turns as the policy observe would have them, and of the others as they were.", "kind",
 	"actual", "client", "would")
 
 // The counters of each kind, looked up once.
-var costActual, costClient, costWould = costs.WithLabelValues("actual"), costs.WithLabelValues("client"), costs.WithLabelValues("would")
+var costActual, costClient, costWould = costs.WithLabelValues("actual"), costs.WithLabelValues("client"),
+	costs.WithLabelValues("would")
 
 // assumedTurns count the turns of models that the models file does not know.
-var assumedTurns = metric.CounterOf("assumed_turns_total", "Turns of models that the models file does not know: rules, of the nearest sibling; prices, of the dearest model of the family or vendor; unpriced, in no sum of dollars.", "what",
+var assumedTurns = metric.CounterOf("assumed_turns_total",
+	"Turns of models that the models file does not know: rules, of the nearest sibling; prices, of the dearest model "+
+		"of the family or vendor; unpriced, in no sum of dollars.", "what",
 	"rules", "prices", "unpriced")
 
 // Each of them, found once.
-var assumedRules, assumedPrices, unpricedTurns = assumedTurns.WithLabelValues("rules"), assumedTurns.WithLabelValues("prices"), assumedTurns.WithLabelValues("unpriced")
+var assumedRules, assumedPrices, unpricedTurns = assumedTurns.WithLabelValues("rules"),
+	assumedTurns.WithLabelValues("prices"), assumedTurns.WithLabelValues("unpriced")
 
 // Count counts a finished turn or internal request, by the host that it was sent to.
 func Count(i *shared.Instance, r *audit.Record, host string) {
@@ -144,10 +151,14 @@ const longestName = 128
 func newDimension(name string, most int) *dimension {
 	return &dimension{
 		most: most, met: map[string]*dimensionCounters{},
-		cost: metric.NewCounterVec(name+"_cost_usd_total", fmt.Sprintf("Cost of turns in US dollars where prices are known, by %s, of which the first %d are told apart: "+
-			"actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", name, most), name, "kind"),
-		tokens: metric.NewCounterVec(name+"_tokens_total", fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
-		turns:  metric.NewCounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name), name),
+		cost: metric.NewCounterVec(name+"_cost_usd_total",
+			fmt.Sprintf("Cost of turns in US dollars where prices are known, by %s, of which the first %d are told apart: "+
+				"actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of "+
+				"the others as they were.", name, most), name, "kind"),
+		tokens: metric.NewCounterVec(name+"_tokens_total",
+			fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
+		turns: metric.NewCounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name),
+			name),
 	}
 }
 

@@ -39,7 +39,8 @@ func TestDimensionIsBounded(t *testing.T) {
 	if d.met["anna"] == nil || d.met["stranger 0"] == nil || len(d.met) > 7 {
 		t.Errorf("met %v", d.met)
 	}
-	for host, want := range map[string]string{"LLM.example.com:8443": "llm.example.com", "llm.example.com": "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": ""} {
+	for host, want := range map[string]string{"LLM.example.com:8443": "llm.example.com",
+		"llm.example.com": "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": ""} {
 		if got := siteOf(host); got != want {
 			t.Errorf("%q is %q, not %q", host, got, want)
 		}
@@ -49,7 +50,8 @@ func TestDimensionIsBounded(t *testing.T) {
 // A client's name must not steer the terminal that shows metrics.
 func TestLabels(t *testing.T) {
 	for name, want := range map[string]string{
-		"gpt-6.1": "gpt-6.1", "a\x1b[31mb": "a\uFFFD[31mb", "a\nb\x00": "a\uFFFDb\uFFFD", "\xff\xfe": "\uFFFD\uFFFD", "x\u202ey": "x\uFFFDy", "größe": "größe",
+		"gpt-6.1": "gpt-6.1", "a\x1b[31mb": "a\uFFFD[31mb", "a\nb\x00": "a\uFFFDb\uFFFD", "\xff\xfe": "\uFFFD\uFFFD",
+		"x\u202ey": "x\uFFFDy", "größe": "größe",
 	} {
 		if got := label(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)

@@ -32,7 +32,10 @@ func (e *exam) clients(ctx context.Context) {
 		e.told = e.told || e.Getenv(name) != ""
 	}
 	if !e.told {
-		e.note("clients", "no client on this machine goes through llm_cache: ANTHROPIC_BASE_URL and GOOGLE_GEMINI_BASE_URL are not set, and the settings of Claude Code, Codex and opencode name no base URL. Set one to the address of a site, or start the client by caddy llm-cache wrap claude.")
+		e.note("clients",
+			"no client on this machine goes through llm_cache: ANTHROPIC_BASE_URL and GOOGLE_GEMINI_BASE_URL are not set, "+
+				"and the settings of Claude Code, Codex and opencode name no base URL. Set one to the address of a site, or "+
+				"start the client by caddy llm-cache wrap claude.")
 	}
 }
 
@@ -43,7 +46,10 @@ func (e *exam) away(about, name, value string, u *url.URL) {
 	if err != nil || len(e.listen) == 0 || u.Hostname() != "localhost" && !ip.IsLoopback() {
 		return
 	}
-	if !slices.ContainsFunc(e.listen, func(a caddy.NetworkAddress) bool { return uint64(a.StartPort) <= port && port <= uint64(a.EndPort) }) {
+	if !slices.ContainsFunc(e.listen, func(a caddy.NetworkAddress) bool {
+		return uint64(a.StartPort) <= port &&
+			port <= uint64(a.EndPort)
+	}) {
 		e.note(about, "%s is %s, and no site of the configuration listens there.", name, value)
 	}
 }
@@ -63,7 +69,8 @@ func (e *exam) baseURL(about, name, value, version string, versioned bool) bool 
 		e.find(about, "%s is %s: /%s stands there twice.", name, value, version)
 		return false
 	case has && !versioned:
-		e.find(about, "%s is %s: the client adds /%s itself, so that requests go to /%[3]s/%[3]s. Take it away.", name, value, version)
+		e.find(about, "%s is %s: the client adds /%s itself, so that requests go to /%[3]s/%[3]s. Take it away.", name,
+			value, version)
 		return false
 	case !has && versioned:
 		e.find(about, "%s is %s: the client adds no /%s. Put it behind.", name, value, version)
@@ -92,7 +99,8 @@ func (e *exam) proxied(about string, u *url.URL) {
 		return
 	}
 	for no := range strings.SplitSeq(e.Getenv("NO_PROXY")+","+e.Getenv("no_proxy"), ",") {
-		if no = strings.TrimPrefix(strings.TrimSpace(no), "."); no != "" && (no == "*" || u.Hostname() == no || strings.HasSuffix(u.Hostname(), "."+no)) {
+		if no = strings.TrimPrefix(strings.TrimSpace(no), "."); no != "" &&
+			(no == "*" || u.Hostname() == no || strings.HasSuffix(u.Hostname(), "."+no)) {
 			return
 		}
 	}
@@ -139,7 +147,8 @@ func (e *exam) claudeCode(ctx context.Context) {
 	credential := http.Header{}
 	key, token := env("ANTHROPIC_API_KEY"), env("ANTHROPIC_AUTH_TOKEN")
 	if key != "" && token != "" {
-		e.find(about, "ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN are both set: requests carry two credentials. Take one away.")
+		e.find(about,
+			"ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN are both set: requests carry two credentials. Take one away.")
 	}
 	if key != "" {
 		credential.Set("X-Api-Key", key)
@@ -186,7 +195,8 @@ func (e *exam) codex(ctx context.Context) {
 		}
 	}
 	if len(defined) > 0 && chosen == "" {
-		e.find(about, "%s has the provider %s and does not choose it. Write model_provider = %q at the top.", path, defined[0], defined[0])
+		e.find(about, "%s has the provider %s and does not choose it. Write model_provider = %q at the top.", path,
+			defined[0], defined[0])
 	} else if len(defined) > 0 && chosen != "openai" && !slices.Contains(defined, chosen) {
 		e.find(about, "%s chooses the provider %s, which it does not have.", path, chosen)
 	}

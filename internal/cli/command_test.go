@@ -43,7 +43,8 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"gardener-11111111", "kv, eager", "worst:", "openai  cost_aware", "left every byte as it was"} {
+	for _, want := range []string{"gardener-11111111", "kv, eager", "worst:", "openai  cost_aware",
+		"left every byte as it was"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
@@ -56,10 +57,12 @@ func TestCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report trial.Report
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Runs) != 1 || report.Runs[0].Total.Policy != pipeline.CostAware {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Runs) != 1 ||
+		report.Runs[0].Total.Policy != pipeline.CostAware {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, args := range [][]string{{}, {"--policy", "bold", boats}, {"--profile", "none", boats}, {"--options", "{", boats}, {"missing"}} {
+	for _, args := range [][]string{{}, {"--policy", "bold", boats}, {"--profile", "none", boats},
+		{"--options", "{", boats}, {"missing"}} {
 		if _, _, err := run(args...); err == nil {
 			t.Errorf("%v: no error", args)
 		}
@@ -107,7 +110,8 @@ func TestPricesFlag(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices")
 	write := func(price string) {
 		t.Helper()
-		text := `{"vendors": {"anthropic": {"families": {"claude-sonnet": {"claude-sonnet-4-6": {"prices": [` + price + `]}}}}}}`
+		text := `{"vendors": {"anthropic": {"families": {"claude-sonnet": {"claude-sonnet-4-6": {"prices": [` +
+			price + `]}}}}}}`
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -128,14 +132,16 @@ func TestPricesFlag(t *testing.T) {
 		t.Errorf("the client's own bytes cost %v at prices without a cache, %v at list prices", own.BaseCost, list.BaseCost)
 	}
 	if own.Sent.Prompt() >= list.Sent.Prompt() {
-		t.Errorf("the handler sent %d tokens at prices without a cache, %d at list prices", own.Sent.Prompt(), list.Sent.Prompt())
+		t.Errorf("the handler sent %d tokens at prices without a cache, %d at list prices", own.Sent.Prompt(),
+			list.Sent.Prompt())
 	}
 	if out, _, err := command("explain", "--json", "--prices", file, boats); err != nil || !json.Valid([]byte(out)) {
 		t.Errorf("explain: %v: %s", err, out)
 	}
 	write(`{"input": "ten", "output": 15}`)
 	for _, args := range [][]string{{"replay", boats}, {"explain", boats}, {"estimate", agentsFolder}} {
-		if _, _, err := command(append(args, "--prices", file)...); err == nil || !strings.Contains(err.Error(), "claude-sonnet-4-6: prices.input: string is not a float64") {
+		if _, _, err := command(append(args, "--prices", file)...); err == nil ||
+			!strings.Contains(err.Error(), "claude-sonnet-4-6: prices.input: string is not a float64") {
 			t.Errorf("%v: %v", args, err)
 		}
 		if _, _, err := command(append(args, "--prices", file+"s")...); err == nil {

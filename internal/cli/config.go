@@ -29,7 +29,8 @@ func (e *exam) config(ctx context.Context) {
 		e.look("server %s of the configuration", name.String())
 		for _, key := range []string{"write_timeout", "read_timeout"} {
 			if d := duration(server.Get(key)); d > 0 && d < 5*time.Minute {
-				e.find("server "+name.String(), "%s is %s: answers of minutes are cut off. Take it away, or set 10m at least.", key, d)
+				e.find("server "+name.String(), "%s is %s: answers of minutes are cut off. Take it away, or set 10m at least.", key,
+					d)
 			}
 		}
 		e.exposed(server)
@@ -37,7 +38,8 @@ func (e *exam) config(ctx context.Context) {
 	})
 	e.routes(ctx, root.Get("apps.http.servers").Raw)
 	if root.Get("admin.disabled").Bool() {
-		e.find("configuration", "admin off: statusline, and the admin API of llm_cache, cannot be asked. Leave it on at its local address.")
+		e.find("configuration",
+			"admin off: statusline, and the admin API of llm_cache, cannot be asked. Leave it on at its local address.")
 	}
 	e.audit(root.Get("apps.llm_cache.audit"))
 	if !root.Get("admin.disabled").Bool() {
@@ -67,7 +69,8 @@ func (e *exam) routes(ctx context.Context, raw string) {
 	}
 	for _, f := range report.Findings {
 		what := f.Message
-		if about := slices.DeleteFunc(append([]string{f.Handler}, f.Paths...), func(s string) bool { return s == "" }); len(about) > 0 {
+		if about := slices.DeleteFunc(append([]string{f.Handler}, f.Paths...),
+			func(s string) bool { return s == "" }); len(about) > 0 {
 			what += " (" + strings.Join(about, ", ") + ")"
 		}
 		what += ". " + strings.ToUpper(f.Remedy[:1]) + f.Remedy[1:] + "."
@@ -112,13 +115,17 @@ func (e *exam) headers(proxy gjson.Result) {
 		case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key":
 			variable, isVariable := strings.CutPrefix(strings.Trim(strings.TrimPrefix(value, "Bearer "), "{}"), "env.")
 			if isVariable && e.Getenv(variable) == "" {
-				e.note("reverse_proxy", "header_up %s takes its key from %s, which is not set here. Set it where Caddy runs.", key, variable)
+				e.note("reverse_proxy", "header_up %s takes its key from %s, which is not set here. Set it where Caddy runs.",
+					key, variable)
 			} else if strings.TrimSpace(strings.TrimPrefix(value, "Bearer")) == "" {
-				e.note("reverse_proxy", "header_up %s writes an empty key: the variable in it is not set here. Set it where Caddy runs.", key)
+				e.note("reverse_proxy",
+					"header_up %s writes an empty key: the variable in it is not set here. Set it where Caddy runs.", key)
 			}
 		case "Accept-Encoding":
 			if value != "identity" {
-				e.note("reverse_proxy", "header_up Accept-Encoding asks the upstream for %s, and llm_cache has to unpack each answer. Take it away; encode in the site compresses towards clients.", value)
+				e.note("reverse_proxy",
+					"header_up Accept-Encoding asks the upstream for %s, and llm_cache has to unpack each answer. Take it away; "+
+						"encode in the site compresses towards clients.", value)
 			}
 		}
 		return true
@@ -152,13 +159,16 @@ func (e *exam) exposed(server gjson.Result) {
 	})
 	for _, name := range names {
 		if plain || !secure && (server.Get("automatic_https.disable").Bool() || strings.Contains(skipped, `"`+name+`"`)) {
-			e.note("site", "%s is served without TLS, and keys cross the network in the clear. Write the name without http://, and Caddy gets a certificate.", name)
+			e.note("site",
+				"%s is served without TLS, and keys cross the network in the clear. Write the name without http://, and Caddy "+
+					"gets a certificate.", name)
 		}
 	}
 }
 
 // hosted are the hosts of the providers, by preset.
-var hosted = map[string]string{"anthropic": "api.anthropic.com", "openai": "api.openai.com", "gemini": "generativelanguage.googleapis.com"}
+var hosted = map[string]string{"anthropic": "api.anthropic.com", "openai": "api.openai.com",
+	"gemini": "generativelanguage.googleapis.com"}
 
 func (e *exam) proxy(ctx context.Context, cache, proxy gjson.Result) {
 	preset := cache.Get("upstream.preset").String()

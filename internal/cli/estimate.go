@@ -67,7 +67,8 @@ func sources(paths []string) ([]transcript.Source, error) {
 	}
 	found, err := transcript.Discover(home, os.Getenv)
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("no conversation of %s in %s; name the folder that holds them", strings.Join(transcript.Agents(), ", "), home)
+		err = fmt.Errorf("no conversation of %s in %s; name the folder that holds them",
+			strings.Join(transcript.Agents(), ", "), home)
 	}
 	return found, err
 }

@@ -40,7 +40,8 @@ func TestEstimateCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"4 conversations with 68 requests", "claude-code", "codex", "gemini-cli", "pi", "total", "up to 20 requests", "The conversation in the middle"} {
+	for _, want := range []string{"4 conversations with 68 requests", "claude-code", "codex", "gemini-cli", "pi", "total",
+		"up to 20 requests", "The conversation in the middle"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -48,7 +49,8 @@ func TestEstimateCommand(t *testing.T) {
 	if strings.Contains(out, "over 100") || strings.Contains(out, "passed over") {
 		t.Errorf("it tells what is not there:\n%s", out)
 	}
-	if !strings.Contains(progress, "read 4 of 4 transcripts") || !strings.Contains(progress, "simulated 68 of 68 requests") {
+	if !strings.Contains(progress, "read 4 of 4 transcripts") ||
+		!strings.Contains(progress, "simulated 68 of 68 requests") {
 		t.Errorf("progress: %q", progress)
 	}
 	out, _, err = runCommand(t, "estimate", "--json", agentsFolder)
@@ -56,7 +58,8 @@ func TestEstimateCommand(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &e) != nil || e.Total.Requests != 68 {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, args := range [][]string{{"estimate", t.TempDir()}, {"estimate", "/nowhere"}, {"estimate", "--policy", "off", agentsFolder}, {"frobnicate"}} {
+	for _, args := range [][]string{{"estimate", t.TempDir()}, {"estimate", "/nowhere"},
+		{"estimate", "--policy", "off", agentsFolder}, {"frobnicate"}} {
 		if out, _, err := runCommand(t, args...); err == nil {
 			t.Errorf("%v passed:\n%s", args, out)
 		}
@@ -80,7 +83,8 @@ func TestEstimateCommand(t *testing.T) {
 // Replay reads imported recordings, with the same result as the transcripts themselves.
 func TestImport(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "recordings")
-	if said, _, err := runCommand(t, "import", agentsFolder, "--out", out); err != nil || !strings.Contains(said, "4 conversations in 4 files") {
+	if said, _, err := runCommand(t, "import", agentsFolder, "--out", out); err != nil ||
+		!strings.Contains(said, "4 conversations in 4 files") {
 		t.Fatalf("%v: %s", err, said)
 	}
 	tell := func(path string) (all []string) {

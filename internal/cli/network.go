@@ -53,7 +53,9 @@ func (e *exam) base(ctx context.Context, about, url, models string, credential h
 		var other *tls.CertificateVerificationError
 		switch {
 		case errors.As(err, &unknown):
-			e.find(about, "the certificate of %s is signed by an authority that is not known here. Run caddy trust, and give Node.js the root: NODE_EXTRA_CA_CERTS.", url)
+			e.find(about,
+				"the certificate of %s is signed by an authority that is not known here. Run caddy trust, and give Node.js the "+
+					"root: NODE_EXTRA_CA_CERTS.", url)
 		case errors.As(err, &invalid), errors.As(err, &name), errors.As(err, &other):
 			e.find(about, "the certificate of %s does not hold: %s", url, reason(err))
 		default:
@@ -63,7 +65,8 @@ func (e *exam) base(ctx context.Context, about, url, models string, credential h
 	}
 	switch {
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
-		e.find(about, "%s redirects to %s, and requests lose their bodies on the way. Use that address.", url, answer.Header.Get("Location"))
+		e.find(about, "%s redirects to %s, and requests lose their bodies on the way. Use that address.", url,
+			answer.Header.Get("Location"))
 	case answer.StatusCode == http.StatusUnauthorized && len(credential) > 0:
 		e.find(about, "%s refuses the key (401).", url)
 	case answer.StatusCode >= 502 && answer.StatusCode <= 504:
@@ -97,9 +100,12 @@ func (e *exam) resends(ctx context.Context, admin string) {
 	if len(counts) == 0 {
 		return
 	}
-	e.look("what upstreams have refused, at %s: %.0f requests were accepted without our edits, %.0f were refused again", url, counts["accepted"], counts["refused"])
+	e.look("what upstreams have refused, at %s: %.0f requests were accepted without our edits, %.0f were refused again",
+		url, counts["accepted"], counts["refused"])
 	if n := counts["accepted"]; n > 0 {
-		e.find("edits", "upstreams have refused %.0f requests with our edits and accepted them without. The page says which kinds of edits under Edits: switch those off in the site (expand off, breakpoints off).", n)
+		e.find("edits",
+			"upstreams have refused %.0f requests with our edits and accepted them without. The page says which kinds of "+
+				"edits under Edits: switch those off in the site (expand off, breakpoints off).", n)
 	}
 }
 

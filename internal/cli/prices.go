@@ -132,11 +132,13 @@ func checkPrices(cmd *cobra.Command, f caddycmd.Flags) error {
 
 func printPrices(cmd *cobra.Command, t *pricing.Table) error {
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "Dollars for a million tokens on %s; figures collected %s.\n\n", time.Now().UTC().Format(time.DateOnly), t.Collected().Format(time.DateOnly))
+	fmt.Fprintf(w, "Dollars for a million tokens on %s; figures collected %s.\n\n", time.Now().UTC().Format(time.DateOnly),
+		t.Collected().Format(time.DateOnly))
 	fmt.Fprintln(w, "vendor\tmodel\tcache\tttl\tmin\tinput\twrite\tlong\tread\toutput\ttier\tchecked\tgrade")
 	for _, r := range t.Rows(time.Now()) {
 		input, output := fmt.Sprintf("%g", r.Input), fmt.Sprintf("%g", r.Output)
-		write, long, read := fmt.Sprintf("%.4g", r.Input*r.Write), fmt.Sprintf("%.4g", r.Input*r.Write1h), fmt.Sprintf("%.4g", r.Input*r.Read)
+		write, long, read := fmt.Sprintf("%.4g", r.Input*r.Write), fmt.Sprintf("%.4g", r.Input*r.Write1h),
+			fmt.Sprintf("%.4g", r.Input*r.Read)
 		if r.Unpriced { // multiples of an unknown price
 			input, output = "?", "?"
 			write, long, read = fmt.Sprintf("%g×", r.Write), fmt.Sprintf("%g×", r.Write1h), fmt.Sprintf("%g×", r.Read)
@@ -149,7 +151,8 @@ func printPrices(cmd *cobra.Command, t *pricing.Table) error {
 		if !r.Checked.IsZero() {
 			checked = r.Checked.Format(time.DateOnly)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Vendor, r.Model, r.Regime, r.TTL, r.MinTokens, input, write, long, read, output, tier, checked, r.Grade)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Vendor, r.Model, r.Regime, r.TTL,
+			r.MinTokens, input, write, long, read, output, tier, checked, r.Grade)
 	}
 	return w.Flush()
 }

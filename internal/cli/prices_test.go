@@ -23,7 +23,8 @@ func TestPricesCommand(t *testing.T) {
 	old := file("old.json", `{"collected": "2020-01-01", "vendors": {}}`)
 	undated := file("own.json", `{"vendors": {}}`)
 	bad := file("bad.json", `{"vendors": {"openai": {"families": {"gpt": {"gpt-5": {"price": 1}}}}}}`)
-	foreign := file("dev.json", `{"google": {"models": {"gemini-4-neon": {"cost": {"input": 4, "output": 15, "cache_read": 0.2}}}}}`)
+	foreign := file("dev.json",
+		`{"google": {"models": {"gemini-4-neon": {"cost": {"input": 4, "output": 15, "cache_read": 0.2}}}}}`)
 	for _, tt := range []struct {
 		args      []string
 		want, err string
@@ -46,7 +47,8 @@ func TestPricesCommand(t *testing.T) {
 		cmd.SilenceUsage = true
 		cmd.SetArgs(tt.args)
 		err := cmd.Execute()
-		if tt.err == "" && (err != nil || !strings.Contains(out.String(), tt.want)) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+		if tt.err == "" && (err != nil || !strings.Contains(out.String(), tt.want)) || tt.err != "" &&
+			(err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%v: got %v\n%s\nwant %q, error %q", tt.args, err, out.String(), tt.want, tt.err)
 		}
 	}

@@ -85,7 +85,8 @@ func (o *SmoketestOptions) Run(ctx context.Context) ([]*SmoketestLine, error) {
 	}
 	nonce := rand.Text()[:8] // keeps runs from continuing each other's conversations
 	system := func(word string) string {
-		return "You are taking part in a test of the line, number " + nonce + ". Whatever you are asked, your whole answer is the one word " + word +
+		return "You are taking part in a test of the line, number " + nonce +
+			". Whatever you are asked, your whole answer is the one word " + word +
 			", in capitals." + strings.Repeat(" Nothing else matters; do not explain yourself.", 20)
 	}
 	ask := said{text: "Hello. What is your word?"}
@@ -190,7 +191,8 @@ func (o *SmoketestOptions) ask(ctx context.Context, l *SmoketestLine, p *prompt)
 	if turn.Usage.Reported {
 		l.Cached = turn.Usage.Read
 	}
-	a := &answer{text: turn.Text, session: res.Header.Get("X-Llm-Cache-Session"), held: res.Header.Get("X-Llm-Cache-Retained")}
+	a := &answer{text: turn.Text, session: res.Header.Get("X-Llm-Cache-Session"),
+		held: res.Header.Get("X-Llm-Cache-Retained")}
 	if a.held != "" {
 		l.Sent = l.Bytes
 		_, _ = fmt.Sscanf(a.held, "delta; sent=%d;", &l.Sent)
@@ -243,7 +245,8 @@ func WriteSmoketest(w io.Writer, lines []*SmoketestLine) error {
 		if l.Sent > 0 {
 			sent = fmt.Sprint(l.Sent)
 		}
-		fmt.Fprintf(t, "%s %s\t%d\t%d\t%s\t%d\t%s\t%s\n", mark, l.Name, l.Status, l.MS, cached, l.Bytes, sent, strings.Join(l.Faults, "; "))
+		fmt.Fprintf(t, "%s %s\t%d\t%d\t%s\t%d\t%s\t%s\n", mark, l.Name, l.Status, l.MS, cached, l.Bytes, sent,
+			strings.Join(l.Faults, "; "))
 	}
 	return t.Flush()
 }

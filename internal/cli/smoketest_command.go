@@ -56,7 +56,8 @@ func runSmoketest(cmd *cobra.Command, f caddycmd.Flags) error {
 		return otherwise
 	}
 	o := &SmoketestOptions{
-		URL: value("url", ""), Model: value("model", ""), Format: wire.Format(value("format", string(wire.OpenAIChat))), Key: os.Getenv("LLM_CACHE_KEY"),
+		URL: value("url", ""), Model: value("model", ""), Format: wire.Format(value("format", string(wire.OpenAIChat))),
+		Key: os.Getenv("LLM_CACHE_KEY"),
 	}
 	lines, err := o.Run(cmd.Context())
 	if err != nil {

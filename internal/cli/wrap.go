@@ -54,7 +54,8 @@ client's.
 			})(cmd, args)
 		},
 	}
-	cmd.Flags().String("url", "", "Address of a running site with llm_cache, such as http://localhost:8080. Default: one of its own")
+	cmd.Flags().String("url", "",
+		"Address of a running site with llm_cache, such as http://localhost:8080. Default: one of its own")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
@@ -62,7 +63,8 @@ client's.
 func runWrapped(cmd *cobra.Command, site string, args []string) (int, error) {
 	i := slices.IndexFunc(clients, func(c client) bool { return c.name == args[0] })
 	if i < 0 {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: client must be one of %s, got %q", strings.Join(names(), ", "), args[0])
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: client must be one of %s, got %q", strings.Join(names(), ", "),
+			args[0])
 	}
 	c := clients[i]
 	path, err := exec.LookPath(c.program)
@@ -128,7 +130,8 @@ func aim(c client, l *launch, site string) (target, error) {
 	base := *u
 	base.Scheme, base.Host = "http", address
 	own, _ := url.Parse(c.api)
-	return target{base: strings.TrimSuffix(base.String(), "/"), official: u.Scheme == own.Scheme && u.Host == own.Host}, nil
+	return target{base: strings.TrimSuffix(base.String(), "/"), official: u.Scheme == own.Scheme && u.Host == own.Host},
+		nil
 }
 
 func parse(base string) (*url.URL, error) {
@@ -167,7 +170,8 @@ func config(upstream *url.URL, address string) []byte {
 		transport, port = `{"protocol":"http","tls":{}}`, "443"
 	}
 	dial := net.JoinHostPort(upstream.Hostname(), cmp.Or(upstream.Port(), port))
-	return fmt.Appendf(nil, `{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"ERROR"}}},
+	return fmt.Appendf(nil,
+		`{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"ERROR"}}},
 	"apps":{"http":{"servers":{"wrap":{"listen":[%q],"automatic_https":{"disable":true},"routes":[{"handle":[
 		{%s"handler":"llm_cache"},
 		{"handler":"reverse_proxy","upstreams":[{"dial":%q}],"headers":{"request":{"set":{"Host":[%q]}}},"transport":%s}]}]}}}}}`,

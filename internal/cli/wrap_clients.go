@@ -240,7 +240,8 @@ const opencodeContent = "OPENCODE_CONFIG_CONTENT"
 func opencodeBase(l *launch) string {
 	sources := append(make([]string, 0, 4), l.getenv(opencodeContent))
 	for _, path := range []string{
-		filepath.Join(l.dir, "opencode.json"), l.getenv("OPENCODE_CONFIG"), filepath.Join(l.home, ".config", "opencode", "opencode.json"),
+		filepath.Join(l.dir, "opencode.json"), l.getenv("OPENCODE_CONFIG"), filepath.Join(l.home, ".config", "opencode",
+			"opencode.json"),
 	} {
 		raw, _ := os.ReadFile(path)
 		sources = append(sources, string(raw))
@@ -296,7 +297,8 @@ func geminiEnv(l *launch, name string) string {
 				continue
 			}
 			for line := range strings.Lines(string(raw)) {
-				if key, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "="); ok && strings.TrimSpace(key) == name {
+				if key, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "="); ok &&
+					strings.TrimSpace(key) == name {
 					return strings.Trim(strings.TrimSpace(value), `"'`)
 				}
 			}

@@ -26,7 +26,8 @@ import (
 // Command returns the subcommand `lingua` of `caddy llm-cache`.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "lingua --model <folder>|--server <url> [--rate <part>] [--int8] [--threads <n>] [--color auto|always|never] [--text] <file>",
+		Use: "lingua --model <folder>|--server <url> [--rate <part>] [--int8] [--threads <n>] [--color " +
+			"auto|always|never] [--text] <file>",
 		Short: "Drops words from a text as LLMLingua-2 does, and shows which",
 		Long: `
 Reads a text, from standard input if the file is -, drops the words that matter

@@ -50,7 +50,8 @@ func serve(t *testing.T) *HTTP {
 		for _, word := range got.Words {
 			words = append(words, [2]any{word.Text, map[bool]int{true: 1}[word.Keep]})
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"text": got.Text, "words": words, "before": got.Before, "after": got.After})
+		_ = json.NewEncoder(w).Encode(map[string]any{"text": got.Text, "words": words, "before": got.Before,
+			"after": got.After})
 	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"device":"mps","model":"some"}`))
@@ -98,13 +99,28 @@ func TestBadServer(t *testing.T) {
 		"redirects": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
 		},
-		"has no text":            func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) },
-		"bytes of":               func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"text":"` + prose + `!"}`)) },
-		"counts below":           func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"text":"","after":-1}`)) },
-		"no UTF-8":               func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{\"text\":\"\xff\"}")) },
-		"not a pair":             func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"text":"","words":[["a"]]}`)) },
+		"has no text": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) },
+		"bytes of": func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = w.Write([]byte(`{"text":"` + prose + `!"}`))
+		},
+		"counts below": func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = w.Write([]byte(`{"text":"","after":-1}`))
+		},
+		"no UTF-8": func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = w.Write([]byte("{\"text\":\"\xff\"}"))
+		},
+		"not a pair": func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = w.Write([]byte(`{"text":"","words":[["a"]]}`))
+		},
 		"unexpected end of JSON": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{`)) },
-		"is longer than":         func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte(" "), 1<<17)) },
+		"is longer than": func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = w.Write(bytes.Repeat([]byte(" "), 1<<17))
+		},
 	} {
 		s := httptest.NewServer(reply)
 		h := &HTTP{URL: s.URL}
@@ -218,7 +234,8 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(plain, "[-") || strings.Contains(plain, "\x1b") || !strings.Contains(plain, "words dropped") || !strings.Contains(plain, "float32") {
+	if !strings.Contains(plain, "[-") || strings.Contains(plain, "\x1b") || !strings.Contains(plain, "words dropped") ||
+		!strings.Contains(plain, "float32") {
 		t.Errorf("printed %q", plain)
 	}
 	colored, err := run("--model", model, "--int8", "--color", "always", "-")

@@ -66,7 +66,8 @@ const (
 
 // Validate reports the first invalid option. Without any, no words are left out.
 func (o *Options) Validate() error {
-	if o.CompressorRaw == nil && o.compressor == nil && o.worker == nil && (o.Rate != 0 || o.MinChars != 0 || o.Kinds != nil || o.Share != 0 || o.Queue != 0) {
+	if o.CompressorRaw == nil && o.compressor == nil && o.worker == nil &&
+		(o.Rate != 0 || o.MinChars != 0 || o.Kinds != nil || o.Share != 0 || o.Queue != 0) {
 		return errors.New("compress: no compressor is given")
 	}
 	if err := o.check(); err != nil {
@@ -99,7 +100,10 @@ func (o *Options) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if o.share, err = workersOf(shared.Of(ctx)).Share(o.key, func() (*Worker, error) { return newWorker(clock.Machine), nil }); err != nil {
+	if o.share, err = workersOf(shared.Of(ctx)).Share(o.key, func() (*Worker, error) {
+		return newWorker(clock.Machine),
+			nil
+	}); err != nil {
 		return err
 	}
 	o.worker = o.share.Of

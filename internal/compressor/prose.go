@@ -24,7 +24,8 @@ type line struct {
 // lines splits a text that is mostly prose, with no fewer than least characters of prose. For any
 // other text it returns nil.
 func lines(text string, least int) []line {
-	if trimmed := strings.TrimSpace(text); isJSON(trimmed) || isDiff(trimmed) || isError(trimmed) || !utf8.ValidString(text) {
+	if trimmed := strings.TrimSpace(text); isJSON(trimmed) || isDiff(trimmed) || isError(trimmed) ||
+		!utf8.ValidString(text) {
 		return nil
 	}
 	var all []line
@@ -59,7 +60,8 @@ func isDiff(s string) bool {
 }
 
 // complaints are the first words of error messages, in lower case.
-var complaints = []string{"error", "fatal", "panic", "traceback", "exception", "failed", "failure", "exit code", "undefined"}
+var complaints = []string{"error", "fatal", "panic", "traceback", "exception", "failed", "failure", "exit code",
+	"undefined"}
 
 // isError reports whether one of a text's first lines begins with a complaint, or the text has a
 // stack trace.
@@ -107,7 +109,8 @@ func isProse(s string) bool {
 		}
 	}
 	// The sentence may report an error.
-	if l := strings.ToLower(t); slices.ContainsFunc(complaints[:6], func(c string) bool { return strings.Contains(l, c) }) {
+	if l := strings.ToLower(t); slices.ContainsFunc(complaints[:6],
+		func(c string) bool { return strings.Contains(l, c) }) {
 		return false
 	}
 	return words >= fewestWords && 4*plain >= 3*words
@@ -122,7 +125,8 @@ func isPlain(w string) bool {
 	// A capital letter inside a word marks a name.
 	for i, r := range w {
 		switch {
-		case unicode.IsUpper(r) && i > 0, i == 0 && r == '-', !unicode.IsLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune("'’-", r):
+		case unicode.IsUpper(r) && i > 0, i == 0 && r == '-', !unicode.IsLetter(r) && !unicode.IsMark(r) &&
+			!strings.ContainsRune("'’-", r):
 			return false
 		}
 	}
@@ -134,8 +138,10 @@ func around(r rune) bool { return strings.ContainsRune(".,;:!?\"'“”‘’„
 
 // turning are words that change the meaning of a sentence, in lower case.
 var turning = []string{
-	"not", "no", "never", "none", "nor", "neither", "without", "cannot", "except", "unless", "only", "must", "should", "if",
-	"nicht", "kein", "keine", "keinen", "nie", "ohne", "außer", "nur", "ne", "pas", "jamais", "sans", "sauf", "sin", "nunca",
+	"not", "no", "never", "none", "nor", "neither", "without", "cannot", "except", "unless", "only", "must", "should",
+	"if",
+	"nicht", "kein", "keine", "keinen", "nie", "ohne", "außer", "nur", "ne", "pas", "jamais", "sans", "sauf",
+	"sin", "nunca",
 }
 
 // stays reports whether a word is always kept: names, numbers, paths and all other words that are

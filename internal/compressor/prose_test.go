@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-const paragraph = "The committee met on a long and rainy afternoon and could not agree on anything that mattered, and so they went home again without a word about it.\n"
+const paragraph = "The committee met on a long and rainy afternoon and could not agree on anything that mattered, " +
+	"and so they went home again without a word about it.\n"
 
 // TestLines says which texts words are looked for in, and in which of their lines.
 func TestLines(t *testing.T) {
@@ -17,10 +18,11 @@ func TestLines(t *testing.T) {
 		text  string
 		prose int // lines; -1 for a text that is left alone
 	}{
-		"prose":           {much, 4},
-		"short":           {paragraph, -1},
-		"page with code":  {much + "```go\nfunc a() and some more words that could be taken for prose\n```\n" + paragraph, 5},
-		"mostly code":     {paragraph + paragraph + strings.Repeat("    if (a[i] == b.c) { return x->y; } // and so on and so forth\n", 20), -1},
+		"prose":          {much, 4},
+		"short":          {paragraph, -1},
+		"page with code": {much + "```go\nfunc a() and some more words that could be taken for prose\n```\n" + paragraph, 5},
+		"mostly code": {paragraph + paragraph +
+			strings.Repeat("    if (a[i] == b.c) { return x->y; } // and so on and so forth\n", 20), -1},
 		"headings":        {"# A heading of several words that says what comes\n\n" + much, 4},
 		"table":           {"| a | table | of | several | words | and | cells |\n" + much, 4},
 		"JSON":            {"[\"" + strings.ReplaceAll(much, "\n", " ") + "\"]", -1},
@@ -37,7 +39,8 @@ func TestLines(t *testing.T) {
 		"source":          {strings.Repeat("\tfor i := range blocks { total += blocks[i].Size() }\n", 20), -1},
 		"search hits":     {strings.Repeat("pipeline/fold.go:103: // fold makes the edits of a plan\n", 20), -1},
 		"no UTF-8":        {much + "\xff\n", -1},
-		"list":            {strings.Repeat("- an item of a list that has a good number of plain words in it, and an end\n", 5), 5},
+		"list": {strings.Repeat("- an item of a list that has a good number of plain words in it, and an end\n",
+			5), 5},
 	} {
 		all := lines(c.text, 200)
 		got := -1
@@ -64,8 +67,10 @@ func TestLines(t *testing.T) {
 func TestStays(t *testing.T) {
 	for w, want := range map[string]bool{
 		"the": false, "committee,": false, "(rainy)": false, "It": false, "well-known": false, "can’t": true, "don't": true,
-		"not": true, "Never,": true, "unless": true, "42": true, "v1.2": true, "/src/a.go": true, "NASA": true, "readFile": true,
-		"a_b": true, "https://example.com/a": true, "`code`": true, "x=1": true, "foo()": false, "--flag": true, "naïve": false,
+		"not": true, "Never,": true, "unless": true, "42": true, "v1.2": true, "/src/a.go": true, "NASA": true,
+		"readFile": true,
+		"a_b":      true, "https://example.com/a": true, "`code`": true, "x=1": true, "foo()": false, "--flag": true,
+		"naïve": false,
 	} {
 		if got := stays(w); got != want {
 			t.Errorf("%q stays: %t, want %t", w, got, want)

@@ -56,7 +56,8 @@ func TestShorten(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	code := "```sh\nmake   all  &&  make install of the things that matter here\n```\n"
-	page := "## The meeting\n\n" + pad + "\n" + code + "\n  1. an item that stands here with the words /src/a.go and 42 in its middle\n"
+	page := "## The meeting\n\n" + pad + "\n" + code +
+		"\n  1. an item that stands here with the words /src/a.go and 42 in its middle\n"
 	got := short(new(rule), page)
 	for _, want := range []string{"## The meeting\n\n", "\n\n" + code + "\n  ", "/src/a.go", " 42 "} {
 		if !strings.Contains(got, want) {
@@ -86,7 +87,8 @@ func TestShorten(t *testing.T) {
 		}
 		return words
 	}}
-	for name, c := range map[string]*rule{"all words are kept": all, "words are unknown": unknown, "no words": {words: func(string) []lingua.Word { return nil }}} {
+	for name, c := range map[string]*rule{"all words are kept": all, "words are unknown": unknown,
+		"no words": {words: func(string) []lingua.Word { return nil }}} {
 		if got := short(c, pad); got != "" {
 			t.Errorf("%s: got %q", name, got)
 		}

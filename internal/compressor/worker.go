@@ -24,9 +24,11 @@ import (
 
 var (
 	texts = metric.CounterOf("compress_texts_total",
-		"Texts that words could be left out of, by what became of them: shortened, left as they are, dropped for want of room in the queue, failed.", "outcome",
+		"Texts that words could be left out of, by what became of them: shortened, left as they are, dropped for want of "+
+			"room in the queue, failed.", "outcome",
 		outcomeShortened, outcomeLeft, outcomeDropped, outcomeFailed)
-	seconds = metric.Counter("compress_seconds_total", "Time that it took to find out which words to leave out, behind answers.")
+	seconds = metric.Counter("compress_seconds_total",
+		"Time that it took to find out which words to leave out, behind answers.")
 )
 
 // The outcomes of a job.
@@ -58,14 +60,15 @@ type Worker struct {
 }
 
 func init() {
-	metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.", func(i *shared.Instance) (sum float64) {
-		for _, w := range workersOf(i).All() {
-			w.mu.Lock()
-			sum += float64(w.queue.bytes)
-			w.mu.Unlock()
-		}
-		return sum
-	})
+	metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.",
+		func(i *shared.Instance) (sum float64) {
+			for _, w := range workersOf(i).All() {
+				w.mu.Lock()
+				sum += float64(w.queue.bytes)
+				w.mu.Unlock()
+			}
+			return sum
+		})
 }
 
 // workersOf returns the workers of an instance, by the JSON of their compressors.

@@ -193,7 +193,8 @@ func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 		}
 		r = z
 	case "zstd":
-		z, err := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(ZstdWindow))
+		z, err := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(ZstdWindow))
 		if err != nil {
 			return nil, fmt.Errorf("decoding zstd: %w", err)
 		}

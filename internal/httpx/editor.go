@@ -30,7 +30,9 @@ type Editor struct {
 }
 
 // NewEditor returns a writer that edits a response by event and whole.
-func NewEditor(w http.ResponseWriter, event func(out []byte, e framing.Event) []byte, whole func(body []byte) []byte) *Editor {
+func NewEditor(
+	w http.ResponseWriter, event func(out []byte, e framing.Event) []byte, whole func(body []byte) []byte,
+) *Editor {
 	e := &Editor{event: event, whole: whole}
 	e.Answer = NewAnswer(w, e)
 	return e

@@ -19,8 +19,10 @@ import (
 var BackgroundPanics = metric.Counter("background_panics_total", "Panics, logged, in work that no request waits for.")
 
 // failOpen counts requests and responses that passed unmodified.
-var failOpen = metric.CounterOf("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason",
-	"answer_encoding", "bomb", "content_encoding", "content_type", "decode", "no_room", "overlay", Panic, "parse", "signed", "splice", "store")
+var failOpen = metric.CounterOf("fail_open_total",
+	"Requests and answers left alone because they could not be read, by reason.", "reason",
+	"answer_encoding", "bomb", "content_encoding", "content_type", "decode", "no_room", "overlay", Panic, "parse",
+	"signed", "splice", "store")
 
 // FailOpen counts a request or response that passes unmodified.
 func FailOpen(reason string) { failOpen.WithLabelValues(reason).Inc() }
@@ -70,5 +72,6 @@ func LogPanic(l *zap.Logger, doing string, p any) {
 	if e, ok := p.(runtime.Error); ok {
 		what = e.Error()
 	}
-	l.Error("recovered from a panic", zap.String("doing", doing), zap.String("panic", what), zap.ByteString("stack", debug.Stack()))
+	l.Error("recovered from a panic", zap.String("doing", doing), zap.String("panic", what),
+		zap.ByteString("stack", debug.Stack()))
 }

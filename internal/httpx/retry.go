@@ -176,7 +176,9 @@ func Retry(w http.ResponseWriter, r *http.Request, by Retrier) error {
 	return err
 }
 
-func retry(w http.ResponseWriter, original *http.Request, body *Payload, whole bool, by Retrier) (rejected bool, err error) {
+func retry(
+	w http.ResponseWriter, original *http.Request, body *Payload, whole bool, by Retrier,
+) (rejected bool, err error) {
 	a := NewAttempt(w, by)
 	r := Isolate(original, a)
 	if whole {
@@ -196,18 +198,21 @@ const (
 var (
 	// Resends counts requests that were sent again without our edits.
 	Resends = metric.CounterOf("resends_total",
-		"Requests sent once more without our edits after a refusal, by outcome: accepted, refused again, or failed for another reason.", "outcome",
+		"Requests sent once more without our edits after a refusal, by outcome: accepted, refused again, or failed for "+
+			"another reason.", "outcome",
 		ResendAccepted, ResendRefused, ResendFailed)
 	// ResendsLeftOut counts refusals that were forwarded without another attempt.
 	ResendsLeftOut = metric.Counter("resends_left_out_total",
-		"Refusals of edited requests that were not followed by another try: too many requests of that tenant are refused without our edits, too.")
+		"Refusals of edited requests that were not followed by another try: too many requests of that tenant are refused "+
+			"without our edits, too.")
 )
 
 // Refusal reports whether a status means that the upstream rejects the form of a request. Statuses
 // about credentials, payment, time or size alone do not.
 func Refusal(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+		http.StatusTooManyRequests:
 		return false
 	}
 	return status/100 == 4

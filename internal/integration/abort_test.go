@@ -26,7 +26,8 @@ func TestAbort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, "route {\n "+site+"\n abort\n}")
 			for _, stream := range []bool{true, false} {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(4, stream)))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages",
+					strings.NewReader(conversation(4, stream)))
 				if err != nil {
 					t.Fatal(err)
 				}

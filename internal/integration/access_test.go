@@ -33,13 +33,15 @@ func TestAccessLog(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for name, want := range map[string]string{
-		"llm_model": "claude-opus-4-6", "llm_outcome": "completed", "llm_prompt_tokens": "1277", "llm_cached_tokens": "1234", "llm_output_tokens": "5", "llm_saved_tokens": "0",
+		"llm_model": "claude-opus-4-6", "llm_outcome": "completed", "llm_prompt_tokens": "1277", "llm_cached_tokens": "1234",
+		"llm_output_tokens": "5", "llm_saved_tokens": "0",
 	} {
 		if got := gjson.Get(line, name).String(); got != want {
 			t.Errorf("%s is %q, not %q", name, got, want)
 		}
 	}
-	if gjson.Get(line, "llm_cost_usd").Float() <= 0 || !gjson.Get(line, "llm_saved_usd").Exists() || len(gjson.Get(line, "llm_user").Str) != 16 || gjson.Get(line, "llm_session").Str == "" {
+	if gjson.Get(line, "llm_cost_usd").Float() <= 0 || !gjson.Get(line, "llm_saved_usd").Exists() ||
+		len(gjson.Get(line, "llm_user").Str) != 16 || gjson.Get(line, "llm_session").Str == "" {
 		t.Errorf("the line is %s", line)
 	}
 	if strings.Contains(line, "line of file") {
@@ -92,7 +94,8 @@ func TestLongNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	p := start(t, "log {\n output file "+path+"\n}\n"+plain(u))
 	long := "long-name-" + strings.Repeat("x", 1<<20)
-	read(t, p.post("/v1/messages", strings.Replace(conversation(1, false), "claude-opus-4-6", long, 1), "X-Session-Id", "s"))
+	read(t, p.post("/v1/messages", strings.Replace(conversation(1, false), "claude-opus-4-6", long, 1), "X-Session-Id",
+		"s"))
 	var page, log string
 	for range 300 {
 		w := httptest.NewRecorder()

@@ -124,7 +124,8 @@ reverse_proxy %s {
 	var wg sync.WaitGroup
 	for i := range 8 { // one conversation, all of whose requests would go to one box
 		wg.Go(func() {
-			res, err := http.Post("http://"+p.addr+"/v1/messages", "application/json", strings.NewReader(conversation(1, false))) //nolint:noctx // the server is ours
+			res, err := http.Post("http://"+p.addr+"/v1/messages", "application/json",
+				strings.NewReader(conversation(1, false))) //nolint:noctx // the server is ours
 			if err != nil {
 				t.Errorf("request %d: %v", i, err)
 				return

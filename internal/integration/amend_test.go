@@ -21,10 +21,13 @@ func TestAmendedRequests(t *testing.T) {
 	seen := make(chan struct{})
 	var u *upstream
 	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
-		status, answer := http.StatusServiceUnavailable, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`
+		status, answer := http.StatusServiceUnavailable,
+			`{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`
 		select {
 		case <-seen:
-			status, answer = http.StatusInternalServerError, `{"error":{"code":500,"message":"image input is not supported - hint: if this is unexpected, you may need to provide the mmproj","type":"server_error"}}`
+			status, answer = http.StatusInternalServerError,
+				`{"error":{"code":500,"message":"image input is not supported - hint: if this is unexpected, you may need to `+
+					`provide the mmproj","type":"server_error"}}`
 			if !strings.Contains(u.last().body, "base64") {
 				stream(chatEvents...)(w, r, n)
 				return
@@ -35,7 +38,8 @@ func TestAmendedRequests(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, answer)
 	})
-	p := start(t, "llm_cache {\n upstream llama_cpp\n queue\n heartbeat {\n every 1s\n open 1s\n}\n}\nreverse_proxy "+u.Listener.Addr().String())
+	p := start(t, "llm_cache {\n upstream llama_cpp\n queue\n heartbeat {\n every 1s\n open 1s\n}\n}\nreverse_proxy "+
+		u.Listener.Addr().String())
 	counts := func() (n [2]float64) {
 		for i, by := range []string{"loading", "images"} {
 			n[i] = p.metric(`caddy_llm_cache_amended_total{by="` + by + `"}`)
@@ -44,7 +48,8 @@ func TestAmendedRequests(t *testing.T) {
 	}
 	before := counts()
 	const image = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`
-	body := strings.Replace(conversation(0, true), `"messages":[`, `"messages":[{"role":"user","content":[`+image+`,{"type":"text","text":"What is this?"}]},{"role":"assistant","content":"A cat."},`, 1)
+	body := strings.Replace(conversation(0, true), `"messages":[`, `"messages":[{"role":"user","content":[`+image+
+		`,{"type":"text","text":"What is this?"}]},{"role":"assistant","content":"A cat."},`, 1)
 	res := p.post("/v1/messages", body)
 	lines := bufio.NewReader(res.Body)
 	if line, err := lines.ReadString('\n'); err != nil || line != "event: ping\n" || res.StatusCode != http.StatusOK {
@@ -72,17 +77,22 @@ func TestAmendedRequests(t *testing.T) {
 func TestLengthBeyondTheWindow(t *testing.T) {
 	var u *upstream
 	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
-		if sent := u.last().body; max(gjson.Get(sent, "max_tokens").Int(), gjson.Get(sent, "max_completion_tokens").Int()) <= 15309 {
+		if sent := u.last().body; max(gjson.Get(sent, "max_tokens").Int(),
+			gjson.Get(sent, "max_completion_tokens").Int()) <= 15309 {
 			answerChat(w, r, n)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"error":{"message":"'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum context length is 32768 tokens and your request has 17459 input tokens (64000 > 32768 - 17459).","type":"BadRequestError","param":"max_tokens","code":400}}`)
+		_, _ = io.WriteString(w,
+			`{"error":{"message":"'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum context `+
+				`length is 32768 tokens and your request has 17459 input tokens (64000 > 32768 - 17459).",`+
+				`"type":"BadRequestError","param":"max_tokens","code":400}}`)
 	})
 	for _, preset := range []string{"vllm", "{\n format openai_chat\n}"} {
 		p := start(t, behind(u, preset))
-		for path, format := range map[string]wire.Format{"/v1/messages": wire.Anthropic, "/v1/chat/completions": wire.OpenAIChat} {
+		for path, format := range map[string]wire.Format{"/v1/messages": wire.Anthropic,
+			"/v1/chat/completions": wire.OpenAIChat} {
 			res := p.post(path, `{"model":"m","max_tokens":64000,"messages":[{"role":"user","content":"Hi"}]}`)
 			got := read(t, res)
 			if turn := turnOf(format, false, got); res.StatusCode != http.StatusOK || turn.Text != "Done." {
@@ -96,13 +106,16 @@ func TestLengthBeyondTheWindow(t *testing.T) {
 func TestToolsAddedNatively(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, behind(u, "omlx"))
-	const body = `{"model":"m","max_tokens":100,"tools":[{"name":"Read","input_schema":{"type":"object"}},{"name":"Write","defer_loading":true,"input_schema":{"type":"object"}}],` +
-		`"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},` +
+	const body = `{"model":"m","max_tokens":100,"tools":[{"name":"Read","input_schema":{"type":"object"}},` +
+		`{"name":"Write","defer_loading":true,"input_schema":{"type":"object"}}],` +
+		`"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1",` +
+		`"name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},` +
 		`{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_reference","name":"Write"}}]}]}`
 	for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
 		read(t, p.post(path, body, "Anthropic-Beta", "mid-conversation-tool-changes-2026-07-01"))
 		sent := u.last().body
-		if strings.Contains(sent, "tool_addition") || !strings.Contains(sent, "From here on there is a tool Write.") || gjson.Get(sent, "tools.1.name").Str != "Write" {
+		if strings.Contains(sent, "tool_addition") || !strings.Contains(sent, "From here on there is a tool Write.") ||
+			gjson.Get(sent, "tools.1.name").Str != "Write" {
 			t.Errorf("%s: sent %s", path, sent)
 		}
 	}

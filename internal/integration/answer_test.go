@@ -132,7 +132,8 @@ func TestGzipUpstream(t *testing.T) {
 func TestPackedStream(t *testing.T) {
 	for _, c := range []struct{ name, path, body, format string }{
 		{"as it is", "/v1/messages", conversation(1, true), "anthropic"},
-		{"translated", "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`, "openai_chat"},
+		{"translated", "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`,
+			"openai_chat"},
 		{"calls held", "/v1/messages", conversation(1, true), "anthropic"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -252,7 +253,8 @@ func TestClientLeavesAfterTheEnd(t *testing.T) {
 	})
 	p := start(t, plain(u))
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(1, true)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages",
+		strings.NewReader(conversation(1, true)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +291,8 @@ func TestEarlyHints(t *testing.T) {
 					return nil
 				},
 			})
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(9, false)))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages",
+				strings.NewReader(conversation(9, false)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -365,7 +368,8 @@ func TestHeaders(t *testing.T) {
 	}
 	// What is asked for most stands in one header, unless all is asked for.
 	brief := p.post("/v1/messages", conversation(2, false), "X-Llm-Cache-Headers", "compact").Header
-	if got := brief.Get("X-Llm-Cache"); !regexp.MustCompile(`^cost_aware; session="[0-9a-f]{16}"; tokens=\d+; saved=0; read=1234; epoch=[a-z]+$`).MatchString(got) ||
+	if got := brief.Get("X-Llm-Cache"); !regexp.MustCompile(`^cost_aware; session="[0-9a-f]{16}"; tokens=\d+; saved=0; `+
+		`read=1234; epoch=[a-z]+$`).MatchString(got) ||
 		!strings.Contains(got, h.Get("X-Llm-Cache-Session")) {
 		t.Errorf("the header is %q", got)
 	}
@@ -386,7 +390,8 @@ func TestHeaders(t *testing.T) {
 	})
 	p.reload(plain(chained))
 	h = p.post("/v1/messages", conversation(2, false)).Header
-	if len(h["X-Llm-Cache-Policy"]) != 1 || h.Get("X-Llm-Cache-Policy") != "cost_aware" || h.Get("X-Llm-Cache") != "" || h.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
+	if len(h["X-Llm-Cache-Policy"]) != 1 || h.Get("X-Llm-Cache-Policy") != "cost_aware" || h.Get("X-Llm-Cache") != "" ||
+		h.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
 		t.Errorf("headers are %v", h)
 	}
 }
@@ -399,7 +404,8 @@ func TestRespond(t *testing.T) {
 		t.Errorf("headers are %v", res.Header)
 	}
 	p.reload("route {\n llm_cache\n error 503\n}")
-	if res := p.post("/v1/messages", conversation(1, false)); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("X-Llm-Cache-Session") == "" {
+	if res := p.post("/v1/messages", conversation(1, false)); res.StatusCode != http.StatusServiceUnavailable ||
+		res.Header.Get("X-Llm-Cache-Session") == "" {
 		t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 	}
 	p.reload("llm_cache")
@@ -418,16 +424,19 @@ func TestUnreachable(t *testing.T) {
 		{"mlx_lm", "/v1/messages", conversation(1, true), "error.type", "api_error"},
 		{"mlx_lm", "/v1/chat/completions", chat, "error.type", "server_error"},
 		{"openai", "/v1/responses", `{"model":"m","input":"x"}`, "error.type", "server_error"},
-		{"mlx_lm", "/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"x"}]}]}`, "error.status", "INTERNAL"},
+		{"mlx_lm", "/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"x"}]}]}`,
+			"error.status", "INTERNAL"},
 	} {
 		t.Run(c.upstream+c.path, func(t *testing.T) {
 			p := start(t, "llm_cache {\n upstream "+c.upstream+"\n}\nreverse_proxy 127.0.0.1:1")
 			res := p.post(c.path, c.body)
 			body := read(t, res)
-			if res.StatusCode != http.StatusBadGateway || res.Header.Get("Content-Type") != "application/json" || res.ContentLength != int64(len(body)) {
+			if res.StatusCode != http.StatusBadGateway || res.Header.Get("Content-Type") != "application/json" ||
+				res.ContentLength != int64(len(body)) {
 				t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 			}
-			if got := gjson.Get(body, c.member).Str; got != c.want || strings.Contains(body, "127.0.0.1") || gjson.Get(body, "error.message").Str == "" {
+			if got := gjson.Get(body, c.member).Str; got != c.want || strings.Contains(body, "127.0.0.1") ||
+				gjson.Get(body, "error.message").Str == "" {
 				t.Errorf("%s is %q in %s", c.member, got, body)
 			}
 			if res.Header.Get("X-Llm-Cache-Session") == "" {
@@ -436,7 +445,9 @@ func TestUnreachable(t *testing.T) {
 		})
 	}
 	// An intercept in front has the error, as without llm_cache: it replaces answers only.
-	p := start(t, "intercept {\n @down status 502\n handle_response @down {\n respond down 503\n }\n}\nllm_cache\nreverse_proxy 127.0.0.1:1")
+	p := start(t,
+		"intercept {\n @down status 502\n handle_response @down {\n respond down 503\n }\n}\nllm_cache\nreverse_proxy "+
+			"127.0.0.1:1")
 	res := p.post("/v1/messages", conversation(1, false))
 	if got := read(t, res); got != "" || res.StatusCode != http.StatusBadGateway {
 		t.Errorf("got %d %q, want an empty 502", res.StatusCode, got)

@@ -44,7 +44,8 @@ func (p *proxy) failingAudit(u *upstream, store, budgets string) {
 	p.t.Helper()
 	p.move()
 	site := "llm_cache {\n health /health\n }\n reverse_proxy " + u.Listener.Addr().String()
-	p.load([]byte(strings.Replace(string(p.auditing(site, store)), `"llm_cache":{`, `"llm_cache":{"budgets":`+budgets+`,`, 1)))
+	p.load([]byte(strings.Replace(string(p.auditing(site, store)), `"llm_cache":{`, `"llm_cache":{"budgets":`+budgets+`,`,
+		1)))
 }
 
 // record is what the health page says of the audit store.
@@ -76,7 +77,8 @@ func TestFullAuditDisk(t *testing.T) {
 	if r := p.record(); r.Get("state").Str != "failing" || !strings.Contains(r.Get("note").Str, "the disk is full") {
 		t.Errorf("the health page says %s", r.Raw)
 	}
-	if p.metric("caddy_llm_cache_audit_failing") != 1 || p.metric(`caddy_llm_cache_audit_errors_total{reason="full"}`) < 1 {
+	if p.metric("caddy_llm_cache_audit_failing") != 1 ||
+		p.metric(`caddy_llm_cache_audit_errors_total{reason="full"}`) < 1 {
 		t.Error("the metrics do not tell")
 	}
 	diskIsFull.Store(false)
@@ -105,7 +107,9 @@ func TestUnusableAuditFile(t *testing.T) {
 				return err
 			}
 			for i := range 200 {
-				if err := s.Write(context.Background(), []*audit.Record{{ID: audit.NewID(time.Now()), At: time.Now(), Turns: 1, Model: fmt.Sprint(i), Tenant: "a", User: "a"}}); err != nil {
+				if err := s.Write(context.Background(),
+					[]*audit.Record{{ID: audit.NewID(time.Now()), At: time.Now(), Turns: 1, Model: fmt.Sprint(i), Tenant: "a",
+						User: "a"}}); err != nil {
 					return err
 				}
 			}
@@ -121,8 +125,9 @@ func TestUnusableAuditFile(t *testing.T) {
 			}
 			return os.WriteFile(path, b, 0o600)
 		}, true, ""},
-		"folder":    {func(path string) error { return os.Mkdir(path, 0o700) }, false, "may not be opened"},
-		"no folder": {func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) }, false, "may not be opened"},
+		"folder": {func(path string) error { return os.Mkdir(path, 0o700) }, false, "may not be opened"},
+		"no folder": {func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) }, false,
+			"may not be opened"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answerMessage)
@@ -178,7 +183,8 @@ func TestAuditOnError(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, plain(u))
 	refuse := `,"on_error":"refuse"`
-	if err := p.caddy.Load(p.auditing(plain(u), sqliteAt(t.TempDir(), refuse))); err == nil || !strings.Contains(err.Error(), "audit") {
+	if err := p.caddy.Load(p.auditing(plain(u), sqliteAt(t.TempDir(), refuse))); err == nil ||
+		!strings.Contains(err.Error(), "audit") {
 		t.Errorf("loaded a folder as a file: %v", err)
 	}
 	if res := p.post("/v1/messages", conversation(1, false)); res.StatusCode != http.StatusOK {
@@ -197,7 +203,8 @@ func TestAuditOnError(t *testing.T) {
 	until(t, "the store is found to work or fail", func() bool { return p.metric("caddy_llm_cache_audit_failing") == 1 })
 	for path, want := range map[string]string{"/v1/messages": `"type":"error"`, "/v1/chat/completions": `"error":{`} {
 		res := p.post(path, conversation(1, false))
-		if body := read(t, res); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(body, want) || !strings.Contains(body, "on record") {
+		if body := read(t, res); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" ||
+			!strings.Contains(body, want) || !strings.Contains(body, "on record") {
 			t.Errorf("%s: %s: %s", path, res.Status, body)
 		}
 	}

@@ -35,13 +35,15 @@ func TestAuditDecisions(t *testing.T) {
 		}
 	})
 	p := start(t, "respond 204")
-	bold := strings.Replace(plain(u), "llm_cache", "llm_cache {\n planner {\n risk 100\n }\n}", 1) // files of two kilobytes are folded
+	// files of two kilobytes are folded
+	bold := strings.Replace(plain(u), "llm_cache", "llm_cache {\n planner {\n risk 100\n }\n}", 1)
 	path := filepath.Join(t.TempDir(), "audit.db")
 	n := 0
 	ask := func(site, do, body string) audit.Record {
 		t.Helper()
 		p.audited(site, sqliteAt(path, ""))
-		body = strings.Replace(body, `"messages":[`, `"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`, 1)
+		body = strings.Replace(body, `"messages":[`,
+			`"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`, 1)
 		read(t, p.post("/v1/messages", body, "X-Do", do, "X-Session-Id", strconv.Itoa(len(site))))
 		n++
 		all := turns(t, path, n)
@@ -49,7 +51,8 @@ func TestAuditDecisions(t *testing.T) {
 	}
 
 	first := ask(bold, "", conversation(12, false))
-	if len(first.Edits) > 0 && first.Edits[0].Stage != "breakpoints" || first.Epoch != "none" || first.Break != "" || first.Conversation != 0 || first.Queue <= 0 || first.Policy != "cost_aware" {
+	if len(first.Edits) > 0 && first.Edits[0].Stage != "breakpoints" || first.Epoch != "none" || first.Break != "" ||
+		first.Conversation != 0 || first.Queue <= 0 || first.Policy != "cost_aware" {
 		t.Errorf("first: %+v", first)
 	}
 	lost := ask(bold, "lost", conversation(13, false))
@@ -57,7 +60,8 @@ func TestAuditDecisions(t *testing.T) {
 		t.Errorf("what was cached is gone: %+v", lost)
 	}
 	other := ask(bold, "", strings.Replace(conversation(14, false), "claude-opus-4-6", "claude-opus-4-5", 1))
-	if other.Epoch != "model" || other.Folded == 0 || other.Removed == 0 || other.SentTokens >= other.OriginalTokens || len(other.Edits) == 0 {
+	if other.Epoch != "model" || other.Folded == 0 || other.Removed == 0 || other.SentTokens >= other.OriginalTokens ||
+		len(other.Edits) == 0 {
 		t.Errorf("another model: %+v", other)
 	}
 	if other.ClientBilled == other.Billed || other.ClientCost == other.Cost {
@@ -65,12 +69,14 @@ func TestAuditDecisions(t *testing.T) {
 	}
 
 	edited := ask(eager(u), "", conversation(9, false))
-	if len(edited.Edits) == 0 || edited.Edits[0].Count == 0 || edited.SentTokens >= edited.OriginalTokens || edited.Policy != "eager" {
+	if len(edited.Edits) == 0 || edited.Edits[0].Count == 0 || edited.SentTokens >= edited.OriginalTokens ||
+		edited.Policy != "eager" {
 		t.Errorf("eager: %+v", edited)
 	}
 	refuse = true
 	resent := ask(eager(u), "", strings.Replace(conversation(9, false), "Fix the build.", "Mend it.", 1))
-	if !resent.Resent || resent.SentTokens != resent.OriginalTokens || resent.Outcome != audit.Completed || resent.Conversation == edited.Conversation {
+	if !resent.Resent || resent.SentTokens != resent.OriginalTokens || resent.Outcome != audit.Completed ||
+		resent.Conversation == edited.Conversation {
 		t.Errorf("resent: %+v", resent)
 	}
 }

@@ -85,7 +85,8 @@ func TestAuditOutcomes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	p.audited(plain(u), sqliteAt(path, ""))
 	ask := func(do, agent string) response {
-		return p.post("/v1/messages", conversation(2, do == "stream" || do == "cut"), "X-Do", do, "X-Session-Id", do, "User-Agent", agent, "X-Api-Key", "sk-secret")
+		return p.post("/v1/messages", conversation(2, do == "stream" || do == "cut"), "X-Do", do, "X-Session-Id", do,
+			"User-Agent", agent, "X-Api-Key", "sk-secret")
 	}
 	id := ask("", "claude-cli/2.1.3 (external, cli)").Header.Get("X-Llm-Cache-Session")
 	read(t, ask("stream", "opencode/1.0"))
@@ -110,25 +111,29 @@ func TestAuditOutcomes(t *testing.T) {
 		if !ok || r.Outcome != want.outcome || r.Status != want.status || r.Billed.Read != want.read {
 			t.Errorf("%s: %+v", client, r)
 		}
-		if r.Turns != 1 || r.Model != "claude-opus-4-6" || r.ClientFormat != "anthropic" || len(r.Tenant) != 16 || r.User != r.Tenant || r.Total <= 0 || r.OriginalTokens == 0 {
+		if r.Turns != 1 || r.Model != "claude-opus-4-6" || r.ClientFormat != "anthropic" || len(r.Tenant) != 16 ||
+			r.User != r.Tenant || r.Total <= 0 || r.OriginalTokens == 0 {
 			t.Errorf("%s: %+v", client, r)
 		}
 	}
 	whole := got["claude-code"]
-	if whole.Session != id || whole.Billed.Write5m != 40 || whole.Billed.Uncached != 3 || whole.Billed.Output != 5 || whole.StopReason != "end_turn" {
+	if whole.Session != id || whole.Billed.Write5m != 40 || whole.Billed.Uncached != 3 || whole.Billed.Output != 5 ||
+		whole.StopReason != "end_turn" {
 		t.Errorf("%+v", whole)
 	}
 	// (3 + 40·1.25 + 1234·0.1 + 5·5) at 5 dollars a million
 	if d := whole.USD - 201.4*5/1e6; d > 1e-12 || d < -1e-12 || whole.ClientUSD != whole.USD {
 		t.Errorf("cost %v and %v", whole.USD, whole.ClientUSD)
 	}
-	if r := got["opencode"]; r.FirstByte <= 0 || r.FirstToken < r.FirstByte || r.LastToken < r.FirstToken || r.Total < r.LastToken || !r.Stream {
+	if r := got["opencode"]; r.FirstByte <= 0 || r.FirstToken < r.FirstByte || r.LastToken < r.FirstToken ||
+		r.Total < r.LastToken || !r.Stream {
 		t.Errorf("latencies of a stream: %+v", r)
 	}
 	if got := p.metric(`caddy_llm_cache_cost_usd_total{kind="client"}`); got <= 0 {
 		t.Error("no cost is counted")
 	}
-	if b, err := os.ReadFile(path); err != nil || strings.Contains(string(b), "sk-secret") || strings.Contains(string(b), "Fix the build") {
+	if b, err := os.ReadFile(path); err != nil || strings.Contains(string(b), "sk-secret") ||
+		strings.Contains(string(b), "Fix the build") {
 		t.Errorf("a key or a prompt is in the file, or %v", err)
 	}
 }
@@ -139,7 +144,8 @@ func TestAuditOff(t *testing.T) {
 	p := start(t, "respond 204")
 	path := filepath.Join(t.TempDir(), "audit.db")
 	addr := u.Listener.Addr().String()
-	p.audited("handle /private/* {\n llm_cache {\n audit off\n }\n reverse_proxy "+addr+"\n}\nhandle {\n llm_cache\n reverse_proxy "+addr+"\n}", sqliteAt(path, ""))
+	p.audited("handle /private/* {\n llm_cache {\n audit off\n }\n reverse_proxy "+addr+
+		"\n}\nhandle {\n llm_cache\n reverse_proxy "+addr+"\n}", sqliteAt(path, ""))
 	p.post("/private/v1/messages", conversation(1, false), "User-Agent", "private/1")
 	p.post("/v1/messages", conversation(1, false), "User-Agent", "public/1")
 	if r := turns(t, path, 1); r[0].Client != "public" {
@@ -200,7 +206,8 @@ func TestAuditReload(t *testing.T) {
 					return
 				default:
 				}
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(n%5, false)))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages",
+					strings.NewReader(conversation(n%5, false)))
 				if err != nil {
 					t.Error(err)
 					return
@@ -307,7 +314,8 @@ func TestAuditStoreDown(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if p.metric("caddy_llm_cache_audit_write_errors_total") == 0 || p.metric("caddy_llm_cache_audit_queue_records") != n || p.metric("caddy_llm_cache_audit_lag_seconds") <= 0 {
+	if p.metric("caddy_llm_cache_audit_write_errors_total") == 0 || p.metric("caddy_llm_cache_audit_queue_records") != n ||
+		p.metric("caddy_llm_cache_audit_lag_seconds") <= 0 {
 		t.Error("the metrics do not tell that the store is down")
 	}
 	p.reload(plain(u))

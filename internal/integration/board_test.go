@@ -137,9 +137,10 @@ func scraping(t *testing.T, program, target string) (at string) {
 		t.Fatal(err)
 	}
 	cfg, err := json.Marshal(map[string]any{ // YAML is a superset
-		"global":         map[string]any{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-		"rule_files":     []string{rules},
-		"scrape_configs": []any{map[string]any{"job_name": "caddy", "static_configs": []any{map[string]any{"targets": []string{target}}}}},
+		"global":     map[string]any{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+		"rule_files": []string{rules},
+		"scrape_configs": []any{map[string]any{"job_name": "caddy",
+			"static_configs": []any{map[string]any{"targets": []string{target}}}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +149,8 @@ func scraping(t *testing.T, program, target string) (at string) {
 	if err := os.WriteFile(file, cfg, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+at)
+	cmd := exec.CommandContext(t.Context(), program, "--config.file="+file, "--storage.tsdb.path="+
+		filepath.Join(dir, "data"), "--web.listen-address="+at)
 	var log strings.Builder
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {

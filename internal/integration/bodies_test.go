@@ -30,7 +30,8 @@ func TestNoRoomForBodies(t *testing.T) {
 	})
 	h := &hostility{proxy: start(t, strings.ReplaceAll(hostileSites, "%[1]s", u.Listener.Addr().String()))}
 	h.move()
-	h.load(bytes.Replace(h.config(strings.ReplaceAll(hostileSites, "%[1]s", u.Listener.Addr().String())), []byte(`"apps":{`), []byte(`"apps":{"llm_cache":{"memory":4194304},`), 1))
+	h.load(bytes.Replace(h.config(strings.ReplaceAll(hostileSites, "%[1]s", u.Listener.Addr().String())),
+		[]byte(`"apps":{`), []byte(`"apps":{"llm_cache":{"memory":4194304},`), 1))
 
 	large := dialects[0].say("CONTENT", `"`+strings.Repeat("many words ", 200_000)+`"`)
 	var all sync.WaitGroup
@@ -70,7 +71,8 @@ func TestNoRoomForBodies(t *testing.T) {
 			}
 		})
 	}
-	for site, path := range map[string]string{"hosted": "/v1/chat/completions", "box": "/v1/chat/completions", "hosted ": "/v1/responses", "box ": "/v1beta/models/gemini-3-pro:generateContent"} {
+	for site, path := range map[string]string{"hosted": "/v1/chat/completions", "box": "/v1/chat/completions",
+		"hosted ": "/v1/responses", "box ": "/v1beta/models/gemini-3-pro:generateContent"} {
 		req := h.request(t, "/"+strings.TrimSpace(site)+path, strings.NewReader(large))
 		all.Go(func() {
 			res, err := h.client.Do(req)
@@ -80,7 +82,8 @@ func TestNoRoomForBodies(t *testing.T) {
 			}
 			defer res.Body.Close()
 			body, _ := io.ReadAll(res.Body)
-			if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !bytes.Contains(body, []byte(`"error"`)) || !bytes.Contains(body, []byte("too many large requests")) {
+			if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" ||
+				!bytes.Contains(body, []byte(`"error"`)) || !bytes.Contains(body, []byte("too many large requests")) {
 				t.Errorf("%s%s: status %d, Retry-After %q, %s", site, path, res.StatusCode, res.Header.Get("Retry-After"), body)
 			}
 		})
@@ -137,7 +140,8 @@ func TestCrowded(t *testing.T) {
 				h.try(t, site, d, "crowded", body, "")
 			}
 			res := h.post("/hosted"+d.path, body)
-			if answer := read(t, res); d.own != "hosted" && (res.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "more messages, blocks, parts or values")) {
+			if answer := read(t, res); d.own != "hosted" &&
+				(res.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "more messages, blocks, parts or values")) {
 				t.Errorf("%s: %s: status %d, %s", name, d.name, res.StatusCode, answer)
 			}
 			if res := h.post("/native"+d.path, body); res.Header.Get("X-Llm-Cache-Bypass") != "parse" {
@@ -156,7 +160,8 @@ func TestBombs(t *testing.T) {
 	for coding, packed := range map[string]string{"gzip": gzipped(t, bomb), "zstd": zstandard(t, bomb)} {
 		before := p.metric(`caddy_llm_cache_fail_open_total{reason="bomb"}`)
 		res := p.post("/v1/messages", packed, "Content-Encoding", coding)
-		if u.last().body != packed || res.StatusCode != http.StatusOK || p.metric(`caddy_llm_cache_fail_open_total{reason="bomb"}`) != before+1 {
+		if u.last().body != packed || res.StatusCode != http.StatusOK ||
+			p.metric(`caddy_llm_cache_fail_open_total{reason="bomb"}`) != before+1 {
 			t.Errorf("%s: status %d, %d bytes arrived of %d", coding, res.StatusCode, len(u.last().body), len(packed))
 		}
 	}

@@ -16,7 +16,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-const chatMessage = `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done.","reasoning":"Hm."},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":5,"total_tokens":1005}}`
+const chatMessage = `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,` +
+	`"message":{"role":"assistant","content":"Done.","reasoning":"Hm."},"finish_reason":"stop"}],` +
+	`"usage":{"prompt_tokens":1000,"completion_tokens":5,"total_tokens":1005}}`
 
 func answerChat(w http.ResponseWriter, _ *http.Request, _ int) {
 	w.Header().Set("Content-Type", "application/json")
@@ -25,7 +27,8 @@ func answerChat(w http.ResponseWriter, _ *http.Request, _ int) {
 
 // Each kind of box gets requests that it can read.
 func TestCompat(t *testing.T) {
-	const plain = `{"model":"claude-opus-5-5","seed":7,"stream_options":{},"metadata":{"a":1},"prompt_cache_key":"k","messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]},` +
+	const plain = `{"model":"claude-opus-5-5","seed":7,"stream_options":{},"metadata":{"a":1},"prompt_cache_key":"k",` +
+		`"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]},` +
 		`{"role":"assistant","reasoning":"Hm.","content":"Hello"},{"role":"user","content":"Go"}]}`
 	for _, c := range []struct {
 		upstream, body string
@@ -33,7 +36,8 @@ func TestCompat(t *testing.T) {
 	}{
 		{
 			"mlx_lm", plain,
-			[]string{`"model":"default_model"`, `"max_tokens":32768`, `"reasoning_content":"Hm."`, `"preserve_thinking":true`, `"content":"Hi"`},
+			[]string{`"model":"default_model"`, `"max_tokens":32768`, `"reasoning_content":"Hm."`, `"preserve_thinking":true`,
+				`"content":"Hi"`},
 			[]string{"seed", "metadata", "prompt_cache_key", "cache_control", `"reasoning":`, "stream_options", "id_slot"},
 		},
 		{
@@ -41,14 +45,16 @@ func TestCompat(t *testing.T) {
 			[]string{`"seed":7`, `"metadata":{"a":1}`, `"max_tokens":99`, `"model":"claude-opus-5-5"`},
 			[]string{"Hm.", "chat_template_kwargs"},
 		},
-		{"ollama", strings.Replace(plain, `"reasoning":`, `"reasoning_content":`, 1), []string{`"reasoning":"Hm."`, `"seed":7`}, []string{"reasoning_content", "max_tokens", "metadata"}},
+		{"ollama", strings.Replace(plain, `"reasoning":`, `"reasoning_content":`, 1),
+			[]string{`"reasoning":"Hm."`, `"seed":7`}, []string{"reasoning_content", "max_tokens", "metadata"}},
 		{
 			"ollama {\n model claude-* qwen3:8b\n body keep_alive `\"24h\"`\n}", plain,
 			[]string{`"model":"qwen3:8b"`, `"keep_alive":"24h"`, `"content":"Hi"`},
 			[]string{"prompt_cache_key", "cache_control", "chat_template_kwargs", "id_slot"},
 		},
 		{"omlx", plain, []string{`"cache_control":{"type":"ephemeral"}`, `"reasoning_content":"Hm."`}, []string{"metadata"}},
-		{"lm_studio {\n body ttl 3600\n cache_control on\n}", plain, []string{`"ttl":3600`, `"cache_control"`}, []string{"preserve_thinking"}},
+		{"lm_studio {\n body ttl 3600\n cache_control on\n}", plain, []string{`"ttl":3600`, `"cache_control"`},
+			[]string{"preserve_thinking"}},
 		{"llama_cpp {\n body id_slot 3\n}", plain, []string{`"id_slot":3`}, nil},
 		{"llama_cpp", plain, nil, []string{"id_slot"}}, // there is no queue
 		{"openai", plain, []string{plain}, nil},
@@ -88,13 +94,16 @@ func TestReasoningOfAnswers(t *testing.T) {
 	u := newUpstream(t, answerChat)
 	p := start(t, behind(u, "mlx_lm"))
 	body := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
-	if got, want := read(t, p.post("/v1/chat/completions", body)), strings.Replace(chatMessage, `"reasoning"`, `"reasoning_content"`, 1); got != want {
+	if got, want := read(t, p.post("/v1/chat/completions", body)),
+		strings.Replace(chatMessage, `"reasoning"`, `"reasoning_content"`, 1); got != want {
 		t.Errorf("got %s", got)
 	}
 	events := newUpstream(t, stream(chatEvents...))
 	p.reload(behind(events, "mlx_lm"))
 	want := strings.Replace(strings.Join(chatEvents, "\n\n")+"\n\n", `"reasoning"`, `"reasoning_content"`, 1)
-	if got := read(t, p.post("/v1/chat/completions", strings.Replace(body, `{"model"`, `{"stream":true,"stream_options":{"include_usage":true},"model"`, 1))); got != want {
+	if got := read(t, p.post("/v1/chat/completions",
+		strings.Replace(body, `{"model"`, `{"stream":true,"stream_options":{"include_usage":true},"model"`,
+			1))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -114,7 +123,8 @@ func TestEstimate(t *testing.T) {
 	}
 	res = p.post("/v1/chat/completions", body+`,{"role":"assistant","content":"Done."},{"role":"user","content":"Go"}]}`)
 	var n int
-	if _, err := fmt.Sscan(res.Header.Get("X-Llm-Cache-Cached-Tokens"), &n); err != nil || n < 900 || n >= 1000 || res.Header.Get("X-Llm-Cache-Cached-Tokens-Estimated") != "1" {
+	if _, err := fmt.Sscan(res.Header.Get("X-Llm-Cache-Cached-Tokens"), &n); err != nil || n < 900 || n >= 1000 ||
+		res.Header.Get("X-Llm-Cache-Cached-Tokens-Estimated") != "1" {
 		t.Errorf("second: %v", res.Header)
 	}
 	if gjson.Get(read(t, res), "usage.prompt_tokens_details").Exists() {
@@ -140,7 +150,8 @@ func TestOverlay(t *testing.T) {
 	body := func(tools, rest string) string {
 		return `{"model":"m","tools":[` + tools + `],"messages":[{"role":"user","content":"x"}` + rest + `]}`
 	}
-	first, second := body(tool("A")+","+tool("B"), ""), body(tool("B")+","+tool("A"), `,{"role":"assistant","content":"Done."},{"role":"user","content":"Go"}`)
+	first, second := body(tool("A")+","+tool("B"), ""),
+		body(tool("B")+","+tool("A"), `,{"role":"assistant","content":"Done."},{"role":"user","content":"Go"}`)
 	ordered := body(tool("A")+","+tool("B"), `,{"role":"assistant","content":"Done."},{"role":"user","content":"Go"}`)
 	for _, c := range []struct{ options, want string }{
 		{"upstream llama_cpp {\n body chat_template_kwargs null\n}", ordered},
@@ -194,7 +205,8 @@ func TestOverlayRefused(t *testing.T) {
 	body := `{"model":"m","messages":[{"role":"user","content":"x"},{"role":"system","content":"Plan"}]}`
 	res := p.post("/v1/chat/completions", body)
 	got := u.requests()
-	if read(t, res); res.StatusCode != http.StatusOK || res.Header.Get("X-Refused") != "" || len(got) != 2 || got[0].body == body || got[1].body != body {
+	if read(t, res); res.StatusCode != http.StatusOK || res.Header.Get("X-Refused") != "" || len(got) != 2 ||
+		got[0].body == body || got[1].body != body {
 		t.Fatalf("status %d, %+v", res.StatusCode, got)
 	}
 	read(t, p.post("/v1/chat/completions", body))
@@ -202,7 +214,8 @@ func TestOverlayRefused(t *testing.T) {
 		t.Errorf("again: %s", u.last().body)
 	}
 	// The request without the overlay is refused, too: that refusal passes, all of it.
-	for _, says := range []string{`{"error":{"message":"out of memory"}}`, `{"error":{"message":"out of memory","at":"` + strings.Repeat("0", 100_000) + `"}}`} {
+	for _, says := range []string{`{"error":{"message":"out of memory"}}`, `{"error":{"message":"out of memory","at":"` +
+		strings.Repeat("0", 100_000) + `"}}`} {
 		u2 := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Length", strconv.Itoa(len(says)))
@@ -210,7 +223,9 @@ func TestOverlayRefused(t *testing.T) {
 			_, _ = io.WriteString(w, says)
 		})
 		p.reload(behind(u2, "llama_cpp"))
-		if res := p.post("/v1/chat/completions", strings.Replace(body, `"x"`, `"y"`, 1)); res.StatusCode != http.StatusBadRequest || read(t, res) != says || len(u2.requests()) != 2 {
+		if res := p.post("/v1/chat/completions",
+			strings.Replace(body, `"x"`, `"y"`, 1)); res.StatusCode != http.StatusBadRequest || read(t, res) != says ||
+			len(u2.requests()) != 2 {
 			t.Errorf("status %d, %d requests", res.StatusCode, len(u2.requests()))
 		}
 	}
@@ -231,10 +246,12 @@ func TestRefusedRequestsLeaveNoFront(t *testing.T) {
 	ask := func(tools, hello string, code int) (sent string) {
 		t.Helper()
 		status.Store(int64(code))
-		p.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"`+hello+`"}],"tools":[`+tools+`]}`, "Authorization", "Bearer "+hello)
+		p.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"`+
+			hello+`"}],"tools":[`+tools+`]}`, "Authorization", "Bearer "+hello)
 		return gjson.Get(u.last().body, "tools.#.function.name").Raw
 	}
-	const a, b = `{"type":"function","function":{"name":"A","parameters":{}}}`, `{"type":"function","function":{"name":"B","parameters":{}}}`
+	const a, b = `{"type":"function","function":{"name":"A","parameters":{}}}`,
+		`{"type":"function","function":{"name":"B","parameters":{}}}`
 	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError} {
 		ask(a+","+b, fmt.Sprint("stranger ", code), code)
 	}
@@ -252,7 +269,9 @@ func TestCutPrompts(t *testing.T) {
 	var prompt atomic.Int64
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"id":"c","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":5,"total_tokens":0}}`, prompt.Load())
+		_, _ = fmt.Fprintf(w,
+			`{"id":"c","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},`+
+				`"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":5,"total_tokens":0}}`, prompt.Load())
 	})
 	p := start(t, behind(u, "ollama"))
 	count := func() float64 { return p.metric("caddy_llm_cache_cut_prompts_total") }

@@ -58,7 +58,8 @@ func (b breaksOff) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp
 // outcome is all that a client sees of an answer.
 func (p *proxy) outcome(body string) string {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages",
+		strings.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -76,16 +77,24 @@ func (p *proxy) outcome(body string) string {
 // is written anew, event by event, is cut, and of an answer that waits for its end there is
 // nothing but the error.
 func TestErrorAfterHeaders(t *testing.T) {
-	const begun = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n" +
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
-		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hel\"}}\n\n"
-	const chat = "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"finish_reason\":null}]}\n\n"
-	handlers := map[string]string{"": "", ", with a route for errors": "\nhandle_errors {\nrespond `{\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"routed\"}}` 500\n}"}
+	const begun = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\"," +
+		"\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null," +
+		"\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0," +
+		"\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," +
+		"\"delta\":{\"type\":\"text_delta\",\"text\":\"Hel\"}}\n\n"
+	const chat = "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0," +
+		"\"delta\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"finish_reason\":null}]}\n\n"
+	handlers := map[string]string{"": "",
+		", with a route for errors": "\nhandle_errors {\nrespond `{\"type\":\"error\",\"error\":{\"type\":\"api_error\"," +
+			"\"message\":\"routed\"}}` 500\n}"}
 	for _, c := range []struct {
 		name   string
 		stream bool
 		begins string
-	}{{"stream", true, "break_off text/event-stream `" + begun + "`"}, {"document", false, "break_off application/json `{\"type\":\"message\",`"}} {
+	}{{"stream", true, "break_off text/event-stream `" + begun + "`"},
+		{"document", false, "break_off application/json `{\"type\":\"message\",`"}} {
 		for routed, errs := range handlers {
 			p := start(t, "route {\n "+c.begins+"\n}"+errs)
 			body := conversation(4, c.stream)
@@ -119,7 +128,8 @@ func TestErrorAfterHeaders(t *testing.T) {
 					p.reload("route {\n " + site + "\n " + behind + "\n}" + errs)
 					got := p.outcome(body)
 					failed := strings.HasPrefix(got, "5") || strings.HasPrefix(got, "418")
-					cut := strings.HasPrefix(got, "200") && strings.Contains(got, "Hel") && strings.HasSuffix(got, "whole: false") && !strings.Contains(got, "message_stop")
+					cut := strings.HasPrefix(got, "200") && strings.Contains(got, "Hel") && strings.HasSuffix(got, "whole: false") &&
+						!strings.Contains(got, "message_stop")
 					if c.stream && !cut || !c.stream && !failed {
 						t.Errorf("got %s", got)
 					}

@@ -25,7 +25,8 @@ import (
 func (p *proxy) budgeted(u *upstream, store, budgets string) {
 	p.t.Helper()
 	p.move()
-	p.load([]byte(strings.Replace(string(p.auditing(plain(u), store)), `"llm_cache":{`, `"llm_cache":{"users":[{"is":"sk-anna","name":"anna"}],"budgets":`+budgets+`,`, 1)))
+	p.load([]byte(strings.Replace(string(p.auditing(plain(u), store)), `"llm_cache":{`,
+		`"llm_cache":{"users":[{"is":"sk-anna","name":"anna"}],"budgets":`+budgets+`,`, 1)))
 }
 
 // TestBudget: fifty requests at once spend a budget, and no more than one request beyond
@@ -35,7 +36,8 @@ func TestBudget(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "respond 204")
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
-	const budgets = `[{"person":"anna","dollars":0.01,"per":"month"},{"person":"carla","tokens":100000},{"tokens":2000000,"soft":true}]`
+	const budgets = `[{"person":"anna","dollars":0.01,"per":"month"},{"person":"carla","tokens":100000},` +
+		`{"tokens":2000000,"soft":true}]`
 	p.budgeted(u, store, budgets)
 	const most = 10 // at 201.4 units of $5 a million each, the tenth begins below the bound and ends above
 	var answered, spent, held atomic.Int64
@@ -50,7 +52,8 @@ func TestBudget(t *testing.T) {
 					answered.Add(1)
 				case res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "":
 					t.Errorf("%s: %s", res.Status, body)
-				case strings.Contains(string(body), `"billing_error"`) && strings.Contains(string(body), "the budget of anna, $0.01 a month, is spent ("):
+				case strings.Contains(string(body), `"billing_error"`) &&
+					strings.Contains(string(body), "the budget of anna, $0.01 a month, is spent ("):
 					spent.Add(1)
 				case strings.Contains(string(body), `"rate_limit_error"`) && res.Header.Get("Retry-After") == "5":
 					held.Add(1)
@@ -65,14 +68,18 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	if n := answered.Load(); n != most || spent.Load() == 0 || held.Load() == 0 {
-		t.Errorf("%d requests were answered, want %d; %d found the budget spent, %d set aside", n, most, spent.Load(), held.Load())
+		t.Errorf("%d requests were answered, want %d; %d found the budget spent, %d set aside", n, most, spent.Load(),
+			held.Load())
 	}
 	chat := `{"model":"gpt-6.1","messages":[{"role":"user","content":"hi"}]}`
 	res := p.post("/v1/chat/completions", chat, "Authorization", "Bearer sk-anna")
-	if body := read(t, res); res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"code":"insufficient_quota"`) || strings.Contains(body, `"type":"error"`) || !strings.Contains(res.Header.Get("X-Llm-Cache-Budget"), "$0.01 of $0.01 a month, until ") {
+	if body := read(t, res); res.StatusCode != http.StatusTooManyRequests ||
+		!strings.Contains(body, `"code":"insufficient_quota"`) || strings.Contains(body, `"type":"error"`) ||
+		!strings.Contains(res.Header.Get("X-Llm-Cache-Budget"), "$0.01 of $0.01 a month, until ") {
 		t.Errorf("the same key in another API: %s, %v: %s", res.Status, res.Header, body)
 	}
-	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-ben"); res.StatusCode != http.StatusOK || res.Header.Get("X-Llm-Cache-Budget") != "" {
+	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-ben"); res.StatusCode != http.StatusOK ||
+		res.Header.Get("X-Llm-Cache-Budget") != "" {
 		t.Errorf("somebody else: %s, %v", res.Status, res.Header)
 	}
 
@@ -81,7 +88,8 @@ func TestBudget(t *testing.T) {
 	p.load(p.config("respond 204")) // the store is closed, and all that was counted is gone
 	p.budgeted(u, store, budgets)
 	before := len(u.requests())
-	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s"); res.StatusCode != http.StatusTooManyRequests || len(u.requests()) != before {
+	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id",
+		"s"); res.StatusCode != http.StatusTooManyRequests || len(u.requests()) != before {
 		t.Errorf("after a restart: %s", res.Status)
 	}
 }
@@ -109,8 +117,10 @@ func TestBudgetEndsUnknownModels(t *testing.T) {
 		}
 	}
 	for _, r := range turns(t, storePath(store), 2*len(models)) {
-		if want := models[r.Model]; r.Outcome == audit.Completed && (r.AssumedFrom != want[0] || r.PricesOf != want[1] || r.USD <= 0) {
-			t.Errorf("%s: got rules of %q, prices of %q, $%g; want rules of %q, prices of %q", r.Model, r.AssumedFrom, r.PricesOf, r.USD, want[0], want[1])
+		if want := models[r.Model]; r.Outcome == audit.Completed &&
+			(r.AssumedFrom != want[0] || r.PricesOf != want[1] || r.USD <= 0) {
+			t.Errorf("%s: got rules of %q, prices of %q, $%g; want rules of %q, prices of %q", r.Model, r.AssumedFrom,
+				r.PricesOf, r.USD, want[0], want[1])
 		}
 	}
 }
@@ -155,23 +165,27 @@ func TestBudgetOfOtherEndpoints(t *testing.T) {
 			defer z.Close()
 			to = z
 		}
-		_, _ = io.WriteString(to, `{"object":"list","data":[`+strings.Repeat(`0.25, `, 4000)+`0],"model":"text-embedding-9","usage":{"prompt_tokens":1200,"total_tokens":1200}}`)
+		_, _ = io.WriteString(to, `{"object":"list","data":[`+strings.Repeat(`0.25, `, 4000)+
+			`0],"model":"text-embedding-9","usage":{"prompt_tokens":1200,"total_tokens":1200}}`)
 	})
 	p := start(t, "respond 204")
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
 	p.budgeted(u, store, `[{"tokens":1000}]`)
-	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna", "Accept-Encoding", "gzip, deflate"); res.StatusCode != http.StatusOK {
+	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna", "Accept-Encoding",
+		"gzip, deflate"); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
 	} else if body := read(t, res); !strings.HasSuffix(body, `"total_tokens":1200}}`) {
 		t.Errorf("the answer was changed: %.80s", body)
 	}
-	for path, want := range map[string]int{"/v1/embeddings": 429, "/v1/messages/batches": 429, "/v1/batches": 429, "/v1beta/models/gemini-3.1-pro:batchGenerateContent": 429, "/v1/messages/count_tokens": 200, "/v1/files": 200} {
+	for path, want := range map[string]int{"/v1/embeddings": 429, "/v1/messages/batches": 429, "/v1/batches": 429,
+		"/v1beta/models/gemini-3.1-pro:batchGenerateContent": 429, "/v1/messages/count_tokens": 200, "/v1/files": 200} {
 		res := p.post(path, `{"input":"hi"}`, "Authorization", "Bearer sk-anna")
 		if read(t, res); res.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, res.Status, want)
 		}
 	}
-	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna", "User-Agent", "opencode/1.18 ai-sdk/provider-utils/4.0"); res.StatusCode != http.StatusPaymentRequired {
+	if res := p.post("/v1/embeddings", `{"input":"hi"}`, "Authorization", "Bearer sk-anna", "User-Agent",
+		"opencode/1.18 ai-sdk/provider-utils/4.0"); res.StatusCode != http.StatusPaymentRequired {
 		t.Errorf("the AI SDK got %s, want 402", res.Status)
 	}
 	refused := map[int]int{}
@@ -198,7 +212,8 @@ func TestBudgetOverAWebSocket(t *testing.T) {
 	s.ask(socketCreate("", `"One?"`))
 	asked := len(u.requests())
 	e := s.refused(socketCreate("", `"Two?"`), "insufficient_quota", http.StatusTooManyRequests)
-	if got := e.Get("error"); got.Get("type").Str != "usage_limit_reached" || !strings.Contains(got.Get("message").Str, "the budget of anna, 20 tokens a day, is spent") {
+	if got := e.Get("error"); got.Get("type").Str != "usage_limit_reached" ||
+		!strings.Contains(got.Get("message").Str, "the budget of anna, 20 tokens a day, is spent") {
 		t.Errorf("got %s", e)
 	}
 	if len(u.requests()) != asked {
@@ -255,7 +270,8 @@ func TestBudgetsOfFailedReload(t *testing.T) {
 	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
 	p.budgeted(u, store, `[{"tokens":20000}]`)
 	read(t, p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s"))
-	bad := strings.NewReplacer(`"apps":{"llm_cache":{`, `"apps":{"llm_cache":{"budgets":[{"tokens":30000}],`, `"listen":[":`, `"listen":["192.0.2.1:`).Replace(string(p.auditing(plain(u), store)))
+	bad := strings.NewReplacer(`"apps":{"llm_cache":{`, `"apps":{"llm_cache":{"budgets":[{"tokens":30000}],`,
+		`"listen":[":`, `"listen":["192.0.2.1:`).Replace(string(p.auditing(plain(u), store)))
 	for range 8 { // the apps of a configuration start in any order
 		if p.caddy.Load([]byte(bad)) == nil {
 			t.Fatal("it listens at 192.0.2.1")

@@ -18,10 +18,13 @@ func TestBothReasonings(t *testing.T) {
 	t.Parallel()
 	const tool = `"tools":[{"type":"function","function":{"name":"ls","parameters":{"type":"object"}}}]`
 	body := func(more string) string {
-		return `{"model":"gpt-5.6","messages":[{"role":"system","content":"You are an agent."},{"role":"user","content":"Go."}` + more + `],` + tool + `}`
+		return `{"model":"gpt-5.6","messages":[{"role":"system","content":"You are an agent."},{"role":"user",` +
+			`"content":"Go."}` + more + `],` + tool + `}`
 	}
 	turn := func(n int) string {
-		return fmt.Sprintf(`,{"role":"assistant","content":"I look.","tool_calls":[{"id":"c%d","type":"function","function":{"name":"ls","arguments":"{}"}}],"reasoning_content":"Hm %d.","reasoning":"Hm %d."},{"role":"tool","tool_call_id":"c%d","content":"a"}`, n, n, n, n)
+		return fmt.Sprintf(`,{"role":"assistant","content":"I look.","tool_calls":[{"id":"c%d","type":"function",`+
+			`"function":{"name":"ls","arguments":"{}"}}],"reasoning_content":"Hm %d.","reasoning":"Hm %d."},{"role":"tool",`+
+			`"tool_call_id":"c%d","content":"a"}`, n, n, n, n)
 	}
 	bodies := []string{body(""), body(turn(1)), body(turn(1) + turn(2))}
 
@@ -62,7 +65,8 @@ func TestStrangeMessages(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	p := start(t, "llm_cache {\n expand on\n}\nreverse_proxy "+u.Listener.Addr().String())
-	const head = `{"model":"claude-opus-4-6","max_tokens":9,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go."}`
+	const head = `{"model":"claude-opus-4-6","max_tokens":9,"tools":[{"name":"Read","input_schema":{"type":"object"}}],` +
+		`"messages":[{"role":"user","content":"Go."}`
 	for i, strange := range []string{
 		`{"role":"assistant","content":[{"type":"text","text":"a","text":"b"}]}`,
 		`{"role":"assistant","content":7}`,
@@ -74,7 +78,8 @@ func TestStrangeMessages(t *testing.T) {
 		p.post("/v1/messages", head+`]}`, "X-Session-Id", session)
 		res := p.post("/v1/messages", head+","+strange+`,{"role":"user","content":"On."}]}`, "X-Session-Id", session)
 		got := u.last().body
-		if !strings.Contains(got, strange) || !strings.Contains(got, "mcp__llm_cache__expand") || res.Header.Get("X-Llm-Cache-Bypass") != "" {
+		if !strings.Contains(got, strange) || !strings.Contains(got, "mcp__llm_cache__expand") ||
+			res.Header.Get("X-Llm-Cache-Bypass") != "" {
 			t.Errorf("%s: headers %v, sent %s", strange, res.Header, got)
 		}
 	}

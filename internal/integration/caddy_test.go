@@ -42,7 +42,8 @@ type proxy struct {
 // start runs Caddy with a site of these directives until the test ends.
 func start(t *testing.T, site string) *proxy {
 	t.Helper()
-	p := &proxy{t: t, caddy: caddytest.New(t), client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
+	p := &proxy{t: t, caddy: caddytest.New(t),
+		client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
 	p.reload(site)
 	p.host = p.addr
 	return p
@@ -171,7 +172,7 @@ func (p *proxy) adminDo(method, path string, v any) int {
 
 // report is what the tests read of the admin API.
 type report struct {
-	ID       string `json:"id"`
+	ID            string `json:"id"`
 	Conversations []struct {
 		Model    string `json:"model"`
 		Requests int    `json:"requests"`
@@ -264,7 +265,9 @@ func (u *upstream) last() received {
 	return got[len(got)-1]
 }
 
-const message = `{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6","content":[{"type":"text","text":"Done."}],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":40,"cache_read_input_tokens":1234,"output_tokens":5}}`
+const message = `{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6",` +
+	`"content":[{"type":"text","text":"Done."}],"stop_reason":"end_turn","usage":{"input_tokens":3,` +
+	`"cache_creation_input_tokens":40,"cache_read_input_tokens":1234,"output_tokens":5}}`
 
 // answerMessage answers by a whole message.
 func answerMessage(w http.ResponseWriter, _ *http.Request, _ int) {
@@ -274,11 +277,17 @@ func answerMessage(w http.ResponseWriter, _ *http.Request, _ int) {
 
 // events are the events of a streamed message.
 var events = []string{
-	"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-opus-4-6\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":3,\"cache_creation_input_tokens\":40,\"cache_read_input_tokens\":1234,\"output_tokens\":1}}}\n\n",
-	"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
-	"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Done.\"}}\n\n",
+	"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\"," +
+		"\"role\":\"assistant\",\"model\":\"claude-opus-4-6\",\"content\":[],\"stop_reason\":null," +
+		"\"usage\":{\"input_tokens\":3,\"cache_creation_input_tokens\":40,\"cache_read_input_tokens\":1234," +
+		"\"output_tokens\":1}}}\n\n",
+	"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0," +
+		"\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+	"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," +
+		"\"delta\":{\"type\":\"text_delta\",\"text\":\"Done.\"}}\n\n",
 	"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
-	"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":5}}\n\n",
+	"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"," +
+		"\"stop_sequence\":null},\"usage\":{\"output_tokens\":5}}\n\n",
 	"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
 }
 
@@ -286,11 +295,16 @@ var events = []string{
 // several long lines.
 func conversation(turns int, stream bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"model":"claude-opus-4-6","max_tokens":1000,"stream":%t,"system":"You are an agent.","messages":[{"role":"user","content":"Fix the build."}`, stream)
+	fmt.Fprintf(&b,
+		`{"model":"claude-opus-4-6","max_tokens":1000,"stream":%t,"system":"You are an agent.","messages":[{"role":"user",`+
+			`"content":"Fix the build."}`, stream)
 	for i := range turns {
-		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i)
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read",`+
+				`"input":{"file_path":"/src/file%d.go"}}]}`, i, i)
 		result := strings.Repeat(fmt.Sprintf("line of file %d: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\\n", i), 40)
-		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"}]}`, i, result)
+		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"}]}`, i,
+			result)
 	}
 	b.WriteString(`]}`)
 	return b.String()
@@ -298,7 +312,8 @@ func conversation(turns int, stream bool) string {
 
 // eager is a site that edits all that it may.
 func eager(u *upstream) string {
-	return "llm_cache {\n policy eager\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n}\nreverse_proxy " + u.Listener.Addr().String()
+	return "llm_cache {\n policy eager\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n}\nreverse_proxy " +
+		u.Listener.Addr().String()
 }
 
 func plain(u *upstream) string {

@@ -51,7 +51,8 @@ func chunks(events []string) (out []string) {
 // elsewhereConversation is a conversation without the model and the stream, which the
 // path tells.
 func elsewhereConversation(turns int, version string) string {
-	return strings.Replace(conversation(turns, false), `"model":"claude-opus-4-6","max_tokens":1000,"stream":false`, `"anthropic_version":"`+version+`","max_tokens":1000`, 1)
+	return strings.Replace(conversation(turns, false), `"model":"claude-opus-4-6","max_tokens":1000,"stream":false`,
+		`"anthropic_version":"`+version+`","max_tokens":1000`, 1)
 }
 
 // Requests are edited, answers pass as they were sent and are accounted for, paths stay
@@ -79,7 +80,8 @@ func TestClaudeElsewhere(t *testing.T) {
 			if got := read(t, res); got != message || res.Header.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
 				t.Errorf("got %q with %v", got, res.Header)
 			}
-			if sent := u.last().body; sent == body || !strings.HasPrefix(sent, `{"anthropic_version":"`+c.version+`"`) || strings.Contains(sent, `"stream"`) {
+			if sent := u.last().body; sent == body || !strings.HasPrefix(sent, `{"anthropic_version":"`+c.version+`"`) ||
+				strings.Contains(sent, `"stream"`) {
 				t.Errorf("sent %s", sent)
 			}
 			res = p.post(c.stream, body, "Authorization", "Bearer k", "TE", "trailers", "Connection", "TE")
@@ -131,7 +133,8 @@ func TestClaudeElsewhereStreams(t *testing.T) {
 					want = answer(w)
 				})
 				p := start(t, eager(u))
-				res := p.post(c.stream, elsewhereConversation(9, c.version), "Authorization", "Bearer k", "Accept-Encoding", "identity")
+				res := p.post(c.stream, elsewhereConversation(9, c.version), "Authorization", "Bearer k", "Accept-Encoding",
+					"identity")
 				got, err := io.ReadAll(res.Body)
 				if string(got) != want || (err != nil) != (trouble == "cut") || res.Header.Get("Content-Encoding") != "" {
 					t.Errorf("got %q and error %v, want %q", got, err, want)
@@ -150,7 +153,8 @@ func TestClaudeElsewhereStreams(t *testing.T) {
 
 // Errors of ours are in the client's format; those of the upstream pass.
 func TestClaudeElsewhereErrors(t *testing.T) {
-	for name, want := range map[string]string{"vertex": `{"type":"error","error":{"type":"api_error"`, "bedrock": `{"message":"`} {
+	for name, want := range map[string]string{"vertex": `{"type":"error","error":{"type":"api_error"`,
+		"bedrock": `{"message":"`} {
 		c := elsewhere[name]
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
@@ -172,7 +176,8 @@ func TestClaudeElsewhereErrors(t *testing.T) {
 	}
 }
 
-const clientSignature = "AWS4-HMAC-SHA256 Credential=AKIDCLIENT/20261122/eu-central-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, Signature="
+const clientSignature = "AWS4-HMAC-SHA256 Credential=AKIDCLIENT/20261122/eu-central-1/bedrock/aws4_request, " +
+	"SignedHeaders=host;x-amz-date, Signature="
 
 // A request that its client has signed goes upstream as it came where nobody can sign it
 // anew, and that is said.
@@ -182,7 +187,8 @@ func TestSealedRequest(t *testing.T) {
 	c := elsewhere["bedrock"]
 	body := elsewhereConversation(9, c.version)
 	res := p.post(c.whole, body, "Authorization", clientSignature+"00")
-	if read(t, res); res.Header.Get("X-Llm-Cache-Bypass") != "signed" || u.last().body != body || u.last().header.Get("Authorization") != clientSignature+"00" {
+	if read(t, res); res.Header.Get("X-Llm-Cache-Bypass") != "signed" || u.last().body != body ||
+		u.last().header.Get("Authorization") != clientSignature+"00" {
 		t.Errorf("%v; sent %s with %v", res.Header, u.last().body, u.last().header)
 	}
 }
@@ -204,11 +210,14 @@ func TestBedrockSignature(t *testing.T) {
 		model.ServeHTTP(w, r)
 	}))
 	t.Cleanup(u.Close)
-	p := start(t, "llm_cache {\n policy eager\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n upstream bedrock {\n region eu-central-1\n }\n}\nreverse_proxy "+u.Listener.Addr().String())
+	p := start(t,
+		"llm_cache {\n policy eager\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n upstream bedrock {\n region "+
+			"eu-central-1\n }\n}\nreverse_proxy "+u.Listener.Addr().String())
 	c := elsewhere["bedrock"]
 	for turns, path := range map[int]string{9: c.whole, 10: c.stream} {
 		for _, signature := range []string{"00", "11"} { // each request has its own
-			res := p.post(path, elsewhereConversation(turns, c.version), "Authorization", clientSignature+signature, "X-Amz-Date", "20260101T000000Z", "Accept", "*/*")
+			res := p.post(path, elsewhereConversation(turns, c.version), "Authorization", clientSignature+signature,
+				"X-Amz-Date", "20260101T000000Z", "Accept", "*/*")
 			answer := []byte(read(t, res))
 			if res.StatusCode != http.StatusOK || res.Header.Get("X-Llm-Cache-Transforms") == "none" {
 				t.Fatalf("status %d: %s; %v", res.StatusCode, answer, res.Header)

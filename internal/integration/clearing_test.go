@@ -18,11 +18,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-const clearsAtNine = `"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":9},"keep":{"type":"tool_uses","value":2}}]},`
+const clearsAtNine = `"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},` +
+	`{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":9},"keep":{"type":"tool_uses","value":2}}]},`
 
 // managed is a conversation whose client has old results cleared.
 func managed(turns int, stream bool) string {
-	tools := `"tools":[{"name":"Read","description":"Reads.","input_schema":{"type":"object","properties":{"file_path":{"type":"string"}}}}],`
+	tools := `"tools":[{"name":"Read","description":"Reads.","input_schema":{"type":"object",` +
+		`"properties":{"file_path":{"type":"string"}}}}],`
 	return strings.Replace(conversation(turns, stream), `"messages":[`, tools+clearsAtNine+`"messages":[`, 1)
 }
 
@@ -66,7 +68,8 @@ func TestClearing(t *testing.T) {
 				}
 				sent := u.last().body
 				cleared := int64(strings.Count(sent, content.ClearedPlaceholder))
-				if turn.Cleared.ToolUses != cleared || (turn.Cleared.Tokens > 100*cleared) != (cleared > 0) || turn.Cleared.Thinking != 0 {
+				if turn.Cleared.ToolUses != cleared || (turn.Cleared.Tokens > 100*cleared) != (cleared > 0) ||
+					turn.Cleared.Thinking != 0 {
 					t.Errorf("%d turns: %d are cleared, told %+v", turns, cleared, turn.Cleared)
 				}
 				if left := int64(turns) - cleared; left > 9 || cleared < most || strings.Contains(sent, "context_management") {
@@ -99,11 +102,13 @@ func TestClearingIsLeftToTheProvider(t *testing.T) {
 	t.Parallel()
 	for _, stated := range []string{"", "upstream anthropic", "upstream omlx {\n drop metadata\n}"} {
 		u := newUpstream(t, answerMessage)
-		p := start(t, "llm_cache {\n policy eager\n breakpoints off\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n"+stated+"\n}\nreverse_proxy "+u.Listener.Addr().String())
+		p := start(t, "llm_cache {\n policy eager\n breakpoints off\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n"+
+			stated+"\n}\nreverse_proxy "+u.Listener.Addr().String())
 		for turns := 12; turns < 16; turns++ {
 			body := managed(turns, false)
 			answer := read(t, p.post("/v1/messages", body))
-			if sent := u.last().body; sent != body && !strings.Contains(stated, "omlx") || gjson.Get(sent, "context_management").Raw != gjson.Get(body, "context_management").Raw ||
+			if sent := u.last().body; sent != body && !strings.Contains(stated, "omlx") ||
+				gjson.Get(sent, "context_management").Raw != gjson.Get(body, "context_management").Raw ||
 				gjson.Get(sent, "messages").Raw != gjson.Get(body, "messages").Raw || answer != message {
 				t.Errorf("%q: sent %.300s; answered %s", stated, sent, answer)
 			}
@@ -120,14 +125,16 @@ func TestClearingRefused(t *testing.T) {
 		if strings.Contains(u.last().body, content.ClearedPlaceholder) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, `{"type":"error","error":{"type":"invalid_request_error","message":"tool_result: not that"}}`)
+			_, _ = io.WriteString(w,
+				`{"type":"error","error":{"type":"invalid_request_error","message":"tool_result: not that"}}`)
 			return
 		}
 		answerMessage(w, r, n)
 	})
 	p := start(t, behind(u, "omlx"))
 	res := p.post("/v1/messages", managed(12, false))
-	if got := read(t, res); res.StatusCode != http.StatusOK || got != message || strings.Contains(u.last().body, content.ClearedPlaceholder) {
+	if got := read(t, res); res.StatusCode != http.StatusOK || got != message ||
+		strings.Contains(u.last().body, content.ClearedPlaceholder) {
 		t.Errorf("status %d: %s", res.StatusCode, got)
 	}
 }

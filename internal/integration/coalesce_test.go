@@ -28,24 +28,25 @@ func TestCoalesceWrites(t *testing.T) {
 	var usages []wire.Usage
 	var arrived int
 	var open chan struct{}
-	model := httptest.NewServer(&simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Hooks: simulator.Hooks{
-		Answer: func(ctx context.Context, _ *wire.View) *simulator.Answer { // the prompt is billed, nothing is said yet
-			mu.Lock()
-			arrived++
-			gate := open
-			mu.Unlock()
-			select {
-			case <-gate:
-			case <-ctx.Done():
-			}
-			return nil
-		},
-		Done: func(_ context.Context, u wire.Usage, _ *pricing.APIError) {
-			mu.Lock()
-			defer mu.Unlock()
-			usages = append(usages, u)
-		},
-	}})
+	model := httptest.NewServer(&simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}),
+		Hooks: simulator.Hooks{
+			Answer: func(ctx context.Context, _ *wire.View) *simulator.Answer { // the prompt is billed, nothing is said yet
+				mu.Lock()
+				arrived++
+				gate := open
+				mu.Unlock()
+				select {
+				case <-gate:
+				case <-ctx.Done():
+				}
+				return nil
+			},
+			Done: func(_ context.Context, u wire.Usage, _ *pricing.APIError) {
+				mu.Lock()
+				defer mu.Unlock()
+				usages = append(usages, u)
+			},
+		}})
 	t.Cleanup(model.Close)
 	p := start(t, "respond 204")
 	round := 0
@@ -58,8 +59,10 @@ func TestCoalesceWrites(t *testing.T) {
 		round++
 		var wg sync.WaitGroup
 		for i := range twins {
-			body := fmt.Sprintf(`{"model":"claude-opus-5-5","max_tokens":1000,"stream":true,"tools":[{"name":"Read","input_schema":{"type":"object"}}],`+
-				`"system":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Task %d of %d"}]}`, "Be kind. "+strings.Repeat(system, 400), i, round)
+			body := fmt.Sprintf(`{"model":"claude-opus-5-5","max_tokens":1000,"stream":true,"tools":[{"name":"Read",`+
+				`"input_schema":{"type":"object"}}],`+
+				`"system":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user",`+
+				`"content":"Task %d of %d"}]}`, "Be kind. "+strings.Repeat(system, 400), i, round)
 			wg.Go(func() { read(t, p.post("/v1/messages", body, "X-Session-Id", fmt.Sprint("task ", i, " of ", round))) })
 		}
 		until(t, "the requests that may go have come to the model, and the others wait", func() bool {
@@ -106,12 +109,16 @@ func TestCoalescedOnce(t *testing.T) {
 	p := start(t, "respond 204")
 	second := testkit.FreeAddress(t)
 	port := second[strings.LastIndex(second, ":"):]
-	for name, behind := range map[string]string{"in a row": "llm_cache\nreverse_proxy " + u.Listener.Addr().String(), "over the network": "reverse_proxy " + second} {
+	for name, behind := range map[string]string{"in a row": "llm_cache\nreverse_proxy " + u.Listener.Addr().String(),
+		"over the network": "reverse_proxy " + second} {
 		p.move()
-		p.load(p.config("llm_cache {\n policy observe\n}\n"+behind, "http://"+port+" {\nllm_cache\nreverse_proxy "+u.Listener.Addr().String()+"\n}"))
+		p.load(p.config("llm_cache {\n policy observe\n}\n"+behind, "http://"+port+" {\nllm_cache\nreverse_proxy "+
+			u.Listener.Addr().String()+"\n}"))
 		before := p.metric(`caddy_llm_cache_coalesced_total{outcome="expired"}`)
-		body := fmt.Sprintf(`{"model":"claude-opus-5-5","max_tokens":1000,"stream":true,"tools":[{"name":"Read","input_schema":{"type":"object"}}],`+
-			`"system":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Go."}]}`, strings.Repeat(rand.Text()+" ", 400))
+		body := fmt.Sprintf(`{"model":"claude-opus-5-5","max_tokens":1000,"stream":true,"tools":[{"name":"Read",`+
+			`"input_schema":{"type":"object"}}],`+
+			`"system":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user",`+
+			`"content":"Go."}]}`, strings.Repeat(rand.Text()+" ", 400))
 		read(t, p.post("/v1/messages", body))
 		if n := p.metric(`caddy_llm_cache_coalesced_total{outcome="expired"}`) - before; n != 0 {
 			t.Errorf("%s: %v requests have waited in vain", name, n)

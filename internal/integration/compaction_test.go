@@ -17,12 +17,14 @@ import (
 // gpt-5-codex, after so many turns.
 func codexWithTools(turns int, tools, more string) string {
 	var b strings.Builder
-	b.WriteString(`{"model":"gpt-5-codex","instructions":"You are Codex.","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Fix the build."}]}`)
+	b.WriteString(`{"model":"gpt-5-codex","instructions":"You are Codex.","input":[{"type":"message","role":"user",` +
+		`"content":[{"type":"input_text","text":"Fix the build."}]}`)
 	for i := range turns {
 		fmt.Fprintf(&b, `,{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Step %d."}]}`, i)
 		fmt.Fprintf(&b, `,{"type":"message","role":"user","content":[{"type":"input_text","text":"Go on, %d."}]}`, i)
 	}
-	b.WriteString(more + `],"tools":` + tools + `,"tool_choice":"auto","parallel_tool_calls":false,"store":false,"prompt_cache_key":"0198-codex"}`)
+	b.WriteString(more + `],"tools":` + tools +
+		`,"tool_choice":"auto","parallel_tool_calls":false,"store":false,"prompt_cache_key":"0198-codex"}`)
 	return b.String()
 }
 
@@ -32,13 +34,15 @@ func codexWithTools(turns int, tools, more string) string {
 func TestSummaryWithTools(t *testing.T) {
 	const (
 		tools   = `[{"type":"function","name":"shell","parameters":{"type":"object"}}, {"type":"web_search"}]`
-		summons = `,{"type":"message","role":"user","content":[{"type":"input_text","text":"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."}]}`
-		edits   = `caddy_llm_cache_edits_total{stage="tools"}`
+		summons = `,{"type":"message","role":"user","content":[{"type":"input_text","text":"You are performing a CONTEXT ` +
+			`CHECKPOINT COMPACTION. Create a handoff summary."}]}`
+		edits = `caddy_llm_cache_edits_total{stage="tools"}`
 	)
 	var refusing atomic.Bool
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if refusing.CompareAndSwap(true, false) {
-			http.Error(w, `{"error":{"message":"Invalid value: 'tools'.","type":"invalid_request_error","param":"tools"}}`, http.StatusBadRequest)
+			http.Error(w, `{"error":{"message":"Invalid value: 'tools'.","type":"invalid_request_error","param":"tools"}}`,
+				http.StatusBadRequest)
 			return
 		}
 		answerResponse(w, r, n)
@@ -66,7 +70,8 @@ func TestSummaryWithTools(t *testing.T) {
 	if gjson.Get(got, "tools").Raw != tools || gjson.Get(got, "tool_choice").Str != "none" {
 		t.Errorf("the upstream got tools %s, choice %s", gjson.Get(got, "tools"), gjson.Get(got, "tool_choice"))
 	}
-	own := strings.NewReplacer(`"tools":[]`, `"tools":`+tools, `"tool_choice":"auto"`, `"tool_choice":"none"`).Replace(asked)
+	own := strings.NewReplacer(`"tools":[]`, `"tools":`+tools, `"tool_choice":"auto"`,
+		`"tool_choice":"none"`).Replace(asked)
 	if got != own {
 		t.Errorf("the upstream got %s", got)
 	}

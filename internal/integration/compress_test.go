@@ -55,7 +55,8 @@ reverse_proxy ` + u.Listener.Addr().String()
 
 // page is a text that a tool has returned, of prose and a block of code.
 func page(n int) string {
-	prose := fmt.Sprintf("The page with the number %d tells of a meeting that was long and that nobody liked at all, in a town by the sea where it always rains.\n", n)
+	prose := fmt.Sprintf("The page with the number %d tells of a meeting that was long and that nobody liked at all, "+
+		"in a town by the sea where it always rains.\n", n)
 	return "# Page\n\n" + strings.Repeat(prose, 4) + "\n```go\nfunc   keep(a int)   { return a }\n```\n"
 }
 
@@ -63,7 +64,9 @@ func page(n int) string {
 // read, command that failed and JSON that was returned is made of the same prose.
 func surfing(turns int, more ...string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"model":"claude-opus-4-6","max_tokens":1000,"system":"You are an agent.","messages":[{"role":"user","content":%s}`, js(page(1000)))
+	fmt.Fprintf(&b,
+		`{"model":"claude-opus-4-6","max_tokens":1000,"system":"You are an agent.","messages":[{"role":"user","content":%s}`,
+		js(page(1000)))
 	for i := range turns {
 		name, input, result, failed := "WebFetch", fmt.Sprintf(`{"url":"https://example.com/%d"}`, i), page(i), ""
 		switch i {
@@ -75,13 +78,17 @@ func surfing(turns int, more ...string) string {
 			raw, _ := json.Marshal(map[string]string{"page": result})
 			result = string(raw)
 		}
-		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"text","text":%s},{"type":"tool_use","id":"toolu_%d","name":%q,"input":%s}]}`, js(page(100+i)), i, name, input)
-		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%s%s}]}`, i, js(result), failed)
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":[{"type":"text","text":%s},{"type":"tool_use","id":"toolu_%d","name":%q,`+
+				`"input":%s}]}`, js(page(100+i)), i, name, input)
+		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%s%s}]}`, i,
+			js(result), failed)
 	}
 	for _, m := range more {
 		b.WriteString("," + m)
 	}
-	b.WriteString(`],"tools":[{"name":"WebFetch","input_schema":{"type":"object"}},{"name":"Read","input_schema":{"type":"object"}}]}`)
+	b.WriteString(`],"tools":[{"name":"WebFetch","input_schema":{"type":"object"}},{"name":"Read",` +
+		`"input_schema":{"type":"object"}}]}`)
 	return b.String()
 }
 
@@ -133,7 +140,8 @@ func (p *proxy) compressor() gjson.Result {
 
 const shortenedTexts = `caddy_llm_cache_compress_texts_total{outcome="shortened"}`
 
-var shortened = regexp.MustCompile(`^\[\[llm_cache:folded ([0-9a-f]{8}): .*shortened below by leaving out words\. mcp__llm_cache__expand returns it\.\]\]\n`)
+var shortened = regexp.MustCompile(`^\[\[llm_cache:folded ([0-9a-f]{8}): .*shortened below by leaving out words\. ` +
+	`mcp__llm_cache__expand returns it\.\]\]\n`)
 
 // TestCompress: words of old prose are left out once the upstream's cache is cold, and
 // nothing else is touched; the bytes stay, through a reload too; expand returns the
@@ -192,11 +200,13 @@ func TestCompress(t *testing.T) {
 			continue
 		}
 		name = m[1]
-		if len(text) > len(page(i)) || !strings.Contains(text, "\n\n```go\nfunc   keep(a int)   { return a }\n```\n") || !strings.Contains(text, fmt.Sprintf(" %d ", i)) {
+		if len(text) > len(page(i)) || !strings.Contains(text, "\n\n```go\nfunc   keep(a int)   { return a }\n```\n") ||
+			!strings.Contains(text, fmt.Sprintf(" %d ", i)) {
 			t.Errorf("result %d: %s", i, text)
 		}
 	}
-	for what, path := range map[string]string{"what the person wrote": "messages.0.content", "what the model said": "messages.1.content.0.text"} {
+	for what, path := range map[string]string{"what the person wrote": "messages.0.content",
+		"what the model said": "messages.1.content.0.text"} {
 		if strings.Contains(gjson.Get(second, path).Str, "llm_cache") {
 			t.Errorf("%s is changed", what)
 		}
@@ -279,7 +289,8 @@ func TestCompressOnDisk(t *testing.T) {
 	p.host = "127.0.0.1:80"
 	send := func(turns int) string {
 		t.Helper()
-		if res := p.post("/v1/messages", surfing(turns), "X-Session-Id", "three", "X-Api-Key", "secret"); res.StatusCode != http.StatusOK {
+		if res := p.post("/v1/messages", surfing(turns), "X-Session-Id", "three", "X-Api-Key",
+			"secret"); res.StatusCode != http.StatusOK {
 			t.Fatalf("status %d", res.StatusCode)
 		}
 		return u.last().body
@@ -329,13 +340,16 @@ func TestCompressValidates(t *testing.T) {
 		return dir
 	}
 	for name, c := range map[string]struct{ model, want string }{
-		"whole":     {folder(func(string) error { return nil }), ""},
-		"missing":   {filepath.Join(t.TempDir(), "nowhere"), "config.json: no such file"},
-		"truncated": {folder(func(dir string) error { return os.Truncate(filepath.Join(dir, "model.safetensors"), 5000) }), "model.safetensors"},
+		"whole":   {folder(func(string) error { return nil }), ""},
+		"missing": {filepath.Join(t.TempDir(), "nowhere"), "config.json: no such file"},
+		"truncated": {folder(func(dir string) error { return os.Truncate(filepath.Join(dir, "model.safetensors"), 5000) }),
+			"model.safetensors"},
 		"other architecture": {folder(func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"architectures":["GPT2LMHeadModel"],"model_type":"gpt2"}`), 0o600)
+			return os.WriteFile(filepath.Join(dir, "config.json"),
+				[]byte(`{"architectures":["GPT2LMHeadModel"],"model_type":"gpt2"}`), 0o600)
 		}), "gpt2"},
-		"no tokenizer": {folder(func(dir string) error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }), "tokenizer.json: no such file"},
+		"no tokenizer": {folder(func(dir string) error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }),
+			"tokenizer.json: no such file"},
 	} {
 		var cfg caddy.Config
 		if err := json.Unmarshal(p.config(wordy(u, "model "+c.model)), &cfg); err != nil {

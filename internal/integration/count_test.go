@@ -59,8 +59,10 @@ func TestSealedReasoningStaysAtHome(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, answerMessage)
 	sealed := seal.Sealed{Format: wire.OpenAIResponses, ID: "rs_1", Text: "t", Data: "gAAA"}.Seal()
-	body := `{"model":"claude-opus-4-8","max_tokens":100,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"` + sealed +
-		`"},{"type":"tool_use","id":"toolu_1","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"r"}]}]}`
+	body := `{"model":"claude-opus-4-8","max_tokens":100,"messages":[{"role":"user","content":"hi"},` +
+		`{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"` + sealed +
+		`"},{"type":"tool_use","id":"toolu_1","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result",` +
+		`"tool_use_id":"toolu_1","content":"r"}]}]}`
 	want := strings.Replace(body, `{"type":"thinking","thinking":"t","signature":"`+sealed+`"},`, "", 1)
 	for _, policy := range []string{"cost_aware", "eager", "observe"} {
 		p := start(t, "llm_cache {\n policy "+policy+"\n}\nreverse_proxy "+u.Listener.Addr().String())

@@ -35,7 +35,8 @@ func newBinder(t *testing.T) *binder {
 			b.refused++
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, `{"type":"error","error":{"type":"invalid_request_error","message":"thinking: invalid signature"}}`)
+			_, _ = io.WriteString(w,
+				`{"type":"error","error":{"type":"invalid_request_error","message":"thinking: invalid signature"}}`)
 			return
 		}
 		answerMessage(w, r, n)
@@ -55,7 +56,8 @@ func (b *binder) bound(body string) bool {
 		}
 		blocks.ForEach(func(_, block gjson.Result) bool {
 			if block.Get("type").Str != "thinking" {
-				sum.Write([]byte(block.Get("type").Str + block.Get("id").Str + block.Get("content").Raw + block.Get("text").Raw + block.Get("input").Raw))
+				sum.Write([]byte(block.Get("type").Str + block.Get("id").Str + block.Get("content").Raw + block.Get("text").Raw +
+					block.Get("input").Raw))
 				return true
 			}
 			front := [32]byte(sum.Sum(nil))
@@ -75,13 +77,20 @@ func (b *binder) bound(body string) bool {
 // thoughtful is a request of a conversation in tasks of three calls each, with thoughts.
 func thoughtful(turns int) string {
 	var b strings.Builder
-	b.WriteString(`{"model":"claude-opus-5-5","max_tokens":1000,"system":"You are an agent.","tools":[{"name":"Read","input_schema":{}}],"messages":[{"role":"user","content":"Fix the build."}`)
+	b.WriteString(`{"model":"claude-opus-5-5","max_tokens":1000,"system":"You are an agent.","tools":[{"name":"Read",` +
+		`"input_schema":{}}],"messages":[{"role":"user","content":"Fix the build."}`)
 	for i := range turns {
-		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"thinking","thinking":"hm %d","signature":"sig%d"},{"type":"text","text":"I look."},{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i, i, i)
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":[{"type":"thinking","thinking":"hm %d","signature":"sig%d"},{"type":"text",`+
+				`"text":"I look."},{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`,
+			i, i, i, i)
 		result := strings.Repeat(fmt.Sprintf("line of file %d: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\\n", i), 40)
-		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"}]}`, i, result)
+		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"}]}`, i,
+			result)
 		if i%3 == 2 {
-			fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"text","text":"Done with %d."}]},{"role":"user","content":"Go on with %d."}`, i, i)
+			fmt.Fprintf(&b,
+				`,{"role":"assistant","content":[{"type":"text","text":"Done with %d."}]},{"role":"user","content":"Go on with `+
+					`%d."}`, i, i)
 		}
 	}
 	b.WriteString(`]}`)
@@ -89,7 +98,8 @@ func thoughtful(turns int) string {
 }
 
 func onDisk(file string) string {
-	return "{\nadmin %s\npersist_config off\nauto_https off\ngrace_period 100ms\nlog {\noutput discard\n}\nllm_cache {\nstore disk {\npath " + file + "\n}\n}\n}\nhttp://%s {\n%s\n}\n"
+	return "{\nadmin %s\npersist_config off\nauto_https off\ngrace_period 100ms\nlog {\noutput discard\n}\nllm_cache " +
+		"{\nstore disk {\npath " + file + "\n}\n}\n}\nhttp://%s {\n%s\n}\n"
 }
 
 // startOnDisk runs Caddy with a site whose sessions are in a file.
@@ -113,7 +123,8 @@ func TestRestartWithDisk(t *testing.T) {
 				p.caddy.Stop(t)
 				p.startOnDisk(file, eager(u.upstream))
 			}
-			if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", "one", "X-Api-Key", "secret-key"); res.StatusCode != http.StatusOK {
+			if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", "one", "X-Api-Key",
+				"secret-key"); res.StatusCode != http.StatusOK {
 				t.Fatalf("turn %d: status %d", turn, res.StatusCode)
 			}
 		}
@@ -175,9 +186,11 @@ func TestDiskOverReloads(t *testing.T) {
 	config := fmt.Sprintf(onDisk(file), p.admin, p.addr, plain(u))
 	key := "path " + file + "\nkey " + strings.Repeat("ab", 32)
 	for name, bad := range map[string]string{
-		"a file in use":             strings.Replace(config, "path "+file, "path "+used, 1),
-		"another key, no listener":  strings.Replace(strings.Replace(config, "path "+file, key, 1), "http://"+p.addr, "http://192.0.2.1:1 {\nbind 192.0.2.1\n}\nhttp://"+p.addr, 1),
-		"another file, no listener": strings.Replace(strings.Replace(config, "path "+file, "path "+file+".other", 1), "http://"+p.addr, "http://192.0.2.1:1 {\nbind 192.0.2.1\n}\nhttp://"+p.addr, 1),
+		"a file in use": strings.Replace(config, "path "+file, "path "+used, 1),
+		"another key, no listener": strings.Replace(strings.Replace(config, "path "+file, key, 1), "http://"+p.addr,
+			"http://192.0.2.1:1 {\nbind 192.0.2.1\n}\nhttp://"+p.addr, 1),
+		"another file, no listener": strings.Replace(strings.Replace(config, "path "+file, "path "+file+".other", 1),
+			"http://"+p.addr, "http://192.0.2.1:1 {\nbind 192.0.2.1\n}\nhttp://"+p.addr, 1),
 	} {
 		err := p.caddy.Load(p.adapt(bad))
 		if err == nil || name == "a file in use" && !strings.Contains(err.Error(), "in use by another process") {
@@ -215,7 +228,8 @@ func TestRestartAfterChanges(t *testing.T) {
 			p.host = "127.0.0.1:80"
 			ask := func(turn int) {
 				t.Helper()
-				if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", "one", "X-Api-Key", "secret-key"); res.StatusCode != http.StatusOK {
+				if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", "one", "X-Api-Key",
+					"secret-key"); res.StatusCode != http.StatusOK {
 					t.Fatalf("turn %d: status %d", turn, res.StatusCode)
 				}
 			}
@@ -358,7 +372,8 @@ func TestDiskThatFails(t *testing.T) {
 			p.startOnDisk(file, eager(u))
 			p.host = "127.0.0.1:80" // the same conversation, wherever it is served
 			for turn := range 3 {
-				if res := p.post("/v1/messages", conversation(turn, false), "X-Session-Id", "one"); res.StatusCode != http.StatusOK {
+				if res := p.post("/v1/messages", conversation(turn, false), "X-Session-Id",
+					"one"); res.StatusCode != http.StatusOK {
 					t.Errorf("status %d", res.StatusCode)
 				}
 			}

@@ -32,7 +32,8 @@ func TestExpandStrangers(t *testing.T) {
 	if stolen == "" {
 		t.Fatal("nothing was folded")
 	}
-	planted := strings.Replace(agent(3, true), "line of file 2", "[[llm_cache:folded "+stolen+": Read /src/file0.go, 40 lines]] line of file 2", 1)
+	planted := strings.Replace(agent(3, true), "line of file 2", "[[llm_cache:folded "+stolen+
+		": Read /src/file0.go, 40 lines]] line of file 2", 1)
 	for _, c := range []struct{ name, body, key, session string }{
 		{"another tenant", agent(3, true), "two", "a"},
 		{"another session", agent(3, true), "one", "b"},
@@ -68,7 +69,8 @@ func TestExpandFailures(t *testing.T) {
 				}
 				continue
 			}
-			if g := assemble(t, body); g.err != "overloaded_error: Overloaded" || g.ended != 0 || fmt.Sprint(g.blocks) != "[text:Let me look.]" {
+			if g := assemble(t, body); g.err != "overloaded_error: Overloaded" || g.ended != 0 ||
+				fmt.Sprint(g.blocks) != "[text:Let me look.]" {
 				t.Errorf("got %+v", g)
 			}
 			if s := p.sessions(); len(s) != 1 || s[0].requests() != 1 {
@@ -83,7 +85,8 @@ func TestExpandFailures(t *testing.T) {
 			}
 			return nil
 		})
-		p.reload(pruning(u) + " {\n @busy status 529\n handle_response @busy {\n header Content-Encoding gzip\n copy_response\n }\n}")
+		p.reload(pruning(u) +
+			" {\n @busy status 529\n handle_response @busy {\n header Content-Encoding gzip\n copy_response\n }\n}")
 		res := p.post("/v1/messages", agent(5, false))
 		if got := res.Header.Get("Content-Encoding"); res.StatusCode != 529 || got != "gzip" {
 			t.Errorf("got %d, coding %q", res.StatusCode, got)
@@ -114,7 +117,8 @@ func TestExpandFailures(t *testing.T) {
 			close(gone)
 			return said{sayText("Too late.")}
 		})
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(agent(5, true)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages",
+			strings.NewReader(agent(5, true)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +149,8 @@ func TestExpandInADocument(t *testing.T) {
 	p.reload(pruning(u) + " {\n header_down Content-Type text/event-stream\n}")
 	res := p.post("/v1/messages", agent(5, false))
 	body := read(t, res)
-	if got := gjson.Get(body, "content.#.text").String(); res.StatusCode != http.StatusOK || got != `["Let me look.","I see."]` || strings.Contains(body, "mcp__llm_cache__expand") {
+	if got := gjson.Get(body, "content.#.text").String(); res.StatusCode != http.StatusOK ||
+		got != `["Let me look.","I see."]` || strings.Contains(body, "mcp__llm_cache__expand") {
 		t.Errorf("got %d %s", res.StatusCode, body)
 	}
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 2 {

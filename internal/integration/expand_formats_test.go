@@ -17,7 +17,9 @@ import (
 )
 
 // fold runs a conversation up to a request with a stub of the first file in it.
-func (g tongue) fold(t *testing.T, stream bool, answers func(name string, n int) []piece, headers ...string) (*proxy, *upstream) {
+func (g tongue) fold(
+	t *testing.T, stream bool, answers func(name string, n int) []piece, headers ...string,
+) (*proxy, *upstream) {
 	t.Helper()
 	var u *upstream
 	u = newUpstream(t, func(w http.ResponseWriter, _ *http.Request, n int) {
@@ -75,46 +77,53 @@ func TestExpandInFormats(t *testing.T) {
 			[][]piece{{text("Let me look."), expands("call_e", "NAME")}, {text("I see."), read1}},
 			[]piece{text("Let me look."), text("I see."), read1},
 			result1,
-			[]remark{{"model", []piece{text("Let me look."), expands("call_e")}}, result("call_e"), {"model", []piece{text("I see."), read1}}, result1},
+			[]remark{{"model", []piece{text("Let me look."), expands("call_e")}}, result("call_e"),
+				{"model", []piece{text("I see."), read1}}, result1},
 		},
 		{
 			"after thinking",
 			[][]piece{{thought("hm"), expands("call_e", "NAME")}, {thought("ah"), read1}},
 			[]piece{thought("hm"), thought("ah"), read1},
 			result1,
-			[]remark{{"model", []piece{thought("hm"), expands("call_e")}}, result("call_e"), {"model", []piece{thought("ah"), read1}}, result1},
+			[]remark{{"model", []piece{thought("hm"), expands("call_e")}}, result("call_e"),
+				{"model", []piece{thought("ah"), read1}}, result1},
 		},
 		{
 			"mixed",
 			[][]piece{{text("Both."), expands("call_e", "NAME"), read1}},
 			[]piece{text("Both."), read1},
 			result1,
-			[]remark{{"model", []piece{text("Both."), expands("call_e"), read1}}, {"user", []piece{{"result", "call_e", file}, result1.pieces[0]}}},
+			[]remark{{"model", []piece{text("Both."), expands("call_e"), read1}},
+				{"user", []piece{{"result", "call_e", file}, result1.pieces[0]}}},
 		},
 		{
 			"mixed, behind",
 			[][]piece{{read1, expands("call_e", "NAME")}},
 			[]piece{read1},
 			result1,
-			[]remark{{"model", []piece{read1, expands("call_e")}}, {"user", []piece{{"result", "call_e", file}, result1.pieces[0]}}},
+			[]remark{{"model", []piece{read1, expands("call_e")}},
+				{"user", []piece{{"result", "call_e", file}, result1.pieces[0]}}},
 		},
 		{
 			"two in a row",
 			[][]piece{{text("One."), expands("call_e", "NAME")}, {text("Two."), expands("call_f", "NAME")}, {text("Three.")}},
 			[]piece{text("One."), text("Two."), text("Three.")},
 			prompt,
-			[]remark{{"model", []piece{text("One."), expands("call_e")}}, result("call_e"), {"model", []piece{text("Two."), expands("call_f")}}, result("call_f"), {"model", []piece{text("Three.")}}, prompt},
+			[]remark{{"model", []piece{text("One."), expands("call_e")}}, result("call_e"),
+				{"model", []piece{text("Two."), expands("call_f")}}, result("call_f"), {"model", []piece{text("Three.")}}, prompt},
 		},
 		{
 			"two at once",
 			[][]piece{{expands("call_e", "NAME"), expands("call_f", "NAME")}, {text("Two.")}},
 			[]piece{text("Two.")},
 			prompt,
-			[]remark{{"model", []piece{expands("call_e"), expands("call_f")}}, result("call_e", "call_f"), {"model", []piece{text("Two.")}}, prompt},
+			[]remark{{"model", []piece{expands("call_e"), expands("call_f")}}, result("call_e", "call_f"),
+				{"model", []piece{text("Two.")}}, prompt},
 		},
 		{
 			"too often",
-			[][]piece{{text("1"), expands("call_1", "NAME")}, {text("2"), expands("call_2", "NAME")}, {text("3"), expands("call_3", "NAME")}, {text("4"), expands("call_4", "NAME")}},
+			[][]piece{{text("1"), expands("call_1", "NAME")}, {text("2"), expands("call_2", "NAME")},
+				{text("3"), expands("call_3", "NAME")}, {text("4"), expands("call_4", "NAME")}},
 			[]piece{text("1"), text("2"), text("3"), text("4")},
 			prompt,
 			[]remark{
@@ -160,7 +169,8 @@ func TestExpandInFormats(t *testing.T) {
 					for i := range c.answers {
 						prompt, output = prompt+1000*int64(i+1), output+int64(i+1)
 					}
-					if turn.Text != textOf(c.client, "text") || turn.Thinking != textOf(c.client, "thought") || len(turn.Calls) != calls || !turn.Done || turn.Failed() {
+					if turn.Text != textOf(c.client, "text") || turn.Thinking != textOf(c.client, "thought") ||
+						len(turn.Calls) != calls || !turn.Done || turn.Failed() {
 						t.Fatalf("got %+v from\n%s", turn, body)
 					}
 					if turn.Usage.Prompt() != prompt || turn.Usage.Output != output {
@@ -178,7 +188,8 @@ func TestExpandInFormats(t *testing.T) {
 					before := len(g.outline(t, requests[1].body)) // the rest may be folded further
 					more := []remark{{"model", c.client}, c.next}
 					g.expect(t, p, u, history(5, more...), reinserted, stream)
-					if last := g.outline(t, u.last().body); len(c.answers) > 1 && !slices.Equal(last[before:len(continued)], continued[before:]) {
+					if last := g.outline(t, u.last().body); len(c.answers) > 1 &&
+						!slices.Equal(last[before:len(continued)], continued[before:]) {
 						t.Errorf("the upstream saw\n%s\nand then\n%s", lines(continued), lines(last))
 					}
 					again := []remark{{"model", []piece{text("Last.")}}, prompt2}
@@ -353,7 +364,8 @@ func TestExpandOfChanged(t *testing.T) {
 		})
 		read(t, p.post(g.path(true), g.request(history(5), true)))
 		before := p.metric("caddy_llm_cache_hidden_turns_lost_total")
-		g.expect(t, p, u, history(5, remark{"model", []piece{text("Something else.")}}, prompt2), []remark{{"model", []piece{text("Something else.")}}, prompt2}, true)
+		g.expect(t, p, u, history(5, remark{"model", []piece{text("Something else.")}}, prompt2),
+			[]remark{{"model", []piece{text("Something else.")}}, prompt2}, true)
 		if strings.Contains(u.last().body, "call_e") || p.metric("caddy_llm_cache_hidden_turns_lost_total") != before+1 {
 			t.Errorf("%s: upstream got %s", g.format, short(u.last().body))
 		}
@@ -377,7 +389,8 @@ func TestExpandTellsTheLastUsage(t *testing.T) {
 				})
 				p.reload(strings.Replace(pruning(u), "policy eager", "policy eager\nexpand {\nusage last\n}", 1))
 				body := read(t, p.post(g.path(stream), g.request(history(5), stream)))
-				if turn := g.strictly(t, body, stream); turn.Usage.Prompt() != 3000 || turn.Usage.Output != 6 || turn.Text != "Let me look.I see." || strings.Contains(body, "iterations") {
+				if turn := g.strictly(t, body, stream); turn.Usage.Prompt() != 3000 || turn.Usage.Output != 6 ||
+					turn.Text != "Let me look.I see." || strings.Contains(body, "iterations") {
 					t.Errorf("%+v from\n%s", turn, body)
 				}
 				var session struct {
@@ -387,8 +400,10 @@ func TestExpandTellsTheLastUsage(t *testing.T) {
 						} `json:"total_usage"`
 					} `json:"conversations"`
 				}
-				if list := p.sessions(); len(list) != 1 || p.adminDo(http.MethodGet, "/llm_cache/sessions/"+list[0].ID, &session) != http.StatusOK ||
-					len(session.Conversations) != 1 || session.Conversations[0].Total.Uncached != 7000 || session.Conversations[0].Total.Output != 7 {
+				if list := p.sessions(); len(list) != 1 || p.adminDo(http.MethodGet, "/llm_cache/sessions/"+list[0].ID,
+					&session) != http.StatusOK ||
+					len(session.Conversations) != 1 || session.Conversations[0].Total.Uncached != 7000 ||
+					session.Conversations[0].Total.Output != 7 {
 					t.Errorf("the record is %+v", session)
 				}
 			})
@@ -414,10 +429,12 @@ func TestExpandOnRecord(t *testing.T) {
 		got[r.Kind] = r
 	}
 	turn, more := got[audit.KindTurn], got[audit.KindExpand]
-	if turn.Billed.Prompt() != 1000 || turn.Billed.Output != 1 || turn.ClientBilled.Prompt() < 1000 || turn.Cost <= 0 || turn.ClientCost <= 0 {
+	if turn.Billed.Prompt() != 1000 || turn.Billed.Output != 1 || turn.ClientBilled.Prompt() < 1000 || turn.Cost <= 0 ||
+		turn.ClientCost <= 0 {
 		t.Errorf("the turn is %+v", turn)
 	}
-	if more.Billed.Prompt() != 2000 || more.Billed.Output != 2 || more.ClientCost != 0 || more.Cost <= 0 || more.Reason != "1 whole, 1 unknown" || more.Session != turn.Session || more.Total <= 0 {
+	if more.Billed.Prompt() != 2000 || more.Billed.Output != 2 || more.ClientCost != 0 || more.Cost <= 0 ||
+		more.Reason != "1 whole, 1 unknown" || more.Session != turn.Session || more.Total <= 0 {
 		t.Errorf("the continuation is %+v", more)
 	}
 	var session struct {
@@ -425,7 +442,8 @@ func TestExpandOnRecord(t *testing.T) {
 			Expanded map[string]int `json:"expanded"`
 		} `json:"conversations"`
 	}
-	if code := p.adminDo(http.MethodGet, "/llm_cache/sessions/"+turn.Session, &session); code != http.StatusOK || len(session.Conversations) != 1 || session.Conversations[0].Expanded["read"] != 1 {
+	if code := p.adminDo(http.MethodGet, "/llm_cache/sessions/"+turn.Session, &session); code != http.StatusOK ||
+		len(session.Conversations) != 1 || session.Conversations[0].Expanded["read"] != 1 {
 		t.Errorf("%d: %+v", code, session)
 	}
 }

@@ -41,7 +41,8 @@ func agent(turns int, stream bool, more ...string) string {
 	for _, m := range more {
 		body += "," + m
 	}
-	return body + `],"tools":[{"name":"Read","description":"Reads a file."` + strings.Repeat(" ", 8000) + `,"input_schema":{"type":"object"}},{"name":"Write","input_schema":{"type":"object"}}]}`
+	return body + `],"tools":[{"name":"Read","description":"Reads a file."` + strings.Repeat(" ", 8000) +
+		`,"input_schema":{"type":"object"}},{"name":"Write","input_schema":{"type":"object"}}]}`
 }
 
 // said is an answer of a simulated model, block by block.
@@ -74,7 +75,10 @@ func (s said) reason() string {
 // events is the answer as a stream; n tells answers apart.
 func (s said) events(n int) []string {
 	event := func(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
-	out := []string{event("message_start", fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_%d","type":"message","role":"assistant","model":"claude-opus-4-6","content":[],"stop_reason":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":40,"cache_read_input_tokens":1000,"output_tokens":1}}}`, n, n))}
+	out := []string{event("message_start",
+		fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_%d","type":"message","role":"assistant",`+
+			`"model":"claude-opus-4-6","content":[],"stop_reason":null,"usage":{"input_tokens":%d,`+
+			`"cache_creation_input_tokens":40,"cache_read_input_tokens":1000,"output_tokens":1}}}`, n, n))}
 	for i, b := range s {
 		block := gjson.Parse(b)
 		start, deltas := "", []string{}
@@ -98,14 +102,18 @@ func (s said) events(n int) []string {
 			delta("input_json_delta", "partial_json", raw[:len(raw)/2])
 			delta("input_json_delta", "partial_json", raw[len(raw)/2:])
 		}
-		out = append(out, event("content_block_start", fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, start)))
+		out = append(out, event("content_block_start",
+			fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, start)))
 		for _, d := range deltas {
-			out = append(out, event("content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":%s}`, i, d)))
+			out = append(out, event("content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":%s}`, i,
+				d)))
 		}
 		out = append(out, event("content_block_stop", fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i)))
 	}
 	return append(out,
-		event("message_delta", fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":%d}}`, s.reason(), 10*n)),
+		event("message_delta",
+			fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":%d}}`,
+				s.reason(), 10*n)),
 		event("message_stop", `{"type":"message_stop"}`))
 }
 
@@ -120,7 +128,9 @@ func (s said) write(w http.ResponseWriter, stream bool, n int) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"id":"msg_%d","type":"message","role":"assistant","model":"claude-opus-4-6","content":[%s],"stop_reason":%q,"usage":{"input_tokens":%d,"cache_creation_input_tokens":40,"cache_read_input_tokens":1000,"output_tokens":%d}}`,
+	_, _ = fmt.Fprintf(w,
+		`{"id":"msg_%d","type":"message","role":"assistant","model":"claude-opus-4-6","content":[%s],"stop_reason":%q,`+
+			`"usage":{"input_tokens":%d,"cache_creation_input_tokens":40,"cache_read_input_tokens":1000,"output_tokens":%d}}`,
 		n, strings.Join(s, ","), s.reason(), n, 10*n)
 }
 
@@ -176,7 +186,9 @@ var stubName = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}): Read /src
 
 // folding runs a conversation up to a request with stubs in it, whose answers
 // the test gives, one for each request that the upstream gets.
-func folding(t *testing.T, stream bool, answers func(name string, n int, r *http.Request) said, headers ...string) (*proxy, *upstream) {
+func folding(
+	t *testing.T, stream bool, answers func(name string, n int, r *http.Request) said, headers ...string,
+) (*proxy, *upstream) {
 	t.Helper()
 	var u *upstream
 	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {

@@ -19,13 +19,18 @@ func writing(pieces ...string) []string {
 		return "event: " + gjson.Get(data, "type").Str + "\ndata: " + data + "\n\n"
 	}
 	out := []string{
-		event(`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":10,"output_tokens":1}}}`),
-		event(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_w","name":"Write","input":{}}}`),
+		event(`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m",` +
+			`"content":[],"stop_reason":null,"usage":{"input_tokens":10,"output_tokens":1}}}`),
+		event(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_w","name":"Write",` +
+			`"input":{}}}`),
 	}
 	for _, p := range pieces {
-		out = append(out, event(`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":`+js(p)+`}}`))
+		out = append(out, event(`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":`+
+			js(p)+`}}`))
 	}
-	return append(out, event(`{"type":"content_block_stop","index":0}`), event(`{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"output_tokens":5}}`), event(`{"type":"message_stop"}`))
+	return append(out, event(`{"type":"content_block_stop","index":0}`),
+		event(`{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"output_tokens":5}}`),
+		event(`{"type":"message_stop"}`))
 }
 
 // TestCallStreamsBehindAFold lets the upstream go on with a call only when the client has what
@@ -91,19 +96,24 @@ func TestNoteInTheMiddleOfACall(t *testing.T) {
 		}
 	})
 	p := start(t, "llm_cache {\n\texpand off\n}\nreverse_proxy "+u.Listener.Addr().String())
-	call := `{"role":"assistant","content":[` + sayText(strings.Repeat("I look into it. ", 2000)) + `,` + sayCall("toolu_1", "Bash", `{"command":"check"}`) + `]}`
-	result := fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":%s}]}`, js(strings.Repeat("=== RUN   TestA\n", 60)))
+	call := `{"role":"assistant","content":[` + sayText(strings.Repeat("I look into it. ", 2000)) + `,` +
+		sayCall("toolu_1", "Bash", `{"command":"check"}`) + `]}`
+	result := fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":%s}]}`,
+		js(strings.Repeat("=== RUN   TestA\n", 60)))
 	body := agent(0, true, call, result)
 	first := read(t, p.post("/v1/messages", body))
-	if strings.Contains(first, "llm_cache:") || !strings.Contains(first, `=== RUN   TestA\\n"`) || !strings.Contains(first, "event: error") || strings.Contains(first, "message_stop") {
+	if strings.Contains(first, "llm_cache:") || !strings.Contains(first, `=== RUN   TestA\\n"`) ||
+		!strings.Contains(first, "event: error") || strings.Contains(first, "message_stop") {
 		t.Errorf("the client got %s", first)
 	}
 	second := read(t, p.post("/v1/messages", body))
-	if strings.Contains(second, "llm_cache") || !strings.Contains(second, "real text") || !strings.Contains(second, "message_stop") {
+	if strings.Contains(second, "llm_cache") || !strings.Contains(second, "real text") ||
+		!strings.Contains(second, "message_stop") {
 		t.Errorf("the second time the client got %s", second)
 	}
 	sent := u.requests()
-	if len(sent) != 3 || !strings.Contains(sent[0].body, note) || !strings.Contains(sent[1].body, note) || !strings.Contains(sent[2].body, "Not run: ") {
+	if len(sent) != 3 || !strings.Contains(sent[0].body, note) || !strings.Contains(sent[1].body, note) ||
+		!strings.Contains(sent[2].body, "Not run: ") {
 		t.Errorf("the upstream got %d requests, the last is %s", len(sent), short(u.last().body))
 	}
 }

@@ -25,7 +25,8 @@ func TestStubIsNotWrittenInFormats(t *testing.T) {
 	}
 	item := func(kind, member string) func(string) piece {
 		return func(text string) piece {
-			return piece{"item", "call_w", `{"type":"` + kind + `","id":"x_1","call_id":"call_w","status":"completed",` + strings.Replace(member, "TEXT", text, 1) + `}`}
+			return piece{"item", "call_w", `{"type":"` + kind + `","id":"x_1","call_id":"call_w","status":"completed",` +
+				strings.Replace(member, "TEXT", text, 1) + `}`}
 		}
 	}
 	refused := `"output":"Not run: `
@@ -41,7 +42,8 @@ func TestStubIsNotWrittenInFormats(t *testing.T) {
 		"a shell": {nil, func(text string) piece {
 			return called("call_w", `run_shell_command {"command":`+js("cat > a <<END\n"+text+"\nEND")+`}`)
 		}, ""},
-		"any tool": {nil, func(text string) piece { return called("call_w", `frobnicate {"deep":{"in":[`+js(text)+`]}}`) }, ""},
+		"any tool": {nil, func(text string) piece { return called("call_w", `frobnicate {"deep":{"in":[`+js(text)+`]}}`) },
+			""},
 		"apply_patch as a function": {nil, func(text string) piece {
 			return called("call_w", `apply_patch {"input":`+js(patch(text))+`}`)
 		}, ""},

@@ -40,7 +40,8 @@ func TestExpandShapes(t *testing.T) {
 			[]string{"text:I see."},
 			"end_turn", sayText("I see."), prompt,
 			func(n string) string {
-				return `{"role":"assistant","content":[` + sayExpand("toolu_e", n) + `]},RESULT(toolu_e),{"role":"assistant","content":[` + sayText("I see.") + `]}`
+				return `{"role":"assistant","content":[` + sayExpand("toolu_e", n) +
+					`]},RESULT(toolu_e),{"role":"assistant","content":[` + sayText("I see.") + `]}`
 			},
 		},
 		{
@@ -53,7 +54,8 @@ func TestExpandShapes(t *testing.T) {
 			"tool_use",
 			sayText("Let me look.") + "," + sayText("I see.") + "," + read1, result1,
 			func(n string) string {
-				return `{"role":"assistant","content":[` + sayText("Let me look.") + "," + sayExpand("toolu_e", n) + `]},RESULT(toolu_e),{"role":"assistant","content":[` + sayText("I see.") + "," + read1 + `]}`
+				return `{"role":"assistant","content":[` + sayText("Let me look.") + "," + sayExpand("toolu_e", n) +
+					`]},RESULT(toolu_e),{"role":"assistant","content":[` + sayText("I see.") + "," + read1 + `]}`
 			},
 		},
 		{
@@ -66,7 +68,8 @@ func TestExpandShapes(t *testing.T) {
 			"tool_use",
 			sayThought("hm a") + "," + sayThought("hm b") + "," + read1, result1,
 			func(n string) string {
-				return `{"role":"assistant","content":[` + sayThought("hm a") + "," + sayExpand("toolu_e", n) + `]},RESULT(toolu_e),{"role":"assistant","content":[` + sayThought("hm b") + "," + read1 + `]}`
+				return `{"role":"assistant","content":[` + sayThought("hm a") + "," + sayExpand("toolu_e", n) +
+					`]},RESULT(toolu_e),{"role":"assistant","content":[` + sayThought("hm b") + "," + read1 + `]}`
 			},
 		},
 		{
@@ -78,7 +81,9 @@ func TestExpandShapes(t *testing.T) {
 			"tool_use",
 			sayText("Both.") + "," + read1, result1,
 			func(n string) string {
-				return `{"role":"assistant","content":[` + sayText("Both.") + "," + sayExpand("toolu_e", n) + "," + read1 + `]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero + `"},{"type":"tool_result","tool_use_id":"toolu_x","content":"new"}]}`
+				return `{"role":"assistant","content":[` + sayText("Both.") + "," + sayExpand("toolu_e", n) + "," + read1 +
+					`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero +
+					`"},{"type":"tool_result","tool_use_id":"toolu_x","content":"new"}]}`
 			},
 		},
 		{
@@ -89,7 +94,9 @@ func TestExpandShapes(t *testing.T) {
 			[]string{`tool_use:Read{"file_path":"/src/new.go"}`},
 			"tool_use", read1, result1,
 			func(n string) string {
-				return `{"role":"assistant","content":[` + read1 + "," + sayExpand("toolu_e", n) + `]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero + `"},{"type":"tool_result","tool_use_id":"toolu_x","content":"new"}]}`
+				return `{"role":"assistant","content":[` + read1 + "," + sayExpand("toolu_e", n) +
+					`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero +
+					`"},{"type":"tool_result","tool_use_id":"toolu_x","content":"new"}]}`
 			},
 		},
 		{
@@ -104,7 +111,8 @@ func TestExpandShapes(t *testing.T) {
 			sayText("One.") + "," + sayThought("more") + "," + sayText("Two."), prompt,
 			func(n string) string {
 				return `{"role":"assistant","content":[` + sayText("One.") + "," + sayExpand("toolu_e", n) + `]},RESULT(toolu_e),` +
-					`{"role":"assistant","content":[` + sayThought("more") + "," + sayExpand("toolu_f", n) + `]},RESULT(toolu_f),{"role":"assistant","content":[` + sayText("Two.") + `]}`
+					`{"role":"assistant","content":[` + sayThought("more") + "," + sayExpand("toolu_f", n) +
+					`]},RESULT(toolu_f),{"role":"assistant","content":[` + sayText("Two.") + `]}`
 			},
 		},
 		{
@@ -116,7 +124,10 @@ func TestExpandShapes(t *testing.T) {
 			[]string{"text:Two."},
 			"end_turn", sayText("Two."), prompt,
 			func(n string) string {
-				return `{"role":"assistant","content":[` + sayExpand("toolu_e", n) + "," + sayExpand("toolu_f", n) + `]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero + `"},{"type":"tool_result","tool_use_id":"toolu_f","content":"` + fileZero + `"}]},{"role":"assistant","content":[` + sayText("Two.") + `]}`
+				return `{"role":"assistant","content":[` + sayExpand("toolu_e", n) + "," + sayExpand("toolu_f", n) +
+					`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero +
+					`"},{"type":"tool_result","tool_use_id":"toolu_f","content":"` + fileZero +
+					`"}]},{"role":"assistant","content":[` + sayText("Two.") + `]}`
 			},
 		},
 		{
@@ -133,9 +144,12 @@ func TestExpandShapes(t *testing.T) {
 			func(n string) string {
 				s := ""
 				for i := 1; i <= 3; i++ {
-					s += fmt.Sprintf(`{"role":"assistant","content":[%s,%s]},RESULT(toolu_%d),`, sayText(fmt.Sprint(i)), sayExpand(fmt.Sprintf("toolu_%d", i), n), i)
+					s += fmt.Sprintf(`{"role":"assistant","content":[%s,%s]},RESULT(toolu_%d),`, sayText(fmt.Sprint(i)),
+						sayExpand(fmt.Sprintf("toolu_%d", i), n), i)
 				}
-				return s + `{"role":"assistant","content":[` + sayText("4") + "," + sayExpand("toolu_4", n) + `]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_4","content":"` + fileZero + `"},{"type":"text","text":"And now?"}]}`
+				return s + `{"role":"assistant","content":[` + sayText("4") + "," + sayExpand("toolu_4", n) +
+					`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_4","content":"` + fileZero +
+					`"},{"type":"text","text":"And now?"}]}`
 			},
 		},
 	} {
@@ -164,7 +178,8 @@ func TestExpandShapes(t *testing.T) {
 					if fmt.Sprint(g.blocks) != fmt.Sprint(c.want) || g.reason != c.reason || g.ended != 1 || g.id != "msg_1" {
 						t.Fatalf("got %q, reason %s, %d ends, id %s", g.blocks, g.reason, g.ended, g.id)
 					}
-					if len(c.answers) > 1 && (g.usage.Get("input_tokens").Int() != sum || g.usage.Get("iterations.#").Int() != int64(len(c.answers))) {
+					if len(c.answers) > 1 && (g.usage.Get("input_tokens").Int() != sum ||
+						g.usage.Get("iterations.#").Int() != int64(len(c.answers))) {
 						t.Errorf("usage is %s", g.usage.Raw)
 					}
 				} else {
@@ -183,7 +198,8 @@ func TestExpandShapes(t *testing.T) {
 				read(t, p.post("/v1/messages", agent(5, stream, `{"role":"assistant","content":[`+c.message+`]}`, c.next)))
 				reinserted := c.reinserted(name)
 				for _, id := range []string{"toolu_e", "toolu_f", "toolu_1", "toolu_2", "toolu_3"} {
-					reinserted = strings.ReplaceAll(reinserted, "RESULT("+id+")", `{"role":"user","content":[{"type":"tool_result","tool_use_id":"`+id+`","content":"`+fileZero+`"}]}`)
+					reinserted = strings.ReplaceAll(reinserted, "RESULT("+id+")",
+						`{"role":"user","content":[{"type":"tool_result","tool_use_id":"`+id+`","content":"`+fileZero+`"}]}`)
 				}
 				last := u.last().body
 				if !gjson.Valid(last) || !strings.Contains(last, reinserted) {
@@ -198,7 +214,8 @@ func TestExpandShapes(t *testing.T) {
 						t.Errorf("the upstream saw\n%s\nand then\n%s", short(messages), short(reinserted))
 					}
 				}
-				read(t, p.post("/v1/messages", agent(5, stream, `{"role":"assistant","content":[`+c.message+`]}`, c.next, `{"role":"assistant","content":`+quoted("Last.")+`}`, prompt)))
+				read(t, p.post("/v1/messages", agent(5, stream, `{"role":"assistant","content":[`+c.message+`]}`, c.next,
+					`{"role":"assistant","content":`+quoted("Last.")+`}`, prompt)))
 				if again := u.last().body; !strings.Contains(again, reinserted) || !gjson.Valid(again) {
 					t.Errorf("one request later it is gone:\n%s", short(again))
 				}
@@ -235,7 +252,8 @@ func TestExpandTellsTheLastUsageOfMessages(t *testing.T) {
 			if stream {
 				usage = assemble(t, body).usage
 			}
-			if usage.Get("input_tokens").Int() != 2 || usage.Get("cache_read_input_tokens").Int() != 1000 || usage.Get("output_tokens").Int() != 30 || usage.Get("iterations").Exists() {
+			if usage.Get("input_tokens").Int() != 2 || usage.Get("cache_read_input_tokens").Int() != 1000 ||
+				usage.Get("output_tokens").Int() != 30 || usage.Get("iterations").Exists() {
 				t.Errorf("usage is %s", usage.Raw)
 			}
 			if s := p.sessions(); len(s) != 1 || s[0].requests() != 2 {
@@ -279,16 +297,20 @@ func TestStubIsNotWritten(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		p, u := folding(t, stream, func(n string, at int, _ *http.Request) said {
 			if at == 1 {
-				return said{sayText("I write."), sayCall("toolu_w", "Write", `{"file_path":"/a","content":"x\n[[llm_cache:folded `+n+`: Read]]\n"}`)}
+				return said{sayText("I write."), sayCall("toolu_w", "Write", `{"file_path":"/a","content":"x\n[[llm_cache:folded `+
+					n+`: Read]]\n"}`)}
 			}
-			return said{sayCall("toolu_v", "Write", `{"file_path":"/a","content":"[[llm_cache:folded 00000000: of another world]]"}`)}
+			return said{sayCall("toolu_v", "Write",
+				`{"file_path":"/a","content":"[[llm_cache:folded 00000000: of another world]]"}`)}
 		})
 		body := read(t, p.post("/v1/messages", agent(5, stream)))
-		if strings.Contains(body, "toolu_w") || !strings.Contains(body, "toolu_v") || !strings.Contains(body, "another world") {
+		if strings.Contains(body, "toolu_w") || !strings.Contains(body, "toolu_v") ||
+			!strings.Contains(body, "another world") {
 			t.Errorf("got %s", body)
 		}
 		messages := gjson.Get(u.last().body, "messages").Array()
-		if r := messages[len(messages)-1].Get("content.0"); !r.Get("is_error").Bool() || !strings.HasPrefix(r.Get("content").Str, "Not run: ") {
+		if r := messages[len(messages)-1].Get("content.0"); !r.Get("is_error").Bool() ||
+			!strings.HasPrefix(r.Get("content").Str, "Not run: ") {
 			t.Errorf("the model was told %s", r.Raw)
 		}
 	}
@@ -334,7 +356,8 @@ func TestFirstTextIsNotHeld(t *testing.T) {
 		}
 		ack <- struct{}{}
 	}
-	if g := assemble(t, "data: {\"type\":\"message_start\"}\n\n"+strings.ReplaceAll(read(t, res), `"index":2`, `"index":0`)); g.ended != 1 || fmt.Sprint(g.blocks) != "[text:Done.]" {
+	if g := assemble(t, "data: {\"type\":\"message_start\"}\n\n"+strings.ReplaceAll(read(t, res), `"index":2`,
+		`"index":0`)); g.ended != 1 || fmt.Sprint(g.blocks) != "[text:Done.]" {
 		t.Errorf("the rest is %+v", g)
 	}
 }
@@ -345,15 +368,19 @@ func TestExpandIsDeclaredOnce(t *testing.T) {
 		body, site string
 		want       bool
 	}{
-		"agent":           {agent(1, false), "", true},
-		"short":           {strings.Replace(agent(1, false), strings.Repeat(" ", 8000), "", 1), "", false},
-		"no tools":        {conversation(1, false), "", false},
-		"forced":          {strings.Replace(agent(1, false), `"tools"`, `"tool_choice":{"type":"any"},"tools"`, 1), "", false},
-		"no agent":        {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "", false},
-		"asked for":       {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "expand on", true},
-		"off":             {agent(1, false), "expand off", false},
-		"another's":       {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__llm_cache__expand"`, 1), "", false},
-		"offered":         {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__cachelane__expand"`, 1), "", false},
+		"agent":    {agent(1, false), "", true},
+		"short":    {strings.Replace(agent(1, false), strings.Repeat(" ", 8000), "", 1), "", false},
+		"no tools": {conversation(1, false), "", false},
+		"forced": {strings.Replace(agent(1, false), `"tools"`, `"tool_choice":{"type":"any"},"tools"`, 1),
+			"", false},
+		"no agent": {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "", false},
+		"asked for": {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "expand on",
+			true},
+		"off": {agent(1, false), "expand off", false},
+		"another's": {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__llm_cache__expand"`, 1),
+			"", false},
+		"offered": {strings.Replace(agent(1, false), `"name":"Write"`, `"name":"mcp__cachelane__expand"`, 1),
+			"", false},
 		"only observing":  {agent(1, false), "policy observe", false},
 		"nothing to fold": {agent(1, false), "prune off\nplanner {\nfold_inputs off\n}", false},
 	} {

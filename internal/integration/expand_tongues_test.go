@@ -88,7 +88,8 @@ func chatCalls(pieces []piece, index bool) string {
 		if p.kind == "custom" {
 			return fmt.Sprintf(`{%s"id":%q,"type":"custom","custom":{"name":%q,"input":%s}}`, n, p.id, name, js(arguments))
 		}
-		return fmt.Sprintf(`{%s"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}`, n, p.id, name, js(arguments))
+		return fmt.Sprintf(`{%s"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}`, n, p.id, name,
+			js(arguments))
 	})
 }
 
@@ -124,7 +125,9 @@ var chatTongue = tongue{
 		if stream {
 			options = `"stream_options":{"include_usage":true},`
 		}
-		return fmt.Sprintf(`{"model":"gpt-6.1","stream":%t,%s"messages":[%s],"tools":[{"type":"function","function":{"name":"Read","description":%q,"parameters":{}}},{"type":"function","function":{"name":"Write","parameters":{}}}]}`, stream, options, messages, longTool)
+		return fmt.Sprintf(`{"model":"gpt-6.1","stream":%t,%s"messages":[%s],"tools":[{"type":"function",`+
+			`"function":{"name":"Read","description":%q,"parameters":{}}},{"type":"function","function":{"name":"Write",`+
+			`"parameters":{}}}]}`, stream, options, messages, longTool)
 	},
 	func(w http.ResponseWriter, pieces []piece, stream bool, n int) {
 		finish, calls := "stop", chatCalls(pieces, true)
@@ -136,11 +139,15 @@ var chatTongue = tongue{
 			if calls != "" {
 				calls = `,"tool_calls":[` + chatCalls(pieces, false) + `]`
 			}
-			whole(w, fmt.Sprintf(`{"id":"c%d","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%s%s},"finish_reason":%q}],"usage":%s}`, n, js(textOf(pieces, "text")), calls, finish, usage))
+			whole(w,
+				fmt.Sprintf(`{"id":"c%d","object":"chat.completion","model":"m","choices":[{"index":0,`+
+					`"message":{"role":"assistant","content":%s%s},"finish_reason":%q}],"usage":%s}`, n, js(textOf(pieces, "text")),
+					calls, finish, usage))
 			return
 		}
 		chunk := func(delta, finish string) string {
-			return fmt.Sprintf(`{"id":"c%d","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}`, n, delta, finish)
+			return fmt.Sprintf(`{"id":"c%d","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":%s,`+
+				`"finish_reason":%s}]}`, n, delta, finish)
 		}
 		data := []string{chunk(`{"role":"assistant","content":""}`, "null")}
 		if text := textOf(pieces, "text"); text != "" {
@@ -149,26 +156,32 @@ var chatTongue = tongue{
 		if calls != "" {
 			data = append(data, chunk(`{"tool_calls":[`+calls+`]}`, "null"))
 		}
-		eventsOf(w, false, append(data, chunk("{}", `"`+finish+`"`), fmt.Sprintf(`{"id":"c%d","object":"chat.completion.chunk","model":"m","choices":[],"usage":%s}`, n, usage), "[DONE]")...)
+		eventsOf(w, false, append(data, chunk("{}", `"`+finish+`"`),
+			fmt.Sprintf(`{"id":"c%d","object":"chat.completion.chunk","model":"m","choices":[],"usage":%s}`, n, usage),
+			"[DONE]")...)
 	},
 }
 
 func responsesItem(p piece) string {
 	switch p.kind {
 	case "thought":
-		return fmt.Sprintf(`{"type":"reasoning","id":"rs_%s","summary":[{"type":"summary_text","text":%s}],"encrypted_content":"sig-%s"}`, p.id, js(p.text), p.id)
+		return fmt.Sprintf(`{"type":"reasoning","id":"rs_%s","summary":[{"type":"summary_text","text":%s}],`+
+			`"encrypted_content":"sig-%s"}`, p.id, js(p.text), p.id)
 	case "call":
 		name, arguments := p.call()
-		return fmt.Sprintf(`{"type":"function_call","id":"fc_%s","call_id":%q,"name":%q,"arguments":%s,"status":"completed"}`, p.id, p.id, name, js(arguments))
+		return fmt.Sprintf(`{"type":"function_call","id":"fc_%s","call_id":%q,"name":%q,"arguments":%s,"status":"completed"}`,
+			p.id, p.id, name, js(arguments))
 	case "custom":
 		name, input := p.call()
-		return fmt.Sprintf(`{"type":"custom_tool_call","id":"ctc_%s","call_id":%q,"name":%q,"input":%s,"status":"completed"}`, p.id, p.id, name, js(input))
+		return fmt.Sprintf(`{"type":"custom_tool_call","id":"ctc_%s","call_id":%q,"name":%q,"input":%s,"status":"completed"}`,
+			p.id, p.id, name, js(input))
 	case "item": // as it stands
 		return p.text
 	case "result":
 		return fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":%s}`, p.id, js(p.text))
 	}
-	return fmt.Sprintf(`{"type":"message","id":"msg_x","role":"assistant","status":"completed","content":[{"type":"output_text","text":%s,"annotations":[]}]}`, js(p.text))
+	return fmt.Sprintf(`{"type":"message","id":"msg_x","role":"assistant","status":"completed",`+
+		`"content":[{"type":"output_text","text":%s,"annotations":[]}]}`, js(p.text))
 }
 
 var responsesTongue = tongue{
@@ -177,15 +190,21 @@ var responsesTongue = tongue{
 	func(history []remark, stream bool) string {
 		items := joined(history, func(m remark) string {
 			if m.role == "user" && m.pieces[0].kind == "text" {
-				return fmt.Sprintf(`{"type":"message","role":"user","content":[{"type":"input_text","text":%s}]}`, js(textOf(m.pieces, "text")))
+				return fmt.Sprintf(`{"type":"message","role":"user","content":[{"type":"input_text","text":%s}]}`,
+					js(textOf(m.pieces, "text")))
 			}
 			return joined(m.pieces, responsesItem)
 		})
-		return fmt.Sprintf(`{"model":"gpt-6.1","stream":%t,"store":false,"instructions":"You are an agent.","input":[%s],"tools":[{"type":"function","name":"Read","description":%q,"parameters":{}},{"type":"function","name":"Write","parameters":{}}]}`, stream, items, longTool)
+		return fmt.Sprintf(`{"model":"gpt-6.1","stream":%t,"store":false,"instructions":"You are an agent.","input":[%s],`+
+			`"tools":[{"type":"function","name":"Read","description":%q,"parameters":{}},{"type":"function","name":"Write",`+
+			`"parameters":{}}]}`, stream, items, longTool)
 	},
 	func(w http.ResponseWriter, pieces []piece, stream bool, n int) {
 		object := func(status, output string) string {
-			return fmt.Sprintf(`{"id":"resp_%d","object":"response","created_at":1,"status":%q,"model":"gpt-6.1","store":false,"output":[%s],"usage":{"input_tokens":%d,"input_tokens_details":{"cached_tokens":0},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":%d}}`, n, status, output, 1000*n, n, 1001*n)
+			return fmt.Sprintf(`{"id":"resp_%d","object":"response","created_at":1,"status":%q,"model":"gpt-6.1",`+
+				`"store":false,"output":[%s],"usage":{"input_tokens":%d,"input_tokens_details":{"cached_tokens":0},`+
+				`"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":%d}}`, n, status, output,
+				1000*n, n, 1001*n)
 		}
 		done := object("completed", joined(pieces, responsesItem))
 		if !stream {
@@ -207,14 +226,19 @@ var responsesTongue = tongue{
 			event("response.output_item.added", fmt.Sprintf(`"output_index":%d,"item":%s`, i, begun))
 			switch p.kind {
 			case "text":
-				event("response.output_text.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"content_index":0,"delta":%s`, i, js(p.text)))
+				event("response.output_text.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"content_index":0,"delta":%s`, i,
+					js(p.text)))
 			case "thought":
-				event("response.reasoning_summary_text.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"summary_index":0,"delta":%s`, i, js(p.text)))
+				event("response.reasoning_summary_text.delta",
+					fmt.Sprintf(`"item_id":"x","output_index":%d,"summary_index":0,"delta":%s`, i, js(p.text)))
 			case "call":
-				event("response.function_call_arguments.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"delta":%s`, i, js(arguments)))
+				event("response.function_call_arguments.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"delta":%s`, i,
+					js(arguments)))
 			case "custom":
-				event("response.custom_tool_call_input.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"delta":%s`, i, js(arguments)))
-				event("response.custom_tool_call_input.done", fmt.Sprintf(`"item_id":"x","output_index":%d,"input":%s`, i, js(arguments)))
+				event("response.custom_tool_call_input.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"delta":%s`, i,
+					js(arguments)))
+				event("response.custom_tool_call_input.done", fmt.Sprintf(`"item_id":"x","output_index":%d,"input":%s`, i,
+					js(arguments)))
 			}
 			event("response.output_item.done", fmt.Sprintf(`"output_index":%d,"item":%s`, i, item))
 		}
@@ -229,7 +253,8 @@ func geminiPart(p piece) string {
 		return fmt.Sprintf(`{"text":%s,"thought":true}`, js(p.text))
 	case "call":
 		name, arguments := p.call()
-		return fmt.Sprintf(`{"functionCall":{"id":%q,"name":%q,"args":%s},"thoughtSignature":"sig-%s"}`, p.id, name, arguments, p.id)
+		return fmt.Sprintf(`{"functionCall":{"id":%q,"name":%q,"args":%s},"thoughtSignature":"sig-%s"}`, p.id, name,
+			arguments, p.id)
 	case "result":
 		return fmt.Sprintf(`{"functionResponse":{"id":%q,"name":"Read","response":{"output":%s}}}`, p.id, js(p.text))
 	}
@@ -248,11 +273,14 @@ var geminiTongue = tongue{
 		contents := joined(history, func(m remark) string {
 			return fmt.Sprintf(`{"role":%q,"parts":[%s]}`, m.role, joined(m.pieces, geminiPart))
 		})
-		return fmt.Sprintf(`{"contents":[%s],"tools":[{"functionDeclarations":[{"name":"Read","description":%q},{"name":"Write"}]},{"urlContext":{}}]}`, contents, longTool)
+		return fmt.Sprintf(`{"contents":[%s],"tools":[{"functionDeclarations":[{"name":"Read","description":%q},`+
+			`{"name":"Write"}]},{"urlContext":{}}]}`, contents, longTool)
 	},
 	func(w http.ResponseWriter, pieces []piece, stream bool, n int) {
 		chunk := func(parts, finish string) string {
-			return fmt.Sprintf(`{"candidates":[{"content":{"parts":[%s],"role":"model"}%s,"index":0}],"usageMetadata":{"promptTokenCount":%d,"candidatesTokenCount":%d,"totalTokenCount":%d},"modelVersion":"gemini-3.1-pro","responseId":"r%d"}`, parts, finish, 1000*n, n, 1001*n, n)
+			return fmt.Sprintf(`{"candidates":[{"content":{"parts":[%s],"role":"model"}%s,"index":0}],`+
+				`"usageMetadata":{"promptTokenCount":%d,"candidatesTokenCount":%d,"totalTokenCount":%d},`+
+				`"modelVersion":"gemini-3.1-pro","responseId":"r%d"}`, parts, finish, 1000*n, n, 1001*n, n)
 		}
 		if !stream {
 			whole(w, chunk(joined(pieces, geminiPart), `,"finishReason":"STOP"`))
@@ -300,7 +328,9 @@ var interactionsTongue = tongue{
 			}
 			return joined(m.pieces, step)
 		})
-		return fmt.Sprintf(`{"model":"gemini-3.1-pro","stream":%t,"store":false,"system_instruction":"You are an agent.","input":[%s],"tools":[{"type":"function","name":"Read","description":%q,"parameters":{}},{"type":"function","name":"Write","parameters":{}},{"type":"google_search"}]}`, stream, steps, longTool)
+		return fmt.Sprintf(`{"model":"gemini-3.1-pro","stream":%t,"store":false,"system_instruction":"You are an agent.",`+
+			`"input":[%s],"tools":[{"type":"function","name":"Read","description":%q,"parameters":{}},{"type":"function",`+
+			`"name":"Write","parameters":{}},{"type":"google_search"}]}`, stream, steps, longTool)
 	},
 	func(w http.ResponseWriter, pieces []piece, stream bool, n int) {
 		status := "completed"
@@ -308,7 +338,9 @@ var interactionsTongue = tongue{
 			status = "requires_action"
 		}
 		object := func(status, steps string) string {
-			return fmt.Sprintf(`{"id":"v1_%d","object":"interaction","status":%q,"model":"gemini-3.1-pro"%s,"usage":{"total_input_tokens":%d,"total_output_tokens":%d,"total_tokens":%d}}`, n, status, steps, 1000*n, n, 1001*n)
+			return fmt.Sprintf(`{"id":"v1_%d","object":"interaction","status":%q,"model":"gemini-3.1-pro"%s,`+
+				`"usage":{"total_input_tokens":%d,"total_output_tokens":%d,"total_tokens":%d}}`, n, status, steps, 1000*n, n,
+				1001*n)
 		}
 		if !stream {
 			whole(w, object(status, `,"steps":[`+joined(pieces, step)+`]`))
@@ -322,7 +354,8 @@ var interactionsTongue = tongue{
 		for i, p := range pieces {
 			delta := func(d string) { event("step.delta", fmt.Sprintf(`"index":%d,"delta":%s`, i, d)) }
 			name, arguments := p.call()
-			begun := map[string]string{"text": `{"type":"model_output"}`, "thought": `{"type":"thought"}`, "call": fmt.Sprintf(`{"type":"function_call","id":%q,"name":%q,"arguments":{}}`, p.id, name)}[p.kind]
+			begun := map[string]string{"text": `{"type":"model_output"}`, "thought": `{"type":"thought"}`,
+				"call": fmt.Sprintf(`{"type":"function_call","id":%q,"name":%q,"arguments":{}}`, p.id, name)}[p.kind]
 			event("step.start", fmt.Sprintf(`"index":%d,"step":%s`, i, begun))
 			switch half := len(p.text) / 2; p.kind {
 			case "call":
@@ -404,7 +437,8 @@ func (g tongue) outline(t *testing.T, body string) (out []string) {
 
 func (m remark) outline() (out []string) {
 	for _, p := range m.pieces {
-		s := map[string]string{"text": "text: ", "thought": "thinking: ", "call": "tool_use: ", "result": "tool_result: "}[p.kind]
+		s := map[string]string{"text": "text: ", "thought": "thinking: ", "call": "tool_use: ",
+			"result": "tool_result: "}[p.kind]
 		switch p.kind {
 		case "call":
 			name, _ := p.call()

@@ -90,12 +90,20 @@ func faults() (all []fault) {
 		add(answered(status, func(s sample) script { return sized(status, s.kind(), s.body) }))
 	}
 	for _, status := range []string{"204 No Content", "205 Reset Content", "304 Not Modified"} {
-		add(answered(status, func(s sample) script { return script{pieces: []string{head(status, "Content-Type: "+s.kind())}} }))
+		add(answered(status,
+			func(s sample) script { return script{pieces: []string{head(status, "Content-Type: "+s.kind())}} }))
 	}
-	for _, status := range []string{"301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"} {
-		add(answered(status, func(sample) script { return sized(status, "text/html", html, "Location: http://example.com/x") }))
+	for _, status := range []string{"301 Moved Permanently", "302 Found", "307 Temporary Redirect",
+		"308 Permanent Redirect"} {
+		add(answered(status, func(sample) script {
+			return sized(status, "text/html", html,
+				"Location: http://example.com/x")
+		}))
 	}
-	for _, status := range []string{"400 Bad Request", "401 Unauthorized", "402 Payment Required", "403 Forbidden", "404 Not Found", "408 Request Timeout", "409 Conflict", "413 Request Entity Too Large", "418 Teapot", "422 Unprocessable Entity", "451 Unavailable", "500 Internal Server Error", "501 Not Implemented", "529 Overloaded", "599 Odd", "799 Odder"} {
+	for _, status := range []string{"400 Bad Request", "401 Unauthorized", "402 Payment Required", "403 Forbidden",
+		"404 Not Found", "408 Request Timeout", "409 Conflict", "413 Request Entity Too Large", "418 Teapot",
+		"422 Unprocessable Entity", "451 Unavailable", "500 Internal Server Error", "501 Not Implemented", "529 Overloaded",
+		"599 Odd", "799 Odder"} {
 		add(answered(status, func(s sample) script { return sized(status, "application/json", s.failed) }))
 	}
 	add(
@@ -109,7 +117,8 @@ func faults() (all []fault) {
 		answered("400 html", func(sample) script { return sized("400 Bad Request", "text/html", html) }),
 		answered("400 empty", func(sample) script { return sized("400 Bad Request", "application/json", "") }),
 		answered("400 cut", func(s sample) script {
-			return script{pieces: []string{head("400 Bad Request", "Content-Type: application/json", "Content-Length: 1000") + s.failed}}
+			return script{pieces: []string{head("400 Bad Request", "Content-Type: application/json", "Content-Length: 1000") +
+				s.failed}}
 		}),
 		answered("400 packed", func(s sample) script {
 			return sized("400 Bad Request", "application/json", packedAs("gzip", s.failed), "Content-Encoding: gzip")
@@ -118,7 +127,8 @@ func faults() (all []fault) {
 			return sized("400 Bad Request", "application/json", s.failed, "Content-Encoding: gzip")
 		}),
 		answered("400 long", func(s sample) script {
-			return sized("400 Bad Request", "application/json", strings.Replace(s.failed, "bad", strings.Repeat("bad ", 50000), 1))
+			return sized("400 Bad Request", "application/json", strings.Replace(s.failed, "bad", strings.Repeat("bad ", 50000),
+				1))
 		}),
 		answered("400 as events", func(s sample) script {
 			return chunked("400 Bad Request", "text/event-stream", []string{"event: error\ndata: " + s.failed + "\n\n"})
@@ -129,10 +139,12 @@ func faults() (all []fault) {
 		}),
 		answered("500 empty", func(sample) script { return sized("500 Internal Server Error", "", "") }),
 		answered("401 of another vendor", func(sample) script {
-			return sized("401 Unauthorized", "application/json", `{"detail":[{"loc":["header"],"msg":"no key"}],"fault":{"faultstring":"x"}}`)
+			return sized("401 Unauthorized", "application/json",
+				`{"detail":[{"loc":["header"],"msg":"no key"}],"fault":{"faultstring":"x"}}`)
 		}),
 		answered("400 of a vendor's list", func(sample) script {
-			return sized("400 Bad Request", "application/json", `[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`)
+			return sized("400 Bad Request", "application/json",
+				`[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`)
 		}),
 		answered("400 of a word", func(sample) script {
 			return sized("400 Bad Request", "application/json", `{"error":"tool_use is not known"}`)
@@ -146,8 +158,10 @@ func faults() (all []fault) {
 
 	// Types.
 	for name, kind := range map[string]string{
-		"no type": "", "as text": "text/plain", "as html": "text/html", "as bytes": "application/octet-stream", "as lines": "application/x-ndjson",
-		"in capitals": "TEXT/EVENT-STREAM", "with a charset": "application/json; charset=latin1", "of no type": "foo bar", "as json": "application/json", "as events": "text/event-stream; charset=UTF-8",
+		"no type": "", "as text": "text/plain", "as html": "text/html", "as bytes": "application/octet-stream",
+		"as lines":    "application/x-ndjson",
+		"in capitals": "TEXT/EVENT-STREAM", "with a charset": "application/json; charset=latin1", "of no type": "foo bar",
+		"as json": "application/json", "as events": "text/event-stream; charset=UTF-8",
 	} {
 		add(answered(name, func(s sample) script {
 			if s.stream {
@@ -211,14 +225,17 @@ func faults() (all []fault) {
 			return script{pieces: []string{head("200 OK", "Content-Type: "+s.kind(), "Content-Length: -5") + s.body}}
 		}),
 		answered("two lengths", func(s sample) script {
-			return script{pieces: []string{head("200 OK", "Content-Type: "+s.kind(), "Content-Length: 5", "Content-Length: "+strconv.Itoa(len(s.body))) + s.body}}
+			return script{pieces: []string{head("200 OK", "Content-Type: "+s.kind(), "Content-Length: 5", "Content-Length: "+
+				strconv.Itoa(len(s.body))) + s.body}}
 		}),
 		answered("longer than it says", func(s sample) script {
-			return script{pieces: []string{head("200 OK", "Content-Type: "+s.kind(), "Content-Length: "+strconv.Itoa(len(s.body)/2)) + s.body}}
+			return script{pieces: []string{head("200 OK", "Content-Type: "+s.kind(), "Content-Length: "+
+				strconv.Itoa(len(s.body)/2)) + s.body}}
 		}),
 		answered("closed", func(sample) script { return script{} }),
 		answered("reset", func(sample) script { return script{reset: true} }),
-		answered("closed in the header", func(sample) script { return script{pieces: []string{"HTTP/1.1 200 OK\r\nContent-Ty"}} }),
+		answered("closed in the header",
+			func(sample) script { return script{pieces: []string{"HTTP/1.1 200 OK\r\nContent-Ty"}} }),
 		answered("no HTTP", func(sample) script { return script{pieces: []string{"SSH-2.0-OpenSSH_9.9\r\n"}} }),
 		answered("a header that is none", func(s sample) script {
 			return script{pieces: []string{head("200 OK", "Content-Type: "+s.kind(), "no colon here") + s.body}}
@@ -227,7 +244,8 @@ func faults() (all []fault) {
 			return script{pieces: []string{head("101 Switching Protocols", "Upgrade: x", "Connection: Upgrade")}}
 		}),
 		answered("an unknown transfer coding", func(s sample) script {
-			return script{pieces: []string{head("200 OK", "Content-Type: "+s.kind(), "Transfer-Encoding: gzip, chunked") + chunk(s.body) + "0\r\n\r\n"}}
+			return script{pieces: []string{head("200 OK", "Content-Type: "+s.kind(), "Transfer-Encoding: gzip, chunked") +
+				chunk(s.body) + "0\r\n\r\n"}}
 		}),
 		answered("many headers", func(s sample) script {
 			var headers []string
@@ -251,7 +269,10 @@ func faults() (all []fault) {
 
 	// Codings.
 	for _, coding := range []string{"gzip", "zstd", "deflate", "br", "identity", "foo"} {
-		add(answered(coding+", falsely", func(s sample) script { return sized("200 OK", s.kind(), s.body, "Content-Encoding: "+coding) }))
+		add(answered(coding+", falsely", func(s sample) script {
+			return sized("200 OK", s.kind(), s.body,
+				"Content-Encoding: "+coding)
+		}))
 		if packed := packedAs(coding, "x"); packed != "" {
 			add(answered(coding, func(s sample) script {
 				return sized("200 OK", s.kind(), packedAs(coding, s.body), "Content-Encoding: "+coding)
@@ -269,22 +290,29 @@ func faults() (all []fault) {
 			}))
 		}
 	}
-	add(answered("packed without saying so", func(s sample) script { return sized("200 OK", s.kind(), packedAs("gzip", s.body)) }))
+	add(answered("packed without saying so",
+		func(s sample) script { return sized("200 OK", s.kind(), packedAs("gzip", s.body)) }))
 
 	// Framing.
 	add(
 		rewritten("lines end in CRLF", streams, func(b string) string { return strings.ReplaceAll(b, "\n", "\r\n") }),
 		rewritten("lines end in CR", streams, func(b string) string { return strings.ReplaceAll(b, "\n", "\r") }),
-		rewritten("lines end in CR, not the last", streams, func(b string) string { return strings.TrimRight(strings.ReplaceAll(b, "\n", "\r"), "\r") }),
+		rewritten("lines end in CR, not the last", streams,
+			func(b string) string { return strings.TrimRight(strings.ReplaceAll(b, "\n", "\r"), "\r") }),
 		rewritten("no blank line behind the last", streams, func(b string) string { return strings.TrimRight(b, "\n") }),
-		rewritten("one line end behind the last", streams, func(b string) string { return strings.TrimRight(b, "\n") + "\n" }),
+		rewritten("one line end behind the last", streams,
+			func(b string) string { return strings.TrimRight(b, "\n") + "\n" }),
 		rewritten("a byte order mark", both, func(b string) string { return "\xEF\xBB\xBF" + b }),
 		rewritten("blank lines in front", both, func(b string) string { return "\r\n\n\n" + b }),
 		rewritten("blank lines behind", both, func(b string) string { return b + "\n\n\n\n" }),
-		rewritten("no blank behind the colon", streams, func(b string) string { return strings.ReplaceAll(b, "data: ", "data:") }),
+		rewritten("no blank behind the colon", streams,
+			func(b string) string { return strings.ReplaceAll(b, "data: ", "data:") }),
 		rewritten("NULs", both, func(b string) string { return strings.Replace(b, "Done", "Do\x00ne", 1) }),
 		rewritten("no UTF-8", both, func(b string) string { return strings.Replace(b, "Done", "Do\xff\xfene", 1) }),
-		rewritten("huge", both, func(b string) string { return strings.Replace(b, "Done", strings.Repeat("Done and done. ", 100000), 1) }),
+		rewritten("huge", both, func(b string) string {
+			return strings.Replace(b, "Done",
+				strings.Repeat("Done and done. ", 100000), 1)
+		}),
 		rewritten("garbage behind", both, func(b string) string { return b + "garbage" }),
 		rewritten("twice", both, func(b string) string { return b + b }),
 		edited("comments", func(_ sample, e []string) []string { return append([]string{": hello\n\n", ":\n"}, e...) }),
@@ -292,7 +320,10 @@ func faults() (all []fault) {
 		edited("a long comment", func(_ sample, e []string) []string {
 			return append([]string{":" + strings.Repeat("x", 1<<20) + "\n\n"}, e...)
 		}),
-		edited("fields of no event", func(_ sample, e []string) []string { return append([]string{"id: 1\nretry: 5\nfoo: bar\n\n"}, e...) }),
+		edited("fields of no event", func(_ sample,
+			e []string) []string {
+			return append([]string{"id: 1\nretry: 5\nfoo: bar\n\n"}, e...)
+		}),
 		edited("ids", func(_ sample, e []string) []string {
 			for i := range e {
 				e[i] = "id: " + strconv.Itoa(i) + "\n" + e[i]
@@ -302,7 +333,10 @@ func faults() (all []fault) {
 		edited("pings", func(s sample, e []string) []string {
 			return append([]string{e[0], "event: ping\ndata: {\"type\":\"ping\"}\n\n"}, e[1:]...)
 		}),
-		edited("empty data", func(_ sample, e []string) []string { return append([]string{e[0], "data:\n\n", "data\n\n"}, e[1:]...) }),
+		edited("empty data", func(_ sample, e []string) []string {
+			return append([]string{e[0], "data:\n\n", "data\n\n"},
+				e[1:]...)
+		}),
 		edited("data in several lines", func(_ sample, e []string) []string {
 			e[1] = strings.Replace(e[1], `,"`, ",\ndata: \"", 1)
 			return e
@@ -322,12 +356,22 @@ func faults() (all []fault) {
 		edited("an unknown event", func(_ sample, e []string) []string {
 			return append([]string{e[0], "event: foo\ndata: {\"type\":\"foo\",\"x\":1}\n\n"}, e[1:]...)
 		}),
-		edited("an event that is no JSON", func(_ sample, e []string) []string { return append([]string{e[0], "data: {nope\n\n"}, e[1:]...) }),
-		edited("an event that is a list", func(_ sample, e []string) []string { return append([]string{e[0], "data: [1]\n\n"}, e[1:]...) }),
-		edited("a deep event", func(_ sample, e []string) []string {
-			return append([]string{e[0], "data: {\"x\":" + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "}\n\n"}, e[1:]...)
+		edited("an event that is no JSON", func(_ sample,
+			e []string) []string {
+			return append([]string{e[0], "data: {nope\n\n"}, e[1:]...)
 		}),
-		edited("an error first", func(s sample, _ []string) []string { return []string{"event: error\ndata: " + s.failed + "\n\n"} }),
+		edited("an event that is a list", func(_ sample, e []string) []string {
+			return append([]string{e[0], "data: [1]\n\n"},
+				e[1:]...)
+		}),
+		edited("a deep event", func(_ sample, e []string) []string {
+			return append([]string{e[0], "data: {\"x\":" + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "}\n\n"},
+				e[1:]...)
+		}),
+		edited("an error first", func(s sample, _ []string) []string {
+			return []string{"event: error\ndata: " + s.failed +
+				"\n\n"}
+		}),
 		edited("an error in the middle", func(s sample, e []string) []string {
 			return append(e[:2:2], "event: error\ndata: "+s.failed+"\n\n")
 		}),
@@ -354,8 +398,10 @@ func faults() (all []fault) {
 
 	// Documents.
 	for name, body := range map[string]string{
-		"no JSON": `{"id":`, "an empty object": "{}", "an empty list": "[]", "null": "null", "a string": `"x"`, "a number": "1", "white space": " \n ", "NaN": `{"id":NaN}`,
-		"deep": strings.Repeat("[", 20000) + strings.Repeat("]", 20000), "deep within": `{"id":"x","x":` + strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000) + "}",
+		"no JSON": `{"id":`, "an empty object": "{}", "an empty list": "[]", "null": "null", "a string": `"x"`,
+		"a number": "1", "white space": " \n ", "NaN": `{"id":NaN}`,
+		"deep": strings.Repeat("[", 20000) + strings.Repeat("]", 20000), "deep within": `{"id":"x","x":` +
+			strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000) + "}",
 	} {
 		add(fault{name, documents, func(s sample) script { return sized("200 OK", s.kind(), body) }})
 	}

@@ -25,7 +25,8 @@ type outcome struct {
 }
 
 // unlike are headers in which two answers may differ.
-var unlike = map[string]bool{"Date": true, "Content-Length": true, "Content-Type": true, "Trailer": true, "Server": true}
+var unlike = map[string]bool{"Date": true, "Content-Length": true, "Content-Type": true, "Trailer": true,
+	"Server": true}
 
 // kind is the Content-Type, but for one that net/http guesses: it does so where the
 // upstream names none and the first bytes come before reverse_proxy's first flush,
@@ -149,10 +150,12 @@ func explainNative(site faultSite, f wire.Format, stream bool, bare, got outcome
 			return ruleNoHints, ""
 		}
 	}
-	if bare.status >= 502 && bare.status <= 504 && bare.body == "" && got.status == bare.status && isErrorOf(f, got.body) && !got.cut {
+	if bare.status >= 502 && bare.status <= 504 && bare.body == "" && got.status == bare.status &&
+		isErrorOf(f, got.body) && !got.cut {
 		return ruleWords, ""
 	}
-	if coding := bare.header.Get("Content-Encoding"); (coding == "gzip" || coding == "zstd") && got.header.Get("Content-Encoding") == "" && got.status == bare.status {
+	if coding := bare.header.Get("Content-Encoding"); (coding == "gzip" || coding == "zstd") &&
+		got.header.Get("Content-Encoding") == "" && got.status == bare.status {
 		plain, err := unpackedBody(coding, bare.body)
 		unpacked := bare
 		unpacked.header = bare.header.Clone()
@@ -168,7 +171,8 @@ func explainNative(site faultSite, f wire.Format, stream bool, bare, got outcome
 			return rule, ""
 		}
 	}
-	if got.status == bare.status && got.cut == bare.cut && (stream || mediaOf(got) == "text/event-stream") && (site.whole || site.reads) {
+	if got.status == bare.status && got.cut == bare.cut && (stream || mediaOf(got) == "text/event-stream") &&
+		(site.whole || site.reads) {
 		b, g := turnIn(f, true, bare.body, bare.cut), turnIn(f, true, got.body, got.cut)
 		if b.Done != g.Done || b.Failed() != g.Failed() || b.Text != g.Text || b.Done && spoken(b) != spoken(g) {
 			return "", why
@@ -248,7 +252,8 @@ func explainTranslated(to, f wire.Format, stream bool, bare, got outcome) (rule,
 	case mine.Done && up.Done && spoken(mine) == spoken(up) && got.cut == bare.cut:
 		return ruleTranslated, ""
 	case mine.Done:
-		return "", fmt.Sprintf("%s of %s (done %t, %s): %.400q of %.400q", spoken(mine), spoken(up), up.Done, up.ErrorMessage, got.body, bare.body)
+		return "", fmt.Sprintf("%s of %s (done %t, %s): %.400q of %.400q", spoken(mine), spoken(up), up.Done, up.ErrorMessage,
+			got.body, bare.body)
 	case !stream && !got.cut:
 		return "", fmt.Sprintf("neither an answer nor an error: %d %.300q of %.300q", got.status, got.body, bare.body)
 	case isGood(up) && !bare.cut:

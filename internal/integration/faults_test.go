@@ -52,15 +52,21 @@ var faultSites = []faultSite{
 	{name: "bare", config: "reverse_proxy PROXY"},
 	{name: "native", config: "llm_cache\nreverse_proxy PROXY", reads: true},
 	{name: "edited", config: "llm_cache {\n" + eagerly + "expand off\n}\nreverse_proxy PROXY", reads: true},
-	{name: "expand", config: "llm_cache {\n" + eagerly + "compact_tool_results off\nbreakpoints off\nprune {\n after 1\n}\n}\nreverse_proxy PROXY", reads: true, earlier: true},
+	{name: "expand", config: "llm_cache {\n" + eagerly +
+		"compact_tool_results off\nbreakpoints off\nprune {\n after 1\n}\n}\nreverse_proxy PROXY", reads: true,
+		earlier: true},
 	{name: "calls whole", config: "llm_cache {\n buffer_tool_calls on\n}\nreverse_proxy PROXY", whole: true},
 	{name: "side requests", config: "route {\nllm_cache {\n side_requests PROXY\n}\nerror 500\n}", aside: true},
 	{name: "box", config: "llm_cache {\n upstream mlx_lm\n}\nreverse_proxy PROXY", to: wire.OpenAIChat, box: true},
-	{name: "to anthropic", config: "llm_cache {\n upstream {\n format anthropic\n }\n}\nreverse_proxy PROXY", to: wire.Anthropic},
-	{name: "to openai_chat", config: "llm_cache {\n upstream {\n format openai_chat\n }\n}\nreverse_proxy PROXY", to: wire.OpenAIChat},
-	{name: "to openai_responses", config: "llm_cache {\n upstream {\n format openai_responses\n }\n}\nreverse_proxy PROXY", to: wire.OpenAIResponses},
+	{name: "to anthropic", config: "llm_cache {\n upstream {\n format anthropic\n }\n}\nreverse_proxy PROXY",
+		to: wire.Anthropic},
+	{name: "to openai_chat", config: "llm_cache {\n upstream {\n format openai_chat\n }\n}\nreverse_proxy PROXY",
+		to: wire.OpenAIChat},
+	{name: "to openai_responses", config: "llm_cache {\n upstream {\n format openai_responses\n }\n}\nreverse_proxy PROXY",
+		to: wire.OpenAIResponses},
 	{name: "to gemini", config: "llm_cache {\n upstream {\n format gemini\n }\n}\nreverse_proxy PROXY", to: wire.Gemini},
-	{name: "to interactions", config: "llm_cache {\n upstream {\n format interactions\n }\n}\nreverse_proxy PROXY", to: wire.Interactions},
+	{name: "to interactions", config: "llm_cache {\n upstream {\n format interactions\n }\n}\nreverse_proxy PROXY",
+		to: wire.Interactions},
 }
 
 // serveSites runs one Caddy with all sites and returns their addresses by name.
@@ -69,7 +75,8 @@ func serveSites(t *testing.T, u *faulty) map[string]string {
 	proxy := u.Addr().String() + " {\n transport http {\n keepalive off\n compression off\n }\n }"
 	addresses := map[string]string{}
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\n admin off\n persist_config off\n auto_https off\n grace_period 100ms\n log {\n output discard\n }\n}\n")
+	fmt.Fprintf(&b,
+		"{\n admin off\n persist_config off\n auto_https off\n grace_period 100ms\n log {\n output discard\n }\n}\n")
 	for _, s := range faultSites {
 		addresses[s.name] = testkit.FreeAddress(t)
 		fmt.Fprintf(&b, "http://%s {\n%s\n}\n", addresses[s.name], strings.ReplaceAll(s.config, "PROXY", proxy))
@@ -91,12 +98,15 @@ var faultClient = &http.Client{
 
 // meet sends a request in a format to a site, and gets what the fault makes of its
 // answer.
-func meet(t *testing.T, address string, g tongue, stream bool, turns int, fault, session string, aside bool) (o outcome) {
+func meet(
+	t *testing.T, address string, g tongue, stream bool, turns int, fault, session string, aside bool,
+) (o outcome) {
 	t.Helper()
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
-		o.hints = append(o.hints, code)
-		return nil
-	}})
+	ctx := httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+			o.hints = append(o.hints, code)
+			return nil
+		}})
 	body := g.request(history(turns), stream)
 	if aside {
 		without, err := wire.Patch([]byte(body), wire.Member{Name: "tools"})

@@ -27,7 +27,9 @@ var faultyMessages = tongue{
 	func(bool) string { return "/v1/messages" },
 	func(history []remark, stream bool) string {
 		body := conversation(len(history)/2, stream)
-		return strings.Replace(body, `"system":`, fmt.Sprintf(`"tools":[{"name":"Read","description":%q,"input_schema":{"type":"object"}},{"name":"Write","input_schema":{"type":"object"}}],"system":`, longTool), 1)
+		return strings.Replace(body, `"system":`,
+			fmt.Sprintf(`"tools":[{"name":"Read","description":%q,"input_schema":{"type":"object"}},{"name":"Write",`+
+				`"input_schema":{"type":"object"}}],"system":`, longTool), 1)
 	},
 	func(w http.ResponseWriter, _ []piece, stream bool, _ int) {
 		if !stream {
@@ -39,7 +41,9 @@ var faultyMessages = tongue{
 		for i, e := range events {
 			_, d, _ := strings.Cut(strings.TrimSpace(e), "data: ")
 			if i == 4 {
-				data = append(data, `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_x","name":"Read","input":{}}}`,
+				data = append(data,
+					`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_x","name":"Read",`+
+						`"input":{}}}`,
 					`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"file_path\":"}}`,
 					`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"\"/a\"}"}}`,
 					`{"type":"content_block_stop","index":1}`)
@@ -74,7 +78,8 @@ type sample struct {
 func sampleOf(f wire.Format, stream bool) sample {
 	rec := httptest.NewRecorder()
 	tongueOf(f).answer(rec, []piece{text("Done."), called("call_x", `Read {"file_path":"/a"}`)}, stream, 1)
-	s := sample{format: f, stream: stream, body: rec.Body.String(), failed: `{"error":{"message":"bad tool_use","type":"invalid_request_error","code":400,"status":"INVALID_ARGUMENT"}}`}
+	s := sample{format: f, stream: stream, body: rec.Body.String(),
+		failed: `{"error":{"message":"bad tool_use","type":"invalid_request_error","code":400,"status":"INVALID_ARGUMENT"}}`}
 	switch f {
 	case wire.Interactions:
 		s.failed = `{"error":{"message":"bad tool_use","code":"invalid_request"}}`

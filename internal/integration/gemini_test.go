@@ -17,11 +17,15 @@ func geminiConversation(turns int) string {
 	var b strings.Builder
 	b.WriteString(`{"contents":[{"role":"user","parts":[{"text":"Fix the build."}]}`)
 	for i := range turns {
-		fmt.Fprintf(&b, `,{"role":"model","parts":[{"functionCall":{"name":"read_file","args":{"file_path":"/src/file%d.go"}},"thoughtSignature":"c2ln"}]}`, i)
+		fmt.Fprintf(&b,
+			`,{"role":"model","parts":[{"functionCall":{"name":"read_file","args":{"file_path":"/src/file%d.go"}},`+
+				`"thoughtSignature":"c2ln"}]}`, i)
 		result := strings.Repeat(fmt.Sprintf("line of file %d: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\\n", i), 40)
-		fmt.Fprintf(&b, `,{"role":"user","parts":[{"functionResponse":{"name":"read_file","response":{"output":"%s"}}}]}`, result)
+		fmt.Fprintf(&b, `,{"role":"user","parts":[{"functionResponse":{"name":"read_file","response":{"output":"%s"}}}]}`,
+			result)
 	}
-	b.WriteString(`],"systemInstruction":{"parts":[{"text":"You are an agent."}]},"tools":[{"functionDeclarations":[{"name":"read_file"}]}]}`)
+	b.WriteString(`],"systemInstruction":{"parts":[{"text":"You are an agent."}]},` +
+		`"tools":[{"functionDeclarations":[{"name":"read_file"}]}]}`)
 	return b.String()
 }
 
@@ -31,9 +35,12 @@ const (
 )
 
 var geminiChunks = []string{
-	`{"candidates":[{"content":{"parts":[{"text":"Do"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":100,"totalTokenCount":100}}`,
-	`{"candidates":[{"content":{"parts":[{"text":"ne."}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":5000,"candidatesTokenCount":2,"totalTokenCount":5002}}`,
-	`{"usageMetadata":{"promptTokenCount":5000,"candidatesTokenCount":2,"cachedContentTokenCount":1234,"totalTokenCount":5002}}`,
+	`{"candidates":[{"content":{"parts":[{"text":"Do"}],"role":"model"},"index":0}],` +
+		`"usageMetadata":{"promptTokenCount":100,"totalTokenCount":100}}`,
+	`{"candidates":[{"content":{"parts":[{"text":"ne."}],"role":"model"},"finishReason":"STOP","index":0}],` +
+		`"usageMetadata":{"promptTokenCount":5000,"candidatesTokenCount":2,"totalTokenCount":5002}}`,
+	`{"usageMetadata":{"promptTokenCount":5000,"candidatesTokenCount":2,"cachedContentTokenCount":1234,` +
+		`"totalTokenCount":5002}}`,
 }
 
 // A stream reaches a client of Gemini as it was sent, at once and with nothing
@@ -93,7 +100,8 @@ func TestGeminiStream(t *testing.T) {
 				t.Errorf("sessions are %v, want one with one request to the model of the path", s)
 			}
 			sent := u.last().body
-			if sent == geminiConversation(9) || strings.Count(sent, `"thoughtSignature":"c2ln"`) != 9 || strings.Contains(sent, "cache_control") {
+			if sent == geminiConversation(9) || strings.Count(sent, `"thoughtSignature":"c2ln"`) != 9 ||
+				strings.Contains(sent, "cache_control") {
 				t.Errorf("sent %s", sent)
 			}
 		})

@@ -23,32 +23,61 @@ var batchingServers = map[string]struct {
 }{
 	"vllm": {
 		events: []string{
-			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null}`,
-			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"reasoning":"Hm."},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
-			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"content":"I look."},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
-			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"tool_calls":[{"id":"chatcmpl-tool-1","type":"function","index":0,"function":{"name":"Read","arguments":""}}]},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
-			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":\"/a\"}"}}]},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
-			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"content":""},"logprobs":null,"finish_reason":"tool_calls","stop_reason":null,"token_ids":null}]}`,
-			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[],"usage":{"prompt_tokens":1277,"total_tokens":1282,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1232}}}`,
+			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen",` +
+				`"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],` +
+				`"prompt_token_ids":null}`,
+			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen",` +
+				`"choices":[{"index":0,"delta":{"reasoning":"Hm."},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
+			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen",` +
+				`"choices":[{"index":0,"delta":{"content":"I look."},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
+			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen",` +
+				`"choices":[{"index":0,"delta":{"tool_calls":[{"id":"chatcmpl-tool-1","type":"function","index":0,` +
+				`"function":{"name":"Read","arguments":""}}]},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
+			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen",` +
+				`"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":\"/a\"}"}}]},` +
+				`"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
+			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen",` +
+				`"choices":[{"index":0,"delta":{"content":""},"logprobs":null,"finish_reason":"tool_calls","stop_reason":null,` +
+				`"token_ids":null}]}`,
+			`data: {"id":"chatcmpl-8f2c01","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[],` +
+				`"usage":{"prompt_tokens":1277,"total_tokens":1282,"completion_tokens":5,` +
+				`"prompt_tokens_details":{"cached_tokens":1232}}}`,
 			`data: [DONE]`,
 		},
 		thinking: "reasoning",
-		overrun:  `{"error":{"message":"You passed 40001 input tokens and requested 0 output tokens. However, the model's context length is only 32768 tokens, resulting in a maximum input length of 32768 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=40001)","type":"BadRequestError","param":"input_tokens","code":400}}`,
-		words:    "prompt is too long: 40001 tokens > 32768 maximum",
+		overrun: `{"error":{"message":"You passed 40001 input tokens and requested 0 output tokens. However, the model's ` +
+			`context length is only 32768 tokens, resulting in a maximum input length of 32768 tokens. Please reduce the ` +
+			`length of the input prompt. (parameter=input_tokens, value=40001)","type":"BadRequestError",` +
+			`"param":"input_tokens","code":400}}`,
+		words: "prompt is too long: 40001 tokens > 32768 maximum",
 	},
 	"sglang": {
 		events: []string{
-			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":null,"tool_calls":null},"logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":null}`,
-			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"role":null,"content":null,"reasoning_content":"Hm.","tool_calls":null},"logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":null}`,
-			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"role":null,"content":"I look.","reasoning_content":null,"tool_calls":null},"logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":null}`,
-			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"role":null,"content":null,"reasoning_content":null,"tool_calls":[{"id":"call_1","index":0,"type":"function","function":{"name":"Read","arguments":"{\"path\":\"/a\"}"}}]},"logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":null}`,
-			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,"delta":{"role":null,"content":null,"reasoning_content":null,"tool_calls":null},"logprobs":null,"finish_reason":"tool_calls","matched_stop":null}],"usage":null}`,
-			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[],"usage":{"prompt_tokens":1277,"total_tokens":1282,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1232},"reasoning_tokens":0}}`,
+			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,` +
+				`"delta":{"role":"assistant","content":"","reasoning_content":null,"tool_calls":null},"logprobs":null,` +
+				`"finish_reason":null,"matched_stop":null}],"usage":null}`,
+			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,` +
+				`"delta":{"role":null,"content":null,"reasoning_content":"Hm.","tool_calls":null},"logprobs":null,` +
+				`"finish_reason":null,"matched_stop":null}],"usage":null}`,
+			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,` +
+				`"delta":{"role":null,"content":"I look.","reasoning_content":null,"tool_calls":null},"logprobs":null,` +
+				`"finish_reason":null,"matched_stop":null}],"usage":null}`,
+			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,` +
+				`"delta":{"role":null,"content":null,"reasoning_content":null,"tool_calls":[{"id":"call_1","index":0,` +
+				`"type":"function","function":{"name":"Read","arguments":"{\"path\":\"/a\"}"}}]},"logprobs":null,` +
+				`"finish_reason":null,"matched_stop":null}],"usage":null}`,
+			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[{"index":0,` +
+				`"delta":{"role":null,"content":null,"reasoning_content":null,"tool_calls":null},"logprobs":null,` +
+				`"finish_reason":"tool_calls","matched_stop":null}],"usage":null}`,
+			`data: {"id":"3fd19a","object":"chat.completion.chunk","created":1795600000,"model":"qwen","choices":[],` +
+				`"usage":{"prompt_tokens":1277,"total_tokens":1282,"completion_tokens":5,` +
+				`"prompt_tokens_details":{"cached_tokens":1232},"reasoning_tokens":0}}`,
 			`data: [DONE]`,
 		},
 		thinking: "reasoning_content",
-		overrun:  `{"object":"error","message":"The input (410089 tokens) is longer than the model's context length (409600 tokens).","type":"BadRequestError","param":null,"code":400}`,
-		words:    "prompt is too long: 410089 tokens > 409600 maximum",
+		overrun: `{"object":"error","message":"The input (410089 tokens) is longer than the model's context length ` +
+			`(409600 tokens).","type":"BadRequestError","param":null,"code":400}`,
+		words: "prompt is too long: 410089 tokens > 409600 maximum",
 	},
 }
 
@@ -59,12 +88,15 @@ func TestBatchingServers(t *testing.T) {
 		t.Run(preset, func(t *testing.T) {
 			u := newUpstream(t, stream(c.events...))
 			p := start(t, behind(u, preset))
-			const body = `{"model":"claude-sonnet-5-5","max_tokens":1000,"stream":true,"thinking":{"type":"disabled"},"tools":[{"name":"Read","input_schema":{"type":"object"}}],` +
-				`"messages":[{"role":"user","content":"Look."},{"role":"assistant","content":[{"type":"thinking","thinking":"Earlier.","signature":"s"},{"type":"tool_use","id":"t1","name":"Read","input":{"path":"/b"}}]},` +
+			const body = `{"model":"claude-sonnet-5-5","max_tokens":1000,"stream":true,"thinking":{"type":"disabled"},` +
+				`"tools":[{"name":"Read","input_schema":{"type":"object"}}],` +
+				`"messages":[{"role":"user","content":"Look."},{"role":"assistant","content":[{"type":"thinking",` +
+				`"thinking":"Earlier.","signature":"s"},{"type":"tool_use","id":"t1","name":"Read","input":{"path":"/b"}}]},` +
 				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]}]}`
 			got := read(t, p.post("/v1/messages", body, "X-Api-Key", "anna"))
 			turn := turnOf(wire.Anthropic, true, got)
-			if !turn.Done || turn.Thinking != "Hm." || turn.Text != "I look." || len(turn.Calls) != 1 || turn.Calls[0].Arguments != `{"path":"/a"}` ||
+			if !turn.Done || turn.Thinking != "Hm." || turn.Text != "I look." || len(turn.Calls) != 1 ||
+				turn.Calls[0].Arguments != `{"path":"/a"}` ||
 				turn.Usage != (wire.Usage{Uncached: 45, Read: 1232, Output: 5, Reported: true}) {
 				t.Errorf("got %+v of\n%s", turn, got)
 			}
@@ -123,7 +155,8 @@ func TestCacheSalt(t *testing.T) {
 		t.Errorf("a translated request of another tenant: got %q, want a salt that is not %q", got, anna)
 	}
 	p.reload("llm_cache {\n upstream vllm\n overlay {\n group team\n}\n}\nreverse_proxy " + u.Listener.Addr().String())
-	if a, b := salt("/v1/chat/completions", "Authorization", "Bearer anna"), salt("/v1/messages", "X-Api-Key", "bert"); a != b || a == "" || a == anna {
+	if a, b := salt("/v1/chat/completions", "Authorization", "Bearer anna"),
+		salt("/v1/messages", "X-Api-Key", "bert"); a != b || a == "" || a == anna {
 		t.Errorf("within a group: got %q and %q, want one of its own", a, b)
 	}
 	p.reload(behind(u, "vllm {\n body cache_salt null\n}"))

@@ -30,7 +30,8 @@ func TestSilenceInTheQueue(t *testing.T) {
 	}
 }
 reverse_proxy %s`, strings.TrimPrefix(b.URL, "http://")))
-	stream := strings.Replace(conversation(1, true), `{`, `{"tools":[{"name":"Read","input_schema":{"type":"object"}}],`, 1)
+	stream := strings.Replace(conversation(1, true), `{`, `{"tools":[{"name":"Read","input_schema":{"type":"object"}}],`,
+		1)
 	// One is with the box, one in the queue; both get an answer before either
 	// of them has a token.
 	var bodies [2]*bufio.Reader

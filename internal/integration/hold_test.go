@@ -142,7 +142,8 @@ func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edge
 	s := &edgeAndOrigin{model: model, policy: "policy observe\nhold origin"}
 	s.line = newLine(t, rate, delay)
 	s.towards = s.line.Addr().String()
-	s.proxy = &proxy{t: t, caddy: caddytest.New(t), client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
+	s.proxy = &proxy{t: t, caddy: caddytest.New(t),
+		client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
 	s.host = "127.0.0.1:80" // the same conversation, wherever it is served
 	s.load(s.sites("llm_cache_origin"))
 	return s
@@ -201,7 +202,8 @@ func TestEdgeAndOrigin(t *testing.T) {
 		before := s.metric(line)
 		return func() float64 { return s.metric(line) - before }
 	}
-	whole, sent := count(`caddy_llm_cache_retain_bytes_total{bytes="whole",driver="origin"}`), count(`caddy_llm_cache_retain_bytes_total{bytes="sent",driver="origin"}`)
+	whole, sent := count(`caddy_llm_cache_retain_bytes_total{bytes="whole",driver="origin"}`),
+		count(`caddy_llm_cache_retain_bytes_total{bytes="sent",driver="origin"}`)
 	made := count(`caddy_llm_cache_origin_requests_total{result="made"}`)
 	s.expect("whole; cause=new", conversation(20, false))
 	first := s.line.up.Load()
@@ -233,7 +235,8 @@ func TestEdgeAndOrigin(t *testing.T) {
 
 // misses is how often a delta was not taken, and for this.
 func (s *edgeAndOrigin) misses(cause string) (n float64, resends float64) {
-	return s.metric(fmt.Sprintf(`caddy_llm_cache_retain_misses_total{cause=%q,driver="origin"}`, cause)), s.metric(`caddy_llm_cache_retain_resends_total{driver="origin"}`)
+	return s.metric(fmt.Sprintf(`caddy_llm_cache_retain_misses_total{cause=%q,driver="origin"}`, cause)),
+		s.metric(`caddy_llm_cache_retain_resends_total{driver="origin"}`)
 }
 
 // TestHoldFaults: whatever goes wrong between edge and origin, the model gets what the
@@ -259,8 +262,14 @@ func TestHoldFaults(t *testing.T) {
 		{"another tenant's base", "unknown-base", func(t *testing.T, s *edgeAndOrigin) {
 			s.tamper(t, func(h http.Header, _ []byte) { h.Set("X-Api-Key", "b") })
 		}},
-		{"a wrong hash", "bad-hash", func(t *testing.T, s *edgeAndOrigin) { s.tamper(t, func(_ http.Header, b []byte) { b[10]++ }) }},
-		{"no program", "bad-delta", func(t *testing.T, s *edgeAndOrigin) { s.tamper(t, func(_ http.Header, b []byte) { b[0]++ }) }},
+		{"a wrong hash", "bad-hash", func(t *testing.T,
+			s *edgeAndOrigin) {
+			s.tamper(t, func(_ http.Header, b []byte) { b[10]++ })
+		}},
+		{"no program", "bad-delta", func(t *testing.T,
+			s *edgeAndOrigin) {
+			s.tamper(t, func(_ http.Header, b []byte) { b[0]++ })
+		}},
 		{"cut amid the header", "cut", func(_ *testing.T, s *edgeAndOrigin) { s.line.cutAfter.Store(100) }},
 		{"cut amid the delta", "cut", func(_ *testing.T, s *edgeAndOrigin) { s.line.cutAfter.Store(-20) }},
 	} {
@@ -332,7 +341,8 @@ func TestHoldForeign(t *testing.T) {
 	}))
 	s.load(s.sites("header /x X-Y z"))
 	for n := 20; n < 23; n++ {
-		if got, held := s.ask(conversation(n, false)); got.header.Get("Content-Encoding") != "" || got.body != conversation(n, false) || !strings.HasPrefix(held, "whole; cause=new") {
+		if got, held := s.ask(conversation(n, false)); got.header.Get("Content-Encoding") != "" ||
+			got.body != conversation(n, false) || !strings.HasPrefix(held, "whole; cause=new") {
 			t.Fatalf("%s, coding %q", held, got.header.Get("Content-Encoding"))
 		}
 	}
@@ -343,7 +353,8 @@ func TestHoldForeign(t *testing.T) {
 		s.load(s.sites("header /x X-Y z"))
 		missed, resends := s.misses("foreign")
 		before := len(s.model.requests())
-		if got, held := s.ask(conversation(22, false)); got.body != conversation(22, false) || !strings.HasPrefix(held, "whole; cause=foreign") {
+		if got, held := s.ask(conversation(22, false)); got.body != conversation(22, false) ||
+			!strings.HasPrefix(held, "whole; cause=foreign") {
 			t.Errorf("%s", held)
 		}
 		if n := len(s.model.requests()) - before; n != 2 {
@@ -352,7 +363,8 @@ func TestHoldForeign(t *testing.T) {
 		if m, r := s.misses("foreign"); m != missed+1 || r != resends+1 {
 			t.Error("nobody has counted")
 		}
-		if got, held := s.ask(conversation(23, false)); got.body != conversation(23, false) || !strings.HasPrefix(held, "whole; cause=new") {
+		if got, held := s.ask(conversation(23, false)); got.body != conversation(23, false) ||
+			!strings.HasPrefix(held, "whole; cause=new") {
 			t.Errorf("the next one: %s", held)
 		}
 	}

@@ -27,23 +27,31 @@ type dialect struct {
 var dialects = []dialect{
 	{
 		"anthropic", "/v1/messages", "hosted",
-		`{"model":"claude-opus-4-6","max_tokens":100,"tools":[{"name":"Read","input_schema":SCHEMA}],"messages":[{"role":"user","content":CONTENT},` +
-			`{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Read","input":INPUT}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":RESULT}]}]}`, false,
+		`{"model":"claude-opus-4-6","max_tokens":100,"tools":[{"name":"Read","input_schema":SCHEMA}],` +
+			`"messages":[{"role":"user","content":CONTENT},` +
+			`{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Read","input":INPUT}]},{"role":"user",` +
+			`"content":[{"type":"tool_result","tool_use_id":"toolu_1","content":RESULT}]}]}`, false,
 	},
 	{
 		"chat", "/v1/chat/completions", "box",
-		`{"model":"m","tools":[{"type":"function","function":{"name":"Read","parameters":SCHEMA}}],"messages":[{"role":"user","content":CONTENT},` +
-			`{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"Read","arguments":INPUT}}]},{"role":"tool","tool_call_id":"call_1","content":RESULT}]}`, true,
+		`{"model":"m","tools":[{"type":"function","function":{"name":"Read","parameters":SCHEMA}}],` +
+			`"messages":[{"role":"user","content":CONTENT},` +
+			`{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"Read",` +
+			`"arguments":INPUT}}]},{"role":"tool","tool_call_id":"call_1","content":RESULT}]}`, true,
 	},
 	{
 		"responses", "/v1/responses", "responses",
-		`{"model":"m","tools":[{"type":"function","name":"Read","parameters":SCHEMA}],"input":[{"role":"user","content":CONTENT},` +
-			`{"type":"function_call","call_id":"call_1","name":"Read","arguments":INPUT},{"type":"function_call_output","call_id":"call_1","output":RESULT}]}`, true,
+		`{"model":"m","tools":[{"type":"function","name":"Read","parameters":SCHEMA}],"input":[{"role":"user",` +
+			`"content":CONTENT},` +
+			`{"type":"function_call","call_id":"call_1","name":"Read","arguments":INPUT},{"type":"function_call_output",` +
+			`"call_id":"call_1","output":RESULT}]}`, true,
 	},
 	{
 		"gemini", "/v1beta/models/gemini-3-pro:generateContent", "gemini",
-		`{"tools":[{"functionDeclarations":[{"name":"Read","parametersJsonSchema":SCHEMA}]}],"contents":[{"role":"user","parts":[{"text":CONTENT}]},` +
-			`{"role":"model","parts":[{"functionCall":{"name":"Read","args":INPUT}}]},{"role":"user","parts":[{"functionResponse":{"name":"Read","response":{"output":RESULT}}}]}]}`, false,
+		`{"tools":[{"functionDeclarations":[{"name":"Read","parametersJsonSchema":SCHEMA}]}],"contents":[{"role":"user",` +
+			`"parts":[{"text":CONTENT}]},` +
+			`{"role":"model","parts":[{"functionCall":{"name":"Read","args":INPUT}}]},{"role":"user",` +
+			`"parts":[{"functionResponse":{"name":"Read","response":{"output":RESULT}}}]}]}`, false,
 	},
 }
 
@@ -113,7 +121,9 @@ func zipped(times int, inner func(*testing.T, *dialect, int) string) func(*testi
 	}
 }
 
-func zstdOf(inner func(*testing.T, *dialect, int) string, options ...zstd.EOption) func(*testing.T, *dialect, int) string {
+func zstdOf(
+	inner func(*testing.T, *dialect, int) string, options ...zstd.EOption,
+) func(*testing.T, *dialect, int) string {
 	return func(t *testing.T, d *dialect, n int) string {
 		return compress(t, []byte(inner(t, d, n)), func(w io.Writer) io.WriteCloser {
 			z, err := zstd.NewWriter(w, options...)
@@ -148,10 +158,14 @@ const most = wire.MaxElements - 32
 
 // pair is a call of a tool and its result, in the words of each format.
 var pairs = map[string][2]string{
-	"anthropic": {`{"type":"tool_use","id":"CALL","name":"Read","input":{}}`, `{"type":"tool_result","tool_use_id":"RESULT","content":"ok"}`},
-	"chat":      {`{"id":"CALL","type":"function","function":{"name":"Read","arguments":"{}"}}`, `{"role":"tool","tool_call_id":"RESULT","content":"ok"}`},
-	"responses": {`{"type":"function_call","call_id":"CALL","name":"Read","arguments":"{}"}`, `{"type":"function_call_output","call_id":"RESULT","output":"ok"}`},
-	"gemini":    {`{"functionCall":{"id":"CALL","name":"Read","args":{}}}`, `{"functionResponse":{"id":"RESULT","name":"Read","response":{"output":"ok"}}}`},
+	"anthropic": {`{"type":"tool_use","id":"CALL","name":"Read","input":{}}`,
+		`{"type":"tool_result","tool_use_id":"RESULT","content":"ok"}`},
+	"chat": {`{"id":"CALL","type":"function","function":{"name":"Read","arguments":"{}"}}`,
+		`{"role":"tool","tool_call_id":"RESULT","content":"ok"}`},
+	"responses": {`{"type":"function_call","call_id":"CALL","name":"Read","arguments":"{}"}`,
+		`{"type":"function_call_output","call_id":"RESULT","output":"ok"}`},
+	"gemini": {`{"functionCall":{"id":"CALL","name":"Read","args":{}}}`,
+		`{"functionResponse":{"id":"RESULT","name":"Read","response":{"output":"ok"}}}`},
 }
 
 // calls makes calls at once, and then their results, whose ids result gives; what say
@@ -194,10 +208,17 @@ func calls(result func(i, of int) string, say ...string) func(*testing.T, *diale
 }
 
 var generators = []generator{
-	{"deep arrays", "", part("CONTENT", func(n int) string { return strings.Repeat("[", n/2) + strings.Repeat("]", n/2) })},
-	{"deep objects", "", part("SCHEMA", func(n int) string { return strings.Repeat(`{"a":`, n/6) + "1" + strings.Repeat("}", n/6) })},
+	{"deep arrays", "", part("CONTENT", func(n int) string {
+		return strings.Repeat("[", n/2) +
+			strings.Repeat("]", n/2)
+	})},
+	{"deep objects", "", part("SCHEMA", func(n int) string {
+		return strings.Repeat(`{"a":`, n/6) + "1" +
+			strings.Repeat("}", n/6)
+	})},
 	{"depth at the bound", "", part("SCHEMA", func(n int) string {
-		deep := strings.Repeat(`{"what stands deeper than that":`, 500) + "{}" + strings.Repeat("}", 500) // as many values as are read
+		// as many values as are read
+		deep := strings.Repeat(`{"what stands deeper than that":`, 500) + "{}" + strings.Repeat("}", 500)
 		return repeated(`{"anyOf":[`+deep, ","+deep, "]}", n)
 	})},
 	{"brackets in an input", "", asInput(bracketsIn(`{"output":`))},
@@ -205,8 +226,10 @@ var generators = []generator{
 	{"nesting in a result", "", part("RESULT", func(n int) string {
 		return quoted(`{"output":"x","metadata":` + strings.Repeat("[", n/2) + strings.Repeat("]", n/2) + "}")
 	})},
-	{"many keys in an input", "", asInput(func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
-	{"many keys in a result", "", part("RESULT", func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
+	{"many keys in an input", "",
+		asInput(func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
+	{"many keys in a result", "", part("RESULT",
+		func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
 	{"many keys", "", part("SCHEMA", func(n int) string { return repeated(`{"type":"object"`, `,"k":1`, "}", n) })},
 	{"many keys of a message", "", func(_ *testing.T, d *dialect, n int) string {
 		return strings.Replace(d.say("CONTENT", `"hi"`), `{"role":"user"`, repeated(`{"role":"user"`, `,"k":1`, "", n), 1)
@@ -231,7 +254,8 @@ var generators = []generator{
 		if m == "" {
 			m = `{"role":"user","content":"a"},{"role":"assistant","content":"b"},`
 		}
-		return strings.Replace(d.say("CONTENT", `"hi"`), `[{"role":"user"`, repeated("[", m, `{"role":"user"`, min(n, most/2*len(m))), 1)
+		return strings.Replace(d.say("CONTENT", `"hi"`), `[{"role":"user"`,
+			repeated("[", m, `{"role":"user"`, min(n, most/2*len(m))), 1)
 	}},
 	{"many tools", "", func(_ *testing.T, d *dialect, n int) string {
 		tool := map[string]string{
@@ -243,7 +267,8 @@ var generators = []generator{
 	{"tools of many names", "", func(_ *testing.T, d *dialect, n int) string {
 		tool := map[string]string{
 			"anthropic": `{"name":"tool_%d","input_schema":{}},`, "chat": `{"type":"function","function":{"name":"tool_%d"}},`,
-			"responses": `{"type":"function","name":"tool_%d","parameters":{}},`, "gemini": `{"functionDeclarations":[{"name":"tool_%d"}]},`,
+			"responses": `{"type":"function","name":"tool_%d","parameters":{}},`,
+			"gemini":    `{"functionDeclarations":[{"name":"tool_%d"}]},`,
 		}[d.name]
 		var tools strings.Builder
 		for i := range min(n/len(tool), most) {
@@ -254,15 +279,25 @@ var generators = []generator{
 	{"many texts of an answer", "", func(_ *testing.T, d *dialect, n int) string {
 		text := strings.Repeat("x", 1000)
 		return map[string]string{
-			"anthropic": repeated(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[`, `{"type":"text","text":"`+text+`"},`, `{"type":"text","text":"x"}]},{"role":"user","content":"hi"}]}`, n),
-			"chat":      repeated(`{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[`, `{"type":"text","text":"`+text+`"},`, `{"type":"text","text":"x"}]},{"role":"user","content":"hi"}]}`, n),
-			"responses": repeated(`{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":[`, `{"type":"output_text","text":"`+text+`"},`, `{"type":"output_text","text":"x"}]},{"role":"user","content":"hi"}]}`, n),
-			"gemini":    repeated(`{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[`, `{"text":"`+text+`"},`, `{"text":"x"}]},{"role":"user","parts":[{"text":"hi"}]}]}`, n),
+			"anthropic": repeated(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},`+
+				`{"role":"assistant","content":[`, `{"type":"text","text":"`+text+`"},`,
+				`{"type":"text","text":"x"}]},{"role":"user","content":"hi"}]}`, n),
+			"chat": repeated(`{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[`,
+				`{"type":"text","text":"`+text+`"},`, `{"type":"text","text":"x"}]},{"role":"user","content":"hi"}]}`, n),
+			"responses": repeated(`{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":[`,
+				`{"type":"output_text","text":"`+text+`"},`, `{"type":"output_text","text":"x"}]},{"role":"user","content":"hi"}]}`,
+				n),
+			"gemini": repeated(`{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[`,
+				`{"text":"`+text+`"},`, `{"text":"x"}]},{"role":"user","parts":[{"text":"hi"}]}]}`, n),
 		}[d.name]
 	}},
-	{"many reads of one file", "", calls(func(i, _ int) string { return fmt.Sprint("call_", i) }, `{"file_path":"/a/b.go"}`, strings.Repeat(`    12\tfunc main() { fmt.Println(1, 2) }\n`, 20))},
-	{"many reads of a file that grows", "", calls(func(i, _ int) string { return fmt.Sprint("call_", i) }, `{"file_path":"/a/b.go"}`, strings.Repeat(`    12\\tfunc main() { fmt.Println(1, 2) }\\n`, 20)+`line NUMBER\\n`)},
-	{"many reads of many files", "", calls(func(i, _ int) string { return fmt.Sprint("call_", i) }, `{"file_path":"/a/NUMBER.go"}`, strings.Repeat(`    12\\tfunc main() { fmt.Println(1, 2) }\\n`, 20)+`line NUMBER\\n`)},
+	{"many reads of one file", "", calls(func(i, _ int) string { return fmt.Sprint("call_", i) },
+		`{"file_path":"/a/b.go"}`, strings.Repeat(`    12\tfunc main() { fmt.Println(1, 2) }\n`, 20))},
+	{"many reads of a file that grows", "", calls(func(i, _ int) string { return fmt.Sprint("call_", i) },
+		`{"file_path":"/a/b.go"}`, strings.Repeat(`    12\\tfunc main() { fmt.Println(1, 2) }\\n`, 20)+`line NUMBER\\n`)},
+	{"many reads of many files", "", calls(func(i, _ int) string { return fmt.Sprint("call_", i) },
+		`{"file_path":"/a/NUMBER.go"}`, strings.Repeat(`    12\\tfunc main() { fmt.Println(1, 2) }\\n`, 20)+
+			`line NUMBER\\n`)},
 	{"many calls at once", "", calls(func(i, _ int) string { return fmt.Sprint("call_", i) })},
 	{"results in reverse", "", calls(func(i, of int) string { return fmt.Sprint("call_", of-1-i) })},
 	{"results of no call", "", calls(func(i, _ int) string { return fmt.Sprint("other_", i) })},
@@ -276,7 +311,8 @@ var generators = []generator{
 	{"long number", "", part("SCHEMA", func(n int) string { return repeated(`{"minimum":1`, "0", "}", n) })},
 	{"long exponent", "", part("SCHEMA", func(n int) string { return repeated(`{"minimum":1e`, "9", "}", n) })},
 	{"duplicate keys", "", func(_ *testing.T, d *dialect, n int) string {
-		return strings.Replace(d.say("CONTENT", `"hi"`), `{"role":"user"`, repeated(`{"role":"user"`, `,"role":"user"`, "", n), 1)
+		return strings.Replace(d.say("CONTENT", `"hi"`), `{"role":"user"`,
+			repeated(`{"role":"user"`, `,"role":"user"`, "", n), 1)
 	}},
 	{"half surrogates", "", part("RESULT", func(n int) string { return repeated(`"`, `\ud83d`, `"`, n) })},
 	{"invalid UTF-8", "", part("RESULT", func(n int) string { return repeated(`"`, "\xff\xc3", `"`, n) })},
@@ -290,7 +326,8 @@ var generators = []generator{
 		}
 		return `"` + b.String() + `"`
 	})},
-	{"tags that stay open", "", part("CONTENT", func(n int) string { return repeated(`"`, `<env>\n`, `"`, min(n, 1_000_000)) })},
+	{"tags that stay open", "", part("CONTENT",
+		func(n int) string { return repeated(`"`, `<env>\n`, `"`, min(n, 1_000_000)) })},
 	{"sections that stay open", "", part("CONTENT", func(n int) string {
 		return repeated(`"<system-reminder>\n`, `gitStatus:\n`, `"`, min(n, 1_000_000))
 	})},
@@ -298,7 +335,10 @@ var generators = []generator{
 		return strings.Repeat(" \n", n/2) + d.say("CONTENT", `"hi"`)
 	}},
 	{"a BOM", "", func(_ *testing.T, d *dialect, _ int) string { return "\ufeff" + d.say("CONTENT", `"hi"`) }},
-	{"trailing data", "", func(_ *testing.T, d *dialect, n int) string { return repeated(d.say("CONTENT", `"hi"`), "{}", "", n) }},
+	{"trailing data", "", func(_ *testing.T, d *dialect, n int) string {
+		return repeated(d.say("CONTENT", `"hi"`),
+			"{}", "", n)
+	}},
 	{"truncated", "", func(t *testing.T, d *dialect, n int) string { return longText(t, d, n)[:n/2] }},
 	{"gzip of one letter", "gzip", zipped(1, longText)},
 	{"gzip of blocks", "gzip", zipped(1, manyBlocks)},

@@ -34,7 +34,8 @@ const (
 func TestHostileBodies(t *testing.T) {
 	h := newHostility(t)
 	size := *hostileSize << 20 / testkit.Every(4)
-	t.Log("peak memory in MB and processor time in ms of one request: of all that takes part where bare, what is more than that at the sites; the worst of all formats, with its name")
+	t.Log("peak memory in MB and processor time in ms of one request: of all that takes part where bare, what is more " +
+		"than that at the sites; the worst of all formats, with its name")
 	head := fmt.Sprintf("%-32s %9s  %-10s", "body", "sent, KB", "bare")
 	for _, site := range sites {
 		head += fmt.Sprintf("  %-15s", site)
@@ -123,7 +124,8 @@ func measured(f func()) cost {
 }
 
 func memory() int64 {
-	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64() - s[2].Value.Uint64())
 }

@@ -102,7 +102,8 @@ func newHostility(t *testing.T) *hostility {
 		case strings.HasSuffix(r.URL.Path, "/responses"):
 			answer = completed
 		case strings.HasSuffix(r.URL.Path, ":generateContent"):
-			answer = `{"candidates":[{"content":{"role":"model","parts":[{"text":"Done."}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":2,"totalTokenCount":12}}`
+			answer = `{"candidates":[{"content":{"role":"model","parts":[{"text":"Done."}]},"finishReason":"STOP"}],` +
+				`"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":2,"totalTokenCount":12}}`
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, answer)
@@ -121,7 +122,8 @@ func (h *hostility) try(t *testing.T, site string, d *dialect, name, body, codin
 	h.mu.Lock()
 	h.n = -1
 	h.mu.Unlock()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+h.addr+"/"+site+d.path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+h.addr+"/"+site+d.path,
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,10 +147,13 @@ func (h *hostility) try(t *testing.T, site string, d *dialect, name, body, codin
 	as := h.n == int64(len(body)) && h.got == maphash.String(h.seed, body)
 	switch {
 	case res.StatusCode == http.StatusOK && (as || site == "box" || site != "native" && site != d.own && site != "bare"):
-	case res.StatusCode == http.StatusOK && res.Header.Get("X-Llm-Cache-Transforms") != "none" && res.Header.Get("X-Llm-Cache-Transforms") != "":
-	case res.StatusCode == http.StatusBadRequest && h.n < 0 && bytes.Contains(answer, []byte(`"error"`)) && site != "native" && site != d.own && site != "bare":
+	case res.StatusCode == http.StatusOK && res.Header.Get("X-Llm-Cache-Transforms") != "none" &&
+		res.Header.Get("X-Llm-Cache-Transforms") != "":
+	case res.StatusCode == http.StatusBadRequest && h.n < 0 && bytes.Contains(answer, []byte(`"error"`)) &&
+		site != "native" && site != d.own && site != "bare":
 	default:
-		t.Errorf("%s in %s, %s: status %d, upstream got %d bytes (as they were: %t) of %d; %.200s", name, d.name, site, res.StatusCode, h.n, as, len(body), answer)
+		t.Errorf("%s in %s, %s: status %d, upstream got %d bytes (as they were: %t) of %d; %.200s", name, d.name, site,
+			res.StatusCode, h.n, as, len(body), answer)
 	}
 }
 
@@ -167,9 +172,11 @@ func TestJSONTestSuite(t *testing.T) {
 			d := &dialects[j]
 			inner := quoted(strings.ToValidUTF8(c.Text, "?"))
 			bodies := map[string]string{
-				"whole": c.Text, "content": d.say("CONTENT", c.Text), "schema": d.say("SCHEMA", c.Text), "result": d.say("RESULT", c.Text),
-				"text of a result": d.say("RESULT", inner), "output in a result": d.say("RESULT", quoted(`{"output":`+strings.ToValidUTF8(c.Text, "?")+`,"metadata":{}}`)),
-				"input": d.say("INPUT", c.Text),
+				"whole": c.Text, "content": d.say("CONTENT", c.Text), "schema": d.say("SCHEMA", c.Text),
+				"result":             d.say("RESULT", c.Text),
+				"text of a result":   d.say("RESULT", inner),
+				"output in a result": d.say("RESULT", quoted(`{"output":`+strings.ToValidUTF8(c.Text, "?")+`,"metadata":{}}`)),
+				"input":              d.say("INPUT", c.Text),
 			}
 			if d.text {
 				bodies["text of an input"] = d.say("INPUT", inner)
@@ -191,7 +198,8 @@ func TestNamesInHeaders(t *testing.T) {
 	for i := range dialects {
 		d := &dialects[i]
 		body := d.say("CONTENT", `"hi"`)
-		body = "{" + evil + "," + strings.NewReplacer(`{"role":"user",`, `{"role":"user",`+evil+`,`, `{"name":"Read",`, `{"name":"Read",`+evil+`,`).Replace(body[1:])
+		body = "{" + evil + "," + strings.NewReplacer(`{"role":"user",`, `{"role":"user",`+evil+`,`, `{"name":"Read",`,
+			`{"name":"Read",`+evil+`,`).Replace(body[1:])
 		for _, site := range sites {
 			res := h.post("/"+site+d.path, body, "X-Session-Id", "a\tb", "User-Agent", "x\ty")
 			answer := read(t, res)

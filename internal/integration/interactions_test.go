@@ -15,7 +15,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-const interacted = `{"id":"v1_1","object":"interaction","status":"completed","model":"gemini-3.1-pro","steps":[{"type":"model_output","content":[{"type":"text","text":"Done."}]}],"usage":{"total_tokens":2010,"total_input_tokens":2000,"total_cached_tokens":1234,"total_output_tokens":10}}`
+const interacted = `{"id":"v1_1","object":"interaction","status":"completed","model":"gemini-3.1-pro",` +
+	`"steps":[{"type":"model_output","content":[{"type":"text","text":"Done."}]}],"usage":{"total_tokens":2010,` +
+	`"total_input_tokens":2000,"total_cached_tokens":1234,"total_output_tokens":10}}`
 
 func answerInteraction(w http.ResponseWriter, _ *http.Request, _ int) {
 	w.Header().Set("Content-Type", "application/json")
@@ -24,9 +26,11 @@ func answerInteraction(w http.ResponseWriter, _ *http.Request, _ int) {
 
 // interactionTurns is a conversation with so many calls.
 func interactionTurns(n int) string {
-	body := `{"model":"gemini-3.1-pro","store":false,"tools":[{"type":"function","name":"Read","parameters":{}}],"input":[{"type":"user_input","content":[{"type":"text","text":"Fix the build."}]}`
+	body := `{"model":"gemini-3.1-pro","store":false,"tools":[{"type":"function","name":"Read","parameters":{}}],` +
+		`"input":[{"type":"user_input","content":[{"type":"text","text":"Fix the build."}]}`
 	for i := range n {
-		body += fmt.Sprintf(`,{"type":"thought","signature":"c2ln"},{"type":"function_call","id":"c%d","name":"Read","arguments":{"file_path":"/src/file%d.go"}},{"type":"function_result","call_id":"c%d","name":"Read","result":%s}`,
+		body += fmt.Sprintf(`,{"type":"thought","signature":"c2ln"},{"type":"function_call","id":"c%d","name":"Read",`+
+			`"arguments":{"file_path":"/src/file%d.go"}},{"type":"function_result","call_id":"c%d","name":"Read","result":%s}`,
 			i, i, i, js(strings.Repeat(fmt.Sprintf("line of file %d\n", i), 40)))
 	}
 	return body + `,{"type":"user_input","content":[{"type":"text","text":"Go on."}]}]}`
@@ -72,7 +76,8 @@ func TestInteractionsUntouched(t *testing.T) {
 	p := start(t, eager(u))
 	const tokens = `caddy_llm_cache_tokens_total{bucket="read"}`
 	before := p.metric(tokens)
-	members := []string{`"previous_interaction_id":"v1_0"`, `"agent":"deep-research"`, `"background":true`, `"cached_content":"cachedContents/1"`, `"environment":{}`, `"continuation_token":"t"`}
+	members := []string{`"previous_interaction_id":"v1_0"`, `"agent":"deep-research"`, `"background":true`,
+		`"cached_content":"cachedContents/1"`, `"environment":{}`, `"continuation_token":"t"`}
 	for _, member := range members {
 		body := strings.Replace(interactionTurns(9), "{", "{"+member+",", 1)
 		res := p.post("/v1beta/interactions", body)
@@ -101,14 +106,16 @@ func TestInteractionsTranslated(t *testing.T) {
 		res := p.post("/v1beta/interactions", `{"model":"m","input":"Hi",`+member+`}`)
 		got := read(t, res)
 		field, _, _ := strings.Cut(strings.TrimPrefix(member, `"`), `"`)
-		if res.StatusCode != http.StatusBadRequest || gjson.Get(got, "error.code").Str != "invalid_request" || !strings.Contains(gjson.Get(got, "error.message").Str, field) || len(u.requests()) != n {
+		if res.StatusCode != http.StatusBadRequest || gjson.Get(got, "error.code").Str != "invalid_request" ||
+			!strings.Contains(gjson.Get(got, "error.message").Str, field) || len(u.requests()) != n {
 			t.Errorf("%s: status %d, %s", member, res.StatusCode, got)
 		}
 	}
 	res := p.post("/v1beta/interactions", `{"model":"m","stream":true,"input":"Hi"}`, "Api-Revision", "2026-05-20")
 	got := read(t, res)
 	turn := turnOf(wire.Interactions, true, got)
-	if !turn.Done || turn.Text != `I "look".` || len(turn.Calls) != 2 || turn.StopReason != "requires_action" || !strings.HasSuffix(got, "event: done\ndata: [DONE]\n\n") {
+	if !turn.Done || turn.Text != `I "look".` || len(turn.Calls) != 2 || turn.StopReason != "requires_action" ||
+		!strings.HasSuffix(got, "event: done\ndata: [DONE]\n\n") {
 		t.Errorf("turn is %+v of\n%s", turn, got)
 	}
 	if u.last().header.Get("Api-Revision") != "" {

@@ -24,12 +24,16 @@ func TestLargeAnswers(t *testing.T) {
 	}
 	event := func(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
 	delta := func(size int) string {
-		return event("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+strings.Repeat("x", size)+`"}}`)
+		return event("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+
+			strings.Repeat("x", size)+`"}}`)
 	}
-	opened := event("message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6","content":[],"stop_reason":null,"usage":{"input_tokens":9,"output_tokens":1}}}`) +
+	opened := event("message_start",
+		`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6",`+
+			`"content":[],"stop_reason":null,"usage":{"input_tokens":9,"output_tokens":1}}}`) +
 		event("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
 	closed := event("content_block_stop", `{"type":"content_block_stop","index":0}`) +
-		event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`) + event("message_stop", `{"type":"message_stop"}`)
+		event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`) +
+		event("message_stop", `{"type":"message_stop"}`)
 	for _, c := range []struct {
 		name  string
 		event string

@@ -19,22 +19,28 @@ func TestLayouts(t *testing.T) {
 	for name, c := range map[string]struct {
 		site, path, want string // the paths that are asked for, and that the model is asked for
 	}{
-		"bare":                     {"llm_cache\n" + proxy, "/v1/messages", "/v1/messages"},
-		"proxy in handle":          {"llm_cache\nhandle /v1/* {\n" + proxy + "}\nhandle {\nrespond 404\n}", "/v1/messages", "/v1/messages"},
-		"proxy in handle_path":     {"llm_cache\nhandle_path /a/* {\n" + proxy + "}", "/a/v1/messages", "/v1/messages"},
-		"proxy in route":           {"llm_cache\nroute /v1/* {\n" + proxy + "}", "/v1/messages", "/v1/messages"},
-		"proxy invoked":            {"llm_cache\ninvoke proxy", "/v1/messages", "/v1/messages"},
-		"in a named route":         {"invoke whole", "/v1/messages", "/v1/messages"},
-		"in handle":                {"handle /v1/* {\nllm_cache\n" + proxy + "}\nhandle {\nrespond 404\n}", "/v1/messages", "/v1/messages"},
-		"in handle_path":           {"handle_path /a/* {\nllm_cache\n" + proxy + "}", "/a/v1/messages", "/v1/messages"},
-		"behind a rewrite":         {"uri strip_prefix /a\nllm_cache\nhandle /v1/* {\n" + proxy + "}", "/a/v1/messages", "/v1/messages"},
-		"behind forward_auth":      {auth + "llm_cache\nhandle /v1/* {\n" + proxy + "}", "/v1/messages", "/v1/messages"},
-		"behind encode":            {"encode gzip\nllm_cache\nhandle /v1/* {\n" + proxy + "}", "/v1/messages", "/v1/messages"},
-		"behind refusals":          {"@stranger not header X-Api-Key *\nrespond @stranger 401\nllm_cache\nhandle /v1/* {\n" + proxy + "}", "/v1/messages", "/v1/messages"},
-		"with a matcher":           {"llm_cache /v1/*\nhandle /v1/* {\n" + proxy + "}", "/v1/messages", "/v1/messages"},
-		"order of the operator's":  {"route {\nllm_cache\nhandle /v1/* {\n" + proxy + "}\n}", "/v1/messages", "/v1/messages"},
-		"in handle_errors of all":  {"error 503\nhandle_errors {\nllm_cache\n" + proxy + "}", "/v1/messages", "/v1/messages"},
-		"two providers, the first": {"handle_path /a/* {\nllm_cache\n" + proxy + "}\nhandle_path /b/* {\nllm_cache\n" + proxy + "}", "/a/v1/messages", "/v1/messages"},
+		"bare": {"llm_cache\n" + proxy, "/v1/messages", "/v1/messages"},
+		"proxy in handle": {"llm_cache\nhandle /v1/* {\n" + proxy + "}\nhandle {\nrespond 404\n}", "/v1/messages",
+			"/v1/messages"},
+		"proxy in handle_path": {"llm_cache\nhandle_path /a/* {\n" + proxy + "}", "/a/v1/messages", "/v1/messages"},
+		"proxy in route":       {"llm_cache\nroute /v1/* {\n" + proxy + "}", "/v1/messages", "/v1/messages"},
+		"proxy invoked":        {"llm_cache\ninvoke proxy", "/v1/messages", "/v1/messages"},
+		"in a named route":     {"invoke whole", "/v1/messages", "/v1/messages"},
+		"in handle": {"handle /v1/* {\nllm_cache\n" + proxy + "}\nhandle {\nrespond 404\n}", "/v1/messages",
+			"/v1/messages"},
+		"in handle_path": {"handle_path /a/* {\nllm_cache\n" + proxy + "}", "/a/v1/messages", "/v1/messages"},
+		"behind a rewrite": {"uri strip_prefix /a\nllm_cache\nhandle /v1/* {\n" + proxy + "}", "/a/v1/messages",
+			"/v1/messages"},
+		"behind forward_auth": {auth + "llm_cache\nhandle /v1/* {\n" + proxy + "}", "/v1/messages", "/v1/messages"},
+		"behind encode": {"encode gzip\nllm_cache\nhandle /v1/* {\n" + proxy + "}", "/v1/messages",
+			"/v1/messages"},
+		"behind refusals": {"@stranger not header X-Api-Key *\nrespond @stranger 401\nllm_cache\nhandle /v1/* {\n" +
+			proxy + "}", "/v1/messages", "/v1/messages"},
+		"with a matcher":          {"llm_cache /v1/*\nhandle /v1/* {\n" + proxy + "}", "/v1/messages", "/v1/messages"},
+		"order of the operator's": {"route {\nllm_cache\nhandle /v1/* {\n" + proxy + "}\n}", "/v1/messages", "/v1/messages"},
+		"in handle_errors of all": {"error 503\nhandle_errors {\nllm_cache\n" + proxy + "}", "/v1/messages", "/v1/messages"},
+		"two providers, the first": {"handle_path /a/* {\nllm_cache\n" + proxy + "}\nhandle_path /b/* {\nllm_cache\n" +
+			proxy + "}", "/a/v1/messages", "/v1/messages"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, "respond 404")
@@ -60,7 +66,8 @@ func TestLayouts(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = resp.Body.Close()
-			if got := resp.Header.Values("X-Llm-Cache-Session"); resp.StatusCode != http.StatusOK && c.site[:5] != "error" || len(got) != 1 {
+			if got := resp.Header.Values("X-Llm-Cache-Session"); resp.StatusCode != http.StatusOK && c.site[:5] != "error" ||
+				len(got) != 1 {
 				t.Errorf("got status %d and X-Llm-Cache-Session %q, want 200 and one", resp.StatusCode, got)
 			}
 			if got := model.requests(); len(got) != 1 || got[0].path != c.want {
@@ -80,11 +87,15 @@ func TestRefusalsBehind(t *testing.T) {
 		site   string
 		status int // 0: the connection ends
 	}{
-		"respond":              {stranger + "respond @stranger 401\nllm_cache {\nhealth /health\n}\n" + proxy, http.StatusUnauthorized},
-		"error":                {stranger + "error @stranger 403\nllm_cache {\nhealth /health\n}\n" + proxy, http.StatusForbidden},
-		"abort":                {stranger + "abort @stranger\nllm_cache {\nhealth /health\n}\n" + proxy, 0},
-		"in handle":            {stranger + "handle @stranger {\nrespond 401\n}\nllm_cache {\nhealth /health\n}\nhandle {\n" + proxy + "}", http.StatusUnauthorized},
-		"by another condition": {stranger + "respond /other 404\nrespond @stranger 401\nllm_cache {\nhealth /health\n}\n" + proxy, http.StatusUnauthorized},
+		"respond": {stranger + "respond @stranger 401\nllm_cache {\nhealth /health\n}\n" + proxy,
+			http.StatusUnauthorized},
+		"error": {stranger + "error @stranger 403\nllm_cache {\nhealth /health\n}\n" + proxy,
+			http.StatusForbidden},
+		"abort": {stranger + "abort @stranger\nllm_cache {\nhealth /health\n}\n" + proxy, 0},
+		"in handle": {stranger + "handle @stranger {\nrespond 401\n}\nllm_cache {\nhealth /health\n}\nhandle {\n" +
+			proxy + "}", http.StatusUnauthorized},
+		"by another condition": {stranger + "respond /other 404\nrespond @stranger 401\nllm_cache {\nhealth /health\n}\n" +
+			proxy, http.StatusUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, c.site)

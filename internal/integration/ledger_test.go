@@ -59,7 +59,8 @@ func (p listPrice) dollars(c call) float64 {
 	if factor == 0 {
 		factor = 1
 	}
-	prompt := float64(c.uncached)*p.input + float64(c.write5m)*p.write5m + float64(c.write1h)*p.write1h + float64(c.read)*p.read
+	prompt := float64(c.uncached)*p.input + float64(c.write5m)*p.write5m + float64(c.write1h)*p.write1h +
+		float64(c.read)*p.read
 	return factor * (in*prompt + out*float64(c.output)*p.output) / 1e6
 }
 
@@ -113,22 +114,32 @@ func (c call) document(path, model, stub string) string {
 	inclusive := fmt.Sprintf(`{"cached_tokens":%d,"cache_write_tokens":%d}`, c.read, c.write5m)
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
-		return fmt.Sprintf(`{"id":"c1","object":"chat.completion","created":1,"model":%q%s,"choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],`+
-			`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":%s}}`, model, c.served, claimed, c.output, claimed+c.output, inclusive)
+		return fmt.Sprintf(`{"id":"c1","object":"chat.completion","created":1,"model":%q%s,"choices":[{"index":0,`+
+			`"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],`+
+			`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":%s}}`, model, c.served,
+			claimed, c.output, claimed+c.output, inclusive)
 	case strings.HasSuffix(path, "/responses"):
-		return fmt.Sprintf(`{"id":"resp_1","object":"response","status":"completed","model":%q%s,"output":[{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Done.","annotations":[]}]}],`+
-			`"usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d,"input_tokens_details":%s}}`, model, c.served, claimed, c.output, claimed+c.output, inclusive)
+		return fmt.Sprintf(`{"id":"resp_1","object":"response","status":"completed","model":%q%s,`+
+			`"output":[{"type":"message","id":"msg_1","role":"assistant","status":"completed",`+
+			`"content":[{"type":"output_text","text":"Done.","annotations":[]}]}],`+
+			`"usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d,"input_tokens_details":%s}}`, model, c.served,
+			claimed, c.output, claimed+c.output, inclusive)
 	case strings.Contains(path, "generateContent"):
-		return fmt.Sprintf(`{"candidates":[{"content":{"role":"model","parts":[{"text":"Done."}]},"finishReason":"STOP","index":0}],"modelVersion":%q,"responseId":"r1",`+
-			`"usageMetadata":{"promptTokenCount":%d,"candidatesTokenCount":%d,"cachedContentTokenCount":%d%s}}`, model, claimed, c.output, c.read, c.served)
+		return fmt.Sprintf(`{"candidates":[{"content":{"role":"model","parts":[{"text":"Done."}]},"finishReason":"STOP",`+
+			`"index":0}],"modelVersion":%q,"responseId":"r1",`+
+			`"usageMetadata":{"promptTokenCount":%d,"candidatesTokenCount":%d,"cachedContentTokenCount":%d%s}}`, model, claimed,
+			c.output, c.read, c.served)
 	}
 	content, reason := sayText("Done."), "end_turn"
 	if c.expand {
 		content, reason = sayExpand("toolu_e", stub), "tool_use"
 	}
-	return fmt.Sprintf(`{"id":"msg_1","type":"message","role":"assistant","model":%q,"content":[%s],"stop_reason":%q,"usage":{"input_tokens":%d,"output_tokens":%d,"cache_read_input_tokens":%d,`+
-		`"cache_creation_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d}%s}}`,
-		model, content, reason, c.uncached+c.claims, c.output+c.claims, c.read, c.write5m+c.write1h, c.write5m, c.write1h, c.served)
+	return fmt.Sprintf(`{"id":"msg_1","type":"message","role":"assistant","model":%q,"content":[%s],"stop_reason":%q,`+
+		`"usage":{"input_tokens":%d,"output_tokens":%d,"cache_read_input_tokens":%d,`+
+		`"cache_creation_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,`+
+		`"ephemeral_1h_input_tokens":%d}%s}}`,
+		model, content, reason, c.uncached+c.claims, c.output+c.claims, c.read, c.write5m+c.write1h, c.write5m, c.write1h,
+		c.served)
 }
 
 // figures are the sums that everything has to agree on.
@@ -139,14 +150,16 @@ type figures struct {
 }
 
 func (f *figures) add(p listPrice, c call) {
-	f.uncached, f.write5m, f.write1h = f.uncached+float64(c.uncached), f.write5m+float64(c.write5m), f.write1h+float64(c.write1h)
+	f.uncached, f.write5m, f.write1h = f.uncached+float64(c.uncached), f.write5m+float64(c.write5m), f.write1h+
+		float64(c.write1h)
 	f.read, f.output, f.dollars = f.read+float64(c.read), f.output+float64(c.output), f.dollars+p.dollars(c)
 }
 
 func (f figures) prompt() float64 { return f.uncached + f.write5m + f.write1h + f.read }
 
 func (f figures) less(o figures) figures {
-	return figures{f.turns - o.turns, f.uncached - o.uncached, f.write5m - o.write5m, f.write1h - o.write1h, f.read - o.read, f.output - o.output, f.dollars - o.dollars}
+	return figures{f.turns - o.turns, f.uncached - o.uncached, f.write5m - o.write5m, f.write1h - o.write1h,
+		f.read - o.read, f.output - o.output, f.dollars - o.dollars}
 }
 
 func (f figures) agrees(o figures) bool {
@@ -158,7 +171,8 @@ func (f figures) agrees(o figures) bool {
 
 func of(s *summary.Sum) figures {
 	b := &s.Billed
-	return figures{float64(s.Turns), float64(b.Uncached), float64(b.Write5m), float64(b.Write1h), float64(b.Read), float64(b.Output), s.USD}
+	return figures{float64(s.Turns), float64(b.Uncached), float64(b.Write5m), float64(b.Write1h), float64(b.Read),
+		float64(b.Output), s.USD}
 }
 
 // figures are what Prometheus sees, of all persons: one among many has no label of its own.
@@ -170,7 +184,8 @@ func (p *proxy) figures() figures {
 		return p.sum(func(name string) bool { return strings.HasPrefix(name, family+"{") && strings.Contains(name, label) })
 	}
 	return figures{
-		of("caddy_llm_cache_person_turns_total", ""), tokens("uncached"), tokens("write_5m"), tokens("write_1h"), tokens("read"), tokens("output"),
+		of("caddy_llm_cache_person_turns_total", ""), tokens("uncached"), tokens("write_5m"), tokens("write_1h"),
+		tokens("read"), tokens("output"),
 		of("caddy_llm_cache_person_cost_usd_total", `kind="actual"`),
 	}
 }
@@ -180,34 +195,66 @@ func (p *proxy) figures() figures {
 // budgets say the same, to the token and to 1e-9 dollars.
 func TestLedger(t *testing.T) {
 	const (
-		messages, chat, responses, gemini = "/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1beta/models/claude-opus-5-5:generateContent"
-		tools                             = `"tools":[{"type":"function","function":{"name":"Read","parameters":{"type":"object"}}}],`
+		messages, chat, responses, gemini = "/v1/messages", "/v1/chat/completions", "/v1/responses",
+			"/v1beta/models/claude-opus-5-5:generateContent"
+		tools = `"tools":[{"type":"function","function":{"name":"Read",` +
+			`"parameters":{"type":"object"}}}],`
 	)
 	talk := func(model string) string { return strings.Replace(agent(1, false), "claude-opus-4-6", model, 1) }
 	plainCall := call{uncached: 10, write5m: 400, read: 20_000, output: 50}
-	marked := priceList["claude-opus-5-5"].dollars(call{uncached: 20_410, output: 50}) - priceList["claude-opus-5-5"].dollars(plainCall)
+	marked := priceList["claude-opus-5-5"].dollars(call{uncached: 20_410,
+		output: 50}) - priceList["claude-opus-5-5"].dollars(plainCall)
 	all := []ledgerTurn{
 		{name: "native", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", calls: []call{plainCall}},
-		{name: "hour", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", calls: []call{{uncached: 3, write5m: 5, write1h: 7000, read: 11, output: 13}}},
-		{name: "below-tier", path: messages, body: talk("claude-haiku-5-5"), model: "claude-haiku-5-5", calls: []call{{read: 99_000, write5m: 1000, output: 70}}},
-		{name: "above-tier", path: messages, body: talk("claude-haiku-5-5"), model: "claude-haiku-5-5", calls: []call{{read: 99_000, write5m: 1001, output: 70}}},
-		{name: "batch", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", service: "batch", calls: []call{{uncached: 100, output: 10, factor: 0.5, served: `,"service_tier":"batch"`}}},
-		{name: "fast-us", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", service: "fast regional", calls: []call{{uncached: 100, output: 10, factor: 2.2, served: `,"service_tier":"standard","speed":"fast","inference_geo":"us"`}}},
-		{name: "side", path: messages, body: `{"model":"claude-haiku-5-5","max_tokens":50,"messages":[{"role":"user","content":"A title, please."}]}`, model: "claude-haiku-5-5", calls: []call{{uncached: 30, output: 6}}},
-		{name: "absurd", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", calls: []call{{uncached: 980_000, read: 20_000, output: 1000, claims: 1 << 45}}},
-		{name: "overloaded", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", calls: []call{{status: 529}}},
-		{name: "expanded-before", site: "fold", path: messages, body: strings.Replace(agent(4, false), "claude-opus-4-6", "claude-haiku-5-5", 1), model: "claude-haiku-5-5", edited: true, calls: []call{{write5m: 60_000, output: 30}}},
-		{name: "expanded", site: "fold", path: messages, body: strings.Replace(agent(5, false), "claude-opus-4-6", "claude-haiku-5-5", 1), model: "claude-haiku-5-5", edited: true, calls: []call{
+		{name: "hour", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
+			calls: []call{{uncached: 3, write5m: 5, write1h: 7000, read: 11, output: 13}}},
+		{name: "below-tier", path: messages, body: talk("claude-haiku-5-5"), model: "claude-haiku-5-5",
+			calls: []call{{read: 99_000, write5m: 1000, output: 70}}},
+		{name: "above-tier", path: messages, body: talk("claude-haiku-5-5"), model: "claude-haiku-5-5",
+			calls: []call{{read: 99_000, write5m: 1001, output: 70}}},
+		{name: "batch", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", service: "batch",
+			calls: []call{{uncached: 100, output: 10, factor: 0.5, served: `,"service_tier":"batch"`}}},
+		{name: "fast-us", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5", service: "fast regional",
+			calls: []call{{uncached: 100, output: 10, factor: 2.2,
+				served: `,"service_tier":"standard","speed":"fast","inference_geo":"us"`}}},
+		{name: "side", path: messages,
+			body:  `{"model":"claude-haiku-5-5","max_tokens":50,"messages":[{"role":"user","content":"A title, please."}]}`,
+			model: "claude-haiku-5-5", calls: []call{{uncached: 30, output: 6}}},
+		{name: "absurd", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
+			calls: []call{{uncached: 980_000, read: 20_000, output: 1000, claims: 1 << 45}}},
+		{name: "overloaded", path: messages, body: talk("claude-opus-5-5"), model: "claude-opus-5-5",
+			calls: []call{{status: 529}}},
+		{name: "expanded-before", site: "fold", path: messages, body: strings.Replace(agent(4, false), "claude-opus-4-6",
+			"claude-haiku-5-5", 1), model: "claude-haiku-5-5", edited: true, calls: []call{{write5m: 60_000, output: 30}}},
+		{name: "expanded", site: "fold", path: messages, body: strings.Replace(agent(5, false), "claude-opus-4-6",
+			"claude-haiku-5-5", 1), model: "claude-haiku-5-5", edited: true, calls: []call{
 			{read: 60_000, write5m: 500, output: 30, expand: true}, {read: 60_500, write5m: 900, output: 20},
 		}},
-		{name: "flex", site: "openai", path: responses, body: `{"model":"gpt-6.1-sol","service_tier":"flex","input":"Hello."}`, model: "gpt-6.1-sol", service: "flex", calls: []call{{uncached: 100, read: 50, write5m: 25, output: 10, factor: 0.5, served: `,"service_tier":"flex"`}}},
-		{name: "downgraded", site: "openai", path: responses, body: `{"model":"gpt-6.1-sol","service_tier":"priority","input":"Hello."}`, model: "gpt-6.1-sol", calls: []call{{uncached: 100, output: 10, served: `,"service_tier":"default"`}}},
-		{name: "long", site: "openai", path: chat, body: `{"model":"gpt-6.1-sol","messages":[{"role":"user","content":"Hello."}]}`, model: "gpt-6.1-sol", calls: []call{{uncached: 272_000, read: 1, output: 10}}},
-		{name: "gemini-priority", site: "gemini", path: "/v1beta/models/gemini-3.8-flash:generateContent", body: `{"contents":[{"role":"user","parts":[{"text":"Hello."}]}]}`, model: "gemini-3.8-flash", service: "priority", calls: []call{{uncached: 100, read: 40, output: 10, factor: 1.8, served: `,"trafficType":"ON_DEMAND_PRIORITY"`}}},
-		{name: "chat-on-claude", path: chat, body: `{"model":"claude-opus-5-5",` + tools + `"messages":[{"role":"user","content":"Hello."}]}`, model: "claude-opus-5-5", translation: marked, calls: []call{plainCall}},
-		{name: "responses-on-claude", path: responses, body: `{"model":"claude-opus-5-5","tools":[{"type":"function","name":"Read","parameters":{"type":"object"}}],"input":"Hello."}`, model: "claude-opus-5-5", translation: marked, calls: []call{plainCall}},
-		{name: "gemini-on-claude", path: gemini, body: `{"contents":[{"role":"user","parts":[{"text":"Hello."}]}],"tools":[{"functionDeclarations":[{"name":"Read","parameters":{"type":"OBJECT"}}]}]}`, model: "claude-opus-5-5", translation: marked, calls: []call{plainCall}},
-		{name: "messages-on-gpt", site: "openai", path: messages, body: talk("claude-opus-5-5"), model: "gpt-6.1-sol", billed: "gpt-6.1-sol", service: "priority", calls: []call{{uncached: 100, read: 50, output: 10, factor: 2, served: `,"service_tier":"priority"`}}},
+		{name: "flex", site: "openai", path: responses,
+			body: `{"model":"gpt-6.1-sol","service_tier":"flex","input":"Hello."}`, model: "gpt-6.1-sol", service: "flex",
+			calls: []call{{uncached: 100, read: 50, write5m: 25, output: 10, factor: 0.5, served: `,"service_tier":"flex"`}}},
+		{name: "downgraded", site: "openai", path: responses,
+			body: `{"model":"gpt-6.1-sol","service_tier":"priority","input":"Hello."}`, model: "gpt-6.1-sol",
+			calls: []call{{uncached: 100, output: 10, served: `,"service_tier":"default"`}}},
+		{name: "long", site: "openai", path: chat,
+			body: `{"model":"gpt-6.1-sol","messages":[{"role":"user","content":"Hello."}]}`, model: "gpt-6.1-sol",
+			calls: []call{{uncached: 272_000, read: 1, output: 10}}},
+		{name: "gemini-priority", site: "gemini", path: "/v1beta/models/gemini-3.8-flash:generateContent",
+			body: `{"contents":[{"role":"user","parts":[{"text":"Hello."}]}]}`, model: "gemini-3.8-flash", service: "priority",
+			calls: []call{{uncached: 100, read: 40, output: 10, factor: 1.8, served: `,"trafficType":"ON_DEMAND_PRIORITY"`}}},
+		{name: "chat-on-claude", path: chat, body: `{"model":"claude-opus-5-5",` + tools +
+			`"messages":[{"role":"user","content":"Hello."}]}`, model: "claude-opus-5-5", translation: marked,
+			calls: []call{plainCall}},
+		{name: "responses-on-claude", path: responses,
+			body: `{"model":"claude-opus-5-5","tools":[{"type":"function","name":"Read","parameters":{"type":"object"}}],` +
+				`"input":"Hello."}`, model: "claude-opus-5-5", translation: marked, calls: []call{plainCall}},
+		{name: "gemini-on-claude", path: gemini,
+			body: `{"contents":[{"role":"user","parts":[{"text":"Hello."}]}],` +
+				`"tools":[{"functionDeclarations":[{"name":"Read","parameters":{"type":"OBJECT"}}]}]}`, model: "claude-opus-5-5",
+			translation: marked, calls: []call{plainCall}},
+		{name: "messages-on-gpt", site: "openai", path: messages, body: talk("claude-opus-5-5"), model: "gpt-6.1-sol",
+			billed: "gpt-6.1-sol", service: "priority",
+			calls: []call{{uncached: 100, read: 50, output: 10, factor: 2, served: `,"service_tier":"priority"`}}},
 	}
 	books := &ledger{turns: map[string]*ledgerTurn{}, calls: map[string]int{}}
 	for i := range all {
@@ -218,12 +265,14 @@ func TestLedger(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	p := start(t, "respond 204")
 	to := "reverse_proxy " + u.Listener.Addr().String()
-	site := "@openai header X-Site openai\nhandle @openai {\nllm_cache {\nexpand off\nbreakpoints off\nupstream openai {\nmodel claude-* gpt-6.1-sol\n}\n}\n" + to + "\n}\n" +
+	site := "@openai header X-Site openai\nhandle @openai {\nllm_cache {\nexpand off\nbreakpoints off\nupstream openai " +
+		"{\nmodel claude-* gpt-6.1-sol\n}\n}\n" + to + "\n}\n" +
 		"@gemini header X-Site gemini\nhandle @gemini {\nllm_cache {\nupstream gemini\n}\n" + to + "\n}\n" +
 		"@fold header X-Site fold\nhandle @fold {\n" + pruning(u) + "\n}\n" +
 		"handle {\nllm_cache {\nupstream anthropic\nexpand off\nbreakpoints off\n}\n" + to + "\n}"
 	p.move()
-	p.load([]byte(strings.Replace(string(p.auditing(site, sqliteAt(path, ""))), `"llm_cache":{`, `"llm_cache":{"users":[{"is":"sk-ledger","name":"ledger"}],"budgets":[{"person":"ledger","dollars":1000}],`, 1)))
+	p.load([]byte(strings.Replace(string(p.auditing(site, sqliteAt(path, ""))), `"llm_cache":{`,
+		`"llm_cache":{"users":[{"is":"sk-ledger","name":"ledger"}],"budgets":[{"person":"ledger","dollars":1000}],`, 1)))
 
 	before := p.figures()
 	want, each, records := figures{}, map[string]figures{}, 0
@@ -236,12 +285,15 @@ func TestLedger(t *testing.T) {
 		}
 		want.turns++
 		each[turn.name], records = own, records+len(turn.calls)
-		res := p.post(turn.path, turn.body, "X-Api-Key", "sk-ledger", "Authorization", "Bearer sk-ledger", "User-Agent", turn.name, "X-Site", turn.site, "X-Session-Id", strings.TrimSuffix(turn.name, "-before"))
+		res := p.post(turn.path, turn.body, "X-Api-Key", "sk-ledger", "Authorization", "Bearer sk-ledger", "User-Agent",
+			turn.name, "X-Site", turn.site, "X-Session-Id", strings.TrimSuffix(turn.name, "-before"))
 		body := read(t, res)
-		if got, status := books.calls[turn.name], res.StatusCode; got != len(turn.calls) || status/100 != 2 && turn.calls[0].status == 0 {
+		if got, status := books.calls[turn.name], res.StatusCode; got != len(turn.calls) || status/100 != 2 &&
+			turn.calls[0].status == 0 {
 			t.Fatalf("%s: %d calls, want %d, answered %d: %s", turn.name, got, len(turn.calls), status, body)
 		}
-		if got, want := res.Header.Get("X-Llm-Cache-Cached-Tokens"), strconv.FormatFloat(own.read, 'f', 0, 64); got != want && turn.calls[0].status == 0 {
+		if got, want := res.Header.Get("X-Llm-Cache-Cached-Tokens"), strconv.FormatFloat(own.read, 'f', 0, 64); got != want &&
+			turn.calls[0].status == 0 {
 			t.Errorf("%s: header says %q tokens are cached, want %s", turn.name, got, want)
 		}
 		if got := res.Header.Get("X-Llm-Cache-Model"); got != turn.billed {
@@ -262,7 +314,8 @@ func TestLedger(t *testing.T) {
 			continue
 		}
 		if r.Service != turn.service && r.Kind != audit.KindExpand || r.BilledModel != turn.billed {
-			t.Errorf("%s: got service %q and model %q, want %q and %q", r.Client, r.Service, r.BilledModel, turn.service, turn.billed)
+			t.Errorf("%s: got service %q and model %q, want %q and %q", r.Client, r.Service, r.BilledModel, turn.service,
+				turn.billed)
 		}
 		if r.Bounded != (turn.calls[0].claims > 0) {
 			t.Errorf("%s: bounded %t", r.Client, r.Bounded)
@@ -270,8 +323,10 @@ func TestLedger(t *testing.T) {
 		if math.Abs(r.TranslationUSD-turn.translation) > 1e-9 {
 			t.Errorf("%s: translation saved $%v, want $%v", r.Client, r.TranslationUSD, turn.translation)
 		}
-		if prompts := int64(each[turn.name].prompt()); turn.edited && len(turn.calls) > 1 && r.Kind != audit.KindExpand && (r.ClientBilled.Prompt() == 0 || r.ClientBilled.Prompt() > prompts*2/3) {
-			t.Errorf("%s: the client's own bytes would have been %d tokens, of %d in all calls: they would have had one", r.Client, r.ClientBilled.Prompt(), prompts)
+		if prompts := int64(each[turn.name].prompt()); turn.edited && len(turn.calls) > 1 && r.Kind != audit.KindExpand &&
+			(r.ClientBilled.Prompt() == 0 || r.ClientBilled.Prompt() > prompts*2/3) {
+			t.Errorf("%s: the client's own bytes would have been %d tokens, of %d in all calls: they would have had one",
+				r.Client, r.ClientBilled.Prompt(), prompts)
 		}
 	}
 	for name, want := range each {
@@ -308,7 +363,8 @@ func TestLedger(t *testing.T) {
 	for _, person := range gjson.Get(view, "today.people").Array() {
 		if person.Get("name").Str == "ledger" {
 			b := person.Get("billed")
-			got := figures{person.Get("turns").Num, b.Get("uncached").Num, b.Get("write_5m").Num, b.Get("write_1h").Num, b.Get("read").Num, b.Get("output").Num, person.Get("usd").Num}
+			got := figures{person.Get("turns").Num, b.Get("uncached").Num, b.Get("write_5m").Num, b.Get("write_1h").Num,
+				b.Get("read").Num, b.Get("output").Num, person.Get("usd").Num}
 			if !got.agrees(want) {
 				t.Errorf("page: got %+v, want %+v", got, want)
 			}

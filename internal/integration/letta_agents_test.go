@@ -17,7 +17,8 @@ import (
 
 // withAgents is a site before a server with the REST API.
 func withAgents(s *restServer, options string) string {
-	return "llm_cache {\n upstream letta {\n  model coder openai/gpt-4.1-mini\n  agents {\n   embedding openai/text-embedding-3-small\n" + options + "  }\n }\n}\nreverse_proxy " + s.Listener.Addr().String()
+	return "llm_cache {\n upstream letta {\n  model coder openai/gpt-4.1-mini\n  agents {\n   embedding " +
+		"openai/text-embedding-3-small\n" + options + "  }\n }\n}\nreverse_proxy " + s.Listener.Addr().String()
 }
 
 // TestLettaAgents: a conversation has an agent of its own at a server with the REST API,
@@ -64,7 +65,8 @@ func TestLettaAgents(t *testing.T) {
 					}
 					want := c.transcript()
 					if before > 0 {
-						want = append([]string{"user: " + told(want[:before]) + strings.TrimPrefix(want[before], "user: ")}, want[before+1:]...)
+						want = append([]string{"user: " + told(want[:before]) + strings.TrimPrefix(want[before], "user: ")},
+							want[before+1:]...)
 					}
 					if got := all[0].said; strings.Join(got, "\n") != strings.Join(want, "\n") {
 						t.Fatalf("turn %d: the model has seen\n%s\nwant\n%s", i, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -91,7 +93,8 @@ func TestLettaAgentsUsage(t *testing.T) {
 			events := strings.Split(strings.TrimSpace(string(raw)), "\n\n")
 			last = gjson.Parse(strings.SplitN(events[len(events)-1], "data: ", 2)[1]).Get("response")
 		}
-		if got := last.Get("[status,output.#,output.0.content.0.text,usage.input_tokens,usage.input_tokens_details.cached_tokens,usage.output_tokens]").Raw; got != `["completed",1,"answer 1",50,30,2]` {
+		if got := last.Get("[status,output.#,output.0.content.0.text,usage.input_tokens," +
+			"usage.input_tokens_details.cached_tokens,usage.output_tokens]").Raw; got != `["completed",1,"answer 1",50,30,2]` {
 			t.Errorf("stream=%t: %s of %s", stream, got, raw)
 		}
 		for _, own := range []string{"web_search", "Hm."} {
@@ -107,7 +110,8 @@ func TestLettaAgentsUsage(t *testing.T) {
 func TestLettaAgentsPreface(t *testing.T) {
 	s := newRESTServer(t)
 	s.set(func(s *restState) { s.noBlocks = true })
-	c := &lettaClient{t: t, p: start(t, withAgents(s, "")), path: "/v1/chat/completions", system: "Be brief.", stream: true}
+	c := &lettaClient{t: t, p: start(t, withAgents(s, "")), path: "/v1/chat/completions", system: "Be brief.",
+		stream: true}
 	c.ask("one")
 	c.ask("two")
 	c.system = "Be long."
@@ -189,7 +193,8 @@ func TestLettaAgentsFails(t *testing.T) {
 		s.set(func(s *restState) { s.busy = true })
 		res := c.p.post(c.path, c.body(), "X-Session-Id", "chat-1")
 		raw, _ := io.ReadAll(res.Body)
-		if res.StatusCode != http.StatusConflict || res.Header.Get("Retry-After") != "7" || !strings.Contains(string(raw), "another request") {
+		if res.StatusCode != http.StatusConflict || res.Header.Get("Retry-After") != "7" ||
+			!strings.Contains(string(raw), "another request") {
 			t.Errorf("stream=%t: a busy agent: %s, %v: %s", stream, res.Status, res.Header, raw)
 		}
 		s.set(func(s *restState) { s.busy = false })
@@ -203,7 +208,8 @@ func TestLettaAgentsFails(t *testing.T) {
 		}
 		// A model that the server does not know is the client's business.
 		res = c.p.post(c.path, `{"model":"unknown","messages":[{"role":"user","content":"hi"}]}`)
-		if raw, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusBadRequest || !strings.Contains(string(raw), "no handle") {
+		if raw, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(string(raw), "no handle") {
 			t.Errorf("an unknown model: %s: %s", res.Status, raw)
 		}
 	}
@@ -213,15 +219,20 @@ func TestLettaAgentsFails(t *testing.T) {
 func TestLettaAgentsRefuses(t *testing.T) {
 	s := newRESTServer(t)
 	p := start(t, withAgents(s, ""))
-	res := p.post("/v1/chat/completions", `{"model":"coder","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"ls","parameters":{"type":"object","properties":{}}}}]}`)
-	if raw, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusBadRequest || !strings.Contains(string(raw), "runs tools of its own") {
+	res := p.post("/v1/chat/completions",
+		`{"model":"coder","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"ls",`+
+			`"parameters":{"type":"object","properties":{}}}}]}`)
+	if raw, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(string(raw), "runs tools of its own") {
 		t.Errorf("%s: %s", res.Status, raw)
 	}
 	if calls, messages := s.asked(); calls != "" || messages > 0 {
 		t.Errorf("asked for %q and %d messages", calls, messages)
 	}
 	// Images go as they are.
-	res = p.post("/v1/responses", `{"model":"coder","input":[{"role":"user","content":[{"type":"input_text","text":"What is it?"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]}`)
+	res = p.post("/v1/responses",
+		`{"model":"coder","input":[{"role":"user","content":[{"type":"input_text","text":"What is it?"},`+
+			`{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]}`)
 	if all := s.all(); res.StatusCode != http.StatusOK || len(all) != 1 || all[0].said[0] != "user: What is it?AA==" {
 		t.Errorf("%s: %+v", res.Status, all)
 	}
@@ -234,7 +245,8 @@ func TestLettaAgentsApart(t *testing.T) {
 	site := withAgents(s, "")
 	p := start(t, site)
 	body := func(first string) string {
-		return fmt.Sprintf(`{"model":"coder","messages":[{"role":"system","content":"s"},{"role":"user","content":%q}]}`, first)
+		return fmt.Sprintf(`{"model":"coder","messages":[{"role":"system","content":"s"},{"role":"user","content":%q}]}`,
+			first)
 	}
 	ask := func(first string, headers ...string) {
 		t.Helper()
@@ -242,7 +254,8 @@ func TestLettaAgentsApart(t *testing.T) {
 			t.Fatal(res.Status)
 		}
 	}
-	for _, headers := range [][]string{{"Authorization", "Bearer a", "X-Session-Id", "1"}, {"Authorization", "Bearer b", "X-Session-Id", "1"}, {"Authorization", "Bearer a", "X-Session-Id", "2"}, {}} {
+	for _, headers := range [][]string{{"Authorization", "Bearer a", "X-Session-Id", "1"},
+		{"Authorization", "Bearer b", "X-Session-Id", "1"}, {"Authorization", "Bearer a", "X-Session-Id", "2"}, {}} {
 		ask("hi", headers...)
 		ask("title", headers...)
 	}
@@ -272,7 +285,9 @@ func TestLettaAgentsBound(t *testing.T) {
 	p := start(t, withAgents(s, "limit 2\n"))
 	ask := func(session string) {
 		t.Helper()
-		res := p.post("/v1/chat/completions", `{"model":"coder","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}]}`, "X-Session-Id", session)
+		res := p.post("/v1/chat/completions",
+			`{"model":"coder","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}]}`, "X-Session-Id",
+			session)
 		if _, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK {
 			t.Fatal(res.Status, err)
 		}
@@ -290,15 +305,18 @@ func TestLettaAgentsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, all := gjson.GetBytes(raw, "agents").Array(), s.all()
-	if len(list) != 2 || list[0].Get("agent").Str != all[1].id || list[1].Get("agent").Str != all[2].id || list[0].Get("session").Str == "" || list[0].Get("prompt").Str == "" {
+	if len(list) != 2 || list[0].Get("agent").Str != all[1].id || list[1].Get("agent").Str != all[2].id ||
+		list[0].Get("session").Str == "" || list[0].Get("prompt").Str == "" {
 		t.Errorf("the admin API shows %s", raw)
 	}
-	if at, err := time.Parse(time.RFC3339, list[0].Get("expires").Str); err != nil || !at.After(time.Now().Add(time.Hour)) {
+	if at, err := time.Parse(time.RFC3339, list[0].Get("expires").Str); err != nil ||
+		!at.After(time.Now().Add(time.Hour)) {
 		t.Errorf("it expires at %s, %v", list[0].Get("expires"), err)
 	}
 	s.asked()
 	ask("1")
-	if calls, _ := s.asked(); calls != "GET, GET core-memory/blocks/system_prompt, PATCH reset-messages" || len(s.all()) != 3 {
+	if calls, _ := s.asked(); calls != "GET, GET core-memory/blocks/system_prompt, PATCH reset-messages" ||
+		len(s.all()) != 3 {
 		t.Errorf("asked for %q; %d agents", calls, len(s.all()))
 	}
 }

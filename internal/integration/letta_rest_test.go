@@ -63,8 +63,10 @@ func newRESTServer(t *testing.T) *restServer {
 type fields map[string]string
 
 var (
-	blockFields   = fields{"label": "!string", "value": "!string", "limit": "number", "description": "string", "read_only": "bool", "metadata": "object"}
-	agentFields   = fields{"name": "string", "model": "!string", "embedding": "string", "tags": "array", "metadata": "object", "memory_blocks": "array", "tools": "array", "initial_message_sequence": "array"}
+	blockFields = fields{"label": "!string", "value": "!string", "limit": "number", "description": "string",
+		"read_only": "bool", "metadata": "object"}
+	agentFields = fields{"name": "string", "model": "!string", "embedding": "string", "tags": "array",
+		"metadata": "object", "memory_blocks": "array", "tools": "array", "initial_message_sequence": "array"}
 	patchFields   = fields{"value": "string", "limit": "number", "metadata": "object"}
 	resetFields   = fields{"add_default_initial_messages": "bool"}
 	sendFields    = fields{"messages": "!array"}
@@ -81,7 +83,8 @@ func (f fields) check(o gjson.Result) error {
 	var err error
 	o.ForEach(func(k, v gjson.Result) bool {
 		want, ok := f[k.Str]
-		is := map[gjson.Type]string{gjson.String: "string", gjson.Number: "number", gjson.True: "bool", gjson.False: "bool"}[v.Type]
+		is := map[gjson.Type]string{gjson.String: "string", gjson.Number: "number", gjson.True: "bool",
+			gjson.False: "bool"}[v.Type]
 		switch {
 		case v.IsObject():
 			is = "object"
@@ -120,7 +123,8 @@ func (s *restServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return err != nil
 	}
-	if len(raw) > 0 && r.Header.Get("Content-Type") != "application/json" && invalid(fmt.Errorf("content type %q", r.Header.Get("Content-Type"))) {
+	if len(raw) > 0 && r.Header.Get("Content-Type") != "application/json" &&
+		invalid(fmt.Errorf("content type %q", r.Header.Get("Content-Type"))) {
 		return
 	}
 	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/agents/")
@@ -174,7 +178,8 @@ func (s *restServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.blocks[label] = body.Get("value").Str
 		s.reply(w, map[string]any{"id": "block-1", "label": label, "value": a.blocks[label]})
-	case on == "POST messages" && !invalid(sendFields.check(body)), on == "POST messages/stream" && !invalid(streamFields.check(body)):
+	case on == "POST messages" && !invalid(sendFields.check(body)), on == "POST messages/stream" &&
+		!invalid(streamFields.check(body)):
 		s.message(w, a, body, strings.HasSuffix(what, "stream"), fail, invalid)
 	default:
 		s.t.Errorf("%s %s", r.Method, r.URL)
@@ -200,7 +205,9 @@ func (s *restServer) state(a *restAgent) map[string]any {
 }
 
 // collection lists and makes agents.
-func (s *restServer) collection(w http.ResponseWriter, r *http.Request, body gjson.Result, fail func(int, string), invalid func(error) bool) {
+func (s *restServer) collection(
+	w http.ResponseWriter, r *http.Request, body gjson.Result, fail func(int, string), invalid func(error) bool,
+) {
 	switch r.Method {
 	case http.MethodGet:
 		q, err := url.ParseQuery(r.URL.RawQuery)
@@ -224,7 +231,8 @@ func (s *restServer) collection(w http.ResponseWriter, r *http.Request, body gjs
 		}
 		s.next++
 		a := &restAgent{
-			id: fmt.Sprintf("agent-%08x-0000-4000-8000-000000000000", s.next), model: body.Get("model").Str, session: body.Get("metadata.session").Str, blocks: map[string]string{},
+			id: fmt.Sprintf("agent-%08x-0000-4000-8000-000000000000", s.next), model: body.Get("model").Str,
+			session: body.Get("metadata.session").Str, blocks: map[string]string{},
 		}
 		for _, tag := range body.Get("tags").Array() {
 			a.tags = append(a.tags, tag.Str)
@@ -249,7 +257,9 @@ func (s *restServer) collection(w http.ResponseWriter, r *http.Request, body gjs
 
 // message has an agent answer: it thinks, calls a tool of its own, and speaks, word by
 // word in a stream.
-func (s *restServer) message(w http.ResponseWriter, a *restAgent, body gjson.Result, stream bool, fail func(int, string), invalid func(error) bool) {
+func (s *restServer) message(
+	w http.ResponseWriter, a *restAgent, body gjson.Result, stream bool, fail func(int, string), invalid func(error) bool,
+) {
 	if a.works || s.busy {
 		if !s.busy {
 			s.t.Error("two messages at once")
@@ -292,13 +302,18 @@ func (s *restServer) message(w http.ResponseWriter, a *restAgent, body gjson.Res
 	}
 	messages := []string{
 		`{"message_type":"reasoning_message","id":"message-1","date":"2026-01-01T00:00:00+00:00","reasoning":"Hm."}`,
-		`{"message_type":"tool_call_message","id":"message-2","date":"2026-01-01T00:00:00+00:00","tool_call":{"name":"web_search","arguments":"{}","tool_call_id":"c1"}}`,
-		`{"message_type":"tool_return_message","id":"message-3","date":"2026-01-01T00:00:00+00:00","tool_return":"ok","status":"success","tool_call_id":"c1"}`,
+		`{"message_type":"tool_call_message","id":"message-2","date":"2026-01-01T00:00:00+00:00",` +
+			`"tool_call":{"name":"web_search","arguments":"{}","tool_call_id":"c1"}}`,
+		`{"message_type":"tool_return_message","id":"message-3","date":"2026-01-01T00:00:00+00:00","tool_return":"ok",` +
+			`"status":"success","tool_call_id":"c1"}`,
 	}
 	end := fmt.Sprintf(`{"message_type":"stop_reason","stop_reason":%q}`, why)
-	usage := `{"message_type":"usage_statistics","completion_tokens":2,"prompt_tokens":50,"total_tokens":52,"step_count":2,"cached_input_tokens":30,"run_ids":["run-1"]}`
+	usage := `{"message_type":"usage_statistics","completion_tokens":2,"prompt_tokens":50,"total_tokens":52,` +
+		`"step_count":2,"cached_input_tokens":30,"run_ids":["run-1"]}`
 	if !stream {
-		messages = append(messages, fmt.Sprintf(`{"message_type":"assistant_message","id":"message-4","date":"2026-01-01T00:00:00+00:00","content":[{"type":"text","text":%q}]}`, answer))
+		messages = append(messages,
+			fmt.Sprintf(`{"message_type":"assistant_message","id":"message-4","date":"2026-01-01T00:00:00+00:00",`+
+				`"content":[{"type":"text","text":%q}]}`, answer))
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"messages":[%s],"stop_reason":%s,"usage":%s}`, strings.Join(messages, ","), end, usage)
 		return
@@ -306,13 +321,17 @@ func (s *restServer) message(w http.ResponseWriter, a *restAgent, body gjson.Res
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	messages = append(messages, `{"message_type":"ping","id":"message-0","date":"2026-01-01T00:00:00+00:00"}`)
 	for word := range strings.SplitAfterSeq(answer, " ") {
-		messages = append(messages, fmt.Sprintf(`{"message_type":"assistant_message","id":"message-4","otid":"o","date":"2026-01-01T00:00:00+00:00","content":%q}`, word))
+		messages = append(messages,
+			fmt.Sprintf(`{"message_type":"assistant_message","id":"message-4","otid":"o","date":"2026-01-01T00:00:00+00:00",`+
+				`"content":%q}`, word))
 	}
 	for _, m := range append(messages, end, usage) {
 		fmt.Fprintf(w, "data: %s\n\n", m)
 	}
 	if why == "llm_api_error" {
-		io.WriteString(w, "event: error\ndata: {\"message_type\":\"error_message\",\"run_id\":\"run-1\",\"error_type\":\"llm_error\",\"message\":\"the model broke\"}\n\n")
+		io.WriteString(w,
+			"event: error\ndata: {\"message_type\":\"error_message\",\"run_id\":\"run-1\",\"error_type\":\"llm_error\","+
+				"\"message\":\"the model broke\"}\n\n")
 	}
 	io.WriteString(w, "data: [DONE]\n\n")
 }

@@ -93,7 +93,8 @@ func (a *appServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		said[len(said)-1] = "user: <" + system + "> " + strings.TrimPrefix(said[len(said)-1], "user: ")
 	}
 	now := append(before[:len(before):len(before)], said...)
-	answer := fmt.Sprintf("answer %d", (len(now)+strings.Count(strings.Join(now, ""), "<user>")+strings.Count(strings.Join(now, ""), "<assistant>")+1)/2)
+	answer := fmt.Sprintf("answer %d", (len(now)+strings.Count(strings.Join(now, ""), "<user>")+
+		strings.Count(strings.Join(now, ""), "<assistant>")+1)/2)
 	name := fmt.Sprintf("conv-%d", len(a.bodies))
 	a.talks[name] = append(now, "assistant: "+answer)
 	id := "resp_letta_" + base64.RawURLEncoding.EncodeToString([]byte(name))
@@ -101,10 +102,14 @@ func (a *appServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		delete(a.talks, name)
 	}
 	call := `{"type":"function_call","id":"fc_1","call_id":"c1","name":"Bash","arguments":"{}","status":"completed"}`
-	result := `{"type":"function_call_output","id":"fco_1","call_id":"c1","output":[{"type":"input_text","text":"ok"}],"status":"completed"}`
-	message := fmt.Sprintf(`{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":%q,"annotations":[]}]}`, answer)
+	result := `{"type":"function_call_output","id":"fco_1","call_id":"c1","output":[{"type":"input_text","text":"ok"}],` +
+		`"status":"completed"}`
+	message := fmt.Sprintf(`{"type":"message","id":"msg_1","status":"completed","role":"assistant",`+
+		`"content":[{"type":"output_text","text":%q,"annotations":[]}]}`, answer)
 	state := func(status, output string) string {
-		return fmt.Sprintf(`{"id":%q,"object":"response","created_at":1,"status":%q,"model":"coder","output":[%s],"error":null,"incomplete_details":null,"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}}`, id, status, output)
+		return fmt.Sprintf(`{"id":%q,"object":"response","created_at":1,"status":%q,"model":"coder","output":[%s],`+
+			`"error":null,"incomplete_details":null,"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}}`, id,
+			status, output)
 	}
 	if a.fails {
 		a.fails = false
@@ -130,10 +135,14 @@ func (a *appServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	emit("response.output_item.done", `"output_index":0,"item":`+call)
 	emit("response.output_item.added", `"output_index":1,"item":`+result)
 	emit("response.output_item.done", `"output_index":1,"item":`+result)
-	emit("response.output_item.added", `"output_index":2,"item":{"type":"message","id":"msg_1","status":"in_progress","role":"assistant","content":[]}`)
-	emit("response.content_part.added", `"output_index":2,"content_index":0,"item_id":"msg_1","part":{"type":"output_text","text":"","annotations":[]}`)
-	emit("response.output_text.delta", fmt.Sprintf(`"output_index":2,"content_index":0,"item_id":"msg_1","delta":%q`, answer))
-	emit("response.output_text.done", fmt.Sprintf(`"output_index":2,"content_index":0,"item_id":"msg_1","text":%q`, answer))
+	emit("response.output_item.added",
+		`"output_index":2,"item":{"type":"message","id":"msg_1","status":"in_progress","role":"assistant","content":[]}`)
+	emit("response.content_part.added",
+		`"output_index":2,"content_index":0,"item_id":"msg_1","part":{"type":"output_text","text":"","annotations":[]}`)
+	emit("response.output_text.delta", fmt.Sprintf(`"output_index":2,"content_index":0,"item_id":"msg_1","delta":%q`,
+		answer))
+	emit("response.output_text.done", fmt.Sprintf(`"output_index":2,"content_index":0,"item_id":"msg_1","text":%q`,
+		answer))
 	emit("response.output_item.done", `"output_index":2,"item":`+message)
 	emit("response.completed", `"response":`+state("completed", call+","+result+","+message))
 }
@@ -275,12 +284,14 @@ func TestLetta(t *testing.T) {
 				for i, body := range seen {
 					n := gjson.Get(body, "input.#").Int()
 					whole := i == 0 || i == 5
-					if whole == gjson.Get(body, "previous_response_id").Exists() || n != 1 || whole != gjson.Get(body, "instructions").Exists() || !gjson.Get(body, "store").Bool() {
+					if whole == gjson.Get(body, "previous_response_id").Exists() || n != 1 ||
+						whole != gjson.Get(body, "instructions").Exists() || !gjson.Get(body, "store").Bool() {
 						t.Errorf("request %d: %s", i, body)
 					}
 				}
 				want := c.transcript()
-				want = append([]string{"user: <Be brief.> " + told(want[:8]) + "+" + strings.TrimPrefix(want[8], "user: ")}, want[9:]...)
+				want = append([]string{"user: <Be brief.> " + told(want[:8]) + "+" + strings.TrimPrefix(want[8], "user: ")},
+					want[9:]...)
 				if got := a.talk(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 					t.Errorf("the model has seen\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 				}
@@ -293,7 +304,8 @@ func TestLetta(t *testing.T) {
 func TestLettaDiffers(t *testing.T) {
 	t.Parallel()
 	a := newAppServer(t)
-	c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()), path: "/v1/chat/completions", system: "Be brief.", stream: true}
+	c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
+		path: "/v1/chat/completions", system: "Be brief.", stream: true}
 	c.ask("one")
 	c.ask("two")
 	held := func(why, want string) {
@@ -343,7 +355,8 @@ func TestLettaAgain(t *testing.T) {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s stream=%t", path, stream), func(t *testing.T) {
 				a := newAppServer(t)
-				c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()), path: path, stream: stream, system: "s"}
+				c := &lettaClient{t: t, p: start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String()),
+					path: path, stream: stream, system: "s"}
 				c.ask("one", "Idempotency-Key", "k1")
 				c.ask("two", "Idempotency-Key", "k2")
 				if text, _ := c.send(); text != "" || len(a.seen()) != 2 {
@@ -376,14 +389,23 @@ func TestLettaRefuses(t *testing.T) {
 	a := newAppServer(t)
 	p := start(t, "llm_cache {\n upstream letta\n}\nreverse_proxy "+a.Listener.Addr().String())
 	for _, c := range []struct{ name, path, body, want string }{
-		{"tools", "/v1/chat/completions", `{"model":"coder","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"ls","parameters":{"type":"object","properties":{}}}}]}`, "runs tools of its own"},
-		{"tools of Messages", "/v1/messages", `{"model":"coder","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"ls","input_schema":{"type":"object","properties":{}}}]}`, "runs tools of its own"},
-		{"results", "/v1/responses", `{"model":"coder","input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"ls","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`, "calls and results of tools"},
-		{"a file", "/v1/responses", `{"model":"coder","input":[{"role":"user","content":[{"type":"input_file","file_data":"data:application/pdf;base64,AA=="}]}]}`, "texts and images"},
+		{"tools", "/v1/chat/completions",
+			`{"model":"coder","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function",` +
+				`"function":{"name":"ls","parameters":{"type":"object","properties":{}}}}]}`, "runs tools of its own"},
+		{"tools of Messages", "/v1/messages",
+			`{"model":"coder","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"ls",` +
+				`"input_schema":{"type":"object","properties":{}}}]}`, "runs tools of its own"},
+		{"results", "/v1/responses",
+			`{"model":"coder","input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"ls",` +
+				`"arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`, "calls and results of tools"},
+		{"a file", "/v1/responses",
+			`{"model":"coder","input":[{"role":"user","content":[{"type":"input_file",` +
+				`"file_data":"data:application/pdf;base64,AA=="}]}]}`, "texts and images"},
 	} {
 		res := p.post(c.path, c.body)
 		raw, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != http.StatusBadRequest || !strings.Contains(gjson.GetBytes(raw, "error.message").Str, c.want) {
+		if err != nil || res.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(gjson.GetBytes(raw, "error.message").Str, c.want) {
 			t.Errorf("%s: %s, %v: %s", c.name, res.Status, err, raw)
 		}
 	}
@@ -393,9 +415,11 @@ func TestLettaRefuses(t *testing.T) {
 	// Tools that are not to be called are left out; images go; who keeps its own account passes.
 	for i, body := range []string{
 		`{"model":"coder","tool_choice":"none","tools":[{"type":"function","name":"ls"}],"input":"hi"}`,
-		`{"model":"coder","input":[{"role":"user","content":[{"type":"input_text","text":"What is it?"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]}`,
+		`{"model":"coder","input":[{"role":"user","content":[{"type":"input_text","text":"What is it?"},` +
+			`{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]}`,
 	} {
-		if res := p.post("/v1/responses", body); res.StatusCode != http.StatusOK || strings.Contains(a.seen()[i], "tool_choice") {
+		if res := p.post("/v1/responses", body); res.StatusCode != http.StatusOK ||
+			strings.Contains(a.seen()[i], "tool_choice") {
 			t.Errorf("%s: %s", body, res.Status)
 		}
 	}

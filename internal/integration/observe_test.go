@@ -25,11 +25,13 @@ func TestObserveDollars(t *testing.T) {
 	})
 	p := start(t, "respond 204")
 	path := filepath.Join(t.TempDir(), "audit.db")
-	p.audited(strings.Replace(plain(u), "llm_cache", "llm_cache {\n policy observe\n planner {\n risk 100\n }\n}", 1), sqliteAt(path, ""))
+	p.audited(strings.Replace(plain(u), "llm_cache", "llm_cache {\n policy observe\n planner {\n risk 100\n }\n}", 1),
+		sqliteAt(path, ""))
 	before := p.metric(`caddy_llm_cache_cost_usd_total{kind="would"}`)
 	actually := p.metric(`caddy_llm_cache_cost_usd_total{kind="actual"}`)
 	for n := 12; n < 16; n++ {
-		body := strings.Replace(conversation(n, false), `"messages":[`, `"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`, 1)
+		body := strings.Replace(conversation(n, false), `"messages":[`,
+			`"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`, 1)
 		if n > 13 { // which is when history is folded
 			body = strings.Replace(body, "claude-opus-4-6", "claude-opus-4-5", 1)
 		}
@@ -59,7 +61,8 @@ func TestObserveDollars(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "would save") || s.Total.WouldSaveUSD != would {
+	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "would save") ||
+		s.Total.WouldSaveUSD != would {
 		t.Errorf("the report has %f of %f (%v):\n%s", s.Total.WouldSaveUSD, would, err, text.String())
 	}
 	saved := p.metric(`caddy_llm_cache_cost_usd_total{kind="actual"}`) - actually - (p.metric(`caddy_llm_cache_cost_usd_total{kind="would"}`) - before)

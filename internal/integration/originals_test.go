@@ -17,7 +17,8 @@ func (p *proxy) keeping(site, originals string) {
 	p.t.Helper()
 	p.caddy.Stop(p.t)
 	p.move()
-	p.load([]byte(strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`, 1)))
+	p.load([]byte(strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`,
+		1)))
 }
 
 // A text that the client has dropped comes back after a restart, too: to the
@@ -65,7 +66,8 @@ func TestOriginalsSurviveRestart(t *testing.T) {
 			p.keeping(site, c.originals)
 			asks = true
 			got := ask(dropped, c.key)
-			if want := "tool_result: call_e " + c.want; c.want != "" && got != want || c.want == "" && !strings.Contains(got, "Unknown block") {
+			if want := "tool_result: call_e " + c.want; c.want != "" && got != want || c.want == "" &&
+				!strings.Contains(got, "Unknown block") {
 				t.Errorf("%s, %s: got %.200s", g.format, c.name, got)
 			}
 		}
@@ -111,7 +113,8 @@ func TestOriginalsKey(t *testing.T) {
 		`{"key_file":` + js(file) + `}`:           "may be read by others",
 		`{"key":"a","key_file":` + js(file) + `}`: "only one of them",
 	} {
-		cfg := strings.Replace(string(p.config(pruning(u))), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`, 1)
+		cfg := strings.Replace(string(p.config(pruning(u))), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`,
+			1)
 		err := p.caddy.Load([]byte(cfg))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "abcdef") {
 			t.Errorf("%s: %v", originals, err)

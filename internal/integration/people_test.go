@@ -22,7 +22,8 @@ func TestPeople(t *testing.T) {
 	p := start(t, "respond 204")
 	path := filepath.Join(t.TempDir(), "audit.db")
 	named := func(users string) []byte {
-		return []byte(strings.Replace(string(p.auditing(plain(u), sqliteAt(path, ""))), `"llm_cache":{`, `"llm_cache":{`+users, 1))
+		return []byte(strings.Replace(string(p.auditing(plain(u), sqliteAt(path, ""))), `"llm_cache":{`,
+			`"llm_cache":{`+users, 1))
 	}
 	p.move()
 	p.load(named(""))

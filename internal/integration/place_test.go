@@ -69,25 +69,32 @@ func TestPlace(t *testing.T) {
 		"route, behind":      {"route {\nreverse_proxy 127.0.0.1:1\nllm_cache\n}", "never reached"},
 		"route, respond":     {"route {\nrespond hello\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", "never reached"},
 		"route, some behind": {"route {\nreverse_proxy /v2/* 127.0.0.1:1\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", ""},
-		"handle beside":      {"handle /v1/* {\nllm_cache\n}\nhandle {\nreverse_proxy 127.0.0.1:1\n}", "nothing that answers"},
+		"handle beside": {"handle /v1/* {\nllm_cache\n}\nhandle {\nreverse_proxy 127.0.0.1:1\n}",
+			"nothing that answers"},
 		"handle, then proxy": {"handle /v1/* {\nllm_cache\n}\nreverse_proxy 127.0.0.1:1", ""},
 		"handle, both":       {"handle /v1/* {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\nhandle {\nrespond hello\n}", ""},
 		"alone":              {"llm_cache\nheader X-A b", "nothing that answers"},
 		"files":              {"llm_cache\nfile_server", "requests reach no model"},
 		"proxy in handle":    {"llm_cache\nhandle /v1/* {\nreverse_proxy 127.0.0.1:1\n}", ""},
-		"forward_auth":       {"forward_auth 127.0.0.1:1 {\nuri /check\ncopy_headers Remote-User\n}\nllm_cache\nreverse_proxy 127.0.0.1:1", ""},
-		"two of one":         {"llm_cache\nllm_cache\nreverse_proxy 127.0.0.1:1", "stands twice in the way"},
-		"behind handle":      {"route {\nhandle /v1/* {\nreverse_proxy 127.0.0.1:1\n}\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", "requests pass llm_cache by"},
-		"in handle_errors":   {"llm_cache\nreverse_proxy 127.0.0.1:1\nhandle_errors {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", ""},
+		"forward_auth": {"forward_auth 127.0.0.1:1 {\nuri /check\ncopy_headers " +
+			"Remote-User\n}\nllm_cache\nreverse_proxy 127.0.0.1:1", ""},
+		"two of one": {"llm_cache\nllm_cache\nreverse_proxy 127.0.0.1:1", "stands twice in the way"},
+		"behind handle": {"route {\nhandle /v1/* {\nreverse_proxy 127.0.0.1:1\n}\nllm_cache\nreverse_proxy " +
+			"127.0.0.1:1\n}", "requests pass llm_cache by"},
+		"in handle_errors": {"llm_cache\nreverse_proxy 127.0.0.1:1\nhandle_errors {\nllm_cache\nreverse_proxy " +
+			"127.0.0.1:1\n}", ""},
 		"named route":        {"invoke llm", "a named route holds llm_cache alone"},
 		"named route, whole": {"invoke whole", ""},
-		"response buffers":   {"llm_cache\nreverse_proxy 127.0.0.1:1 {\nresponse_buffers 1MB\n}", "response_buffers behind llm_cache"},
-		"mapped status":      {"llm_cache\nreverse_proxy 127.0.0.1:1 {\n@e status 4xx\nreplace_status @e 500\n}", "replace_status behind llm_cache"},
+		"response buffers": {"llm_cache\nreverse_proxy 127.0.0.1:1 {\nresponse_buffers 1MB\n}",
+			"response_buffers behind llm_cache"},
+		"mapped status": {"llm_cache\nreverse_proxy 127.0.0.1:1 {\n@e status 4xx\nreplace_status @e 500\n}",
+			"replace_status behind llm_cache"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &proxy{t: t, caddy: caddytest.New(t)}
 			p.move()
-			cfg := logged{}.into(p.config(c.site, "&(llm) {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\n&(whole) {\nroute {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\n}"))
+			cfg := logged{}.into(p.config(c.site,
+				"&(llm) {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\n&(whole) {\nroute {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\n}"))
 			var parsed caddy.Config
 			if err := json.Unmarshal(cfg, &parsed); err != nil {
 				t.Fatal(err)

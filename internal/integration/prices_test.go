@@ -61,7 +61,9 @@ func TestPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "stand in: claude-opus-9 assumed from claude-opus-5-5 charged as claude-opus-4-1 (1 turn, $0.0021)") {
+	if err := s.WriteText(&text); err != nil ||
+		!strings.Contains(text.String(),
+			"stand in: claude-opus-9 assumed from claude-opus-5-5 charged as claude-opus-4-1 (1 turn, $0.0021)") {
 		t.Errorf("the report (%v):\n%s", err, text.String())
 	}
 
@@ -70,7 +72,9 @@ func TestPrices(t *testing.T) {
 	if err := json.Unmarshal(cfg, &c); err != nil {
 		t.Fatal(err)
 	}
-	if err := caddy.Validate(&c); err == nil || !strings.Contains(err.Error(), prices+": vendors: anthropic: families: claude-opus: claude-opus-4-6: prices.input: string is not a float64") {
+	if err := caddy.Validate(&c); err == nil ||
+		!strings.Contains(err.Error(), prices+
+			": vendors: anthropic: families: claude-opus: claude-opus-4-6: prices.input: string is not a float64") {
 		t.Errorf("a bad file: %v", err)
 	}
 }

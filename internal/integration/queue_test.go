@@ -74,7 +74,8 @@ func (p *proxy) ask(ctx context.Context, wg *sync.WaitGroup, session, key, body 
 			return
 		}
 		defer res.Body.Close()
-		into.status, into.position, into.retry = res.StatusCode, res.Header.Get("X-Llm-Cache-Queue-Position"), res.Header.Get("Retry-After")
+		into.status, into.position, into.retry = res.StatusCode, res.Header.Get("X-Llm-Cache-Queue-Position"),
+			res.Header.Get("Retry-After")
 		into.expected = res.Header.Get("X-Llm-Cache-Queue-Expected-Ms")
 		if into.begun != nil {
 			close(into.begun)
@@ -110,7 +111,8 @@ func (p *proxy) waits(n float64) {
 }
 
 func withTools(turns int) string {
-	return strings.Replace(conversation(turns, false), `{`, `{"tools":[{"name":"Read","input_schema":{"type":"object"}}],`, 1)
+	return strings.Replace(conversation(turns, false), `{`, `{"tools":[{"name":"Read","input_schema":{"type":"object"}}],`,
+		1)
 }
 
 func queued(b *slowBox, options string) string {
@@ -158,7 +160,8 @@ func TestQueueServesConversationsFirst(t *testing.T) {
 		{status: 429, position: "3", expected: "40000", retry: "some"},
 	} {
 		got := answers[i]
-		if got.status != want.status || got.position != want.position || got.expected != want.expected || (got.retry != "") != (want.retry != "") {
+		if got.status != want.status || got.position != want.position || got.expected != want.expected ||
+			(got.retry != "") != (want.retry != "") {
 			t.Errorf("request %d: %+v, want %+v", i, got, want)
 		}
 	}
@@ -201,7 +204,9 @@ func TestQueueForgetsThoseWhoLeave(t *testing.T) {
 // goes on without its client, too: it has not begun.
 func TestDetachedKeepsNoPlaceInTheQueue(t *testing.T) {
 	b := newSlowBox(t)
-	p := start(t, fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n rejoin 1m\n queue {\n slots 1\n waiting 1\n}\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
+	p := start(t,
+		fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n rejoin 1m\n queue {\n slots 1\n waiting "+
+			"1\n}\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
 	var (
 		wg      sync.WaitGroup
 		answers [3]asked
@@ -296,9 +301,15 @@ func TestQueueOutlivesAReload(t *testing.T) {
 // what asks for a summary does not.
 func TestSideRequests(t *testing.T) {
 	box, aside := newUpstream(t, answerChat), newUpstream(t, answerChat)
-	p := start(t, fmt.Sprintf("llm_cache {\n upstream mlx_lm\n queue\n side_requests %s {\n header_up X-Aside yes\n}\n}\nreverse_proxy %s", aside.Listener.Addr(), box.Listener.Addr()))
-	summary := strings.Replace(conversation(2, false), `"messages":[`, `"messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far."},{"role":"assistant","content":"Yes."},`, 1)
-	summary = strings.TrimSuffix(summary, "]}") + `,{"role":"assistant","content":"Well."},{"role":"user","content":"Your task is to create a detailed summary of the conversation so far."}]}`
+	p := start(t,
+		fmt.Sprintf("llm_cache {\n upstream mlx_lm\n queue\n side_requests %s {\n header_up X-Aside "+
+			"yes\n}\n}\nreverse_proxy %s", aside.Listener.Addr(), box.Listener.Addr()))
+	summary := strings.Replace(conversation(2, false), `"messages":[`,
+		`"messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far."},`+
+			`{"role":"assistant","content":"Yes."},`, 1)
+	summary = strings.TrimSuffix(summary, "]}") +
+		`,{"role":"assistant","content":"Well."},{"role":"user","content":"Your task is to create a detailed summary of ` +
+		`the conversation so far."}]}`
 	for _, c := range []struct {
 		name, body string
 		headers    []string
@@ -319,7 +330,8 @@ func TestSideRequests(t *testing.T) {
 			t.Errorf("%s: %d requests at the box, %d aside", c.name, len(box.requests()), len(aside.requests()))
 			continue
 		}
-		if r := got[before]; r.path != "/v1/chat/completions" || gjson.Get(r.body, "model").Str != "default_model" || r.header.Get("X-Aside") == "yes" != (c.to == aside) {
+		if r := got[before]; r.path != "/v1/chat/completions" || gjson.Get(r.body, "model").Str != "default_model" ||
+			r.header.Get("X-Aside") == "yes" != (c.to == aside) {
 			t.Errorf("%s: %s, %v, %s", c.name, r.path, r.header, r.body)
 		}
 		if waits := res.Header.Get("X-Llm-Cache-Queue-Position") != ""; waits != (c.to == box) {
@@ -332,7 +344,8 @@ func TestSideRequests(t *testing.T) {
 // still waits for a slot.
 func TestEarlyStreamTellsItsPlace(t *testing.T) {
 	b := newSlowBox(t)
-	p := start(t, fmt.Sprintf("llm_cache {\n queue {\nslots 1\n}\n heartbeat on {\n open 1s\n }\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
+	p := start(t, fmt.Sprintf("llm_cache {\n queue {\nslots 1\n}\n heartbeat on {\n open 1s\n }\n}\nreverse_proxy %s",
+		strings.TrimPrefix(b.URL, "http://")))
 	var (
 		wg      sync.WaitGroup
 		answers [2]asked
@@ -350,7 +363,8 @@ func TestEarlyStreamTellsItsPlace(t *testing.T) {
 	<-b.came
 	b.free <- struct{}{}
 	wg.Wait()
-	if a := answers[1]; a.status != http.StatusOK || !strings.Contains(a.body, "event: ping") || a.position == "" || a.expected == "" {
+	if a := answers[1]; a.status != http.StatusOK || !strings.Contains(a.body, "event: ping") || a.position == "" ||
+		a.expected == "" {
 		t.Errorf("%d, position %q, expected %q: %q", a.status, a.position, a.expected, a.body)
 	}
 }
@@ -364,7 +378,8 @@ func TestQueueForgetsStrangersWhoLeave(t *testing.T) {
 	<-b.came
 	ctx, leave := context.WithCancel(t.Context())
 	wg.Go(func() {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/completions", strings.NewReader(`{"prompt":"x"}`))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/completions",
+			strings.NewReader(`{"prompt":"x"}`))
 		if err != nil {
 			t.Error(err)
 			return

@@ -17,7 +17,8 @@ import (
 )
 
 func detaching(b *slowBox, rejoin string) string {
-	return fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n rejoin %s\n}\nreverse_proxy %s", rejoin, strings.TrimPrefix(b.URL, "http://"))
+	return fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n rejoin %s\n}\nreverse_proxy %s", rejoin,
+		strings.TrimPrefix(b.URL, "http://"))
 }
 
 // A client that gives up and tries again finds the work it left.
@@ -101,7 +102,8 @@ func TestRetryIsToldTheEstimate(t *testing.T) {
 // Abandoned work ends at once in three cases: the client has had a part of the answer, the
 // conversation continues with another request, or another request waits for the slot.
 func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
-	for name, part := range map[string]bool{"amid the answer": true, "its conversation goes on": false, "somebody waits": false} {
+	for name, part := range map[string]bool{"amid the answer": true, "its conversation goes on": false,
+		"somebody waits": false} {
 		came, gone := make(chan string, 8), make(chan string, 8)
 		u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 			session := r.Header.Get("X-Session-Id")
@@ -118,12 +120,14 @@ func TestWorkEndsWhereItIsInTheWay(t *testing.T) {
 		if name == "somebody waits" {
 			options += "\n queue {\n slots 1\n}"
 		}
-		p := start(t, "llm_cache {\n upstream ollama {\n format anthropic\n}\n "+options+"\n}\nreverse_proxy "+u.Listener.Addr().String())
+		p := start(t, "llm_cache {\n upstream ollama {\n format anthropic\n}\n "+options+"\n}\nreverse_proxy "+
+			u.Listener.Addr().String())
 		var wg sync.WaitGroup
 		alone := p.metric("caddy_llm_cache_detached")
 		ctx, leave := context.WithCancel(t.Context())
 		wg.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(1, true)))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages",
+				strings.NewReader(conversation(1, true)))
 			if err != nil {
 				t.Error(err)
 				return
@@ -226,11 +230,13 @@ func TestRetryFindsTheContinuation(t *testing.T) {
 		}
 		chatTongue.answer(w, []piece{text("Let me look."), expands("call_e", "00000000")}, true, n)
 	})
-	p := start(t, "llm_cache {\n upstream ollama {\n format openai_chat\n}\n expand on\n rejoin 1m\n}\nreverse_proxy "+u.Listener.Addr().String())
+	p := start(t, "llm_cache {\n upstream ollama {\n format openai_chat\n}\n expand on\n rejoin 1m\n}\nreverse_proxy "+
+		u.Listener.Addr().String())
 	body := chatTongue.request(history(1), true)
 	joined := p.metric(`caddy_llm_cache_detached_total{outcome="rejoined"}`)
 	ctx, leave := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/chat/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/chat/completions",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +315,8 @@ func TestAnswerBeyondTheBoundEndsWithItsClient(t *testing.T) {
 		p := start(t, detaching(&slowBox{upstream: u}, "1h"))
 		given := p.metric(`caddy_llm_cache_detached_total{outcome="given_up"}`)
 		ctx, leave := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(1, true)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages",
+			strings.NewReader(conversation(1, true)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,8 @@ import (
 // optioned is a Caddyfile with options of the app and of its site.
 func (p *proxy) optioned(options, site string) []byte {
 	p.t.Helper()
-	return p.adapt(fmt.Sprintf("{\nadmin %s\npersist_config off\nauto_https off\ngrace_period 100ms\nlog {\noutput discard\n}\nllm_cache {\n%s\n}\n}\nhttp://%s {\n%s\n}\n", p.admin, options, p.addr, site))
+	return p.adapt(fmt.Sprintf("{\nadmin %s\npersist_config off\nauto_https off\ngrace_period 100ms\nlog {\noutput "+
+		"discard\n}\nllm_cache {\n%s\n}\n}\nhttp://%s {\n%s\n}\n", p.admin, options, p.addr, site))
 }
 
 // changes are options of configurations that follow one another in any order.
@@ -68,7 +69,8 @@ func TestReloadOfOptions(t *testing.T) {
 					t.Fatalf("%s is refused: %v", names[turn/3], err)
 				}
 			}
-			if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", t.Name(), "X-Api-Key", "secret-key"); res.StatusCode != http.StatusOK {
+			if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", t.Name(), "X-Api-Key",
+				"secret-key"); res.StatusCode != http.StatusOK {
 				t.Fatalf("turn %d: status %d", turn, res.StatusCode)
 			}
 		}

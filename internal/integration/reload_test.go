@@ -33,7 +33,8 @@ func TestReload(t *testing.T) {
 	const counter = `caddy_llm_cache_requests_total{outcome="completed",policy="cost_aware"}`
 	before := p.metric(counter)
 
-	id := p.post("/v1/messages", conversation(1, false), "X-Session-Id", "a", "X-Api-Key", "k").Header.Get("X-Llm-Cache-Session")
+	id := p.post("/v1/messages", conversation(1, false), "X-Session-Id", "a", "X-Api-Key",
+		"k").Header.Get("X-Llm-Cache-Session")
 	slow := p.post("/v1/messages", conversation(1, true), "X-Session-Id", "b", "X-Slow", "yes")
 	for range 3 {
 		p.load(p.config(plain(u)))
@@ -51,7 +52,8 @@ func TestReload(t *testing.T) {
 		n  int
 	}{{id, 2}, {slow.Header.Get("X-Llm-Cache-Session"), 1}} {
 		var r report
-		if code := p.adminDo(http.MethodGet, "/llm_cache/sessions/"+want.id, &r); code != http.StatusOK || r.requests() != want.n {
+		if code := p.adminDo(http.MethodGet, "/llm_cache/sessions/"+want.id, &r); code != http.StatusOK ||
+			r.requests() != want.n {
 			t.Errorf("session %s: status %d, %d requests, want %d", want.id, code, r.requests(), want.n)
 		}
 	}
@@ -78,9 +80,11 @@ func TestFailedReload(t *testing.T) {
 	for name, bad := range map[string]string{
 		"before the store is shared": strings.Replace(good, `"handler":"llm_cache"`, `"handler":"llm_cache","polcy":"x"`, 1),
 		"in Validate":                strings.Replace(good, `"handler":"llm_cache"`, `"handler":"llm_cache","health":"x"`, 1),
-		"in another handler":         strings.Replace(good, `"handler":"reverse_proxy"`, `"handler":"reverse_proxy","trusted_proxies":["x"]`, 1),
-		"in the store":               strings.Replace(good, `"apps":{`, `"apps":{"llm_cache":{"store":{"module":"memory","idle_ttl":5}},`, 1),
-		"in Start":                   strings.Replace(good, `"listen":[":`, `"listen":["192.0.2.1:`, 1),
+		"in another handler": strings.Replace(good, `"handler":"reverse_proxy"`,
+			`"handler":"reverse_proxy","trusted_proxies":["x"]`, 1),
+		"in the store": strings.Replace(good, `"apps":{`,
+			`"apps":{"llm_cache":{"store":{"module":"memory","idle_ttl":5}},`, 1),
+		"in Start": strings.Replace(good, `"listen":[":`, `"listen":["192.0.2.1:`, 1),
 	} {
 		if bad == good {
 			t.Fatalf("%s: nothing is wrong", name)
@@ -142,8 +146,10 @@ func TestAdmin(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, plain(u))
 	secret := "sk-ant-secret"
-	a := p.post("/v1/messages", conversation(2, false), "X-Api-Key", secret, "X-Session-Id", "visible-id").Header.Get("X-Llm-Cache-Session")
-	b := p.post("/v1/messages", conversation(2, false), "X-Api-Key", secret+"2", "X-Session-Id", "visible-id").Header.Get("X-Llm-Cache-Session")
+	a := p.post("/v1/messages", conversation(2, false), "X-Api-Key", secret, "X-Session-Id",
+		"visible-id").Header.Get("X-Llm-Cache-Session")
+	b := p.post("/v1/messages", conversation(2, false), "X-Api-Key", secret+"2", "X-Session-Id",
+		"visible-id").Header.Get("X-Llm-Cache-Session")
 	if a == b {
 		t.Error("two tenants share a session")
 	}
@@ -184,7 +190,8 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%s %s: status %d, want %d", step.method, step.path, got, step.want)
 		}
 	}
-	if res := p.post("/v1/messages", conversation(3, false), "X-Api-Key", secret, "X-Session-Id", "visible-id"); res.StatusCode != http.StatusOK {
+	if res := p.post("/v1/messages", conversation(3, false), "X-Api-Key", secret, "X-Session-Id",
+		"visible-id"); res.StatusCode != http.StatusOK {
 		t.Errorf("after a deletion: status %d", res.StatusCode)
 	}
 }
@@ -211,7 +218,8 @@ func TestReloadUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(n, false)))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages",
+					strings.NewReader(conversation(n, false)))
 				if err != nil {
 					t.Error(err)
 					return

@@ -43,23 +43,36 @@ func TestUntouched(t *testing.T) {
 		headers                  []string
 	}{
 		{name: "truncated JSON", body: conversation(3, false)[:500], reason: "parse"},
-		{name: "duplicate keys", body: `{"model":"m","messages":[],"max_tokens":1,"messages":[{"role":"user","content":"b"}]}`, reason: "parse"},
-		{name: "invalid UTF-8", body: "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}"},
-		{name: "deep nesting", body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":` + deep + `}]}`, reason: "parse"},
+		{name: "duplicate keys",
+			body: `{"model":"m","messages":[],"max_tokens":1,"messages":[{"role":"user","content":"b"}]}`, reason: "parse"},
+		{name: "invalid UTF-8",
+			body: "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}"},
+		{name: "deep nesting", body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":` + deep + `}]}`,
+			reason: "parse"},
 		{name: "missing messages", body: `{"model":"m","max_tokens":1}`, reason: "parse"},
-		{name: "unknown blocks", body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"hologram","data":{"a":[1,2.50,{}]}}]}]}`},
+		{name: "unknown blocks",
+			body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"hologram","data":{"a":[1,2.50,` +
+				`{}]}}]}]}`},
 		{name: "not an object", body: `[1,2,3]`, reason: "parse"},
 		{name: "empty", body: ``, reason: "parse"},
-		{name: "white space", body: "{ \"model\" : \"m\",\n\t\"max_tokens\":1, \"messages\" : [ {\"role\":\"user\",\"content\":\"h\\u00e9\"} ] }\n"},
-		{name: "content type", body: conversation(9, false), headers: []string{"Content-Type", "text/plain"}, reason: "content_type"},
-		{name: "multipart", body: "--x\r\n", headers: []string{"Content-Type", "multipart/form-data; boundary=x"}, reason: "content_type"},
-		{name: "unknown encoding", body: conversation(9, false), headers: []string{"Content-Encoding", "br"}, reason: "content_encoding"},
-		{name: "two encodings", body: conversation(9, false), headers: []string{"Content-Encoding", "gzip, gzip"}, reason: "content_encoding"},
+		{name: "white space",
+			body: "{ \"model\" : \"m\",\n\t\"max_tokens\":1, \"messages\" : [ {\"role\":\"user\",\"content\":\"h\\u00e9\"} ] }\n"},
+		{name: "content type", body: conversation(9, false), headers: []string{"Content-Type", "text/plain"},
+			reason: "content_type"},
+		{name: "multipart", body: "--x\r\n", headers: []string{"Content-Type", "multipart/form-data; boundary=x"},
+			reason: "content_type"},
+		{name: "unknown encoding", body: conversation(9, false), headers: []string{"Content-Encoding", "br"},
+			reason: "content_encoding"},
+		{name: "two encodings", body: conversation(9, false), headers: []string{"Content-Encoding", "gzip, gzip"},
+			reason: "content_encoding"},
 		{name: "not gzip", body: conversation(9, false), headers: []string{"Content-Encoding", "gzip"}, reason: "decode"},
-		{name: "cut gzip", body: gzipped(t, conversation(9, false))[:100], headers: []string{"Content-Encoding", "gzip"}, reason: "decode"},
+		{name: "cut gzip", body: gzipped(t, conversation(9, false))[:100], headers: []string{"Content-Encoding", "gzip"},
+			reason: "decode"},
 		{name: "not zstd", body: "zstd", headers: []string{"Content-Encoding", "zstd"}, reason: "decode"},
-		{name: "gzip of truncated JSON", body: gzipped(t, conversation(3, false)[:500]), headers: []string{"Content-Encoding", "gzip"}, reason: "parse"},
-		{name: "gzip of a short conversation", body: gzipped(t, conversation(0, false)), headers: []string{"Content-Encoding", "gzip"}},
+		{name: "gzip of truncated JSON", body: gzipped(t, conversation(3, false)[:500]),
+			headers: []string{"Content-Encoding", "gzip"}, reason: "parse"},
+		{name: "gzip of a short conversation", body: gzipped(t, conversation(0, false)),
+			headers: []string{"Content-Encoding", "gzip"}},
 		{name: "responses", path: "/v1/responses", body: `{"model":"m","input":"hi"}`},
 		{name: "incremental", body: conversation(9, false), headers: []string{"Incremental", "?1"}},
 	} {
@@ -102,7 +115,8 @@ func TestChunkedBody(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, plain(u))
 	body := conversation(1, false)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages", io.MultiReader(strings.NewReader(body)))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages",
+		io.MultiReader(strings.NewReader(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +183,8 @@ func TestObserveAndOff(t *testing.T) {
 	p := start(t, "respond 500")
 	body := conversation(9, false)
 	for _, policy := range []string{"observe", "off"} {
-		p.reload("llm_cache {\n policy " + policy + "\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n}\nreverse_proxy " + u.Listener.Addr().String())
+		p.reload("llm_cache {\n policy " + policy + "\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n}\nreverse_proxy " +
+			u.Listener.Addr().String())
 		res := p.post("/v1/messages", body)
 		if got := u.last(); got.body != body {
 			t.Errorf("%s: body changed", policy)
@@ -217,7 +232,8 @@ func TestTooLarge(t *testing.T) {
 			}
 			defer res.Body.Close()
 			body, _ := io.ReadAll(res.Body)
-			if res.StatusCode != http.StatusRequestEntityTooLarge || gjson.GetBytes(body, "error.type").Str != "request_too_large" || !strings.Contains(string(body), "33554432 bytes") {
+			if res.StatusCode != http.StatusRequestEntityTooLarge ||
+				gjson.GetBytes(body, "error.type").Str != "request_too_large" || !strings.Contains(string(body), "33554432 bytes") {
 				t.Errorf("status %d, want 413 in words: %s", res.StatusCode, body)
 			}
 		})
@@ -284,7 +300,8 @@ func TestHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK || u.last().method != http.MethodHead || res.Header.Get("X-Llm-Cache-Policy") != "" {
+	if res.StatusCode != http.StatusOK || u.last().method != http.MethodHead ||
+		res.Header.Get("X-Llm-Cache-Policy") != "" {
 		t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 	}
 }
@@ -343,7 +360,9 @@ func TestErrorRoute(t *testing.T) {
 // TestPlaceholders resolves them after the answer, in an access log.
 func TestPlaceholders(t *testing.T) {
 	u := newUpstream(t, answerMessage)
-	p := start(t, "header >X-Seen \"{http.llm_cache.session} {http.vars.llm_session} {http.llm_cache.policy} {http.llm_cache.saved_tokens}\"\n"+plain(u))
+	p := start(t,
+		"header >X-Seen \"{http.llm_cache.session} {http.vars.llm_session} {http.llm_cache.policy} "+
+			"{http.llm_cache.saved_tokens}\"\n"+plain(u))
 	res := p.post("/v1/messages", conversation(1, false))
 	id := res.Header.Get("X-Llm-Cache-Session")
 	if got, want := res.Header.Get("X-Seen"), id+" "+id+" cost_aware 0"; got != want {
@@ -352,7 +371,9 @@ func TestPlaceholders(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	p := start(t, "route {\n llm_cache {\n upstream ollama {\n context_window 32768\n body api_key `\"sk-secret\"`\n }\n policy eager\n health /llm\n }\n respond 404\n}")
+	p := start(t,
+		"route {\n llm_cache {\n upstream ollama {\n context_window 32768\n body api_key `\"sk-secret\"`\n }\n policy "+
+			"eager\n health /llm\n }\n respond 404\n}")
 	for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 404} {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.addr+"/llm", http.NoBody)
 		if err != nil {
@@ -370,7 +391,8 @@ func TestHealth(t *testing.T) {
 		if method != http.MethodGet {
 			continue
 		}
-		for _, part := range []string{`"status":"ok"`, `"preset":"ollama"`, `"context_window":32768`, `"policy":"eager"`, `"max_body":33554432`, `"session_header":"X-Session-Id"`, `"body":{"api_key":"REDACTED"}`} {
+		for _, part := range []string{`"status":"ok"`, `"preset":"ollama"`, `"context_window":32768`, `"policy":"eager"`,
+			`"max_body":33554432`, `"session_header":"X-Session-Id"`, `"body":{"api_key":"REDACTED"}`} {
 			if !bytes.Contains([]byte(body), []byte(part)) {
 				t.Errorf("%s lacks %s", body, part)
 			}
@@ -383,8 +405,10 @@ func TestHealth(t *testing.T) {
 func TestNullMarkers(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, "llm_cache {\n policy cost_aware\n breakpoints on\n}\nreverse_proxy "+u.Listener.Addr().String())
-	body := `{"model":"claude-opus-4-6","max_tokens":9,"tools":[{"name":"f","cache_control":null,"input_schema":{"type":"object"}}],` +
-		`"system":[{"type":"text","cache_control": null,"text":"` + strings.Repeat("Be kind. ", 4000) + `"}],"messages":[{"role":"user","content":[{"cache_control":null,"type":"text","text":"Hi"}]}]}`
+	body := `{"model":"claude-opus-4-6","max_tokens":9,"tools":[{"name":"f","cache_control":null,` +
+		`"input_schema":{"type":"object"}}],` +
+		`"system":[{"type":"text","cache_control": null,"text":"` + strings.Repeat("Be kind. ", 4000) +
+		`"}],"messages":[{"role":"user","content":[{"cache_control":null,"type":"text","text":"Hi"}]}]}`
 	read(t, p.post("/v1/messages", body))
 	want := strings.Replace(body, `"text","cache_control": null`, `"text","cache_control": {"type":"ephemeral"}`, 1)
 	want = strings.Replace(want, `{"cache_control":null`, `{"cache_control":{"type":"ephemeral"}`, 1)

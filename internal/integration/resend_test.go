@@ -23,9 +23,13 @@ func TestResend(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-First", "yes")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0: tool_use ids were found without tool_result blocks"}}`)
+		_, _ = io.WriteString(w,
+			`{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0: tool_use ids were `+
+				`found without tool_result blocks"}}`)
 	})
-	site := "route {\n" + strings.Replace(eager(u), "reverse_proxy", "handle /v1/* {\n uri strip_prefix /v1\n reverse_proxy", 1) + " {\n header_up X-Var {vars.team}\n }\n }\n handle {\n respond 404\n }\n}"
+	site := "route {\n" + strings.Replace(eager(u), "reverse_proxy",
+		"handle /v1/* {\n uri strip_prefix /v1\n reverse_proxy", 1) +
+		" {\n header_up X-Var {vars.team}\n }\n }\n handle {\n respond 404\n }\n}"
 	p := start(t, "vars team red\n"+site)
 	before := p.metric(resendsAccepted)
 	body := conversation(9, false)
@@ -104,7 +108,8 @@ func TestResendAfter(t *testing.T) {
 			})
 			p := start(t, eager(u))
 			body := conversation(9, false)
-			if res := p.post("/v1/messages", body); res.StatusCode != 200 || read(t, res) != message || len(u.requests()) != 2 || u.last().body != body {
+			if res := p.post("/v1/messages", body); res.StatusCode != 200 || read(t, res) != message || len(u.requests()) != 2 ||
+				u.last().body != body {
 				t.Errorf("status %d after %d requests", res.StatusCode, len(u.requests()))
 			}
 		})
@@ -126,7 +131,8 @@ func TestAcquitted(t *testing.T) {
 	})
 	p := start(t, eager(u))
 	res := p.post("/v1/messages", conversation(9, false))
-	if got := read(t, res); res.StatusCode != http.StatusBadRequest || got != refusal || res.Header.Get("Request-Id") != "req_2" || len(u.requests()) != 2 {
+	if got := read(t, res); res.StatusCode != http.StatusBadRequest || got != refusal ||
+		res.Header.Get("Request-Id") != "req_2" || len(u.requests()) != 2 {
 		t.Errorf("%d, %s, %v after %d requests", res.StatusCode, got, res.Header, len(u.requests()))
 	}
 	body := conversation(10, false)
@@ -146,7 +152,8 @@ func TestOtherErrors(t *testing.T) {
 		refused int // requests
 	}{
 		{"client's own 400", 400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, false, 1},
-		{"client's own 400, edited", 400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, true, 2},
+		{"client's own 400, edited", 400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, true,
+			2},
 		{"long 400, edited", 400, `{"error":{"message":"` + strings.Repeat("tool_use ", 10_000) + `"}}`, true, 2},
 		{"credential", 401, `{"error":{"message":"tool_use"}}`, true, 1},
 		{"payment", 402, `{"error":{"message":"tool_use"}}`, true, 1},
@@ -196,11 +203,16 @@ func TestMappedRefusals(t *testing.T) {
 	}{
 		{"replace_status", "reverse_proxy %s {\n@bad status 4xx\nreplace_status @bad 500\n}", 400, 2, 500},
 		{"replace_status to 200", "reverse_proxy %s {\n@bad status 4xx\nreplace_status @bad 200\n}", 422, 2, 200},
-		{"handle_response that responds", "reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\nrespond mapped 503\n}\n}", 403, 2, 503},
-		{"handle_response that copies", "reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\ncopy_response 502\n}\n}", 400, 2, 502},
-		{"handle_response that fails", "reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\nerror mapped 500\n}\n}", 400, 2, 500},
+		{"handle_response that responds",
+			"reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\nrespond mapped 503\n}\n}", 403, 2, 503},
+		{"handle_response that copies",
+			"reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\ncopy_response 502\n}\n}", 400, 2, 502},
+		{"handle_response that fails", "reverse_proxy %s {\n@bad status 4xx\nhandle_response @bad {\nerror mapped 500\n}\n}",
+			400, 2, 500},
 		{"intercept", "intercept {\n@bad status 4xx\nreplace_status @bad 500\n}\nreverse_proxy %s", 400, 2, 500},
-		{"intercept that responds", "intercept {\n@bad status 4xx\nhandle_response @bad {\nrespond `{\"error\":{\"message\":\"NO\"}}` 503\n}\n}\nreverse_proxy %s", 400, 2, 503},
+		{"intercept that responds",
+			"intercept {\n@bad status 4xx\nhandle_response @bad {\nrespond `{\"error\":{\"message\":\"NO\"}}` " +
+				"503\n}\n}\nreverse_proxy %s", 400, 2, 503},
 		{"a failure that looks like one", "reverse_proxy %s {\n@bad status 5xx\nreplace_status @bad 400\n}", 500, 1, 400},
 		{"a rate limit that looks like one", "reverse_proxy %s {\n@bad status 429\nreplace_status @bad 400\n}", 429, 1, 400},
 	} {
@@ -230,7 +242,8 @@ func TestMappedRefusals(t *testing.T) {
 					t.Fatalf("upstream got %d requests, want %d", len(got), c.requests)
 				}
 				if c.requests > 1 && got[1].body != body {
-					t.Errorf("the second request is not the original: of %d bytes, then of %d, not %d", len(got[0].body), len(got[1].body), len(body))
+					t.Errorf("the second request is not the original: of %d bytes, then of %d, not %d", len(got[0].body),
+						len(got[1].body), len(body))
 				}
 			})
 		}
@@ -251,7 +264,8 @@ func TestResendAfterCutRefusal(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	p := start(t, eager(u))
-	if res := p.post("/v1/messages", conversation(9, false)); res.StatusCode != 200 || len(u.requests()) != 2 || len(u.last().body) != len(conversation(9, false)) {
+	if res := p.post("/v1/messages", conversation(9, false)); res.StatusCode != 200 || len(u.requests()) != 2 ||
+		len(u.last().body) != len(conversation(9, false)) {
 		t.Errorf("status %d after %d requests", res.StatusCode, len(u.requests()))
 	}
 }
@@ -274,7 +288,9 @@ func TestResendBehindForwardAuth(t *testing.T) {
 
 // agentic is the first request of an agent's conversation.
 func agentic(name string) string {
-	return fmt.Sprintf(`{"model":"claude-sonnet-5","max_tokens":10,"system":%q,"tools":[{"name":"Bash","input_schema":{"type":"object"}},{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":%q}]}`,
+	return fmt.Sprintf(`{"model":"claude-sonnet-5","max_tokens":10,"system":%q,"tools":[{"name":"Bash",`+
+		`"input_schema":{"type":"object"}},{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user",`+
+		`"content":%q}]}`,
 		strings.Repeat("Follow the rules of the house. ", 600), name)
 }
 
@@ -307,8 +323,10 @@ func TestRefusedTool(t *testing.T) {
 		}
 		// From here on the conversation goes without.
 		n = len(u.requests())
-		longer := strings.Replace(agentic(c.name), "}]}", `},{"role":"assistant","content":"Done."},{"role":"user","content":"go on"}]}`, 1)
-		if res = p.post("/v1/messages", longer, "Authorization", "Bearer sk-"+c.key); read(t, res) != message || len(u.requests()) != n+1 {
+		longer := strings.Replace(agentic(c.name), "}]}",
+			`},{"role":"assistant","content":"Done."},{"role":"user","content":"go on"}]}`, 1)
+		if res = p.post("/v1/messages", longer, "Authorization", "Bearer sk-"+c.key); read(t, res) != message ||
+			len(u.requests()) != n+1 {
 			t.Errorf("%s of %s goes on: status %d after %d requests, want 1", c.name, c.key, res.StatusCode, len(u.requests())-n)
 		}
 	}
@@ -324,7 +342,8 @@ func TestLoopOfRefusals(t *testing.T) {
 	refused, leftOut := p.metric(resendsRefused), p.metric(resendsLeftOut)
 	const requests = 30
 	for range requests {
-		if res := p.post("/v1/messages", conversation(9, false)); res.StatusCode != 400 || read(t, res) != strconv.Itoa(len(u.requests())) {
+		if res := p.post("/v1/messages", conversation(9, false)); res.StatusCode != 400 ||
+			read(t, res) != strconv.Itoa(len(u.requests())) {
 			t.Fatalf("status %d", res.StatusCode)
 		}
 	}
@@ -348,7 +367,8 @@ func TestResendOfTranslation(t *testing.T) {
 	}{
 		{
 			"marker", "upstream anthropic", "/v1/chat/completions",
-			`{"model":"claude-sonnet-5","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"messages":[{"role":"user","content":"Hi"}]}`, "cache_control", answerMessage,
+			`{"model":"claude-sonnet-5","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],` +
+				`"messages":[{"role":"user","content":"Hi"}]}`, "cache_control", answerMessage,
 		},
 		{
 			"cache key", "upstream openai", "/v1/messages",
@@ -372,7 +392,8 @@ func TestResendOfTranslation(t *testing.T) {
 			if !strings.Contains(got[0].body, c.added) || strings.Contains(got[1].body, c.added) {
 				t.Errorf("sent %s and then %s", got[0].body, got[1].body)
 			}
-			longer := strings.Replace(c.body, `"Hi"}`, `"Hi"},{"role":"assistant","content":"Done."},{"role":"user","content":"go on"}`, 1)
+			longer := strings.Replace(c.body, `"Hi"}`,
+				`"Hi"},{"role":"assistant","content":"Done."},{"role":"user","content":"go on"}`, 1)
 			if read(t, p.post(c.path, longer)); len(u.requests()) != 3 || strings.Contains(u.last().body, c.added) {
 				t.Errorf("sent next: %s", u.last().body)
 			}

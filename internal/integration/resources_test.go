@@ -42,32 +42,57 @@ var besides = []struct {
 	passes       bool   // to whatever stands behind
 	missing      string // what the API says of it, where nobody has it
 }{
-	{"GET", "/v1/responses/resp_1", false, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"GET", "/v1/responses/resp_1?stream=true&starting_after=7", false, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"DELETE", "/v1/responses/resp_1", false, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"GET", "/v1/responses/resp_1/input_items?limit=20", false, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"POST", "/v1/responses/resp_1/cancel", false, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"GET", "/v1/responses/f81d4fae", true, `{"error":{"message":"no such path","type":"invalid_request_error","param":null,"code":null}}`}, // none of ours
-	{"GET", "/v1/chat/completions/chatcmpl-1", false, `{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"POST", "/v1/chat/completions/chatcmpl-1", false, `{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"DELETE", "/v1/chat/completions/chatcmpl-1", false, `{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"GET", "/v1/chat/completions/chatcmpl-1/messages", false, `{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
-	{"GET", "/v1/chat/completions?model=m", true, `{"error":{"message":"no such path","type":"invalid_request_error","param":null,"code":null}}`},
+	{"GET", "/v1/responses/resp_1", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
+	{"GET", "/v1/responses/resp_1?stream=true&starting_after=7", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
+	{"DELETE", "/v1/responses/resp_1", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
+	{"GET", "/v1/responses/resp_1/input_items?limit=20", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
+	{"POST", "/v1/responses/resp_1/cancel", false,
+		`{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":null}}`},
+	// none of ours
+	{"GET", "/v1/responses/f81d4fae", true,
+		`{"error":{"message":"no such path","type":"invalid_request_error","param":null,"code":null}}`},
+	{"GET", "/v1/chat/completions/chatcmpl-1", false,
+		`{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error",` +
+			`"param":null,"code":null}}`},
+	{"POST", "/v1/chat/completions/chatcmpl-1", false,
+		`{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error",` +
+			`"param":null,"code":null}}`},
+	{"DELETE", "/v1/chat/completions/chatcmpl-1", false,
+		`{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error",` +
+			`"param":null,"code":null}}`},
+	{"GET", "/v1/chat/completions/chatcmpl-1/messages", false,
+		`{"error":{"message":"Chat completion with id 'chatcmpl-1' not found.","type":"invalid_request_error",` +
+			`"param":null,"code":null}}`},
+	{"GET", "/v1/chat/completions?model=m", true,
+		`{"error":{"message":"no such path","type":"invalid_request_error","param":null,"code":null}}`},
 	{"POST", "/v1/messages/batches", true, `{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
 	{"GET", "/v1/messages/batches", true, `{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
-	{"GET", "/v1/messages/batches/msgbatch_1", true, `{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
-	{"GET", "/v1/messages/batches/msgbatch_1/results", true, `{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
-	{"POST", "/v1/messages/batches/msgbatch_1/cancel", true, `{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
-	{"DELETE", "/v1/messages/batches/msgbatch_1", true, `{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
+	{"GET", "/v1/messages/batches/msgbatch_1", true,
+		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
+	{"GET", "/v1/messages/batches/msgbatch_1/results", true,
+		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
+	{"POST", "/v1/messages/batches/msgbatch_1/cancel", true,
+		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
+	{"DELETE", "/v1/messages/batches/msgbatch_1", true,
+		`{"type":"error","error":{"type":"not_found_error","message":"no such path"}}`},
 	{"POST", "/v1beta/cachedContents", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
 	{"GET", "/v1beta/cachedContents/c1", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
 	{"PATCH", "/v1beta/cachedContents/c1", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
 	{"DELETE", "/v1beta/cachedContents/c1", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
-	{"POST", "/v1beta/models/m:embedContent", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
-	{"POST", "/v1beta/models/m:batchGenerateContent", true, `{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
-	{"GET", "/v1beta/interactions/v1_1", false, `{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
-	{"DELETE", "/v1beta/interactions/v1_1", false, `{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
-	{"POST", "/v1beta/interactions/v1_1/cancel", false, `{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
+	{"POST", "/v1beta/models/m:embedContent", true,
+		`{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
+	{"POST", "/v1beta/models/m:batchGenerateContent", true,
+		`{"error":{"code":404,"message":"no such path","status":"NOT_FOUND"}}`},
+	{"GET", "/v1beta/interactions/v1_1", false,
+		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
+	{"DELETE", "/v1beta/interactions/v1_1", false,
+		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
+	{"POST", "/v1beta/interactions/v1_1/cancel", false,
+		`{"error":{"message":"The interaction 'v1_1' was not found.","code":"not_found"}}`},
 
 	// Nobody can say whose these are: they pass, and so does what is said of them.
 	{"GET", "/v1/models", true, ""},
@@ -113,8 +138,10 @@ func TestBesides(t *testing.T) {
 		_, _ = io.WriteString(w, said)
 	})
 	for _, site := range []string{
-		"", "retain threads on", "retain websocket on", "retain origin", "upstream openai", "upstream openai\nhold websocket on",
-		"upstream anthropic", "upstream gemini", "upstream mlx_lm", "upstream {\nformat anthropic\n}", "upstream {\nformat openai_chat\n}", "upstream {\nformat openai_responses\n}",
+		"", "retain threads on", "retain websocket on", "retain origin", "upstream openai",
+		"upstream openai\nhold websocket on",
+		"upstream anthropic", "upstream gemini", "upstream mlx_lm", "upstream {\nformat anthropic\n}",
+		"upstream {\nformat openai_chat\n}", "upstream {\nformat openai_responses\n}",
 		"upstream {\nformat gemini\n}", "upstream {\nformat interactions\n}",
 	} {
 		t.Run(strings.NewReplacer("\n", " ", "{", "", "}", "").Replace(site), func(t *testing.T) {
@@ -133,12 +160,14 @@ func TestBesides(t *testing.T) {
 					passed := len(u.requests()) > before
 					f := own(c.path)
 					mine := native[f] || native["any"] || f == ""
-					what := fmt.Sprintf("%s %s, there %t, native %t: %d %s, passed %t", c.method, c.path, there, mine, got, body, passed)
+					what := fmt.Sprintf("%s %s, there %t, native %t: %d %s, passed %t", c.method, c.path, there, mine, got,
+						body, passed)
 					if passed != (mine || c.passes) {
 						t.Error(what)
 						continue
 					}
-					if passed && (u.last().method != c.method || u.last().path != strings.Split(c.path, "?")[0] || u.last().header.Get("Authorization") != "Bearer a") {
+					if passed && (u.last().method != c.method || u.last().path != strings.Split(c.path, "?")[0] ||
+						u.last().header.Get("Authorization") != "Bearer a") {
 						t.Errorf("%s: sent %+v", what, u.last())
 					}
 					switch {
@@ -198,7 +227,9 @@ func TestDeleted(t *testing.T) {
 		if previous != "" {
 			previous = `"previous_response_id":"` + previous + `",`
 		}
-		res := p.post("/v1/responses", `{"model":"gpt-5.6",`+previous+`"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[{"role":"user","content":"`+input+`"}]}`, "Authorization", "Bearer "+key)
+		res := p.post("/v1/responses", `{"model":"gpt-5.6",`+previous+
+			`"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[{"role":"user","content":"`+
+			input+`"}]}`, "Authorization", "Bearer "+key)
 		answer := read(t, res)
 		if res.StatusCode != http.StatusOK {
 			t.Fatalf("status %d: %s of %s", res.StatusCode, answer, u.last().body)
@@ -211,7 +242,8 @@ func TestDeleted(t *testing.T) {
 		if (held != "") != want {
 			t.Errorf("going on from %s is held %q, want %t", id, held, want)
 		}
-		if sent := gjson.Parse(u.last().body); !want && (sent.Get("previous_response_id").Str != id || sent.Get("input.#").Int() != 1) {
+		if sent := gjson.Parse(u.last().body); !want &&
+			(sent.Get("previous_response_id").Str != id || sent.Get("input.#").Int() != 1) {
 			t.Errorf("going on from %s, which is forgotten: %s", id, sent)
 		}
 	}
@@ -232,7 +264,8 @@ func TestDeleted(t *testing.T) {
 		status = c.status
 		id, _ := ask("a", "", c.name)
 		next, _ := ask("a", id, "Two?")
-		if got, body := p.do(http.MethodDelete, c.path+id, "Authorization", "Bearer "+c.key); got != c.status || body != `{"said":"by the provider"}` || u.last().method != http.MethodDelete {
+		if got, body := p.do(http.MethodDelete, c.path+id, "Authorization", "Bearer "+c.key); got != c.status ||
+			body != `{"said":"by the provider"}` || u.last().method != http.MethodDelete {
 			t.Errorf("%s: %d %s", c.name, got, body)
 		}
 		known("a", id, c.known)
@@ -252,9 +285,12 @@ func TestDeletedSigned(t *testing.T) {
 	t.Setenv("AWS_SESSION_TOKEN", "")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) { answerResponse(w, r, 0) })
-	p := start(t, "llm_cache {\nupstream {\nformat openai_responses\nregion eu-central-1\n}\n}\nreverse_proxy "+u.Listener.Addr().String())
+	p := start(t, "llm_cache {\nupstream {\nformat openai_responses\nregion eu-central-1\n}\n}\nreverse_proxy "+
+		u.Listener.Addr().String())
 	ask := func(previous string) string {
-		res := p.post("/v1/responses", `{"model":"gpt-5.6",`+previous+`"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[{"role":"user","content":"Hi"}]}`, "X-Api-Key", "a")
+		res := p.post("/v1/responses", `{"model":"gpt-5.6",`+previous+
+			`"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[{"role":"user",`+
+			`"content":"Hi"}]}`, "X-Api-Key", "a")
 		read(t, res)
 		return res.Header.Get("X-Llm-Cache-Retained")
 	}
@@ -264,10 +300,12 @@ func TestDeletedSigned(t *testing.T) {
 		t.Error("the answer is not known")
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
-		if status, body := p.do(method, "/v1/responses/resp_1", "X-Api-Key", "a"); status != http.StatusOK || body != completed {
+		if status, body := p.do(method, "/v1/responses/resp_1", "X-Api-Key", "a"); status != http.StatusOK ||
+			body != completed {
 			t.Errorf("%s: %d %s", method, status, body)
 		}
-		if got := u.last(); got.method != method || !strings.HasPrefix(got.header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIDOPERATOR/") {
+		if got := u.last(); got.method != method || !strings.HasPrefix(got.header.Get("Authorization"),
+			"AWS4-HMAC-SHA256 Credential=AKIDOPERATOR/") {
 			t.Errorf("%s went as %+v", method, got)
 		}
 	}
@@ -284,12 +322,14 @@ func TestDeletedFromAgents(t *testing.T) {
 	said := `{"role":"user","content":"one"}`
 	ask := func() (id, held string) {
 		t.Helper()
-		res := p.post("/v1/responses", `{"model":"coder","instructions":"Be brief.","input":[`+said+`]}`, "Authorization", "Bearer a")
+		res := p.post("/v1/responses", `{"model":"coder","instructions":"Be brief.","input":[`+said+`]}`, "Authorization",
+			"Bearer a")
 		answer := gjson.Parse(read(t, res))
 		if res.StatusCode != http.StatusOK {
 			t.Fatalf("status %d: %s", res.StatusCode, answer)
 		}
-		said += `,{"role":"assistant","content":` + answer.Get("output.0.content.0.text").Raw + `},{"role":"user","content":"more"}`
+		said += `,{"role":"assistant","content":` + answer.Get("output.0.content.0.text").Raw +
+			`},{"role":"user","content":"more"}`
 		return answer.Get("id").Str, res.Header.Get("X-Llm-Cache-Retained")
 	}
 	ask()
@@ -321,7 +361,8 @@ func TestDeletedFromSockets(t *testing.T) {
 			s := p.socket(t, "Authorization", "Bearer a")
 			first := s.ask(socketCreate("", `"One?"`))
 			id := first.Get("response.id").Str
-			if got, body := p.do(http.MethodDelete, "/v1/responses/"+id, "Authorization", "Bearer b"); got != http.StatusNotFound {
+			if got, body := p.do(http.MethodDelete, "/v1/responses/"+id, "Authorization",
+				"Bearer b"); got != http.StatusNotFound {
 				t.Errorf("another deletes it: %d %s", got, body)
 			}
 			second := s.ask(socketCreate(socketPrevious(first), `"Two?"`))
@@ -331,7 +372,8 @@ func TestDeletedFromSockets(t *testing.T) {
 				t.Errorf("%d %s, want %s", got, body, want)
 			}
 			s.refused(socketCreate(socketPrevious(second), `"Three?"`), "previous_response_not_found", 400)
-			if got, body := p.do(http.MethodDelete, "/v1/responses/"+id, "Authorization", "Bearer a"); got != http.StatusNotFound {
+			if got, body := p.do(http.MethodDelete, "/v1/responses/"+id, "Authorization",
+				"Bearer a"); got != http.StatusNotFound {
 				t.Errorf("once more: %d %s", got, body)
 			}
 		})

@@ -12,12 +12,18 @@ import (
 	"testing"
 )
 
-const completed = `{"id":"resp_1","object":"response","status":"completed","model":"gpt-6.1-sol","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}],"usage":{"input_tokens":1277,"input_tokens_details":{"cached_tokens":1234,"cache_write_tokens":40},"output_tokens":5,"total_tokens":1282}}`
+const completed = `{"id":"resp_1","object":"response","status":"completed","model":"gpt-6.1-sol",` +
+	`"output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}],` +
+	`"usage":{"input_tokens":1277,"input_tokens_details":{"cached_tokens":1234,"cache_write_tokens":40},` +
+	`"output_tokens":5,"total_tokens":1282}}`
 
 var responseEvents = []string{
-	"event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_1\",\"model\":\"gpt-6.1-sol\",\"status\":\"in_progress\",\"output\":[]}}\n\n",
-	"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":1,\"output_index\":0,\"content_index\":0,\"delta\":\"Done.\"}\n\n",
-	"event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":2,\"response\":" + completed + "}\n\n",
+	"event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0," +
+		"\"response\":{\"id\":\"resp_1\",\"model\":\"gpt-6.1-sol\",\"status\":\"in_progress\",\"output\":[]}}\n\n",
+	"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":1," +
+		"\"output_index\":0,\"content_index\":0,\"delta\":\"Done.\"}\n\n",
+	"event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":2,\"response\":" + completed +
+		"}\n\n",
 }
 
 // answerResponse answers a Responses request as it asks.
@@ -38,14 +44,22 @@ func answerResponse(w http.ResponseWriter, r *http.Request, _ int) {
 // prefix, as they are drawn anew after a compaction.
 func codexTurns(turns int, ids string) string {
 	var b strings.Builder
-	b.WriteString(`{"model":"gpt-6.1-sol","stream":true,"input":[{"type":"additional_tools","id":"at_` + ids + `","role":"developer","tools":[{"type":"function","name":"exec_command"}]},{"type":"message","id":"msg_` + ids + `","role":"user","content":[{"type":"input_text","text":"Fix the build."}]}`)
+	b.WriteString(`{"model":"gpt-6.1-sol","stream":true,"input":[{"type":"additional_tools","id":"at_` + ids +
+		`","role":"developer","tools":[{"type":"function","name":"exec_command"}]},{"type":"message","id":"msg_` + ids +
+		`","role":"user","content":[{"type":"input_text","text":"Fix the build."}]}`)
 	for i := range turns {
-		fmt.Fprintf(&b, `,{"type":"reasoning","id":"rs_%s%d","summary":[],"content":null,"encrypted_content":"gAAA%d"}`, ids, i, i)
-		fmt.Fprintf(&b, `,{"type":"function_call","id":"fc_%s%d","call_id":"call_%d","name":"exec_command","arguments":"{\"cmd\":\"cat /src/file%d.go\"}"}`, ids, i, i, i)
+		fmt.Fprintf(&b, `,{"type":"reasoning","id":"rs_%s%d","summary":[],"content":null,"encrypted_content":"gAAA%d"}`, ids,
+			i, i)
+		fmt.Fprintf(&b,
+			`,{"type":"function_call","id":"fc_%s%d","call_id":"call_%d","name":"exec_command","arguments":"{\"cmd\":\"cat `+
+				`/src/file%d.go\"}"}`, ids, i, i, i)
 		output := strings.Repeat(fmt.Sprintf("line of file %d: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\\n", i), 40)
-		fmt.Fprintf(&b, `,{"type":"function_call_output","id":"fco_%s%d","call_id":"call_%d","output":"Chunk ID: %06d\nWall time: 0.%d seconds\nProcess exited with code 0\nOutput:\n%s"}`, ids, i, i, i*7919, i, output)
+		fmt.Fprintf(&b,
+			`,{"type":"function_call_output","id":"fco_%s%d","call_id":"call_%d","output":"Chunk ID: %06d\nWall time: 0.%d `+
+				`seconds\nProcess exited with code 0\nOutput:\n%s"}`, ids, i, i, i*7919, i, output)
 	}
-	b.WriteString(`],"tool_choice":"auto","reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"0198-codex","client_metadata":{"b":"1","a":"2"}}`)
+	b.WriteString(`],"tool_choice":"auto","reasoning":{"effort":"medium"},"store":false,` +
+		`"include":["reasoning.encrypted_content"],"prompt_cache_key":"0198-codex","client_metadata":{"b":"1","a":"2"}}`)
 	return b.String()
 }
 
@@ -94,7 +108,8 @@ func TestResponsesUntouched(t *testing.T) {
 	for i, body := range []string{follow, zstandard(t, follow)} {
 		headers := [][]string{nil, {"Content-Encoding", "zstd"}}[i]
 		res := p.post("/v1/responses", body, headers...)
-		if res.StatusCode != http.StatusOK || read(t, res) != completed || res.Header.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
+		if res.StatusCode != http.StatusOK || read(t, res) != completed ||
+			res.Header.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
 			t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 		}
 		if got := u.last(); got.body != body {
@@ -109,7 +124,8 @@ func TestResponsesUntouched(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/responses/compact", "/v1/responses/input_tokens", "/v1/responses/resp_1/cancel"} {
 		res := p.post(path, codexTurns(9, "a"))
-		if read(t, res); res.Header.Get("X-Llm-Cache-Session") != "" || u.last().body != codexTurns(9, "a") || u.last().path != path {
+		if read(t, res); res.Header.Get("X-Llm-Cache-Session") != "" || u.last().body != codexTurns(9, "a") ||
+			u.last().path != path {
 			t.Errorf("%s was read", path)
 		}
 	}
@@ -124,12 +140,16 @@ func TestResponsesResend(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"error":{"message":"No tool output found for function call call_3.","type":"invalid_request_error","param":"input","code":null}}`)
+		_, _ = io.WriteString(w,
+			`{"error":{"message":"No tool output found for function call call_3.","type":"invalid_request_error",`+
+				`"param":"input","code":null}}`)
 	})
-	p := start(t, strings.Replace(eager(u), "policy eager", "upstream lm_studio {\n format openai_responses\n drop\n}\npolicy eager", 1))
+	p := start(t, strings.Replace(eager(u), "policy eager",
+		"upstream lm_studio {\n format openai_responses\n drop\n}\npolicy eager", 1))
 	body := strings.ReplaceAll(codexTurns(9, "a"), "gpt-6.1-sol", "gpt-oss-20b")
 	res := p.post("/v1/responses", body)
-	if got := u.requests(); res.StatusCode != http.StatusOK || len(got) != 2 || got[0].body == body || got[1].body != body {
+	if got := u.requests(); res.StatusCode != http.StatusOK || len(got) != 2 || got[0].body == body ||
+		got[1].body != body {
 		t.Errorf("status %d, %d requests", res.StatusCode, len(got))
 	}
 }

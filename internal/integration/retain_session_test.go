@@ -50,35 +50,48 @@ func TestNamedSession(t *testing.T) {
 	const messages, chat = "/v1/messages", "/v1/chat/completions"
 	const news = `{"sessionId":"s 1","messages":[{"role":"assistant","content":"Hi."},{"role":"user","content":"Go on."}]}`
 	ask(404, messages, news, "")
-	ask(200, messages, `{"sessionId":"s 1","model":"m","max_tokens":1.0,"system":"S","messages":[{"role":"user","content":"h\u00e9"}],"tools":[{"name":"t"}]}`,
+	ask(200, messages,
+		`{"sessionId":"s 1","model":"m","max_tokens":1.0,"system":"S","messages":[{"role":"user","content":"h\u00e9"}],`+
+			`"tools":[{"name":"t"}]}`,
 		`{"model":"m","max_tokens":1.0,"system":"S","messages":[{"role":"user","content":"h\u00e9"}],"tools":[{"name":"t"}]}`)
-	const second = `{"model":"m","max_tokens":1.0,"system":"S","messages":[{"role":"user","content":"h\u00e9"},{"role":"assistant","content":"Hi."},{"role":"user","content":"Go on."}],"tools":[{"name":"t"}]}`
+	const second = `{"model":"m","max_tokens":1.0,"system":"S","messages":[{"role":"user","content":"h\u00e9"},` +
+		`{"role":"assistant","content":"Hi."},{"role":"user","content":"Go on."}],"tools":[{"name":"t"}]}`
 	status = http.StatusServiceUnavailable
 	ask(503, messages, news, second)
 	status = http.StatusOK
 	ask(200, messages, news, second)
 	ask(200, messages, news, second) // its answer was lost
 	// A client whose stream broke asks for the same in one piece.
-	ask(200, messages, strings.Replace(news, `{`, `{"stream":false,`, 1), strings.TrimSuffix(second, "}")+`,"stream":false}`)
+	ask(200, messages, strings.Replace(news, `{`, `{"stream":false,`, 1), strings.TrimSuffix(second, "}")+
+		`,"stream":false}`)
 	ask(404, messages, news, "", "X-Api-Key", "b")
-	ask(200, messages, `{"messages":[{"role":"assistant","content":"Yes."}, {"role":"user","content":"More."}],"max_tokens":2,"sessionId":"s 1","stream":true}`,
-		strings.NewReplacer(`"Go on."}`, `"Go on."},{"role":"assistant","content":"Yes."}, {"role":"user","content":"More."}`, `1.0`, `2`, `"t"}]}`, `"t"}],"stream":true}`).Replace(second))
+	ask(200, messages,
+		`{"messages":[{"role":"assistant","content":"Yes."}, {"role":"user","content":"More."}],"max_tokens":2,`+
+			`"sessionId":"s 1","stream":true}`,
+		strings.NewReplacer(`"Go on."}`, `"Go on."},{"role":"assistant","content":"Yes."}, {"role":"user","content":"More."}`,
+			`1.0`, `2`, `"t"}]}`, `"t"}],"stream":true}`).Replace(second))
 	ask(400, messages, `{"sessionId":"s 1","messages":"more"}`, "")
 
 	// Chat completions have the system prompt among the messages; another session is another.
 	ask(404, chat, `{"sessionId":"s 2","messages":[{"role":"user","content":"b"}]}`, "")
-	ask(200, chat, `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}],"sessionId":"s 2"}`,
+	ask(200, chat,
+		`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}],"sessionId":"s 2"}`,
 		`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}]}`)
 	ask(200, chat, `{"sessionId":"s 2","messages":[{"role":"user","content":"b"}]}`,
-		`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}`)
+		`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"},{"role":"user",`+
+			`"content":"b"}]}`)
 
 	// A Responses request may begin with a text in the place of a list.
-	ask(200, "/v1/responses", `{"model":"m","instructions":"S","input":"a\u00e9","sessionId":"s 3"}`, `{"model":"m","instructions":"S","input":"a\u00e9"}`)
-	ask(200, "/v1/responses", `{"sessionId":"s 3","input":[{"role":"assistant","content":"Hi."},{"role":"user","content":"b"}]}`,
-		`{"model":"m","instructions":"S","input":[{"role":"user","content":"a\u00e9"},{"role":"assistant","content":"Hi."},{"role":"user","content":"b"}]}`)
+	ask(200, "/v1/responses", `{"model":"m","instructions":"S","input":"a\u00e9","sessionId":"s 3"}`,
+		`{"model":"m","instructions":"S","input":"a\u00e9"}`)
+	ask(200, "/v1/responses",
+		`{"sessionId":"s 3","input":[{"role":"assistant","content":"Hi."},{"role":"user","content":"b"}]}`,
+		`{"model":"m","instructions":"S","input":[{"role":"user","content":"a\u00e9"},{"role":"assistant",`+
+			`"content":"Hi."},{"role":"user","content":"b"}]}`)
 
 	// What names no session passes, and what a restart has forgotten is not made up.
-	ask(200, messages, `{"model":"m","messages":[{"role":"user","content":"h"}]}`, `{"model":"m","messages":[{"role":"user","content":"h"}]}`)
+	ask(200, messages, `{"model":"m","messages":[{"role":"user","content":"h"}]}`,
+		`{"model":"m","messages":[{"role":"user","content":"h"}]}`)
 	p.reload("reverse_proxy " + u.Listener.Addr().String())
 	p.reload(site)
 	ask(404, chat, `{"sessionId":"s 2","messages":[{"role":"user","content":"b"}]}`, "")
@@ -90,7 +103,8 @@ func TestNamedSessionElsewhere(t *testing.T) {
 	a, b := newUpstream(t, answerMessage), newUpstream(t, answerMessage)
 	site := ""
 	for path, u := range map[string]*upstream{"a": a, "b": b} {
-		site += "handle_path /" + path + "/* {\nllm_cache_origin {\nsessions on\n}\nreverse_proxy " + u.Listener.Addr().String() + "\n}\n"
+		site += "handle_path /" + path + "/* {\nllm_cache_origin {\nsessions on\n}\nreverse_proxy " +
+			u.Listener.Addr().String() + "\n}\n"
 	}
 	p := start(t, site)
 	ask := func(want int, path, body string) {
@@ -139,9 +153,11 @@ func TestNamedSessionBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	for _, body := range []string{`{"sessionId":"s","messages":[{"role":"user","content":"on"}]}`, `{"model":"m",` + long} {
+	for _, body := range []string{`{"sessionId":"s","messages":[{"role":"user","content":"on"}]}`,
+		`{"model":"m",` + long} {
 		all.Go(func() {
-			if status, answer := ask(body); status != http.StatusServiceUnavailable || gjson.Get(answer, "error.type").Str == "" {
+			if status, answer := ask(body); status != http.StatusServiceUnavailable ||
+				gjson.Get(answer, "error.type").Str == "" {
 				t.Errorf("without room %d bytes are answered by %d, %s", len(body), status, answer)
 			}
 		})

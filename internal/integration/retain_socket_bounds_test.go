@@ -156,7 +156,9 @@ func TestHoldSocketElsewhere(t *testing.T) {
 			t.Errorf("%s: status %d", name, res.StatusCode)
 		}
 	}
-	if res := p.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"Go."}],"tools":[{"type":"function","function":{"name":"Bash"}}]}`, "Authorization", "Bearer a"); res.StatusCode != http.StatusOK {
+	if res := p.post("/v1/chat/completions",
+		`{"model":"m","messages":[{"role":"user","content":"Go."}],"tools":[{"type":"function","function":{"name":"Bash"}}]}`,
+		"Authorization", "Bearer a"); res.StatusCode != http.StatusOK {
 		t.Errorf("status %d", res.StatusCode)
 	}
 	if shakes, posts, _ := u.counts(); shakes != 0 || posts != 5 {
@@ -210,7 +212,8 @@ func TestHoldSocketLeft(t *testing.T) {
 		return &simulator.Answer{Hang: true}
 	})
 	ctx, leave := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/responses", strings.NewReader(c.body()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/responses",
+		strings.NewReader(c.body()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,30 +85,32 @@ func (c *catching) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (u *socketed) restart(life time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), SocketLife: life, Hooks: simulator.Hooks{
-		Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
-			u.mu.Lock()
-			u.prompts = append(u.prompts, string(v.Raw))
-			n, asked, answer := len(u.prompts), u.asked, u.answer
-			u.mu.Unlock()
-			if asked != nil {
-				asked(n)
-			}
-			if answer != nil {
-				if a := answer(n); a != nil {
-					return a
+	u.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), SocketLife: life,
+		Hooks: simulator.Hooks{
+			Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
+				u.mu.Lock()
+				u.prompts = append(u.prompts, string(v.Raw))
+				n, asked, answer := len(u.prompts), u.asked, u.answer
+				u.mu.Unlock()
+				if asked != nil {
+					asked(n)
 				}
-			}
-			return calling(n)
-		},
-	}}
+				if answer != nil {
+					if a := answer(n); a != nil {
+						return a
+					}
+				}
+				return calling(n)
+			},
+		}}
 }
 
 func calling(n int) *simulator.Answer {
 	return &simulator.Answer{Blocks: []simulator.Block{
 		{Type: simulator.Thinking, Text: "Tests \"first\".", Signature: simulator.Sign("Tests \"first\".")},
 		{Type: simulator.Text, Text: "I run them, é."},
-		{Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash", Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`)},
+		{Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash",
+			Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`)},
 	}}
 }
 
@@ -149,7 +151,8 @@ type poster struct {
 }
 
 func (c *poster) body() string {
-	return fmt.Sprintf(`{"model":"gpt-6-astra","store":false,"stream":%t,"include":["reasoning.encrypted_content"],"instructions":"%s","tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[%s]}`,
+	return fmt.Sprintf(`{"model":"gpt-6-astra","store":false,"stream":%t,"include":["reasoning.encrypted_content"],`+
+		`"instructions":"%s","tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[%s]}`,
 		c.stream, strings.Repeat("Be brief. ", 400), strings.Join(c.items, ","))
 }
 
@@ -163,7 +166,8 @@ func wordsOf(prompt string) (all []string) {
 				text += part.Str
 			}
 		}
-		all = append(all, fmt.Sprint(item.Get("role").Str, text, item.Get("encrypted_content").Str, item.Get("call_id").Str, item.Get("name").Str, item.Get("arguments").Str, item.Get("output").Str))
+		all = append(all, fmt.Sprint(item.Get("role").Str, text, item.Get("encrypted_content").Str, item.Get("call_id").Str,
+			item.Get("name").Str, item.Get("arguments").Str, item.Get("output").Str))
 	}
 	return all
 }
@@ -218,16 +222,20 @@ func (c *poster) take(answer string) {
 	for _, item := range object.Get("output").Array() {
 		switch item.Get("type").Str {
 		case "message":
-			c.items = append(c.items, `{"content":[{"text":"I run them, \u00e9.","type":"output_text"}],"role":"assistant","type":"message"}`)
+			c.items = append(c.items,
+				`{"content":[{"text":"I run them, \u00e9.","type":"output_text"}],"role":"assistant","type":"message"}`)
 		case "reasoning":
-			c.items = append(c.items, `{"type":"reasoning","summary":[],"encrypted_content":"`+item.Get("encrypted_content").Str+`"}`)
+			c.items = append(c.items, `{"type":"reasoning","summary":[],"encrypted_content":"`+item.Get("encrypted_content").Str+
+				`"}`)
 		default:
 			arguments, _ := json.Marshal(item.Get("arguments").Str)
-			c.items = append(c.items, `{"type":"function_call","name":"Bash","arguments":`+string(arguments)+`,"call_id":"`+item.Get("call_id").Str+`"}`)
+			c.items = append(c.items, `{"type":"function_call","name":"Bash","arguments":`+string(arguments)+`,"call_id":"`+
+				item.Get("call_id").Str+`"}`)
 		}
 	}
 	c.turn++
-	c.items = append(c.items, fmt.Sprintf(`{"type":"function_call_output","call_id":"%s","output":"ok %s %d"}`, call.Get("call_id").Str, c.id, c.turn))
+	c.items = append(c.items, fmt.Sprintf(`{"type":"function_call_output","call_id":"%s","output":"ok %s %d"}`,
+		call.Get("call_id").Str, c.id, c.turn))
 }
 
 func (u *socketed) site(more string) string {
@@ -257,7 +265,8 @@ func TestHoldSocket(t *testing.T) {
 				t.Errorf("%d connections, %d posts, %d prompts, %v deltas", shakes, posts, prompts, p.metric(delta)-before)
 			}
 			u.set(func() {
-				if h := u.shakes[0]; h.path != "/v1/responses" || h.header.Get("Authorization") != "Bearer a" || !strings.Contains(h.header.Get("Openai-Beta"), "responses_websockets=") || h.header.Get("Content-Type") != "" {
+				if h := u.shakes[0]; h.path != "/v1/responses" || h.header.Get("Authorization") != "Bearer a" ||
+					!strings.Contains(h.header.Get("Openai-Beta"), "responses_websockets=") || h.header.Get("Content-Type") != "" {
 					t.Errorf("the handshake was %+v", h)
 				}
 			})
@@ -265,7 +274,8 @@ func TestHoldSocket(t *testing.T) {
 				t.Errorf("sessions are %+v, want one conversation of ten requests", list)
 			}
 			// Another tenant's conversation, word for word, is another's.
-			other := &poster{t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items), turn: c.turn}
+			other := &poster{t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items),
+				turn: c.turn}
 			if held := other.ask(); !strings.HasPrefix(held, "whole; cause=new") {
 				t.Errorf("another tenant's went as %s", held)
 			}
@@ -288,7 +298,8 @@ func TestHoldSocketEdited(t *testing.T) {
 	for n := range 5 {
 		text, _ := json.Marshal(noisy(n))
 		last := gjson.Parse(c.items[len(c.items)-1])
-		c.items[len(c.items)-1] = `{"type":"function_call_output","call_id":"` + last.Get("call_id").Str + `","output":` + string(text) + `}`
+		c.items[len(c.items)-1] = `{"type":"function_call_output","call_id":"` + last.Get("call_id").Str + `","output":` +
+			string(text) + `}`
 		if held := c.ask(); !strings.HasPrefix(held, "delta") {
 			t.Errorf("turn %d went as %s", n, held)
 		}
@@ -357,7 +368,8 @@ func TestHoldSocketFaults(t *testing.T) {
 		}, []string{"refused"}},
 		"failed": {func(u *socketed, c *poster) {
 			u.refuses(http.StatusTooManyRequests, "rate_limit_exceeded")
-			if res, answer, err := c.post(); err != nil || res.StatusCode != http.StatusTooManyRequests || gjson.Get(answer, "error.code").Str != "rate_limit_exceeded" || res.Header.Get("Retry-After") == "" {
+			if res, answer, err := c.post(); err != nil || res.StatusCode != http.StatusTooManyRequests ||
+				gjson.Get(answer, "error.code").Str != "rate_limit_exceeded" || res.Header.Get("Retry-After") == "" {
 				c.t.Errorf("status %d, %v: %s", res.StatusCode, err, answer)
 			}
 		}, []string{"lost"}},

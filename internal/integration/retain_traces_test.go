@@ -45,16 +45,23 @@ func TestHoldRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) { holdRecorded(t, conversations, profileOf(t, name), "policy observe") })
 	}
 	// Where the edge edits, what it sends is another body, and folds change it in many places.
-	t.Run("edited", func(t *testing.T) { holdRecorded(t, conversations, profileOf(t, "anthropic-5m"), "policy cost_aware") })
+	t.Run("edited", func(t *testing.T) {
+		holdRecorded(t, conversations, profileOf(t, "anthropic-5m"),
+			"policy cost_aware")
+	})
 }
 
 func holdRecorded(t *testing.T, conversations []*recording.Conversation, profile pricing.Profile, policy string) {
 	path, answer := "/v1/messages", message
 	switch profile.Format {
 	case "openai_chat":
-		path, answer = "/v1/chat/completions", `{"id":"c1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}]}`
+		path, answer = "/v1/chat/completions",
+			`{"id":"c1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant",`+
+				`"content":"Done."},"finish_reason":"stop"}]}`
 	case "openai_responses":
-		path, answer = "/v1/responses", `{"id":"r1","object":"response","status":"completed","model":"m","output":[{"type":"message","id":"m1","role":"assistant","content":[{"type":"output_text","text":"Done."}]}]}`
+		path, answer = "/v1/responses",
+			`{"id":"r1","object":"response","status":"completed","model":"m","output":[{"type":"message","id":"m1",`+
+				`"role":"assistant","content":[{"type":"output_text","text":"Done."}]}]}`
 	}
 	s := twoSites(t, newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
@@ -98,8 +105,10 @@ func holdRecorded(t *testing.T, conversations []*recording.Conversation, profile
 	}
 	slices.Sort(shares)
 	mean, median := float64(sent)/float64(whole), shares[len(shares)/2]
-	t.Logf("%d conversations, %d requests: %.2f %% of %d bytes, %.2f %% with headers, half of them below %.2f %%, nine tenths below %.2f %%; the first ones %d bytes",
-		len(conversations), len(shares), 100*mean, whole, 100*float64(wire)/float64(whole), 100*median, 100*shares[len(shares)*9/10], first)
+	t.Logf("%d conversations, %d requests: %.2f %% of %d bytes, %.2f %% with headers, half of them below %.2f %%, nine "+
+		"tenths below %.2f %%; the first ones %d bytes",
+		len(conversations), len(shares), 100*mean, whole, 100*float64(wire)/float64(whole), 100*median,
+		100*shares[len(shares)*9/10], first)
 	if mean > 0.03 || median > 0.01 {
 		t.Errorf("%.2f %% went over the line, half of them above %.2f %%", 100*mean, 100*median)
 	}

@@ -25,7 +25,8 @@ func TestServerEdit(t *testing.T) {
 		if n > 1 {
 			answer = strings.NewReplacer(":1234,", ":0,", ":40,", ":10000,").Replace(message)
 			answer = strings.TrimSuffix(answer, "}") +
-				`,"context_management":{"applied_edits":[{"type":"clear_tool_uses_20250919","cleared_tool_uses":4,"cleared_input_tokens":6000}]}}`
+				`,"context_management":{"applied_edits":[{"type":"clear_tool_uses_20250919","cleared_tool_uses":4,` +
+				`"cleared_input_tokens":6000}]}}`
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, answer)

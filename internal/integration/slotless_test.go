@@ -60,7 +60,8 @@ func TestServerThatDoesNotCount(t *testing.T) {
 	for range 2 {
 		res := p.post("/v1/messages/count_tokens", body)
 		got := read(t, res)
-		if n := gjson.Get(got, "input_tokens").Int(); res.StatusCode != http.StatusOK || n < 1000 || res.Header.Get("Content-Type") != "application/json" {
+		if n := gjson.Get(got, "input_tokens").Int(); res.StatusCode != http.StatusOK || n < 1000 ||
+			res.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("got %s and %s, want an estimate", res.Status, got)
 		}
 	}
@@ -78,7 +79,8 @@ func TestChunkedBodiesHaveALength(t *testing.T) {
 	for upstream, want := range map[string]int64{"mlx_lm": int64(len(body)), "openai": -1} {
 		p := start(t, behind(u, upstream))
 		for _, path := range []string{"/v1/completions", "/v1/embeddings"} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+path, io.MultiReader(strings.NewReader(body[:9]), strings.NewReader(body[9:])))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+path,
+				io.MultiReader(strings.NewReader(body[:9]), strings.NewReader(body[9:])))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,7 +34,8 @@ func TestSmoketestOverEdge(t *testing.T) {
 	})
 	s = twoSites(t, model)
 	// Its connections do not outlive a request: a reload may close one that is being used again.
-	o := &cli.SmoketestOptions{URL: "http://" + s.addr, Model: "claude-opus-4-6", Format: wire.Anthropic, Key: "k", Client: s.client}
+	o := &cli.SmoketestOptions{URL: "http://" + s.addr, Model: "claude-opus-4-6", Format: wire.Anthropic, Key: "k",
+		Client: s.client}
 	lines, err := o.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,8 @@ func TestSmoketestOverEdge(t *testing.T) {
 	if lines, err = o.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := cli.SmoketestFaults(lines); n != 2 || len(lines[1].Faults) != 1 || !strings.Contains(lines[1].Faults[0], "was sent all of it") {
+	if n := cli.SmoketestFaults(lines); n != 2 || len(lines[1].Faults) != 1 ||
+		!strings.Contains(lines[1].Faults[0], "was sent all of it") {
 		for _, l := range lines {
 			t.Errorf("%+v", l)
 		}

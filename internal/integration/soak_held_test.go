@@ -46,7 +46,8 @@ func (s *soaking) converse(ctx context.Context, n int, kind string) {
 }
 
 // socketTools are an agent's, without which nothing is ever expanded.
-var socketTools = `"tools":[{"type":"function","name":"Read","description":` + js(longTool) + `,"parameters":{"type":"object"}}],`
+var socketTools = `"tools":[{"type":"function","name":"Read","description":` + js(longTool) +
+	`,"parameters":{"type":"object"}}],`
 
 // overSocket has a conversation in the WebSocket mode of the Responses API. A connection
 // that is closed between two requests is no failure: clients dial anew and send all.
@@ -108,7 +109,8 @@ func (s *soaking) overSocket(ctx context.Context, site, who string) {
 func dial(ctx context.Context, url, who string) (*websocket.Conn, error) {
 	ws, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-		HTTPHeader: http.Header{"Openai-Beta": {"responses_websockets=2026-02-06"}, "Authorization": {"Bearer " + who[:1]}, "Session-Id": {who}},
+		HTTPHeader: http.Header{"Openai-Beta": {"responses_websockets=2026-02-06"}, "Authorization": {"Bearer " + who[:1]},
+			"Session-Id": {who}},
 	})
 	if err != nil {
 		return nil, err
@@ -186,7 +188,8 @@ func (s *soaking) inThread(ctx context.Context, site, who string) {
 // answer, one that goes on from there; with threads, one that begins a thread.
 func threadRequest(messages, asked, previous string, threads bool) string {
 	const request = `{"model":"claude-opus-4-6","max_tokens":1000,"stream":true,`
-	whole := `"system":"You are an agent.","tools":[{"name":"Read","description":` + js(longTool) + `,"input_schema":{"type":"object"}}],"messages":[` + messages + "," + asked + "]"
+	whole := `"system":"You are an agent.","tools":[{"name":"Read","description":` + js(longTool) +
+		`,"input_schema":{"type":"object"}}],"messages":[` + messages + "," + asked + "]"
 	switch {
 	case !threads:
 		return request + whole + "}"
@@ -200,14 +203,17 @@ func threadRequest(messages, asked, previous string, threads bool) string {
 // errLeft says that the client did not wait for the answer.
 var errLeft = errors.New("the client has left")
 
-func (s *soaking) postThread(ctx context.Context, client *http.Client, site, who, body string) (status int, answer string, err error) {
+func (s *soaking) postThread(
+	ctx context.Context, client *http.Client, site, who, body string,
+) (status int, answer string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("no end"))
 	defer cancel()
 	leaves := rand.IntN(20) == 0
 	if leaves {
 		defer time.AfterFunc(time.Duration(rand.IntN(50))*time.Millisecond, cancel).Stop()
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+"/"+strings.TrimPrefix(site, "thread over ")+"/v1/messages", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+"/"+
+		strings.TrimPrefix(site, "thread over ")+"/v1/messages", strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}

@@ -52,7 +52,8 @@ var anthropicTongue = tongue{
 	path:   func(bool) string { return "/v1/messages" },
 	request: func(history []remark, stream bool) string {
 		body := conversation((len(history)-1)/2, stream)
-		return strings.Replace(body, `"messages":`, `"tools":[{"name":"Read","description":`+js(longTool)+`,"input_schema":{"type":"object"}}],"messages":`, 1)
+		return strings.Replace(body, `"messages":`, `"tools":[{"name":"Read","description":`+js(longTool)+
+			`,"input_schema":{"type":"object"}}],"messages":`, 1)
 	},
 }
 
@@ -78,7 +79,8 @@ func soakModel(_ context.Context, v *wire.View) *simulator.Answer {
 			Input: []byte(fmt.Sprintf(`{"ids":[%q]}`, names[rand.IntN(len(names))][1])),
 		}}}
 	}
-	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: strings.Repeat("All is well so far. ", 10+rand.IntN(200))}}}
+	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: strings.Repeat("All is well so far. ",
+		10+rand.IntN(200))}}}
 }
 
 // soakUpstream is a simulated model that is killed and comes back.
@@ -177,10 +179,13 @@ type soaking struct {
 }
 
 // turn sends a request and reads its answer, or leaves.
-func (s *soaking) turn(ctx context.Context, client *http.Client, site string, g tongue, session, body string, stream bool) {
+func (s *soaking) turn(
+	ctx context.Context, client *http.Client, site string, g tongue, session, body string, stream bool,
+) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+"/"+site+g.path(stream), strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+"/"+site+g.path(stream),
+		strings.NewReader(body))
 	if err != nil {
 		s.tally.add(site, "request")
 		return
@@ -259,7 +264,8 @@ func (s *soaking) run(ctx context.Context, n int) {
 func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointer[state.State]) {
 	t.Helper()
 	u := &soakUpstream{t: t, addr: testkit.FreeAddress(t), h: &simulator.Handler{
-		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Pace: time.Millisecond, Hooks: simulator.Hooks{Answer: soakModel},
+		Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Pace: time.Millisecond,
+		Hooks: simulator.Hooks{Answer: soakModel},
 	}}
 	u.listen()
 	var site strings.Builder
@@ -286,7 +292,8 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointe
 		select {
 		case <-reload.C:
 			n++ // another configuration each time, or Caddy would not load it
-			p.load([]byte(strings.Replace(cfg, `"handler":"llm_cache"`, fmt.Sprintf(`"handler":"llm_cache","max_body":%d`, 32<<20+n), 1)))
+			p.load([]byte(strings.Replace(cfg, `"handler":"llm_cache"`, fmt.Sprintf(`"handler":"llm_cache","max_body":%d`,
+				32<<20+n), 1)))
 		case <-kill.C:
 			u.kill()
 			time.Sleep(200 * time.Millisecond)
@@ -358,7 +365,8 @@ func TestSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	states := soak(t, min(d/4, 20*time.Second), &soakTally{counts: map[string]map[string]int{}}) // what is made once, is made
+	// what is made once, is made
+	states := soak(t, min(d/4, 20*time.Second), &soakTally{counts: map[string]map[string]int{}})
 	heap, goroutines := rests()
 	tally := &soakTally{counts: map[string]map[string]int{}}
 	states = append(states, soak(t, d, tally)...)
@@ -386,7 +394,8 @@ func TestSoak(t *testing.T) {
 		}
 		tally.compare(t, over)
 	}
-	t.Logf("heap %.1f MiB before, %.1f after; goroutines %d before, %d after", float64(heap)/(1<<20), float64(heapAfter)/(1<<20), goroutines, goroutinesAfter)
+	t.Logf("heap %.1f MiB before, %.1f after; goroutines %d before, %d after", float64(heap)/(1<<20),
+		float64(heapAfter)/(1<<20), goroutines, goroutinesAfter)
 	if heapAfter > heap+heap/2+(4<<20) {
 		t.Errorf("%d MiB are held, %d before", heapAfter>>20, heap>>20)
 	}

@@ -78,8 +78,11 @@ func TestSpans(t *testing.T) {
 	first := len(u.requests())
 	read(t, p.post("/v1/messages", agent(5, true), "X-Api-Key", "sk-secret"))
 	u2 := newUpstream(t, answerMessage)
-	p.reload("tracing\nllm_cache {\n upstream anthropic\n}\nreverse_proxy " + u2.Listener.Addr().String() + " {\n header_up Host {upstream_hostport}\n}")
-	read(t, p.post("/v1/chat/completions", `{"model":"claude-opus-4-6","messages":[{"role":"user","content":"Fix the build."}]}`, "Authorization", "Bearer sk-secret"))
+	p.reload("tracing\nllm_cache {\n upstream anthropic\n}\nreverse_proxy " + u2.Listener.Addr().String() +
+		" {\n header_up Host {upstream_hostport}\n}")
+	read(t,
+		p.post("/v1/chat/completions", `{"model":"claude-opus-4-6","messages":[{"role":"user","content":"Fix the build."}]}`,
+			"Authorization", "Bearer sk-secret"))
 
 	u3 := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
@@ -87,11 +90,14 @@ func TestSpans(t *testing.T) {
 	})
 	p.reload("tracing\n" + strings.Replace(plain(u3), "llm_cache", "llm_cache {\n planner {\n risk 100\n }\n}", 1))
 	tools := func(body string) string {
-		return strings.Replace(body, `"messages":[`, `"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`, 1)
+		return strings.Replace(body, `"messages":[`,
+			`"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`, 1)
 	}
 	read(t, p.post("/v1/messages", tools(conversation(12, false)), "X-Session-Id", "f"))
 	read(t, p.post("/v1/messages", tools(conversation(13, false)), "X-Session-Id", "f"))
-	read(t, p.post("/v1/messages", tools(strings.Replace(conversation(14, false), "claude-opus-4-6", "claude-opus-4-5", 1)), "X-Session-Id", "f")) // which has none of it cached
+	// which has none of it cached
+	read(t, p.post("/v1/messages", tools(strings.Replace(conversation(14, false), "claude-opus-4-6", "claude-opus-4-5",
+		1)), "X-Session-Id", "f"))
 
 	all := got.await(t, 10)
 	byID := map[string]*traces.Span{}

@@ -51,7 +51,8 @@ func TestStalledUploads(t *testing.T) {
 		if i%3 == 0 { // of no announced length
 			length = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(beginning), beginning)
 		}
-		if _, err := io.WriteString(c, "POST /v1/messages HTTP/1.1\r\nHost: "+p.addr+"\r\nContent-Type: application/json\r\n"+length); err != nil {
+		if _, err := io.WriteString(c, "POST /v1/messages HTTP/1.1\r\nHost: "+p.addr+"\r\nContent-Type: application/json\r\n"+
+			length); err != nil {
 			t.Fatal(err)
 		}
 		all.Go(func() {
@@ -85,7 +86,8 @@ func TestStalledUploads(t *testing.T) {
 	told := 0
 	answers.Range(func(_, v any) bool {
 		told++
-		if s := v.(string); !strings.HasPrefix(s, "503 ") || !strings.Contains(s, `"type":"error"`) || !strings.Contains(s, "stalled") {
+		if s := v.(string); !strings.HasPrefix(s, "503 ") || !strings.Contains(s, `"type":"error"`) ||
+			!strings.Contains(s, "stalled") {
 			t.Errorf("an upload that gave way was told %s", s)
 		}
 		return true

@@ -35,11 +35,13 @@ func TestStrangersPushNobodyOut(t *testing.T) {
 	})
 	p := start(t, plain(u))
 	p.load(p.small(plain(u)))
-	ours := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "ours", "X-Session-Id", "s").Header.Get("X-Llm-Cache-Session")
+	ours := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "ours", "X-Session-Id",
+		"s").Header.Get("X-Llm-Cache-Session")
 	known := func(when string, requests int) {
 		t.Helper()
 		var r report
-		if code := p.adminDo(http.MethodGet, "/llm_cache/sessions/"+ours, &r); code != http.StatusOK || r.requests() != requests {
+		if code := p.adminDo(http.MethodGet, "/llm_cache/sessions/"+ours, &r); code != http.StatusOK ||
+			r.requests() != requests {
 			t.Fatalf("%s: status %d, %d requests, want %d", when, code, r.requests(), requests)
 		}
 	}
@@ -49,7 +51,8 @@ func TestStrangersPushNobodyOut(t *testing.T) {
 	for g := range 4 {
 		group.Go(func() {
 			for i := range 400 {
-				res := p.post("/v1/messages", conversation(0, false), "X-Api-Key", fmt.Sprint("stranger ", g, i), "X-Session-Id", "s")
+				res := p.post("/v1/messages", conversation(0, false), "X-Api-Key", fmt.Sprint("stranger ", g, i), "X-Session-Id",
+					"s")
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
 			}
@@ -80,9 +83,11 @@ func TestStrangersPushNobodyOut(t *testing.T) {
 // after it was renewed, and no one else does.
 func TestRenewedToken(t *testing.T) {
 	u := newUpstream(t, answerMessage)
-	p := start(t, "llm_cache {\ntenant {http.request.header.X-Team-Key} {\nignore_credentials\n}\n}\nreverse_proxy "+u.Listener.Addr().String())
+	p := start(t, "llm_cache {\ntenant {http.request.header.X-Team-Key} {\nignore_credentials\n}\n}\nreverse_proxy "+
+		u.Listener.Addr().String())
 	session := func(token, key string, turns int) string {
-		res := p.post("/v1/messages", conversation(turns, false), "Authorization", "Bearer "+token, "X-Team-Key", key, "X-Session-Id", "s")
+		res := p.post("/v1/messages", conversation(turns, false), "Authorization", "Bearer "+token, "X-Team-Key", key,
+			"X-Session-Id", "s")
 		read(t, res)
 		return res.Header.Get("X-Llm-Cache-Session")
 	}
@@ -223,9 +228,11 @@ func TestOneCredentialForAll(t *testing.T) {
 		{"one for all in a route", "route {\n" + one + "route {\nllm_cache" + to + "}\n}", true, false},
 		{"one for all in a named route", one + "invoke model", true, false},
 		{"said whose", one + "llm_cache {\ntenant {http.request.header.X-User}\n}" + to, false, true},
-		{"of the request", "request_header Authorization \"Bearer {http.request.header.X-User}\"\nllm_cache" + to, false, true},
+		{"of the request", "request_header Authorization \"Bearer {http.request.header.X-User}\"\nllm_cache" + to,
+			false, true},
 		{"for others", "handle /other/* {\n" + one + "}\nhandle {\nllm_cache" + to + "}", false, false},
-		{"behind", "llm_cache\nreverse_proxy " + u.Listener.Addr().String() + " {\nheader_up Authorization \"Bearer x\"\n}", false, false},
+		{"behind", "llm_cache\nreverse_proxy " + u.Listener.Addr().String() + " {\nheader_up Authorization \"Bearer x\"\n}",
+			false, false},
 		{"people are known", auth + one + "llm_cache" + to, false, false},
 	} {
 		log := filepath.Join(t.TempDir(), "log")

@@ -21,7 +21,8 @@ func coldAfter(k *keeper, upstream, ttl string) string {
 	if ttl == "1s" {
 		risk = "planner {\nrisk 100\n}\n"
 	}
-	return "llm_cache {\nupstream " + upstream + " {\ncache_ttl " + ttl + "\n}\n" + risk + "expand off\n}\nreverse_proxy " + k.Listener.Addr().String()
+	return "llm_cache {\nupstream " + upstream + " {\ncache_ttl " + ttl + "\n}\n" + risk +
+		"expand off\n}\nreverse_proxy " + k.Listener.Addr().String()
 }
 
 // source is a file that was read in a turn.
@@ -68,7 +69,8 @@ func TestThreadsFolded(t *testing.T) {
 			}
 			result := func() string {
 				text, _ := json.Marshal(source(c.turn))
-				return `{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + c.call + `","content":` + string(text) + `}]}`
+				return `{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + c.call + `","content":` + string(text) +
+					`}]}`
 			}
 			body := c.body("", c.whole(), userText("Go."))
 			if bound {
@@ -82,7 +84,8 @@ func TestThreadsFolded(t *testing.T) {
 				}
 				whole := len(k.prompt().Get("messages").Raw)
 				p.colder(coldAfter(k, "anthropic", "1s"))
-				if held := next(result()).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") || len(k.prompt().Get("messages").Raw) < whole {
+				if held := next(result()).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") ||
+					len(k.prompt().Get("messages").Raw) < whole {
 					t.Errorf("within a run of calls: %s", held)
 				}
 				return
@@ -130,9 +133,13 @@ func TestResponsesFolded(t *testing.T) {
 		text, _ := json.Marshal(source(turn))
 		items, previous := `{"role":"user","content":"Go."}`, ""
 		if turn > 0 {
-			items, previous = `{"type":"function_call_output","call_id":"`+call+`","output":`+string(text)+`}`, `"previous_response_id":"`+id+`",`
+			items, previous = `{"type":"function_call_output","call_id":"`+call+`","output":`+string(text)+`}`,
+				`"previous_response_id":"`+id+`",`
 		}
-		res := p.post("/v1/responses", `{"model":"gpt-4.1",`+previous+`"include":["reasoning.encrypted_content"],"instructions":"`+strings.Repeat("Be brief. ", 1000)+`","tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[`+items+`]}`, "Authorization", "Bearer a")
+		res := p.post("/v1/responses", `{"model":"gpt-4.1",`+previous+
+			`"include":["reasoning.encrypted_content"],"instructions":"`+strings.Repeat("Be brief. ", 1000)+
+			`","tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[`+items+`]}`, "Authorization",
+			"Bearer a")
 		answer := read(t, res)
 		if res.StatusCode != http.StatusOK {
 			t.Fatalf("turn %d: status %d: %s", turn, res.StatusCode, answer)
@@ -154,7 +161,8 @@ func TestResponsesFolded(t *testing.T) {
 	p.colder(coldAfter(k, "openai", "1s"))
 	held := next()
 	folded := k.prompt().Get("input")
-	if !strings.HasPrefix(held, "whole; cause=diverged") || gjson.Get(k.last().body, "previous_response_id").Exists() || len(folded.Raw) > whole {
+	if !strings.HasPrefix(held, "whole; cause=diverged") || gjson.Get(k.last().body, "previous_response_id").Exists() ||
+		len(folded.Raw) > whole {
 		t.Fatalf("cold it went as %s, with %d bytes of input, before %d", held, len(folded.Raw), whole)
 	}
 	p.reload(warm)

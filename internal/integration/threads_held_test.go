@@ -63,31 +63,32 @@ func (k *keeper) restart(unthreaded ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	calls := 0
-	k.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Unthreaded: unthreaded, Hooks: simulator.Hooks{
-		Now: func(context.Context) time.Time {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			return k.now
-		},
-		Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
-			k.mu.Lock()
-			asked := k.asked
-			k.mu.Unlock()
-			if asked != nil {
-				asked()
-			}
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.prompts = append(k.prompts, string(v.Raw))
-			calls++
-			input := json.RawMessage(`{"command":"go test ./... # \u00e9"}`)
-			return &simulator.Answer{Blocks: []simulator.Block{
-				{Type: simulator.Thinking, Text: "Tests \"first\".\n", Signature: simulator.Sign("Tests \"first\".\n")},
-				{Type: simulator.Text, Text: "I run them, é."},
-				{Type: simulator.ToolUse, ID: fmt.Sprintf("toolu_%d_%d", calls, len(k.prompts)), Name: "Bash", Input: input},
-			}}
-		},
-	}}
+	k.model = &simulator.Handler{Cache: pricing.NewSimulator(pricing.SimulatorConfig{}), Unthreaded: unthreaded,
+		Hooks: simulator.Hooks{
+			Now: func(context.Context) time.Time {
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				return k.now
+			},
+			Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
+				k.mu.Lock()
+				asked := k.asked
+				k.mu.Unlock()
+				if asked != nil {
+					asked()
+				}
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				k.prompts = append(k.prompts, string(v.Raw))
+				calls++
+				input := json.RawMessage(`{"command":"go test ./... # \u00e9"}`)
+				return &simulator.Answer{Blocks: []simulator.Block{
+					{Type: simulator.Thinking, Text: "Tests \"first\".\n", Signature: simulator.Sign("Tests \"first\".\n")},
+					{Type: simulator.Text, Text: "I run them, é."},
+					{Type: simulator.ToolUse, ID: fmt.Sprintf("toolu_%d_%d", calls, len(k.prompts)), Name: "Bash", Input: input},
+				}}
+			},
+		}}
 }
 
 func (k *keeper) fail(fault func(w http.ResponseWriter, body string) bool) {
@@ -136,7 +137,9 @@ func (c *threader) body(id, head, messages string) string {
 	if id != "" {
 		before = `"` + id + `"`
 	}
-	return strings.Replace(threadBody(id, head, messages), `"max_tokens"`, fmt.Sprintf(`"stream":%t,"thinking":{"type":"adaptive"},"diagnostics":{"previous_message_id":%s},"max_tokens"`, c.stream, before), 1)
+	return strings.Replace(threadBody(id, head, messages), `"max_tokens"`,
+		fmt.Sprintf(`"stream":%t,"thinking":{"type":"adaptive"},"diagnostics":{"previous_message_id":%s},"max_tokens"`,
+			c.stream, before), 1)
 }
 
 func (c *threader) send(body string) (response, string) {
@@ -167,7 +170,8 @@ func (c *threader) begin() response {
 
 func (c *threader) result() string {
 	text, _ := json.Marshal(noisy(c.turn))
-	return `{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + c.call + `","content":` + string(text) + `,"cache_control":{"type":"ephemeral"}}]}`
+	return `{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + c.call + `","content":` + string(text) +
+		`,"cache_control":{"type":"ephemeral"}}]}`
 }
 
 func (c *threader) next() response {
@@ -190,10 +194,12 @@ func (c *threader) knows(k *keeper) {
 	}
 	for i := 2; i < c.messages-1; i += 2 {
 		said := prompt.Get(fmt.Sprint("messages.", i, ".content.0.content")).String()
-		if turn := i / 2; !strings.Contains(said, "left out") || !strings.Contains(said, fmt.Sprintf("FAIL turn %d\n", turn)) || strings.Contains(said, "_30\n") {
+		if turn := i / 2; !strings.Contains(said, "left out") ||
+			!strings.Contains(said, fmt.Sprintf("FAIL turn %d\n", turn)) || strings.Contains(said, "_30\n") {
 			c.t.Errorf("turn %d: the model was shown %q", turn, said)
 		}
-		if id := prompt.Get(fmt.Sprint("messages.", i-1, ".content.2.id")).Str; id == "" || id != prompt.Get(fmt.Sprint("messages.", i, ".content.0.tool_use_id")).Str {
+		if id := prompt.Get(fmt.Sprint("messages.", i-1, ".content.2.id")).Str; id == "" ||
+			id != prompt.Get(fmt.Sprint("messages.", i, ".content.0.tool_use_id")).Str {
 			c.t.Errorf("turn %d: call %q", i/2, id)
 		}
 	}
@@ -217,11 +223,14 @@ func TestThreadsAdmitted(t *testing.T) {
 				res := c.next()
 				c.knows(k)
 				last := gjson.Parse(k.last().body)
-				if last.Get("thread.previous_message_id").Str != id || last.Get("messages.#").Int() != 1 || last.Get("tools").Exists() != repeats || k.last().length != int64(len(k.last().body)) {
+				if last.Get("thread.previous_message_id").Str != id || last.Get("messages.#").Int() != 1 ||
+					last.Get("tools").Exists() != repeats || k.last().length != int64(len(k.last().body)) {
 					t.Errorf("turn %d: sent %s", n, last)
 				}
 				h := res.Header
-				if !strings.HasPrefix(h.Get("X-Llm-Cache-Retained"), "delta; ") || h.Get("X-Llm-Cache-Session") != session || h.Get("X-Llm-Cache-Saved-Tokens") == saved || !strings.Contains(h.Get("X-Llm-Cache-Transforms"), fmt.Sprint("admission;n=", n+1)) {
+				if !strings.HasPrefix(h.Get("X-Llm-Cache-Retained"), "delta; ") || h.Get("X-Llm-Cache-Session") != session ||
+					h.Get("X-Llm-Cache-Saved-Tokens") == saved || !strings.Contains(h.Get("X-Llm-Cache-Transforms"),
+					fmt.Sprint("admission;n=", n+1)) {
 					t.Errorf("turn %d: %v", n, h)
 				}
 				saved = h.Get("X-Llm-Cache-Saved-Tokens")
@@ -244,7 +253,8 @@ func TestThreadsMissed(t *testing.T) {
 				}
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(status)
-				_, _ = fmt.Fprintf(w, `{"type":"error","error":{"type":"invalid_request_error","message":"No.","details":{"error_code":%q}}}`, code)
+				_, _ = fmt.Fprintf(w,
+					`{"type":"error","error":{"type":"invalid_request_error","message":"No.","details":{"error_code":%q}}}`, code)
 				return true
 			})
 		}
@@ -281,7 +291,8 @@ func TestThreadsMissed(t *testing.T) {
 			before := p.metric(missed)
 			res := client.next()
 			client.knows(k)
-			if got := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(got, "whole; cause="+c.cause) || gjson.Get(k.last().body, "thread.type").Str != "create" {
+			if got := res.Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(got, "whole; cause="+c.cause) ||
+				gjson.Get(k.last().body, "thread.type").Str != "create" {
 				t.Errorf("%s; sent %s", got, k.last().body)
 			}
 			if n := p.metric(missed) - before; n != 1 {
@@ -317,7 +328,9 @@ func TestThreadsOthers(t *testing.T) {
 
 	other := *c
 	other.key = "b"
-	if res, got := other.send(c.body(c.answer, "", c.result())); res.StatusCode != http.StatusNotFound || gjson.Get(got, "error.details.error_code").Str != "thread_not_found" || strings.Contains(k.last().body, "FAIL turn 1") {
+	if res, got := other.send(c.body(c.answer, "", c.result())); res.StatusCode != http.StatusNotFound ||
+		gjson.Get(got, "error.details.error_code").Str != "thread_not_found" ||
+		strings.Contains(k.last().body, "FAIL turn 1") {
 		t.Errorf("another tenant got %d: %s", res.StatusCode, got)
 	}
 
@@ -360,11 +373,13 @@ func TestHoldThreads(t *testing.T) {
 		option     string
 		held       string
 	}{
-		{"on", nil, "on", "delta"}, {"refused", []string{"thinking"}, "on", "whole; cause=refused"}, {"off", nil, "off", ""}, {"small", nil, "auto", ""},
+		{"on", nil, "on", "delta"}, {"refused", []string{"thinking"}, "on", "whole; cause=refused"}, {"off", nil, "off", ""},
+		{"small", nil, "auto", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := newKeeper(t, c.unthreaded...)
-			p := start(t, "llm_cache {\n upstream anthropic\n retain threads "+c.option+"\n expand off\n}\nreverse_proxy "+k.Listener.Addr().String())
+			p := start(t, "llm_cache {\n upstream anthropic\n retain threads "+c.option+"\n expand off\n}\nreverse_proxy "+
+				k.Listener.Addr().String())
 			client := &threader{t: t, p: p, key: "a", stream: true}
 			messages := `{"role":"user","content":"Go."}`
 			for n := range 5 {
@@ -379,19 +394,25 @@ func TestHoldThreads(t *testing.T) {
 					t.Errorf("request %d: %s", n, held)
 				}
 				threaded := c.name == "on"
-				if gjson.Get(last.body, "thread").Exists() != threaded || strings.Contains(strings.Join(last.header["Anthropic-Beta"], ","), threadsBeta) != threaded || !strings.Contains(strings.Join(last.header["Anthropic-Beta"], ","), "other-1") {
+				if gjson.Get(last.body, "thread").Exists() != threaded ||
+					strings.Contains(strings.Join(last.header["Anthropic-Beta"], ","), threadsBeta) != threaded ||
+					!strings.Contains(strings.Join(last.header["Anthropic-Beta"], ","), "other-1") {
 					t.Errorf("request %d went as %s with %v", n, last.body, last.header["Anthropic-Beta"])
 				}
-				if threaded && n > 0 && (len(last.body) > 5000 || gjson.Get(last.body, "tools").Exists() || gjson.Get(last.body, "system").Exists()) {
+				if threaded && n > 0 && (len(last.body) > 5000 || gjson.Get(last.body, "tools").Exists() ||
+					gjson.Get(last.body, "system").Exists()) {
 					t.Errorf("request %d has %d bytes: %s", n, len(last.body), last.body)
 				}
 				if want := map[bool]int{true: 2, false: 1}[c.name == "refused" && n == 0]; sent != want {
 					t.Errorf("request %d went up %d times", n, sent)
 				}
 				// Claude Code writes what was said in another order, and with members of its own.
-				messages += fmt.Sprintf(`,{"role":"assistant","content":[{"signature":%q,"thinking":"Tests \"first\".\n","type":"thinking"},{"type":"text","text":"I run them, \u00e9."},{"type":"tool_use","id":%q,"name":"Bash","input":{"command":"go test ./... # é"}}]},`,
+				messages += fmt.Sprintf(`,{"role":"assistant","content":[{"signature":%q,"thinking":"Tests \"first\".\n",`+
+					`"type":"thinking"},{"type":"text","text":"I run them, \u00e9."},{"type":"tool_use","id":%q,"name":"Bash",`+
+					`"input":{"command":"go test ./... # é"}}]},`,
 					simulator.Sign("Tests \"first\".\n"), client.call) + client.result()
-				messages = strings.Replace(messages, `,"cache_control":{"type":"ephemeral"}`, "", strings.Count(messages, "cache_control")-1)
+				messages = strings.Replace(messages, `,"cache_control":{"type":"ephemeral"}`, "",
+					strings.Count(messages, "cache_control")-1)
 			}
 		})
 	}
@@ -408,9 +429,13 @@ func TestResponsesAdmitted(t *testing.T) {
 		text, _ := json.Marshal(noisy(n))
 		items, previous := `{"role":"user","content":"Go."}`, ""
 		if n > 0 {
-			items, previous = `{"type":"function_call_output","call_id":"`+call+`","output":`+string(text)+`}`, `"previous_response_id":"`+id+`",`
+			items, previous = `{"type":"function_call_output","call_id":"`+call+`","output":`+string(text)+`}`,
+				`"previous_response_id":"`+id+`",`
 		}
-		res := p.post("/v1/responses", `{"model":"gpt-5.6",`+previous+`"include":["reasoning.encrypted_content"],"instructions":"`+strings.Repeat("Be brief. ", 1000)+`","tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[`+items+`]}`, "Authorization", "Bearer a")
+		res := p.post("/v1/responses", `{"model":"gpt-5.6",`+previous+
+			`"include":["reasoning.encrypted_content"],"instructions":"`+strings.Repeat("Be brief. ", 1000)+
+			`","tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[`+items+`]}`, "Authorization",
+			"Bearer a")
 		answer := read(t, res)
 		if res.StatusCode != http.StatusOK {
 			t.Fatalf("turn %d: status %d: %s", n, res.StatusCode, answer)
@@ -429,12 +454,15 @@ func TestResponsesAdmitted(t *testing.T) {
 	}
 	for n := range 4 {
 		before := id
-		if res := turn(n); n > 0 && (gjson.Get(k.last().body, "previous_response_id").Str != before || gjson.Get(k.last().body, "input.#").Int() != 1 || !strings.HasPrefix(res.Header.Get("X-Llm-Cache-Retained"), "delta")) {
+		if res := turn(n); n > 0 && (gjson.Get(k.last().body, "previous_response_id").Str != before ||
+			gjson.Get(k.last().body, "input.#").Int() != 1 || !strings.HasPrefix(res.Header.Get("X-Llm-Cache-Retained"),
+			"delta")) {
 			t.Errorf("turn %d: %s: sent %s", n, res.Header.Get("X-Llm-Cache-Retained"), k.last().body)
 		}
 	}
 	k.restart()
-	if held := turn(4).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "whole; cause=previous_response_not_found") {
+	if held := turn(4).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held,
+		"whole; cause=previous_response_not_found") {
 		t.Errorf("then %s", held)
 	}
 	if held := turn(5).Header.Get("X-Llm-Cache-Retained"); !strings.HasPrefix(held, "delta") {

@@ -47,7 +47,9 @@ func provider(t *testing.T) *upstream {
 
 // threadHead is what Claude Code repeats in each request of a thread, and the SDK
 // sends in the first only.
-var threadHead = `"system":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"Read","description":"` + strings.Repeat("Reads a file. ", 2000) + `","input_schema":{"type":"object"}}],`
+var threadHead = `"system":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],` +
+	`"tools":[{"name":"Read","description":"` + strings.Repeat("Reads a file. ", 2000) +
+	`","input_schema":{"type":"object"}}],`
 
 // threadBody is a request of a thread: its first without an id, else the next.
 func threadBody(previous, head, messages string) string {
@@ -55,7 +57,8 @@ func threadBody(previous, head, messages string) string {
 	if previous != "" {
 		thread = `{"type":"continue","previous_message_id":"` + previous + `"}`
 	}
-	return `{"model":"claude-opus-4-6","max_tokens":1000,"messages":[` + messages + `],` + head + `"thread":` + thread + `}`
+	return `{"model":"claude-opus-4-6","max_tokens":1000,"messages":[` + messages + `],` + head + `"thread":` +
+		thread + `}`
 }
 
 func userText(text string) string {
@@ -72,15 +75,20 @@ func threadHistory(turns int) string {
 func TestThreads(t *testing.T) {
 	// In what Claude Code tells of itself each request names the one before it.
 	attributed := strings.Replace(threadHead, `[`, `[{"type":"text","text":"`+wire.AttributionLine+` cch=first;"},`, 1)
-	for name, heads := range map[string][2]string{"repeated": {threadHead, threadHead}, "once": {threadHead, ""}, "attributed": {attributed, strings.Replace(attributed, "first", "next", 1)}} {
+	for name, heads := range map[string][2]string{"repeated": {threadHead, threadHead}, "once": {threadHead, ""},
+		"attributed": {attributed, strings.Replace(attributed, "first", "next", 1)}} {
 		begin, head := heads[0], heads[1]
 		t.Run(name, func(t *testing.T) {
 			u := provider(t)
-			p := start(t, "llm_cache {\n upstream anthropic\n policy eager\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n expand on\n}\nreverse_proxy "+u.Listener.Addr().String())
+			p := start(t,
+				"llm_cache {\n upstream anthropic\n policy eager\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n expand "+
+					"on\n}\nreverse_proxy "+u.Listener.Addr().String())
 			post := func(body string, more ...string) response {
-				return p.post("/v1/messages", body, append([]string{"Anthropic-Beta", "other-1," + threadsBeta, "X-Api-Key", "a"}, more...)...)
+				return p.post("/v1/messages", body, append([]string{"Anthropic-Beta", "other-1," + threadsBeta, "X-Api-Key", "a"},
+					more...)...)
 			}
-			create := threadBody("", begin, threadHistory(6)+`,{"role":"assistant","content":[{"type":"text","text":"Done."}]},`+userText("Go on."))
+			create := threadBody("", begin, threadHistory(6)+`,{"role":"assistant","content":[{"type":"text","text":"Done."}]},`+
+				userText("Go on."))
 			res := post(create)
 			answer := read(t, res)
 			session, original := res.Header.Get("X-Llm-Cache-Session"), res.Header.Get("X-Llm-Cache-Original-Tokens")
@@ -88,7 +96,9 @@ func TestThreads(t *testing.T) {
 				t.Fatalf("status %d: %s", res.StatusCode, answer)
 			}
 			first := u.last()
-			if len(first.body) >= len(create) || strings.Contains(first.body, "mcp__llm_cache__expand") || gjson.Get(first.body, "tools").Raw != gjson.Get(create, "tools").Raw || gjson.Get(first.body, "system").Raw != gjson.Get(create, "system").Raw {
+			if len(first.body) >= len(create) || strings.Contains(first.body, "mcp__llm_cache__expand") ||
+				gjson.Get(first.body, "tools").Raw != gjson.Get(create, "tools").Raw ||
+				gjson.Get(first.body, "system").Raw != gjson.Get(create, "system").Raw {
 				t.Errorf("the first request became %s", first.body)
 			}
 			saved := res.Header.Get("X-Llm-Cache-Saved-Tokens")
@@ -99,13 +109,15 @@ func TestThreads(t *testing.T) {
 				res = post(body)
 				answer = read(t, res)
 				said = append(said, answer)
-				if res.StatusCode != http.StatusOK || u.last().body != body || u.last().header.Get("Anthropic-Beta") != "other-1,"+threadsBeta {
+				if res.StatusCode != http.StatusOK || u.last().body != body || u.last().header.Get("Anthropic-Beta") != "other-1,"+
+					threadsBeta {
 					t.Fatalf("request %d: status %d, %s; sent %s with %v", n, res.StatusCode, answer, u.last().body, u.last().header)
 				}
 				if res.Header.Get("X-Llm-Cache-Session") != session {
 					t.Errorf("request %d is another session", n)
 				}
-				if got := res.Header.Get("X-Llm-Cache-Original-Tokens"); len(got) < len(original) || len(got) == len(original) && got <= original {
+				if got := res.Header.Get("X-Llm-Cache-Original-Tokens"); len(got) < len(original) || len(got) == len(original) &&
+					got <= original {
 					t.Errorf("request %d has %s original tokens, the one before %s", n, got, original)
 				}
 				if got := res.Header.Get("X-Llm-Cache-Saved-Tokens"); got != saved || saved == "0" {
@@ -121,7 +133,9 @@ func TestThreads(t *testing.T) {
 			}
 
 			// The same once more: refused, and part of nothing.
-			if res := post(threadBody(gjson.Get(said[0], "id").Str, head, userText("Again?"))); res.StatusCode != http.StatusBadRequest || gjson.Get(read(t, res), "error.details.error_code").Str != "thread_already_continued" {
+			if res := post(threadBody(gjson.Get(said[0], "id").Str, head,
+				userText("Again?"))); res.StatusCode != http.StatusBadRequest ||
+				gjson.Get(read(t, res), "error.details.error_code").Str != "thread_already_continued" {
 				t.Errorf("status %d", res.StatusCode)
 			}
 
@@ -148,7 +162,8 @@ func TestThreads(t *testing.T) {
 			}
 
 			// Another's key finds nothing of it.
-			res = p.post("/v1/messages", threadBody(gjson.Get(answer, "id").Str, head, userText("Mine?")), "Anthropic-Beta", threadsBeta, "X-Api-Key", "b")
+			res = p.post("/v1/messages", threadBody(gjson.Get(answer, "id").Str, head, userText("Mine?")), "Anthropic-Beta",
+				threadsBeta, "X-Api-Key", "b")
 			if res.StatusCode != http.StatusNotFound || res.Header.Get("X-Llm-Cache-Session") == session {
 				t.Errorf("status %d, session %s", res.StatusCode, res.Header.Get("X-Llm-Cache-Session"))
 			}
@@ -166,7 +181,8 @@ func TestThreadUnknown(t *testing.T) {
 	p := start(t, plain(u))
 	for n, messages := range []string{userText("On."), "", userText("And on.")} {
 		body := threadBody(fmt.Sprint("msg_", n), "", messages)
-		if res := p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta); res.StatusCode != http.StatusOK || u.last().body != body || res.Header.Get("X-Llm-Cache-Bypass") != "" {
+		if res := p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta); res.StatusCode != http.StatusOK ||
+			u.last().body != body || res.Header.Get("X-Llm-Cache-Bypass") != "" {
 			t.Errorf("status %d, %v, sent %s", res.StatusCode, res.Header, u.last().body)
 		}
 	}
@@ -195,7 +211,8 @@ func TestUnheld(t *testing.T) {
 		},
 	}
 	for _, c := range []struct{ upstream, speaks string }{
-		{"mlx_lm", "openai_chat"}, {"lm_studio", "openai_chat"}, {"omlx {\n format anthropic\n}", "anthropic"}, {"openai {\n format openai_chat\n}", "openai_chat"},
+		{"mlx_lm", "openai_chat"}, {"lm_studio", "openai_chat"}, {"omlx {\n format anthropic\n}", "anthropic"},
+		{"openai {\n format openai_chat\n}", "openai_chat"},
 	} {
 		var mu sync.Mutex
 		u := new(upstream)
@@ -213,12 +230,15 @@ func TestUnheld(t *testing.T) {
 
 		res := p.post("/v1/messages", threadBody("msg_1", threadHead, userText("On.")), "Anthropic-Beta", threadsBeta)
 		got := read(t, res)
-		if res.StatusCode != http.StatusBadRequest || len(u.requests()) != 0 || gjson.Get(got, "type").Str != "error" || gjson.Get(got, "error.type").Str != "invalid_request_error" ||
-			gjson.Get(got, "error.details.error_code").Str != "thread_unsupported_request" || !strings.Contains(gjson.Get(got, "error.message").Str, threadsBeta) || !json.Valid([]byte(got)) {
+		if res.StatusCode != http.StatusBadRequest || len(u.requests()) != 0 || gjson.Get(got, "type").Str != "error" ||
+			gjson.Get(got, "error.type").Str != "invalid_request_error" ||
+			gjson.Get(got, "error.details.error_code").Str != "thread_unsupported_request" ||
+			!strings.Contains(gjson.Get(got, "error.message").Str, threadsBeta) || !json.Valid([]byte(got)) {
 			t.Errorf("%s: status %d, %d requests upstream, %s", c.upstream, res.StatusCode, len(u.requests()), got)
 		}
 		for _, streamed := range []bool{false, true} {
-			body := strings.Replace(threadBody("", threadHead, userText("Go.")), `"max_tokens"`, fmt.Sprintf(`"stream":%t,"max_tokens"`, streamed), 1)
+			body := strings.Replace(threadBody("", threadHead, userText("Go.")), `"max_tokens"`,
+				fmt.Sprintf(`"stream":%t,"max_tokens"`, streamed), 1)
 			for _, coding := range []string{"", "gzip"} {
 				headers, sent := []string{"Anthropic-Beta", "other-1, " + threadsBeta + ",other-2"}, body
 				if coding != "" {
@@ -228,10 +248,13 @@ func TestUnheld(t *testing.T) {
 				got := read(t, res)
 				last := u.last()
 				turn := turnOf("anthropic", streamed, got)
-				if res.StatusCode != http.StatusOK || !turn.Done || turn.ID == "" || strings.HasPrefix(turn.ID, "msg_") || !gjson.Valid(last.body) || gjson.Get(last.body, "thread").Exists() || last.length != int64(len(last.body)) {
-					t.Errorf("%s: stream %t: status %d, id %q, sent %s; got %s", c.upstream, streamed, res.StatusCode, turn.ID, last.body, got)
+				if res.StatusCode != http.StatusOK || !turn.Done || turn.ID == "" || strings.HasPrefix(turn.ID, "msg_") ||
+					!gjson.Valid(last.body) || gjson.Get(last.body, "thread").Exists() || last.length != int64(len(last.body)) {
+					t.Errorf("%s: stream %t: status %d, id %q, sent %s; got %s", c.upstream, streamed, res.StatusCode, turn.ID,
+						last.body, got)
 				}
-				if beta := last.header.Get("Anthropic-Beta"); c.speaks == "anthropic" && beta != "other-1,other-2" || strings.Contains(beta, threadsBeta) {
+				if beta := last.header.Get("Anthropic-Beta"); c.speaks == "anthropic" && beta != "other-1,other-2" ||
+					strings.Contains(beta, threadsBeta) {
 					t.Errorf("%s: beta %q", c.upstream, beta)
 				}
 			}
@@ -276,7 +299,8 @@ func TestThreadsOnRecord(t *testing.T) {
 		var got []string
 		for _, r := range turns(t, path, 3) {
 			got = append(got, fmt.Sprint(r.Kind, " ", r.Outcome, " ", r.Status))
-			if (r.Session == res.Header.Get("X-Llm-Cache-Session")) != (r.Kind == audit.KindTurn) || r.Model != "claude-opus-4-6" {
+			if (r.Session == res.Header.Get("X-Llm-Cache-Session")) != (r.Kind == audit.KindTurn) ||
+				r.Model != "claude-opus-4-6" {
 				t.Errorf("%s: session %s, model %s", c.name, r.Session, r.Model)
 			}
 		}
@@ -308,7 +332,8 @@ func TestUnheldIsCountedOnce(t *testing.T) {
 		}
 		return unheld, all
 	}
-	for _, body := range []string{threadBody("msg_1", "", userText("And then?")), strings.Replace(threadBody("", "", userText("Hi.")), `"thread":{"type":"create"}`, `"container":"c_1"`, 1)} {
+	for _, body := range []string{threadBody("msg_1", "", userText("And then?")),
+		strings.Replace(threadBody("", "", userText("Hi.")), `"thread":{"type":"create"}`, `"container":"c_1"`, 1)} {
 		unheld, all := counted()
 		if res := p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta); res.StatusCode != http.StatusBadRequest {
 			t.Fatalf("status %d, %s", res.StatusCode, read(t, res))
@@ -323,7 +348,10 @@ func TestUnheldIsCountedOnce(t *testing.T) {
 func TestResponsesGoOn(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, n int) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"id":"resp_%d","object":"response","status":"completed","model":"gpt-5.6","output":[{"type":"message","id":"m%d","role":"assistant","content":[{"type":"output_text","text":"Yes."}]}],"usage":{"input_tokens":%d,"output_tokens":5,"input_tokens_details":{"cached_tokens":0}}}`, n, n, 1000+10*n)
+		_, _ = fmt.Fprintf(w,
+			`{"id":"resp_%d","object":"response","status":"completed","model":"gpt-5.6","output":[{"type":"message",`+
+				`"id":"m%d","role":"assistant","content":[{"type":"output_text","text":"Yes."}]}],"usage":{"input_tokens":%d,`+
+				`"output_tokens":5,"input_tokens_details":{"cached_tokens":0}}}`, n, n, 1000+10*n)
 	})
 	p := start(t, behind(u, "openai"))
 	for n := range 4 {
@@ -351,7 +379,8 @@ func TestUntouchedState(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, behind(u, "gemini"))
 	const interaction = `{"model":"gemini-3.1-pro", "input":"Hi","previous_interaction_id":"i_1","store":true}`
-	if p.post("/v1beta/interactions", interaction); u.last().body != interaction || u.last().path != "/v1beta/interactions" {
+	if p.post("/v1beta/interactions", interaction); u.last().body != interaction ||
+		u.last().path != "/v1beta/interactions" {
 		t.Errorf("sent %s to %s", u.last().body, u.last().path)
 	}
 	const cached = `{"cachedContent":"cachedContents/1","contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`
@@ -360,8 +389,11 @@ func TestUntouchedState(t *testing.T) {
 	}
 	p.reload(behind(u, "openai"))
 	for _, path := range []string{"/v1/responses/compact", "/v1/responses"} {
-		for _, more := range []string{`"conversation":"conv_1"`, `"store":true,"background":true`, `"context_management":[{"type":"compaction","compact_threshold":9}]`} {
-			body := `{"model":"gpt-5.6",` + more + `,"input":[{"type":"compaction","encrypted_content":"x"},{"type":"item_reference","id":"i"},{"role":"user","content":"Hi"}]}`
+		for _, more := range []string{`"conversation":"conv_1"`, `"store":true,"background":true`,
+			`"context_management":[{"type":"compaction","compact_threshold":9}]`} {
+			body := `{"model":"gpt-5.6",` + more +
+				`,"input":[{"type":"compaction","encrypted_content":"x"},{"type":"item_reference","id":"i"},{"role":"user",` +
+				`"content":"Hi"}]}`
 			if p.post(path, body); u.last().body != body || u.last().path != path {
 				t.Errorf("sent %s to %s", u.last().body, u.last().path)
 			}
@@ -381,12 +413,16 @@ func refusesState(t *testing.T, p *proxy, u *upstream) {
 	t.Helper()
 	before := len(u.requests())
 	for path, bodies := range map[string][]string{
-		"/v1/responses": {`{"model":"m","input":"Hi","conversation":"c"}`, `{"model":"m","input":"Hi","context_management":[{"type":"compaction"}]}`, `{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}`},
+		"/v1/responses": {`{"model":"m","input":"Hi","conversation":"c"}`,
+			`{"model":"m","input":"Hi","context_management":[{"type":"compaction"}]}`,
+			`{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}`},
 		"/v1/messages": {
-			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"context_management":{"edits":[{"type":"compact_20260112"}]}}`,
+			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],` +
+				`"context_management":{"edits":[{"type":"compact_20260112"}]}}`,
 			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"compaction":{"type":"enabled"}}`,
 			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"container":"c"}`,
-			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"compaction","content":"x"}]}]}`,
+			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"},{"role":"assistant",` +
+				`"content":[{"type":"compaction","content":"x"}]}]}`,
 		},
 	} {
 		for _, body := range bodies {
@@ -406,11 +442,15 @@ func TestThreadsBounds(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, n int) {
 		held = budget.Of(p.caddy.Instance).Held()
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"id":"resp_%d","object":"response","status":"completed","output":[{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"Yes."}]}],"usage":{"input_tokens":1000,"output_tokens":5}}`, n)
+		_, _ = fmt.Fprintf(w,
+			`{"id":"resp_%d","object":"response","status":"completed","output":[{"type":"message","id":"m",`+
+				`"role":"assistant","content":[{"type":"output_text","text":"Yes."}]}],"usage":{"input_tokens":1000,`+
+				`"output_tokens":5}}`, n)
 	})
 	p = start(t, behind(u, "openai"))
 	const tools = `"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],`
-	if res := p.post("/v1/responses", `{"model":"gpt-5.6",`+tools+`"input":"`+strings.Repeat("word ", 200<<10)+`"}`); res.StatusCode != http.StatusOK {
+	if res := p.post("/v1/responses", `{"model":"gpt-5.6",`+tools+`"input":"`+strings.Repeat("word ", 200<<10)+
+		`"}`); res.StatusCode != http.StatusOK {
 		t.Fatal(read(t, res))
 	}
 	room := budget.Of(p.caddy.Instance).Limit()

@@ -25,14 +25,24 @@ func behind(u *upstream, stated string) string {
 // chatEvents are a stream of chat completions with two calls whose arguments
 // come interleaved.
 var chatEvents = []string{
-	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`,
+	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,` +
+		`"delta":{"role":"assistant","content":""}}]}`,
 	`: keepalive 1/2`,
-	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,"delta":{"reasoning":"Hm."}}]}`,
-	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,"delta":{"content":"I \"look\"."}}]}`,
-	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"Read","arguments":"{\"file_path\""}},{"index":1,"id":"call_b","type":"function","function":{"name":"Read","arguments":"{}"}}]}}]}`,
-	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":":\"/a\"}"}}]}}]}`,
-	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
-	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[],"usage":{"prompt_tokens":1277,"completion_tokens":5,"total_tokens":1282,"prompt_tokens_details":{"cached_tokens":1234}}}`,
+	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,` +
+		`"delta":{"reasoning":"Hm."}}]}`,
+	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,` +
+		`"delta":{"content":"I \"look\"."}}]}`,
+	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,` +
+		`"delta":{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"Read",` +
+		`"arguments":"{\"file_path\""}},{"index":1,"id":"call_b","type":"function","function":{"name":"Read",` +
+		`"arguments":"{}"}}]}}]}`,
+	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,` +
+		`"delta":{"tool_calls":[{"index":0,"function":{"arguments":":\"/a\"}"}}]}}]}`,
+	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[{"index":0,` +
+		`"delta":{},"finish_reason":"tool_calls"}]}`,
+	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"qwen3-coder","choices":[],` +
+		`"usage":{"prompt_tokens":1277,"completion_tokens":5,"total_tokens":1282,` +
+		`"prompt_tokens_details":{"cached_tokens":1234}}}`,
 	`data: [DONE]`,
 }
 
@@ -59,12 +69,16 @@ func TestClaudeToChat(t *testing.T) {
 	u := newUpstream(t, stream(chatEvents...))
 	p := start(t, behind(u, "mlx_lm {\n model claude-* qwen3-coder\n}"))
 	before := p.metric(`caddy_llm_cache_translations_total{from="anthropic",outcome="translated",to="openai_chat"}`)
-	body := strings.Replace(conversation(3, true), `"messages"`, `"tools":[{"name":"Read","description":"Reads.","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}],"metadata":{"user_id":"x"},"messages"`, 1)
-	res := p.post("/v1/messages?beta=true", body, "X-Api-Key", "secret", "Anthropic-Version", "2023-06-01", "TE", "trailers", "Connection", "TE")
+	body := strings.Replace(conversation(3, true), `"messages"`,
+		`"tools":[{"name":"Read","description":"Reads.","input_schema":{"type":"object"},`+
+			`"cache_control":{"type":"ephemeral"}}],"metadata":{"user_id":"x"},"messages"`, 1)
+	res := p.post("/v1/messages?beta=true", body, "X-Api-Key", "secret", "Anthropic-Version", "2023-06-01", "TE",
+		"trailers", "Connection", "TE")
 	got := read(t, res)
 
 	turn := turnOf(wire.Anthropic, true, got)
-	if !turn.Done || turn.Text != `I "look".` || turn.Thinking != "Hm." || turn.StopReason != "tool_use" || turn.Model != "claude-opus-4-6" ||
+	if !turn.Done || turn.Text != `I "look".` || turn.Thinking != "Hm." || turn.StopReason != "tool_use" ||
+		turn.Model != "claude-opus-4-6" ||
 		len(turn.Calls) != 2 || turn.Calls[0].Arguments != `{"file_path":"/a"}` || turn.Calls[1].ID != "call_b" ||
 		turn.Usage != (wire.Usage{Uncached: 43, Read: 1234, Output: 5, Reported: true}) {
 		t.Errorf("turn is %+v of\n%s", turn, got)
@@ -98,11 +112,13 @@ func TestClaudeToChat(t *testing.T) {
 	if err := json.Unmarshal([]byte(sent.body), &q); err != nil {
 		t.Fatalf("%v in %s", err, sent.body)
 	}
-	if sent.path != "/v1/chat/completions" || sent.header.Get("Authorization") != "Bearer secret" || sent.header.Get("X-Api-Key") != "" ||
+	if sent.path != "/v1/chat/completions" || sent.header.Get("Authorization") != "Bearer secret" ||
+		sent.header.Get("X-Api-Key") != "" ||
 		sent.length != int64(len(sent.body)) || sent.header.Get("Accept-Encoding") != "identity" {
 		t.Errorf("sent %s with %v", sent.path, sent.header)
 	}
-	if q.Model != "qwen3-coder" || !q.Stream || !q.Options.IncludeUsage || len(q.Messages) != 8 || q.Messages[3].Role != "tool" || len(q.Tools) != 1 {
+	if q.Model != "qwen3-coder" || !q.Stream || !q.Options.IncludeUsage || len(q.Messages) != 8 ||
+		q.Messages[3].Role != "tool" || len(q.Tools) != 1 {
 		t.Errorf("sent %+v", q)
 	}
 }
@@ -156,10 +172,13 @@ func TestChatToClaude(t *testing.T) {
 	p := start(t, behind(u, "anthropic {\n max_tokens_default 777\n}"))
 	usage := wire.Usage{Uncached: 3, Write5m: 40, Read: 1234, Output: 5, Reported: true}
 
-	res := p.post("/v1/chat/completions", `{"model":"claude-opus-4-6","messages":[{"role":"system","content":"You are an agent."},{"role":"user","content":"Hi"}]}`, "Authorization", "Bearer secret")
+	res := p.post("/v1/chat/completions",
+		`{"model":"claude-opus-4-6","messages":[{"role":"system","content":"You are an agent."},{"role":"user",`+
+			`"content":"Hi"}]}`, "Authorization", "Bearer secret")
 	got := read(t, res)
 	turn := turnOf(wire.OpenAIChat, false, got)
-	if !turn.Done || turn.Text != "Done." || turn.StopReason != "stop" || turn.Usage != usage || res.ContentLength != int64(len(got)) ||
+	if !turn.Done || turn.Text != "Done." || turn.StopReason != "stop" || turn.Usage != usage ||
+		res.ContentLength != int64(len(got)) ||
 		res.Header.Get("X-Llm-Cache-Cached-Tokens") != "1234" || res.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("turn is %+v, headers %v of\n%s", turn, res.Header, got)
 	}
@@ -169,7 +188,8 @@ func TestChatToClaude(t *testing.T) {
 		t.Errorf("sent %s with %v: %s", sent.path, sent.header, sent.body)
 	}
 
-	res = p.post("/v1/chat/completions", `{"model":"claude-opus-4-6","stream":true,"messages":[{"role":"user","content":"Hi"}]}`)
+	res = p.post("/v1/chat/completions",
+		`{"model":"claude-opus-4-6","stream":true,"messages":[{"role":"user","content":"Hi"}]}`)
 	got = read(t, res)
 	turn = turnOf(wire.OpenAIChat, true, got)
 	if !turn.Done || turn.Text != "Done." || turn.Usage != usage || !strings.HasSuffix(got, "data: [DONE]\n\n") {
@@ -185,7 +205,9 @@ func TestChatToClaude(t *testing.T) {
 func TestUnknownReason(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"c1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"gave_up"}]}`)
+		_, _ = io.WriteString(w,
+			`{"id":"c1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},`+
+				`"finish_reason":"gave_up"}]}`)
 	})
 	p := start(t, behind(u, "{\n format openai_chat\n}"))
 	count := func() float64 {
@@ -220,7 +242,8 @@ func TestAnswersHaveIDsOfTheirOwn(t *testing.T) {
 		got := read(t, p.post("/v1/chat/completions", body))
 		id := gjson.Get(got, "id").Str
 		ids[id] = true
-		if want := strings.Replace(strings.Replace(chatMessage, `"reasoning"`, `"reasoning_content"`, 1), "chatcmpl-1", id, 1); got != want {
+		if want := strings.Replace(strings.Replace(chatMessage, `"reasoning"`, `"reasoning_content"`, 1), "chatcmpl-1", id,
+			1); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -229,7 +252,8 @@ func TestAnswersHaveIDsOfTheirOwn(t *testing.T) {
 	got := read(t, p.post("/v1/chat/completions", strings.Replace(body, `{"model"`, `{"stream":true,"model"`, 1)))
 	id := turnOf(wire.OpenAIChat, true, got).ID
 	ids[id] = true
-	if len(ids) != 7 || ids["chatcmpl-1"] || strings.Count(got, id) != len(chatEvents)-3 { // but for the comment, the usage that was not asked for, and [DONE]
+	// but for the comment, the usage that was not asked for, and [DONE]
+	if len(ids) != 7 || ids["chatcmpl-1"] || strings.Count(got, id) != len(chatEvents)-3 {
 		t.Errorf("seven answers have the ids %v; the last is\n%s", ids, got)
 	}
 	p.reload(behind(u, "lm_studio"))
@@ -255,13 +279,17 @@ func TestTranslatedErrors(t *testing.T) {
 		},
 		"too long for Claude Code": {
 			"mlx_lm", "/v1/messages", conversation(0, true),
-			400, "X: y", `{"error":{"message":"This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}`,
+			400, "X: y",
+			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, your messages resulted in ` +
+				`5000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}`,
 			400,
 			[]string{`"invalid_request_error"`, `prompt is too long: 5000 tokens > 4096 maximum`},
 		},
 		"too long for OpenAI": {
 			"anthropic", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`,
-			400, "X: y", `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 215000 tokens > 200000 maximum"}}`,
+			400, "X: y",
+			`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 215000 tokens > 200000 ` +
+				`maximum"}}`,
 			400,
 			[]string{`"code":"context_length_exceeded"`, `maximum context length is 200000 tokens`},
 		},
@@ -295,7 +323,8 @@ func TestTranslatedErrors(t *testing.T) {
 			p := start(t, behind(u, c.site))
 			res := p.post(c.path, c.body)
 			got := read(t, res)
-			if res.StatusCode != c.want || res.ContentLength != int64(len(got)) || res.Header.Get("Content-Type") != "application/json" || res.Header.Get("X-Llm-Cache-Session") == "" {
+			if res.StatusCode != c.want || res.ContentLength != int64(len(got)) ||
+				res.Header.Get("Content-Type") != "application/json" || res.Header.Get("X-Llm-Cache-Session") == "" {
 				t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 			}
 			for _, words := range c.words {
@@ -322,10 +351,12 @@ func TestTranslatedErrors(t *testing.T) {
 func TestUntranslatable(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, behind(u, "mlx_lm"))
-	body := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"file_1"}}]}]}`
+	body := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document",` +
+		`"source":{"type":"file","file_id":"file_1"}}]}]}`
 	res := p.post("/v1/messages", body)
 	got := read(t, res)
-	if res.StatusCode != http.StatusBadRequest || !strings.Contains(got, `"type":"invalid_request_error"`) || !strings.Contains(got, "messages[0].content[0]") {
+	if res.StatusCode != http.StatusBadRequest || !strings.Contains(got, `"type":"invalid_request_error"`) ||
+		!strings.Contains(got, "messages[0].content[0]") {
 		t.Errorf("status %d: %s", res.StatusCode, got)
 	}
 	res = p.post("/v1/messages", `{"model":`)
@@ -354,7 +385,8 @@ func TestCutTranslation(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		})
 		p := start(t, behind(u, "mlx_lm"))
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(0, streamed)))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages",
+			strings.NewReader(conversation(0, streamed)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +438,8 @@ func TestPackedTranslation(t *testing.T) {
 	})
 	p := start(t, behind(u, "anthropic"))
 	res := p.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
-	if turn := turnOf(wire.OpenAIChat, false, read(t, res)); !turn.Done || turn.Text != "Done." || res.Header.Get("Content-Encoding") != "" {
+	if turn := turnOf(wire.OpenAIChat, false, read(t, res)); !turn.Done || turn.Text != "Done." ||
+		res.Header.Get("Content-Encoding") != "" {
 		t.Errorf("%+v", turn)
 	}
 }
@@ -437,13 +470,16 @@ func TestBufferToolCalls(t *testing.T) {
 		path, body string
 		format     wire.Format
 	}{
-		{"/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`, wire.OpenAIChat},
+		{"/v1/chat/completions",
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`,
+			wire.OpenAIChat},
 		{"/v1/messages", conversation(0, true), wire.Anthropic},
 	} {
 		p := start(t, "llm_cache {\n upstream mlx_lm\n buffer_tool_calls on\n}\nreverse_proxy "+u.Listener.Addr().String())
 		got := read(t, p.post(c.path, c.body))
 		turn := turnOf(c.format, true, got)
-		if !turn.Done || turn.Text != `I "look".` || len(turn.Calls) != 2 || turn.Calls[0].Arguments != `{"file_path":"/a"}` || turn.Usage.Read != 1234 {
+		if !turn.Done || turn.Text != `I "look".` || len(turn.Calls) != 2 ||
+			turn.Calls[0].Arguments != `{"file_path":"/a"}` || turn.Usage.Read != 1234 {
 			t.Errorf("turn is %+v of\n%s", turn, got)
 		}
 		if n := strings.Count(got, `{\"file_path\":\"/a\"}`); n != 1 {
@@ -462,16 +498,20 @@ func TestCountTokens(t *testing.T) {
 	p := start(t, behind(u, "mlx_lm"))
 	words := strings.Repeat("several words ", 1000)
 	for path, c := range map[string]struct{ body, member string }{
-		"/v1/messages/count_tokens":    {`{"model":"m","messages":[{"role":"user","content":"` + words + `"}]}`, "input_tokens"},
-		"/v1/responses/input_tokens":   {`{"model":"m","input":"` + words + `"}`, "input_tokens"},
-		"/v1beta/models/m:countTokens": {`{"generateContentRequest":{"model":"models/m","contents":[{"parts":[{"text":"` + words + `"}]}]}}`, "totalTokens"},
+		"/v1/messages/count_tokens": {`{"model":"m","messages":[{"role":"user","content":"` + words + `"}]}`,
+			"input_tokens"},
+		"/v1/responses/input_tokens": {`{"model":"m","input":"` + words + `"}`, "input_tokens"},
+		"/v1beta/models/m:countTokens": {`{"generateContentRequest":{"model":"models/m","contents":[{"parts":[{"text":"` +
+			words + `"}]}]}}`, "totalTokens"},
 	} {
 		res := p.post(path, c.body)
 		got := gjson.Parse(read(t, res))
-		if n := got.Get(c.member).Int(); res.StatusCode != http.StatusOK || n < 2000 || n > 8000 || res.Header.Get("X-Llm-Cache-Input-Tokens-Estimated") != "1" {
+		if n := got.Get(c.member).Int(); res.StatusCode != http.StatusOK || n < 2000 || n > 8000 ||
+			res.Header.Get("X-Llm-Cache-Input-Tokens-Estimated") != "1" {
 			t.Errorf("%s: status %d, %s, headers %v", path, res.StatusCode, got.Raw, res.Header)
 		}
-		if res := p.post(path, `{"model":"m"}`); res.StatusCode != http.StatusBadRequest || !strings.Contains(read(t, res), "no messages") && !strings.Contains(path, "responses") {
+		if res := p.post(path, `{"model":"m"}`); res.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(read(t, res), "no messages") && !strings.Contains(path, "responses") {
 			t.Errorf("%s without messages: status %d", path, res.StatusCode)
 		}
 	}
@@ -482,7 +522,8 @@ func TestCountTokens(t *testing.T) {
 		t.Errorf("sessions are %v", s)
 	}
 	p.reload("llm_cache {\n upstream mlx_lm\n max_body 1KiB\n}\nreverse_proxy " + u.Listener.Addr().String())
-	if res := p.post("/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"`+words+`"}]}`); res.StatusCode != http.StatusRequestEntityTooLarge {
+	if res := p.post("/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"`+words+
+		`"}]}`); res.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large: status %d", res.StatusCode)
 	}
 	p.reload(behind(u, "llama_cpp"))
@@ -494,7 +535,12 @@ func TestCountTokens(t *testing.T) {
 // TestEveryClient: clients of all four formats stream and do not stream from an
 // upstream that speaks nothing but chat completions.
 func TestEveryClient(t *testing.T) {
-	whole := `{"id":"chatcmpl-1","object":"chat.completion","model":"qwen3-coder","choices":[{"index":0,"message":{"role":"assistant","content":"I \"look\".","reasoning":"Hm.","tool_calls":[{"id":"call_a","type":"function","function":{"name":"Read","arguments":"{\"file_path\":\"/a\"}"}},{"id":"call_b","type":"function","function":{"name":"Read","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1277,"completion_tokens":5,"total_tokens":1282,"prompt_tokens_details":{"cached_tokens":1234}}}`
+	whole := `{"id":"chatcmpl-1","object":"chat.completion","model":"qwen3-coder","choices":[{"index":0,` +
+		`"message":{"role":"assistant","content":"I \"look\".","reasoning":"Hm.","tool_calls":[{"id":"call_a",` +
+		`"type":"function","function":{"name":"Read","arguments":"{\"file_path\":\"/a\"}"}},{"id":"call_b",` +
+		`"type":"function","function":{"name":"Read","arguments":"{}"}}]},"finish_reason":"tool_calls"}],` +
+		`"usage":{"prompt_tokens":1277,"completion_tokens":5,"total_tokens":1282,` +
+		`"prompt_tokens_details":{"cached_tokens":1234}}}`
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if n%2 == 1 {
 			stream(chatEvents...)(w, r, n)
@@ -522,7 +568,8 @@ func TestEveryClient(t *testing.T) {
 			wire.Interactions, "/v1beta/interactions", "/v1beta/interactions",
 			`{"model":"m","stream":true,"input":"Hi"}`, `{"model":"m","input":[{"type":"user_input","content":"Hi"}]}`,
 		},
-		{wire.Gemini, "/v1beta/models/m:streamGenerateContent", "/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`, `{"contents":[{"role":"user","parts":[{"text":"Ho"}]}]}`},
+		{wire.Gemini, "/v1beta/models/m:streamGenerateContent", "/v1beta/models/m:generateContent",
+			`{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`, `{"contents":[{"role":"user","parts":[{"text":"Ho"}]}]}`},
 	} {
 		for i, path := range []string{c.path, c.whole} {
 			body := c.body
@@ -532,10 +579,12 @@ func TestEveryClient(t *testing.T) {
 			res := p.post(path, body, "X-Goog-Api-Key", "secret")
 			got := read(t, res)
 			turn := turnOf(c.format, strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream"), got)
-			if !turn.Done || turn.Text != `I "look".` || turn.Thinking != "Hm." || len(turn.Calls) != 2 || turn.Calls[0].Arguments != `{"file_path":"/a"}` || turn.Usage.Read != 1234 {
+			if !turn.Done || turn.Text != `I "look".` || turn.Thinking != "Hm." || len(turn.Calls) != 2 ||
+				turn.Calls[0].Arguments != `{"file_path":"/a"}` || turn.Usage.Read != 1234 {
 				t.Errorf("%s: turn is %+v of\n%s", path, turn, got)
 			}
-			if sent := u.last(); sent.path != "/v1/chat/completions" || sent.header.Get("Authorization") != "Bearer secret" || sent.header.Get("X-Goog-Api-Key") != "" {
+			if sent := u.last(); sent.path != "/v1/chat/completions" || sent.header.Get("Authorization") != "Bearer secret" ||
+				sent.header.Get("X-Goog-Api-Key") != "" {
 				t.Errorf("%s: sent %s with %v", path, sent.path, sent.header)
 			}
 		}

@@ -47,10 +47,12 @@ func TestUnreachedIsMonitored(t *testing.T) {
 				if others != "" {
 					others = fmt.Sprintf(others, port)
 				}
-				p.load(p.adapt(fmt.Sprintf("{\nadmin %s\npersist_config off\nauto_https off\ngrace_period 100ms\nmetrics\nlog {\noutput file %s\nlevel ERROR\n}\n}\n%s\nhttp://mine.example%s {\n%s\nreverse_proxy %s\n%s\n}\n",
+				p.load(p.adapt(fmt.Sprintf("{\nadmin %s\npersist_config off\nauto_https off\ngrace_period 100ms\nmetrics\nlog "+
+					"{\noutput file %s\nlevel ERROR\n}\n}\n%s\nhttp://mine.example%s {\n%s\nreverse_proxy %s\n%s\n}\n",
 					p.admin, log, others, port, site, testkit.FreeAddress(t), c.errors)))
 				p.host = "mine.example"
-				r := p.post("/v1/messages", `{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`)
+				r := p.post("/v1/messages",
+					`{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`)
 				body := read(t, r)
 				if site != "" {
 					if r.StatusCode != c.status {

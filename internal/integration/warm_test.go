@@ -20,7 +20,8 @@ import (
 
 // warmSite is a box whose bases are kept warm.
 func warmSite(u *upstream, options string) string {
-	return fmt.Sprintf("llm_cache {\n upstream mlx_lm\n heartbeat off\n queue\n%s\n}\nreverse_proxy %s", options, u.Listener.Addr())
+	return fmt.Sprintf("llm_cache {\n upstream mlx_lm\n heartbeat off\n queue\n%s\n}\nreverse_proxy %s", options,
+		u.Listener.Addr())
 }
 
 // came waits until a box got so many requests.
@@ -38,7 +39,8 @@ func (u *upstream) came(t *testing.T, n int) []received {
 
 // isWarmUp reports whether a request only has the box read how another one began.
 func isWarmUp(r, of received) bool {
-	return gjson.Get(r.body, "max_tokens").Int() == 1 && gjson.Get(r.body, "tools").Raw == gjson.Get(of.body, "tools").Raw &&
+	return gjson.Get(r.body, "max_tokens").Int() == 1 && gjson.Get(r.body, "tools").Raw == gjson.Get(of.body,
+		"tools").Raw &&
 		gjson.Get(r.body, "messages.0").Raw == gjson.Get(of.body, "messages.0").Raw &&
 		gjson.Get(r.body, "messages.1").Raw == `{"role":"user","content":"."}` && gjson.Get(r.body, "messages.#").Int() == 2
 }
@@ -144,7 +146,8 @@ func TestWarmStoreHoldsNoKeyOfAQuery(t *testing.T) {
 	site := warmSite(u, "warm {\n store "+dir+"\n}")
 	p := start(t, site)
 	const path = "/v1beta/models/gemini-3.1-pro:generateContent?alt=json&key=sk-secret&trace=sk-also"
-	const body = `{"systemInstruction":{"parts":[{"text":"You are an agent."}]},"tools":[{"functionDeclarations":[{"name":"Read"}]}],"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}`
+	const body = `{"systemInstruction":{"parts":[{"text":"You are an agent."}]},` +
+		`"tools":[{"functionDeclarations":[{"name":"Read"}]}],"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}`
 	if res := p.post(path, body); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
 	}
@@ -225,7 +228,8 @@ func TestIdleFolding(t *testing.T) {
 				same++
 			}
 			if begins := same == len(folded); begins == early {
-				t.Errorf("of the %d messages that were to be read in advance %d stand in front of the next request's %d", len(folded), same, len(last))
+				t.Errorf("of the %d messages that were to be read in advance %d stand in front of the next request's %d",
+					len(folded), same, len(last))
 			}
 		})
 	}
@@ -279,7 +283,9 @@ func TestWarmBoxes(t *testing.T) {
 		})
 		addrs = append(addrs, boxes[i].Listener.Addr().String())
 	}
-	p := start(t, fmt.Sprintf("llm_cache {\n upstream mlx_lm\n heartbeat off\n queue\n warm\n}\nreverse_proxy %s {\n lb_policy llm_session\n}", strings.Join(addrs, " ")))
+	p := start(t,
+		fmt.Sprintf("llm_cache {\n upstream mlx_lm\n heartbeat off\n queue\n warm\n}\nreverse_proxy %s {\n lb_policy "+
+			"llm_session\n}", strings.Join(addrs, " ")))
 	read := p.metric(`caddy_llm_cache_warmups_total{outcome="read"}`)
 	if res := p.post("/v1/messages", withTools(1), "X-Api-Key", "sk-one"); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)

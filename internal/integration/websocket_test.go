@@ -31,7 +31,8 @@ func (p *proxy) socket(t *testing.T, headers ...string) *socket {
 	for i := 0; i < len(headers); i += 2 {
 		h.Set(headers[i], headers[i+1])
 	}
-	ws, res, err := websocket.Dial(ctx, "ws://"+p.addr+"/v1/responses", &websocket.DialOptions{HTTPHeader: h, Host: p.host})
+	ws, res, err := websocket.Dial(ctx, "ws://"+p.addr+"/v1/responses",
+		&websocket.DialOptions{HTTPHeader: h, Host: p.host})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func (s *socket) end() (last gjson.Result, kinds []string, err error) {
 		}
 		last = gjson.ParseBytes(b)
 		kinds = append(kinds, last.Get("type").Str)
-		if slices.Contains([]string{"response.completed", "response.incomplete", "response.failed", "error"}, kinds[len(kinds)-1]) {
+		if slices.Contains([]string{"response.completed", "response.incomplete", "response.failed", "error"},
+			kinds[len(kinds)-1]) {
 			return last, kinds, nil
 		}
 	}
@@ -92,7 +94,8 @@ func (s *socket) refused(message, code string, status int64) gjson.Result {
 
 // socketCreate is a response.create: more are members, input the JSON of the input.
 func socketCreate(more, input string) string {
-	return `{"type":"response.create","model":"gpt-6-astra","store":false,"instructions":"You are an agent.",` + more + `"input":` + input + `}`
+	return `{"type":"response.create","model":"gpt-6-astra","store":false,"instructions":"You are an agent.",` + more +
+		`"input":` + input + `}`
 }
 
 func socketUser(text string) string {
@@ -108,8 +111,10 @@ func socketHistory(turns int) string {
 	var b strings.Builder
 	b.WriteString(socketUser("Fix the build."))
 	for i := range turns {
-		fmt.Fprintf(&b, `,{"type":"function_call","call_id":"call_%d","name":"Read","arguments":"{\"file_path\":\"/src/file%d.go\"}"}`, i, i)
-		fmt.Fprintf(&b, `,{"type":"function_call_output","call_id":"call_%d","output":"%s"}`, i, strings.Repeat(fmt.Sprintf("line of file %d: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\\n", i), 40))
+		fmt.Fprintf(&b,
+			`,{"type":"function_call","call_id":"call_%d","name":"Read","arguments":"{\"file_path\":\"/src/file%d.go\"}"}`, i, i)
+		fmt.Fprintf(&b, `,{"type":"function_call_output","call_id":"call_%d","output":"%s"}`, i,
+			strings.Repeat(fmt.Sprintf("line of file %d: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\\n", i), 40))
 	}
 	return b.String()
 }
@@ -124,11 +129,14 @@ func TestWebSocket(t *testing.T) {
 	s := p.socket(t, "Authorization", "Bearer sk-a", "Session-Id", "conv-1")
 	first := s.ask(socketCreate("", "["+socketHistory(6)+"]"))
 	got := u.last()
-	if got.method != http.MethodPost || got.path != "/v1/responses" || got.header.Get("Authorization") != "Bearer sk-a" || got.header.Get("Openai-Beta") != "other-1" ||
-		got.header.Get("Upgrade") != "" || got.header.Get("Sec-Websocket-Key") != "" || got.header.Get("Content-Type") != "application/json" {
+	if got.method != http.MethodPost || got.path != "/v1/responses" || got.header.Get("Authorization") != "Bearer sk-a" ||
+		got.header.Get("Openai-Beta") != "other-1" ||
+		got.header.Get("Upgrade") != "" || got.header.Get("Sec-Websocket-Key") != "" ||
+		got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("upstream got %s %s with %v", got.method, got.path, got.header)
 	}
-	if full := socketCreate("", "["+socketHistory(6)+"]"); len(got.body) > len(full)*9/10 || gjson.Get(got.body, "type").Exists() || !gjson.Get(got.body, "stream").Bool() {
+	if full := socketCreate("", "["+socketHistory(6)+"]"); len(got.body) > len(full)*9/10 ||
+		gjson.Get(got.body, "type").Exists() || !gjson.Get(got.body, "stream").Bool() {
 		t.Errorf("%d bytes became %s", len(full), got.body)
 	}
 	last := first
@@ -137,7 +145,8 @@ func TestWebSocket(t *testing.T) {
 		last = s.ask(socketCreate(socketPrevious(last), "["+socketUser(fmt.Sprint("And ", n, "?"))+"]"))
 		now := gjson.Get(u.last().body, "input").Raw
 		// eager folds the last turn once there is another.
-		if n > 0 && !strings.HasPrefix(now, strings.TrimSuffix(before, "]")) || gjson.Get(u.last().body, "previous_response_id").Exists() {
+		if n > 0 && !strings.HasPrefix(now, strings.TrimSuffix(before, "]")) ||
+			gjson.Get(u.last().body, "previous_response_id").Exists() {
 			t.Fatalf("request %d has %s behind %s", n, now, before)
 		}
 	}
@@ -183,7 +192,8 @@ func TestWebSocketElsewhere(t *testing.T) {
 			s := p.socket(t)
 			last := s.ask(socketCreate(`"stream_id":"main",`, `"One?"`))
 			for n := range 3 {
-				last = s.ask(socketCreate(`"stream_id":"main",`+socketPrevious(last), "["+socketUser(fmt.Sprint("And ", n, "?"))+"]"))
+				last = s.ask(socketCreate(`"stream_id":"main",`+socketPrevious(last), "["+socketUser(fmt.Sprint("And ", n, "?"))+
+					"]"))
 				if got := gjson.Get(u.last().body, "messages.#(role==user)#").Array(); len(got) != n+2 {
 					t.Errorf("request %d reached the model as %s", n, u.last().body)
 				}
@@ -192,7 +202,8 @@ func TestWebSocketElsewhere(t *testing.T) {
 				t.Errorf("the answer is %s", last)
 			}
 			// What was never said here is asked for, not left out.
-			s.refused(`{"type":"response.create","model":"m","previous_response_id":"resp_x","input":"on"}`, "previous_response_not_found", 400)
+			s.refused(`{"type":"response.create","model":"m","previous_response_id":"resp_x","input":"on"}`,
+				"previous_response_not_found", 400)
 		})
 	}
 }
@@ -219,33 +230,43 @@ func TestWebSocketErrors(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Ratelimit-Reset-Tokens", "1s")
 		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, `{"error":{"message":"Slow down.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`)
+		_, _ = io.WriteString(w,
+			`{"error":{"message":"Slow down.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`)
 	}
 	e := s.refused(socketCreate("", `"go"`), "rate_limit_exceeded", 429)
-	if e.Get("error.message").Str != "Slow down." || e.Get("headers.x-ratelimit-reset-tokens").Str != "1s" || e.Get("headers.x-llm-cache").Str == "" {
+	if e.Get("error.message").Str != "Slow down." || e.Get("headers.x-ratelimit-reset-tokens").Str != "1s" ||
+		e.Get("headers.x-llm-cache").Str == "" {
 		t.Errorf("the refusal is %s", e)
 	}
 
 	// An answer in one piece is an answer.
 	answer = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"resp_1","object":"response","status":"completed","output":[{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}],"usage":{"input_tokens":1,"output_tokens":1}}`)
+		_, _ = io.WriteString(w,
+			`{"id":"resp_1","object":"response","status":"completed","output":[{"id":"msg_1","type":"message",`+
+				`"role":"assistant","content":[{"type":"output_text","text":"Done."}]}],"usage":{"input_tokens":1,`+
+				`"output_tokens":1}}`)
 	}
 	s.send(socketCreate("", `"go"`))
-	if e, kinds, err := s.end(); err != nil || !slices.Equal(kinds, []string{"response.output_item.done", "response.completed"}) || e.Get("response.id").Str != "resp_1" {
+	if e, kinds, err := s.end(); err != nil ||
+		!slices.Equal(kinds, []string{"response.output_item.done", "response.completed"}) ||
+		e.Get("response.id").Str != "resp_1" {
 		t.Errorf("one piece came as %v %s, %v", kinds, e, err)
 	}
 
 	// An error amid a stream has its own form there, and no status.
 	answer = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "event: error\ndata: {\"type\":\"error\",\"code\":\"rate_limit_exceeded\",\"message\":\"Slow down.\",\"param\":null}\n\n")
+		_, _ = io.WriteString(w,
+			"event: error\ndata: {\"type\":\"error\",\"code\":\"rate_limit_exceeded\",\"message\":\"Slow down.\","+
+				"\"param\":null}\n\n")
 	}
 	s.refused(socketCreate("", `"go"`), "rate_limit_exceeded", 429)
 
 	answer = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_2\"}}\n\n")
+		_, _ = io.WriteString(w,
+			"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_2\"}}\n\n")
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}
@@ -294,7 +315,9 @@ func TestWebSocketReload(t *testing.T) {
 		w.(http.Flusher).Flush()
 		begun <- struct{}{}
 		<-release
-		_, _ = io.WriteString(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_2\",\"output\":[],\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n")
+		_, _ = io.WriteString(w,
+			"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_2\",\"output\":[],"+
+				"\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n")
 	})
 	site := "llm_cache {\nupstream openai\n}\nreverse_proxy " + u.Listener.Addr().String()
 	p := start(t, site)

@@ -25,7 +25,8 @@ func TestWrappedClient(t *testing.T) {
 	if os.Getenv(wrappedClient) == "" {
 		t.Skip("it runs as the client of TestWrap")
 	}
-	resp, err := http.Post(os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", "application/json", strings.NewReader(`{"model":"claude-opus-4-6","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`))
+	resp, err := http.Post(os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", "application/json",
+		strings.NewReader(`{"model":"claude-opus-4-6","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

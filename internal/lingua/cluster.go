@@ -92,7 +92,8 @@ func jointOf(r rune) joint {
 		return jointExtend
 	case unicode.Is(prepends, r), unicode.Is(unicode.Prepended_Concatenation_Mark, r):
 		return jointPrepend
-	case unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cc, unicode.Cf), r >= 0xe0000 && r <= 0xe0fff, r == 0x2065, r >= 0xfff0 && r <= 0xfff8:
+	case unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cc, unicode.Cf), r >= 0xe0000 && r <= 0xe0fff, r == 0x2065,
+		r >= 0xfff0 && r <= 0xfff8:
 		return jointControl
 	case r == 0xe33, r == 0xeb3, unicode.Is(unicode.Mc, r) && !unicode.Is(standing, r):
 		return jointSpacing

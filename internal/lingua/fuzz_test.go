@@ -66,8 +66,11 @@ func TestTokenizersLike(t *testing.T) {
 // and that one which is read can be used.
 func FuzzTokenizer(f *testing.F) {
 	for _, s := range []string{
-		`{"model":{"type":"WordPiece","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1,"##b":2}},"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},"decoder":{"type":"WordPiece"}}`,
-		`{"added_tokens":[{"id":1,"content":"<m>","lstrip":true}],"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["▁",-1],["a",-2]]},"normalizer":{"type":"Precompiled","precompiled_charsmap":"BAAAAAAAAAA="},"pre_tokenizer":{"type":"Metaspace","replacement":"▁"},"decoder":{"type":"Metaspace"}}`,
+		`{"model":{"type":"WordPiece","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1,"##b":2}},` +
+			`"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},"decoder":{"type":"WordPiece"}}`,
+		`{"added_tokens":[{"id":1,"content":"<m>","lstrip":true}],"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",` +
+			`0],["▁",-1],["a",-2]]},"normalizer":{"type":"Precompiled","precompiled_charsmap":"BAAAAAAAAAA="},` +
+			`"pre_tokenizer":{"type":"Metaspace","replacement":"▁"},"decoder":{"type":"Metaspace"}}`,
 		`{"model":{"type":"BPE"}}`, `{"model":null}`, `[]`, ``,
 	} {
 		f.Add([]byte(s), "ab <m> é한")
@@ -151,8 +154,14 @@ func TestBadFolders(t *testing.T) {
 		spoil func(t *testing.T, folder string)
 	}{
 		{"config.json: no such file", func(t *testing.T, folder string) { os.Remove(filepath.Join(folder, "config.json")) }},
-		{"tokenizer.json: no such file", func(t *testing.T, folder string) { os.Remove(filepath.Join(folder, "tokenizer.json")) }},
-		{"model.safetensors: no such file", func(t *testing.T, folder string) { os.Remove(filepath.Join(folder, "model.safetensors")) }},
+		{"tokenizer.json: no such file", func(t *testing.T,
+			folder string) {
+			os.Remove(filepath.Join(folder, "tokenizer.json"))
+		}},
+		{"model.safetensors: no such file", func(t *testing.T,
+			folder string) {
+			os.Remove(filepath.Join(folder, "model.safetensors"))
+		}},
 		{"config.json: unexpected end", truncate("config.json", 20)},
 		{"tokenizer.json: unexpected end", truncate("tokenizer.json", 2000)},
 		{"length of header", truncate("model.safetensors", 3)},
@@ -172,7 +181,8 @@ func TestBadFolders(t *testing.T) {
 		{"no multiple of", edit("config.json", `"num_attention_heads": 4`, `"num_attention_heads": 5`)},
 		{"are too few", edit("config.json", `"max_position_embeddings": 512`, `"max_position_embeddings": 128`)},
 		{"num_hidden_layers: 0", edit("config.json", `"num_hidden_layers": 2`, `"num_hidden_layers": 0`)},
-		{"bert.encoder.layer.2.attention.self.query.weight\" is missing", edit("config.json", `"num_hidden_layers": 2`, `"num_hidden_layers": 3`)},
+		{"bert.encoder.layer.2.attention.self.query.weight\" is missing", edit("config.json", `"num_hidden_layers": 2`,
+			`"num_hidden_layers": 3`)},
 		{"has shape", edit("config.json", `"intermediate_size": 128`, `"intermediate_size": 64`)},
 		{`model of type "BPE"`, edit("tokenizer.json", `"WordPiece","unk`, `"BPE","unk`)},
 		{`normalizer of type "NFC"`, edit("tokenizer.json", `"BertNormalizer"`, `"NFC"`)},

@@ -23,7 +23,8 @@ type kernels struct {
 	multiplyBytes func(c []int32, a []uint8, aStride int, b []int8, depth int)
 	// widen converts a row of sums to floats, by the row's scale and zero and the columns' scales,
 	// sums of weights and biases.
-	widen func(dst *[tileCols]float32, c *[tileCols]int32, scale float32, zero int32, scales *[tileCols]float32, sums *[tileCols]int32, bias *[tileCols]float32)
+	widen func(dst *[tileCols]float32, c *[tileCols]int32, scale float32, zero int32, scales *[tileCols]float32,
+		sums *[tileCols]int32, bias *[tileCols]float32)
 	// extremes returns the minimum and the maximum of x.
 	extremes func(x []float32) (low, high float32)
 	// bytes sets dst to x·inverse + zero, rounded, for the length of x.
@@ -85,7 +86,8 @@ func multiplyBytesPortable(c []int32, a []uint8, aStride int, b []int8, depth in
 	}
 }
 
-func widenPortable(dst *[tileCols]float32, c *[tileCols]int32, scale float32, zero int32, scales *[tileCols]float32, sums *[tileCols]int32, bias *[tileCols]float32) {
+func widenPortable(dst *[tileCols]float32, c *[tileCols]int32, scale float32, zero int32, scales *[tileCols]float32,
+	sums *[tileCols]int32, bias *[tileCols]float32) {
 	for j := range dst {
 		dst[j] = float32(c[j]-zero*sums[j])*(scale*scales[j]) + bias[j]
 	}

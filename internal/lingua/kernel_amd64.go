@@ -25,7 +25,8 @@ var (
 	vnni   = avx2.with("AVX-512 VNNI", multiplyAVX512, multiplyBytesVNNI)
 )
 
-func (k kernels) with(name string, multiply func([]float32, int, []float32, int, []float32, int), bytes func([]int32, []uint8, int, []int8, int)) kernels {
+func (k kernels) with(name string, multiply func([]float32, int, []float32, int, []float32, int),
+	bytes func([]int32, []uint8, int, []int8, int)) kernels {
 	k.Name, k.multiply, k.multiplyBytes = name, multiply, bytes
 	return k
 }
@@ -121,7 +122,8 @@ func multiplyBytes4x16(c *int32, a *uint8, aStride int, b *int8, depth int)
 func multiplyBytes8x48(c *int32, a *uint8, aStride int, b *int8, depth int)
 
 //go:noescape
-func widens(dst *[tileCols]float32, c *[tileCols]int32, scale float32, zero int32, scales *[tileCols]float32, sums *[tileCols]int32, bias *[tileCols]float32)
+func widens(dst *[tileCols]float32, c *[tileCols]int32, scale float32, zero int32, scales *[tileCols]float32,
+	sums *[tileCols]int32, bias *[tileCols]float32)
 
 //go:noescape
 func range32(x *float32, n int) (low, high float32)

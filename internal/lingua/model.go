@@ -48,7 +48,8 @@ func Open(folder string, o Options) (*Model, error) {
 	}
 	if n := len(t.vocabulary); n > e.words.Shape[0] {
 		_ = e.file.Close()
-		return nil, fmt.Errorf("model %s: tokenizer.json has %d tokens, the model embeddings for %d", folder, n, e.words.Shape[0])
+		return nil, fmt.Errorf("model %s: tokenizer.json has %d tokens, the model embeddings for %d", folder, n,
+			e.words.Shape[0])
 	}
 	added, names := t.withForced()
 	return &Model{t, e, added, names, o.Int8}, nil

@@ -143,7 +143,8 @@ func (f *tokenizerFile) wordPiece() (*Tokenizer, error) {
 	if err := json.Unmarshal(f.Model, &m); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
-	w := &wordPiece{normalizer: bertNormalizer{Clean: true, Chinese: true, Lowercase: true}, ids: m.Vocab, prefix: "##", longest: 100}
+	w := &wordPiece{normalizer: bertNormalizer{Clean: true, Chinese: true, Lowercase: true}, ids: m.Vocab, prefix: "##",
+		longest: 100}
 	if m.Prefix != nil {
 		w.prefix = *m.Prefix
 	}
@@ -304,7 +305,8 @@ func (u *unigram) readPreTokenizer(raw json.RawMessage) error {
 	for i, one := range parts {
 		space := one.Type == "WhitespaceSplit" && i == 0 && len(parts) == 2
 		meta := one.Type == "Metaspace" && i == len(parts)-1 && i < 2 && one.Mark == metaspace &&
-			(one.Split == nil || *one.Split) && (one.Scheme == "always" || one.Scheme == "" && (one.Prepend == nil || *one.Prepend))
+			(one.Split == nil || *one.Split) && (one.Scheme == "always" || one.Scheme == "" &&
+			(one.Prepend == nil || *one.Prepend))
 		if !space && !meta {
 			return fmt.Errorf("pre_tokenizer of type %q is not understood here", one.Type)
 		}

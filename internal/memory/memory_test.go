@@ -49,7 +49,8 @@ func TestDefault(t *testing.T) {
 func TestValidate(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "", Min: "", Max: "",
-		Min - 1: "memory must be from 4MiB to 1TiB, got 4194303 bytes", Max + 1: "memory must be from 4MiB to 1TiB, got 1099511627777 bytes", -1: "memory must be from 4MiB to 1TiB, got -1 bytes",
+		Min - 1: "memory must be from 4MiB to 1TiB, got 4194303 bytes", Max +
+			1: "memory must be from 4MiB to 1TiB, got 1099511627777 bytes", -1: "memory must be from 4MiB to 1TiB, got -1 bytes",
 	} {
 		got := ""
 		if err := Validate(n); err != nil {

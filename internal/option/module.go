@@ -36,7 +36,8 @@ var apart = map[string]string{
 func Missing(err error) error {
 	for id, folder := range apart {
 		if _, absent := caddy.GetModule(id); absent != nil && strings.Contains(err.Error(), id) {
-			return fmt.Errorf("%s is not in this build of Caddy: add it by xcaddy build … --with github.com/caddy-llm-cache/caddy-llm-cache/%s: %w", id, folder, err)
+			return fmt.Errorf("%s is not in this build of Caddy: add it by xcaddy build … --with "+
+				"github.com/caddy-llm-cache/caddy-llm-cache/%s: %w", id, folder, err)
 		}
 	}
 	return err

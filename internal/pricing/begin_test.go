@@ -21,7 +21,9 @@ func long() string {
 		if i == 499 {
 			m = mark("5m")
 		}
-		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"%d%s"},{"type":"tool_use","id":"t%d","name":"r","input":{"path":"/a/b/%d"}}]}`,
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"%d%s"},{"type":"tool_use",`+
+				`"id":"t%d","name":"r","input":{"path":"/a/b/%d"}}]}`,
 			i, strings.Repeat("s", 200), i, i)
 		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"%s"%s}]}`,
 			i, strings.Repeat(`line of a file\n`, 46), m)
@@ -61,10 +63,14 @@ func BenchmarkLookup(b *testing.B) {
 func FuzzBegin(f *testing.F) {
 	f.Add(uint8(0), texts(1, 9, at(2, 9)), int64(60))
 	f.Add(uint8(2), ask(hi+assistant("["+think+","+use+"]")+","+user("["+result+"]"), manual), int64(0))
-	f.Add(uint8(3), ask(hi+assistant("["+think+","+use+"]")+","+user("["+result+`,{"type":"image","cache_control":{"ttl":"1h"}}]`), `,"thinking":{"block_binding":{"prefix_mismatch_behavior":"drop_block"}},"cache_control":{}`), int64(400))
+	f.Add(uint8(3), ask(hi+assistant("["+think+","+use+"]")+","+
+		user("["+result+`,{"type":"image","cache_control":{"ttl":"1h"}}]`),
+		`,"thinking":{"block_binding":{"prefix_mismatch_behavior":"drop_block"}},"cache_control":{}`), int64(400))
 	f.Add(uint8(4), chat("gpt-6.1-sol", 3, `,"prompt_cache_options":{"mode":"explicit"}`), int64(1))
 	f.Add(uint8(5), chat("q", 3, `,"tools":[{"type":"function","function":{"name":"x"},"cache_control":7}]`), int64(-5))
-	f.Add(uint8(1), `{"messages":[{"role":"user"},{"role":"assistant","content":[]},{"role":"system","content":null}],"tools":[{"defer_loading":true,"cache_control":{}}]}`, int64(9))
+	f.Add(uint8(1),
+		`{"messages":[{"role":"user"},{"role":"assistant","content":[]},{"role":"system","content":null}],`+
+			`"tools":[{"defer_loading":true,"cache_control":{}}]}`, int64(9))
 	f.Add(uint8(5), contents(3, `,"systemInstruction":{"parts":{"text":"s"}}`), int64(3))
 	names := Profiles()
 	f.Fuzz(func(t *testing.T, profile uint8, body string, later int64) {

@@ -81,7 +81,9 @@ func (t *Table) Convert(text []byte) ([]byte, error) {
 		return true
 	})
 	if len(found) == 0 {
-		return nil, errors.New("no prices of a known vendor: expected a models file, LiteLLM's model_prices_and_context_window.json or models.dev's api.json")
+		return nil,
+			errors.New("no prices of a known vendor: expected a models file, LiteLLM's model_prices_and_context_window.json " +
+				"or models.dev's api.json")
 	}
 	return t.write(found)
 }
@@ -89,14 +91,16 @@ func (t *Table) Convert(text []byte) ([]byte, error) {
 func fromLiteLLM(v gjson.Result) perMillion {
 	million := func(name string) float64 { return round(v.Get(name).Num * 1e6) }
 	p := perMillion{
-		Input: million("input_cost_per_token"), Output: million("output_cost_per_token"), Read: million("cache_read_input_token_cost"),
+		Input: million("input_cost_per_token"), Output: million("output_cost_per_token"),
+		Read:  million("cache_read_input_token_cost"),
 		Write: million("cache_creation_input_token_cost"), WriteLong: million("cache_creation_input_token_cost_above_1hr"),
 	}
 	v.ForEach(func(key, value gjson.Result) bool {
 		above, ok := strings.CutPrefix(key.Str, "input_cost_per_token_above_")
 		above, thousands := strings.CutSuffix(above, "k_tokens")
 		if n, err := strconv.Atoi(above); ok && thousands && err == nil && p.Input > 0 && p.Output > 0 {
-			p.Tier = &tier{n * 1000, round(value.Num * 1e6 / p.Input), round(million("output_cost_per_token_above_"+above+"k_tokens") / p.Output)}
+			p.Tier = &tier{n * 1000, round(value.Num * 1e6 / p.Input),
+				round(million("output_cost_per_token_above_"+above+"k_tokens") / p.Output)}
 		}
 		return true
 	})
@@ -107,7 +111,8 @@ func fromLiteLLM(v gjson.Result) perMillion {
 }
 
 func fromModelsDev(cost gjson.Result) perMillion {
-	p := perMillion{Input: cost.Get("input").Num, Output: cost.Get("output").Num, Read: cost.Get("cache_read").Num, Write: cost.Get("cache_write").Num}
+	p := perMillion{Input: cost.Get("input").Num, Output: cost.Get("output").Num, Read: cost.Get("cache_read").Num,
+		Write: cost.Get("cache_write").Num}
 	if over := cost.Get("context_over_200k"); over.IsObject() && p.Input > 0 && p.Output > 0 {
 		p.Tier = &tier{200000, round(over.Get("input").Num / p.Input), round(over.Get("output").Num / p.Output)}
 	}
@@ -177,7 +182,8 @@ func (t *Table) Rows(at time.Time) []Row {
 			models := slices.Collect(v.family(family))
 			models = slices.DeleteFunc(models, func(m *model) bool { return v.own(family, m.name) == nil })
 			slices.SortFunc(models, func(a, b *model) int {
-				return cmp.Or(cmp.Compare(b.version.major, a.version.major), cmp.Compare(b.version.minor, a.version.minor), cmp.Compare(a.name, b.name))
+				return cmp.Or(cmp.Compare(b.version.major, a.version.major), cmp.Compare(b.version.minor, a.version.minor),
+					cmp.Compare(a.name, b.name))
 			})
 			for _, m := range models {
 				r := Row{m.rules(at), vendor, family, m.Grade, m.evidence.Source, m.evidence.Checked.Time, len(m.Prices) == 0}
@@ -222,7 +228,8 @@ func (t *Table) Differences(o *Table, at time.Time) (out []Difference) {
 	for _, r := range o.Rows(at) {
 		was, known := before[[2]string{r.Vendor, r.Model}]
 		if !known {
-			out = append(out, Difference{Vendor: r.Vendor, Model: r.Model, After: fmt.Sprintf("new, $%g input, $%g output", r.Input, r.Output)})
+			out = append(out, Difference{Vendor: r.Vendor, Model: r.Model, After: fmt.Sprintf("new, $%g input, $%g output",
+				r.Input, r.Output)})
 			continue
 		}
 		for _, f := range []struct {
@@ -239,7 +246,8 @@ func (t *Table) Differences(o *Table, at time.Time) (out []Difference) {
 			{"write", was.Write, r.Write},
 			{"write_long", was.Write1h, r.Write1h},
 			{"read", was.Read, r.Read},
-			{"tier", [3]float64{float64(was.TierAbove), was.TierInput, was.TierOutput}, [3]float64{float64(r.TierAbove), r.TierInput, r.TierOutput}},
+			{"tier", [3]float64{float64(was.TierAbove), was.TierInput, was.TierOutput},
+				[3]float64{float64(r.TierAbove), r.TierInput, r.TierOutput}},
 		} {
 			if f.before != f.after {
 				out = append(out, Difference{r.Vendor, r.Model, f.name, fmt.Sprint(f.before), fmt.Sprint(f.after)})

@@ -48,7 +48,8 @@ func validateGemini(v *wire.View, r Rules) *APIError {
 		case model && results > 0, !model && results > 0 && calls == 0:
 			return geminiError(invalid("Please ensure that function response turn comes immediately after a function call turn."))
 		case !model && results != calls:
-			return geminiError(invalid("Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."))
+			return geminiError(invalid("Please ensure that the number of function response parts is equal to the number of " +
+				"function call parts of the function call turn."))
 		}
 		if calls = 0; model {
 			calls = n[wire.KindToolUse]
@@ -74,7 +75,9 @@ func unsignedCall(v *wire.View) *APIError {
 				continue
 			}
 			if thoughtSignature(v, b) == "" {
-				return geminiError(invalidf("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly. Additional data, function call `default_api:%s`, position %d.", v.Text(b.Name), m+1))
+				return geminiError(invalidf("Function call is missing a thought_signature in functionCall parts. This is "+
+					"required for tools to work correctly. Additional data, function call `default_api:%s`, position %d.",
+					v.Text(b.Name), m+1))
 			}
 			called = true
 		}

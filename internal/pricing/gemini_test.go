@@ -18,8 +18,12 @@ func contents(steps int, members string) string {
 	var b strings.Builder
 	b.WriteString(`{"contents":[{"role":"user","parts":[{"text":"go"}]}`)
 	for i := range steps {
-		fmt.Fprintf(&b, `,{"role":"model","parts":[{"functionCall":{"id":"c%d","name":"read_file","args":{"file_path":"/x/%d"}},"thoughtSignature":"c2ln"}]}`, i, i)
-		fmt.Fprintf(&b, `,{"role":"user","parts":[{"functionResponse":{"id":"c%d","name":"read_file","response":{"output":"line %d %s"}}}]}`, i, i, strings.Repeat("of the file ", 25))
+		fmt.Fprintf(&b,
+			`,{"role":"model","parts":[{"functionCall":{"id":"c%d","name":"read_file","args":{"file_path":"/x/%d"}},`+
+				`"thoughtSignature":"c2ln"}]}`, i, i)
+		fmt.Fprintf(&b,
+			`,{"role":"user","parts":[{"functionResponse":{"id":"c%d","name":"read_file","response":{"output":"line %d %s"}}}]}`,
+			i, i, strings.Repeat("of the file ", 25))
 	}
 	return b.String() + `]` + members + `}`
 }
@@ -55,7 +59,8 @@ func TestImplicitCaching(t *testing.T) {
 	if u := ask(contents(61, tools+`,"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`)); u.Uncached != 0 {
 		t.Errorf("with another toolConfig: %+v", u)
 	}
-	if u := ask(strings.Replace(contents(61, tools), "line 50", "Line 50", 1)); u.Read == 0 || u.Read > first.Uncached*51/60 {
+	if u := ask(strings.Replace(contents(61, tools), "line 50", "Line 50", 1)); u.Read == 0 ||
+		u.Read > first.Uncached*51/60 {
 		t.Errorf("changed behind the middle: %+v", u)
 	}
 	if u := ask(strings.Replace(contents(61, tools), "line 3 ", "Line 3 ", 1)); u.Read != 0 {
@@ -73,13 +78,15 @@ func TestRefusalsOfGemini(t *testing.T) {
 		call     = `{"functionCall":{"name":"a","args":{}}`
 		prompt   = `{"role":"user","parts":[{"text":"go"}]}`
 		response = `{"functionResponse":{"name":"a","response":{"output":"ok"}}}`
-		number   = "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."
-		order    = "Please ensure that function response turn comes immediately after a function call turn."
+		number   = "Please ensure that the number of function response parts is equal to the number of function call " +
+			"parts of the function call turn."
+		order = "Please ensure that function response turn comes immediately after a function call turn."
 	)
 	model := func(parts string) string { return `,{"role":"model","parts":[` + parts + `]}` }
 	user := func(parts string) string { return `,{"role":"user","parts":[` + parts + `]}` }
 	missing := func(position int) string {
-		return fmt.Sprintf("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly. Additional data, function call `default_api:a`, position %d.", position)
+		return fmt.Sprintf("Function call is missing a thought_signature in functionCall parts. This is required for "+
+			"tools to work correctly. Additional data, function call `default_api:a`, position %d.", position)
 	}
 	for _, c := range []struct {
 		name, contents string
@@ -99,10 +106,14 @@ func TestRefusalsOfGemini(t *testing.T) {
 		{"no call before", prompt + model(`{"text":"a"}`) + user(response), order},
 		{"parallel calls in two contents", prompt + model(call+signed) + model(call+"}") + user(response+","+response), ""},
 		{"not signed", prompt + model(call+"}") + user(response), missing(2)},
-		{"second step not signed", prompt + model(call+signed) + user(response) + model(call+"}") + user(response), missing(4)},
-		{"said to have none", prompt + model(call+`,"thought_signature":"skip_thought_signature_validator"}`) + user(response), ""},
-		{"not signed in a finished turn", prompt + model(call+"}") + user(response) + model(`{"text":"a"}`) + "," + prompt, ""},
-		{"no signature at all", prompt + model(call+`,"thoughtSignature":"%"}`) + user(response), "Corrupted thought signature."},
+		{"second step not signed", prompt + model(call+signed) + user(response) + model(call+"}") + user(response),
+			missing(4)},
+		{"said to have none", prompt + model(call+`,"thought_signature":"skip_thought_signature_validator"}`) +
+			user(response), ""},
+		{"not signed in a finished turn", prompt + model(call+"}") + user(response) + model(`{"text":"a"}`) + "," + prompt,
+			""},
+		{"no signature at all", prompt + model(call+`,"thoughtSignature":"%"}`) + user(response),
+			"Corrupted thought signature."},
 	} {
 		body := `{"contents":[` + c.contents + `]}`
 		for _, name := range []string{"gemini-3.1-pro", "gemini-2.5-flash"} {
@@ -135,7 +146,8 @@ func TestSignedPartsStay(t *testing.T) {
 		at := strings.LastIndex(body, key+":")
 		end := at + len(key) + 2 + strings.IndexByte(body[at+len(key)+2:], '"') + 1
 		body = body[:at] + edit + body[end:]
-		_, err := NewSimulator(SimulatorConfig{}).Begin(Call{View: gemini(t, "gemini-3.1-pro", body), Client: client, At: start})
+		_, err := NewSimulator(SimulatorConfig{}).Begin(Call{View: gemini(t, "gemini-3.1-pro", body), Client: client,
+			At: start})
 		if (err != nil) != refused {
 			t.Errorf("%s: %v", edit, err)
 		}

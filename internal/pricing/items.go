@@ -24,7 +24,8 @@ func validateResponses(v *wire.View) *APIError {
 			hidden = hidden || gjson.GetBytes(b.Span.Of(v.Raw), "type").Str == "item_reference"
 		case wire.KindReasoning:
 			if next := i + 1; next == len(v.Blocks) || v.Blocks[next].Message != b.Message {
-				return invalidf("Item '%s' of type 'reasoning' was provided without its required following item.", gjson.GetBytes(b.Span.Of(v.Raw), "id").Str)
+				return invalidf("Item '%s' of type 'reasoning' was provided without its required following item.",
+					gjson.GetBytes(b.Span.Of(v.Raw), "id").Str)
 			}
 		case wire.KindToolUse:
 			if _, twice := calls[id]; !twice {

@@ -69,10 +69,12 @@ func answers(v *wire.View, m, end int, calls map[string]toolCall, turn int) *API
 		id := v.Text(b.ID)
 		call, known := calls[id]
 		if !known || call.turn != turn {
-			return invalidf("%s: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", path(v, int(i)), id)
+			return invalidf("%s: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must "+
+				"have a corresponding `tool_use` block in the previous message.", path(v, int(i)), id)
 		}
 		if call.done {
-			return invalidf("%s: each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", path(v, int(i)), id)
+			return invalidf("%s: each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s",
+				path(v, int(i)), id)
 		}
 		call.done = first
 		calls[id] = call
@@ -90,14 +92,17 @@ func unanswered(turn int, open []string, calls map[string]toolCall) *APIError {
 	if missing == nil {
 		return nil
 	}
-	return invalidf("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", turn, strings.Join(missing, ", "))
+	return invalidf("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each "+
+		"`tool_use` block must have a corresponding `tool_result` block in the next message.", turn,
+		strings.Join(missing, ", "))
 }
 
 // validateChat checks that each tool call of the chat format is answered by a
 // tool message before anything else comes, and that nothing else is.
 func validateChat(v *wire.View) *APIError {
 	if len(v.Messages) == 0 {
-		return invalid("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
+		return invalid("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array " +
+			"instead.")
 	}
 	open := make(map[string]bool) // calls of the last assistant message, and whether they are answered
 	var order []string
@@ -106,7 +111,8 @@ func validateChat(v *wire.View) *APIError {
 		if msg.Role == wire.RoleTool {
 			id := toolCallID(v, msg)
 			if len(order) == 0 {
-				return invalid("Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.") //nolint:misspell // the API's own spelling
+				return invalid("Invalid parameter: messages with role 'tool' must be a response to a preceeding message with " +
+					"'tool_calls'.") //nolint:misspell // the API's own spelling
 			}
 			if _, ok := open[id]; !ok {
 				return invalidf("Invalid parameter: 'tool_call_id' of '%s' not found in 'tool_calls' of previous message.", id)
@@ -151,5 +157,6 @@ func chatUnanswered(order []string, open map[string]bool) *APIError {
 	if missing == nil {
 		return nil
 	}
-	return invalidf("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: %s", strings.Join(missing, ", "))
+	return invalidf("An assistant message with 'tool_calls' must be followed by tool messages responding to each "+
+		"'tool_call_id'. The following tool_call_ids did not have response messages: %s", strings.Join(missing, ", "))
 }

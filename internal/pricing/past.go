@@ -210,7 +210,8 @@ func (p *past) unmodified(c Call) *APIError {
 		return nil
 	}
 	refused := func(i int32) *APIError {
-		return invalidf("%s: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.", path(v, int(i)))
+		return invalidf("%s: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. "+
+			"These blocks must remain as they were in the original response.", path(v, int(i)))
 	}
 	sent := thinkingOf(v, m)
 	for _, i := range sent {

@@ -29,7 +29,8 @@ type talk struct {
 func newTalk(t *testing.T, model string) *talk {
 	r := Lookup("", model, today)
 	r.MinTokens = 1
-	return &talk{t: t, sim: NewSimulator(SimulatorConfig{Rules: func(string, time.Time) Rules { return r }}), system: "rules", ask: "c"}
+	return &talk{t: t, sim: NewSimulator(SimulatorConfig{Rules: func(string, time.Time) Rules { return r }}),
+		system: "rules", ask: "c"}
 }
 
 func (k *talk) body(turns int, edited bool) string {
@@ -78,7 +79,10 @@ func (k *talk) must(turns int) {
 func (k *talk) refused(turns, message int, first string) {
 	k.t.Helper()
 	err := k.try(turns)
-	want := fmt.Sprintf("messages.%d.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\". That setting requires the `thinking-binding-controls-2026-08-01` value in the `anthropic-beta` header.", message)
+	want := fmt.Sprintf("messages.%d.content.0: Invalid `signature` in `thinking` block. The block is bound to a "+
+		"different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "+
+		"\"drop_block\". That setting requires the `thinking-binding-controls-2026-08-01` value in the `anthropic-beta` "+
+		"header.", message)
 	if first != "" {
 		want += " Content before this block differs from when it was created, first at `" + first + "`."
 	}
@@ -160,7 +164,8 @@ func TestThinkingIsBoundToItsPast(t *testing.T) {
 	})
 	t.Run("moved markers", func(t *testing.T) {
 		k := grown(t, 2)
-		body := strings.Replace(k.body(3, true), `"content":"result 1"`, `"content":"result 1","cache_control":{"type":"ephemeral"}`, 1)
+		body := strings.Replace(k.body(3, true), `"content":"result 1"`,
+			`"content":"result 1","cache_control":{"type":"ephemeral"}`, 1)
 		if _, err := k.sim.Begin(Call{View: parse(t, wire.Anthropic, body), Conversation: "c", At: start}); err != nil {
 			t.Error(err)
 		}
@@ -250,7 +255,8 @@ func TestThinkingFromElsewhere(t *testing.T) {
 	})
 	t.Run("a side task in the same conversation", func(t *testing.T) {
 		k := grown(t, 3)
-		if _, err := k.sim.Begin(Call{View: parse(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"title?"}]}`), Conversation: "c", At: start}); err != nil {
+		if _, err := k.sim.Begin(Call{View: parse(t, wire.Anthropic,
+			`{"model":"m","messages":[{"role":"user","content":"title?"}]}`), Conversation: "c", At: start}); err != nil {
 			t.Fatal(err)
 		}
 		k.must(4)
@@ -261,7 +267,8 @@ func TestEditsOfAnAnswerBeforeItIsSentBack(t *testing.T) {
 	// Two thinking blocks in one answer: the text between them is bound as well.
 	view := func(text string) *wire.View {
 		return parse(t, wire.Anthropic, `{"model":"m","messages":[`+hi+`,{"role":"assistant","content":[`+
-			`{"type":"thinking","thinking":"a","signature":"s1"},{"type":"text","text":"`+text+`"},{"type":"thinking","thinking":"b","signature":"s2"},`+use+`]},`+user("["+result+"]")+`]}`)
+			`{"type":"thinking","thinking":"a","signature":"s1"},{"type":"text","text":"`+text+
+			`"},{"type":"thinking","thinking":"b","signature":"s2"},`+use+`]},`+user("["+result+"]")+`]}`)
 	}
 	for text, accepted := range map[string]bool{"as written": true, "edited": false} {
 		k := newTalk(t, "claude-fable-5-2")
@@ -287,7 +294,8 @@ func TestEditsOfAnAnswerBeforeItIsSentBack(t *testing.T) {
 func TestDropBlock(t *testing.T) {
 	k := grown(t, 3)
 	set2(&k.result, 2, "stub")
-	body := strings.TrimSuffix(k.body(3, true), "}") + `,"thinking":{"type":"adaptive","block_binding":{"prefix_mismatch_behavior":"drop_block"}}}`
+	body := strings.TrimSuffix(k.body(3, true), "}") +
+		`,"thinking":{"type":"adaptive","block_binding":{"prefix_mismatch_behavior":"drop_block"}}}`
 	v := parse(t, wire.Anthropic, body)
 	run, err := k.sim.Begin(Call{View: v, Conversation: "c", At: start})
 	if err != nil {
@@ -308,7 +316,8 @@ func TestLatestThinkingUnmodified(t *testing.T) {
 		return parse(t, wire.Anthropic, ask(hi+assistant("["+thoughts+use+"]")+","+user("["+result+"]"), manual))
 	}
 	both := think + "," + strings.Replace(think, "s1", "s2", 1) + ","
-	const refusal = "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response."
+	const refusal = "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. " +
+		"These blocks must remain as they were in the original response."
 	for _, c := range []struct {
 		name         string
 		first, later string
@@ -316,7 +325,8 @@ func TestLatestThinkingUnmodified(t *testing.T) {
 		want         string
 	}{
 		{"as it was", both, both, "", ""},
-		{"another text under the same signature", both, strings.Replace(both, "hm", "ha", 1), "", "messages.1.content.0: " + refusal},
+		{"another text under the same signature", both, strings.Replace(both, "hm", "ha", 1), "",
+			"messages.1.content.0: " + refusal},
 		{"one of two gone", "", think + ",", both, "messages.1.content.0: " + refusal},
 		{"the first of two gone", "", strings.Replace(think, "s1", "s2", 1) + ",", both, "messages.1.content.0: " + refusal},
 		{"the client's own", "", both, both, ""},

@@ -65,7 +65,8 @@ var profiles = []Profile{
 		Provider: "openai", Model: "gpt-6.2-sol", Format: wire.OpenAIResponses,
 	},
 	{
-		Name: "openai-responses", Doc: "GPT-6 by the Responses API: reasoning goes back, and is lost where its past is edited",
+		Name:     "openai-responses",
+		Doc:      "GPT-6 by the Responses API: reasoning goes back, and is lost where its past is edited",
 		Provider: "openai", Model: "gpt-6-sol", Format: wire.OpenAIResponses,
 	},
 	{
@@ -73,7 +74,8 @@ var profiles = []Profile{
 		Provider: "gemini", Model: "gemini-3.1-pro", Format: wire.Gemini,
 	},
 	{
-		Name: "interactions", Doc: "the same model by the Interactions API, nothing stored: thoughts go back with their signatures",
+		Name:     "interactions",
+		Doc:      "the same model by the Interactions API, nothing stored: thoughts go back with their signatures",
 		Provider: "gemini", Model: "gemini-3.1-pro", Format: wire.Interactions,
 	},
 	{
@@ -85,7 +87,8 @@ var profiles = []Profile{
 		Provider: "qwen", Model: "qwen3.6-max-preview", Format: wire.Anthropic, Adaptive: true,
 	},
 	{
-		Name: "openrouter", Doc: "Claude behind OpenRouter: markers of 5 minutes, each block counts in the look-back, read 0.1",
+		Name:     "openrouter",
+		Doc:      "Claude behind OpenRouter: markers of 5 minutes, each block counts in the look-back, read 0.1",
 		Provider: "openrouter", Model: "anthropic/claude-sonnet-4.6", Format: wire.Anthropic, Adaptive: true,
 	},
 	{

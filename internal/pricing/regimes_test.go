@@ -45,7 +45,8 @@ func TestAutomatic(t *testing.T) {
 	if u.Read != shared/128*128 || u.Write5m != 0 || u.Prompt() != s.sim.Count(parse(t, wire.OpenAIChat, body(21))) {
 		t.Errorf("longer: %+v, %d tokens are shared", u, shared)
 	}
-	if u := s.chat(strings.Replace(body(21), "question 12", "Question 12", 1)); u.Read%128 != 0 || u.Read < 1024 || u.Read > shared*13/20 {
+	if u := s.chat(strings.Replace(body(21), "question 12", "Question 12", 1)); u.Read%128 != 0 || u.Read < 1024 ||
+		u.Read > shared*13/20 {
 		t.Errorf("changed in the middle: %+v", u)
 	}
 	if u := s.chat(strings.Replace(body(21), "rules", "rule", 1)); u.Read != 0 {
@@ -69,7 +70,8 @@ func TestUnits(t *testing.T) {
 	s := &script{t: t, sim: NewSimulator(SimulatorConfig{})}
 	body := chat("deepseek-flash", 20, "")
 	whole := s.chat(body).Uncached
-	if u := s.chat(strings.Replace(body, `"end"}]`, `"end"},{"role":"assistant","content":"so"},{"role":"user","content":"go on"}]`, 1)); u.Read != whole/128*128 {
+	if u := s.chat(strings.Replace(body, `"end"}]`,
+		`"end"},{"role":"assistant","content":"so"},{"role":"user","content":"go on"}]`, 1)); u.Read != whole/128*128 {
 		t.Errorf("continued: got %+v, want %d tokens read", u, whole)
 	}
 	if u := s.chat(strings.Replace(body, "question 12", "Question 12", 1)); u.Read != 0 {
@@ -150,14 +152,18 @@ func TestBreakpoints(t *testing.T) {
 	if u := s.chat(strings.Replace(body(20), `"end"`, `"another end"`, 1)); u.Read != 0 || u.Write5m == 0 {
 		t.Errorf("changed tail: %+v", u)
 	}
-	marked := strings.Replace(body(20), `{"role":"user","content":"question 15`, `{"role":"user","content":[{"type":"text","text":"stable","prompt_cache_breakpoint":{"mode":"explicit"}}]},{"role":"user","content":"question 15`, 1)
+	marked := strings.Replace(body(20), `{"role":"user","content":"question 15`,
+		`{"role":"user","content":[{"type":"text","text":"stable","prompt_cache_breakpoint":{"mode":"explicit"}}]},`+
+			`{"role":"user","content":"question 15`, 1)
 	s.chat(marked)
-	if u := s.chat(strings.Replace(marked, `"end"`, `"third end"`, 1)); u.Read == 0 || u.Write5m == 0 || u.Read+u.Write5m != u.Prompt() {
+	if u := s.chat(strings.Replace(marked, `"end"`, `"third end"`, 1)); u.Read == 0 || u.Write5m == 0 || u.Read+
+		u.Write5m != u.Prompt() {
 		t.Errorf("changed tail with an explicit breakpoint: %+v", u)
 	}
 	// There is no bound on the way back: 60 blocks are more than a look-back of 20.
 	s.chat(strings.Replace(body(20), `"end"`, `"question 20"`, 1))
-	longer := strings.Replace(chat("gpt-6.1-sol", 50, ""), `"content":"question 20 `, `"content":"question 20"},{"role":"user","content":"`, 1)
+	longer := strings.Replace(chat("gpt-6.1-sol", 50, ""), `"content":"question 20 `,
+		`"content":"question 20"},{"role":"user","content":"`, 1)
 	if u := s.chat(longer); u.Read < whole(20)-10 {
 		t.Errorf("an entry far back: %+v", u)
 	}
@@ -250,7 +256,8 @@ func TestZeroRules(t *testing.T) {
 
 func TestChatFormatWithMarkers(t *testing.T) { // a Claude behind a chat endpoint
 	s := &script{t: t, sim: NewSimulator(rules(nil))}
-	body := `{"model":"anthropic/claude-sonnet-4-6","messages":[{"role":"user","content":[{"type":"text","text":"hello","cache_control":{"type":"ephemeral"}}]}]}`
+	body := `{"model":"anthropic/claude-sonnet-4-6","messages":[{"role":"user","content":[{"type":"text",` +
+		`"text":"hello","cache_control":{"type":"ephemeral"}}]}]}`
 	s.chat(body)
 	if u := s.chat(body); u.Read == 0 || u.Write5m != 0 {
 		t.Errorf("%+v", u)

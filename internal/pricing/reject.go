@@ -95,7 +95,8 @@ func validateContent(v *wire.View, r Rules) *APIError {
 	for m := range v.Messages {
 		msg := &v.Messages[m]
 		if msg.First == msg.End && (m < final || msg.Role != wire.RoleAssistant) {
-			return invalidf("messages.%d: all messages must have non-empty content except for the optional final assistant message", m)
+			return invalidf("messages.%d: all messages must have non-empty content except for the optional final assistant "+
+				"message", m)
 		}
 		texts, blank := 0, 0
 		for i := msg.First; i < msg.End; i++ {

@@ -132,7 +132,8 @@ func TestLookupContext(t *testing.T) {
 
 func TestTiers(t *testing.T) {
 	haiku := Lookup("", "claude-haiku-5-5", today)
-	low, high := wire.Usage{Read: 90000, Uncached: 10000, Output: 1000}, wire.Usage{Read: 90000, Uncached: 10001, Output: 1000}
+	low, high := wire.Usage{Read: 90000, Uncached: 10000, Output: 1000},
+		wire.Usage{Read: 90000, Uncached: 10001, Output: 1000}
 	if got := haiku.Cost(low); !near(got, 19000) {
 		t.Errorf("cost below the tier: %g", got)
 	}
@@ -146,7 +147,8 @@ func TestTiers(t *testing.T) {
 		t.Errorf("upper tier: %+v", r)
 	}
 	sol := Lookup("openai", "gpt-6.1-sol", today)
-	if r := sol.At(272001); !near(r.Input, 4) || !near(r.Input*r.Read, 0.20) || !near(r.Input*r.Write, 5) || !near(r.Output, 15) {
+	if r := sol.At(272001); !near(r.Input, 4) || !near(r.Input*r.Read, 0.20) || !near(r.Input*r.Write, 5) ||
+		!near(r.Output, 15) {
 		t.Errorf("upper tier: %+v", r)
 	}
 	if r := sol.At(272000); r != sol {
@@ -178,7 +180,8 @@ func TestOverride(t *testing.T) {
 	read, write, ttl, least := 0.5, 1.5, time.Minute, 10
 	base := Lookup("", "claude-haiku-5-5", today)
 	r := base.With(Override{Read: &read, Write: &write, TTL: &ttl, MinTokens: &least})
-	if r.Read != read || r.Write != write || r.TTL != ttl || r.MinTokens != least || r.Write1h != base.Write1h || r.TierAbove == 0 {
+	if r.Read != read || r.Write != write || r.TTL != ttl || r.MinTokens != least || r.Write1h != base.Write1h ||
+		r.TierAbove == 0 {
 		t.Errorf("override: %+v", r)
 	}
 	if r := base.With(Override{}); r != base {
@@ -240,7 +243,8 @@ func TestServed(t *testing.T) {
 	for _, tt := range tests {
 		r := Lookup(tt.provider, tt.model, at).Served(tt.service)
 		if math.Abs(r.Input-tt.input) > 1e-9 || math.Abs(r.Output-tt.output) > 1e-9 {
-			t.Errorf("%s %s %q: got $%v and $%v, want $%v and $%v", tt.provider, tt.model, tt.service, r.Input, r.Output, tt.input, tt.output)
+			t.Errorf("%s %s %q: got $%v and $%v, want $%v and $%v", tt.provider, tt.model, tt.service, r.Input, r.Output,
+				tt.input, tt.output)
 		}
 	}
 }
@@ -253,9 +257,11 @@ func TestBound(t *testing.T) {
 		limit   int
 	}{
 		{wire.Usage{Uncached: 400, Read: 600, Output: 50}, wire.Usage{Uncached: 400, Read: 600, Output: 50}, 50},
-		{wire.Usage{Uncached: wire.MaxCount, Read: 600, Output: wire.MaxCount}, wire.Usage{Uncached: 400, Read: 600, Output: 50}, 50},
+		{wire.Usage{Uncached: wire.MaxCount, Read: 600, Output: wire.MaxCount},
+			wire.Usage{Uncached: 400, Read: 600, Output: 50}, 50},
 		{wire.Usage{Uncached: 10, Read: wire.MaxCount, Output: 51}, wire.Usage{Uncached: 10, Read: 990, Output: 50}, 50},
-		{wire.Usage{Uncached: wire.MaxCount, Write5m: wire.MaxCount, Write1h: wire.MaxCount, Read: wire.MaxCount}, wire.Usage{Read: 1000}, 0},
+		{wire.Usage{Uncached: wire.MaxCount, Write5m: wire.MaxCount, Write1h: wire.MaxCount, Read: wire.MaxCount},
+			wire.Usage{Read: 1000}, 0},
 		{wire.Usage{Output: 5000}, wire.Usage{Output: 1000}, -1},
 	} {
 		got, bounded := r.Bound(tt.u, tt.limit)
@@ -285,7 +291,8 @@ func TestObserved(t *testing.T) {
 		{"found after a longer pause", "a", []Sighting{found(45 * m), found(5 * m)}, 45 * m, 1024},
 		{"found after days", "a", []Sighting{found(72 * time.Hour)}, 24 * time.Hour, 1024},
 		{"lost", "a", []Sighting{lost(20 * m), found(2 * m), lost(8 * m), lost(9 * m)}, 8 * m, 1024},
-		{"found after a longer pause than it was lost", "a", []Sighting{lost(6 * m), found(10 * m), lost(8 * m)}, 30 * m, 1024},
+		{"found after a longer pause than it was lost", "a", []Sighting{lost(6 * m), found(10 * m), lost(8 * m)},
+			30 * m, 1024},
 		{"lost later than that", "a", []Sighting{lost(6 * m), found(10 * m), lost(15 * m)}, 15 * m, 1024},
 		{"lost at once", "a", []Sighting{{Left: 3000, Pause: time.Second}, {Left: 2000, Pause: time.Second}}, 30 * m, 3001},
 		{"a miss at once of a long prompt", "a", []Sighting{{Left: 90000, Pause: time.Second}}, 30 * m, 8192},

@@ -150,7 +150,8 @@ func TestBucketsAreExclusive(t *testing.T) {
 	s := &script{t: t, sim: NewSimulator(rules(nil))}
 	s.send(texts(1, 5, at(5)))
 	body := texts(1, 9, at(5, 7))
-	if u, n := s.send(body), s.sim.Count(s.view(body)); u.Prompt() != n || u.Uncached == 0 || u.Read == 0 || u.Write5m == 0 {
+	if u, n := s.send(body), s.sim.Count(s.view(body)); u.Prompt() != n || u.Uncached == 0 || u.Read == 0 ||
+		u.Write5m == 0 {
 		t.Errorf("%+v does not sum up to %d", u, n)
 	}
 }
@@ -161,7 +162,8 @@ func TestMarkersAreNotHashed(t *testing.T) {
 	shares(t, "moved", s.send(texts(1, 7, at(7))), 5, 0, 2, 0)
 	one := `{"model":"m","messages":[{"role":"user","content":"alone"}]%s}`
 	s.send(fmt.Sprintf(one, `,"cache_control":{"type":"ephemeral"}`))
-	array := `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"alone","cache_control":{"type":"ephemeral"}}]}]}`
+	array := `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"alone",` +
+		`"cache_control":{"type":"ephemeral"}}]}]}`
 	if u := s.send(array); u.Read == 0 || u.Write5m != 0 {
 		t.Errorf("a lone text in an array is another block than as a string: %+v", u)
 	}
@@ -244,7 +246,8 @@ func TestMinimumIsOnTheWholePrefix(t *testing.T) {
 func TestIsolation(t *testing.T) {
 	s := &script{t: t, sim: NewSimulator(SimulatorConfig{}), key: "one"}
 	long := strings.Repeat("A rule that is long enough to be cached by itself. ", 400)
-	body := `{"model":"claude-sonnet-4-6","system":[{"type":"text","text":"` + long + `","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"hi"}]}`
+	body := `{"model":"claude-sonnet-4-6","system":[{"type":"text","text":"` + long +
+		`","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"hi"}]}`
 	s.send(body)
 	if u := s.send(body); u.Read == 0 {
 		t.Fatalf("the same credential reads nothing: %+v", u)
@@ -269,11 +272,14 @@ func TestRunsAreOnePosition(t *testing.T) {
 			uses = append(uses, fmt.Sprintf(`{"type":"tool_use","id":"toolu_%d","name":"read","input":{"n":%d}}`, i, i))
 			results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":"toolu_%d","content":"result %d"}`, i, i))
 		}
-		return `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]},` +
-			`{"role":"assistant","content":[` + strings.Join(uses, ",") + `]},{"role":"user","content":[` + strings.Join(results, ",") + `,` +
+		return `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"go",` +
+			`"cache_control":{"type":"ephemeral"}}]},` +
+			`{"role":"assistant","content":[` + strings.Join(uses, ",") + `]},{"role":"user","content":[` +
+			strings.Join(results, ",") + `,` +
 			`{"type":"text","text":"end","cache_control":{"type":"ephemeral"}}]}]}`
 	}
-	first := `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`
+	first := `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"go",` +
+		`"cache_control":{"type":"ephemeral"}}]}]}`
 	unmarked := strings.Replace(turn(30), mark("5m"), "", 1)
 	for collapse, found := range map[bool]bool{true: true, false: false} {
 		s := &script{t: t, sim: NewSimulator(rules(func(r *Rules) { r.CollapseRuns = collapse }))}
@@ -301,7 +307,8 @@ func TestWhatInvalidates(t *testing.T) {
 		{"effort", fmt.Sprintf(base, m, m, m, `,"output_config":{"effort":"low"}`), 1},
 		{"default effort", fmt.Sprintf(base, m, m, m, `,"output_config": { "effort" : "high" }`), 2},
 		{"max_tokens, metadata, stream", fmt.Sprintf(base, m, m, m, `,"max_tokens":9,"stream":true,"metadata":{}`), 2},
-		{"an image", strings.Replace(body, `"hello"`+m+`}`, `"hello"`+m+`},{"type":"image","source":{"type":"base64","data":""}}`, 1), 1},
+		{"an image", strings.Replace(body, `"hello"`+m+`}`,
+			`"hello"`+m+`},{"type":"image","source":{"type":"base64","data":""}}`, 1), 1},
 		{"tool order", strings.Replace(body, `{"name":"a"`, `{"name":"b"},{"name":"a"`, 1), 0},
 		{"system", strings.Replace(body, `"rules"`, `"rule"`, 1), -1},
 	} {
@@ -321,10 +328,14 @@ func TestWhatInvalidates(t *testing.T) {
 
 func TestOldThinkingIsStripped(t *testing.T) {
 	loop := `{"model":"m","messages":[{"role":"user","content":"go"},{"role":"assistant","content":[` +
-		`{"type":"thinking","thinking":"` + strings.Repeat("well ", 100) + `","signature":"sig"},{"type":"tool_use","id":"t1","name":"r","input":{}}]},` +
-		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok","cache_control":{"type":"ephemeral"}}]}]}`
+		`{"type":"thinking","thinking":"` + strings.Repeat("well ", 100) +
+		`","signature":"sig"},{"type":"tool_use","id":"t1","name":"r","input":{}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok",` +
+		`"cache_control":{"type":"ephemeral"}}]}]}`
 	next := strings.Replace(loop, mark("5m"), "", 1)
-	next = strings.TrimSuffix(next, "]}") + `,{"role":"assistant","content":"done"},{"role":"user","content":[{"type":"text","text":"more","cache_control":{"type":"ephemeral"}}]}]}`
+	next = strings.TrimSuffix(next, "]}") +
+		`,{"role":"assistant","content":"done"},{"role":"user","content":[{"type":"text","text":"more",` +
+		`"cache_control":{"type":"ephemeral"}}]}]}`
 	for _, keeps := range []bool{true, false} {
 		s := &script{t: t, sim: NewSimulator(rules(func(r *Rules) { r.KeepsThinking = keeps }))}
 		written := s.send(loop).Write5m
@@ -343,7 +354,8 @@ func TestOldThinkingIsStripped(t *testing.T) {
 
 func TestDeferredToolsAreOutside(t *testing.T) {
 	s := &script{t: t, sim: NewSimulator(rules(nil))}
-	body := `{"model":"m","tools":[{"name":"a"}%s],"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`
+	body := `{"model":"m","tools":[{"name":"a"}%s],"messages":[{"role":"user","content":[{"type":"text","text":"hi",` +
+		`"cache_control":{"type":"ephemeral"}}]}]}`
 	u := s.send(fmt.Sprintf(body, ""))
 	if again := s.send(fmt.Sprintf(body, `,{"name":"b","defer_loading":true}`)); again.Read != u.Write5m {
 		t.Errorf("a deferred tool changed the prefix: %+v after %+v", again, u)
@@ -353,12 +365,14 @@ func TestDeferredToolsAreOutside(t *testing.T) {
 // TestAttributionIsOutside: what Claude Code tells of itself in front of the system
 // prompt is no part of the prompt at Anthropic. Boxes read it like anything else.
 func TestAttributionIsOutside(t *testing.T) {
-	body := `{"model":"m","system":[%s{"type":"text","text":"You are an agent."}],"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`
+	body := `{"model":"m","system":[%s{"type":"text","text":"You are an agent."}],"messages":[{"role":"user",` +
+		`"content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`
 	line := `{"type":"text","text":"` + wire.AttributionLine + ` cch=%d;"},`
 	s := &script{t: t, sim: NewSimulator(rules(nil))}
 	u := s.send(fmt.Sprintf(body, fmt.Sprintf(line, 1)))
 	for _, other := range []string{fmt.Sprintf(line, 2), ""} {
-		if again := s.send(fmt.Sprintf(body, other)); again.Read != u.Write5m || again.Prompt() != u.Prompt() || u.Write5m == 0 {
+		if again := s.send(fmt.Sprintf(body, other)); again.Read != u.Write5m || again.Prompt() != u.Prompt() ||
+			u.Write5m == 0 {
 			t.Errorf("with %q: %+v after %+v", other, again, u)
 		}
 	}
@@ -370,8 +384,10 @@ func TestAttributionIsOutside(t *testing.T) {
 }
 
 func TestServerToolResultsAreMarked(t *testing.T) {
-	body := `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"go"%s}]},{"role":"assistant","content":[` +
-		`{"type":"server_tool_use","id":"s1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s1","content":[]},{"type":"text","text":"found"}]},` +
+	body := `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"go"%s}]},{"role":"assistant",` +
+		`"content":[` +
+		`{"type":"server_tool_use","id":"s1","name":"web_search","input":{}},{"type":"web_search_tool_result",` +
+		`"tool_use_id":"s1","content":[]},{"type":"text","text":"found"}]},` +
 		`{"role":"user","content":"and"}]}`
 	s := &script{t: t, sim: NewSimulator(rules(nil))}
 	if u := s.send(fmt.Sprintf(body, "")); u.Write5m != 0 {
@@ -391,7 +407,8 @@ func TestAutomaticMarker(t *testing.T) {
 	shares(t, "goes along", s.send(auto(6, nil, "5m")), 4, 0, 2, 0)
 	shares(t, "same as the client's", s.send(auto(7, at(7), "5m")), 6, 0, 1, 0)
 	// It walks back past what cannot be marked.
-	tail := `{"model":"m","messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"}]},{"role":"assistant","content":"so"}]`
+	tail := `{"model":"m","messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"thinking",` +
+		`"thinking":"hm","signature":"s"}]},{"role":"assistant","content":"so"}]`
 	older := &script{t: t, sim: NewSimulator(rules(func(r *Rules) { r.RefusesPrefill = false }))}
 	if u := older.send(tail + mark("5m") + "}"); u.Write5m != u.Prompt() {
 		t.Errorf("last block: %+v", u)
@@ -399,7 +416,8 @@ func TestAutomaticMarker(t *testing.T) {
 	if _, err := s.sim.Begin(Call{View: s.view(auto(7, at(7), "1h")), At: start}); err == nil {
 		t.Error("two lifetimes on one block were accepted")
 	}
-	if _, err := s.sim.Begin(Call{View: s.view(auto(9, at(1, 2, 3, 4), "5m")), At: start}); err == nil || !strings.HasSuffix(err.Message, "Found 5.") {
+	if _, err := s.sim.Begin(Call{View: s.view(auto(9, at(1, 2, 3, 4), "5m")), At: start}); err == nil ||
+		!strings.HasSuffix(err.Message, "Found 5.") {
 		t.Errorf("a fifth marker: %v", err)
 	}
 }

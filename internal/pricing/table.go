@@ -176,7 +176,8 @@ func (v *vendor) serve(owner *vendorRow) error {
 		for _, written := range slices.Sorted(maps.Keys(owner.Families[family])) {
 			n := nameOf(written)
 			m := &model{modelRow: owner.Families[family][written], name: n.model, version: n}
-			m.services, m.peak, m.evidence = owner.Services.with(v.Services).with(m.Services), cmp.Or(v.Peak, owner.Peak), m.modelRow.evidence.or(owner.evidence)
+			m.services, m.peak, m.evidence = owner.Services.with(v.Services).with(m.Services), cmp.Or(v.Peak, owner.Peak),
+				m.modelRow.evidence.or(owner.evidence)
 			if before := v.models[n.model]; before != nil {
 				m.modelRow = before.with(m.modelRow)
 				m.services = before.services.with(m.modelRow.Services)
@@ -190,7 +191,8 @@ func (v *vendor) serve(owner *vendorRow) error {
 				caches = owner.Caches
 			}
 			if m.cache = caches[group]; m.cache == nil {
-				return fmt.Errorf("%s: %s: cache must be one of %s, got %q", family, written, strings.Join(slices.Sorted(maps.Keys(owner.Caches)), ", "), m.Cache)
+				return fmt.Errorf("%s: %s: cache must be one of %s, got %q", family, written,
+					strings.Join(slices.Sorted(maps.Keys(owner.Caches)), ", "), m.Cache)
 			}
 			m.before = caches[m.cache.Before]
 			v.models[n.model] = m
@@ -305,7 +307,8 @@ func isFile(s string) bool {
 		case "mlx", "gguf", "awq", "gptq", "fp8", "bf16", "fp16", "int4", "int8", "4bit", "6bit", "8bit", "distill":
 			return true
 		}
-		if size := strings.TrimSuffix(part, "b"); size != part && digits(size) || len(part) == 2 && part[0] == 'q' && digits(part[1:]) {
+		if size := strings.TrimSuffix(part, "b"); size != part && digits(size) || len(part) == 2 && part[0] == 'q' &&
+			digits(part[1:]) {
 			return true
 		}
 	}
@@ -350,7 +353,8 @@ func firstWord(family string) string {
 // nearest of its vendor.
 func (v *vendor) sibling(n name, at time.Time) *model {
 	own, newest := nearest(v.family(n.family), n, at), nearest(v.kin(n), n, at)
-	if own == nil || n.major >= 0 && own.cache != newest.cache && own.version.before(newest.version) && !n.before(newest.version) {
+	if own == nil || n.major >= 0 && own.cache != newest.cache && own.version.before(newest.version) &&
+		!n.before(newest.version) {
 		return newest
 	}
 	return own

@@ -34,7 +34,8 @@ func TestModelsFile(t *testing.T) {
 				t.Errorf("%s: write multiples %g and %g", key, r.Write, r.Write1h)
 			}
 			if m.Grade == "" || m.evidence.Source == "" || m.evidence.Checked.IsZero() {
-				t.Errorf("%s: got grade %q, source %q, checked %v; want all of them", key, m.Grade, m.evidence.Source, m.evidence.Checked)
+				t.Errorf("%s: got grade %q, source %q, checked %v; want all of them", key, m.Grade, m.evidence.Source,
+					m.evidence.Checked)
 			}
 			if m.evidence.Checked.After(Collected()) {
 				t.Errorf("%s: checked %v after %v", key, m.evidence.Checked, Collected())
@@ -77,8 +78,10 @@ func TestNovemberModels(t *testing.T) {
 	} {
 		r := Lookup("", tt.model, day(tt.day)).At(tt.prompt)
 		got := dollars{r.Input, r.Input * r.Read, r.Input * r.Write, r.Output}
-		if !near(got.input, tt.want.input) || !near(got.read, tt.want.read) || !near(got.write, tt.want.write) || !near(got.output, tt.want.output) ||
-			r.Regime != tt.regime || r.TTL != tt.ttl || r.ContextWindow != tt.contextSize || r.AssumedFrom != "" || r.PricesOf != "" {
+		if !near(got.input, tt.want.input) || !near(got.read, tt.want.read) || !near(got.write, tt.want.write) ||
+			!near(got.output, tt.want.output) ||
+			r.Regime != tt.regime || r.TTL != tt.ttl || r.ContextWindow != tt.contextSize || r.AssumedFrom != "" ||
+			r.PricesOf != "" {
 			t.Errorf("%s, %d tokens on %s: got %+v (%+v), want %+v", tt.model, tt.prompt, tt.day, got, r, tt.want)
 		}
 	}
@@ -130,9 +133,11 @@ func TestAssumed(t *testing.T) {
 		{"ollama", "gpt-6.9-nova", "", "", 0, 0, KV},
 	} {
 		r := Lookup(tt.provider, tt.model, at)
-		if r.AssumedFrom != tt.assumed || r.PricesOf != tt.prices || !near(r.Read, tt.read) || !near(r.Input, tt.input) || r.Regime != tt.regime {
+		if r.AssumedFrom != tt.assumed || r.PricesOf != tt.prices || !near(r.Read, tt.read) || !near(r.Input, tt.input) ||
+			r.Regime != tt.regime {
 			t.Errorf("%q %q: got rules of %q, read %g, %v, and $%g of %q; want rules of %q, read %g, %v, and $%g of %q",
-				tt.provider, tt.model, r.AssumedFrom, r.Read, r.Regime, r.Input, r.PricesOf, tt.assumed, tt.read, tt.regime, tt.input, tt.prices)
+				tt.provider, tt.model, r.AssumedFrom, r.Read, r.Regime, r.Input, r.PricesOf, tt.assumed, tt.read, tt.regime,
+				tt.input, tt.prices)
 		}
 	}
 }
@@ -148,9 +153,11 @@ func TestAssumedAsItsRow(t *testing.T) {
 	table := &Table{file: BuiltIn().file, vendors: map[string]*vendor{"openai": &without}}
 	want, got := Lookup("openai", name, at), table.Lookup("openai", name, at)
 	if got.AssumedFrom != "gpt-6.1-sol" || got.PricesOf != "gpt-5.6-sol" || got.Input != 4 {
-		t.Errorf("got rules of %q, $%g of %q; want those of gpt-6.1-sol and $4 of gpt-5.6-sol", got.AssumedFrom, got.Input, got.PricesOf)
+		t.Errorf("got rules of %q, $%g of %q; want those of gpt-6.1-sol and $4 of gpt-5.6-sol", got.AssumedFrom, got.Input,
+			got.PricesOf)
 	}
-	got.AssumedFrom, got.PricesOf, got.Input, got.Output, got.ContextWindow, got.row, got.observed = "", "", want.Input, want.Output, want.ContextWindow, want.row, nil
+	got.AssumedFrom, got.PricesOf, got.Input, got.Output, got.ContextWindow, got.row, got.observed = "", "", want.Input,
+		want.Output, want.ContextWindow, want.row, nil
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -159,14 +166,16 @@ func TestAssumedAsItsRow(t *testing.T) {
 // TestPeak: the prices of a vendor's peak hours hold on weekdays only.
 func TestPeak(t *testing.T) {
 	for at, want := range map[string]float64{
-		"2026-11-27T00:59:59Z": 0.15, "2026-11-27T01:00:00Z": 0.30, "2026-11-27T04:00:00Z": 0.15, "2026-11-27T17:59:00+08:00": 0.30,
-		"2026-11-28T02:00:00Z": 0.15, // a Saturday
+		"2026-11-27T00:59:59Z": 0.15, "2026-11-27T01:00:00Z": 0.30, "2026-11-27T04:00:00Z": 0.15,
+		"2026-11-27T17:59:00+08:00": 0.30,
+		"2026-11-28T02:00:00Z":      0.15, // a Saturday
 	} {
 		when, err := time.Parse(time.RFC3339, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := Lookup("deepseek", "deepseek-flash", when); !near(r.Input, want) || !near(r.Output, 4*want) || !near(r.Read, 0.02) {
+		if r := Lookup("deepseek", "deepseek-flash", when); !near(r.Input, want) || !near(r.Output, 4*want) ||
+			!near(r.Read, 0.02) {
 			t.Errorf("%s: got $%g, $%g, read %g; want $%g", at, r.Input, r.Output, r.Read, want)
 		}
 	}
@@ -187,19 +196,32 @@ func TestModelsFileRefused(t *testing.T) {
 		{`{"collected": "today"}`, `mine.json: collected: "today" is not a day such as 2026-11-27`},
 		{model(`"price": []`), at + `unknown field "price"`},
 		{model(`"prices": [{"input": "1", "output": 5}]`), at + "prices.input: string is not a float64"},
-		{model(`"prices": [{"input": 0, "output": 5}]`), at + "prices[0]: input: must be above 0 and at most $10000 for a million tokens, got 0"},
-		{model(`"prices": [{"input": 1, "output": -5}]`), at + "prices[0]: output: must be between 0 and $10000 for a million tokens, got -5"},
-		{model(`"prices": [{"input": 1, "output": 5, "read": 1.1}]`), at + "prices[0]: read: must be between 0 and $1 with this input price, got 1.1"},
-		{model(`"prices": [{"input": 1, "output": 5}, {"input": 2, "output": 5}]`), at + "prices[1]: from: must be later than that of the price before it"},
-		{model(`"prices": [{"from": "2026-13-01", "input": 1, "output": 5}]`), at + `"2026-13-01" is not a day such as 2026-11-27`},
-		{model(`"prices": [{"input": 1, "output": 5, "tier": {"above": 0, "input": 2, "output": 2}}]`), at + "prices[0]: tier: above must be a number of tokens, input and output multiples above 0 and at most 100"},
+		{model(`"prices": [{"input": 0, "output": 5}]`),
+			at + "prices[0]: input: must be above 0 and at most $10000 for a million tokens, got 0"},
+		{model(`"prices": [{"input": 1, "output": -5}]`),
+			at + "prices[0]: output: must be between 0 and $10000 for a million tokens, got -5"},
+		{model(`"prices": [{"input": 1, "output": 5, "read": 1.1}]`),
+			at + "prices[0]: read: must be between 0 and $1 with this input price, got 1.1"},
+		{model(`"prices": [{"input": 1, "output": 5}, {"input": 2, "output": 5}]`),
+			at + "prices[1]: from: must be later than that of the price before it"},
+		{model(`"prices": [{"from": "2026-13-01", "input": 1, "output": 5}]`),
+			at + `"2026-13-01" is not a day such as 2026-11-27`},
+		{model(`"prices": [{"input": 1, "output": 5, "tier": {"above": 0, "input": 2, "output": 2}}]`),
+			at + "prices[0]: tier: above must be a number of tokens, input and output multiples above 0 and at most 100"},
 		{model(`"min_tokens": -1`), at + "min_tokens: must be between 0 and 1073741824 tokens, got -1"},
-		{model(`"traits": ["odd"]`), at + `traits must be one of binds_reasoning, binds_thinking, keeps_thinking, refuses_forced_tools, refuses_prefill, signs_calls, got "odd"`},
+		{model(`"traits": ["odd"]`),
+			at +
+				`traits must be one of binds_reasoning, binds_thinking, keeps_thinking, refuses_forced_tools, refuses_prefill, ` +
+				`signs_calls, got "odd"`},
 		{model(`"read": 2`), at + "read: must be between 0 and 1 times the input price, got 2"},
-		{wrap("anthropic", "claude-x", `"claude-x-1": {}, "claude-x-1": {}`), "mine.json: vendors: anthropic: families: claude-x: claude-x-1: occurs twice"},
-		{wrap("anthropic", "opus", `"claude-opus-6": {}`), `mine.json: vendors: anthropic: families: opus: claude-opus-6: belongs to family "claude-opus"`},
-		{wrap("openai", "gpt-x", `"gpt-7-x": {"cache": "odd"}`), `mine.json: vendors: openai: families: gpt-x: gpt-7-x: cache must be one of automatic, breakpoints, day, got "odd"`},
-		{`{"vendors": {"openai": {"caches": {"new": {"kind": "kv"}}}}}`, "mine.json: vendors: openai: caches: new: kind must be markers, automatic or breakpoints"},
+		{wrap("anthropic", "claude-x", `"claude-x-1": {}, "claude-x-1": {}`),
+			"mine.json: vendors: anthropic: families: claude-x: claude-x-1: occurs twice"},
+		{wrap("anthropic", "opus", `"claude-opus-6": {}`),
+			`mine.json: vendors: anthropic: families: opus: claude-opus-6: belongs to family "claude-opus"`},
+		{wrap("openai", "gpt-x", `"gpt-7-x": {"cache": "odd"}`),
+			`mine.json: vendors: openai: families: gpt-x: gpt-7-x: cache must be one of automatic, breakpoints, day, got "odd"`},
+		{`{"vendors": {"openai": {"caches": {"new": {"kind": "kv"}}}}}`,
+			"mine.json: vendors: openai: caches: new: kind must be markers, automatic or breakpoints"},
 		{`{"vendors": {"mine": {"like": ["nobody"]}}}`, `mine.json: vendors: mine: like: no vendor "nobody"`},
 	} {
 		if _, err := BuiltIn().With("mine.json", []byte(tt.text)); err == nil || err.Error() != tt.want {
@@ -222,13 +244,15 @@ func TestPricesOfUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	now, later := day("2026-11-23"), day("2027-02-01")
-	if r := table.Lookup("anthropic", "claude-sonnet-4-6", now); r.Input != 2 || r.Write1h != 2 || r.MinTokens != 2048 || r.Regime != Markers || !r.RefusesPrefill {
+	if r := table.Lookup("anthropic", "claude-sonnet-4-6", now); r.Input != 2 || r.Write1h != 2 || r.MinTokens != 2048 ||
+		r.Regime != Markers || !r.RefusesPrefill {
 		t.Errorf("a model of the file: %+v", r)
 	}
 	if r := table.Lookup("anthropic", "claude-sonnet-4-6", later); r.Input != 1 {
 		t.Errorf("next year: input %g", r.Input)
 	}
-	if r := table.Lookup("", "kimi/kimi-k9", now); r.Input != 0.5 || r.Read != 0.1 || r.Write != 1 || r.Regime != Automatic || r.TTL != 5*time.Minute || r.ContextWindow != 262144 {
+	if r := table.Lookup("", "kimi/kimi-k9", now); r.Input != 0.5 || r.Read != 0.1 || r.Write != 1 ||
+		r.Regime != Automatic || r.TTL != 5*time.Minute || r.ContextWindow != 262144 {
 		t.Errorf("a model of another host: %+v", r)
 	}
 	if r := table.Lookup("openai", "gpt-5.4", now); r.Input != 2 || r.Read != 0.1 || r.TTL != 24*time.Hour {
@@ -273,7 +297,8 @@ func TestDearest(t *testing.T) {
 	} {
 		r := tt.table.Lookup(tt.provider, tt.model, at)
 		if r.Input != tt.input || r.Output != tt.output || r.PricesOf != tt.as {
-			t.Errorf("%q %q: got $%g and $%g of %q, want $%g and $%g of %q", tt.provider, tt.model, r.Input, r.Output, r.PricesOf, tt.input, tt.output, tt.as)
+			t.Errorf("%q %q: got $%g and $%g of %q, want $%g and $%g of %q", tt.provider, tt.model, r.Input, r.Output,
+				r.PricesOf, tt.input, tt.output, tt.as)
 		}
 	}
 	if r := mine.Lookup("", "gpt-9", at); r.TierAbove != 300000 || r.TierInput != 2 || r.TierOutput != 3 {

@@ -51,7 +51,12 @@ func manualOrder(v *wire.View, last int) *APIError {
 			continue
 		}
 		if b := &v.Blocks[msg.First]; !isThinking(b) {
-			return invalidf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking", m, b.Kind) //nolint:misspell // the API's own spelling
+			return invalidf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When "+
+				"`thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost "+
+				"set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To "+
+				"avoid this requirement, disable `thinking`. Please consult our documentation at "+
+				"https://docs.claude.com/en/docs/build-with-claude/extended-thinking", m,
+				b.Kind) //nolint:misspell // the API's own spelling
 		}
 		break
 	}
@@ -59,7 +64,8 @@ func manualOrder(v *wire.View, last int) *APIError {
 	first := &v.Blocks[msg.First]
 	for i := msg.First + 1; i < msg.End && !isThinking(first); i++ {
 		if isThinking(&v.Blocks[i]) {
-			return invalidf("messages.%d.content.0: If an assistant message contains any thinking blocks, the first block must be `thinking` or `redacted_thinking`. Found `%s`.", last, first.Kind)
+			return invalidf("messages.%d.content.0: If an assistant message contains any thinking blocks, the first block "+
+				"must be `thinking` or `redacted_thinking`. Found `%s`.", last, first.Kind)
 		}
 	}
 	return nil

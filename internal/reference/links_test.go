@@ -29,7 +29,8 @@ func files(t *testing.T, suffix string) map[string][]string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root):
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") &&
+			path != root):
 			return fs.SkipDir
 		case strings.HasSuffix(path, suffix):
 			found[filepath.Dir(path)] = append(found[filepath.Dir(path)], path)
@@ -102,7 +103,8 @@ func TestDocLinks(t *testing.T) {
 						}
 					case *comment.DocLink:
 						links++
-						if to := sources[text.ImportPath]; to != nil && text.Name != "" && !to.doc.Parser().LookupSym(text.Recv, text.Name) {
+						if to := sources[text.ImportPath]; to != nil && text.Name != "" &&
+							!to.doc.Parser().LookupSym(text.Recv, text.Name) {
 							dead(c, strings.Trim(text.ImportPath+"."+text.Recv+"."+text.Name, "."))
 						}
 					}

@@ -184,7 +184,8 @@ func read(root string) (source, error) {
 			return err
 		}
 		if e.IsDir() {
-			if name := e.Name(); path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "test" || name == "cmd") {
+			if name := e.Name(); path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "test" ||
+				name == "cmd") {
 				return filepath.SkipDir
 			}
 			return nil

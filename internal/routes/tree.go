@@ -44,7 +44,8 @@ func (h *Handler) ours() bool {
 // answers reports whether the handler answers every request.
 func (h *Handler) answers() bool {
 	switch h.Name {
-	case "static_response", "error", "file_server", "metrics", "llm_cache_simulator", "llm_cache_dashboard", "copy_response":
+	case "static_response", "error", "file_server", "metrics", "llm_cache_simulator", "llm_cache_dashboard",
+		"copy_response":
 		return true
 	}
 	return false
@@ -53,7 +54,8 @@ func (h *Handler) answers() bool {
 // passesOn reports whether the handler is known to leave the answer to later handlers.
 func (h *Handler) passesOn() bool {
 	switch h.Name {
-	case "authentication", "copy_response_headers", "encode", "headers", "intercept", "llm_cache", "llm_cache_origin", "log_append", "log_level",
+	case "authentication", "copy_response_headers", "encode", "headers", "intercept", "llm_cache", "llm_cache_origin",
+		"log_append", "log_level",
 		"map", "push", "request_body", "rewrite", "templates", "timeouts", "tracing", "vars":
 		return true
 	}
@@ -238,7 +240,10 @@ func matches(m *caddyhttp.ResponseMatcher, from, to int) bool {
 	if m == nil || len(m.StatusCode) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(m.StatusCode, func(code int) bool { return from <= code && code <= to || from/100 <= code && code <= to/100 })
+	return slices.ContainsFunc(m.StatusCode, func(code int) bool {
+		return from <= code && code <= to || from/100 <= code &&
+			code <= to/100
+	})
 }
 
 // fallbacks reads routes for errors or responses.
@@ -341,7 +346,8 @@ func one(m any, path string) verdict {
 		if path == "" || strings.Contains(strings.Join(m, ""), "{") {
 			return maybe
 		}
-		r := (&http.Request{URL: &url.URL{Path: path}}).WithContext(context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewEmptyReplacer()))
+		r := (&http.Request{URL: &url.URL{Path: path}}).WithContext(context.WithValue(context.Background(),
+			caddy.ReplacerCtxKey, caddy.NewEmptyReplacer()))
 		if ok, err := m.MatchWithError(r); err != nil {
 			return maybe
 		} else if ok {

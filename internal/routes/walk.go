@@ -60,7 +60,8 @@ func Examine(servers map[string]*caddyhttp.Server) Report {
 		if servers[name] == nil {
 			continue
 		}
-		w := &walk{tree: read(servers[name]), facts: map[*Handler]*facts{}, others: map[int][]*Handler{}, bypass: map[prompt]*Handler{}}
+		w := &walk{tree: read(servers[name]), facts: map[*Handler]*facts{}, others: map[int][]*Handler{},
+			bypass: map[prompt]*Handler{}}
 		for _, h := range w.tree.handlers {
 			if h.ours() {
 				w.facts[h] = &facts{behind: map[int]ending{}}
@@ -196,7 +197,8 @@ func (w *walk) routes(list []*route, at way, next func(way)) {
 
 // inert reports whether the route leaves a request unchanged.
 func (r *route) inert() bool {
-	return !r.terminal && r.group == "" && !slices.ContainsFunc(r.handlers, func(h *Handler) bool { return !h.passesOn() || h.ours() || h.Name == "rewrite" })
+	return !r.terminal && r.group == "" && !slices.ContainsFunc(r.handlers,
+		func(h *Handler) bool { return !h.passesOn() || h.ours() || h.Name == "rewrite" })
 }
 
 func (w *walk) handlers(list []*Handler, at way, next func(way)) {
@@ -251,7 +253,8 @@ func (w *walk) proxy(h *Handler, at way, rest func(way)) {
 
 // rewritten returns a path after handle_path or uri strip_prefix, and "" after other rewrites.
 func rewritten(m *rewrite.Rewrite, path string) string {
-	if m.URI != "" || m.StripPathSuffix != "" || len(m.URISubstring) > 0 || len(m.PathRegexp) > 0 || strings.Contains(m.StripPathPrefix, "{") {
+	if m.URI != "" || m.StripPathSuffix != "" || len(m.URISubstring) > 0 || len(m.PathRegexp) > 0 ||
+		strings.Contains(m.StripPathPrefix, "{") {
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(path, m.StripPathPrefix); ok && path != "" {
@@ -356,12 +359,14 @@ func (w *walk) findings() []Finding {
 		}
 		if f.credential != "" {
 			add(Finding{
-				Message: "all requests are of one tenant, and share its sessions: a handler before llm_cache writes the same credential into each",
+				Message: "all requests are of one tenant, and share its sessions: a handler before llm_cache writes the same " +
+					"credential into each",
 				Handler: "headers", Remedy: "tell people apart by the option tenant; the header is " + f.credential,
 			})
 		}
 		if f.times > 1 {
-			add(Finding{Message: "llm_cache stands twice in the way of one request", Remedy: "once is enough: take one of them away"})
+			add(Finding{Message: "llm_cache stands twice in the way of one request",
+				Remedy: "once is enough: take one of them away"})
 		}
 		out = append(out, w.passed(h, f)...)
 		out = append(out, behind(f.back)...)
@@ -396,14 +401,16 @@ func sharedCredential(front []met, cache any) (name string) {
 // a public name needs none.
 func (w *walk) guarded(h *Handler) bool {
 	return !w.tree.public[h.site] || slices.ContainsFunc(w.tree.handlers[:h.place], func(o *Handler) bool {
-		return o.site == h.site && (o.Name == "authentication" || o.Name == "static_response" || o.Name == "error" || o.unknown() || o.Name == "reverse_proxy" && !o.model())
+		return o.site == h.site && (o.Name == "authentication" || o.Name == "static_response" || o.Name == "error" ||
+			o.unknown() || o.Name == "reverse_proxy" && !o.model())
 	})
 }
 
 func (w *walk) unreached(h *Handler) Finding {
 	others := w.others[h.site]
 	if h.named != nil {
-		return Finding{Message: h.Name + " is never reached: nothing invokes its named route", Remedy: "invoke " + h.named.name}
+		return Finding{Message: h.Name + " is never reached: nothing invokes its named route", Remedy: "invoke " +
+			h.named.name}
 	}
 	for _, model := range []bool{true, false} { // a proxy is more informative than other handlers
 		for _, by := range others {
@@ -415,15 +422,17 @@ func (w *walk) unreached(h *Handler) Finding {
 			}
 		}
 	}
-	return Finding{Message: h.Name + " is never reached: no request for a model is led to it", Remedy: "look at the matchers around it"}
+	return Finding{Message: h.Name + " is never reached: no request for a model is led to it",
+		Remedy: "look at the matchers around it"}
 }
 
 func unanswered(h *Handler, e ending) Finding {
 	switch {
 	case e.by != nil && e.by.Name == "llm_cache_dashboard":
 		return Finding{
-			Message: "llm_cache_dashboard takes all requests that " + h.Name + " passes on: they reach no model", Handler: e.by.Name,
-			Remedy: "give it a path: llm_cache_dashboard /team/*",
+			Message: "llm_cache_dashboard takes all requests that " + h.Name + " passes on: they reach no model",
+			Handler: e.by.Name,
+			Remedy:  "give it a path: llm_cache_dashboard /team/*",
 		}
 	case e.by != nil:
 		return Finding{
@@ -432,8 +441,9 @@ func unanswered(h *Handler, e ending) Finding {
 		}
 	case h.named != nil && h.named.alone:
 		return Finding{
-			Message: "a named route holds " + h.Name + " alone, and nothing that answers stands behind it: requests get an empty answer",
-			Remedy:  "Caddy keeps only the first directive of &(" + h.named.name + "): put all of them into route { … } there",
+			Message: "a named route holds " + h.Name +
+				" alone, and nothing that answers stands behind it: requests get an empty answer",
+			Remedy: "Caddy keeps only the first directive of &(" + h.named.name + "): put all of them into route { … } there",
 		}
 	}
 	return Finding{
@@ -485,8 +495,9 @@ func behind(list []*Handler) []Finding {
 		}
 		if option != "" {
 			out = append(out, Finding{
-				Message: option + " behind llm_cache changes refusals of the upstream, which llm_cache reads and clients act on", Handler: h.Name,
-				Remedy: "put intercept in front of llm_cache instead, if statuses have to be changed", Note: true,
+				Message: option + " behind llm_cache changes refusals of the upstream, which llm_cache reads and clients act on",
+				Handler: h.Name,
+				Remedy:  "put intercept in front of llm_cache instead, if statuses have to be changed", Note: true,
 			})
 		}
 	}

@@ -60,7 +60,8 @@ type Open struct {
 }
 
 var packer = func() *zstd.Encoder {
-	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2)) // fails for bad options only
+	// fails for bad options only
+	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2))
 	return e
 }()
 
@@ -101,7 +102,8 @@ func NewTarget(r *http.Request, body []byte, client wire.Format, model string) *
 	}
 	if r.TLS != nil {
 		// Handlers and matchers on the path may look at the connection.
-		t.tls = &tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true, CipherSuite: r.TLS.CipherSuite, ServerName: r.TLS.ServerName}
+		t.tls = &tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true, CipherSuite: r.TLS.CipherSuite,
+			ServerName: r.TLS.ServerName}
 	}
 	if srv, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && srv != nil {
 		t.Server = srv.Name()
@@ -156,7 +158,8 @@ func (t *Target) request(ctx context.Context) (*http.Request, error) {
 	}
 	r := (&http.Request{
 		Method: t.Method, URL: u, RequestURI: uri, Host: t.Host, RemoteAddr: t.remote, TLS: t.tls,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: t.Header.Clone(), // handlers on the path may modify the values
+		// handlers on the path may modify the values
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: t.Header.Clone(),
 
 		// The real body is set by the handler that forwards the request, so that no other handler
 		// on the path can send it to an upstream.

@@ -56,7 +56,8 @@ type Fired struct {
 }
 
 // All are the stages in their order.
-var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, Restore, Expand, Tools, Breakpoints}
+var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, Restore,
+	Expand, Tools, Breakpoints}
 
 // Tally sums up the edits of all stages.
 type Tally struct {

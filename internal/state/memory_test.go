@@ -97,7 +97,8 @@ func (c *crowd) attach(s *sessioncache.Session, body []byte) {
 func (c *crowd) overlay(s *sessioncache.Session, body []byte) {
 	c.Helper()
 	t := s.Tenant()
-	x, err := overlay.Of(c.State).Begin(overlay.Conversation{Session: s.ID(), Tenant: string(t[:]), Group: string(t[:])}, overlay.Request{Format: wire.OpenAIChat, Body: body, Rules: overlay.Box, At: time.Now()})
+	x, err := overlay.Of(c.State).Begin(overlay.Conversation{Session: s.ID(), Tenant: string(t[:]), Group: string(t[:])},
+		overlay.Request{Format: wire.OpenAIChat, Body: body, Rules: overlay.Box, At: time.Now()})
 	if err != nil {
 		c.Fatal(err)
 	}

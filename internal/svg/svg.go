@@ -54,7 +54,9 @@ var dark = [...][2]string{
 // screen readers.
 func New(width, height float64, title, description string) *Canvas {
 	s := new(Canvas)
-	fmt.Fprintf(&s.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" font-family="system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12" fill="%s">`+"\n",
+	fmt.Fprintf(&s.b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" font-family="system-ui, -apple-system, `+
+			`'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12" fill="%s">`+"\n",
 		Num(width), Num(height), InkText)
 	fmt.Fprintf(&s.b, "<title>%s</title>\n<desc>%s</desc>\n", escape(title), escape(description))
 	s.b.WriteString("<style>@media(prefers-color-scheme:dark){")
@@ -75,7 +77,8 @@ func (s *Canvas) Draw(w io.Writer) error {
 
 // Rect draws a rectangle by its upper left corner.
 func (s *Canvas) Rect(x, y, width, height float64, attributes string) {
-	fmt.Fprintf(&s.b, `<rect x="%s" y="%s" width="%s" height="%s" %s/>`+"\n", Num(x), Num(y), Num(width), Num(height), attributes)
+	fmt.Fprintf(&s.b, `<rect x="%s" y="%s" width="%s" height="%s" %s/>`+"\n", Num(x), Num(y), Num(width), Num(height),
+		attributes)
 }
 
 // Line draws a straight line.
@@ -90,7 +93,8 @@ func (s *Canvas) Circle(x, y, r float64, attributes string) {
 
 // Text writes a text at a point. anchor is "start", "middle" or "end".
 func (s *Canvas) Text(x, y float64, anchor, text, attributes string) {
-	fmt.Fprintf(&s.b, `<text x="%s" y="%s" text-anchor="%s" %s>%s</text>`+"\n", Num(x), Num(y), anchor, attributes, escape(text))
+	fmt.Fprintf(&s.b, `<text x="%s" y="%s" text-anchor="%s" %s>%s</text>`+"\n", Num(x), Num(y), anchor, attributes,
+		escape(text))
 }
 
 // Upright writes a vertical text that reads upwards and ends at a point.

@@ -62,7 +62,8 @@ func TestPeople(t *testing.T) {
 			t.Errorf("%v is %+v, not %+v", same, got, anna)
 		}
 	}
-	for _, other := range [][]string{{"/"}, {"/", "X-Api-Key", "sk-ben"}, {"/", "X-Api-Key", "sk-anna", "Authorization", "Bearer sk-ben"}, {"/", "Authorization", "Basic sk-anna"}} {
+	for _, other := range [][]string{{"/"}, {"/", "X-Api-Key", "sk-ben"}, {"/", "X-Api-Key", "sk-anna", "Authorization",
+		"Bearer sk-ben"}, {"/", "Authorization", "Basic sk-anna"}} {
 		if got := of(nil, "", other[0], other[1:]...); got.Hash == anna.Hash {
 			t.Errorf("%v is anna", other)
 		}
@@ -163,7 +164,8 @@ func TestJunkCredentials(t *testing.T) {
 			t.Errorf("%v: got %q, want anna", headers, got.Name)
 		}
 	}
-	if got := p.Of(request("/?a=%zz&key=sk-anna", "Authorization", "Bearer junk"), key, "X-Goog-Api-Key"); got.Name != "anna" {
+	if got := p.Of(request("/?a=%zz&key=sk-anna", "Authorization", "Bearer junk"), key,
+		"X-Goog-Api-Key"); got.Name != "anna" {
 		t.Errorf("a key in a query that cannot be read: got %q, want anna", got.Name)
 	}
 }
@@ -188,7 +190,8 @@ func TestPeopleRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte("sk-anna anna\nsk-secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewPeople(nil, file); err == nil || !strings.Contains(err.Error(), "users:2:") || strings.Contains(err.Error(), "sk-secret") {
+	if _, err := NewPeople(nil, file); err == nil || !strings.Contains(err.Error(), "users:2:") ||
+		strings.Contains(err.Error(), "sk-secret") {
 		t.Errorf("a line without a name: %v", err)
 	}
 	if _, err := NewPeople(nil, file+".none"); err == nil {

@@ -185,7 +185,8 @@ func IsSecret(r *http.Request, header string) bool {
 	for _, t := range whose(r).by {
 		for _, p := range placeholders.FindAllString(t, -1) {
 			for _, prefix := range [...]string{"{http.request.header.", "{header."} {
-				if name, ok := strings.CutPrefix(p, prefix); ok && http.CanonicalHeaderKey(strings.TrimSuffix(name, "}")) == header {
+				if name, ok := strings.CutPrefix(p, prefix); ok &&
+					http.CanonicalHeaderKey(strings.TrimSuffix(name, "}")) == header {
 					return true
 				}
 			}
@@ -220,7 +221,8 @@ var placeholders = regexp.MustCompile(`\{[^{}]+\}`)
 // Differs reports whether a value with placeholders may differ between requests.
 func Differs(value string) bool {
 	return slices.ContainsFunc(placeholders.FindAllString(value, -1), func(p string) bool {
-		return !slices.ContainsFunc([]string{"{env.", "{file.", "{system."}, func(same string) bool { return strings.HasPrefix(p, same) })
+		return !slices.ContainsFunc([]string{"{env.", "{file.", "{system."},
+			func(same string) bool { return strings.HasPrefix(p, same) })
 	})
 }
 
@@ -253,7 +255,8 @@ func CredentialKind(r *http.Request) string {
 			case key == "":
 			case strings.HasPrefix(key, "sk-ant-oat"):
 				return "plan token"
-			case strings.HasPrefix(key, "eyJ") && strings.Count(key, ".") == 2, strings.HasPrefix(key, "ya29."): // a JWT, as of a ChatGPT account, or Google's token
+			// a JWT, as of a ChatGPT account, or Google's token
+			case strings.HasPrefix(key, "eyJ") && strings.Count(key, ".") == 2, strings.HasPrefix(key, "ya29."):
 				return "account token"
 			default:
 				return "API key"

@@ -32,7 +32,8 @@ func ReadRecording(t testing.TB, pause float64) string {
 			for n := range 150 {
 				fmt.Fprintf(&lines, `line %d of step %d, with some words in it\n`, n, i)
 			}
-			said = fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":"Let me look at step %d."},{"type":"tool_use","id":"t%d","name":"bash","input":{"command":"make step%d"}}]},`, i, i, i) +
+			said = fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":"Let me look at step %d."},`+
+				`{"type":"tool_use","id":"t%d","name":"bash","input":{"command":"make step%d"}}]},`, i, i, i) +
 				fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"%s"}]}`, i, &lines)
 		}
 		fmt.Fprintf(&b, `{"t":%g,"t_end":%g,"messages":[%s]}`+"\n", at, at+2, said)

@@ -39,7 +39,8 @@ func WellFormedSVG(t testing.TB, drawing []byte) (elements map[string]int, texts
 			texts += string(token)
 		}
 	}
-	if elements["title"] != 1 || elements["script"]+elements["image"] != 0 || elements["style"] != 1 || bytes.Contains(drawing, []byte("url(")) || !bytes.Contains(drawing, []byte("viewBox")) {
+	if elements["title"] != 1 || elements["script"]+elements["image"] != 0 || elements["style"] != 1 ||
+		bytes.Contains(drawing, []byte("url(")) || !bytes.Contains(drawing, []byte("viewBox")) {
 		t.Errorf("elements %v", elements)
 	}
 	return elements, texts

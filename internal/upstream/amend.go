@@ -44,17 +44,22 @@ const (
 	amendedLoading = "loading"
 )
 
-var amended = metric.CounterOf("amended_total", "Requests that a server had refused and that were sent once more, by what was changed: a lower max_tokens, "+
-	"a note for each image, or nothing, as the server was loading its model.", "by", amendedLength, amendedImages, amendedLoading)
+var amended = metric.CounterOf("amended_total",
+	"Requests that a server had refused and that were sent once more, by what was changed: a lower max_tokens, "+
+		"a note for each image, or nothing, as the server was loading its model.", "by", amendedLength, amendedImages,
+	amendedLoading)
 
 // loadingModel matches the errors, at status 503, of servers that load a model: llama.cpp, Hugging
 // Face.
-var loadingModel = regexp.MustCompile(`(?i)\bloading (?:the )?model\b|\bmodel\b.{0,100}\b(?:is|still) (?:currently |being )?load(?:ing|ed)\b`)
+var loadingModel = regexp.MustCompile(`(?i)\bloading (?:the )?model\b|\bmodel\b.{0,100}\b(?:is|still) (?:currently ` +
+	`|being )?load(?:ing|ed)\b`)
 
 // noImages matches the errors of servers with a model that cannot see images: llama.cpp and its old
 // versions, LM Studio, Ollama, vLLM, mlx_lm.server.
-var noImages = regexp.MustCompile(`(?i)image input is not supported|content part type: \\?"image_url|(?:does not|doesn't) support (?:images?|vision|multimodal)` +
-	`|missing data required for image input|is not a (?:multimodal|vision) model|at most 0 image|only 'text' content type is supported`)
+var noImages = regexp.MustCompile(`(?i)image input is not supported|content part type: \\?"image_url|(?:does ` +
+	`not|doesn't) support (?:images?|vision|multimodal)` +
+	`|missing data required for image input|is not a (?:multimodal|vision) model|at most 0 image|only 'text' content ` +
+	`type is supported`)
 
 // Amend returns next behind a layer that repeats a request after a refusal which names the remedy.
 // The layer lowers max_tokens if prompt and answer do not fit the window, replaces each image by a
@@ -115,7 +120,8 @@ func (t *amendment) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 // Judge implements [httpx.Judge].
 func (t *amendment) Judge(a *httpx.Attempt) httpx.Verdict {
 	switch {
-	case a.Err != nil, a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden, a.Status == http.StatusTooManyRequests:
+	case a.Err != nil, a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden,
+		a.Status == http.StatusTooManyRequests:
 		// No edit remedies an authentication error or a rate limit.
 		return httpx.Accept
 	case a.Status < http.StatusBadRequest:
@@ -138,7 +144,8 @@ func (t *amendment) Judge(a *httpx.Attempt) httpx.Verdict {
 	}
 	if !t.by[by] { // a server that loads its model gets the same request many times
 		amended.WithLabelValues(by).Inc()
-		t.p.Log.Info("sending a refused request once more", zap.String("change", by), zap.String("model", t.model), zap.Int("status", a.Status))
+		t.p.Log.Info("sending a refused request once more", zap.String("change", by), zap.String("model", t.model),
+			zap.Int("status", a.Status))
 	}
 	t.note(by)
 	return httpx.Reject

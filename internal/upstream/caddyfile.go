@@ -109,7 +109,8 @@ func member(to *map[string]json.RawMessage) option.Option {
 		}
 		raw := json.RawMessage(value)
 		// A bare placeholder needs no quotes in the Caddyfile.
-		if !json.Valid(raw) && strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && !strings.ContainsAny(value, `"\\ `) {
+		if !json.Valid(raw) && strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") &&
+			!strings.ContainsAny(value, `"\\ `) {
 			raw = json.RawMessage(`"` + value + `"`)
 		}
 		if !json.Valid(raw) {

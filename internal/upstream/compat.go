@@ -72,12 +72,14 @@ func (u *Upstream) validateCompat() error {
 	switch u.Reasoning {
 	case "", reasoningContent, reasoningAlias, reasoningNone:
 	default:
-		return fmt.Errorf("reasoning must be one of %s, %s, %s, got %q", reasoningContent, reasoningAlias, reasoningNone, u.Reasoning)
+		return fmt.Errorf("reasoning must be one of %s, %s, %s, got %q", reasoningContent, reasoningAlias, reasoningNone,
+			u.Reasoning)
 	}
 	switch u.SystemMessages {
 	case "", translate.InPlace, translate.Folded:
 	default:
-		return fmt.Errorf("system_messages must be one of %s, %s, got %q", translate.InPlace, translate.Folded, u.SystemMessages)
+		return fmt.Errorf("system_messages must be one of %s, %s, got %q", translate.InPlace, translate.Folded,
+			u.SystemMessages)
 	}
 	return nil
 }
@@ -93,7 +95,8 @@ func (u *Upstream) compat() *compat {
 	if u == nil || p.official {
 		return nil
 	}
-	d := &compat{drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens, cacheControl: u.keepsMarkers()}
+	d := &compat{drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens,
+		cacheControl: u.keepsMarkers()}
 	if u.Drop != nil {
 		d.drop = u.Drop
 	}
@@ -139,7 +142,8 @@ func (u *Upstream) compat() *compat {
 
 // slotted reports whether requests name their slot.
 func (d *compat) slotted() bool {
-	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
+	return d != nil && slices.ContainsFunc(d.body,
+		func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
 }
 
 // saltPlaceholder stands for the salt that separates the tenants' prefix caches in the engine.
@@ -199,7 +203,8 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		caddyhttp.SetVar(r.Context(), saltVar, salt)
 	}
 	out := body
-	httpx.Guard(d.p.Log, "adjusting a request", func() { out = d.p.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
+	httpx.Guard(d.p.Log, "adjusting a request",
+		func() { out = d.p.compat.apply(d.format, body, httpx.View(r, d.format), values(r)) })
 	defer httpx.SwapBody(r, body, out)()
 	renames, identifies := d.p.compat.answers == reasoningAlias, d.native && d.p.preset().circular
 	if !d.format.Traits().ServersVary || !renames && !identifies {
@@ -296,7 +301,8 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 		members = append(members, wire.Member{Name: name})
 	}
 	if format.Traits().ServersVary {
-		if options := gjson.ParseBytes(object.Value("stream_options")); options.IsObject() && !options.Get("include_usage").Exists() {
+		if options := gjson.ParseBytes(object.Value("stream_options")); options.IsObject() &&
+			!options.Get("include_usage").Exists() {
 			members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server requires include_usage there
 		}
 		if d.maxTokens > 0 && object.Value("max_tokens") == nil && object.Value("max_completion_tokens") == nil {
@@ -304,7 +310,8 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 		}
 	}
 	// Chat templates have no reasoning_effort, so none becomes their own switch.
-	off := (d.template || d.off != nil) && format.Traits().ServersVary && string(object.Value("reasoning_effort")) == `"none"`
+	off := (d.template || d.off != nil) && format.Traits().ServersVary &&
+		string(object.Value("reasoning_effort")) == `"none"`
 	if off {
 		members = append(append(members, wire.Member{Name: "reasoning_effort"}), d.off...)
 	}
@@ -325,7 +332,8 @@ func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve
 			}
 		}
 		// The member replaces an earlier one of the same name.
-		members = append(slices.DeleteFunc(members, func(o wire.Member) bool { return o.Name == m.name }), wire.Member{Name: m.name, Value: value})
+		members = append(slices.DeleteFunc(members, func(o wire.Member) bool { return o.Name == m.name }),
+			wire.Member{Name: m.name, Value: value})
 	}
 	out, err := object.Patch(members...)
 	if err != nil {
@@ -439,7 +447,8 @@ func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []
 		thinking = other != "" && (view != nil || bytes.Contains(body, []byte(`"`+other+`"`))) || d.reasoning == reasoningNone
 	}
 	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))
-	templates := d.chat && format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte("null")) || bytes.Contains(body, []byte("developer")))
+	templates := d.chat && format.Traits().ServersVary &&
+		(view != nil || bytes.Contains(body, []byte("null")) || bytes.Contains(body, []byte("developer")))
 	thinks := d.thinks && format.Traits().ServersVary && (view != nil || bytes.Contains(body, []byte(`"tool_calls"`)))
 	if !thinking && !markers && !templates && !thinks {
 		return nil, false

@@ -18,10 +18,14 @@ import (
 func TestCompatByView(t *testing.T) {
 	message := `{"role":"assistant",%s"content":"ok"%s}`
 	var bodies []string
-	for _, thinking := range []string{"", `"reasoning":"hm",`, `"reasoning_content":"hm",`, `"reasoning":"hm","reasoning_content":"hm",`} {
+	for _, thinking := range []string{"", `"reasoning":"hm",`, `"reasoning_content":"hm",`,
+		`"reasoning":"hm","reasoning_content":"hm",`} {
 		for _, marker := range []string{"", `,"cache_control":{"type":"ephemeral"}`} {
-			for _, top := range []string{"", `,"max_tokens":5`, `,"stream":true,"stream_options":{"x":1}`, `,"stream_options":{"include_usage":true},"store":true`} {
-				bodies = append(bodies, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"say \"reasoning\""`+marker+`}]},`+fmt.Sprintf(message, thinking, marker)+`]`+top+`}`)
+			for _, top := range []string{"", `,"max_tokens":5`, `,"stream":true,"stream_options":{"x":1}`,
+				`,"stream_options":{"include_usage":true},"store":true`} {
+				bodies = append(bodies,
+					`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"say \"reasoning\""`+marker+`}]},`+
+						fmt.Sprintf(message, thinking, marker)+`]`+top+`}`)
 			}
 		}
 	}
@@ -63,9 +67,11 @@ func TestContentNull(t *testing.T) {
 		`{"role":"assistant","content":"null",` + calls + `}`:   `{"role":"assistant","content":"null",` + calls + `}`,
 		`{"role":"assistant",` + calls + `}`:                    `{"role":"assistant",` + calls + `}`,
 	} {
-		body := `{"model":"m","messages":[{"role":"user","content":"hi"},` + message + `,{"role":"tool","tool_call_id":"c","content":"x"}]`
+		body := `{"model":"m","messages":[{"role":"user","content":"hi"},` + message +
+			`,{"role":"tool","tool_call_id":"c","content":"x"}]`
 		for _, preset := range []string{"lm_studio", "llama_cpp", "ollama"} {
-			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body+"}"), nil, func(string) []byte { return nil })
+			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body+"}"), nil,
+				func(string) []byte { return nil })
 			if got := gjson.GetBytes(out, "messages.1").Raw; got != want {
 				t.Errorf("%s: %s became %s, want %s", preset, message, got, want)
 			}
@@ -75,9 +81,12 @@ func TestContentNull(t *testing.T) {
 
 // The role developer, unknown to chat templates, becomes system for a local server only.
 func TestDeveloperMessages(t *testing.T) {
-	const body = `{"model":"m","messages":[{"role":"developer","content":"Be kind."},{"content":"Say \"developer\".","role":"user"},{"content":"Hurry.","role": "developer"}]}`
-	const want = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"content":"Say \"developer\".","role":"user"},{"content":"Hurry.","role": "system"}]}`
-	out := (&Upstream{Preset: "ollama"}).compat().apply(wire.OpenAIChat, []byte(body), nil, func(string) []byte { return nil })
+	const body = `{"model":"m","messages":[{"role":"developer","content":"Be kind."},{"content":"Say \"developer\".",` +
+		`"role":"user"},{"content":"Hurry.","role": "developer"}]}`
+	const want = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"content":"Say \"developer\".",` +
+		`"role":"user"},{"content":"Hurry.","role": "system"}]}`
+	out := (&Upstream{Preset: "ollama"}).compat().apply(wire.OpenAIChat, []byte(body), nil,
+		func(string) []byte { return nil })
 	if string(out) != want {
 		t.Errorf("got %s, want %s", out, want)
 	}
@@ -91,21 +100,29 @@ func TestTemplateArguments(t *testing.T) {
 	const messages = `"messages":[{"role":"user","content":"hi"}]`
 	for body, want := range map[string]string{
 		`{"model":"m",` + messages + `}`: `{"preserve_thinking":true}`,
-		`{"model":"m","chat_template_kwargs":{"enable_thinking":false},` + messages + `}`:                          `{"preserve_thinking":true,"enable_thinking":false}`,
-		`{"model":"m","chat_template_kwargs":{"preserve_thinking":false},` + messages + `}`:                        `{"preserve_thinking":false}`,
-		`{"model":"m","reasoning_effort":"none",` + messages + `}`:                                                 `{"preserve_thinking":true,"enable_thinking":false,"thinking":false}`,
-		`{"model":"m","reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true},` + messages + `}`: `{"preserve_thinking":true,"enable_thinking":true,"thinking":false}`,
+		`{"model":"m","chat_template_kwargs":{"enable_thinking":false},` + messages +
+			`}`: `{"preserve_thinking":true,"enable_thinking":false}`,
+		`{"model":"m","chat_template_kwargs":{"preserve_thinking":false},` + messages +
+			`}`: `{"preserve_thinking":false}`,
+		`{"model":"m","reasoning_effort":"none",` + messages +
+			`}`: `{"preserve_thinking":true,"enable_thinking":false,"thinking":false}`,
+		`{"model":"m","reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true},` + messages +
+			`}`: `{"preserve_thinking":true,"enable_thinking":true,"thinking":false}`,
 	} {
-		for _, preset := range []string{"llama_cpp", "mlx_lm", "vllm_mlx", "mlx_openai_server", "omlx", "rapid_mlx", "vllm", "sglang"} {
-			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body), nil, func(string) []byte { return nil })
+		for _, preset := range []string{"llama_cpp", "mlx_lm", "vllm_mlx", "mlx_openai_server", "omlx", "rapid_mlx", "vllm",
+			"sglang"} {
+			out := (&Upstream{Preset: preset}).compat().apply(wire.OpenAIChat, []byte(body), nil,
+				func(string) []byte { return nil })
 			got := gjson.GetBytes(out, "chat_template_kwargs").Raw
 			if got != want || gjson.GetBytes(out, "reasoning_effort").Exists() {
 				t.Errorf("%s: %s became %s, want chat_template_kwargs %s", preset, body, out, want)
 			}
 		}
 	}
-	stated := &Upstream{Preset: "llama_cpp", Body: map[string]json.RawMessage{"chat_template_kwargs": json.RawMessage(`{"enable_thinking":true}`)}}
-	out := stated.compat().apply(wire.OpenAIChat, []byte(`{"model":"m","chat_template_kwargs":{"enable_thinking":false},`+messages+`}`), nil, func(string) []byte { return nil })
+	stated := &Upstream{Preset: "llama_cpp",
+		Body: map[string]json.RawMessage{"chat_template_kwargs": json.RawMessage(`{"enable_thinking":true}`)}}
+	out := stated.compat().apply(wire.OpenAIChat, []byte(`{"model":"m","chat_template_kwargs":{"enable_thinking":false},`+
+		messages+`}`), nil, func(string) []byte { return nil })
 	if got := gjson.GetBytes(out, "chat_template_kwargs").Raw; got != `{"enable_thinking":true}` {
 		t.Errorf("what the operator states: got %s", got)
 	}

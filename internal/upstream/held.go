@@ -34,7 +34,8 @@ var ErrUnheld = errors.New("the upstream holds no threads")
 
 // unheldAnswer is the Messages API's error for a request that cannot be part of a thread. Clients
 // then send the whole conversation, without asking for a thread.
-const unheldAnswer = `{"type":"error","error":{"type":"invalid_request_error","message":"thread: this upstream holds no message threads (` + threadsBeta +
+const unheldAnswer = `{"type":"error","error":{"type":"invalid_request_error","message":"thread: this upstream ` +
+	`holds no message threads (` + threadsBeta +
 	`). Send the whole conversation without \u0060thread\u0060.","details":{"error_code":"thread_unsupported_request"}}}`
 
 // RefuseUnheld rejects a request that continues a response which the upstream has not retained.
@@ -66,7 +67,8 @@ func ProvidersOnly(v *wire.View) Unheld {
 		if v.Blocks[i].Kind != wire.KindOther {
 			continue
 		}
-		if b := v.Bytes(v.Blocks[i].Span); len(b) > 0 && b[0] == '{' && strings.HasPrefix(gjson.GetBytes(b, "type").Str, "compact") {
+		if b := v.Bytes(v.Blocks[i].Span); len(b) > 0 && b[0] == '{' && strings.HasPrefix(gjson.GetBytes(b, "type").Str,
+			"compact") {
 			return "compaction"
 		}
 	}
@@ -92,7 +94,8 @@ func (p *Profile) CompactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
 
 // RefuseCompact answers as an API that does not compact conversations.
 func RefuseCompact(w http.ResponseWriter, f wire.Format) error {
-	return httpx.Fail(w, f, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath + ": the upstream compacts no conversations", Modelless: true})
+	return httpx.Fail(w, f, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath +
+		": the upstream compacts no conversations", Modelless: true})
 }
 
 // Unthread removes the request to retain the conversation. The body is decoded by now, so headers

@@ -36,7 +36,8 @@ func TestHosts(t *testing.T) {
 		p.At(c.hostport)
 		got := rules(c.model, at)
 		if d := got.Read - c.read; got.Provider != c.provider || d > 1e-8 || d < -1e-8 || got.Regime != c.regime {
-			t.Errorf("%s, %s: got the rules of %q, read %g, %v; want those of %q, read %g, %v", c.hostport, c.model, got.Provider, got.Read, got.Regime, c.provider, c.read, c.regime)
+			t.Errorf("%s, %s: got the rules of %q, read %g, %v; want those of %q, read %g, %v", c.hostport, c.model,
+				got.Provider, got.Read, got.Regime, c.provider, c.read, c.regime)
 		}
 	}
 	stated := (&Upstream{Preset: "mlx_lm"}).Profile(Options{})
@@ -64,7 +65,8 @@ func TestHosted(t *testing.T) {
 		if u.Local() || u.Official() {
 			t.Errorf("%s: local %t, official %t; want neither", name, u.Local(), u.Official())
 		}
-		if r := u.Profile(Options{}).Rules()("some-model", time.Now()); r.Regime == pricing.KV || r.Input <= 0 || r.Read >= r.Write {
+		if r := u.Profile(Options{}).Rules()("some-model", time.Now()); r.Regime == pricing.KV || r.Input <= 0 ||
+			r.Read >= r.Write {
 			t.Errorf("%s: got rules %+v for an unknown model, want a cache and a price", name, r)
 		}
 		for f := range p.bases {
@@ -83,10 +85,14 @@ func TestThinkingOfCalls(t *testing.T) {
 	const calls = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]`
 	d := (&Upstream{Preset: "deepseek"}).compat()
 	for message, want := range map[string]string{
-		`{"role":"assistant","content":"",` + calls + `}`:                           `{"reasoning_content":"","role":"assistant","content":"",` + calls + `}`,
-		`{"role":"assistant","content":"","reasoning_content":"Hm.",` + calls + `}`: `{"role":"assistant","content":"","reasoning_content":"Hm.",` + calls + `}`,
-		`{"role":"assistant","content":"","reasoning":"Hm.",` + calls + `}`:         `{"role":"assistant","content":"","reasoning_content":"Hm.",` + calls + `}`,
-		`{"role":"assistant","content":"tool_calls"}`:                               `{"role":"assistant","content":"tool_calls"}`,
+		`{"role":"assistant","content":"",` + calls +
+			`}`: `{"reasoning_content":"","role":"assistant","content":"",` + calls + `}`,
+		`{"role":"assistant","content":"","reasoning_content":"Hm.",` + calls +
+			`}`: `{"role":"assistant","content":"","reasoning_content":"Hm.",` + calls + `}`,
+		`{"role":"assistant","content":"","reasoning":"Hm.",` + calls +
+			`}`: `{"role":"assistant","content":"","reasoning_content":"Hm.",` + calls + `}`,
+		`{"role":"assistant","content":"tool_calls"}`: `{"role":"assistant",` +
+			`"content":"tool_calls"}`,
 	} {
 		body := []byte(`{"model":"m","messages":[{"role":"user","content":"hi"},` + message + `]}`)
 		v, err := wire.Parse(wire.OpenAIChat, body, nil)

@@ -78,7 +78,8 @@ var (
 )
 
 // hosted lists members that only hosted APIs use.
-var hosted = []string{"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "context_management"}
+var hosted = []string{"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+	"prompt_cache_retention", "context_management"}
 
 // thinksNot holds template arguments that turn thinking off. Qwen, GLM and Nemotron read the first
 // name, DeepSeek, Kimi and Granite the second (SGLang's protocol.py, vLLM's reasoning_outputs.md).
@@ -91,7 +92,8 @@ var keepsThinking = map[string]string{"chat_template_kwargs": `{"preserve_thinki
 // salted separates the prefix caches of tenants, for engines that hash cache_salt into a prefix. In
 // a shared cache, the time to the first token would reveal that another tenant has sent the same
 // text.
-var salted = map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "cache_salt": `"` + saltPlaceholder + `"`}
+var salted = map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "cache_salt": `"` +
+	saltPlaceholder + `"`}
 
 // absent lists hosted models, which no local server has: mlx_lm.server would download a model with
 // an unknown name.
@@ -116,7 +118,8 @@ var presets = map[string]preset{
 	},
 	"openai": {formats: chatResponsesFirst, official: true, reports: true, hosts: []string{"api.openai.com"}},
 	"azure": {
-		formats: chatResponsesFirst, official: true, reports: true, hosts: []string{"*.openai.azure.com", "*.services.ai.azure.com"},
+		formats: chatResponsesFirst, official: true, reports: true,
+		hosts: []string{"*.openai.azure.com", "*.services.ai.azure.com"},
 		bases: map[wire.Format]string{wire.OpenAIResponses: "/openai/v1", wire.OpenAIChat: "/openai/v1"},
 	},
 	"gemini": {
@@ -137,7 +140,8 @@ var presets = map[string]preset{
 	// docs/guides/upstreams.md.
 
 	"deepseek": {
-		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true, hosts: []string{"api.deepseek.com"},
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true,
+		hosts: []string{"api.deepseek.com"},
 		bases: map[wire.Format]string{wire.Anthropic: "/anthropic/v1"}, drop: ownAndKey,
 		reasoning: reasoningContent, thinks: true, off: map[string]string{"thinking": `{"type":"disabled"}`},
 	},
@@ -148,7 +152,8 @@ var presets = map[string]preset{
 		reasoning: reasoningContent, sessionMember: "prompt_cache_key",
 	},
 	"zai": {
-		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true, hosts: []string{"api.z.ai", "open.bigmodel.cn"},
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true,
+		hosts: []string{"api.z.ai", "open.bigmodel.cn"},
 		bases: map[wire.Format]string{wire.OpenAIChat: "/api/paas/v4", wire.Anthropic: "/api/anthropic/v1"}, drop: ownAndKey,
 		reasoning: reasoningContent,
 	},
@@ -156,8 +161,9 @@ var presets = map[string]preset{
 	// be cached.
 	"qwen": {
 		formats: []wire.Format{wire.Anthropic, wire.OpenAIChat}, hosted: true, reports: true, cacheControl: true,
-		hosts: []string{"dashscope.aliyuncs.com", "dashscope-*.aliyuncs.com"},
-		bases: map[wire.Format]string{wire.OpenAIChat: "/compatible-mode/v1", wire.Anthropic: "/apps/anthropic/v1"}, drop: ownAndKey,
+		hosts:     []string{"dashscope.aliyuncs.com", "dashscope-*.aliyuncs.com"},
+		bases:     map[wire.Format]string{wire.OpenAIChat: "/compatible-mode/v1", wire.Anthropic: "/apps/anthropic/v1"},
+		drop:      ownAndKey,
 		reasoning: reasoningContent,
 	},
 	"minimax": {
@@ -166,8 +172,9 @@ var presets = map[string]preset{
 		bases: map[wire.Format]string{wire.Anthropic: "/anthropic/v1"}, drop: ownAndKey,
 	},
 	"xai": {
-		formats: []wire.Format{wire.OpenAIChat, wire.OpenAIResponses}, hosted: true, reports: true, hosts: []string{"api.x.ai"},
-		drop: ownAndKey, sessionHeader: "X-Grok-Conv-Id",
+		formats: []wire.Format{wire.OpenAIChat, wire.OpenAIResponses}, hosted: true, reports: true,
+		hosts: []string{"api.x.ai"},
+		drop:  ownAndKey, sessionHeader: "X-Grok-Conv-Id",
 	},
 	"mistral": {
 		formats: chatOnly, hosted: true, reports: true, hosts: []string{"api.mistral.ai"},
@@ -175,21 +182,26 @@ var presets = map[string]preset{
 	},
 	// Markers go on to Claude, Gemini, Qwen, MiniMax and GLM.
 	"openrouter": {
-		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}, hosted: true, reports: true, cacheControl: true,
-		hosts: []string{"openrouter.ai"},
-		bases: map[wire.Format]string{wire.OpenAIChat: "/api/v1", wire.Anthropic: "/api/v1", wire.OpenAIResponses: "/api/v1"}, drop: ownMembers,
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}, hosted: true, reports: true,
+		cacheControl: true,
+		hosts:        []string{"openrouter.ai"},
+		bases: map[wire.Format]string{wire.OpenAIChat: "/api/v1", wire.Anthropic: "/api/v1",
+			wire.OpenAIResponses: "/api/v1"},
+		drop:      ownMembers,
 		reasoning: reasoningAlias, sessionMember: "session_id",
 	},
 	"groq": {
 		formats: chatOnly, hosted: true, reports: true, hosts: []string{"api.groq.com"},
-		bases: map[wire.Format]string{wire.OpenAIChat: "/openai/v1"}, drop: append([]string{"verbosity"}, ownAndKey...), reasoning: reasoningAlias,
+		bases: map[wire.Format]string{wire.OpenAIChat: "/openai/v1"}, drop: append([]string{"verbosity"}, ownAndKey...),
+		reasoning: reasoningAlias,
 	},
 	"together": {
 		formats: chatOnly, hosted: true, reports: true, hosts: []string{"api.together.ai", "api.together.xyz"},
 		drop: ownAndKey, reasoning: reasoningAlias,
 	},
 	"fireworks": {
-		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true, hosts: []string{"api.fireworks.ai"},
+		formats: []wire.Format{wire.OpenAIChat, wire.Anthropic}, hosted: true, reports: true,
+		hosts: []string{"api.fireworks.ai"},
 		bases: map[wire.Format]string{wire.OpenAIChat: "/inference/v1", wire.Anthropic: "/inference/v1"}, drop: ownMembers,
 		reasoning: reasoningContent, sessionHeader: "X-Session-Affinity",
 	},
@@ -256,7 +268,8 @@ var presets = map[string]preset{
 	// The Messages endpoint puts text before tool results and ignores id_slot.
 	"llama_cpp": {
 		formats: chatOnly, counts: wire.Anthropic, drop: hosted,
-		body:      map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "id_slot": `"{http.vars.llm_slot}"`},
+		body: map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"],
+			"id_slot": `"{http.vars.llm_slot}"`},
 		reasoning: reasoningContent, answers: reasoningContent, reports: true, progress: true,
 	},
 }

@@ -62,7 +62,8 @@ func (u *Upstream) Profile(o Options) *Profile {
 
 // Target returns the format in which a client's request is sent upstream.
 func (p *Profile) Target(client wire.Format) wire.Format {
-	if p.speaks(client) || p.Options.Translate != nil && !*p.Options.Translate || client.Traits().Variant || p.Formats[0].Traits().Variant {
+	if p.speaks(client) || p.Options.Translate != nil && !*p.Options.Translate || client.Traits().Variant ||
+		p.Formats[0].Traits().Variant {
 		return client
 	}
 	return p.Formats[0]
@@ -99,7 +100,8 @@ func (p *Profile) Marks(v *wire.View) bool {
 // Manages reports whether the client's options for long histories reach the upstream unmodified, or
 // the upstream builds its prompts itself.
 func (p *Profile) Manages(client wire.Format) bool {
-	return p.Stateful() || p.Target(client) == client && (p.compat == nil || !slices.Contains(p.compat.drop, "context_management"))
+	return p.Stateful() || p.Target(client) == client &&
+		(p.compat == nil || !slices.Contains(p.compat.drop, "context_management"))
 }
 
 // Verbatim reports whether unedited requests in a format are forwarded unmodified.
@@ -246,14 +248,16 @@ func Reached(ctx context.Context, what string) string {
 // providers maps presets to the provider names of the OpenTelemetry conventions for generative AI
 // (gen_ai.provider.name, 1.41).
 var providers = map[string]string{
-	"anthropic": "anthropic", "openai": "openai", "gemini": "gcp.gemini", "vertex": "gcp.vertex_ai", "bedrock": "aws.bedrock",
-	"azure": "azure.ai.openai", "mistral": "mistral_ai", "xai": "x_ai",
+	"anthropic": "anthropic", "openai": "openai", "gemini": "gcp.gemini", "vertex": "gcp.vertex_ai",
+	"bedrock": "aws.bedrock",
+	"azure":   "azure.ai.openai", "mistral": "mistral_ai", "xai": "x_ai",
 }
 
 // spoken maps a format to the provider that owns it, for upstreams without a preset.
 var spoken = map[wire.Format]string{
 	wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai",
-	wire.Gemini: "gcp.gemini", wire.Interactions: "gcp.gemini", vertex.Format: "gcp.vertex_ai", bedrock.Format: "aws.bedrock",
+	wire.Gemini: "gcp.gemini", wire.Interactions: "gcp.gemini", vertex.Format: "gcp.vertex_ai",
+	bedrock.Format: "aws.bedrock",
 }
 
 // operations maps formats to operation names other than chat.

@@ -25,13 +25,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/translate"
 )
 
-var translations = metric.CounterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome")
+var translations = metric.CounterVec("translations_total",
+	"Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from",
+	"to", "outcome")
 
 // Announce initializes the counters of this upstream's translations at zero.
 func (p *Profile) Announce() {
 	for _, from := range wire.Formats() {
 		if to := p.Target(from); to != from && p.Understands(from) {
-			metric.Known(translations, []string{string(from)}, []string{string(to)}, []string{translationDone, translationRefused, translationFailed, translationBroken, translationUnknown})
+			metric.Known(translations, []string{string(from)}, []string{string(to)},
+				[]string{translationDone, translationRefused, translationFailed, translationBroken, translationUnknown})
 		}
 	}
 }
@@ -180,7 +183,8 @@ func (t *translation) count(outcome string) {
 func (t *translation) asked(out *translate.Outgoing, query string) *translate.Answering {
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
-		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
+		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(),
+		Seed:  strconv.FormatUint(xxhash.Sum64(out.Body), 36),
 		Array: t.from.Array(out.Stream, query),
 	}
 	a.InlineThinking = !t.p.Official()
@@ -239,7 +243,9 @@ const (
 	answerTold                      // the client got an error instead
 )
 
-func newTranslatedAnswer(w http.ResponseWriter, t *translation, out *translate.Outgoing, asked *translate.Answering) *translatedAnswer {
+func newTranslatedAnswer(
+	w http.ResponseWriter, t *translation, out *translate.Outgoing, asked *translate.Answering,
+) *translatedAnswer {
 	a := &translatedAnswer{t: t, out: out, asked: asked}
 	a.Answer = httpx.NewAnswer(w, a)
 	return a
@@ -345,7 +351,8 @@ func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err e
 			err = a.fail()
 		} else {
 			a.clean(a.Header())
-			err = httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway, Message: httpx.Unreached[http.StatusBadGateway]})
+			err = httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway,
+				Message: httpx.Unreached[http.StatusBadGateway]})
 		}
 		a.mode = answerTold
 	}()
@@ -487,7 +494,8 @@ func (a *translatedAnswer) judge(whole bool) {
 	case !whole:
 		a.t.count(translationBroken)
 	case s != nil && s.UnknownReason() != "":
-		a.t.p.Log.Info("the answer ended for a reason that has no translation", zap.String("reason", s.UnknownReason()), zap.String("format", string(a.t.to)))
+		a.t.p.Log.Info("the answer ended for a reason that has no translation", zap.String("reason", s.UnknownReason()),
+			zap.String("format", string(a.t.to)))
 		a.t.count(translationUnknown)
 	default:
 		a.t.count(translationDone)
@@ -516,7 +524,8 @@ func (a *translatedAnswer) gathered() error {
 	}
 	a.judge(a.stream.Ended())
 	if !a.stream.Ended() {
-		return httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway, Message: "the upstream's answer is not one that can be read"})
+		return httpx.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway,
+			Message: "the upstream's answer is not one that can be read"})
 	}
 	kind := "application/json"
 	if a.asked.Stream && !a.asked.Array {

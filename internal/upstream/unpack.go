@@ -41,7 +41,8 @@ func newUnpacker(coding string) *unpacker {
 		open = func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }
 	case "zstd":
 		open = func(r io.Reader) (io.Reader, error) {
-			return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(32<<20))
+			return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxWindow(32<<20))
 		}
 	default:
 		return nil
@@ -182,7 +183,8 @@ type unpackedAnswer struct {
 // Begin implements [httpx.Interceptor].
 func (a *unpackedAnswer) Begin(status int) {
 	h := a.Header()
-	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && status != http.StatusNoContent && status != http.StatusNotModified {
+	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && status != http.StatusNoContent &&
+		status != http.StatusNotModified {
 		a.left = n // these two have no body
 	}
 	kind := httpx.MediaType(h.Get("Content-Type"))

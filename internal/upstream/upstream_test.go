@@ -33,7 +33,8 @@ func TestRememberedRules(t *testing.T) {
 	} {
 		got := rules(c.model, c.at)
 		if got.Model != c.model || got.Input != float64(c.at.YearDay()) || asked != c.asked {
-			t.Errorf("request %d: rules of %q on day %v after %d lookups, want %q on day %d after %d", i, got.Model, got.Input, asked, c.model, c.at.YearDay(), c.asked)
+			t.Errorf("request %d: rules of %q on day %v after %d lookups, want %q on day %d after %d", i, got.Model, got.Input,
+				asked, c.model, c.at.YearDay(), c.asked)
 		}
 	}
 	provider = "azure"

@@ -16,7 +16,8 @@ import (
 // turns are the turns of the recorded answers.
 var turns = map[string]wire.Turn{
 	"anthropic_text.sse": {
-		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hello, “world”\n\t😀 done \\ \"quoted\"", StopReason: "end_turn", Done: true,
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hello, “world”\n\t😀 done \\ \"quoted\"", StopReason: "end_turn",
+		Done:    true,
 		Usage:   wire.Usage{Uncached: 12, Write5m: 340, Read: 5600, Output: 21, Reported: true},
 		Service: wire.Standard,
 	},
@@ -30,7 +31,8 @@ var turns = map[string]wire.Turn{
 		Usage: wire.Usage{Uncached: 4, Write5m: 900, Read: 20000, Output: 88, Reported: true},
 	},
 	"anthropic_thinking.sse": {
-		ID: "msg_01", Model: "claude-opus-5-5", Thinking: "First, the file.", Text: "Done.", StopReason: "end_turn", Done: true,
+		ID: "msg_01", Model: "claude-opus-5-5", Thinking: "First, the file.", Text: "Done.", StopReason: "end_turn",
+		Done:  true,
 		Usage: wire.Usage{Uncached: 7, Write5m: 600, Write1h: 1000, Read: 30000, Output: 40, Reported: true},
 	},
 	"anthropic_refusal.sse": {
@@ -99,7 +101,8 @@ var turns = map[string]wire.Turn{
 	"anthropic_message.json": {
 		ID: "msg_03", Model: "claude-sonnet-5", Thinking: "Hm.", Text: "Two calls:\nand", StopReason: "tool_use", Done: true,
 		Calls: []wire.Call{
-			{ID: "toolu_a", Name: "Read", Arguments: "{\n        \"file_path\": \"/tmp/ü.go\",\n        \"limit\": 100.0\n      }"},
+			{ID: "toolu_a", Name: "Read",
+				Arguments: "{\n        \"file_path\": \"/tmp/ü.go\",\n        \"limit\": 100.0\n      }"},
 			{ID: "toolu_b", Name: "Now", Arguments: `{}`},
 		},
 		Usage: wire.Usage{Uncached: 5, Write5m: 10, Write1h: 20, Read: 2000, Output: 77, Reported: true},
@@ -109,7 +112,8 @@ var turns = map[string]wire.Turn{
 		Usage: wire.Usage{Uncached: 3, Write5m: 9000, Reported: true},
 	},
 	"anthropic_error_body.json": {
-		ErrorType: "invalid_request_error", ErrorMessage: "messages.1.content.0: Invalid `signature` in `thinking` block", Done: true,
+		ErrorType: "invalid_request_error", ErrorMessage: "messages.1.content.0: Invalid `signature` in `thinking` block",
+		Done: true,
 	},
 	"openai_text.sse": {
 		ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "Hello, “world”\n😀", StopReason: "stop", Done: true,
@@ -162,7 +166,8 @@ var turns = map[string]wire.Turn{
 	},
 	"openai_error_text.sse": {ErrorMessage: "prompt too long"},
 	"openai_cut.sse":        {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "All", StopReason: "stop"},
-	"openai_refusal.sse":    {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "I can't.", StopReason: "content_filter", Done: true},
+	"openai_refusal.sse": {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "I can't.", StopReason: "content_filter",
+		Done: true},
 	"openai_same_index.sse": {
 		ID: "chatcmpl-1", Model: "gpt-6-sol", StopReason: "tool_calls", Done: true,
 		Calls: []wire.Call{
@@ -184,19 +189,24 @@ var turns = map[string]wire.Turn{
 	"openai_completion_odd.json": {
 		ID: "c", Model: "m", Text: "ab", StopReason: "stop", Done: true,
 		Calls: []wire.Call{
-			{Name: "f", Arguments: "{\n                \"x\": [\n                  1,\n                  2\n                ]\n              }"},
+			{Name: "f",
+				Arguments: "{\n                \"x\": [\n                  1,\n                  2\n                ]\n         " +
+					"     }"},
 			{Name: "g", Arguments: `{}`},
 		},
 		Usage: wire.Usage{Read: 10, Reported: true},
 	},
 	"openai_completion_null.json": {ID: "c", Model: "m", Text: "a", StopReason: "stop", Done: true},
-	"openai_error_body.json":      {ErrorType: "invalid_request_error", ErrorMessage: "Incorrect API key provided", Done: true},
-	"openai_error_code.json":      {ErrorType: "503", ErrorMessage: "busy", Done: true},
-	"openai_error_mlx_lm.json":    {ErrorMessage: "Only 'text' content type is supported.", Done: true},
-	"openai_error_vllm.json":      {ErrorType: "BadRequestError", ErrorMessage: "This model's maximum context length is 4096", Done: true},
-	"openai_error_fastapi.json":   {ErrorType: "error", ErrorMessage: "Not Found", Done: true},
+	"openai_error_body.json": {ErrorType: "invalid_request_error", ErrorMessage: "Incorrect API key provided",
+		Done: true},
+	"openai_error_code.json":   {ErrorType: "503", ErrorMessage: "busy", Done: true},
+	"openai_error_mlx_lm.json": {ErrorMessage: "Only 'text' content type is supported.", Done: true},
+	"openai_error_vllm.json": {ErrorType: "BadRequestError",
+		ErrorMessage: "This model's maximum context length is 4096", Done: true},
+	"openai_error_fastapi.json": {ErrorType: "error", ErrorMessage: "Not Found", Done: true},
 	"gemini_text.sse": {
-		ID: "r1", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.", Text: "Hello, “world” \\ \"quoted\"", StopReason: "STOP", Done: true,
+		ID: "r1", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.", Text: "Hello, “world” \\ \"quoted\"",
+		StopReason: "STOP", Done: true,
 		Usage: wire.Usage{Uncached: 200, Read: 4800, Output: 21, Reported: true},
 	},
 	"gemini_calls.sse": {
@@ -234,7 +244,8 @@ var turns = map[string]wire.Turn{
 	},
 	"gemini_error_body.json": {ErrorType: "RESOURCE_EXHAUSTED", ErrorMessage: "Quota exceeded.", Done: true},
 	"responses_tools.sse": {
-		ID: "resp_1", Model: "gpt-6.1-sol", Thinking: "First, the\nfile.", Text: "Let me “look”.", StopReason: "completed", Done: true,
+		ID: "resp_1", Model: "gpt-6.1-sol", Thinking: "First, the\nfile.", Text: "Let me “look”.", StopReason: "completed",
+		Done: true,
 		Calls: []wire.Call{
 			{ID: "call_a", Name: "exec_command", Arguments: `{"cmd": "ls \"x\""}`},
 			{ID: "call_b", Name: "exec", Arguments: "text(await tools.ls());\n", Free: true},
@@ -258,9 +269,11 @@ var turns = map[string]wire.Turn{
 		ID: "resp_1", Model: "gpt-6.1-sol", StopReason: "completed", Done: true,
 		Usage: wire.Usage{Uncached: 50, Read: 150, Output: 30, Reported: true},
 	},
-	"responses_failed.sse": {ID: "resp_1", Model: "m", Text: "Hal", StopReason: "failed", ErrorType: "rate_limit_exceeded", ErrorMessage: "Slow down"},
-	"responses_error.sse":  {ID: "resp_1", Model: "m", Text: "Hal", ErrorType: "server_error", ErrorMessage: "Oops"},
-	"responses_cut.sse":    {ID: "resp_1", Model: "m", Calls: []wire.Call{{ID: "call_a", Name: "read", Arguments: `{"path":`}}},
+	"responses_failed.sse": {ID: "resp_1", Model: "m", Text: "Hal", StopReason: "failed", ErrorType: "rate_limit_exceeded",
+		ErrorMessage: "Slow down"},
+	"responses_error.sse": {ID: "resp_1", Model: "m", Text: "Hal", ErrorType: "server_error", ErrorMessage: "Oops"},
+	"responses_cut.sse": {ID: "resp_1", Model: "m",
+		Calls: []wire.Call{{ID: "call_a", Name: "read", Arguments: `{"path":`}}},
 	"responses_object.json": {
 		ID: "resp_2", Model: "gpt-5.4", Thinking: "Hm.", Text: "Hi I can't.", StopReason: "completed", Done: true,
 		Calls: []wire.Call{
@@ -269,10 +282,13 @@ var turns = map[string]wire.Turn{
 		},
 		Usage: wire.Usage{Uncached: 80, Read: 1920, Output: 15, Reported: true},
 	},
-	"responses_object_failed.json": {ID: "resp_3", Model: "m", StopReason: "failed", ErrorType: "server_error", ErrorMessage: "Oops", Done: true},
-	"responses_error_body.json":    {ErrorType: "invalid_request_error", ErrorMessage: "No tool output found for function call call_a.", Done: true},
+	"responses_object_failed.json": {ID: "resp_3", Model: "m", StopReason: "failed", ErrorType: "server_error",
+		ErrorMessage: "Oops", Done: true},
+	"responses_error_body.json": {ErrorType: "invalid_request_error",
+		ErrorMessage: "No tool output found for function call call_a.", Done: true},
 	"interactions_text.sse": {
-		ID: "v1_a", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.", Text: "Hello, “world” \\ \"quoted\"", StopReason: "completed", Done: true,
+		ID: "v1_a", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.",
+		Text: "Hello, “world” \\ \"quoted\"", StopReason: "completed", Done: true,
 		Usage:   wire.Usage{Uncached: 200, Read: 800, Output: 60, Reported: true},
 		Service: wire.Standard,
 	},
@@ -284,7 +300,8 @@ var turns = map[string]wire.Turn{
 		},
 		Usage: wire.Usage{Uncached: 110, Output: 20, Reported: true},
 	},
-	"interactions_error.sse":  {ID: "v1_c", Model: "m", Text: "Half", ErrorType: "too_many_requests", ErrorMessage: "Too many."},
+	"interactions_error.sse": {ID: "v1_c", Model: "m", Text: "Half", ErrorType: "too_many_requests",
+		ErrorMessage: "Too many."},
 	"interactions_cut.sse":    {ID: "v1_d", Model: "m", Text: "Half"},
 	"interactions_failed.sse": {ID: "v1_e", Model: "m", StopReason: "failed", ErrorType: "internal", ErrorMessage: "Oops"},
 	"interactions_object.json": {
@@ -292,8 +309,10 @@ var turns = map[string]wire.Turn{
 		Calls: []wire.Call{{ID: "fc1", Name: "read_file", Arguments: `{"path": "a"}`}},
 		Usage: wire.Usage{Uncached: 20, Read: 10, Output: 20, Reported: true},
 	},
-	"interactions_object_failed.json": {ID: "v1_g", StopReason: "failed", ErrorType: "internal", ErrorMessage: "Oops", Done: true},
-	"interactions_error_body.json":    {ErrorType: "invalid_request", ErrorMessage: "The legacy Interactions API schema is no longer supported.", Done: true},
+	"interactions_object_failed.json": {ID: "v1_g", StopReason: "failed", ErrorType: "internal", ErrorMessage: "Oops",
+		Done: true},
+	"interactions_error_body.json": {ErrorType: "invalid_request",
+		ErrorMessage: "The legacy Interactions API schema is no longer supported.", Done: true},
 }
 
 // decoded feeds an answer in pieces, each in a buffer that is overwritten afterwards, so that

@@ -19,7 +19,8 @@ func (v *View) Attributed() bool {
 func attributes(raw []byte, b *Block) bool {
 	text := b.Body.Of(raw)
 	// An entry of several lines has other content, too.
-	return b.Kind == KindText && !b.Has(FlagString) && len(text) > 0 && bytes.HasPrefix(text[1:], []byte(AttributionLine)) &&
+	return b.Kind == KindText && !b.Has(FlagString) && len(text) > 0 &&
+		bytes.HasPrefix(text[1:], []byte(AttributionLine)) &&
 		!bytes.Contains(text, []byte(`\n`))
 }
 

@@ -17,12 +17,16 @@ import (
 )
 
 const (
-	anthropicText = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":%q}}\n\n"
+	anthropicText = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," +
+		"\"delta\":{\"type\":\"text_delta\",\"text\":%q}}\n\n"
 	anthropicStop = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
-	chatText      = "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1790000000,\"model\":\"gpt-6-sol\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"logprobs\":null,\"finish_reason\":null}]}\n\n"
+	chatText      = "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1790000000," +
+		"\"model\":\"gpt-6-sol\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"logprobs\":null," +
+		"\"finish_reason\":null}]}\n\n"
 	chatDone      = "data: [DONE]\n\n"
-	responsesText = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":4,\"item_id\":\"msg_1\",\"output_index\":0,\"content_index\":0,\"delta\":%q}\n\n"
-	responsesEnd  = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"
+	responsesText = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\"," +
+		"\"sequence_number\":4,\"item_id\":\"msg_1\",\"output_index\":0,\"content_index\":0,\"delta\":%q}\n\n"
+	responsesEnd = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"
 )
 
 // A malformed answer is never done. The part before the error is known, and the rest is not read.
@@ -36,17 +40,22 @@ func TestDecoderStops(t *testing.T) {
 		answer string
 		text   string
 	}{
-		{"cut event", wire.Anthropic, true, hello + "data: {\"type\":\"content_block_delta\",\n\n" + hello + anthropicStop, "hello"},
+		{"cut event", wire.Anthropic, true, hello + "data: {\"type\":\"content_block_delta\",\n\n" + hello + anthropicStop,
+			"hello"},
 		{"foreign data", wire.Anthropic, true, hello + "data: beep\n\n" + anthropicStop, "hello"},
-		{"control character", wire.Anthropic, true, hello + "data: {\"type\":\"message_st\x01op\"}\n\n" + anthropicStop, "hello"},
+		{"control character", wire.Anthropic, true, hello + "data: {\"type\":\"message_st\x01op\"}\n\n" + anthropicStop,
+			"hello"},
 		{"deep event", wire.Anthropic, true, hello + "data: {\"type\":" + deep + "}\n\n" + anthropicStop, "hello"},
-		{"unclosed deep event", wire.Anthropic, true, hello + "data: " + strings.Repeat("{\"a\":", 1<<20) + "\n\n" + anthropicStop, "hello"},
+		{"unclosed deep event", wire.Anthropic, true, hello + "data: " + strings.Repeat("{\"a\":", 1<<20) + "\n\n" +
+			anthropicStop, "hello"},
 		{"end of the other format", wire.Anthropic, true, hello + chatDone, "hello"},
 		{"other end", wire.OpenAIChat, true, fmt.Sprintf(chatText, "hello") + anthropicStop, "hello"},
-		{"after an error", wire.OpenAIChat, true, fmt.Sprintf(chatText, "hello") + "data: {\"error\":{\"message\":\"x\"}}\n\n" + fmt.Sprintf(chatText, "more") + chatDone, "hello"},
+		{"after an error", wire.OpenAIChat, true, fmt.Sprintf(chatText, "hello") +
+			"data: {\"error\":{\"message\":\"x\"}}\n\n" + fmt.Sprintf(chatText, "more") + chatDone, "hello"},
 		{"named error", wire.OpenAIChat, true, "event: error\ndata: {\"message\":\"x\"}\n\n" + chatDone, ""},
 		{"no terminal event", wire.OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") + chatDone, "hello"},
-		{"a failed response", wire.OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") + "data: {\"type\":\"response.failed\",\"response\":{\"error\":null}}\n\n" + responsesEnd, "hello"},
+		{"a failed response", wire.OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") +
+			"data: {\"type\":\"response.failed\",\"response\":{\"error\":null}}\n\n" + responsesEnd, "hello"},
 		{"nothing", wire.Anthropic, true, "", ""},
 		{"white space", wire.Anthropic, false, " \r\n", ""},
 		{"html", wire.Anthropic, false, "<html>{}</html>", ""},
@@ -84,22 +93,35 @@ func TestDecoderTolerates(t *testing.T) {
 		text   string
 		done   bool
 	}{
-		{"white space around a document", wire.OpenAIChat, false, "\n\n {\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\r\n ", "hello", true},
-		{"more after a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\n{}", "hello", false},
-		{"brackets in a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"" + brackets + "\\\"\"}}]}", brackets + "\"", true},
-		{"events of which nothing is read", wire.Anthropic, true, fmt.Sprintf(anthropicText, "hel") + "event: ping\ndata: {\n\nevent: content_block_stop\ndata: {\n\n" + fmt.Sprintf(anthropicText, "lo") + anthropicStop, "hello", true},
+		{"white space around a document", wire.OpenAIChat, false,
+			"\n\n {\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\r\n ", "hello", true},
+		{"more after a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\n{}",
+			"hello", false},
+		{"brackets in a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"" + brackets +
+			"\\\"\"}}]}", brackets + "\"", true},
+		{"events of which nothing is read", wire.Anthropic, true, fmt.Sprintf(anthropicText, "hel") +
+			"event: ping\ndata: {\n\nevent: content_block_stop\ndata: {\n\n" + fmt.Sprintf(anthropicText, "lo") + anthropicStop,
+			"hello", true},
 		{"brackets in an event", wire.Anthropic, true, fmt.Sprintf(anthropicText, brackets) + anthropicStop, brackets, true},
-		{"more after the end", wire.OpenAIChat, true, fmt.Sprintf(chatText, "a") + chatDone + fmt.Sprintf(chatText, "b") + "data: {\n\n", "a", true},
-		{"comments, empty data, scalars", wire.OpenAIChat, true, ":\n\ndata:\n\ndata: null\n\ndata: 1\n\n" + fmt.Sprintf(chatText, "a") + chatDone, "a", true},
-		{"odd types", wire.Anthropic, true, "data: {\"type\":1,\"index\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":\"x\",\"delta\":[]}\n\ndata: {\"type\":\"message_delta\",\"delta\":7,\"usage\":[1]}\n\n" + anthropicStop, "", true},
-		{"odd types in chunks", wire.OpenAIChat, true, "data: {\"id\":1,\"choices\":{},\"usage\":\"x\",\"error\":null}\n\ndata: {\"choices\":[[]]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":{},\"tool_calls\":[1]}}]}\n\n" + chatDone, "", true},
-		{"lone surrogate", wire.OpenAIChat, true, "data: {\"choices\":[{\"delta\":{\"content\":\"\\ud83d\"}}]}\n\n" + chatDone, "\uFFFD", true},
+		{"more after the end", wire.OpenAIChat, true, fmt.Sprintf(chatText, "a") + chatDone + fmt.Sprintf(chatText, "b") +
+			"data: {\n\n", "a", true},
+		{"comments, empty data, scalars", wire.OpenAIChat, true, ":\n\ndata:\n\ndata: null\n\ndata: 1\n\n" +
+			fmt.Sprintf(chatText, "a") + chatDone, "a", true},
+		{"odd types", wire.Anthropic, true,
+			"data: {\"type\":1,\"index\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":\"x\"," +
+				"\"delta\":[]}\n\ndata: {\"type\":\"message_delta\",\"delta\":7,\"usage\":[1]}\n\n" + anthropicStop, "", true},
+		{"odd types in chunks", wire.OpenAIChat, true,
+			"data: {\"id\":1,\"choices\":{},\"usage\":\"x\",\"error\":null}\n\ndata: {\"choices\":[[]]}\n\ndata: " +
+				"{\"choices\":[{\"delta\":{\"content\":{},\"tool_calls\":[1]}}]}\n\n" + chatDone, "", true},
+		{"lone surrogate", wire.OpenAIChat, true, "data: {\"choices\":[{\"delta\":{\"content\":\"\\ud83d\"}}]}\n\n" +
+			chatDone, "\uFFFD", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, piece := range []int{len(c.answer), 13} {
 				got := decoded(c.format, c.stream, []byte(c.answer), piece)
 				if got.Text != c.text || got.Done != c.done || got.Calls != nil {
-					t.Errorf("in pieces of %d: got %q, done %v, calls %v; want %q, done %v", piece, got.Text, got.Done, got.Calls, c.text, c.done)
+					t.Errorf("in pieces of %d: got %q, done %v, calls %v; want %q, done %v", piece, got.Text, got.Done, got.Calls,
+						c.text, c.done)
 				}
 			}
 		})
@@ -115,14 +137,30 @@ func TestDecoderProgress(t *testing.T) {
 		// ends the answer.
 		silent, first, rest string
 	}{
-		{"anthropic", wire.Anthropic, true, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\ndata: {\"type\":\"ping\"}\n\n", fmt.Sprintf(anthropicText, "a"), anthropicStop},
-		{"anthropic tool", wire.Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n", anthropicStop},
-		{"anthropic redacted", wire.Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\"x\"}}\n\n", anthropicStop},
-		{"openai", wire.OpenAIChat, true, ": keepalive 1/2\n\n" + fmt.Sprintf(chatText, ""), fmt.Sprintf(chatText, "a"), chatDone},
-		{"openai reasoning", wire.OpenAIChat, true, fmt.Sprintf(chatText, ""), "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n", chatDone},
-		{"responses", wire.OpenAIResponses, true, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\ndata: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\",\"content\":[]}}\n\n", fmt.Sprintf(responsesText, "a"), responsesEnd},
-		{"responses reasoning", wire.OpenAIResponses, true, ": x\n\n", "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"summary\":[]}}\n\n", responsesEnd},
-		{"responses call", wire.OpenAIResponses, true, ": x\n\n", "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"n\",\"input\":\"\"}}\n\n", responsesEnd},
+		{"anthropic", wire.Anthropic, true,
+			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\nevent: " +
+				"content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\"," +
+				"\"text\":\"\"}}\n\ndata: {\"type\":\"ping\"}\n\n", fmt.Sprintf(anthropicText, "a"), anthropicStop},
+		{"anthropic tool", wire.Anthropic, true, ": x\n\n",
+			"data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\"," +
+				"\"name\":\"b\",\"input\":{}}}\n\n", anthropicStop},
+		{"anthropic redacted", wire.Anthropic, true, ": x\n\n",
+			"data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\"," +
+				"\"data\":\"x\"}}\n\n", anthropicStop},
+		{"openai", wire.OpenAIChat, true, ": keepalive 1/2\n\n" + fmt.Sprintf(chatText, ""), fmt.Sprintf(chatText, "a"),
+			chatDone},
+		{"openai reasoning", wire.OpenAIChat, true, fmt.Sprintf(chatText, ""),
+			"data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n", chatDone},
+		{"responses", wire.OpenAIResponses, true,
+			"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\ndata: " +
+				"{\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\",\"content\":[]}}\n\n",
+			fmt.Sprintf(responsesText, "a"), responsesEnd},
+		{"responses reasoning", wire.OpenAIResponses, true, ": x\n\n",
+			"data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\"," +
+				"\"summary\":[]}}\n\n", responsesEnd},
+		{"responses call", wire.OpenAIResponses, true, ": x\n\n",
+			"data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"custom_tool_call\"," +
+				"\"call_id\":\"c\",\"name\":\"n\",\"input\":\"\"}}\n\n", responsesEnd},
 		{"document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -157,7 +195,8 @@ func TestDecoderProgress(t *testing.T) {
 // stream that ends inside an event is not done.
 func TestDecoderUnmarkedEnd(t *testing.T) {
 	const (
-		stop    = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":3}}\n\n"
+		stop = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}," +
+			"\"usage\":{\"output_tokens\":3}}\n\n"
 		reason  = "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
 		failure = "data: {\"error\":{\"message\":\"x\"}}\n\n"
 	)
@@ -190,15 +229,19 @@ func TestDecoderUnmarkedEnd(t *testing.T) {
 // A snapshot of the turn does not change later.
 func TestDecoderTurnMidway(t *testing.T) {
 	d := wire.NewDecoder(wire.Anthropic, true)
-	d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n"))
+	d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\"," +
+		"\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n"))
 	d.Feed(fmt.Appendf(nil, anthropicText, "one"))
 	midway := d.Turn()
 	d.Feed(fmt.Appendf(nil, anthropicText, " two"))
-	d.Feed([]byte("data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"x\\\":1}\"}}\n\n" + anthropicStop))
-	if want := (&wire.Turn{Text: "one", Calls: []wire.Call{{ID: "a", Name: "b", Arguments: "{}"}}}); !reflect.DeepEqual(midway, want) {
+	d.Feed([]byte("data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\"," +
+		"\"partial_json\":\"{\\\"x\\\":1}\"}}\n\n" + anthropicStop))
+	if want := (&wire.Turn{Text: "one", Calls: []wire.Call{{ID: "a", Name: "b",
+		Arguments: "{}"}}}); !reflect.DeepEqual(midway, want) {
 		t.Errorf("midway: got %+v, want %+v", midway, want)
 	}
-	if got, want := d.Turn(), (&wire.Turn{Text: "one two", Calls: []wire.Call{{ID: "a", Name: "b", Arguments: `{"x":1}`}}, Done: true}); !reflect.DeepEqual(got, want) {
+	if got, want := d.Turn(), (&wire.Turn{Text: "one two", Calls: []wire.Call{{ID: "a", Name: "b", Arguments: `{"x":1}`}},
+		Done: true}); !reflect.DeepEqual(got, want) {
 		t.Errorf("at the end: got %+v, want %+v", got, want)
 	}
 }
@@ -208,18 +251,22 @@ func TestDecoderBounds(t *testing.T) {
 	large := strings.Repeat("a", mebibyte)
 	t.Run("texts", func(t *testing.T) {
 		for name, event := range map[string]string{
-			"text":      fmt.Sprintf(anthropicText, large),
-			"thinking":  "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"" + large + "\"}}\n\n",
-			"arguments": "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"" + large + "\"}}\n\n",
+			"text": fmt.Sprintf(anthropicText, large),
+			"thinking": "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\"," +
+				"\"thinking\":\"" + large + "\"}}\n\n",
+			"arguments": "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\"," +
+				"\"partial_json\":\"" + large + "\"}}\n\n",
 		} {
 			d := wire.NewDecoder(wire.Anthropic, true)
-			d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"\",\"name\":\"\",\"input\":{}}}\n\n"))
+			d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\"," +
+				"\"id\":\"\",\"name\":\"\",\"input\":{}}}\n\n"))
 			for range 40 {
 				d.Feed([]byte(event))
 			}
 			d.Feed([]byte(anthropicStop))
 			turn := d.Turn()
-			if n := len(turn.Text) + len(turn.Thinking) + len(turn.Calls[0].Arguments); n > wire.MaxAnswer || n < wire.MaxAnswer-mebibyte {
+			if n := len(turn.Text) + len(turn.Thinking) + len(turn.Calls[0].Arguments); n > wire.MaxAnswer ||
+				n < wire.MaxAnswer-mebibyte {
 				t.Errorf("%s: gathered %d bytes", name, n)
 			}
 			if turn.Done {
@@ -233,7 +280,9 @@ func TestDecoderBounds(t *testing.T) {
 			if !d.Streams() && i > 0 {
 				t.Fatalf("stopped at %d", i)
 			}
-			d.Feed(fmt.Appendf(nil, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"c%d\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}\n\n", i, i))
+			d.Feed(fmt.Appendf(nil,
+				"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"c%d\",\"function\":{\"name\":\"f\","+
+					"\"arguments\":\"{}\"}}]}}]}\n\n", i, i))
 		}
 		d.Feed([]byte(chatDone))
 		if turn := d.Turn(); turn.Done || len(turn.Calls) != wire.MaxCalls {
@@ -265,7 +314,8 @@ func TestDecoderBounds(t *testing.T) {
 	})
 	t.Run("counts", func(t *testing.T) {
 		d := wire.NewDecoder(wire.Anthropic, false)
-		huge := "{\"input_tokens\":9e18,\"cache_read_input_tokens\":9e18,\"cache_creation\":{\"ephemeral_1h_input_tokens\":9e18,\"ephemeral_5m_input_tokens\":-1},\"output_tokens\":9e18}"
+		huge := "{\"input_tokens\":9e18,\"cache_read_input_tokens\":9e18," +
+			"\"cache_creation\":{\"ephemeral_1h_input_tokens\":9e18,\"ephemeral_5m_input_tokens\":-1},\"output_tokens\":9e18}"
 		d.Feed([]byte("{\"usage\":{\"iterations\":[" + strings.Repeat(huge+",", 1000) + huge + "]}}"))
 		u := d.Turn().Usage
 		if !d.Done() || min(u.Uncached, u.Write5m, u.Write1h, u.Read, u.Output) < 0 || u.Prompt() <= 0 {
@@ -314,10 +364,12 @@ func TestDecoderRefrains(t *testing.T) {
 		return `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + s + `"}}`
 	}
 	chat := func(s string) string {
-		return `{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"` + s + `"},"finish_reason":null}],"usage":{"prompt_tokens":7,"completion_tokens":1}}`
+		return `{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"` + s +
+			`"},"finish_reason":null}],"usage":{"prompt_tokens":7,"completion_tokens":1}}`
 	}
 	call := func(s string) string {
-		return `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"` + s + `"}}]}}]}`
+		return `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"` +
+			s + `"}}]}}]}`
 	}
 	both := func(s string) string {
 		return `{"choices":[{"index":0,"delta":{"reasoning":"` + s + `","reasoning_content":"one"}}]}`
@@ -328,11 +380,13 @@ func TestDecoderRefrains(t *testing.T) {
 	n := 7
 	numbered := func(s string) string {
 		n++
-		return fmt.Sprintf(`{"type":"response.output_text.delta","sequence_number":%d,"item_id":"m","delta":"%s","obfuscation":"%s"}`, n, s, strings.Repeat("x", n%4))
+		return fmt.Sprintf(`{"type":"response.output_text.delta","sequence_number":%d,"item_id":"m","delta":"%s",`+
+			`"obfuscation":"%s"}`, n, s, strings.Repeat("x", n%4))
 	}
 	padded := func(s string) string {
 		n++
-		return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":"%s"}}],"obfuscation":"%s"}`, s, strings.Repeat("x", n%4))
+		return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":"%s"}}],"obfuscation":"%s"}`, s,
+			strings.Repeat("x", n%4))
 	}
 	misnumbered := func(s string) string {
 		return `{"type":"response.output_text.delta","sequence_number":` + s + `,"item_id":"m","delta":"word"}`
@@ -344,10 +398,12 @@ func TestDecoderRefrains(t *testing.T) {
 		texts  []string
 		alike  int // events read by pattern
 	}{
-		{"anthropic", wire.Anthropic, anthropic, []string{"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five", "one"}, 6},
+		{"anthropic", wire.Anthropic, anthropic, []string{"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five",
+			"one"}, 6},
 		{"escapes first", wire.Anthropic, anthropic, []string{`a\n`, "two", "three"}, 2},
 		{"empty first", wire.Anthropic, anthropic, []string{"", "two", "three"}, 1},
-		{"a member more", wire.Anthropic, anthropic, []string{"one", "two", `x","text":"y`, `x"},"delta":{"type":"text_delta","text":"z`, "four", "five"}, 2},
+		{"a member more", wire.Anthropic, anthropic,
+			[]string{"one", "two", `x","text":"y`, `x"},"delta":{"type":"text_delta","text":"z`, "four", "five"}, 2},
 		{"another value", wire.Anthropic, anthropic, []string{"one", `","index":1,"x":"`, "three"}, 0},
 		{"chat", wire.OpenAIChat, chat, []string{"one", "two", `\/three\t`, "", "five"}, 4},
 		{"calls", wire.OpenAIChat, call, []string{"{", `\"a\":`, "1", "}"}, 2},
@@ -361,7 +417,8 @@ func TestDecoderRefrains(t *testing.T) {
 		{"filled up with escapes", wire.OpenAIChat, func(s string) string {
 			return `{"choices":[{"index":0,"delta":{"content":"word"}}],"obfuscation":"` + s + `"}`
 		}, []string{"one", "two", `\n`, "four", `\q`, "six"}, 1},
-		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", wire.LongestTemplate/5), "two", "three"}, 1},
+		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", wire.LongestTemplate/5), "two",
+			"three"}, 1},
 		{"broken escape", wire.Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
 		{"open escape", wire.Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
 		{"control character", wire.Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
@@ -399,7 +456,8 @@ func BenchmarkDecoderEvent(b *testing.B) {
 		{"anthropic_escaped", wire.Anthropic, fmt.Sprintf(anthropicText, "\n\tx")},
 		{"openai_chat", wire.OpenAIChat, fmt.Sprintf(chatText, " word")},
 		{"openai_responses", wire.OpenAIResponses, fmt.Sprintf(responsesText, " word")},
-		{"unlike", wire.OpenAIChat, fmt.Sprintf(chatText, " word") + strings.Replace(fmt.Sprintf(chatText, "s"), `"id":`, `"ID":`, 1)},
+		{"unlike", wire.OpenAIChat, fmt.Sprintf(chatText, " word") + strings.Replace(fmt.Sprintf(chatText, "s"), `"id":`,
+			`"ID":`, 1)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			event := []byte(c.event)
@@ -419,7 +477,8 @@ func BenchmarkDecoderEvent(b *testing.B) {
 }
 
 func BenchmarkDecoderDocument(b *testing.B) {
-	answer := []byte("{\"id\":\"a\",\"choices\":[{\"message\":{\"content\":\"" + strings.Repeat("some words, \\\"quoted\\\"\\n", 1<<20/23) + "\"}}]}")
+	answer := []byte("{\"id\":\"a\",\"choices\":[{\"message\":{\"content\":\"" +
+		strings.Repeat("some words, \\\"quoted\\\"\\n", 1<<20/23) + "\"}}]}")
 	for _, piece := range []int{len(answer), 32 << 10, 100, 1} {
 		b.Run(fmt.Sprintf("pieces=%d", piece), func(b *testing.B) {
 			b.SetBytes(int64(len(answer)))
@@ -463,7 +522,8 @@ func TestCallsAtOneIndex(t *testing.T) {
 		return `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{` + function + "}}]}}]}\n\n"
 	}
 	d := wire.NewDecoder(wire.OpenAIChat, true)
-	for _, function := range []string{`"name":"f","arguments":"{"`, `"arguments":"\"a\":"`, `"arguments":"1"`, `"arguments":"}"`, `"name":"g","arguments":"{}"`} {
+	for _, function := range []string{`"name":"f","arguments":"{"`, `"arguments":"\"a\":"`, `"arguments":"1"`,
+		`"arguments":"}"`, `"name":"g","arguments":"{}"`} {
 		d.Feed([]byte(event(function)))
 	}
 	want := []wire.Call{{Name: "f", Arguments: `{"a":1}`}, {Name: "g", Arguments: "{}"}}
@@ -477,10 +537,13 @@ func TestFreeText(t *testing.T) {
 	want := []wire.Call{{ID: "a", Name: "patch", Arguments: "one\ntwo", Free: true}}
 	call := func(members string) string { return `{"index":0,` + members + `}` }
 	for stream, data := range map[bool]string{
-		false: `{"choices":[{"index":0,"message":{"tool_calls":[` + call(`"id":"a","type":"custom","custom":{"name":"patch","input":"one\ntwo"}`) + `]},"finish_reason":"tool_calls"}]}`,
-		true: `data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"id":"a","type":"custom","custom":{"name":"patch","input":""}`) + "]}}]}\n\n" +
+		false: `{"choices":[{"index":0,"message":{"tool_calls":[` +
+			call(`"id":"a","type":"custom","custom":{"name":"patch","input":"one\ntwo"}`) + `]},"finish_reason":"tool_calls"}]}`,
+		true: `data: {"choices":[{"index":0,"delta":{"tool_calls":[` +
+			call(`"id":"a","type":"custom","custom":{"name":"patch","input":""}`) + "]}}]}\n\n" +
 			`data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"custom":{"input":"one\n"}`) + "]}}]}\n\n" +
-			`data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"custom":{"input":"two"}`) + "]}}]}\n\ndata: [DONE]\n\n",
+			`data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"custom":{"input":"two"}`) +
+			"]}}]}\n\ndata: [DONE]\n\n",
 	} {
 		d := wire.NewDecoder(wire.OpenAIChat, stream)
 		d.Feed([]byte(data))

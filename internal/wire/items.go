@@ -80,7 +80,8 @@ func (p *Parser) joins(r Role) bool {
 // or 0.
 func (p *Parser) recallItems(at int) int {
 	i := len(p.View.Messages)
-	if p.recognition.known == nil || i >= len(p.recognition.known.messages) || p.joins(p.recognition.known.messages[i].Role) {
+	if p.recognition.known == nil || i >= len(p.recognition.known.messages) ||
+		p.joins(p.recognition.known.messages[i].Role) {
 		return 0
 	}
 	p.seal()
@@ -104,7 +105,8 @@ func (p *Parser) Enter(role Role, span rawjson.Span) {
 		return
 	}
 	p.seal()
-	p.View.Messages = reuse.Append(p.View.Messages, Message{Span: span, Content: span, First: int32(len(p.Blocks)), Role: role})
+	p.View.Messages = reuse.Append(p.View.Messages, Message{Span: span, Content: span, First: int32(len(p.Blocks)),
+		Role: role})
 	p.recognition.raw = append(p.recognition.raw, rawHash(span.Of(p.Body)))
 }
 

@@ -16,7 +16,8 @@ import (
 // TestRecallRuns: a parse that recalls whole runs gives the same view as a full parse, also after a
 // change in a run.
 func TestRecallRuns(t *testing.T) {
-	for format, answers := range map[wire.Format]string{wire.Anthropic: "assistant", wire.OpenAIChat: "assistant", wire.Gemini: "model"} {
+	for format, answers := range map[wire.Format]string{wire.Anthropic: "assistant", wire.OpenAIChat: "assistant",
+		wire.Gemini: "model"} {
 		content, list := `"content":"%s %d."`, "messages"
 		if format == wire.Gemini {
 			content, list = `"parts":[{"text":"%s %d."}]`, "contents"
@@ -54,7 +55,8 @@ func TestRecallRuns(t *testing.T) {
 				}
 				sameViews(t, v, mustParse(t, format, next.body))
 				if v.Recalled < next.recalled {
-					t.Errorf("%s, %s: %d of %d messages recognised, want %d", format, next.name, v.Recalled, len(v.Messages), next.recalled)
+					t.Errorf("%s, %s: %d of %d messages recognised, want %d", format, next.name, v.Recalled, len(v.Messages),
+						next.recalled)
 				}
 				known = v.Known()
 			}
@@ -70,7 +72,8 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 		var b strings.Builder
 		b.WriteString(`{"model":"m","messages":[{"role":"user","content":"Begin."}`)
 		for i := range messages {
-			fmt.Fprintf(&b, `,{"role":"%s","content":"%d%s"}`, [...]string{"assistant", "user"}[i%2], i, strings.Repeat(",", each)+strings.Repeat("x", each/3))
+			fmt.Fprintf(&b, `,{"role":"%s","content":"%d%s"}`, [...]string{"assistant", "user"}[i%2], i,
+				strings.Repeat(",", each)+strings.Repeat("x", each/3))
 		}
 		return b.String() + `]}`
 	}
@@ -111,17 +114,20 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 func TestCrowdedHoweverItStands(t *testing.T) {
 	many := strings.Repeat(",", rawjson.MaxValues+1)
 	for format, bodies := range map[wire.Format][]string{
-		wire.Anthropic:       {`{"model":"m","messages":[{"role":"user","content":"%s"}]}`, `{"model":"m","messages":[{"role":"user","content":"x"}],"system":"%s"}`},
+		wire.Anthropic: {`{"model":"m","messages":[{"role":"user","content":"%s"}]}`,
+			`{"model":"m","messages":[{"role":"user","content":"x"}],"system":"%s"}`},
 		wire.OpenAIChat:      {`{"model":"m","messages":[{"role":"user","content":"%s"}]}`},
 		wire.OpenAIResponses: {`{"model":"m","input":"%s"}`, `{"model":"m","input":[{"role":"user","content":"%s"}]}`},
 		wire.Gemini:          {`{"contents":[{"role":"user","parts":[{"text":"%s"}]}]}`},
-		wire.Interactions:    {`{"model":"m","input":"%s"}`, `{"model":"m","input":[{"type":"text","text":"%s"}]}`, `{"model":"m","input":{"type":"text","text":"%s"}}`},
+		wire.Interactions: {`{"model":"m","input":"%s"}`, `{"model":"m","input":[{"type":"text","text":"%s"}]}`,
+			`{"model":"m","input":{"type":"text","text":"%s"}}`},
 	} {
 		for _, body := range bodies {
 			if _, err := wire.Parse(format, []byte(strings.Replace(body, "%s", "x", 1)), nil); err != nil {
 				t.Errorf("%s: %s: %v", format, body, err)
 			}
-			if _, err := wire.Parse(format, []byte(strings.Replace(body, "%s", many, 1)), nil); !errors.Is(err, wire.ErrCrowded) {
+			if _, err := wire.Parse(format, []byte(strings.Replace(body, "%s", many, 1)), nil); !errors.Is(err,
+				wire.ErrCrowded) {
 				t.Errorf("%s: %s, with too many values: %v", format, body, err)
 			}
 		}

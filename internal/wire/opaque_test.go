@@ -30,7 +30,8 @@ func TestParseCloses(t *testing.T) {
 		{wire.Anthropic, message(`{"role":"assistant","content":1}`), closed("3")},
 		{wire.Anthropic, message(`{"r\u006fle":"user","content":"a"}`), closed("0")},
 		{
-			wire.Anthropic, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"},"d"]}`),
+			wire.Anthropic,
+			message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"},"d"]}`),
 			strings.Replace(around, "%s", "2/2/other||||\n2/2/text|||\"c\"|\n2/2/other||||\n", 1),
 		},
 		{
@@ -40,25 +41,33 @@ func TestParseCloses(t *testing.T) {
 		{wire.OpenAIChat, message(`{"role":"function","name":"f","content":"a"}`), closed("4")},
 		{wire.OpenAIChat, message(`{"role":"assistant","content":"a","tool_calls":{}}`), closed("3")},
 		{
-			wire.OpenAIChat, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"}]}`),
+			wire.OpenAIChat,
+			message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"}]}`),
 			strings.Replace(around, "%s", "2/2/other||||\n2/2/text|||\"c\"|\n", 1),
 		},
 		{
 			wire.OpenAIChat, message(`{"role":"assistant","content":"a","reasoning_content":"r","reasoning":"s"}`),
-			strings.Replace(around, "%s", "2/3/thinking|||\"r\"||100000\n2/3/thinking|||\"s\"||100000\n2/3/text|||\"a\"||00010\n", 1),
+			strings.Replace(around, "%s",
+				"2/3/thinking|||\"r\"||100000\n2/3/thinking|||\"s\"||100000\n2/3/text|||\"a\"||00010\n", 1),
 		},
 		{
 			wire.OpenAIChat, message(`{"role":"assistant","reasoning":"s","reasoning_content":"r","content":"a"}`),
-			strings.Replace(around, "%s", "2/3/thinking|||\"s\"||100000\n2/3/thinking|||\"r\"||100000\n2/3/text|||\"a\"||00010\n", 1),
+			strings.Replace(around, "%s",
+				"2/3/thinking|||\"s\"||100000\n2/3/thinking|||\"r\"||100000\n2/3/text|||\"a\"||00010\n", 1),
 		},
 		{wire.OpenAIChat, message(`{"role":"assistant","content":"a","reasoning":"r","reasoning":"s"}`), closed("3")},
 		{wire.OpenAIResponses, `{"input":[{"role":"user","content":"a","role":"assistant"}]}`, "2/0/other||||\n"},
-		{wire.OpenAIResponses, `{"input":[{"type":"function_call_output","call_id":"a","call_id":"b","output":"c"}]}`, "2/4/other||||\n"},
-		{wire.OpenAIResponses, `{"input":[{"role":"robot","content":"a"},{"role":"user","content":"hi"}]}`, "2/0/other||||\n2/2/text|||\"hi\"||00010\n"},
-		{wire.OpenAIResponses, `{"input":[{"role":"user","content":1},{"role":"user","content":["a"]}]}`, "2/2/other||||\n2/2/other||||\n"},
-		{wire.OpenAIResponses, `{"input":[{"type":"additional_tools","tools":["a",{"name":"b"}]}]}`, "2/1/tool_def||||\n2/1/tool_def||b||\n"},
+		{wire.OpenAIResponses, `{"input":[{"type":"function_call_output","call_id":"a","call_id":"b","output":"c"}]}`,
+			"2/4/other||||\n"},
+		{wire.OpenAIResponses, `{"input":[{"role":"robot","content":"a"},{"role":"user","content":"hi"}]}`,
+			"2/0/other||||\n2/2/text|||\"hi\"||00010\n"},
+		{wire.OpenAIResponses, `{"input":[{"role":"user","content":1},{"role":"user","content":["a"]}]}`,
+			"2/2/other||||\n2/2/other||||\n"},
+		{wire.OpenAIResponses, `{"input":[{"type":"additional_tools","tools":["a",{"name":"b"}]}]}`,
+			"2/1/tool_def||||\n2/1/tool_def||b||\n"},
 		{wire.OpenAIResponses, `{"input":"a","instructions":[]}`, "1/1/other||||\n2/2/text|||\"a\"||00010\n"},
-		{wire.Gemini, `{"systemInstruction":"a","contents":[{"parts":[{"text":"hi"}]}]}`, "1/1/other||||\n2/2/text|||\"hi\"|\n"},
+		{wire.Gemini, `{"systemInstruction":"a","contents":[{"parts":[{"text":"hi"}]}]}`,
+			"1/1/other||||\n2/2/text|||\"hi\"|\n"},
 		{wire.Gemini, `{"contents":[{"parts":[],"parts":[]}]}`, "2/0/other||||\n"},
 		{wire.Gemini, `{"contents":[{"role":"user","parts":"a"}]}`, "2/2/other||||\n"},
 		{wire.Gemini, `{"contents":[{"role":"robot","parts":[]}]}`, "2/0/other||||\n"},
@@ -69,7 +78,9 @@ func TestParseCloses(t *testing.T) {
 		{wire.Gemini, part(`{"functionResponse":{"name":"a","response":{"output":"a","output":"b"}}}`), "2/2/other||||\n"},
 		{wire.Gemini, part(`{"functionCall":"a"}`), "2/2/other||||\n"},
 		{
-			wire.Gemini, `{"contents":[{"parts":[]}],"tools":["a",{"functionDeclarations":{}},{"functionDeclarations":[{"name":"a","name":"b"}]}]}`,
+			wire.Gemini,
+			`{"contents":[{"parts":[]}],"tools":["a",{"functionDeclarations":{}},{"functionDeclarations":[{"name":"a",` +
+				`"name":"b"}]}]}`,
 			"0/0/tool_def||||\n0/0/tool_def||||\n0/0/tool_def||||\n",
 		},
 	} {
@@ -93,8 +104,9 @@ func TestParseCloses(t *testing.T) {
 // Duplicates of members with last-wins semantics are accepted.
 func TestParseTolerates(t *testing.T) {
 	for f, members := range map[wire.Format]string{
-		wire.Anthropic:  `"thinking":{},"thinking":{"type":"disabled"},"metadata":{},"metadata":null`,
-		wire.OpenAIChat: `"thinking":{"type":"enabled"},"reasoning_effort":"high","output_config":{},"response_format":{},"max_tokens":1,"max_tokens":2`,
+		wire.Anthropic: `"thinking":{},"thinking":{"type":"disabled"},"metadata":{},"metadata":null`,
+		wire.OpenAIChat: `"thinking":{"type":"enabled"},"reasoning_effort":"high","output_config":{},"response_format":{},` +
+			`"max_tokens":1,"max_tokens":2`,
 	} {
 		mustParse(t, f, `{"messages":[{"role":"user","content":"a"}],`+members+`}`)
 	}

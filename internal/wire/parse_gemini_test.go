@@ -20,7 +20,8 @@ func TestDetectGemini(t *testing.T) {
 		{"/v1beta/models/gemini-3.1-pro:generateContent", "/v1beta/models/", "gemini-3.1-pro", false},
 		{"/v1beta/models/gemini-3.1-pro:streamGenerateContent", "/v1beta/models/", "gemini-3.1-pro", true},
 		{"/team/v1/models/m:streamGenerateContent", "/team/v1/models/", "m", true},
-		{"/v1/projects/p/locations/l/publishers/google/models/m@001:generateContent", "/v1/projects/p/locations/l/publishers/google/models/", "m@001", false},
+		{"/v1/projects/p/locations/l/publishers/google/models/m@001:generateContent",
+			"/v1/projects/p/locations/l/publishers/google/models/", "m@001", false},
 		{"/v1beta/tunedModels/mine:generateContent", "/v1beta/tunedModels/", "mine", false},
 		{"/v1/projects/p/locations/l/endpoints/123:generateContent", "/v1/projects/p/locations/l/endpoints/", "123", false},
 		{"/v1beta/models/m:countTokens", "", "", false},
@@ -97,7 +98,8 @@ func TestParseGemini(t *testing.T) {
 	if got := outline(v); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if v.Tools != 3 || v.System != 4 || v.Reply.MaxTokens != 7 || v.Text(v.Reply.ToolChoice) != `{"functionCallingConfig":{"mode":"AUTO"}}` ||
+	if v.Tools != 3 || v.System != 4 || v.Reply.MaxTokens != 7 ||
+		v.Text(v.Reply.ToolChoice) != `{"functionCallingConfig":{"mode":"AUTO"}}` ||
 		v.Text(v.Reply.Thinking) != `{"includeThoughts":true}` || v.Text(v.Reply.OutputConfig) != `{"type":"object"}` {
 		t.Errorf("settings: %+v", v)
 	}
@@ -108,9 +110,12 @@ func TestParseGemini(t *testing.T) {
 	if v.Model != "gemini-3.1-pro" || !v.Reply.Stream {
 		t.Errorf("the path says model %q and stream %t", v.Model, v.Reply.Stream)
 	}
-	snake := strings.NewReplacer("systemInstruction", "system_instruction", "functionDeclarations", "function_declarations", "toolConfig", "tool_config",
-		"generationConfig", "generation_config", "maxOutputTokens", "max_output_tokens", "thinkingConfig", "thinking_config", "responseJsonSchema", "response_json_schema",
-		"functionCall", "function_call", "functionResponse", "function_response", "thoughtSignature", "thought_signature", "inlineData", "inline_data", "mimeType", "mime_type",
+	snake := strings.NewReplacer("systemInstruction", "system_instruction", "functionDeclarations",
+		"function_declarations", "toolConfig", "tool_config",
+		"generationConfig", "generation_config", "maxOutputTokens", "max_output_tokens", "thinkingConfig", "thinking_config",
+		"responseJsonSchema", "response_json_schema",
+		"functionCall", "function_call", "functionResponse", "function_response", "thoughtSignature", "thought_signature",
+		"inlineData", "inline_data", "mimeType", "mime_type",
 		"executableCode", "executable_code", "codeExecutionResult", "code_execution_result").Replace(geminiRequest)
 	if got := outline(mustParse(t, wire.Gemini, snake)); got != want {
 		t.Errorf("with names of the second form\n%swant\n%s", got, want)
@@ -125,8 +130,10 @@ func TestParseGeminiRefuses(t *testing.T) {
 		{"no contents", `{"generationConfig":{}}`, wire.ErrShape},
 		{"contents empty", `{"contents":[]}`, wire.ErrShape},
 		{"contents an object", `{"contents":{"parts":[{"text":"a"}]}}`, wire.ErrSyntax},
-		{"contents twice", `{"contents":[{"parts":[{"text":"a"}]}],"contents":[{"parts":[{"text":"b"}]}]}`, wire.ErrDuplicate},
-		{"system under two names", `{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]},"contents":[{"parts":[]}]}`, wire.ErrDuplicate},
+		{"contents twice", `{"contents":[{"parts":[{"text":"a"}]}],"contents":[{"parts":[{"text":"b"}]}]}`,
+			wire.ErrDuplicate},
+		{"system under two names",
+			`{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]},"contents":[{"parts":[]}]}`, wire.ErrDuplicate},
 	} {
 		if _, err := wire.Parse(wire.Gemini, []byte(c.body), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
@@ -142,7 +149,9 @@ func TestParseGeminiRefuses(t *testing.T) {
 		}
 	}
 	// A tool result may have any keys.
-	v := mustParse(t, wire.Gemini, `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"a","response":{"outp\u0075t":"a","output":"b"}}}]}]}`)
+	v := mustParse(t, wire.Gemini,
+		`{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"a","response":{"outp\u0075t":"a",`+
+			`"output":"b"}}}]}]}`)
 	if got := v.Text(v.Blocks[0].Body); got != `{"outp\u0075t":"a","output":"b"}` {
 		t.Errorf("the response is replaced in part: %s", got)
 	}
@@ -164,9 +173,12 @@ func TestHashGemini(t *testing.T) {
 		{"not a thought", model(`{"text":"a","thought":false}`), model(`{"text":"a"}`), true},
 		{"nothing in a signature's place", model(`{` + call + `}`), model(`{` + call + `,` + skipped + `}`), true},
 		{"a signature", model(`{` + call + `}`), model(`{` + call + `,"thoughtSignature":"c2ln"}`), false},
-		{"another signature", model(`{` + call + `,"thoughtSignature":"c2ln"}`), model(`{` + call + `,"thoughtSignature":"c2lo"}`), false},
-		{"another id", model(`{"functionCall":{"id":"1","name":"a"}}`), model(`{"functionCall":{"id":"2","name":"a"}}`), false},
-		{"another response", user(`{"functionResponse":{"name":"a","response":{"output":"x"}}}`), user(`{"functionResponse":{"name":"a","response":{"output":"y"}}}`), false},
+		{"another signature", model(`{` + call + `,"thoughtSignature":"c2ln"}`),
+			model(`{` + call + `,"thoughtSignature":"c2lo"}`), false},
+		{"another id", model(`{"functionCall":{"id":"1","name":"a"}}`), model(`{"functionCall":{"id":"2","name":"a"}}`),
+			false},
+		{"another response", user(`{"functionResponse":{"name":"a","response":{"output":"x"}}}`),
+			user(`{"functionResponse":{"name":"a","response":{"output":"y"}}}`), false},
 	} {
 		a, b := mustParse(t, wire.Gemini, c.a), mustParse(t, wire.Gemini, c.b)
 		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
@@ -195,7 +207,8 @@ func TestSpliceGemini(t *testing.T) {
 		{"output", wire.Edit{at("package a"), wire.OpReplace, stub}, `"package a"`, `"stub"`},
 		{"error", wire.Edit{at(`no \"x\"`), wire.OpReplace, stub}, `"no \"x\""`, `"stub"`},
 		{"whole response", wire.Edit{at(`{"hour":7}`), wire.OpReplace, stub}, `{"hour":7}`, `{"output":"stub"}`},
-		{"whole response by an object", wire.Edit{at(`{"hour":7}`), wire.OpReplace, []byte(`{"a":1}`)}, `{"hour":7}`, `{"a":1}`},
+		{"whole response by an object", wire.Edit{at(`{"hour":7}`), wire.OpReplace, []byte(`{"a":1}`)}, `{"hour":7}`,
+			`{"a":1}`},
 		{"args", wire.Edit{at(`"pattern"`), wire.OpReplace, []byte(`{}`)}, `{"pattern":"*"}`, `{}`},
 		{"thought", wire.Edit{at("hm"), wire.OpRemove, nil}, `{"text":"hm","thought":true},`, ``},
 		{"narration", wire.Edit{at("Let me"), wire.OpRemove, nil}, "{\"text\":\"Let me look.\"},\n  ", ``},
@@ -242,7 +255,8 @@ func TestRecallGemini(t *testing.T) {
 
 func FuzzSpliceGemini(f *testing.F) {
 	f.Add([]byte(geminiRequest))
-	f.Add([]byte(`{"contents":[{"parts":{"functionResponse":{"name":"a","response":{"content":"\"\\"}}},"role":"user"}],"system_instruction":{"parts":{"text":"s"}},"tools":[{"code_execution":{}}]}`))
+	f.Add([]byte(`{"contents":[{"parts":{"functionResponse":{"name":"a","response":{"content":"\"\\"}}},` +
+		`"role":"user"}],"system_instruction":{"parts":{"text":"s"}},"tools":[{"code_execution":{}}]}`))
 	f.Add([]byte(`{ "contents" : [ { "parts" : [ ] } , { "role" : null } ] , "generation_config" : 1 }`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v, err := wire.Parse(wire.Gemini, body, nil)

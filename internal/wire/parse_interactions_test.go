@@ -48,7 +48,9 @@ func TestParseInteractions(t *testing.T) {
 	if got := outline(v); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if v.Model != "gemini-3.1-pro" || !v.Reply.Stream || !v.Conversation.Stateless || v.Conversation.Partial || v.Reply.MaxTokens != 77 || v.Text(v.Reply.Thinking) != `"low"` || v.Reply.OutputConfig.Empty() || v.Reply.ToolChoice.Empty() {
+	if v.Model != "gemini-3.1-pro" || !v.Reply.Stream || !v.Conversation.Stateless || v.Conversation.Partial ||
+		v.Reply.MaxTokens != 77 || v.Text(v.Reply.Thinking) != `"low"` || v.Reply.OutputConfig.Empty() ||
+		v.Reply.ToolChoice.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
 	if len(v.Messages) != 5 || !hidden.Possible(v) {
@@ -58,8 +60,10 @@ func TestParseInteractions(t *testing.T) {
 
 func TestDetectInteractions(t *testing.T) {
 	for path, want := range map[string]bool{
-		"/v1beta/interactions": true, "/gemini/v1beta/interactions": true, "/v1beta1/projects/p/locations/l/interactions": true,
-		"/v1beta/interactions/v1_a": false, "/v1beta/interactions/v1_a/cancel": false, "/v1beta/myinteractions": false,
+		"/v1beta/interactions": true, "/gemini/v1beta/interactions": true,
+		"/v1beta1/projects/p/locations/l/interactions": true,
+		"/v1beta/interactions/v1_a":                    false, "/v1beta/interactions/v1_a/cancel": false,
+		"/v1beta/myinteractions": false,
 	} {
 		if f, ok := wire.Detect(http.MethodPost, path); ok != want || ok && f != wire.Interactions {
 			t.Errorf("%s: %q, %t", path, f, ok)
@@ -83,7 +87,8 @@ func TestParseInteractionsInputs(t *testing.T) {
 		{`[{"type":"user_input","content":"hi"}]`, `2/2/text|||"hi"||00010`, true},
 		{`[{"type":"user_input"}]`, ``, true},
 		{`[{"type":"user_input","content":7}]`, `2/2/other||||`, false},
-		{`[{"type":"model_output","content":[{"type":"text","text":"a"},{"type":"video"}]}]`, "2/3/text|||\"a\"||10000000\n2/3/other|||||10000000", true},
+		{`[{"type":"model_output","content":[{"type":"text","text":"a"},{"type":"video"}]}]`,
+			"2/3/text|||\"a\"||10000000\n2/3/other|||||10000000", true},
 		{`[{"type":"function_result","call_id":"c","result":""}]`, `2/4/tool_result|c||""||10000`, true},
 		{`[{"type":"function_result","call_id":"c","result":{"a":1}}]`, `2/4/tool_result|c||{"a":1}|`, true},
 		{`[{"type":"function_result","call_id":"c","result":[1]}]`, `2/4/tool_result|c|||`, true},
@@ -98,18 +103,22 @@ func TestParseInteractionsInputs(t *testing.T) {
 		}
 	}
 	one := mustParse(t, wire.Interactions, `{"input":"hi"}`)
-	for _, input := range []string{`{"type":"text","text":"hi"}`, `[{"text":"hi","type":"text","annotations":[]}]`, `[{"type":"user_input","content":"hi"}]`, `[{"type":"user_input","content":[{"type":"text","text":"hi"}]}]`} {
-		if v := mustParse(t, wire.Interactions, `{"input":`+input+`}`); v.Blocks[0].Hash != one.Blocks[0].Hash || v.First() != one.First() {
+	for _, input := range []string{`{"type":"text","text":"hi"}`, `[{"text":"hi","type":"text","annotations":[]}]`,
+		`[{"type":"user_input","content":"hi"}]`, `[{"type":"user_input","content":[{"type":"text","text":"hi"}]}]`} {
+		if v := mustParse(t, wire.Interactions, `{"input":`+input+`}`); v.Blocks[0].Hash != one.Blocks[0].Hash ||
+			v.First() != one.First() {
 			t.Errorf("%s is another than the text that it means", input)
 		}
 	}
 	result := func(members string) wire.Hash {
-		return mustParse(t, wire.Interactions, `{"input":[{"type":"function_result","call_id":"c",`+members+`}]}`).Blocks[0].Hash
+		return mustParse(t, wire.Interactions, `{"input":[{"type":"function_result","call_id":"c",`+members+
+			`}]}`).Blocks[0].Hash
 	}
 	if result(`"result":"x"`) != result(`"result":[{"type":"text","text":"x"}]`) {
 		t.Error("a result that is a text is another than the content that it means")
 	}
-	if result(`"result":"x"`) == result(`"result":"x","is_error":true`) || result(`"result":"x"`) == result(`"result":"y"`) {
+	if result(`"result":"x"`) == result(`"result":"x","is_error":true`) ||
+		result(`"result":"x"`) == result(`"result":"y"`) {
 		t.Error("results that differ are the same")
 	}
 }
@@ -137,16 +146,20 @@ func TestParseInteractionsRefuses(t *testing.T) {
 // The provider stores or creates a part of these prompts.
 func TestInteractionsPartial(t *testing.T) {
 	for member, want := range map[string]bool{
-		`"previous_interaction_id":"v1_a"`: true, `"agent":"deep-research"`: true, `"background":true`: true, `"environment":{}`: true,
-		`"continuation_token":"t"`: true, `"cached_content":"c"`: true, `"webhook_config":{}`: true, `"agent_config":{}`: true,
-		`"previous_interaction_id":null`: false, `"background":false`: false, `"agent":null`: false, `"store":true`: false, `"labels":{}`: false,
+		`"previous_interaction_id":"v1_a"`: true, `"agent":"deep-research"`: true, `"background":true`: true,
+		`"environment":{}`:         true,
+		`"continuation_token":"t"`: true, `"cached_content":"c"`: true, `"webhook_config":{}`: true,
+		`"agent_config":{}`:              true,
+		`"previous_interaction_id":null`: false, `"background":false`: false, `"agent":null`: false, `"store":true`: false,
+		`"labels":{}`: false,
 	} {
 		v := mustParse(t, wire.Interactions, `{"input":"a",`+member+`}`)
 		if v.Conversation.Partial != want {
 			t.Errorf("%s: partial %t", member, v.Conversation.Partial)
 		}
 	}
-	if v := mustParse(t, wire.Interactions, `{"input":"a","previous_interaction_id":"v1_a"}`); v.Conversation.Continues != "v1_a" {
+	if v := mustParse(t, wire.Interactions,
+		`{"input":"a","previous_interaction_id":"v1_a"}`); v.Conversation.Continues != "v1_a" {
 		t.Errorf("goes on from %q", v.Conversation.Continues)
 	}
 }
@@ -155,7 +168,8 @@ func TestInteractionsPartial(t *testing.T) {
 func TestInteractionsRecall(t *testing.T) {
 	const front = `{"model":"m","input":[{"type":"user_input","content":[{"type":"text","text":"go"}]}`
 	step := func(id string) string {
-		return `,{"type":"thought","signature":"c2ln"},{"type":"function_call","id":"` + id + `","name":"f","arguments":{}},{"type":"function_result","call_id":"` + id + `","result":"r"}`
+		return `,{"type":"thought","signature":"c2ln"},{"type":"function_call","id":"` + id +
+			`","name":"f","arguments":{}},{"type":"function_result","call_id":"` + id + `","result":"r"}`
 	}
 	var known *wire.Known
 	for i, c := range []struct {
@@ -192,14 +206,20 @@ func TestSpliceInteractions(t *testing.T) {
 		edit wire.Edit
 		want string // "" = refused
 	}{
-		{"a result", wire.Edit{Block: 9, Op: wire.OpReplace, Value: []byte(`"x"`)}, strings.Replace(stepsBody, `"text of a"`, `"x"`, 1)},
-		{"an answer", wire.Edit{Block: 13, Op: wire.OpRemove}, strings.Replace(stepsBody, "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"done\"}]},\n", "", 1)},
+		{"a result", wire.Edit{Block: 9, Op: wire.OpReplace, Value: []byte(`"x"`)},
+			strings.Replace(stepsBody, `"text of a"`, `"x"`, 1)},
+		{"an answer", wire.Edit{Block: 13, Op: wire.OpRemove},
+			strings.Replace(stepsBody, "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"done\"}]},\n", "",
+				1)},
 		{"the call of a thought", wire.Edit{Block: 7, Op: wire.OpReplace, Value: []byte(`{}`)}, ""},
-		{"the next call", wire.Edit{Block: 8, Op: wire.OpReplace, Value: []byte(`{}`)}, strings.Replace(stepsBody, `{"path":"b"}`, `{}`, 1)},
+		{"the next call", wire.Edit{Block: 8, Op: wire.OpReplace, Value: []byte(`{}`)},
+			strings.Replace(stepsBody, `{"path":"b"}`, `{}`, 1)},
 		{"a thought", wire.Edit{Block: 6, Op: wire.OpRemove}, ""},
 		{"a search", wire.Edit{Block: 12, Op: wire.OpRemove}, ""},
-		{"a step in front", wire.Edit{Block: 13, Op: wire.OpBefore, Value: []byte(`{"n":1}`)}, strings.Replace(stepsBody, `{"type":"model_output"`, `{"n":1},{"type":"model_output"`, 1)},
-		{"a step behind the answer", wire.Edit{Block: 7, Op: wire.OpAfterMessage, Value: []byte(`{"n":1}`)}, strings.Replace(stepsBody, `{"path":"b"}}`, `{"path":"b"}},{"n":1}`, 1)},
+		{"a step in front", wire.Edit{Block: 13, Op: wire.OpBefore, Value: []byte(`{"n":1}`)},
+			strings.Replace(stepsBody, `{"type":"model_output"`, `{"n":1},{"type":"model_output"`, 1)},
+		{"a step behind the answer", wire.Edit{Block: 7, Op: wire.OpAfterMessage, Value: []byte(`{"n":1}`)},
+			strings.Replace(stepsBody, `{"path":"b"}}`, `{"path":"b"}},{"n":1}`, 1)},
 	} {
 		got, err := v.Splice([]wire.Edit{c.edit})
 		if c.want == "" {
@@ -218,7 +238,9 @@ func FuzzInteractions(f *testing.F) {
 	f.Add([]byte(stepsBody))
 	f.Add([]byte(`{"input":{"type":"text","text":"hi"},"system_instruction":"s"}`))
 	f.Add([]byte(`{"input":[{"type":"text","text":"hi"},{"type":"image"}],"tools":[{"type":"google_search"}]}`))
-	f.Add([]byte(`{"input":[{"type":"thought"},{"type":"model_output","content":"a"},{"type":"model_output","content":[]},{"type":"function_result","result":[{"type":"text","text":"t"}]},{"type":"function_result","result":{}}]}`))
+	f.Add([]byte(`{"input":[{"type":"thought"},{"type":"model_output","content":"a"},{"type":"model_output",` +
+		`"content":[]},{"type":"function_result","result":[{"type":"text","text":"t"}]},{"type":"function_result",` +
+		`"result":{}}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v, err := wire.Parse(wire.Interactions, body, nil)
 		if err != nil {

@@ -67,7 +67,8 @@ func TestParseAnthropic(t *testing.T) {
 	if got := outline(v); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if v.Model != "claude-opus-4-6" || v.Session != "abc" || !v.Reply.Stream || v.Reply.MaxTokens != 7 || v.Tools != 1 || v.System != 2 || v.Caching.AutoMarker.Empty() {
+	if v.Model != "claude-opus-4-6" || v.Session != "abc" || !v.Reply.Stream || v.Reply.MaxTokens != 7 || v.Tools != 1 ||
+		v.System != 2 || v.Caching.AutoMarker.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
 	if len(v.Messages) != 5 || v.Messages[3].First != v.Messages[3].End || v.Messages[3].Role != wire.RoleSystem {
@@ -111,7 +112,8 @@ func TestParseRefuses(t *testing.T) {
 		{"no messages", `{"model":"m"}`, wire.ErrShape},
 		{"messages empty", `{"messages":[]}`, wire.ErrShape},
 		{"messages not an array", `{"messages":{}}`, wire.ErrSyntax},
-		{"messages twice", `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`, wire.ErrDuplicate},
+		{"messages twice", `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`,
+			wire.ErrDuplicate},
 		{"system twice", `{"system":"a","system":"b","messages":[{"role":"user","content":"a"}]}`, wire.ErrDuplicate},
 		{"escaped key", `{"mess\u0061ges":[],"messages":[{"role":"user","content":"a"}]}`, wire.ErrSyntax},
 		{"too deep", `{"x":` + deep + `,"messages":[{"role":"user","content":"a"}]}`, wire.ErrSyntax},
@@ -151,20 +153,29 @@ func TestHashIsCanonical(t *testing.T) {
 		same bool
 	}{
 		{"string and array", message(`"hi"`), message(`[{"type":"text","text":"hi"}]`), true},
-		{"marker", message(`[{"type":"text","text":"hi"}]`), message(`[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]`), true},
-		{"space between members", message(`[{"type":"text","text":"hi"}]`), message(`[ { "type" : "text" , "text" : "hi" } ]`), true},
+		{"marker", message(`[{"type":"text","text":"hi"}]`),
+			message(`[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]`), true},
+		{"space between members", message(`[{"type":"text","text":"hi"}]`),
+			message(`[ { "type" : "text" , "text" : "hi" } ]`), true},
 		{"other text", message(`"hi"`), message(`"ho"`), false},
 		{"other role", message(`"hi"`), strings.Replace(message(`"hi"`), "user", "assistant", 1), false},
 		{"result string and array", result(`"x"`), result(`[{"type":"text","text":"x"}]`), true},
 		{"result of two texts", result(`"x"`), result(`[{"type":"text","text":"x"},{"type":"text","text":"y"}]`), false},
 		{"is_error false", result(`"x"`), result(`"x","is_error":false`), true},
 		{"is_error true", result(`"x"`), result(`"x","is_error":true`), false},
-		{"attribution", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"},{"type":"text","text":"S"}]`), system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2; cc_prev_req=3;"},{"type":"text","text":"S"}]`), true},
-		{"attribution and none", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"}]`), system(`[{"type":"text","text":"cch=1;"}]`), false},
-		{"attribution and more", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;\nS"}]`), system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2;\nS"}]`), false},
-		{"attribution as a string", system(`"` + wire.AttributionLine + ` cch=1;"`), system(`"` + wire.AttributionLine + ` cch=2;"`), false},
-		{"attribution in a message", message(`"` + wire.AttributionLine + ` cch=1;"`), message(`"` + wire.AttributionLine + ` cch=2;"`), false},
-		{"citations count", message(`[{"type":"text","text":"hi"}]`), message(`[{"type":"text","text":"hi","citations":[]}]`), false},
+		{"attribution", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"},{"type":"text","text":"S"}]`),
+			system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2; cc_prev_req=3;"},{"type":"text","text":"S"}]`),
+			true},
+		{"attribution and none", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"}]`),
+			system(`[{"type":"text","text":"cch=1;"}]`), false},
+		{"attribution and more", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;\nS"}]`),
+			system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2;\nS"}]`), false},
+		{"attribution as a string", system(`"` + wire.AttributionLine + ` cch=1;"`),
+			system(`"` + wire.AttributionLine + ` cch=2;"`), false},
+		{"attribution in a message", message(`"` + wire.AttributionLine + ` cch=1;"`),
+			message(`"` + wire.AttributionLine + ` cch=2;"`), false},
+		{"citations count", message(`[{"type":"text","text":"hi"}]`), message(`[{"type":"text","text":"hi","citations":[]}]`),
+			false},
 	} {
 		a, b := mustParse(t, wire.Anthropic, c.a), mustParse(t, wire.Anthropic, c.b)
 		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
@@ -175,22 +186,28 @@ func TestHashIsCanonical(t *testing.T) {
 
 // An attribution is only recognised as the first system entry.
 func TestAttributionStandsFirst(t *testing.T) {
-	body := `{"system":[{"type":"text","text":"S"},{"type":"text","text":"` + wire.AttributionLine + ` cch=%d;"}],"messages":[{"role":"user","content":"hi"}]}`
+	body := `{"system":[{"type":"text","text":"S"},{"type":"text","text":"` + wire.AttributionLine +
+		` cch=%d;"}],"messages":[{"role":"user","content":"hi"}]}`
 	a, b := mustParse(t, wire.Anthropic, fmt.Sprintf(body, 1)), mustParse(t, wire.Anthropic, fmt.Sprintf(body, 2))
 	if a.Attributed() || a.Blocks[1].Hash == b.Blocks[1].Hash {
 		t.Error("the second text of a system prompt is taken for an attribution")
 	}
-	if v := mustParse(t, wire.Anthropic, `{"system":[{"type":"text","text":"`+wire.AttributionLine+` cch=1;"}],"tools":[{"name":"a"}],"messages":[{"role":"user","content":"hi"}]}`); !v.Attributed() {
+	if v := mustParse(t, wire.Anthropic, `{"system":[{"type":"text","text":"`+wire.AttributionLine+
+		` cch=1;"}],"tools":[{"name":"a"}],"messages":[{"role":"user","content":"hi"}]}`); !v.Attributed() {
 		t.Error("the first text of a system prompt is not taken for an attribution")
 	}
 }
 
 // A parse with recall gives the same view as one without.
 func TestRecall(t *testing.T) {
-	first := `{"messages":[{"role":"user","content":[{"type":"text","text":"one","cache_control":{"type":"ephemeral"}}]}],"system":"s","tools":[{"name":"a"}],"model":"m"}`
-	second := `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"a","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r","cache_control":{"type":"ephemeral"}}]}],"system":"s","tools":[{"name":"a"}],"model":"m"}`
+	first := `{"messages":[{"role":"user","content":[{"type":"text","text":"one",` +
+		`"cache_control":{"type":"ephemeral"}}]}],"system":"s","tools":[{"name":"a"}],"model":"m"}`
+	second := `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"tool_use","id":"t",` +
+		`"name":"a","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r",` +
+		`"cache_control":{"type":"ephemeral"}}]}],"system":"s","tools":[{"name":"a"}],"model":"m"}`
 	third := strings.Replace(strings.Replace(second, `,"cache_control":{"type":"ephemeral"}`, "", 1),
-		`]}],"system"`, `]},{"role":"assistant","content":"done"},{"role":"user","content":[{"type":"text","text":"more"}]}],"system"`, 1)
+		`]}],"system"`,
+		`]},{"role":"assistant","content":"done"},{"role":"user","content":[{"type":"text","text":"more"}]}],"system"`, 1)
 	var known *wire.Known
 	recall := func(h wire.Hash) *wire.Known {
 		if known != nil && known.First() != h {
@@ -198,7 +215,8 @@ func TestRecall(t *testing.T) {
 		}
 		return known
 	}
-	for i, body := range []string{first, second, third, third, second, strings.Replace(third, `"system":"s"`, `"system":"new","x":1`, 1)} {
+	for i, body := range []string{first, second, third, third, second,
+		strings.Replace(third, `"system":"s"`, `"system":"new","x":1`, 1)} {
 		v, err := wire.Parse(wire.Anthropic, []byte(body), recall)
 		if err != nil {
 			t.Fatal(err)
@@ -217,10 +235,13 @@ func TestRecall(t *testing.T) {
 func TestRecallByOpening(t *testing.T) {
 	body := func(format wire.Format, prompt, rest string) []byte {
 		if format == wire.Gemini {
-			return []byte(`{"contents":[{"role":"user","parts":[{"text":"context"}]},{"parts":[{"text":"` + prompt + `"}],"role":"user"}` +
-				strings.ReplaceAll(strings.ReplaceAll(rest, "assistant", "model"), `"content":"x"`, `"parts":[{"text":"x"}]`) + `]}`)
+			return []byte(`{"contents":[{"role":"user","parts":[{"text":"context"}]},{"parts":[{"text":"` + prompt +
+				`"}],"role":"user"}` +
+				strings.ReplaceAll(strings.ReplaceAll(rest, "assistant", "model"), `"content":"x"`, `"parts":[{"text":"x"}]`) +
+				`]}`)
 		}
-		return []byte(`{"model":"m","messages":[{"role":"system","content":"the same"},{"content":"` + prompt + `","role":"user"}` + rest + `]}`)
+		return []byte(`{"model":"m","messages":[{"role":"system","content":"the same"},{"content":"` + prompt +
+			`","role":"user"}` + rest + `]}`)
 	}
 	const answer, more = `,{"role":"assistant","content":"x"}`, `,{"role":"user","content":"x"}`
 	for _, format := range []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.Gemini} {
@@ -249,7 +270,8 @@ func TestRecallByOpening(t *testing.T) {
 func sameViews(t testing.TB, a, b *wire.View) {
 	t.Helper()
 	if len(a.Blocks) != len(b.Blocks) || len(a.Messages) != len(b.Messages) || a.Tools != b.Tools || a.System != b.System {
-		t.Fatalf("views differ in shape: %d %d blocks, %d %d messages", len(a.Blocks), len(b.Blocks), len(a.Messages), len(b.Messages))
+		t.Fatalf("views differ in shape: %d %d blocks, %d %d messages", len(a.Blocks), len(b.Blocks), len(a.Messages),
+			len(b.Messages))
 	}
 	for i := range a.Blocks {
 		if a.Blocks[i] != b.Blocks[i] {
@@ -264,15 +286,18 @@ func sameViews(t testing.TB, a, b *wire.View) {
 }
 
 func TestSpliceMarkerAnew(t *testing.T) {
-	const body = `{"messages":[{"role":"user","content":[{"type":"text","cache_control": {"type":"ephemeral"} ,"text":"a"}]}]}`
-	got, err := mustParse(t, wire.Anthropic, body).Splice([]wire.Edit{{Block: 0, Op: wire.OpMark, Value: []byte(`{"type":"ephemeral","ttl":"1h"}`)}})
+	const body = `{"messages":[{"role":"user","content":[{"type":"text","cache_control": {"type":"ephemeral"} ,` +
+		`"text":"a"}]}]}`
+	got, err := mustParse(t, wire.Anthropic,
+		body).Splice([]wire.Edit{{Block: 0, Op: wire.OpMark, Value: []byte(`{"type":"ephemeral","ttl":"1h"}`)}})
 	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); err != nil || string(got) != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
 }
 
 func TestSplice(t *testing.T) {
-	const body = `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":"s"}, {"type":"text","text":"b"},{"type":"text","text":"c"}]}],"n":1.50}`
+	const body = `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking",` +
+		`"thinking":"a","signature":"s"}, {"type":"text","text":"b"},{"type":"text","text":"c"}]}],"n":1.50}`
 	mark := []byte(`{"type":"ephemeral"}`)
 	for _, c := range []struct {
 		name  string
@@ -280,19 +305,32 @@ func TestSplice(t *testing.T) {
 		want  string // "" = refused
 	}{
 		{"nothing", nil, body},
-		{"remove first", []wire.Edit{{Block: 1, Op: wire.OpRemove}}, strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1)},
-		{"remove middle", []wire.Edit{{Block: 2, Op: wire.OpRemove}}, strings.Replace(body, `{"type":"text","text":"b"},`, "", 1)},
-		{"remove last", []wire.Edit{{Block: 3, Op: wire.OpRemove}}, strings.Replace(body, `,{"type":"text","text":"c"}`, "", 1)},
-		{"remove two", []wire.Edit{{Block: 3, Op: wire.OpRemove}, {Block: 1, Op: wire.OpRemove}}, strings.Replace(strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1), `,{"type":"text","text":"c"}`, "", 1)},
-		{"remove tail", []wire.Edit{{Block: 2, Op: wire.OpRemove}, {Block: 3, Op: wire.OpRemove}}, strings.Replace(body, `, {"type":"text","text":"b"},{"type":"text","text":"c"}`, "", 1)},
-		{"remove all", []wire.Edit{{Block: 1, Op: wire.OpRemove}, {Block: 2, Op: wire.OpRemove}, {Block: 3, Op: wire.OpRemove}}, ""},
+		{"remove first", []wire.Edit{{Block: 1, Op: wire.OpRemove}},
+			strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1)},
+		{"remove middle", []wire.Edit{{Block: 2, Op: wire.OpRemove}}, strings.Replace(body, `{"type":"text","text":"b"},`, "",
+			1)},
+		{"remove last", []wire.Edit{{Block: 3, Op: wire.OpRemove}}, strings.Replace(body, `,{"type":"text","text":"c"}`, "",
+			1)},
+		{"remove two", []wire.Edit{{Block: 3, Op: wire.OpRemove}, {Block: 1, Op: wire.OpRemove}},
+			strings.Replace(strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1),
+				`,{"type":"text","text":"c"}`, "", 1)},
+		{"remove tail", []wire.Edit{{Block: 2, Op: wire.OpRemove}, {Block: 3, Op: wire.OpRemove}},
+			strings.Replace(body, `, {"type":"text","text":"b"},{"type":"text","text":"c"}`, "", 1)},
+		{"remove all", []wire.Edit{{Block: 1, Op: wire.OpRemove}, {Block: 2, Op: wire.OpRemove},
+			{Block: 3, Op: wire.OpRemove}}, ""},
 		{"remove the only", []wire.Edit{{Block: 0, Op: wire.OpRemove}}, ""},
-		{"replace", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"B!"`)}}, strings.Replace(body, `"b"`, `"B!"`, 1)},
-		{"mark", []wire.Edit{{Block: 2, Op: wire.OpMark, Value: mark}}, strings.Replace(body, `"text":"b"`, `"text":"b","cache_control":{"type":"ephemeral"}`, 1)},
-		{"mark and replace a string", []wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark}, {Block: 0, Op: wire.OpReplace, Value: []byte(`"x"`)}}, strings.Replace(body, `"hi"`, `[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`, 1)},
+		{"replace", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"B!"`)}},
+			strings.Replace(body, `"b"`, `"B!"`, 1)},
+		{"mark", []wire.Edit{{Block: 2, Op: wire.OpMark, Value: mark}},
+			strings.Replace(body, `"text":"b"`, `"text":"b","cache_control":{"type":"ephemeral"}`, 1)},
+		{"mark and replace a string", []wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark},
+			{Block: 0, Op: wire.OpReplace, Value: []byte(`"x"`)}},
+			strings.Replace(body, `"hi"`, `[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`, 1)},
 		{"mark thinking", []wire.Edit{{Block: 1, Op: wire.OpMark, Value: mark}}, ""},
-		{"replace twice", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)}, {Block: 2, Op: wire.OpReplace, Value: []byte(`"y"`)}}, ""},
-		{"replace and remove", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)}, {Block: 2, Op: wire.OpRemove}}, ""},
+		{"replace twice", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)},
+			{Block: 2, Op: wire.OpReplace, Value: []byte(`"y"`)}}, ""},
+		{"replace and remove", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)},
+			{Block: 2, Op: wire.OpRemove}}, ""},
 		{"out of range", []wire.Edit{{Block: 9, Op: wire.OpRemove}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -316,12 +354,16 @@ func TestSplice(t *testing.T) {
 func TestSpliceChat(t *testing.T) {
 	const call = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]`
 	for _, c := range []struct{ name, message, want string }{
-		{"reasoning first", `{"reasoning_content":"r", "role":"assistant","content":"t",` + call + `}`, `{"role":"assistant","content":null,` + call + `}`},
-		{"reasoning last", `{"role":"assistant","content":"t",` + call + ` , "reasoning_content":"r"}`, `{"role":"assistant","content":null,` + call + ` }`},
-		{"parts", `{"role":"assistant","content":[{"type":"text","text":"t"}],"reasoning":"r",` + call + `}`, `{"role":"assistant","content":null,` + call + `}`},
+		{"reasoning first", `{"reasoning_content":"r", "role":"assistant","content":"t",` + call + `}`,
+			`{"role":"assistant","content":null,` + call + `}`},
+		{"reasoning last", `{"role":"assistant","content":"t",` + call + ` , "reasoning_content":"r"}`,
+			`{"role":"assistant","content":null,` + call + ` }`},
+		{"parts", `{"role":"assistant","content":[{"type":"text","text":"t"}],"reasoning":"r",` + call + `}`,
+			`{"role":"assistant","content":null,` + call + `}`},
 	} {
 		v := mustParse(t, wire.OpenAIChat, `{"messages":[`+c.message+`]}`)
-		if v.Blocks[0].Kind != wire.KindThinking || v.Blocks[1].Kind != wire.KindText || v.Blocks[2].Kind != wire.KindToolUse {
+		if v.Blocks[0].Kind != wire.KindThinking || v.Blocks[1].Kind != wire.KindText ||
+			v.Blocks[2].Kind != wire.KindToolUse {
 			t.Fatalf("%s: %s", c.name, outline(v))
 		}
 		got, err := v.Splice([]wire.Edit{{Block: 0, Op: wire.OpRemove}, {Block: 1, Op: wire.OpRemove}})
@@ -401,7 +443,8 @@ func checkSplice(t testing.TB, v *wire.View) {
 		}
 		a, b := &v.Blocks[i], &w.Blocks[j]
 		j++
-		if a.Kind != b.Kind || !bytes.Equal(v.Bytes(a.ID), w.Bytes(b.ID)) || a.Flags&wire.FlagError != b.Flags&wire.FlagError {
+		if a.Kind != b.Kind || !bytes.Equal(v.Bytes(a.ID), w.Bytes(b.ID)) ||
+			a.Flags&wire.FlagError != b.Flags&wire.FlagError {
 			t.Fatalf("block %d is another block: %s became %s", i, a.Kind, b.Kind)
 		}
 		if !hit && !bytes.Equal(v.Bytes(a.Span), w.Bytes(b.Span)) {
@@ -414,8 +457,15 @@ func checkSplice(t testing.TB, v *wire.View) {
 }
 
 func FuzzSplice(f *testing.F) {
-	f.Add(true, []byte(`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"a"},{"type":"tool_use","id":"t","name":"n","input":{"x":[1,2]}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r\"\\"}]}],"system":[{"type":"text","text":"s"}],"tools":[{"name":"n"}]}`))
-	f.Add(false, []byte(`{"messages":[{"role":"assistant","reasoning_content":"r","content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"x"}]}]}`))
+	f.Add(true,
+		[]byte(`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking",`+
+			`"thinking":"a"},{"type":"tool_use","id":"t","name":"n","input":{"x":[1,2]}}]},{"role":"user",`+
+			`"content":[{"type":"tool_result","tool_use_id":"t","content":"r\"\\"}]}],"system":[{"type":"text","text":"s"}],`+
+			`"tools":[{"name":"n"}]}`))
+	f.Add(false,
+		[]byte(`{"messages":[{"role":"assistant","reasoning_content":"r","content":null,"tool_calls":[{"id":"c",`+
+			`"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"text",`+
+			`"text":"x"}]}]}`))
 	f.Add(true, []byte(`{"messages":[ { "content" : [ ] , "role" : "system" } ] , "model" : null }`))
 	f.Fuzz(func(t *testing.T, anthropic bool, body []byte) {
 		format := wire.OpenAIChat

@@ -60,7 +60,8 @@ func TestPatch(t *testing.T) {
 func TestObjectOfView(t *testing.T) {
 	for _, body := range []string{
 		`{"model":"m","messages":[{"role":"user","content":"[1]"}],"stream":true}`,
-		`{ "messages" : [ {"role":"user","content":[{"type":"text","text":"]"}]} , {"role":"assistant","content":"ok"} ] , "model":"m" }`,
+		`{ "messages" : [ {"role":"user","content":[{"type":"text","text":"]"}]} , {"role":"assistant","content":"ok"} ] ,` +
+			` "model":"m" }`,
 		`{"tools":[{"name":"t"}],"messages":[{"role":"user","content":"a"}],"metadata":{"messages":[{"role":"user"}]}}`,
 	} {
 		holdToView(t, Anthropic, []byte(body))

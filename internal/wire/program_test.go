@@ -15,8 +15,10 @@ import (
 func TestParsePrograms(t *testing.T) {
 	const pair = `{"role":"assistant","content":[{"type":"server_tool_use","id":"s1","name":"code_execution","input":{}},{"type":"tool_use","id":"t1","name":"q","input":{"a":1}%s}]},
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"r"}]}`
-	const items = `{"role":"user","content":"hi"},{"type":"function_call","call_id":"c1","name":"q","arguments":"{}"%s},{"type":"function_call_output","call_id":"c1","output":"r"%s}`
-	const chat = `{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"q","arguments":"{}"}%s}]},{"role":"tool","tool_call_id":"c1","content":"r"}`
+	const items = `{"role":"user","content":"hi"},{"type":"function_call","call_id":"c1","name":"q",` +
+		`"arguments":"{}"%s},{"type":"function_call_output","call_id":"c1","output":"r"%s}`
+	const chat = `{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function",` +
+		`"function":{"name":"q","arguments":"{}"}%s}]},{"role":"tool","tool_call_id":"c1","content":"r"}`
 	for _, c := range []struct {
 		name   string
 		format wire.Format
@@ -24,16 +26,23 @@ func TestParsePrograms(t *testing.T) {
 		caller []string
 		want   string // the kinds of the call and the result
 	}{
-		{"code execution", wire.Anthropic, pair, []string{`,"caller":{"type":"code_execution_20250825","tool_id":"s1"}`}, "program program"},
-		{"a later version", wire.Anthropic, pair, []string{`,"caller":{"tool_id":"s1","type":"code_execution_20290101"}`}, "program program"},
+		{"code execution", wire.Anthropic, pair, []string{`,"caller":{"type":"code_execution_20250825","tool_id":"s1"}`},
+			"program program"},
+		{"a later version", wire.Anthropic, pair, []string{`,"caller":{"tool_id":"s1","type":"code_execution_20290101"}`},
+			"program program"},
 		{"the model", wire.Anthropic, pair, []string{`,"caller":{"type":"direct"}`}, "tool_use tool_result"},
 		{"null", wire.Anthropic, pair, []string{`,"caller":null`}, "tool_use tool_result"},
 		{"no caller", wire.Anthropic, pair, []string{``}, "tool_use tool_result"},
-		{"both say so", wire.OpenAIResponses, items, []string{`,"caller":{"type":"program","caller_id":"p"}`, `,"caller":{"type":"program","caller_id":"p"}`}, "program program"},
-		{"only the call says so", wire.OpenAIResponses, items, []string{`,"caller":{"type":"program","caller_id":"p"}`, ``}, "program program"},
-		{"only the output says so", wire.OpenAIResponses, items, []string{``, `,"caller":{"type":"program","caller_id":"p"}`}, "tool_use program"},
-		{"the model, item by item", wire.OpenAIResponses, items, []string{`,"caller":{"type":"direct"}`, `,"caller":{"type":"direct"}`}, "tool_use tool_result"},
-		{"chat", wire.OpenAIChat, chat, []string{`,"caller":{"type":"code_execution_20250825","tool_id":"s1"}`}, "program program"},
+		{"both say so", wire.OpenAIResponses, items, []string{`,"caller":{"type":"program","caller_id":"p"}`,
+			`,"caller":{"type":"program","caller_id":"p"}`}, "program program"},
+		{"only the call says so", wire.OpenAIResponses, items, []string{`,"caller":{"type":"program","caller_id":"p"}`, ``},
+			"program program"},
+		{"only the output says so", wire.OpenAIResponses, items, []string{``, `,"caller":{"type":"program","caller_id":"p"}`},
+			"tool_use program"},
+		{"the model, item by item", wire.OpenAIResponses, items,
+			[]string{`,"caller":{"type":"direct"}`, `,"caller":{"type":"direct"}`}, "tool_use tool_result"},
+		{"chat", wire.OpenAIChat, chat, []string{`,"caller":{"type":"code_execution_20250825","tool_id":"s1"}`},
+			"program program"},
 		{"chat, the model", wire.OpenAIChat, chat, []string{`,"caller":{"type":"direct"}`}, "tool_use tool_result"},
 	} {
 		list := c.list
@@ -57,7 +66,9 @@ func TestRecallPrograms(t *testing.T) {
 	first := `{"model":"m","messages":[{"role":"user","content":"hi"},
 		{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"q","input":{},"caller":{"type":"code_execution_20250825","tool_id":"s"}},{"type":"tool_use","id":"t2","name":"q","input":{}}]}`
 	v := mustParse(t, wire.Anthropic, first+`]}`)
-	body := first + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t2","content":"r"},{"type":"tool_result","tool_use_id":"t1","content":"r"}]}]}`
+	body := first +
+		`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t2","content":"r"},{"type":"tool_result",` +
+		`"tool_use_id":"t1","content":"r"}]}]}`
 	again, err := wire.Parse(wire.Anthropic, []byte(body), func(wire.Hash) *wire.Known { return v.Known() })
 	if err != nil || again.Recalled == 0 {
 		t.Fatalf("recalled %d blocks: %v", again.Recalled, err)

@@ -231,7 +231,8 @@ func (v *View) MarkBlock(b *Block, value []byte) ([]Cut, error) {
 
 // Markable reports whether a block may carry a cache_control.
 func Markable(b *Block) bool {
-	return !(b.Has(FlagEmpty) && b.Kind == KindText || b.Has(FlagDeferred) || b.Has(FlagMember) || b.Kind == KindThinking || b.Kind == KindRedactedThinking)
+	return !(b.Has(FlagEmpty) && b.Kind == KindText || b.Has(FlagDeferred) || b.Has(FlagMember) ||
+		b.Kind == KindThinking || b.Kind == KindRedactedThinking)
 }
 
 // NullMember returns the value of a block's null member, empty for none.
@@ -378,7 +379,8 @@ func (v *View) toRebuild(edits []Edit) map[int32]bool {
 	var out map[int32]bool
 	for i := range edits {
 		e := &edits[i]
-		if v.Traits().FlatItems || e.Op != OpBefore && e.Op != OpAfter && e.Op != OpSplit || e.Block < 0 || e.Block >= len(v.Blocks) {
+		if v.Traits().FlatItems || e.Op != OpBefore && e.Op != OpAfter && e.Op != OpSplit || e.Block < 0 ||
+			e.Block >= len(v.Blocks) {
 			continue
 		}
 		if b := &v.Blocks[e.Block]; v.inContent(b) {

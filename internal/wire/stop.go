@@ -27,7 +27,8 @@ const (
 // because hosts mix the words of several APIs: Z.ai, DeepSeek and OpenRouter have their own in chat
 // completions, and gateways use Google's.
 var reasons = map[string]StopReason{
-	"stop": StopEnd, "end_turn": StopEnd, "completed": StopEnd, "eos": StopEnd, "eos_token": StopEnd, "finish_reason_unspecified": StopEnd,
+	"stop": StopEnd, "end_turn": StopEnd, "completed": StopEnd, "eos": StopEnd, "eos_token": StopEnd,
+	"finish_reason_unspecified": StopEnd,
 
 	"length": StopLength, "max_tokens": StopLength, "max_output_tokens": StopLength, "max_length": StopLength,
 	"incomplete": StopLength, "budget_exceeded": StopLength,
@@ -37,7 +38,8 @@ var reasons = map[string]StopReason{
 	"stop_sequence": StopSequence,
 	"refusal":       StopRefusal,
 
-	"content_filter": StopFilter, "sensitive": StopFilter, "guardrail_intervened": StopFilter, "safety": StopFilter, "recitation": StopFilter, "language": StopFilter,
+	"content_filter": StopFilter, "sensitive": StopFilter, "guardrail_intervened": StopFilter, "safety": StopFilter,
+	"recitation": StopFilter, "language": StopFilter,
 	"blocklist": StopFilter, "prohibited_content": StopFilter, "spii": StopFilter, "model_armor": StopFilter,
 	"image_safety": StopFilter, "image_prohibited_content": StopFilter, "image_recitation": StopFilter,
 
@@ -45,10 +47,12 @@ var reasons = map[string]StopReason{
 
 	"model_context_window_exceeded": StopContext, "context_length_exceeded": StopContext,
 
-	"error": StopFailed, "failed": StopFailed, "cancelled": StopFailed, "canceled": StopFailed, "abort": StopFailed, "aborted": StopFailed,
+	"error": StopFailed, "failed": StopFailed, "cancelled": StopFailed, "canceled": StopFailed, "abort": StopFailed,
+	"aborted":       StopFailed,
 	"network_error": StopFailed, "insufficient_system_resource": StopFailed, "timeout": StopFailed,
 	"malformed_function_call": StopFailed, "unexpected_tool_call": StopFailed, "too_many_tool_calls": StopFailed,
-	"malformed_response": StopFailed, "missing_thought_signature": StopFailed, "no_image": StopFailed, "image_other": StopFailed,
+	"malformed_response": StopFailed, "missing_thought_signature": StopFailed, "no_image": StopFailed,
+	"image_other": StopFailed,
 }
 
 // StopReasonOf parses an API's stop reason.

@@ -95,11 +95,13 @@ func growing(size int) (before, after []byte) {
 	turn := func(i int, marker string) string {
 		b, _ := json.Marshal(string(bytes.Repeat([]byte("     1→\tfunc main() { fmt.Println(\"hello\") }\n"), 40)))
 		id := string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
-		return `,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"` + id + `","name":"Read","input":{"file_path":"/x/` + id + `"}}]},` +
+		return `,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"` + id +
+			`","name":"Read","input":{"file_path":"/x/` + id + `"}}]},` +
 			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":` + string(b) + marker + `}]}`
 	}
 	const marker = `,"cache_control":{"type":"ephemeral"}`
-	head, tail := `{"model":"m","messages":[{"role":"user","content":"go"}`, `],"system":[{"type":"text","text":"s"}],"tools":[{"name":"Read"}],"stream":true}`
+	head, tail := `{"model":"m","messages":[{"role":"user","content":"go"}`,
+		`],"system":[{"type":"text","text":"s"}],"tools":[{"name":"Read"}],"stream":true}`
 	i := 0
 	for ; len(head) < size; i++ {
 		head += turn(i, "")

@@ -148,7 +148,8 @@ func TestNoKeyInHeapOrLogs(t *testing.T) {
 	k.key = "sk-ant-" + randomHex()
 	k.up.Config.SetKeepAlivesEnabled(false)
 	http.DefaultClient.CloseIdleConnections()
-	encoder := `"encoder": {"format": "filter", "wrap": {"format": "json"}, "fields": {"request>headers>X-Api-Key": {"filter": "delete"}}}, "level": "DEBUG", `
+	encoder := `"encoder": {"format": "filter", "wrap": {"format": "json"}, "fields": {"request>headers>X-Api-Key": ` +
+		`{"filter": "delete"}}}, "level": "DEBUG", `
 	config := strings.Replace(k.config(keeping, ""), `"default": {`, `"default": {`+encoder, 1)
 	c := startChild(t, config)
 

@@ -47,11 +47,13 @@ func (k *Keeper) Learn(ctx context.Context, from audit.Source) error {
 func pausesOf(ctx context.Context, source audit.Source, since time.Time) (*keepalive.History, error) {
 	h := new(keepalive.History)
 	err := source.Each(ctx, since, func(r *audit.Record) error {
-		if r.Kind != audit.KindTurn || r.Turns != 1 || r.Outcome != audit.Completed || !wire.Format(r.UpstreamFormat).Traits().Markers {
+		if r.Kind != audit.KindTurn || r.Turns != 1 || r.Outcome != audit.Completed ||
+			!wire.Format(r.UpstreamFormat).Traits().Markers {
 			return nil
 		}
 		if !h.Add(keepalive.Past{
-			Habit:   keepalive.Habit{Tenant: audit.TenantKey(r.Tenant), Client: keepalive.Client(r.Client), Hour: uint8(r.At.Local().Hour())},
+			Habit: keepalive.Habit{Tenant: audit.TenantKey(r.Tenant), Client: keepalive.Client(r.Client),
+				Hour: uint8(r.At.Local().Hour())},
 			Session: r.Session, Conversation: r.Conversation, At: r.At, Tool: r.StopReason == "tool_use",
 		}) {
 			return errEnough

@@ -36,8 +36,10 @@ func TestLearnsFromTheRecord(t *testing.T) {
 	batch := make([]*audit.Record, 0, 300)
 	for range 300 { // more than a day, so every hour has some
 		batch = append(batch, &audit.Record{
-			ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn, Tenant: hex.EncodeToString(tenant[:8]), User: "u", Session: "s",
-			Client: "claude-code", Model: "m", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Outcome: audit.Completed, StopReason: "end_turn",
+			ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn, Tenant: hex.EncodeToString(tenant[:8]), User: "u",
+			Session: "s",
+			Client:  "claude-code", Model: "m", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Outcome: audit.Completed,
+			StopReason: "end_turn",
 		})
 		at = at.Add(5 * time.Minute)
 	}
@@ -49,7 +51,8 @@ func TestLearnsFromTheRecord(t *testing.T) {
 	}
 
 	k := newKept(t)
-	config := strings.Replace(k.config(keeping, ""), `"apps": {`, fmt.Sprintf(`"apps": {"llm_cache": {"audit": {"module": "sqlite", "path": %q}}, `, path), 1)
+	config := strings.Replace(k.config(keeping, ""), `"apps": {`,
+		fmt.Sprintf(`"apps": {"llm_cache": {"audit": {"module": "sqlite", "path": %q}}, `, path), 1)
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatal(err)
 	}

@@ -29,14 +29,15 @@ var metrics = struct {
 }{
 	pings: metric.CounterOf("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome",
 		"read", "wrote", "refused", "failed", "canceled"),
-	cost:  metric.Counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
-	saved: metric.Counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
+	cost: metric.Counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
+	saved: metric.Counter("ping_saved_tokens_total",
+		"What the requests after pings did not pay for them, in uncached input tokens."),
 }
 
 // conversation is the payload of an idle conversation in the schedule.
 type conversation struct {
 	*selfrequest.Target
-	session *sessioncache.Session
+	session      *sessioncache.Session
 	conversation int
 	// price limits the reported usage to possible values and returns its cost.
 	price func(wire.Usage) (bounded wire.Usage, cost, dollars float64)
@@ -92,7 +93,8 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	k.mu.Unlock()
 	e.Record(&audit.Record{
 		At: at, Kind: audit.KindKeepAlive, Conversation: last.conversation, Model: last.Model,
-		ClientFormat: string(last.Client), UpstreamFormat: string(last.Client), Cost: cost, USD: dollars, Reason: string(outcome),
+		ClientFormat: string(last.Client), UpstreamFormat: string(last.Client), Cost: cost, USD: dollars,
+		Reason: string(outcome),
 	}, usage, outcome == keepalive.Read || outcome == keepalive.WroteCache)
 	if k.Watcher != nil {
 		k.Watcher.Pinged(Record{

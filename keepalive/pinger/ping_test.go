@@ -39,15 +39,20 @@ func TestPingPanics(t *testing.T) {
 	begun := k.now().Add(-every)
 	for i := range 3 {
 		k.Schedule.Leave(keepalive.ID{Conversation: i}, false, &keepalive.Target{
-			Begun: begun, Lifetime: 5 * time.Minute, Every: every, MaxPings: 5, Prompt: 1e6, Write: 1.25, Read: 0.1, MaxLoss: 1e9,
-			Payload: &conversation{Target: target, session: new(sessioncache.Session), price: func(wire.Usage) (wire.Usage, float64, float64) { panic("of a test") }},
+			Begun: begun, Lifetime: 5 * time.Minute, Every: every, MaxPings: 5, Prompt: 1e6, Write: 1.25, Read: 0.1,
+			MaxLoss: 1e9,
+			Payload: &conversation{Target: target, session: new(sessioncache.Session),
+				price: func(wire.Usage) (wire.Usage, float64, float64) { panic("of a test") }},
 		})
 	}
 	count := httpx.BackgroundPanics
 	before := testkit.MetricValue(t, count)
 	k.awake()
 	defer k.Stop()
-	await(t, "three pings", func() bool { return testkit.MetricValue(t, count) == before+3 && k.Schedule.Stats(k.now()).Flying == 0 })
+	await(t, "three pings", func() bool {
+		return testkit.MetricValue(t, count) == before+3 &&
+			k.Schedule.Stats(k.now()).Flying == 0
+	})
 	if s := k.Schedule.Stats(k.now()); s.Stopped[keepalive.Failed] != 3 || s.Bytes != 0 {
 		t.Errorf("the schedule holds %+v", s)
 	}

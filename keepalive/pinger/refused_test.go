@@ -63,12 +63,16 @@ func TestRefusedReload(t *testing.T) {
 		times        int
 	}{
 		{"while it is read", with(content+`, "nonesuch": 1`, next()), 1},
-		{"in Provision", strings.Replace(with(content, next()), `"handler": "reverse_proxy"`, `"handler": "reverse_proxy", "trusted_proxies": ["x"]`, 1), 1},
-		{"in Validate", strings.Replace(with(content, next()), `"policy": "observe"`, `"policy": "observe", "health": "x"`, 1), 1},
+		{"in Provision", strings.Replace(with(content, next()), `"handler": "reverse_proxy"`,
+			`"handler": "reverse_proxy", "trusted_proxies": ["x"]`, 1), 1},
+		{"in Validate", strings.Replace(with(content, next()), `"policy": "observe"`, `"policy": "observe", "health": "x"`,
+			1), 1},
 		{"in its own Start", with(jsonl(k.dir, `, "on_error": "refuse"`), next()), 3},
 		{"in the Start of another app", late, 12}, // in any order
-		{"in the Start of another app, with another store", strings.Replace(late, `"audit"`, `"originals": {"folder": "`+filepath.Join(k.dir, "texts")+`"}, "audit"`, 1), 12},
-		{"after the Start of all", strings.Replace(with(content, next()), `"persist": false`, `"persist": false, "load": {"module": "nonesuch"}`, 1), 1},
+		{"in the Start of another app, with another store",
+			strings.Replace(late, `"audit"`, `"originals": {"folder": "`+filepath.Join(k.dir, "texts")+`"}, "audit"`, 1), 12},
+		{"after the Start of all", strings.Replace(with(content, next()), `"persist": false`,
+			`"persist": false, "load": {"module": "nonesuch"}`, 1), 1},
 	} {
 		for range c.times {
 			if err := caddy.Load([]byte(c.config), true); err == nil {

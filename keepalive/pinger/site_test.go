@@ -50,7 +50,8 @@ type kept struct {
 
 func newKept(t *testing.T) *kept {
 	dir := t.TempDir()
-	k := &kept{t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK, usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
+	k := &kept{t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK,
+		usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
 	l, err := net.Listen("tcp", testkit.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +75,9 @@ func (k *kept) listen(l net.Listener) {
 		k.got, k.bodies = append(k.got, r), append(k.bodies, string(body))
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(k.status)
-		fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-6","content":[{"type":"text","text":"Shall I?"}],"stop_reason":"end_turn","usage":%s}`, k.usage)
+		fmt.Fprintf(w,
+			`{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-6","content":[{"type":"text",`+
+				`"text":"Shall I?"}],"stop_reason":"end_turn","usage":%s}`, k.usage)
 	}))
 	_ = k.up.Listener.Close()
 	k.up.Listener = l
@@ -114,7 +117,10 @@ func (k *kept) ask(turns int) string {
 	var b strings.Builder
 	for i := range turns {
 		if k.reads {
-			fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"Read","input":{"file_path":"/src/%d.go"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"%s"}]}`,
+			fmt.Fprintf(&b,
+				`,{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"Read",`+
+					`"input":{"file_path":"/src/%d.go"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d",`+
+					`"content":"%s"}]}`,
 				i, i, i, strings.Repeat(fmt.Sprintf("line of file %d: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", i), 40))
 		}
 		fmt.Fprintf(&b, answered, fmt.Sprintf("Yes, %d.", i))
@@ -131,7 +137,8 @@ const (
 // send sends a request with these messages after the first.
 func (k *kept) send(messages string) string {
 	k.t.Helper()
-	body := `{"model":"claude-sonnet-4-6", "max_tokens":1000,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go on."}` + messages + `],"stream":false}`
+	body := `{"model":"claude-sonnet-4-6", "max_tokens":1000,"tools":[{"name":"Read",` +
+		`"input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go on."}` + messages + `],"stream":false}`
 	r, _ := http.NewRequest(http.MethodPost, "http://"+k.addr+"/v1/messages", strings.NewReader(body))
 	r.Host = k.host
 	r.Header.Set("X-Api-Key", k.key)
@@ -187,7 +194,8 @@ func TestPingsOfASite(t *testing.T) {
 	if want := strings.Replace(last, `"max_tokens":1000`, `"max_tokens":0`, 1); k.bodies[i] != want {
 		t.Errorf("the ping is\n%s\nwant\n%s", k.bodies[i], want)
 	}
-	if h := k.got[i].Header; h.Get("X-Api-Key") != secret || h.Get("Authorization") != "Bearer "+secret || h.Get("Anthropic-Beta") != "some-beta" {
+	if h := k.got[i].Header; h.Get("X-Api-Key") != secret || h.Get("Authorization") != "Bearer "+secret ||
+		h.Get("Anthropic-Beta") != "some-beta" {
 		t.Errorf("the ping's headers are %v", h)
 	}
 
@@ -226,7 +234,8 @@ func TestPingsOfASite(t *testing.T) {
 // With two handlers in a row, one of which may be an edge, each pause is pinged once. The last
 // handler that serves the request sends the ping, with the body that it sent.
 func TestPingsOfTwoHandlers(t *testing.T) {
-	const observe, eager, off = `"policy": "observe"`, `"policy": "eager", "zones": {"frozen": 0, "hot": 1, "min_messages": 0}`, `"policy": "off"`
+	const observe, eager, off = `"policy": "observe"`,
+		`"policy": "eager", "zones": {"frozen": 0, "hot": 1, "min_messages": 0}`, `"policy": "off"`
 	for name, c := range map[string]struct {
 		front, own string
 		want       int

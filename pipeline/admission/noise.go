@@ -13,7 +13,10 @@ import (
 // countPassing replaces long runs of lines about passing tests by the first, the last and their
 // number.
 func countPassing(s string) string {
-	return collapse(s, 8, 1, 1, passing, func(n int) string { return fmt.Sprintf("%s%d lines of passing tests left out]", Note, n) })
+	return collapse(s, 8, 1, 1, passing, func(n int) string {
+		return fmt.Sprintf("%s%d lines of passing tests left out]",
+			Note, n)
+	})
 }
 
 // passed holds the beginnings of lines about tests that start or have passed.
@@ -35,9 +38,12 @@ func passing(line string) uint64 {
 		}
 	}
 	switch {
-	case strings.HasSuffix(line, " ... ok"), strings.HasSuffix(line, " PASSED"), strings.HasSuffix(line, "[no test files]"): // cargo, unittest; pytest, gradle; go test
+	// cargo, unittest; pytest, gradle; go test
+	case strings.HasSuffix(line, " ... ok"), strings.HasSuffix(line, " PASSED"),
+		strings.HasSuffix(line, "[no test files]"):
 		return 1
-	case strings.Contains(line, " PASSED ") && (strings.Contains(line, "::") || strings.HasSuffix(line, "%]")): // pytest -v, -n
+	// pytest -v, -n
+	case strings.Contains(line, " PASSED ") && (strings.Contains(line, "::") || strings.HasSuffix(line, "%]")):
 		return 1
 	case strings.HasPrefix(line, "ok ") && len(line) > 5 && content.Digits(line[3:4]): // TAP
 		return 1
@@ -62,18 +68,23 @@ func countProgress(s string) string {
 var advancing = byFirst(
 	"go: downloading ", "go: finding ", "go: extracting ",
 	"Collecting ", "Downloading ", "Using cached ", "Requirement already satisfied: ", "Obtaining dependency information ",
-	"Installing build dependencies", "Getting requirements to build ", "Preparing metadata ", "Building wheel", "Created wheel ", "Stored in directory: ",
+	"Installing build dependencies", "Getting requirements to build ", "Preparing metadata ", "Building wheel",
+	"Created wheel ", "Stored in directory: ",
 	"Attempting uninstall: ", "Found existing installation: ", "Uninstalling ", "Successfully uninstalled ",
 	"npm http ", "npm sill ", "npm timing ", "npm verb ", "Progress: resolved ", "➤ YN0013", "➤ YN0019",
-	"Compiling ", "Downloaded ", "Checking ", "Fresh ", "Fetching ", "Installing ", "Using ", "Unpacking ", "Unlocking ", "Adding ", "Locking ",
-	"Get:", "Hit:", "Ign:", "Selecting previously unselected package ", "Preparing to unpack ", "Setting up ", "Processing triggers for ",
-	"[INFO] Downloading from ", "[INFO] Downloaded from ", "Downloading from ", "Downloaded from ", "Download http", "Progress (",
+	"Compiling ", "Downloaded ", "Checking ", "Fresh ", "Fetching ", "Installing ", "Using ", "Unpacking ", "Unlocking ",
+	"Adding ", "Locking ",
+	"Get:", "Hit:", "Ign:", "Selecting previously unselected package ", "Preparing to unpack ", "Setting up ",
+	"Processing triggers for ",
+	"[INFO] Downloading from ", "[INFO] Downloaded from ", "Downloading from ", "Downloaded from ", "Download http",
+	"Progress (",
 	"<s> [webpack.Progress] ", "- Downloading ", "- Installing ", "==> Downloading ", "==> Fetching ", "==> Pouring ",
 )
 
 // layers are the states of a container image's layer.
 var layers = []string{
-	"Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Download complete", "Extracting", "Pull complete", "Already exists",
+	"Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Download complete", "Extracting", "Pull complete",
+	"Already exists",
 	"Preparing", "Pushing", "Pushed", "Layer already exists", "Mounted from",
 }
 
@@ -94,7 +105,8 @@ func progress(line string) uint64 {
 	}
 	for _, prefix := range advancing[line[0]] {
 		if strings.HasPrefix(line, prefix) {
-			if alarming(line) && !strings.HasPrefix(line, "Compiling ") && !strings.HasPrefix(line, "Requirement ") && !strings.HasPrefix(line, "go: ") {
+			if alarming(line) && !strings.HasPrefix(line, "Compiling ") && !strings.HasPrefix(line, "Requirement ") &&
+				!strings.HasPrefix(line, "go: ") {
 				return 0
 			}
 			return 1
@@ -155,7 +167,8 @@ func untag(line string) string {
 			return rest
 		}
 	}
-	if i := strings.IndexByte(line[:min(len(line), 44)], '|'); i > 1 && line[i-1] == ' ' && strings.HasPrefix(line[i+1:], " ") &&
+	if i := strings.IndexByte(line[:min(len(line), 44)], '|'); i > 1 && line[i-1] == ' ' &&
+		strings.HasPrefix(line[i+1:], " ") &&
 		strings.IndexByte(strings.TrimRight(line[:i], " "), ' ') < 0 {
 		return line[i+2:]
 	}

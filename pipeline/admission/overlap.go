@@ -72,7 +72,8 @@ func overlap(h *content.History, i int, text string) string {
 		run, of := 0, 0
 		for _, at := range places[bare[l]] {
 			n := 1
-			for there := passages[at.passage].lines; l+n < len(bare) && at.line+n < len(there) && bare[l+n] == there[at.line+n]; {
+			for there := passages[at.passage].lines; l+n < len(bare) && at.line+n < len(there) &&
+				bare[l+n] == there[at.line+n]; {
 				n++
 			}
 			if n > run {

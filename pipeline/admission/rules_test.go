@@ -17,10 +17,14 @@ import (
 // FuzzAdmitted sends any text, some lines of it many times over, through all rules of any source.
 func FuzzAdmitted(f *testing.F) {
 	for _, unit := range []string{
-		"same line, and again\n", "\x1b[32m✓\x1b[0m passes\n\x1b\x1b[0m[31m x\b\b \r\n", "Downloading 10%\rDownloading 20%\r", " | \r\n",
-		"a/b.go:12:x\na/b.go-13-y\n--\n", "a/b.go:12-c/d.go:12:x\n", "2026-11-20T10:11:12.345Z INFO a 1\n2026-11-20T10:11:13Z INFO a 2\n",
-		"[2026/11/20 10:11:12] a error 1\n", "aB3+", "é", "error: é\nfine\n", "Receiving objects:  10% (1/10)\n", "Receiving objects:  20% (2/10)\nok \tx\n",
-		"     1→x\n     2→y\n     3→x\n     4→y\n     5→x\n     6→y\n", "[x] Compiling a\nweb | Fetching b\n0123456789ab: Waiting\n", "[llm_cache: 3 lines of progress left out]\n",
+		"same line, and again\n", "\x1b[32m✓\x1b[0m passes\n\x1b\x1b[0m[31m x\b\b \r\n", "Downloading 10%\rDownloading 20%\r",
+		" | \r\n",
+		"a/b.go:12:x\na/b.go-13-y\n--\n", "a/b.go:12-c/d.go:12:x\n",
+		"2026-11-20T10:11:12.345Z INFO a 1\n2026-11-20T10:11:13Z INFO a 2\n",
+		"[2026/11/20 10:11:12] a error 1\n", "aB3+", "é", "error: é\nfine\n", "Receiving objects:  10% (1/10)\n",
+		"Receiving objects:  20% (2/10)\nok \tx\n",
+		"     1→x\n     2→y\n     3→x\n     4→y\n     5→x\n     6→y\n",
+		"[x] Compiling a\nweb | Fetching b\n0123456789ab: Waiting\n", "[llm_cache: 3 lines of progress left out]\n",
 	} {
 		for kind := range uint8(5) {
 			f.Add(unit, uint16(100), "\n", unit, kind, kind == 1)
@@ -77,7 +81,8 @@ func BenchmarkAdmitted(b *testing.B) {
 	for i := 0; log.Len() < 1<<20; i++ {
 		switch i % 7 {
 		case 0:
-			fmt.Fprintf(&log, "2026-11-20T10:%02d:%02d.123Z \x1b[32mINFO\x1b[0m  served /users/%d in %dms\n", i/60%60, i%60, i, i%97)
+			fmt.Fprintf(&log, "2026-11-20T10:%02d:%02d.123Z \x1b[32mINFO\x1b[0m  served /users/%d in %dms\n", i/60%60,
+				i%60, i, i%97)
 		case 1:
 			fmt.Fprintf(&log, "\x1b[33mwarning\x1b[0m: unused variable `x%d`   \n", i)
 		case 2:

@@ -82,7 +82,8 @@ func chomp(line string) string {
 
 // alarms are words of lines about errors, by first letter.
 var alarms = byFirst(
-	"error", "fail", "fatal", "panic", "exception", "traceback", "warn", "denied", "refused", "undefined", "not found", "timed out", "killed", "abort", "assert",
+	"error", "fail", "fatal", "panic", "exception", "traceback", "warn", "denied", "refused", "undefined", "not found",
+	"timed out", "killed", "abort", "assert",
 	"✗", "✘", "×",
 )
 

@@ -39,17 +39,21 @@ type origin struct {
 // Names of tools, in lower case and without separators.
 var (
 	readers = []string{
-		"read", "readfile", "fileread", "fsread", "readmanyfiles", "readfiles", "view", "viewfile", "open", "openfile", "cat", "getfile",
+		"read", "readfile", "fileread", "fsread", "readmanyfiles", "readfiles", "view", "viewfile", "open", "openfile",
+		"cat", "getfile",
 		"getfilecontents", "notebookread", "readnotebook", "scrollup", "scrolldown", "goto", "readtextfile", "readmediafile",
 	}
-	searchers = []string{"grep", "greptool", "rg", "ripgrep", "grepsearch", "search", "searchfiles", "searchfilecontent", "searchdir", "searchfile", "codesearch"}
-	writers   = []string{
+	searchers = []string{"grep", "greptool", "rg", "ripgrep", "grepsearch", "search", "searchfiles", "searchfilecontent",
+		"searchdir", "searchfile", "codesearch"}
+	writers = []string{
 		"write", "writefile", "writetofile", "filewrite", "create", "createfile", "edit", "editfile", "multiedit", "replace",
 		"replaceinfile", "strreplace", "insert", "notebookedit", "strreplaceeditor", "strreplacebasededittool",
 	}
 	shells = []string{
-		"bash", "shell", "sh", "zsh", "powershell", "exec", "execcommand", "execute", "executecommand", "executebash", "run", "runcommand",
-		"runshellcommand", "runterminalcmd", "runinterminal", "terminal", "command", "containerexec", "localshell", "bashoutput", "writestdin", "unifiedexec",
+		"bash", "shell", "sh", "zsh", "powershell", "exec", "execcommand", "execute", "executecommand", "executebash", "run",
+		"runcommand",
+		"runshellcommand", "runterminalcmd", "runinterminal", "terminal", "command", "containerexec", "localshell",
+		"bashoutput", "writestdin", "unifiedexec",
 	}
 )
 
@@ -121,8 +125,10 @@ func commandIn(input gjson.Result) string {
 
 // printing are programs that print the text of editable files.
 var printing = []string{
-	"cat", "sed", "head", "tail", "nl", "less", "more", "bat", "batcat", "awk", "gawk", "tac", "diff", "cut", "paste", "fold", "column", "strings",
-	"git show", "git diff", "git blame", "git stash", "git cat-file", "git format-patch", "git log -p", "git log --patch", "gh pr diff", "patch", "jq", "yq",
+	"cat", "sed", "head", "tail", "nl", "less", "more", "bat", "batcat", "awk", "gawk", "tac", "diff", "cut", "paste",
+	"fold", "column", "strings",
+	"git show", "git diff", "git blame", "git stash", "git cat-file", "git format-patch", "git log -p", "git log --patch",
+	"gh pr diff", "patch", "jq", "yq",
 	"open", "goto", "scroll_up", "scroll_down", "edit",
 }
 
@@ -130,7 +136,8 @@ var printing = []string{
 var searching = []string{"grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "git grep"}
 
 // wrapping are words that may precede a command.
-var wrapping = []string{"sudo", "time", "timeout", "env", "nice", "nohup", "command", "exec", "xargs", "then", "do", "else", "&&", "!", "{", "("}
+var wrapping = []string{"sudo", "time", "timeout", "env", "nice", "nohup", "command", "exec", "xargs", "then", "do",
+	"else", "&&", "!", "{", "("}
 
 // command classifies a command line by its parts. If any part prints a file, the line is a read;
 // else if any part searches, it is a search.
@@ -144,7 +151,8 @@ func (o *origin) command(line string) {
 		o.source, o.numbered = sourceRead, numbering(line)
 		return
 	}
-	for _, part := range strings.FieldsFunc(strings.ReplaceAll(line, "||", ";"), func(r rune) bool { return r == ';' || r == '&' || r == '\n' }) {
+	for _, part := range strings.FieldsFunc(strings.ReplaceAll(line, "||", ";"),
+		func(r rune) bool { return r == ';' || r == '&' || r == '\n' }) {
 		// In a pipeline the first program counts: the others only see its output.
 		first, rest, _ := strings.Cut(part, "|")
 		switch {
@@ -159,13 +167,15 @@ func (o *origin) command(line string) {
 
 // opaque reports whether a command line hides programs that may print files.
 func opaque(line string) bool {
-	for _, word := range []string{"open(", ".read", "readFile", "read_text", "-exec cat", "-exec sed", "-exec head", "-exec awk", "$(cat", "`cat"} {
+	for _, word := range []string{"open(", ".read", "readFile", "read_text", "-exec cat", "-exec sed", "-exec head",
+		"-exec awk", "$(cat", "`cat"} {
 		if strings.Contains(line, word) {
 			return true
 		}
 	}
 	for _, shell := range []string{"sh -c", "sh -lc", "ssh ", "docker exec", "kubectl exec"} {
-		if strings.Contains(line, shell) && containsWord(line, "cat", "sed", "head", "tail", "nl", "awk", "less", "git show", "git diff") {
+		if strings.Contains(line, shell) && containsWord(line, "cat", "sed", "head", "tail", "nl", "awk", "less", "git show",
+			"git diff") {
 			return true
 		}
 	}
@@ -189,7 +199,8 @@ func afterXargs(pipeline string) string {
 // starting reports whether a part of a command line runs one of some programs.
 func starting(part string, programs []string) bool {
 	words := strings.Fields(part)
-	for len(words) > 0 && (slices.Contains(wrapping, words[0]) || strings.Contains(words[0], "=") || words[0][0] == '-' || words[0][0] >= '0' && words[0][0] <= '9') {
+	for len(words) > 0 && (slices.Contains(wrapping, words[0]) || strings.Contains(words[0], "=") || words[0][0] == '-' ||
+		words[0][0] >= '0' && words[0][0] <= '9') {
 		words = words[1:]
 	}
 	if len(words) == 0 {
@@ -234,5 +245,6 @@ func logs(command string) bool {
 
 // numbering reports whether a command adds line numbers.
 func numbering(line string) bool {
-	return strings.Contains(line, "nl ") || strings.Contains(line, "cat -n") || strings.Contains(line, "cat -An") || strings.Contains(line, "cat -bn")
+	return strings.Contains(line, "nl ") || strings.Contains(line, "cat -n") || strings.Contains(line, "cat -An") ||
+		strings.Contains(line, "cat -bn")
 }

@@ -16,13 +16,15 @@ import (
 // {"chunk_id":…,"wall_time_seconds":…,"exit_code":…,"output":"…"}, in older versions
 // {"output":"…","metadata":{…}}. It returns the position of the output's JSON string in the text.
 func Wrapped(s string) (start, end int, ok bool) {
-	if !strings.HasPrefix(s, `{"chunk_id"`) && !strings.HasPrefix(s, `{"output"`) && !strings.HasPrefix(s, `{"wall_time`) || !rawjson.Valid(s) {
+	if !strings.HasPrefix(s, `{"chunk_id"`) && !strings.HasPrefix(s, `{"output"`) &&
+		!strings.HasPrefix(s, `{"wall_time`) || !rawjson.Valid(s) {
 		return 0, 0, false
 	}
 	v := gjson.Parse(s)
 	output := v.Get("output")
 	// Other tools' JSON may have a member output, too: an exit code or metadata tells them apart.
-	if output.Type != gjson.String || output.Index == 0 || !v.Get("exit_code").Exists() && !v.Get("metadata").IsObject() && !v.Get("wall_time_seconds").Exists() {
+	if output.Type != gjson.String || output.Index == 0 || !v.Get("exit_code").Exists() && !v.Get("metadata").IsObject() &&
+		!v.Get("wall_time_seconds").Exists() {
 		return 0, 0, false
 	}
 	return output.Index, output.Index + len(output.Raw), true

@@ -406,7 +406,8 @@ func Compacts(v *wire.View) bool {
 
 // summons are the beginnings of coding agents' requests for a summary.
 var summons = []string{
-	"CRITICAL: Respond with TEXT ONLY", "You are performing a CONTEXT CHECKPOINT COMPACTION", "Your task is to create a detailed summary of the conversation",
+	"CRITICAL: Respond with TEXT ONLY", "You are performing a CONTEXT CHECKPOINT COMPACTION",
+	"Your task is to create a detailed summary of the conversation",
 	"First, reason in your scratchpad. Then, generate the <state_snapshot>",
 }
 

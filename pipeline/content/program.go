@@ -45,7 +45,8 @@ func ShellLine(list gjson.Result) string {
 		words = append(words, word.String())
 		return true
 	})
-	if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") && strings.HasSuffix(path.Base(words[0]), "sh") {
+	if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") &&
+		strings.HasSuffix(path.Base(words[0]), "sh") {
 		return words[2]
 	}
 	return strings.Join(words, " ")
@@ -108,5 +109,6 @@ func literal(s string) (string, bool) {
 // OnlyCommands reports whether a program only calls tools that run commands.
 func OnlyCommands(program string) bool {
 	calls := strings.Count(program, "tools.")
-	return calls == strings.Count(program, "tools.exec_command(")+strings.Count(program, "tools.write_stdin(")+strings.Count(program, "tools.shell(")
+	return calls == strings.Count(program, "tools.exec_command(")+strings.Count(program, "tools.write_stdin(")+
+		strings.Count(program, "tools.shell(")
 }

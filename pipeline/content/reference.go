@@ -75,7 +75,8 @@ func appendLines(hashes []uint64, text string) (lines []uint64, source int) {
 
 // isSource reports whether a line looks like source code.
 func isSource(line string) bool {
-	return strings.IndexByte("{}()[];,<>=", line[len(line)-1]) >= 0 || strings.Contains(line, " = ") || strings.Contains(line, "(\"")
+	return strings.IndexByte("{}()[];,<>=", line[len(line)-1]) >= 0 || strings.Contains(line, " = ") ||
+		strings.Contains(line, "(\"")
 }
 
 // minQuote is the minimum length of a line that counts as a quotation when it is in a tool result
@@ -142,7 +143,8 @@ func Hash(s string) uint64 { return xxhash.Sum64String(s) }
 // arrows do.
 var inWord = func() (table [256]bool) {
 	for c := range table {
-		table[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c < 0x80 && strings.IndexByte("_./-~@+", byte(c)) >= 0
+		table[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c < 0x80 &&
+			strings.IndexByte("_./-~@+", byte(c)) >= 0
 	}
 	return table
 }()

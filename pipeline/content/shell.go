@@ -10,13 +10,16 @@ import (
 )
 
 // printers are commands that print files.
-var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame", "gh pr diff", "Get-Content"}
+var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame",
+	"gh pr diff", "Get-Content"}
 
 // finders are commands that search for files or lines.
-var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc", "file", "stat"}
+var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc",
+	"file", "stat"}
 
 // fillers are commands that tell nothing about the purpose of a command line.
-var fillers = []string{"cd", "set", "export", "source", ".", "echo", "printf", "pwd", "true", "mkdir", "sleep", "test", "[", "time", "sudo"}
+var fillers = []string{"cd", "set", "export", "source", ".", "echo", "printf", "pwd", "true", "mkdir", "sleep", "test",
+	"[", "time", "sudo"}
 
 // interpreters are commands that run a script, which may edit files.
 var interpreters = []string{"python", "python3", "node", "ruby", "perl", "uv run python"}
@@ -35,7 +38,8 @@ func (c *Call) command() {
 		filter := behind
 		behind = piped
 		// A command after a pipe only sees the output of the one before.
-		if part = strings.TrimPrefix(strings.TrimPrefix(part, "do "), "then "); filter || part == "" || starts(part, fillers) && !redirects(part) {
+		if part = strings.TrimPrefix(strings.TrimPrefix(part, "do "), "then "); filter || part == "" ||
+			starts(part, fillers) && !redirects(part) {
 			continue
 		}
 		class, text := c.part(part)
@@ -47,7 +51,8 @@ func (c *Call) command() {
 			continue
 		}
 		c.Class, c.Path = class, pathIn(text, class == sessioncache.ClassEdit && len(text) == len(c.Argument))
-		c.Whole = class == sessioncache.ClassRead && !piped && !told && line.rest == "" && starts(part, []string{"cat", "nl", "bat"})
+		c.Whole = class == sessioncache.ClassRead && !piped && !told && line.rest == "" &&
+			starts(part, []string{"cat", "nl", "bat"})
 		return
 	}
 }
@@ -97,7 +102,8 @@ func inPlace(part string) bool {
 // redirects reports whether a command's output goes to a file.
 func redirects(part string) bool {
 	i := strings.IndexByte(part, '>')
-	return i > 0 && part[i-1] != '2' && part[i-1] != '&' && !strings.HasPrefix(part[i:], ">&") && !strings.Contains(part[i:], "/dev/null") ||
+	return i > 0 && part[i-1] != '2' && part[i-1] != '&' && !strings.HasPrefix(part[i:], ">&") &&
+		!strings.Contains(part[i:], "/dev/null") ||
 		strings.HasPrefix(part, "tee ")
 }
 

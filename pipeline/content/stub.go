@@ -39,7 +39,8 @@ const CompactedNote = "[Compacted: "
 const ClearedPlaceholder = "[Old tool result content cleared]"
 
 // beginnings are parts of stubs and notes that no escaping changes.
-var beginnings = [...][]byte{[]byte("llm_cache:"), []byte(strings.Trim(CompactedNote, "[")), []byte(strings.Trim(ClearedPlaceholder, "[]"))}
+var beginnings = [...][]byte{[]byte("llm_cache:"), []byte(strings.Trim(CompactedNote, "[")),
+	[]byte(strings.Trim(ClearedPlaceholder, "[]"))}
 
 // QuotesMarks reports whether a block may contain a stub or a note.
 func QuotesMarks(body []byte) bool {
@@ -65,7 +66,8 @@ func StubResult(v *wire.View, i int, name, text, back string, preview int) strin
 // ShortenedResult returns the replacement of a compressed block: a description of the text, the way
 // to restore it, and the short text.
 func ShortenedResult(v *wire.View, i int, name, text, back, short string) string {
-	return fmt.Sprintf("%s%s: %s, shortened below by leaving out words. %s]]\n%s", StubFrame, name, described(v, i, text), back, short)
+	return fmt.Sprintf("%s%s: %s, shortened below by leaving out words. %s]]\n%s", StubFrame, name, described(v, i, text),
+		back, short)
 }
 
 // described describes a block with its text.
@@ -89,7 +91,8 @@ func StubInput(name, s string) string {
 
 // Folded reports whether an edit replaces a block, or parts of it, by stubs.
 func Folded(e *sessioncache.Edit) bool {
-	return e != nil && (e.Stage == stage.Prune || e.Stage == stage.Inputs || e.Stage == stage.Replaced || e.Stage == stage.Compress)
+	return e != nil && (e.Stage == stage.Prune || e.Stage == stage.Inputs || e.Stage == stage.Replaced ||
+		e.Stage == stage.Compress)
 }
 
 // OriginalText returns the client's text of a folded block: a tool result's text, or a call's whole

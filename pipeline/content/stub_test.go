@@ -14,14 +14,19 @@ import (
 func TestFoldPatch(t *testing.T) {
 	old := strings.Repeat("-\tan old line of some length\n", 8)
 	added := strings.Repeat("+\ta new line of some length\n", 9)
-	patch := "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n" + old + added + "*** Add File: b.go\n+short\n*** End Patch\n"
+	patch := "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n" + old + added +
+		"*** Add File: b.go\n+short\n*** End Patch\n"
 	for _, c := range []struct {
 		name     string
 		replaced bool
 		want     string
 	}{
-		{"all", false, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n[[llm_cache:folded 0123abcd: 18 lines, 490 chars]]\n*** Add File: b.go\n+short\n*** End Patch\n"},
-		{"what it replaced", true, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n-[[llm_cache:folded 0123abcd: 8 lines, 232 chars]]\n" + added + "*** Add File: b.go\n+short\n*** End Patch\n"},
+		{"all", false,
+			"*** Begin Patch\n*** Update File: a.go\n@@ func a()\n[[llm_cache:folded 0123abcd: 18 lines, 490 chars]]\n*** " +
+				"Add File: b.go\n+short\n*** End Patch\n"},
+		{"what it replaced", true,
+			"*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n-[[llm_cache:folded 0123abcd: 8 lines, 232 chars]]\n" +
+				added + "*** Add File: b.go\n+short\n*** End Patch\n"},
 	} {
 		if got := foldPatch(patch, "0123abcd", c.replaced); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
@@ -31,7 +36,8 @@ func TestFoldPatch(t *testing.T) {
 			t.Errorf("%s, as free text:\n%s", c.name, got)
 		}
 		arguments := Fold(Quote(`{"input":`+string(Quote(patch))+`,"n":1.50}`), "0123abcd", c.replaced)
-		if got := gjson.ParseBytes(arguments).Str; got != `{"input":`+string(Quote(strings.ReplaceAll(c.want, "0123abcd:", "0123abcd.1:")))+`,"n":1.50}` {
+		if got := gjson.ParseBytes(arguments).Str; got != `{"input":`+
+			string(Quote(strings.ReplaceAll(c.want, "0123abcd:", "0123abcd.1:")))+`,"n":1.50}` {
 			t.Errorf("%s, in arguments:\n%s", c.name, got)
 		}
 	}
@@ -54,9 +60,12 @@ func TestFoldInput(t *testing.T) {
 		replaced   bool
 		want       string
 	}{
-		{"all", edit, false, `{"file_path":"/a.go", "old_string":` + stub + `,"new_string":"[[llm_cache:folded 0123abcd.2: 21 lines, 301 chars]]","n":1.50}`},
-		{"what was replaced", edit, true, `{"file_path":"/a.go", "old_string":` + stub + `,"new_string":"` + long + `x","n":1.50}`},
-		{"several edits", `{"edits":[{"oldText":"` + long + `","newText":"b"}]}`, true, `{"edits":[{"oldText":` + stub + `,"newText":"b"}]}`},
+		{"all", edit, false, `{"file_path":"/a.go", "old_string":` + stub +
+			`,"new_string":"[[llm_cache:folded 0123abcd.2: 21 lines, 301 chars]]","n":1.50}`},
+		{"what was replaced", edit, true, `{"file_path":"/a.go", "old_string":` + stub + `,"new_string":"` + long +
+			`x","n":1.50}`},
+		{"several edits", `{"edits":[{"oldText":"` + long + `","newText":"b"}]}`, true, `{"edits":[{"oldText":` + stub +
+			`,"newText":"b"}]}`},
 		{"nothing long", `{"a":"b"}`, false, `{"a":"b"}`},
 		{"not an object", `"text"`, false, `"text"`},
 	} {
@@ -68,7 +77,8 @@ func TestFoldInput(t *testing.T) {
 	// OpenAI chat sends the input as JSON text in a string.
 	inner, _ := json.Marshal(edit)
 	var back string
-	if err := json.Unmarshal(Fold(inner, "0123abcd", true), &back); err != nil || !strings.Contains(back, stub) || !json.Valid([]byte(back)) {
+	if err := json.Unmarshal(Fold(inner, "0123abcd", true), &back); err != nil || !strings.Contains(back, stub) ||
+		!json.Valid([]byte(back)) {
 		t.Errorf("chat: %q, %v", back, err)
 	}
 }

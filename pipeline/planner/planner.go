@@ -444,7 +444,8 @@ func (in *Input) best(s *Scratch) (from int, rewritten, gain float64) {
 		}
 		// Blocks that pile up at an even pace have been read tokens²/(2·pace) times. Earlier folds
 		// would write the same later blocks over and over; later folds would read too much.
-		if g := sum - lost*(in.Write-in.Read); g > gain && tokens*tokens/(2*pace)*in.Read >= patience*lost*(in.Write-in.Read) {
+		if g := sum - lost*(in.Write-in.Read); g > gain &&
+			tokens*tokens/(2*pace)*in.Read >= patience*lost*(in.Write-in.Read) {
 			from, rewritten, gain = i, lost, g
 		}
 	}
@@ -544,7 +545,8 @@ func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 		s.choose(i, b, func(tokens, need float64) float64 {
 			// If the agent needs the text, it fetches the text in one more turn, or works worse
 			// without.
-			return tokens*idleRead*in.Further - in.Care*need*(in.Total*idleRead+tokens+turnCost+idleHarm*in.Harm.of(tokens, idleRead))
+			return tokens*idleRead*in.Further - in.Care*need*(in.Total*idleRead+tokens+turnCost+
+				idleHarm*in.Harm.of(tokens, idleRead))
 		})
 	}
 	from = n

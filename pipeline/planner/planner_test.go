@@ -113,7 +113,8 @@ func TestPlan(t *testing.T) {
 			"a file that is likely to be needed",
 			[]Block{kept(500), output(8000, 0.3), kept(300)},
 			func(in *Input) { in.Loop = true },
-			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="nothing to fold" folds=[] entry=0`,
+			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="nothing to fold" ` +
+				`folds=[] entry=0`,
 		},
 		{
 			"what is likely to be needed stays",
@@ -131,19 +132,22 @@ func TestPlan(t *testing.T) {
 			"needed for certain",
 			[]Block{kept(500), output(8000, 1), kept(300)},
 			nil,
-			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="nothing to fold" folds=[] entry=0`,
+			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="nothing to fold" ` +
+				`folds=[] entry=0`,
 		},
 		{
 			"the run of calls is open",
 			[]Block{output(8000, 0), kept(300)},
 			func(in *Input) { in.Loop, in.Bound = true, true },
-			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="the run of calls is open" folds=[] entry=0`,
+			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="the run of calls is ` +
+				`open" folds=[] entry=0`,
 		},
 		{
 			"so it is where nothing is known of the conversation",
 			[]Block{output(8000, 0), kept(300)},
 			func(in *Input) { in.Loop, in.Bound, in.Begun, in.Past = true, true, false, Past{Caution: 1} },
-			`epoch=none; candidates=1; folded=0; removed=0; rewritten=400; further=50; gain=39040; reason="thinking is bound and the run of calls is open" folds=[] entry=0`,
+			`epoch=none; candidates=1; folded=0; removed=0; rewritten=400; further=50; gain=39040; reason="thinking is bound ` +
+				`and the run of calls is open" folds=[] entry=0`,
 		},
 		{
 			"but not for what nobody has cached",
@@ -155,7 +159,8 @@ func TestPlan(t *testing.T) {
 			"a conversation that has cost little may end soon",
 			[]Block{output(8000, 0), kept(300)},
 			func(in *Input) { in.Spent = 100 },
-			`epoch=none; candidates=1; folded=0; removed=0; rewritten=400; further=50; gain=39040; reason="too much at stake so early" folds=[] entry=0`,
+			`epoch=none; candidates=1; folded=0; removed=0; rewritten=400; further=50; gain=39040; reason="too much at stake ` +
+				`so early" folds=[] entry=0`,
 		},
 		{
 			"folds that have paid back do not stand in the way",
@@ -167,7 +172,8 @@ func TestPlan(t *testing.T) {
 			"folds that have not do",
 			[]Block{kept(500), output(8000, 0), kept(3000)},
 			func(in *Input) { in.Spent, in.Staked = 20000, 11000 },
-			`epoch=none; candidates=1; folded=0; removed=0; rewritten=3100; further=50; gain=35935; reason="too much at stake so early" folds=[] entry=0`,
+			`epoch=none; candidates=1; folded=0; removed=0; rewritten=3100; further=50; gain=35935; reason="too much at ` +
+				`stake so early" folds=[] entry=0`,
 		},
 		{
 			"writing that costs no more than reading puts nothing at stake",
@@ -215,13 +221,15 @@ func TestPlan(t *testing.T) {
 			"too much of what was folded was missed",
 			[]Block{output(8000, 0), kept(300)},
 			func(in *Input) { in.Epoch, in.Warm, in.Regretted = Cold, 0, true },
-			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="what was folded was missed" folds=[] entry=0`,
+			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="what was folded was ` +
+				`missed" folds=[] entry=0`,
 		},
 		{
 			"nothing to fold",
 			[]Block{kept(500), kept(300)},
 			nil,
-			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="nothing to fold" folds=[] entry=0`,
+			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="nothing to fold" ` +
+				`folds=[] entry=0`,
 		},
 	} {
 		in := warm(c.blocks...)
@@ -273,7 +281,8 @@ func TestIdle(t *testing.T) {
 		in.Harm = DefaultHarm
 		folds, from, process := Idle(&in, new(Scratch), c.limit)
 		if got := folded(folds); got != c.want || from != c.from || process != c.process {
-			t.Errorf("%v, limit %d: folds [%s] from %d, %d to read; want [%s] from %d, %d", c.blocks, c.limit, got, from, process, c.want, c.from, c.process)
+			t.Errorf("%v, limit %d: folds [%s] from %d, %d to read; want [%s] from %d, %d", c.blocks, c.limit, got, from,
+				process, c.want, c.from, c.process)
 		}
 	}
 }

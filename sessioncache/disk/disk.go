@@ -150,7 +150,8 @@ func (d *Disk) Load(ctx context.Context, digest sessioncache.Digest) ([]byte, er
 	db, id := d.db, e.Value.id
 	d.mu.Unlock()
 	var snapshot []byte
-	err := db.QueryRowContext(ctx, "SELECT snapshot FROM sessions WHERE id = ? AND digest = ?", id, digest[:]).Scan(&snapshot)
+	err := db.QueryRowContext(ctx, "SELECT snapshot FROM sessions WHERE id = ? AND digest = ?", id,
+		digest[:]).Scan(&snapshot)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -203,7 +204,8 @@ func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
-	put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO sessions (id, digest, tenant, used, answers, snapshot) VALUES (?, ?, ?, ?, ?, ?)")
+	put, err := tx.PrepareContext(ctx,
+		"INSERT OR REPLACE INTO sessions (id, digest, tenant, used, answers, snapshot) VALUES (?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
@@ -215,7 +217,8 @@ func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
 		for _, a := range r.Answers {
 			answers = append(answers, a[:]...)
 		}
-		if _, err := put.ExecContext(ctx, ids[r.Digest], r.Digest[:], r.Tenant[:], r.Used.UnixNano(), answers, r.Snapshot); err != nil {
+		if _, err := put.ExecContext(ctx, ids[r.Digest], r.Digest[:], r.Tenant[:], r.Used.UnixNano(), answers,
+			r.Snapshot); err != nil {
 			return err
 		}
 	}
@@ -265,7 +268,9 @@ func (d *Disk) saved(records []sessioncache.Record, ids map[sessioncache.Digest]
 
 // limit deletes what is too old, and what is too much once records are in: of the
 // tenant that holds most, what it has not used for longest.
-func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Record) (gone []sessioncache.Digest, err error) {
+func (d *Disk) limit(
+	ctx context.Context, tx *sql.Tx, records []sessioncache.Record,
+) (gone []sessioncache.Digest, err error) {
 	d.mu.Lock()
 	most, ttl := d.max, d.ttl
 	d.mu.Unlock()

@@ -77,7 +77,8 @@ func TestOneProcessAtATime(t *testing.T) {
 
 func record(n int, tenant byte, bytes int, used time.Time) sessioncache.Record {
 	return sessioncache.Record{
-		Digest: sessioncache.Digest{byte(n), byte(n >> 8), tenant}, Tenant: sessioncache.Tenant{tenant}, Used: used, Snapshot: make([]byte, bytes),
+		Digest: sessioncache.Digest{byte(n), byte(n >> 8), tenant}, Tenant: sessioncache.Tenant{tenant}, Used: used,
+		Snapshot: make([]byte, bytes),
 	}
 }
 
@@ -87,7 +88,8 @@ func TestBounds(t *testing.T) {
 	o.MaxBytes = 4 << 20
 	d := opened(t, o)
 	defer d.Close()
-	if err := d.Save(t.Context(), []sessioncache.Record{record(1, 1, 1000, time.Now()), record(2, 1, 1000, time.Now().Add(-2*o.TTL))}); err != nil {
+	if err := d.Save(t.Context(), []sessioncache.Record{record(1, 1, 1000, time.Now()),
+		record(2, 1, 1000, time.Now().Add(-2*o.TTL))}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 1000 {

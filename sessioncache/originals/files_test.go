@@ -233,7 +233,8 @@ func TestFilesThatAreNone(t *testing.T) {
 			b, logged := opened(t, o, filesAt)
 			expect := func(when, want string) {
 				t.Helper()
-				if all := strings.Join(*logged, "\n"); want == "" && all != "" || !strings.Contains(all, want) || strings.Contains(all, "secret") {
+				if all := strings.Join(*logged, "\n"); want == "" && all != "" || !strings.Contains(all, want) ||
+					strings.Contains(all, "secret") {
 					t.Errorf("%s: logged %q, want %q", when, all, want)
 				}
 				*logged = nil
@@ -298,7 +299,8 @@ func TestFilesAreBounded(t *testing.T) {
 // TestWritingPanics: a panic during a write is reported, and the next text is written.
 func TestWritingPanics(t *testing.T) {
 	var logged []error
-	f, err := OpenFiles(FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour, Now: func() time.Time { return filesAt }, Log: func(_ string, err error) { logged = append(logged, err) }})
+	f, err := OpenFiles(FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour,
+		Now: func() time.Time { return filesAt }, Log: func(_ string, err error) { logged = append(logged, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

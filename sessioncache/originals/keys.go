@@ -48,5 +48,6 @@ func (k *keys) prefix(session string, t sessioncache.Tenant) string {
 
 // path returns the path of a text in the folder.
 func (k *keys) path(b blockKey, t sessioncache.Tenant) string {
-	return k.prefix(b.session, t) + hex.EncodeToString(k.name([]byte("text"), t[:], b.scope[:], []byte(b.name), []byte(b.session)))
+	return k.prefix(b.session, t) + hex.EncodeToString(k.name([]byte("text"), t[:], b.scope[:], []byte(b.name),
+		[]byte(b.session)))
 }

@@ -21,7 +21,8 @@ import (
 func Backend(t *testing.T, open func(t *testing.T) sessioncache.Backend) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, func(*testing.T) sessioncache.Backend){
-		"Keeps": keeps, "Replaces": replaces, "Deletes": deletes, "Answers": answers, "OutlivesItself": outlivesItself, "Concurrent": concurrent,
+		"Keeps": keeps, "Replaces": replaces, "Deletes": deletes, "Answers": answers, "OutlivesItself": outlivesItself,
+		"Concurrent": concurrent,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
@@ -30,7 +31,8 @@ func Backend(t *testing.T, open func(t *testing.T) sessioncache.Backend) {
 func digest(n byte) sessioncache.Digest { return sessioncache.Digest{n, 1, 2, 3, 4, 5, 6, 7, n} }
 
 func record(n byte, snapshot string, answers ...byte) sessioncache.Record {
-	r := sessioncache.Record{Digest: digest(n), Tenant: sessioncache.Tenant{n}, Used: time.Now(), Snapshot: []byte(snapshot)}
+	r := sessioncache.Record{Digest: digest(n), Tenant: sessioncache.Tenant{n}, Used: time.Now(),
+		Snapshot: []byte(snapshot)}
 	for _, a := range answers {
 		r.Answers = append(r.Answers, digest(100+a))
 	}

@@ -31,7 +31,9 @@ func Shared(t *testing.T, open func(t *testing.T) sessioncache.Shared) {
 	}
 }
 
-func swap(t *testing.T, b sessioncache.Shared, r sessioncache.Record, have sessioncache.Version) (other string, now sessioncache.Version, won bool) {
+func swap(
+	t *testing.T, b sessioncache.Shared, r sessioncache.Record, have sessioncache.Version,
+) (other string, now sessioncache.Version, won bool) {
 	t.Helper()
 	w := &sessioncache.Swap{Record: r, Have: have, Next: sessioncache.NewVersion()}
 	b.Swap(t.Context(), []*sessioncache.Swap{w})
@@ -85,7 +87,8 @@ func swaps(t *testing.T, one, other sessioncache.Shared) {
 	}
 	large := strings.Repeat("three ", 10_000) // together with small ones
 	all := []*sessioncache.Swap{
-		{Record: record(1, large), Have: second, Next: 31}, {Record: record(2, "in ignorance"), Next: 32}, {Record: record(3, "new"), Next: 33},
+		{Record: record(1, large), Have: second, Next: 31}, {Record: record(2, "in ignorance"), Next: 32},
+		{Record: record(3, "new"), Next: 33},
 	}
 	one.Swap(t.Context(), all)
 	for i, won := range []bool{true, false, true} {
@@ -210,12 +213,14 @@ func told(t *testing.T, one, other sessioncache.Shared) {
 func forgotten(t *testing.T, one, other sessioncache.Shared) {
 	_, first, _ := swap(t, one, record(1, "one", 1), 0)
 	forget := func(have sessioncache.Version) *sessioncache.Swap {
-		w := &sessioncache.Swap{Record: sessioncache.Record{Digest: digest(1)}, Have: have, Next: sessioncache.NewVersion(), Forget: true}
+		w := &sessioncache.Swap{Record: sessioncache.Record{Digest: digest(1)}, Have: have, Next: sessioncache.NewVersion(),
+			Forget: true}
 		one.Swap(t.Context(), []*sessioncache.Swap{w})
 		return w
 	}
 	if w := forget(first + 2); w.Err != nil || w.Now != first || string(w.Other) != "one" {
-		t.Errorf("of another's version: got %q in version %d (%v), want the session in version %d", w.Other, w.Now, w.Err, first)
+		t.Errorf("of another's version: got %q in version %d (%v), want the session in version %d", w.Other, w.Now,
+			w.Err, first)
 	}
 	if w := forget(first); w.Err != nil || w.Now != w.Next {
 		t.Errorf("got version %d (%v), want it gone", w.Now, w.Err)
@@ -248,7 +253,8 @@ func seeks(t *testing.T, one, other sessioncache.Shared) {
 	} {
 		of, snapshot, now, err := other.Seek(t.Context(), digest(100+c.answer), digest(c.in), c.have)
 		if err != nil || of != digest(c.of) || string(snapshot) != c.want || now != c.now {
-			t.Errorf("%s: %q of %x in version %d, not %q of session %d in version %d: %v", name, snapshot, of[:1], now, c.want, c.of, c.now, err)
+			t.Errorf("%s: %q of %x in version %d, not %q of session %d in version %d: %v", name, snapshot, of[:1], now, c.want,
+				c.of, c.now, err)
 		}
 	}
 }

@@ -27,7 +27,9 @@ func (s *SharedShelf) Unchanged(d sessioncache.Digest, have sessioncache.Version
 }
 
 // Fetch implements [sessioncache.Shared].
-func (s *SharedShelf) Fetch(_ context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
+func (s *SharedShelf) Fetch(
+	_ context.Context, d sessioncache.Digest, have sessioncache.Version,
+) ([]byte, sessioncache.Version, error) {
 	end, err := s.begin()
 	defer end()
 	s.Fetches++
@@ -39,7 +41,9 @@ func (s *SharedShelf) Fetch(_ context.Context, d sessioncache.Digest, have sessi
 }
 
 // Seek implements [sessioncache.Shared].
-func (s *SharedShelf) Seek(ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
+func (s *SharedShelf) Seek(
+	ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version,
+) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
 	of, ok, err := s.Answered(ctx, answer)
 	if err != nil || ok && of != d {
 		return of, nil, 0, err

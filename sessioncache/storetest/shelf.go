@@ -43,7 +43,9 @@ func (s *Shelf) Load(_ context.Context, d sessioncache.Digest) ([]byte, error) {
 }
 
 // Answered implements [sessioncache.Backend].
-func (s *Shelf) Answered(_ context.Context, answer sessioncache.Digest) (found sessioncache.Digest, ok bool, err error) {
+func (s *Shelf) Answered(
+	_ context.Context, answer sessioncache.Digest,
+) (found sessioncache.Digest, ok bool, err error) {
 	end, err := s.begin()
 	defer end()
 	for d, r := range s.records {

@@ -17,7 +17,8 @@ import (
 func Store(t *testing.T, open func(t *testing.T) *sessioncache.Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, *sessioncache.Store){
-		"Accepted": accepted, "Refused": refused, "Tenants": tenants, "ByAnswer": byAnswer, "Forgets": forgets, "Pages": pages, "Together": together,
+		"Accepted": accepted, "Refused": refused, "Tenants": tenants, "ByAnswer": byAnswer, "Forgets": forgets,
+		"Pages": pages, "Together": together,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)

@@ -53,7 +53,8 @@ func realCluster(t *testing.T) (addrs [masters]string, processes [masters]*os.Pr
 	do := func(i int, args ...string) string {
 		t.Helper()
 		for { // it has just been started
-			c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{addrs[i]}, DisableCache: true, ForceSingleClient: true})
+			c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{addrs[i]}, DisableCache: true,
+				ForceSingleClient: true})
 			if err == nil {
 				defer c.Close()
 				said, err := c.Do(t.Context(), c.B().Arbitrary(args...).Build()).ToString()
@@ -72,7 +73,8 @@ func realCluster(t *testing.T) (addrs [masters]string, processes [masters]*os.Pr
 		}
 	}
 	for i := range masters {
-		cmd := exec.Command(program, "--port", ports[2*i], "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--loglevel", "warning",
+		cmd := exec.Command(program, "--port", ports[2*i], "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "",
+			"--loglevel", "warning",
 			"--cluster-enabled", "yes", "--cluster-port", ports[2*i+1], "--cluster-require-full-coverage", "no")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

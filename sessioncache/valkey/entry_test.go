@@ -36,7 +36,8 @@ func swaps(t *testing.T, v *Valkey, snapshot string, have, next sessioncache.Ver
 
 func is(t *testing.T, v *Valkey, want string, version sessioncache.Version) {
 	t.Helper()
-	if got, now, err := v.Fetch(t.Context(), sessioncache.Digest{1}, 0); err != nil || string(got) != want || now != version {
+	if got, now, err := v.Fetch(t.Context(), sessioncache.Digest{1}, 0); err != nil || string(got) != want ||
+		now != version {
 		t.Errorf("%q of version %d, not %q of %d: %v", got, now, want, version, err)
 	}
 }
@@ -70,7 +71,9 @@ func TestInterruptedAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte(large("interrupted"))}
-	if err := c.Do(t.Context(), c.B().Set().Key(aside(key, 2)).Value(valkey.BinaryString(pack(&r, 2))).PxMilliseconds(time.Hour.Milliseconds()).Build()).Error(); err != nil {
+	if err := c.Do(t.Context(),
+		c.B().Set().Key(aside(key, 2)).Value(valkey.BinaryString(pack(&r,
+			2))).PxMilliseconds(time.Hour.Milliseconds()).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	is(t, v, large("one"), 1)
@@ -97,7 +100,8 @@ func TestEvictedAside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Do(t.Context(), c.B().Eval().Script(swapScript).Numkeys(2).Key(key, aside(key, 2)).Arg(form(1)).Build()).Error(); err == nil {
+	if err := c.Do(t.Context(), c.B().Eval().Script(swapScript).Numkeys(2).Key(key,
+		aside(key, 2)).Arg(form(1)).Build()).Error(); err == nil {
 		t.Error("what is not there has taken the place of a session")
 	}
 	is(t, v, large("one"), 1)
@@ -128,7 +132,8 @@ func TestForgottenScript(t *testing.T) {
 // again.
 func TestDamagedEntry(t *testing.T) {
 	for name, damaged := range map[string]string{
-		"short": "abc", "a version": "abcdefgh", "no head": "abcdefghijklmnop", "fewer answers": "abcdefgh0123456789abcdef\xff0123456789abcdefgh",
+		"short": "abc", "a version": "abcdefgh", "no head": "abcdefghijklmnop",
+		"fewer answers": "abcdefgh0123456789abcdef\xff0123456789abcdefgh",
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := miniredis.RunT(t)

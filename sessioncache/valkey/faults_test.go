@@ -123,7 +123,8 @@ func TestServerInTrouble(t *testing.T) {
 			over()
 			for i := 8; ; i++ { // until it is used again
 				turn(i)
-				if _, ok, err := store.Persister().Backend().(*Valkey).Named(t.Context(), beginning(sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}.Digest())); ok && err == nil {
+				if _, ok, err := store.Persister().Backend().(*Valkey).Named(t.Context(),
+					beginning(sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}.Digest())); ok && err == nil {
 					break
 				}
 				if t.Context().Err() != nil {

@@ -143,7 +143,8 @@ func (s *Store) Provision(ctx caddy.Context) error {
 // resolve sets the options of the client.
 func (s *Store) resolve(ctx caddy.Context) error {
 	repl := caddy.NewReplacer()
-	s.options = Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix, TTL: time.Duration(s.TTL)}
+	s.options = Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix,
+		TTL: time.Duration(s.TTL)}
 	for _, a := range s.Addresses {
 		a = repl.ReplaceAll(a, "")
 		if _, _, err := net.SplitHostPort(a); err != nil {
@@ -179,7 +180,8 @@ func (s *Store) resolve(ctx caddy.Context) error {
 // tlsConfig returns Caddy's TLS configuration for the options, never nil without an error.
 func (s *Store) tlsConfig(ctx caddy.Context) (*tls.Config, error) {
 	t := *s.TLS
-	t.ClientCertificateFile, t.ClientCertificateKeyFile = option.Expand(t.ClientCertificateFile), option.Expand(t.ClientCertificateKeyFile)
+	t.ClientCertificateFile, t.ClientCertificateKeyFile = option.Expand(t.ClientCertificateFile),
+		option.Expand(t.ClientCertificateKeyFile)
 	c, err := t.MakeTLSClientConfig(ctx)
 	if c == nil {
 		c = new(tls.Config)
@@ -207,7 +209,8 @@ func (s *Store) shareKey(ctx context.Context) error {
 		s.key = known
 		if !hasCopy {
 			s.atStore = false
-			s.logger.Error("the key that is shared cannot be read: sessions are not shared until this configuration is loaded anew", zap.Error(err))
+			s.logger.Error("the key that is shared cannot be read: sessions are not shared until this configuration is "+
+				"loaded anew", zap.Error(err))
 		}
 		return nil
 	}
@@ -337,13 +340,17 @@ func (s *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"password":          option.Word(&s.Password),
 		"sentinel_username": option.Checked(option.Word(&s.SentinelUsername), s.Validate),
 		"sentinel_password": option.Checked(option.Word(&s.SentinelPassword), s.Validate),
-		"db":                option.Checked(option.Parsed(func(v string) (err error) { s.DB, err = strconv.Atoi(v); return err }, "a whole number"), s.Validate),
-		"tls":               option.Once(func() bool { return s.TLS != nil }, s.parseTLS),
-		"key_prefix":        option.Word(&s.KeyPrefix),
-		"timeout":           option.Checked(option.Duration(&s.Timeout), s.Validate),
-		"ttl":               option.Checked(option.Duration(&s.TTL), s.Validate),
-		"key":               option.Checked(option.Word(&s.Key), s.Validate),
-		"key_file":          option.Checked(option.Word(&s.KeyFile), s.Validate),
+		"db": option.Checked(option.Parsed(func(v string) (err error) {
+			s.DB,
+				err = strconv.Atoi(v)
+			return err
+		}, "a whole number"), s.Validate),
+		"tls":        option.Once(func() bool { return s.TLS != nil }, s.parseTLS),
+		"key_prefix": option.Word(&s.KeyPrefix),
+		"timeout":    option.Checked(option.Duration(&s.Timeout), s.Validate),
+		"ttl":        option.Checked(option.Duration(&s.TTL), s.Validate),
+		"key":        option.Checked(option.Word(&s.Key), s.Validate),
+		"key_file":   option.Checked(option.Word(&s.KeyFile), s.Validate),
 	})
 }
 
@@ -361,7 +368,8 @@ func (s *Store) parseTLS(d *caddyfile.Dispenser) error {
 			if !d.Args(&file) || d.NextArg() {
 				return d.ArgErr()
 			}
-			s.TLS.CARaw = caddyconfig.JSONModuleObject(caddytls.FileCAPool{TrustedCACertPEMFiles: []string{file}}, "provider", "file", nil)
+			s.TLS.CARaw = caddyconfig.JSONModuleObject(caddytls.FileCAPool{TrustedCACertPEMFiles: []string{file}}, "provider",
+				"file", nil)
 			return nil
 		}),
 		"server_name": option.Word(&s.TLS.ServerName),

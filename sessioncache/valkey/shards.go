@@ -156,7 +156,9 @@ func share(ctx context.Context) time.Duration {
 
 // seekApart is Seek in a cluster. The answer's key and the session may be at different masters; a
 // lost master delays only its own part.
-func (v *Valkey) seekApart(ctx context.Context, c valkey.Client, answer, d sessioncache.Digest, have sessioncache.Version) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
+func (v *Valkey) seekApart(
+	ctx context.Context, c valkey.Client, answer, d sessioncache.Digest, have sessioncache.Version,
+) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
 	key := v.answer(answer)
 	shard := v.shards.of.Load()[slot(key)]
 	said := make(chan sessioncache.Digest, 1) // the session of the answer by its key, d if there is none

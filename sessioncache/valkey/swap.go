@@ -125,10 +125,12 @@ func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 	}
 	if len(w.value) > inline {
 		w.staged = aside(w.key, w.s.Next)
-		commands = append(commands, w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build())
+		commands = append(commands,
+			w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build())
 	}
 	keys, args := w.call()
-	commands = append(commands, w.c.B().Evalsha().Sha1(swapSum).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+	commands = append(commands,
+		w.c.B().Evalsha().Sha1(swapSum).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	w.v.watch.writes(name)
 	if w.v.shards.of.Load() != nil { // the answers may be at other masters
 		return commands
@@ -149,14 +151,17 @@ func (w *swapping) call() (keys, args []string) {
 func (w *swapping) found(commands []valkey.Completed, known bool) []valkey.Completed {
 	for _, a := range w.s.Answers {
 		if slices.Contains(w.known, a) == known {
-			commands = append(commands, w.c.B().Set().Key(w.v.answer(a)).Value(valkey.BinaryString(w.s.Digest[:])).PxMilliseconds(w.ttl).Build())
+			commands = append(commands,
+				w.c.B().Set().Key(w.v.answer(a)).Value(valkey.BinaryString(w.s.Digest[:])).PxMilliseconds(w.ttl).Build())
 		}
 	}
 	return commands
 }
 
 // came evaluates the results of the commands.
-func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (other []byte, now sessioncache.Version, err error) {
+func (w *swapping) came(
+	ctx context.Context, results []valkey.ValkeyResult,
+) (other []byte, now sessioncache.Version, err error) {
 	if w.staged != "" {
 		if err := results[0].Error(); err != nil {
 			return nil, 0, failed(err)

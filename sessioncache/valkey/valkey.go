@@ -200,7 +200,8 @@ func (v *Valkey) putBack(ctx context.Context, c valkey.Client, told bool) bool {
 	defer cancel()
 	if there, err := agree(ctx, c, v.o.Prefix, v.o.Secret); err == nil && there != v.o.Secret && !told {
 		told = true
-		v.o.Log("another secret is at the server: sessions are not shared with those who have it, until this configuration is loaded anew", nil)
+		v.o.Log("another secret is at the server: sessions are not shared with those who have it, until this "+
+			"configuration is loaded anew", nil)
 	}
 	return told
 }
@@ -230,7 +231,8 @@ var errSecret = errors.New("what the server has for a secret is none")
 func agree(ctx context.Context, c valkey.Client, prefix string, proposed secret.Key) (there secret.Key, err error) {
 	key := prefix + "secret"
 	// Only the first client succeeds; all others read its secret.
-	if err := c.Do(ctx, c.B().Set().Key(key).Value(valkey.BinaryString(proposed[:])).Nx().Build()).Error(); err != nil && !valkey.IsValkeyNil(err) {
+	if err := c.Do(ctx, c.B().Set().Key(key).Value(valkey.BinaryString(proposed[:])).Nx().Build()).Error(); err != nil &&
+		!valkey.IsValkeyNil(err) {
 		return there, fmt.Errorf("valkey: %w", err)
 	}
 	b, err := c.Do(ctx, c.B().Get().Key(key).Build()).AsBytes()
@@ -292,7 +294,9 @@ func (v *Valkey) get(ctx context.Context, c valkey.Client, begins [8]byte, last 
 }
 
 // Fetch implements [sessioncache.Shared].
-func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
+func (v *Valkey) Fetch(
+	ctx context.Context, d sessioncache.Digest, have sessioncache.Version,
+) ([]byte, sessioncache.Version, error) {
 	c, err := v.use()
 	if err != nil {
 		return nil, 0, err
@@ -329,7 +333,9 @@ func (v *Valkey) Load(ctx context.Context, d sessioncache.Digest) ([]byte, error
 }
 
 // Seek implements [sessioncache.Shared].
-func (v *Valkey) Seek(ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
+func (v *Valkey) Seek(
+	ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version,
+) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
 	c, err := v.use()
 	if err != nil {
 		return d, nil, 0, err
@@ -374,7 +380,9 @@ func (v *Valkey) Answered(ctx context.Context, answer sessioncache.Digest) (d se
 }
 
 // given returns the session of an answer, if that session still names the answer.
-func (v *Valkey) given(ctx context.Context, c valkey.Client, answer sessioncache.Digest, there valkey.ValkeyResult) (d sessioncache.Digest, ok bool, err error) {
+func (v *Valkey) given(
+	ctx context.Context, c valkey.Client, answer sessioncache.Digest, there valkey.ValkeyResult,
+) (d sessioncache.Digest, ok bool, err error) {
 	b, err := there.AsBytes()
 	if valkey.IsValkeyNil(err) || err == nil && len(b) != len(d) {
 		return d, false, nil

@@ -68,7 +68,8 @@ func TestRunsOut(t *testing.T) {
 	v := open(t, m)
 	defer v.Close()
 	for i := range 3 {
-		r := sessioncache.Record{Digest: sessioncache.Digest{byte(i + 1)}, Answers: []sessioncache.Digest{{9, byte(i)}}, Snapshot: []byte("x")}
+		r := sessioncache.Record{Digest: sessioncache.Digest{byte(i + 1)}, Answers: []sessioncache.Digest{{9, byte(i)}},
+			Snapshot: []byte("x")}
 		if err := v.Save(t.Context(), []sessioncache.Record{r}); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,8 @@ func TestKnownAnswers(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
 	defer v.Close()
-	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Answers: []sessioncache.Digest{{2}, {3}}, Snapshot: []byte("x")}
+	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Answers: []sessioncache.Digest{{2}, {3}},
+		Snapshot: []byte("x")}
 	have := sessioncache.Version(0)
 	write := func() {
 		t.Helper()
@@ -197,7 +199,8 @@ func TestPassword(t *testing.T) {
 	m.RequireAuth("right")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := Secret(ctx, &Options{Addresses: []string{m.Addr()}, Password: "wrong-and-secret"}, secret.Key{1}); err == nil {
+	if _, err := Secret(ctx, &Options{Addresses: []string{m.Addr()}, Password: "wrong-and-secret"},
+		secret.Key{1}); err == nil {
 		t.Error("a wrong password is accepted")
 	} else if s := err.Error(); len(s) == 0 || strings.Contains(s, "wrong-and-secret") {
 		t.Errorf("%q", s)

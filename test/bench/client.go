@@ -37,7 +37,8 @@ func dial(t *target) (*client, error) {
 func (c *client) close() { _ = c.conn.Close() }
 
 // clientHeaders are in each request.
-var clientHeaders = map[string]string{"Content-Type": "application/json", "X-Api-Key": "bench", "Anthropic-Version": "2023-06-01"}
+var clientHeaders = map[string]string{"Content-Type": "application/json", "X-Api-Key": "bench",
+	"Anthropic-Version": "2023-06-01"}
 
 var clientLines = func() string {
 	var b strings.Builder
@@ -50,7 +51,8 @@ var clientLines = func() string {
 // send posts a body and returns the response with its body unread. headers are lines ending in
 // CRLF.
 func (c *client) send(path, headers string, body net.Buffers, length int) (*http.Response, error) {
-	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n%s\r\n", path, c.target.addr, clientLines, length, headers)
+	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n%s\r\n", path, c.target.addr,
+		clientLines, length, headers)
 	pieces := append(net.Buffers{head}, body...)
 	if _, err := pieces.WriteTo(c.conn); err != nil {
 		return nil, fmt.Errorf("send: %w", err)
@@ -118,7 +120,8 @@ func (k *talk) next() error {
 		k.turns++
 	}
 	body, length := k.tape.Body(fmt.Sprintf("%s-%d", k.name, k.count), k.turns, true)
-	headers := fmt.Sprintf("%s: %s\r\n%s: %d\r\n%s: %d\r\n%s: true\r\n", headerTape, k.key, headerTurns, k.turns, headerLength, length, headerStream)
+	headers := fmt.Sprintf("%s: %s\r\n%s: %d\r\n%s: %d\r\n%s: true\r\n", headerTape, k.key, headerTurns, k.turns,
+		headerLength, length, headerStream)
 	return k.client.exchange(k.load.shape.Path(), headers, body, length)
 }
 

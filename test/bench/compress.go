@@ -52,7 +52,8 @@ func (b *bench) compress(ctx context.Context) error {
 			b.loads = append(b.loads, l)
 		}
 	}
-	if err := b.race(ctx, fmt.Sprintf("Compress, %d connections", connections), "ratio to off", targets, longTurns); err != nil {
+	if err := b.race(ctx, fmt.Sprintf("Compress, %d connections", connections), "ratio to off", targets,
+		longTurns); err != nil {
 		return err
 	}
 	looked, err := targets[1].looked(ctx)

@@ -22,7 +22,8 @@ const settled = 100 << 10
 // conversations known to the proxy. The first requests of conversations, at the lower end of the
 // band, have a separate column.
 func (b *bench) cost(ctx context.Context) error {
-	heading("Cost of one request, in ms", "traffic", "Caddy", "CPU", "added CPU", "added CPU, first request", "time p50", "time p99", "p99, ratio to bare")
+	heading("Cost of one request, in ms", "traffic", "Caddy", "CPU", "added CPU", "added CPU, first request", "time p50",
+		"time p99", "p99, ratio to bare")
 	for i := range b.loads {
 		l := &b.loads[i]
 		sums, err := b.costs(ctx, l, b.targets, nil)
@@ -36,7 +37,8 @@ func (b *bench) cost(ctx context.Context) error {
 				first = spread("%.3f", inMS(differences(sums[j].first, sums[0].first)))
 				late = within(ratios(sums[j].late, sums[0].late))
 			}
-			row(l.name, t.name, ms(median(sums[j].known)), added, first, ms(quantile(sums[j].times, 0.5)), ms(quantile(sums[j].times, 0.99)), late)
+			row(l.name, t.name, ms(median(sums[j].known)), added, first, ms(quantile(sums[j].times, 0.5)),
+				ms(quantile(sums[j].times, 0.99)), late)
 		}
 	}
 	return nil

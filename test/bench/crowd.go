@@ -56,7 +56,8 @@ func (b *bench) crowd(ctx context.Context) error {
 			if j > 0 {
 				ratio, more = within(ratios(lanes[j].rates, lanes[0].rates)), within(ratios(lanes[j].costs, lanes[0].costs))
 			}
-			row(strconv.Itoa(rate), t.name, fmt.Sprintf("%.0f", median(lanes[j].rates)), ratio, fmt.Sprintf("%.1f", median(lanes[j].costs)), more,
+			row(strconv.Itoa(rate), t.name, fmt.Sprintf("%.0f", median(lanes[j].rates)), ratio,
+				fmt.Sprintf("%.1f", median(lanes[j].costs)), more,
 				ms(quantile(delays[j], 0.5)), ms(quantile(delays[j], 0.99)))
 		}
 	}
@@ -79,7 +80,8 @@ func (b *bench) gather(ctx context.Context, rate int, targets []*target) ([]lane
 			p.cpu, err = t.cpu(func() error {
 				late, err = streams(t, crowded, func(c *client, i int) ([]time.Duration, error) {
 					body, length := tape.Body(fmt.Sprintf("crowd %d.%d.%d", rate, round, i), 2, true)
-					resp, err := c.send("/v1/messages", fmt.Sprintf("%s: crowd\r\n%s: %d\r\n", headerStream, headerRate, rate), body, length)
+					resp, err := c.send("/v1/messages", fmt.Sprintf("%s: crowd\r\n%s: %d\r\n", headerStream, headerRate, rate),
+						body, length)
 					if err != nil {
 						return nil, err
 					}
@@ -149,12 +151,17 @@ var crowdWrote atomic.Int64
 
 // Pieces of a crowd's streams.
 const (
-	crowdStart = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n" +
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
-	crowdBefore = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\"," + clockedMark
+	crowdStart = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\"," +
+		"\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":9," +
+		"\"output_tokens\":1}}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0," +
+		"\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
+	crowdBefore = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," +
+		"\"delta\":{\"type\":\"text_delta\"," + clockedMark
 	crowdBehind = " word by word\"}}\n\n"
 	crowdEnd    = "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
-		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":200}}\n\n" +
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"," +
+		"\"stop_sequence\":null},\"usage\":{\"output_tokens\":200}}\n\n" +
 		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 )
 
@@ -174,10 +181,13 @@ func crowdStream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x\r\n%s\r\n", len(crowdStart), crowdStart); err != nil {
+	if _, err := fmt.Fprintf(conn,
+		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\nConnection: "+
+			"close\r\n\r\n%x\r\n%s\r\n", len(crowdStart), crowdStart); err != nil {
 		return
 	}
-	event := fmt.Appendf(nil, "%x\r\n%s%0*d%s\r\n", len(crowdBefore)+stamped+len(crowdBehind), crowdBefore, stamped, 0, crowdBehind)
+	event := fmt.Appendf(nil, "%x\r\n%s%0*d%s\r\n", len(crowdBefore)+stamped+len(crowdBehind), crowdBefore, stamped, 0,
+		crowdBehind)
 	at := bytes.Index(event, []byte(clockedMark)) + len(clockedMark)
 	gap := time.Second / time.Duration(rate)
 	start := time.Now()

@@ -37,7 +37,8 @@ func (b *bench) flood(ctx context.Context) error {
 		body         []byte
 	}{{"plain", "", plain}, {"gzip", "gzip", packed(plain)}, {"bomb", "gzip", packed(bomb)}}
 	fmt.Printf("\n## %d bodies of %d MiB at once\n\n", floodBodies, floodSize>>20)
-	fmt.Println("| body | sent | status | Caddy | answered | peak RSS, MB | RSS after 20 s, MB | seconds | processor seconds |")
+	fmt.Println("| body | sent | status | Caddy | answered | peak RSS, MB | RSS after 20 s, MB | seconds | processor " +
+		"seconds |")
 	fmt.Println("| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
 	for _, kind := range kinds {
 		for _, status := range []int{http.StatusUnauthorized, http.StatusOK} {

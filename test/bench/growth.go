@@ -27,7 +27,8 @@ func stages() (all []stage) {
 		all = append(all, stage{"turns", conversation.Small, turn*500 + 10<<10, turn})
 	}
 	for _, bytes := range []int{2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 31 << 20} {
-		all = append(all, stage{"bytes", conversation.Size{System: bytes / 10, Tools: bytes / 10, Result: bytes / 100}, bytes, 0})
+		all = append(all, stage{"bytes", conversation.Size{System: bytes / 10, Tools: bytes / 10, Result: bytes / 100}, bytes,
+			0})
 	}
 	return all
 }
@@ -42,7 +43,8 @@ func (s *stage) name() string {
 // growth measures the cost of known requests by the length of their conversation, in turns and in
 // bytes, and its slope. ./lab/growth draws its tables.
 func (b *bench) growth(ctx context.Context) error {
-	heading("Cost of a known request by the length of its conversation", "by", "Caddy", "turn", "KB", "CPU, ms", "added CPU, ms")
+	heading("Cost of a known request by the length of its conversation", "by", "Caddy", "turn", "KB", "CPU, ms",
+		"added CPU, ms")
 	lines := map[string][]lines{}
 	for _, s := range stages() {
 		if !strings.Contains(s.name(), b.traffic) {

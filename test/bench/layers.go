@@ -51,7 +51,8 @@ func crews(policy string) []crew {
 		}},
 		{conversation.Chat, false, []layer{
 			{name: policy, options: under("policy %s"), edits: true, inForce: plain},
-			{name: "translation to Messages", options: under("policy %s\n\t\tupstream anthropic"), edits: true, inForce: translates},
+			{name: "translation to Messages", options: under("policy %s\n\t\tupstream anthropic"), edits: true,
+				inForce: translates},
 			{name: "overlay of mlx_lm", options: under("policy %s\n\t\tupstream mlx_lm"), edits: true, inForce: overlays},
 		}},
 		{conversation.Claude, true, []layer{
@@ -65,7 +66,8 @@ func crews(policy string) []crew {
 // count.
 func (b *bench) layers(ctx context.Context) error {
 	heading(fmt.Sprintf("Layers: one request at a time, and %d connections", connections),
-		"traffic", "Caddy", "CPU, ms", "added CPU, ms", "requests/s", "ratio to bare", "Caddy's processor, µs", "ratio to bare")
+		"traffic", "Caddy", "CPU, ms", "added CPU, ms", "requests/s", "ratio to bare", "Caddy's processor, µs",
+		"ratio to bare")
 	for i, c := range crews(b.policies[0]) {
 		if err := b.crew(ctx, &c, filepath.Join(b.dir, fmt.Sprint("layers ", i))); err != nil {
 			return err
@@ -104,7 +106,8 @@ func (b *bench) crew(ctx context.Context, c *crew, dir string) error {
 				added = sums[j].added(&sums[0])
 				ratio, more = within(ratios(lanes[j].rates, lanes[0].rates)), within(ratios(lanes[j].costs, lanes[0].costs))
 			}
-			row(l.name, t.name, ms(median(sums[j].known)), added, fmt.Sprintf("%.0f", median(lanes[j].rates)), ratio, fmt.Sprintf("%.0f", median(lanes[j].costs)), more)
+			row(l.name, t.name, ms(median(sums[j].known)), added, fmt.Sprintf("%.0f", median(lanes[j].rates)), ratio,
+				fmt.Sprintf("%.0f", median(lanes[j].costs)), more)
 		}
 	}
 	if b.profiles != "" && !c.twice { // shows the differences between layers
@@ -132,7 +135,8 @@ func (b *bench) startLayer(ctx context.Context, l *layer, twice bool, dir string
 	if l.origin {
 		directive = "llm_cache_origin"
 	}
-	second, err := startCaddy(ctx, b.binary, filepath.Join(dir, "behind"), l.name+", behind", directive, "", b.upstream.addr)
+	second, err := startCaddy(ctx, b.binary, filepath.Join(dir, "behind"), l.name+", behind", directive, "",
+		b.upstream.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +166,10 @@ func (b *bench) startLayerAt(ctx context.Context, l *layer, dir, upstream string
 // proofChat is a prompt that a local server gets with its content as a plain text. proofClaude has
 // tools, to which a layer may add one.
 const (
-	proofChat   = `{"model":"gpt-5.4","messages":[{"role":"user","content":[{"type":"text","text":"Hello"}]}],"stream":true}`
-	proofClaude = `{"model":"claude-opus-4-6","max_tokens":100,"messages":[{"role":"user","content":"Hello"}],"tools":[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object"}}],"stream":true}`
+	proofChat = `{"model":"gpt-5.4","messages":[{"role":"user","content":[{"type":"text","text":"Hello"}]}],` +
+		`"stream":true}`
+	proofClaude = `{"model":"claude-opus-4-6","max_tokens":100,"messages":[{"role":"user","content":"Hello"}],` +
+		`"tools":[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object"}}],"stream":true}`
 )
 
 // reaches sends a request and returns it as it reached the model.

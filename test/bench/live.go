@@ -27,7 +27,8 @@ var errSessions = errors.New("sessions were dropped meanwhile")
 // live measures the memory of a Caddy with many sessions of liveTurns turns each, against a bare
 // one after the same traffic. All Caddys rest at the same time.
 func (b *bench) live(ctx context.Context) error {
-	heading(fmt.Sprintf("Memory of %d sessions of %d turns", b.sessions, liveTurns), "traffic", "Caddy", "RSS before, MB", "after, MB", "at rest, MB", "KiB a session, at rest", "peak, MB")
+	heading(fmt.Sprintf("Memory of %d sessions of %d turns", b.sessions, liveTurns), "traffic", "Caddy", "RSS before, MB",
+		"after, MB", "at rest, MB", "KiB a session, at rest", "peak, MB")
 	for _, size := range []struct {
 		name string
 		conversation.Size
@@ -41,7 +42,8 @@ func (b *bench) live(ctx context.Context) error {
 
 // liveOf measures sessions with one size of results.
 func (b *bench) liveOf(ctx context.Context, name string, size conversation.Size) error {
-	l := &load{name: name, shape: conversation.Claude, size: size, to: liveTurns*(400+2*size.Result) + size.System + size.Tools}
+	l := &load{name: name, shape: conversation.Claude, size: size, to: liveTurns*(400+2*size.Result) + size.System +
+		size.Tools}
 	tape, key := b.newTape(l)
 	held := make([]residence, 0, 1+len(b.policies))
 	for i, policy := range append([]string{""}, b.policies...) {
@@ -49,7 +51,8 @@ func (b *bench) liveOf(ctx context.Context, name string, size conversation.Size)
 		if policy != "" {
 			global = "llm_cache {\n\t\tmemory 12GiB\n\t}"
 		}
-		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, fmt.Sprintf("%s live %d", name, i)), policy, global, b.upstream.addr)
+		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, fmt.Sprintf("%s live %d", name, i)), policy, global,
+			b.upstream.addr)
 		if err != nil {
 			return err
 		}
@@ -104,7 +107,8 @@ func (r *residence) tell(ctx context.Context, name string, sessions int) error {
 			return fmt.Errorf("%w: %.0f of %d are held", errSessions, held, sessions)
 		}
 	}
-	row(name, r.target.name, mb(r.before), mb(r.after), mb(rest), fmt.Sprintf("%.1f", float64(rest-r.before)/1024/float64(sessions)), mb(peak))
+	row(name, r.target.name, mb(r.before), mb(r.after), mb(rest),
+		fmt.Sprintf("%.1f", float64(rest-r.before)/1024/float64(sessions)), mb(peak))
 	return nil
 }
 

@@ -148,7 +148,8 @@ func run(ctx context.Context) error {
 		defer t.stop()
 		b.targets = append(b.targets, t)
 	}
-	fmt.Printf("%s, %d processors (%s), %s, medians of %d rounds\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), cpuModel(), runtime.Version(), b.rounds)
+	fmt.Printf("%s, %d processors (%s), %s, medians of %d rounds\n", time.Now().UTC().Format(time.DateOnly),
+		runtime.NumCPU(), cpuModel(), runtime.Version(), b.rounds)
 	for _, t := range tables {
 		if !slices.Contains(b.only, t.name) {
 			continue

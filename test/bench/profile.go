@@ -36,7 +36,8 @@ type part struct {
 }
 
 var parts = []part{
-	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart"}},
+	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep",
+		"runtime.bgscavenge", "runtime.gcStart"}},
 	{"headers of the answer", []string{"requestState).stamp"}},
 	{"metrics and day's account", []string{"prometheus.", "requestState).count", "app.Count"}},
 	{"audit", []string{"requestState).open", "handler.(*account)", "/audit."}},
@@ -110,7 +111,9 @@ func checkParts(ctx context.Context, binary string) error {
 
 // profileOf returns the times of the parts of one known request. It begins the conversations
 // before, enough of them for the duration of the profile.
-func (b *bench) profileOf(ctx context.Context, c *client, l *load, tape *conversation.Tape, key string) (map[string]time.Duration, error) {
+func (b *bench) profileOf(
+	ctx context.Context, c *client, l *load, tape *conversation.Tape, key string,
+) (map[string]time.Duration, error) {
 	talks := make([]*talk, 1+profiledRounds*l.requests/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
 	for i := range talks {
 		talks[i] = newTalk(c, l, tape, key, fmt.Sprintf("%s profiled %d", l.name, i))
@@ -143,7 +146,8 @@ func (b *bench) profileOf(ctx context.Context, c *client, l *load, tape *convers
 }
 
 func fetchProfile(ctx context.Context, admin, file string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", admin, int(profiled.Seconds())), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d",
+		admin, int(profiled.Seconds())), nil)
 	if err != nil {
 		return err
 	}

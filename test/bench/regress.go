@@ -34,7 +34,8 @@ func (b *bench) regress(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	heading(fmt.Sprintf("Throughput, %d connections, before and now", connections), "traffic", "Caddy", "requests/s", "ratio to bare", "Caddy's processor, µs", "now / before")
+	heading(fmt.Sprintf("Throughput, %d connections, before and now", connections), "traffic", "Caddy", "requests/s",
+		"ratio to bare", "Caddy's processor, µs", "now / before")
 	var fallen []string
 	for i, policy := range b.policies {
 		old, err := startTarget(ctx, before, filepath.Join(b.dir, fmt.Sprint("before ", i)), policy, "", b.upstream.addr)
@@ -59,7 +60,8 @@ func (b *bench) regress(ctx context.Context) error {
 				if k == 2 {
 					now = spread("%.3f", change)
 				}
-				row(l.name, t.name, fmt.Sprintf("%.0f", median(lanes[k].rates)), ratio, fmt.Sprintf("%.0f", median(lanes[k].costs)), now)
+				row(l.name, t.name, fmt.Sprintf("%.0f", median(lanes[k].rates)), ratio, fmt.Sprintf("%.0f", median(lanes[k].costs)),
+					now)
 			}
 			if slower(change, b.margin) {
 				fallen = append(fallen, fmt.Sprintf("%s under %s: %s", l.name, policy, spread("%.3f", change)))

@@ -35,7 +35,8 @@ func (b *bench) stores(ctx context.Context) error {
 			// default timeout would amount to that.
 			options = fmt.Sprintf("valkey {\n\t\t\taddress %s\n\t\t\ttimeout 1s\n\t\t}", s.Addr)
 		}
-		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, "store "+kind), "cost_aware", "llm_cache {\n\t\tstore "+options+"\n\t}", b.upstream.addr)
+		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, "store "+kind), "cost_aware", "llm_cache {\n\t\tstore "+
+			options+"\n\t}", b.upstream.addr)
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,8 @@ func (b *bench) stores(ctx context.Context) error {
 		t.name = kind
 		targets = append(targets, t)
 	}
-	if err := b.race(ctx, fmt.Sprintf("Stores, %d connections", connections), "ratio to "+targets[0].name, targets, longTurns); err != nil {
+	if err := b.race(ctx, fmt.Sprintf("Stores, %d connections", connections), "ratio to "+targets[0].name, targets,
+		longTurns); err != nil {
 		return err
 	}
 	if b.profiles != "" { // shows the differences between stores

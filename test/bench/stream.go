@@ -47,7 +47,8 @@ func (b *bench) stream(ctx context.Context) error {
 	}
 	defer t.stop()
 	t.edits = true
-	if err := b.clock(ctx, "a call", headerClockedCall, reads, append(b.targets[:len(b.targets):len(b.targets)], t)); err != nil {
+	if err := b.clock(ctx, "a call", headerClockedCall, reads, append(b.targets[:len(b.targets):len(b.targets)],
+		t)); err != nil {
 		return err
 	}
 	if !bytes.Contains(b.upstream.arrived().body, []byte("[[llm_cache:folded")) {
@@ -58,11 +59,16 @@ func (b *bench) stream(ctx context.Context) error {
 
 // reads returns a conversation with unrelated results.
 func reads(name string, turns int) (net.Buffers, int) {
-	b := fmt.Appendf(nil, `{"model":"claude-opus-4-6","max_tokens":1000,"stream":true,"system":"You are an agent.","tools":[{"name":"Read","input_schema":{"type":"object"}},`+
-		`{"name":"Write","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":%q}`, name)
+	b := fmt.Appendf(nil,
+		`{"model":"claude-opus-4-6","max_tokens":1000,"stream":true,"system":"You are an agent.","tools":[{"name":"Read",`+
+			`"input_schema":{"type":"object"}},`+
+			`{"name":"Write","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":%q}`, name)
 	for i := range turns {
-		b = fmt.Appendf(b, `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i)
-		b = fmt.Appendf(b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`, i, strings.Repeat(fmt.Sprintf("row %d of that file\n", i), 100))
+		b = fmt.Appendf(b,
+			`,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read",`+
+				`"input":{"file_path":"/src/file%d.go"}}]}`, i, i)
+		b = fmt.Appendf(b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`, i,
+			strings.Repeat(fmt.Sprintf("row %d of that file\n", i), 100))
 	}
 	b = append(b, "]}"...)
 	return net.Buffers{b}, len(b)
@@ -72,7 +78,8 @@ func reads(name string, turns int) (net.Buffers, int) {
 const clockedTurns = 6
 
 // clock measures streams of one kind after the given conversations.
-func (b *bench) clock(ctx context.Context, name, kind string, conversation func(name string, turns int) (net.Buffers, int), targets []*target) error {
+func (b *bench) clock(ctx context.Context, name, kind string, conversation func(name string, turns int) (net.Buffers,
+	int), targets []*target) error {
 	for _, at := range []int{1, connections} {
 		delays := make([][]time.Duration, len(targets))
 		for round := range b.rounds + 1 {
@@ -98,7 +105,8 @@ func (b *bench) clock(ctx context.Context, name, kind string, conversation func(
 			}
 		}
 		for j, t := range targets {
-			row(strconv.Itoa(at), name, t.name, ms(quantile(delays[j], 0.5)), ms(quantile(delays[j], 0.99)), ms(quantile(delays[j], 1)))
+			row(strconv.Itoa(at), name, t.name, ms(quantile(delays[j], 0.5)), ms(quantile(delays[j], 0.99)),
+				ms(quantile(delays[j], 1)))
 		}
 	}
 	return nil

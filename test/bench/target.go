@@ -27,7 +27,8 @@ func startTarget(ctx context.Context, binary, dir, policy, global, upstream stri
 	if policy == "" {
 		return startCaddy(ctx, binary, dir, "bare", "", global, upstream)
 	}
-	t, err := startCaddy(ctx, binary, dir, policy, fmt.Sprintf("llm_cache {\n\t\tpolicy %s\n\t}", policy), global, upstream)
+	t, err := startCaddy(ctx, binary, dir, policy, fmt.Sprintf("llm_cache {\n\t\tpolicy %s\n\t}", policy),
+		global, upstream)
 	if err == nil {
 		t.edits = policy != "off"
 	}

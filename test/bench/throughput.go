@@ -47,7 +47,8 @@ func (b *bench) race(ctx context.Context, title, ratioTo string, targets []*targ
 			if j > 0 {
 				ratio = within(ratios(lanes[j].rates, lanes[0].rates))
 			}
-			row(b.loads[i].name, t.name, fmt.Sprintf("%.0f", median(lanes[j].rates)), ratio, fmt.Sprintf("%.0f", median(lanes[j].costs)))
+			row(b.loads[i].name, t.name, fmt.Sprintf("%.0f", median(lanes[j].rates)), ratio,
+				fmt.Sprintf("%.0f", median(lanes[j].costs)))
 		}
 	}
 	return nil

@@ -34,7 +34,8 @@ func (b *bench) trouble(ctx context.Context) error {
 		if kind == "valkey" {
 			options = fmt.Sprintf("valkey {\n\t\t\taddress %s\n\t\t}", s.Addr)
 		}
-		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, "trouble "+kind), "cost_aware", "llm_cache {\n\t\tstore "+options+"\n\t}", b.upstream.addr)
+		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, "trouble "+kind), "cost_aware", "llm_cache {\n\t\tstore "+
+			options+"\n\t}", b.upstream.addr)
 		if err != nil {
 			return err
 		}
@@ -42,7 +43,8 @@ func (b *bench) trouble(ctx context.Context) error {
 		t.name = kind
 		targets = append(targets, t)
 	}
-	heading("A request of a store in trouble, in ms", "traffic", "server", "memory: p50", "valkey: p50", "memory: p99", "valkey: p99", "p99 added", "valkey: longest")
+	heading("A request of a store in trouble, in ms", "traffic", "server", "memory: p50", "valkey: p50", "memory: p99",
+		"valkey: p99", "p99 added", "valkey: longest")
 	for i := range b.loads {
 		l := &b.loads[i]
 		for _, state := range []struct {
@@ -71,7 +73,8 @@ func (b *bench) trouble(ctx context.Context) error {
 				}
 			}
 			memory, valkey := took[0], took[1]
-			row(l.name, state.name, ms(median(memory)), ms(median(valkey)), ms(quantile(memory, 0.99)), ms(quantile(valkey, 0.99)),
+			row(l.name, state.name, ms(median(memory)), ms(median(valkey)), ms(quantile(memory, 0.99)),
+				ms(quantile(valkey, 0.99)),
 				ms(quantile(valkey, 0.99)-quantile(memory, 0.99)), ms(quantile(valkey, 1)))
 		}
 	}
@@ -87,7 +90,9 @@ func again(ctx context.Context, s *redis.Server) error {
 
 // beats sends requests of a conversation to each of several Caddys in turns for some time, and
 // records their durations.
-func (b *bench) beats(ctx context.Context, l *load, targets []*target, lasts time.Duration, took [][]time.Duration) error {
+func (b *bench) beats(
+	ctx context.Context, l *load, targets []*target, lasts time.Duration, took [][]time.Duration,
+) error {
 	tape, key := b.newTape(l)
 	talks := make([]*talk, len(targets))
 	for i, t := range targets {

@@ -138,27 +138,38 @@ const (
 func clockedStream(w http.ResponseWriter, call bool) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	flush := http.NewResponseController(w).Flush
-	block, before, after, reason := `{"type":"text","text":""}`, `{"type":"text_delta",`+clockedMark, strings.Repeat("word ", 8), "end_turn"
+	block, before, after, reason := `{"type":"text","text":""}`, `{"type":"text_delta",`+clockedMark,
+		strings.Repeat("word ", 8), "end_turn"
 	if call {
 		block = `{"type":"tool_use","id":"toolu_1","name":"Write","input":{}}`
-		before, after, reason = `{"type":"input_json_delta","partial_json":"sent at `, `rows[i] = append(rows[i], cells[j]) // [see below] `, "tool_use"
+		before, after, reason = `{"type":"input_json_delta","partial_json":"sent at `,
+			`rows[i] = append(rows[i], cells[j]) // [see below] `, "tool_use"
 	}
-	fmt.Fprint(w, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n"+
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":"+block+"}\n\n")
+	fmt.Fprint(w,
+		"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\","+
+			"\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n"+
+			"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":"+block+"}\n\n")
 	if call {
-		fmt.Fprint(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"content\\\":\\\"\"}}\n\n")
+		fmt.Fprint(w,
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"+
+				"\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"content\\\":\\\"\"}}\n\n")
 	}
 	for range clockedEvents {
 		time.Sleep(clockedGap)
-		fmt.Fprintf(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":%s%d %s\"}}\n\n", before, time.Now().UnixNano(), after)
+		fmt.Fprintf(w,
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":%s%d %s\"}}\n\n", before,
+			time.Now().UnixNano(), after)
 		if flush() != nil {
 			return
 		}
 	}
 	if call {
-		fmt.Fprint(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"\\\"}\"}}\n\n")
+		fmt.Fprint(w,
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"+
+				"\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"\\\"}\"}}\n\n")
 	}
 	fmt.Fprintf(w, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"+
-		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":%q,\"stop_sequence\":null},\"usage\":{\"output_tokens\":200}}\n\n"+
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":%q,\"stop_sequence\":null},"+
+		"\"usage\":{\"output_tokens\":200}}\n\n"+
 		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", reason)
 }

@@ -78,7 +78,8 @@ func (b *bench) wrk(ctx context.Context) error {
 				a, b := ratios(theirs[j], theirs[0]), ratios(ours[j], ours[0])
 				foreign, own, apart = within(a), within(b), spread("%+.1f", points(a, b))
 			}
-			row(l.name, t.name, fmt.Sprintf("%.0f", median(theirs[j])), foreign, fmt.Sprintf("%.0f", median(ours[j])), own, apart)
+			row(l.name, t.name, fmt.Sprintf("%.0f", median(theirs[j])), foreign, fmt.Sprintf("%.0f", median(ours[j])),
+				own, apart)
 		}
 	}
 	return nil
@@ -127,7 +128,8 @@ func (b *bench) newPost(l *load, dir string) (*post, error) {
 // lua returns a script for wrk that sends the contents of a file.
 func (p *post) lua(body string) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "local file = assert(io.open(%q, \"rb\"))\nwrk.method = \"POST\"\nwrk.body = file:read(\"*a\")\nfile:close()\n", body)
+	fmt.Fprintf(&s,
+		"local file = assert(io.open(%q, \"rb\"))\nwrk.method = \"POST\"\nwrk.body = file:read(\"*a\")\nfile:close()\n", body)
 	header := func(name, value string) { fmt.Fprintf(&s, "wrk.headers[%q] = %q\n", name, value) }
 	for i, name := range p.names {
 		header(name, p.values[i])
@@ -140,7 +142,8 @@ func (p *post) lua(body string) string {
 
 // byWrk returns the requests a second of wrk.
 func (p *post) byWrk(ctx context.Context, wrk string, t *target) (float64, error) {
-	out, err := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", int(wrkTurn.Seconds())),
+	out, err := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections),
+		fmt.Sprintf("-d%ds", int(wrkTurn.Seconds())),
 		"-s", p.script, "http://"+t.addr+p.path).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("%w\n%s", err, out)

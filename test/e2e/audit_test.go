@@ -28,7 +28,8 @@ import (
 func audited(t *testing.T, audit, model string) *stack {
 	t.Helper()
 	s := startStack(t, setup{model: model, unwatched: true})
-	s.config = strings.Replace(s.config, "auto_https off", "auto_https off\n\tgrace_period 1s\n\tllm_cache {\n\t\taudit "+audit+"\n\t}", 1)
+	s.config = strings.Replace(s.config, "auto_https off", "auto_https off\n\tgrace_period 1s\n\tllm_cache {\n\t\taudit "+
+		audit+"\n\t}", 1)
 	if err := s.Process.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,8 @@ type summary struct {
 // report runs `caddy llm-cache report` by session, like a user.
 func report(t *testing.T, store string) (s summary, sessions map[string]int) {
 	t.Helper()
-	out, err := exec.Command(binary, "llm-cache", "report", "--json", "--by", "session", "--since", "1h", "--store", store).Output()
+	out, err := exec.Command(binary, "llm-cache", "report", "--json", "--by", "session", "--since", "1h", "--store",
+		store).Output()
 	if err != nil {
 		t.Fatalf("report: %v: %s", err, out)
 	}
@@ -173,7 +175,8 @@ func TestAuditFlushesAtTheEnd(t *testing.T) {
 		want[id]++
 	}
 	// Streams that would last for minutes.
-	slow := strings.Replace(site(s.model.Admin, s.modelAddr, "model", "llm_cache_simulator ../script.json {\npace 20s\n}"), "auto_https off", "auto_https off\n\tgrace_period 1s", 1)
+	slow := strings.Replace(site(s.model.Admin, s.modelAddr, "model", "llm_cache_simulator ../script.json {\npace 20s\n}"),
+		"auto_https off", "auto_https off\n\tgrace_period 1s", 1)
 	if err := s.model.Reload(t.Context(), slow); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +186,10 @@ func TestAuditFlushesAtTheEnd(t *testing.T) {
 	for i := range open {
 		go func() { _, _ = s.ask(ctx, tape, fmt.Sprint("open ", i), 0) }()
 	}
-	eventually(t, "streams in flight", func() bool { return s.metric(t, "caddy_llm_cache_overhead_seconds_count") >= n+open })
+	eventually(t, "streams in flight", func() bool {
+		return s.metric(t, "caddy_llm_cache_overhead_seconds_count") >= n+
+			open
+	})
 	if err := s.Process.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -262,19 +268,24 @@ func TestAuditPostgres(t *testing.T) {
 	}
 	failed := s.metric(t, "caddy_llm_cache_audit_write_errors_total")
 	ask(20)
-	eventually(t, "another failed write", func() bool { return s.metric(t, "caddy_llm_cache_audit_write_errors_total") > failed })
+	eventually(t, "another failed write", func() bool {
+		return s.metric(t,
+			"caddy_llm_cache_audit_write_errors_total") > failed
+	})
 	start()
 	eventually(t, "the rest in the database", arrived)
 	sum, kept := report(t, db.DSN)
 	if sum.Total.Turns != sent || len(kept) != sent {
 		t.Errorf("%d turns in %d sessions, sent were %d", sum.Total.Turns, len(kept), sent)
 	}
-	if n := s.metric(t, "caddy_llm_cache_audit_dropped_total") + s.metric(t, "caddy_llm_cache_audit_coalesced_total"); n != 0 {
+	if n := s.metric(t, "caddy_llm_cache_audit_dropped_total") +
+		s.metric(t, "caddy_llm_cache_audit_coalesced_total"); n != 0 {
 		t.Errorf("%v turns were dropped or lost their details", n)
 	}
 
 	// The store's own tests that need a database.
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "^(TestStores|TestMigratePostgres)$", "./internal/app/audit")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "^(TestStores|TestMigratePostgres)$",
+		"./internal/app/audit")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "LLM_CACHE_POSTGRES="+db.DSN)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("the tests of the store: %v\n%s", err, out)

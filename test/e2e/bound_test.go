@@ -80,7 +80,9 @@ func thinkOverKills(t *testing.T, store string) (refused, folded int64) {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(between.Close)
-	n := startNode(t, store, "llm_cache {\n\t\tpolicy eager\n\t\tzones {\n\t\t\tfrozen 0\n\t\t\thot 1\n\t\t\tmin_messages 0\n\t\t}\n\t}\n\treverse_proxy "+between.Listener.Addr().String())
+	n := startNode(t, store,
+		"llm_cache {\n\t\tpolicy eager\n\t\tzones {\n\t\t\tfrozen 0\n\t\t\thot 1\n\t\t\tmin_messages "+
+			"0\n\t\t}\n\t}\n\treverse_proxy "+between.Listener.Addr().String())
 	messages := `{"role":"user","content":"Fix the build."}`
 	for turn := range turns {
 		if turn%2 == 1 {
@@ -99,7 +101,8 @@ func thinkOverKills(t *testing.T, store string) (refused, folded int64) {
 			if err := json.Unmarshal(answer.Content, &blocks); err != nil {
 				t.Fatal(err)
 			}
-			result = fmt.Sprintf(`[{"type":"tool_result","tool_use_id":%q,"content":%q}]`, blocks[len(blocks)-1].ID, strings.Repeat(fmt.Sprintf("line of file %d\n", turn), 150))
+			result = fmt.Sprintf(`[{"type":"tool_result","tool_use_id":%q,"content":%q}]`, blocks[len(blocks)-1].ID,
+				strings.Repeat(fmt.Sprintf("line of file %d\n", turn), 150))
 		}
 		messages += `,{"role":"user","content":` + result + `}`
 	}
@@ -115,8 +118,10 @@ type answer struct {
 // think returns the answer to messages, and false if the model refuses them.
 func think(t *testing.T, n *fleetNode, messages string) (a answer, ok bool) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.addr+"/v1/messages", strings.NewReader(
-		`{"model":"claude-opus-5-5","max_tokens":1000,"thinking":{"type":"adaptive"},"system":"You are an agent.","tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`+messages+`]}`))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.addr+"/v1/messages",
+		strings.NewReader(
+			`{"model":"claude-opus-5-5","max_tokens":1000,"thinking":{"type":"adaptive"},"system":"You are an agent.",`+
+				`"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`+messages+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +135,8 @@ func think(t *testing.T, n *fleetNode, messages string) (a answer, ok bool) {
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode == http.StatusBadRequest && bytes.Contains(b, []byte("Invalid `signature` in `thinking` block")) {
+	if err == nil && resp.StatusCode == http.StatusBadRequest &&
+		bytes.Contains(b, []byte("Invalid `signature` in `thinking` block")) {
 		return a, false
 	}
 	if err != nil || resp.StatusCode != http.StatusOK {

@@ -90,7 +90,8 @@ func TestTwoConversations(t *testing.T) {
 			if err := b.engine.Script(t.Context(), both); err != nil {
 				t.Fatal(err)
 			}
-			agents := []*boxAgent{{url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000001"}, {url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000002"}}
+			agents := []*boxAgent{{url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000001"},
+				{url: b.url, session: "6f1c1f0e-0000-4000-8000-000000000002"}}
 			for turn := range boxLate {
 				for _, a := range agents {
 					a.turn(t, turn)
@@ -155,7 +156,8 @@ func runBox(t *testing.T, upstream string, slots int, sliding, side bool, option
 	if strings.Contains(options, elsewhere) {
 		options = strings.ReplaceAll(options, elsewhere, startEngine(t, engine.Options{}).Addr)
 	}
-	b := startBox(t, engine.Options{Slots: slots, Sliding: sliding}, fmt.Sprintf("upstream %s\nqueue {\nslots %d\n}\n%s", upstream, slots, options))
+	b := startBox(t, engine.Options{Slots: slots, Sliding: sliding}, fmt.Sprintf("upstream %s\nqueue {\nslots %d\n}\n%s",
+		upstream, slots, options))
 	a := &boxAgent{url: b.url, side: side, told: upstream == "llama_cpp"}
 	if err := b.engine.Script(t.Context(), boxScript()); err != nil {
 		t.Fatal(err)
@@ -242,7 +244,8 @@ func startBox(t *testing.T, o engine.Options, options string) *box {
 	}
 	s := &stack{dir: t.TempDir()}
 	b.url = "http://" + addrs[1]
-	b.Process = s.start(t, "front", addrs[0], site(addrs[0], addrs[1], "front", "llm_cache {\n"+options+"\n}\nreverse_proxy "+b.engine.Addr))
+	b.Process = s.start(t, "front", addrs[0],
+		site(addrs[0], addrs[1], "front", "llm_cache {\n"+options+"\n}\nreverse_proxy "+b.engine.Addr))
 	return b
 }
 
@@ -292,7 +295,8 @@ func boxScript() []engine.Step {
 	steps := make([]engine.Step, boxTurns)
 	for i := range steps {
 		s := &steps[i]
-		s.Calls = []engine.Call{{Name: "Read", Arguments: fmt.Sprintf(`{"file_path": "/src/file_%d.go", "limit": %d}`, i, 20+i)}}
+		s.Calls = []engine.Call{{Name: "Read", Arguments: fmt.Sprintf(`{"file_path": "/src/file_%d.go", "limit": %d}`, i,
+			20+i)}}
 		switch {
 		case i == boxResumed-1 || i == boxTurns-1:
 			*s = engine.Step{Text: "That is all for now; the file is changed."}
@@ -300,7 +304,8 @@ func boxScript() []engine.Step {
 			s.Thinking = fmt.Sprintf("File %d names the function that the test calls.", i)
 			s.Text = "Let me look at the next file."
 		case i%4 == 0:
-			s.Calls = append(s.Calls, engine.Call{Name: "Bash", Arguments: `{"command": "grep -n \"x < y\" src", "description": "Search"}`})
+			s.Calls = append(s.Calls, engine.Call{Name: "Bash",
+				Arguments: `{"command": "grep -n \"x < y\" src", "description": "Search"}`})
 		}
 	}
 	return steps
@@ -336,7 +341,8 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 		a.messages = append(a.messages, jsonOf(object{"role": "user", "content": []any{
 			object{"type": "text", "text": "<system-reminder>\nNotes of the user:\nKeep changes small.\n</system-reminder>"},
 			object{"type": "text", "text": "Look through this repository and mend the build."},
-		}}), jsonOf(object{"role": "system", "content": "Environment: /src is a git repository. " + strings.Repeat("Do not guess what a file holds, read it. ", 10)}))
+		}}), jsonOf(object{"role": "system", "content": "Environment: /src is a git repository. " +
+			strings.Repeat("Do not guess what a file holds, read it. ", 10)}))
 	case boxResumed:
 		a.messages = append(a.messages, jsonOf(object{"role": "user", "content": "Now check the diff and go on."}))
 	}
@@ -348,7 +354,9 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 	var results []any
 	for _, c := range content {
 		if c["type"] == "tool_use" {
-			results = append(results, object{"type": "tool_result", "tool_use_id": c["id"], "content": fmt.Sprintf("%d\tpackage main\n%d\t// a < b && c \"quoted\" → ü\n%s", turn, turn+1, strings.Repeat(fmt.Sprintf("line of file %d\n", turn), 12))})
+			results = append(results, object{"type": "tool_result", "tool_use_id": c["id"],
+				"content": fmt.Sprintf("%d\tpackage main\n%d\t// a < b && c \"quoted\" → ü\n%s", turn, turn+1,
+					strings.Repeat(fmt.Sprintf("line of file %d\n", turn), 12))})
 		}
 	}
 	if len(results) == 0 {
@@ -356,28 +364,34 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 	}
 	a.messages = append(a.messages, jsonOf(object{"role": "user", "content": results}))
 	if turn%4 == 3 {
-		a.messages = append(a.messages, jsonOf(object{"role": "system", "content": fmt.Sprintf("The list of tasks was not used for %d turns.", turn)}))
+		a.messages = append(a.messages, jsonOf(object{"role": "system",
+			"content": fmt.Sprintf("The list of tasks was not used for %d turns.", turn)}))
 	}
-	a.messages = append(a.messages, jsonOf(object{"role": "system", "content": fmt.Sprintf("<total_tokens>%d tokens left</total_tokens>", 180000-turn*731)}))
+	a.messages = append(a.messages, jsonOf(object{"role": "system",
+		"content": fmt.Sprintf("<total_tokens>%d tokens left</total_tokens>", 180000-turn*731)}))
 }
 
 // title sends a side request for a title.
 func (a *boxAgent) title(t *testing.T) {
 	t.Helper()
 	a.post(t, object{
-		"model": "claude-haiku-4-5", "max_tokens": 50, "messages": []any{object{"role": "user", "content": "Make a title for: mend the build"}},
-		"system": []any{object{"type": "text", "text": a.billing() + " side"}, object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)}}, "stream": true,
+		"model": "claude-haiku-4-5", "max_tokens": 50,
+		"messages": []any{object{"role": "user", "content": "Make a title for: mend the build"}},
+		"system": []any{object{"type": "text", "text": a.billing() + " side"},
+			object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)}}, "stream": true,
 		"metadata": a.metadata(),
 	})
 }
 
 func (a *boxAgent) metadata() object {
-	return object{"user_id": `{"device_id":"d","account_uuid":"","session_id":"` + cmp.Or(a.session, "6f1c1f0e-0000-4000-8000-000000000001") + `"}`}
+	return object{"user_id": `{"device_id":"d","account_uuid":"","session_id":"` +
+		cmp.Or(a.session, "6f1c1f0e-0000-4000-8000-000000000001") + `"}`}
 }
 
 func (a *boxAgent) billing() string {
 	a.asked++
-	return fmt.Sprintf("x-anthropic-billing-header: cc_version=2.1.328.%03x; cc_entrypoint=cli; cch=%05x;", a.asked%7, a.asked*7919)
+	return fmt.Sprintf("x-anthropic-billing-header: cc_version=2.1.328.%03x; cc_entrypoint=cli; cch=%05x;", a.asked%7,
+		a.asked*7919)
 }
 
 func (a *boxAgent) request(turn int) object {
@@ -394,7 +408,8 @@ func (a *boxAgent) request(turn int) object {
 			object{"type": "text", "text": a.billing()},
 			object{"type": "text", "text": "You are an agent for the command line.", "cache_control": marked},
 			object{"type": "text", "text": strings.Repeat("Work carefully, and say what you have done. ", 60) +
-				"\n\ngitStatus: This is the git status at the start of the conversation.\nCurrent branch: main\n\nStatus:\n" + status + "\n\nRecent commits:\n1a2b3c4 first\n", "cache_control": marked},
+				"\n\ngitStatus: This is the git status at the start of the conversation.\nCurrent branch: main\n\nStatus:\n" +
+				status + "\n\nRecent commits:\n1a2b3c4 first\n", "cache_control": marked},
 		},
 		"tools":    boxTools(turn),
 		"metadata": a.metadata(),
@@ -437,7 +452,8 @@ func boxTools(turn int) (tools []any) {
 	for _, name := range names {
 		tools = append(tools, object{
 			"name": name, "description": name + ": " + strings.Repeat("what this tool does and when to use it. ", 8),
-			"input_schema": object{"type": "object", "properties": object{"file_path": object{"type": "string"}, "limit": object{"type": "integer"}, "command": object{"type": "string"}, "description": object{"type": "string"}}},
+			"input_schema": object{"type": "object", "properties": object{"file_path": object{"type": "string"},
+				"limit": object{"type": "integer"}, "command": object{"type": "string"}, "description": object{"type": "string"}}},
 		})
 	}
 	return tools
@@ -448,11 +464,13 @@ func (a *boxAgent) post(t *testing.T, body object) []object {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/v1/messages?beta=true", bytes.NewReader(jsonOf(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/v1/messages?beta=true",
+		bytes.NewReader(jsonOf(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {"sk-test"}, "Anthropic-Version": {"2023-06-01"}}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {"sk-test"},
+		"Anthropic-Version": {"2023-06-01"}}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

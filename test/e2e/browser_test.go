@@ -120,7 +120,8 @@ func newViewer(t *testing.T, zone string) *viewer {
 // open opens a page and waits for an element.
 func (v *viewer) open(t *testing.T, address, until string) {
 	t.Helper()
-	v.run(t, address, log.Enable(), network.Enable(), network.SetCacheDisabled(true), chromedp.Navigate(address), chromedp.WaitReady(until, chromedp.ByQuery),
+	v.run(t, address, log.Enable(), network.Enable(), network.SetCacheDisabled(true), chromedp.Navigate(address),
+		chromedp.WaitReady(until, chromedp.ByQuery),
 		chromedp.ActionFunc(func(ctx context.Context) error {
 			_, wrong, err := runtime.Evaluate(v.axe).Do(ctx)
 			if wrong != nil {
@@ -140,10 +141,13 @@ func (v *viewer) look(t *testing.T, name string, themes ...string) {
 			var shot []byte
 			actions := []chromedp.Action{
 				chromedp.ActionFunc(func(ctx context.Context) error {
-					return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}).Do(ctx)
+					return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme",
+						Value: theme}}).Do(ctx)
 				}), chromedp.EmulateViewport(screen.wide, screen.high),
 				chromedp.Evaluate(`document.documentElement.scrollWidth`, &scroll), chromedp.Evaluate(`innerWidth`, &wide),
-				chromedp.Evaluate(`axe.run().then((r) => JSON.stringify(r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html + " " + n.failureSummary)])))`, &found,
+				chromedp.Evaluate(`axe.run().then((r) => JSON.stringify(r.violations.filter((v) => v.impact === "serious" || `+
+					`v.impact === "critical").map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html + " " + n.failureSummary)])))`,
+					&found,
 					func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 			}
 			if v.shots != "" {

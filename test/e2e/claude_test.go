@@ -101,7 +101,8 @@ type claudeOnVertex struct{ claudeCode }
 
 func (c claudeOnVertex) command(home, prompt string, further bool) (args, env []string) {
 	args, env = c.claudeCode.command(home, prompt, further)
-	return args, append(env, "CLAUDE_CODE_USE_VERTEX=1", "CLAUDE_CODE_SKIP_VERTEX_AUTH=1", "ANTHROPIC_VERTEX_BASE_URL="+c.url+"/v1",
+	return args, append(env, "CLAUDE_CODE_USE_VERTEX=1", "CLAUDE_CODE_SKIP_VERTEX_AUTH=1", "ANTHROPIC_VERTEX_BASE_URL="+
+		c.url+"/v1",
 		"ANTHROPIC_VERTEX_PROJECT_ID=project", "CLOUD_ML_REGION=global")
 }
 
@@ -110,5 +111,6 @@ type claudeOnBedrock struct{ claudeCode }
 
 func (c claudeOnBedrock) command(home, prompt string, further bool) (args, env []string) {
 	args, env = c.claudeCode.command(home, prompt, further)
-	return args, append(env, "CLAUDE_CODE_USE_BEDROCK=1", "CLAUDE_CODE_SKIP_BEDROCK_AUTH=1", "ANTHROPIC_BEDROCK_BASE_URL="+c.url, "AWS_REGION=eu-central-1")
+	return args, append(env, "CLAUDE_CODE_USE_BEDROCK=1", "CLAUDE_CODE_SKIP_BEDROCK_AUTH=1", "ANTHROPIC_BEDROCK_BASE_URL="+
+		c.url, "AWS_REGION=eu-central-1")
 }

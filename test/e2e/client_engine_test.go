@@ -139,7 +139,8 @@ func reused(t *testing.T, e *engine.Engine, share float64) {
 			got := min(1, float64(r.Cached)/float64(before.Prompt))
 			least, sum, n = min(least, got), sum+got, n+1
 			if got < share {
-				t.Errorf("request %d found %d tokens in the cache, %.1f %% of the prompt before it (%d): %+v", i, r.Cached, 100*got, before.Prompt, r)
+				t.Errorf("request %d found %d tokens in the cache, %.1f %% of the prompt before it (%d): %+v", i, r.Cached, 100*got,
+					before.Prompt, r)
 			}
 		}
 		before = r
@@ -147,5 +148,6 @@ func reused(t *testing.T, e *engine.Engine, share float64) {
 	if n == 0 {
 		t.Fatal("no request came behind another one")
 	}
-	t.Logf("of the prompt before it a request found %.2f %% at least, %.2f %% on average, in %d requests; the last one: %+v", 100*least, 100*sum/float64(n), n, before)
+	t.Logf("of the prompt before it a request found %.2f %% at least, %.2f %% on average, in %d requests; the last "+
+		"one: %+v", 100*least, 100*sum/float64(n), n, before)
 }

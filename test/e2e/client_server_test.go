@@ -57,11 +57,14 @@ func TestClientsOnServers(t *testing.T) {
 }
 
 // onServer runs a client's script on a server of chat completions with changed behaviour.
-func onServer(t *testing.T, make func(url string) client, manner func(*httputil.ReverseProxy, http.Handler) http.Handler) {
+func onServer(
+	t *testing.T, make func(url string) client, manner func(*httputil.ReverseProxy, http.Handler) http.Handler,
+) {
 	needClient(t, make(""))
 	r := newRepository(t, make(""))
 	first, second := r.brief()
-	s := startStack(t, setup{cache: "upstream vllm_mlx {\n model * qwen3-coder\n}", script: asFunctions(contract.Chat, slices.Concat(first, second)), manner: manner})
+	s := startStack(t, setup{cache: "upstream vllm_mlx {\n model * qwen3-coder\n}",
+		script: asFunctions(contract.Chat, slices.Concat(first, second)), manner: manner})
 	u := newUser(t, make(s.url), r.dir)
 	u.ask(t, firstPrompt, first)
 	u.ask(t, secondPrompt, second)
@@ -114,14 +117,18 @@ func fits(w http.ResponseWriter, r *http.Request, refused *atomic.Int64) bool {
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	input, most := len(body)/6, int(max(gjson.GetBytes(body, "max_tokens").Int(), gjson.GetBytes(body, "max_completion_tokens").Int()))
+	input, most := len(body)/6, int(max(gjson.GetBytes(body, "max_tokens").Int(),
+		gjson.GetBytes(body, "max_completion_tokens").Int()))
 	if input+most <= window {
 		return true
 	}
 	refused.Add(1)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = fmt.Fprintf(w, `{"error":{"message":"'max_tokens' or 'max_completion_tokens' is too large: %d. This model's maximum context length is %d tokens and your request has %d input tokens (%d > %d - %d).","type":"BadRequestError","param":"max_tokens","code":400}}`,
+	_, _ = fmt.Fprintf(w,
+		`{"error":{"message":"'max_tokens' or 'max_completion_tokens' is too large: %d. This model's maximum context `+
+			`length is %d tokens and your request has %d input tokens (%d > %d - %d).","type":"BadRequestError",`+
+			`"param":"max_tokens","code":400}}`,
 		most, window, input, most, window, input)
 	return false
 }

@@ -26,7 +26,8 @@ func (c cline) files() map[string]string {
 	return map[string]string{".cline/data/settings/providers.json": settings(map[string]any{
 		"version": 1, "lastUsedProvider": c.provider, "modes": map[string]any{},
 		"providers": map[string]any{c.provider: map[string]any{
-			"settings":  map[string]any{"provider": c.provider, "apiKey": "sk-test", "model": c.model(), "baseUrl": c.url + "/v1"},
+			"settings": map[string]any{"provider": c.provider, "apiKey": "sk-test", "model": c.model(),
+				"baseUrl": c.url + "/v1"},
 			"updatedAt": "2026-11-01T00:00:00.000Z", "tokenSource": "manual",
 		}},
 	})}
@@ -37,7 +38,8 @@ func (c cline) command(_, prompt string, _ bool) (args, env []string) {
 	if c.provider == "anthropic" {
 		thinking = "none" // it does not send thinking back, so the API would refuse the request
 	}
-	return []string{"--json", "-P", c.provider, "-m", c.model(), "-k", "sk-test", "--thinking", thinking, prompt}, []string{"CLINE_TELEMETRY_DISABLED=1"}
+	return []string{"--json", "-P", c.provider, "-m", c.model(), "-k", "sk-test", "--thinking", thinking, prompt},
+		[]string{"CLINE_TELEMETRY_DISABLED=1"}
 }
 
 func (c cline) last(stdout []byte) (text string, err error) {

@@ -49,7 +49,8 @@ func TestCompatibility(t *testing.T) {
 		t.Run(up.name, func(t *testing.T) {
 			weather := toolCall{"get_weather", map[string]any{"city": "Zürich \"old\""}}
 			s := startStack(t, setup{cache: up.cache, script: []step{
-				{Thinking: "They ask for the weather.", Text: "One moment.", Calls: []toolCall{weather, {"get_time", map[string]any{}}}},
+				{Thinking: "They ask for the weather.", Text: "One moment.",
+					Calls: []toolCall{weather, {"get_time", map[string]any{}}}},
 				{Text: "It rains."},
 				step{Text: "no"}.failing(http.StatusTooManyRequests),
 				step{Text: "no"}.failing(http.StatusInternalServerError),
@@ -167,7 +168,8 @@ func messagesStream(kinds ...string) func([]gjson.Result) error {
 			switch kind {
 			case "ping":
 			case "message_start":
-				if i != 0 || e.Get("message.role").Str != "assistant" || e.Get("message.content.#").Int() != 0 || !e.Get("message.usage.input_tokens").Exists() {
+				if i != 0 || e.Get("message.role").Str != "assistant" || e.Get("message.content.#").Int() != 0 ||
+					!e.Get("message.usage.input_tokens").Exists() {
 					return fmt.Errorf("event %d: %s", i, e.Raw)
 				}
 				stage = 1
@@ -181,7 +183,8 @@ func messagesStream(kinds ...string) func([]gjson.Result) error {
 				if open < 0 || index != open {
 					return fmt.Errorf("event %d: a delta of a block that is not open", i)
 				}
-				want := map[string]string{"text": "text_delta", "tool_use": "input_json_delta", "thinking": "thinking_delta"}[opened[open]]
+				want := map[string]string{"text": "text_delta", "tool_use": "input_json_delta",
+					"thinking": "thinking_delta"}[opened[open]]
 				if got := e.Get("delta.type").Str; got != want && (opened[open] != "thinking" || got != "signature_delta") {
 					return fmt.Errorf("event %d: a %s in a block of %s", i, got, opened[open])
 				}
@@ -229,7 +232,8 @@ func chatStream(finish string, calls int, usage bool) func([]gjson.Result) error
 			}
 			// Without a separate chunk, usage may be in the finishing one.
 			if u := e.Get("usage"); u.IsObject() && usage {
-				if e.Get("choices.#").Int() != 0 || finished == "" || u.Get("prompt_tokens").Int()+u.Get("completion_tokens").Int() != u.Get("total_tokens").Int() {
+				if e.Get("choices.#").Int() != 0 || finished == "" || u.Get("prompt_tokens").Int()+
+					u.Get("completion_tokens").Int() != u.Get("total_tokens").Int() {
 					return fmt.Errorf("chunk %d: %s", i, e.Raw)
 				}
 				counted = true
@@ -241,7 +245,8 @@ func chatStream(finish string, calls int, usage bool) func([]gjson.Result) error
 			finished = e.Get("choices.0.finish_reason").Str
 			for _, c := range e.Get("choices.0.delta.tool_calls").Array() {
 				index := c.Get("index").Int()
-				if _, ok := arguments[index]; !ok && (c.Get("id").Str == "" || c.Get("function.name").Str == "" || c.Get("type").Str != "function") {
+				if _, ok := arguments[index]; !ok &&
+					(c.Get("id").Str == "" || c.Get("function.name").Str == "" || c.Get("type").Str != "function") {
 					return fmt.Errorf("chunk %d: a call begins with %s", i, c.Raw)
 				}
 				arguments[index] += c.Get("function.arguments").Str

@@ -61,7 +61,8 @@ func TestCommands(t *testing.T) {
 		if _, known := help[command]; known {
 			return
 		}
-		out, err := exec.Command(binary, append(append([]string{"llm-cache"}, strings.Fields(command)...), "--help")...).CombinedOutput()
+		out, err := exec.Command(binary, append(append([]string{"llm-cache"}, strings.Fields(command)...),
+			"--help")...).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: llm-cache %s: %v", document, command, err)
 		}
@@ -80,7 +81,8 @@ func TestCommands(t *testing.T) {
 		for _, m := range mentioned.FindAllStringSubmatch(string(text), -1) {
 			command, shown := m[1], m[2]
 			helpOf(command, name)
-			if word := first.FindString(shown); word != "" && strings.Contains(help[command], "\n "+word+" ") { // a command below it
+			// a command below it
+			if word := first.FindString(shown); word != "" && strings.Contains(help[command], "\n "+word+" ") {
 				command += word
 				helpOf(command, name)
 			}
@@ -229,13 +231,16 @@ func sandbox(t *testing.T) string {
 	}
 	write("docs/images/.keep", "", 0o600)
 	// Tables of prices, as LiteLLM and models.dev publish them.
-	write("model_prices_and_context_window.json", `{"gpt-6.9-sol": {"litellm_provider": "openai", "mode": "responses", "input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05}}`, 0o600)
+	write("model_prices_and_context_window.json",
+		`{"gpt-6.9-sol": {"litellm_provider": "openai", "mode": "responses", "input_cost_per_token": 2e-06, `+
+			`"output_cost_per_token": 1e-05}}`, 0o600)
 	write("api.json", `{"google": {"models": {"gemini-9-neon": {"cost": {"input": 1, "output": 4}}}}}`, 0o600)
 	if err := os.Symlink(binary, filepath.Join(dir, "bin/caddy")); err != nil {
 		t.Fatal(err)
 	}
 	// The agents' transcripts, in their folders.
-	for from, to := range map[string]string{"claude-code": ".claude", "codex": ".codex", "gemini-cli": ".gemini", "pi": ".pi/agent"} {
+	for from, to := range map[string]string{"claude-code": ".claude", "codex": ".codex", "gemini-cli": ".gemini",
+		"pi": ".pi/agent"} {
 		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS("../../internal/cli/transcript/testdata/"+from)); err != nil {
 			t.Fatal(err)
 		}
@@ -268,12 +273,14 @@ http://:4001 {
 		}
 	})
 	body := `{"model":"claude-sonnet-4-5","max_tokens":64,"messages":[{"role":"user","content":"hello"}]}`
-	resp, err := http.Post("http://localhost:4000/v1/messages", "application/json", strings.NewReader(body)) //nolint:noctx // as short as it is
+	resp, err := http.Post("http://localhost:4000/v1/messages", "application/json",
+		strings.NewReader(body)) //nolint:noctx // as short as it is
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Llm-Cache") == "" || resp.Header.Get("Content-Type") != "application/json" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Llm-Cache") == "" ||
+		resp.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("the sandbox answers %s, %v", resp.Status, resp.Header)
 	}
 	time.Sleep(2 * time.Second) // until the turn is recorded
@@ -304,7 +311,8 @@ func shell(t *testing.T, dir, document, command string) {
 	// ./caddy would collide with Caddy's data folder.
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.TrimPrefix(command, "./"))
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "OPENAI_API_KEY=none", "NO_COLOR=1"}
+	cmd.Env = []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir,
+		"XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "OPENAI_API_KEY=none", "NO_COLOR=1"}
 	start := time.Now()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -169,8 +169,14 @@ var expandClients = []struct {
 }{
 	{"Claude Code", func(url string) client { return claudeCode{url: url} }},
 	{"Codex", func(url string) client { return codex{url: url} }},
-	{"opencode, Messages", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }},
-	{"opencode, chat completions", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }},
+	{"opencode, Messages", func(url string) client {
+		return opencode{url: url, provider: "anthropic",
+			model: "claude-sonnet-4-5"}
+	}},
+	{"opencode, chat completions", func(url string) client {
+		return opencode{url: url, provider: "box",
+			model: "qwen3-coder"}
+	}},
 	{"opencode, Responses", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }},
 	{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
 }
@@ -273,7 +279,8 @@ func TestExpandClientsLeave(t *testing.T) {
 			}()
 			// The request before it may still be in flight when the expansion is counted.
 			s.until(t, "the upstream goes on", func() bool {
-				return s.metric(t, "caddy_llm_cache_expansions_total") >= 1 && s.upstream.passed() == len(first)+2 && s.inFlight(t) == 1
+				return s.metric(t, "caddy_llm_cache_expansions_total") >= 1 && s.upstream.passed() == len(first)+2 &&
+					s.inFlight(t) == 1
 			})
 			leave()
 			<-left

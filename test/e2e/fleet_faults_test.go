@@ -174,7 +174,8 @@ func TestFleetOverACluster(t *testing.T) {
 	var members []*redis.Server
 	for i := range 3 {
 		_, bus, _ := net.SplitHostPort(addrs[3+i])
-		members = append(members, starts(t)(redis.New(filepath.Join(t.TempDir(), "node"), addrs[i], "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-require-full-coverage", "no")))
+		members = append(members, starts(t)(redis.New(filepath.Join(t.TempDir(), "node"), addrs[i], "--cluster-enabled",
+			"yes", "--cluster-port", bus, "--cluster-require-full-coverage", "no")))
 	}
 	for i, m := range members {
 		do(t, m, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(i*16384/3), fmt.Sprint((i+1)*16384/3-1))
@@ -191,7 +192,8 @@ func TestFleetOverACluster(t *testing.T) {
 			}
 		}
 	}
-	f := startFleet(t, 2, impatient("cluster {\n\t\t\taddress "+addrs[0]+" "+addrs[1]+waits), "cost_aware", startModel(t, nil))
+	f := startFleet(t, 2, impatient("cluster {\n\t\t\taddress "+addrs[0]+" "+addrs[1]+waits), "cost_aware",
+		startModel(t, nil))
 	for range 20 {
 		f.shares(t)
 	}
@@ -217,7 +219,8 @@ func TestFleetOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := starts(t)(redis.NewTLS(filepath.Join(dir, "redis"), addrs[0], cert, key, ca))
-	f := startFleet(t, 2, impatient("{\n\t\t\taddress "+s.Addr+"\n\t\t\ttls {\n\t\t\t\tca "+ca+"\n\t\t\t}"+waits), "cost_aware", startModel(t, nil))
+	f := startFleet(t, 2, impatient("{\n\t\t\taddress "+s.Addr+"\n\t\t\ttls {\n\t\t\t\tca "+ca+"\n\t\t\t}"+waits),
+		"cost_aware", startModel(t, nil))
 	f.shares(t)
 	if n := do(t, s, "DBSIZE"); n == "0" {
 		t.Error("nothing is at the server")
@@ -248,12 +251,15 @@ func certificates(t *testing.T, dir string) (ca, cert, key string) {
 	t.Helper()
 	now := time.Now()
 	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, NotBefore: root.NotBefore,
+		NotAfter:    root.NotAfter,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	rootKey, leafKey := newKey(t), newKey(t)
 	write := func(name, kind string, der []byte, err error) string {

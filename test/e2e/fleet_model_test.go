@@ -74,8 +74,11 @@ func readTalk(t *testing.T, file string) *fleetTalk {
 
 // body returns the request of a call.
 func (k *fleetTalk) body(call int) []byte {
-	b := fmt.Appendf(nil, `{"model":"claude-sonnet-4-5","max_tokens":32000,"stream":%t,"system":[{"type":"text","text":"You are an agent that works on a repository.","cache_control":{"type":"ephemeral"}}],`+
-		`"tools":[{"name":"Read","input_schema":{"type":"object"}},{"name":"Bash","input_schema":{"type":"object"}}],"cache_control":{"type":"ephemeral"},"messages":[`, k.streamed)
+	b := fmt.Appendf(nil,
+		`{"model":"claude-sonnet-4-5","max_tokens":32000,"stream":%t,"system":[{"type":"text","text":"You are an agent `+
+			`that works on a repository.","cache_control":{"type":"ephemeral"}}],`+
+			`"tools":[{"name":"Read","input_schema":{"type":"object"}},{"name":"Bash","input_schema":{"type":"object"}}],`+
+			`"cache_control":{"type":"ephemeral"},"messages":[`, k.streamed)
 	for i, messages := range k.calls[:call+1] {
 		for j, m := range messages {
 			if i+j > 0 {
@@ -128,7 +131,8 @@ func chatter(call int) []json.RawMessage {
 	if call == 0 {
 		return []json.RawMessage{user}
 	}
-	return []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":"Answer %d."}]}`, call)), user}
+	return []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":"Answer `+
+		`%d."}]}`, call)), user}
 }
 
 // of returns the bodies of a call, several after retries.
@@ -192,8 +196,10 @@ func (m *fleetModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	message := func(content, stop string) string {
-		return fmt.Sprintf(`{"id":"msg_%s_%d","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":%s,"stop_reason":%s,"stop_sequence":null,`+
-			`"usage":{"input_tokens":3,"cache_read_input_tokens":%d,"cache_creation_input_tokens":%d,"output_tokens":%d}}`, name, call, content, stop, read, written, len(content)/4)
+		return fmt.Sprintf(`{"id":"msg_%s_%d","type":"message","role":"assistant","model":"claude-sonnet-4-5",`+
+			`"content":%s,"stop_reason":%s,"stop_sequence":null,`+
+			`"usage":{"input_tokens":3,"cache_read_input_tokens":%d,"cache_creation_input_tokens":%d,"output_tokens":%d}}`, name,
+			call, content, stop, read, written, len(content)/4)
 	}
 	if !talk.streamed {
 		w.Header().Set("Content-Type", "application/json")
@@ -220,10 +226,15 @@ func (m *fleetModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			b["input"] = json.RawMessage(`{}`)
 		}
 		start, _ := json.Marshal(b)
-		fmt.Fprintf(w, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":%d,\"content_block\":%s}\n\n", i, start)
-		fmt.Fprintf(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":%d,\"delta\":%s}\n\n", i, delta)
+		fmt.Fprintf(w,
+			"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":%d,\"content_block\":%s}\n\n", i,
+			start)
+		fmt.Fprintf(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":%d,\"delta\":%s}\n\n",
+			i, delta)
 		fmt.Fprintf(w, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":%d}\n\n", i)
 	}
-	fmt.Fprintf(w, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":%d}}\n\n", len(content)/4)
+	fmt.Fprintf(w,
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\","+
+			"\"stop_sequence\":null},\"usage\":{\"output_tokens\":%d}}\n\n", len(content)/4)
 	fmt.Fprint(w, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
 }

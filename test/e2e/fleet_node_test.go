@@ -102,7 +102,9 @@ func (n *fleetNode) reloads(t *testing.T) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.loads++
-	if err := n.process.Reload(t.Context(), fmt.Sprintf("%s\nhttp://127.0.0.1:1 {\n\tbind unix//%s/x.sock\n\trespond %d\n}\n", n.config, n.dir, 200+n.loads%100)); err != nil {
+	if err := n.process.Reload(t.Context(),
+		fmt.Sprintf("%s\nhttp://127.0.0.1:1 {\n\tbind unix//%s/x.sock\n\trespond %d\n}\n", n.config, n.dir,
+			200+n.loads%100)); err != nil {
 		t.Error(err)
 	}
 }

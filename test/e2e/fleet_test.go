@@ -44,7 +44,8 @@ func startFleet(t *testing.T, n int, store, policy string, model *fleetModel) *f
 	t.Helper()
 	f := &fleet{model: model}
 	for range n {
-		f.nodes = append(f.nodes, startNode(t, store, "llm_cache {\n\t\tupstream anthropic\n\t\tpolicy "+policy+"\n\t}\n\treverse_proxy "+model.addr))
+		f.nodes = append(f.nodes, startNode(t, store, "llm_cache {\n\t\tupstream anthropic\n\t\tpolicy "+policy+
+			"\n\t}\n\treverse_proxy "+model.addr))
 	}
 	return f
 }
@@ -85,7 +86,8 @@ func (f *fleet) ask(ctx context.Context, talk *fleetTalk, call int) error {
 }
 
 func (f *fleet) askOne(ctx context.Context, n *fleetNode, talk *fleetTalk, call int) (retry bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.addr+"/v1/messages", bytes.NewReader(talk.body(call)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.addr+"/v1/messages",
+		bytes.NewReader(talk.body(call)))
 	if err != nil {
 		return false, err
 	}
@@ -289,7 +291,8 @@ func (c *fleetCase) compare(t *testing.T, talks []*fleetTalk, seed uint64) {
 		}
 	}
 	one, many := alone.cost(), model.cost()
-	t.Logf("%d Caddys: %d calls, %d with folds, %d the same, %d killed, %d loaded, %d asked again, cost %.0f against %.0f (%+.2f %%)",
+	t.Logf("%d Caddys: %d calls, %d with folds, %d the same, %d killed, %d loaded, %d asked again, cost %.0f against "+
+		"%.0f (%+.2f %%)",
 		c.size, all, folds, same, killed.Load(), loaded.Load(), f.retries.Load(), many, one, (many/one-1)*100)
 	if folds == 0 || (killed.Load() > 0) != c.kills || loaded.Load() == 0 {
 		t.Error("nothing was tested")
@@ -324,12 +327,15 @@ func TestFleetAgreesOnUpstreams(t *testing.T) {
 	for range 4 {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"%s"}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":2}}`, r.Host)
+			fmt.Fprintf(w,
+				`{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"%s"}],`+
+					`"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":2}}`, r.Host)
 		}))
 		t.Cleanup(s.Close)
 		behind = append(behind, s.Listener.Addr().String())
 	}
-	site := "llm_cache\n\treverse_proxy " + strings.Join(behind, " ") + " {\n\t\tlb_policy llm_session\n\t\theader_up Host {upstream_hostport}\n\t}"
+	site := "llm_cache\n\treverse_proxy " + strings.Join(behind, " ") +
+		" {\n\t\tlb_policy llm_session\n\t\theader_up Host {upstream_hostport}\n\t}"
 	store := patient(startRedis(t))
 	nodes := []*fleetNode{startNode(t, store, site), startNode(t, store, site), startNode(t, store, site)}
 	used := map[string]bool{}
@@ -337,7 +343,8 @@ func TestFleetAgreesOnUpstreams(t *testing.T) {
 		said := map[string]bool{}
 		for _, n := range nodes {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.addr+"/v1/messages",
-				strings.NewReader(fmt.Sprintf(`{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"Question %d."}]}`, i)))
+				strings.NewReader(fmt.Sprintf(`{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user",`+
+					`"content":"Question %d."}]}`, i)))
 			if err != nil {
 				t.Fatal(err)
 			}

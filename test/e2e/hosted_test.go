@@ -47,17 +47,19 @@ var hostedProviders = map[string]hostedProvider{
 		}
 		return ""
 	}},
-	"moonshot":   {path: chatPath, local: chatPath, session: inBody("prompt_cache_key")},
-	"zai":        {path: "/api/paas/v4/chat/completions", local: chatPath},
-	"qwen":       {path: "/apps/anthropic/v1/messages", local: messagesPath},
-	"minimax":    {path: "/anthropic/v1/messages", local: messagesPath},
-	"xai":        {path: chatPath, local: chatPath, session: inHeader("X-Grok-Conv-Id")},
-	"mistral":    {path: chatPath, local: chatPath, refused: []string{"store", "seed", "stream_options", "user", "metadata"}, session: inBody("prompt_cache_key")},
+	"moonshot": {path: chatPath, local: chatPath, session: inBody("prompt_cache_key")},
+	"zai":      {path: "/api/paas/v4/chat/completions", local: chatPath},
+	"qwen":     {path: "/apps/anthropic/v1/messages", local: messagesPath},
+	"minimax":  {path: "/anthropic/v1/messages", local: messagesPath},
+	"xai":      {path: chatPath, local: chatPath, session: inHeader("X-Grok-Conv-Id")},
+	"mistral": {path: chatPath, local: chatPath, refused: []string{"store", "seed", "stream_options", "user",
+		"metadata"}, session: inBody("prompt_cache_key")},
 	"openrouter": {path: "/api/v1/chat/completions", local: chatPath, session: inBody("session_id")},
-	"groq":       {path: "/openai/v1/chat/completions", local: chatPath, refused: []string{"prompt_cache_key", "logprobs"}},
-	"together":   {path: chatPath, local: chatPath},
-	"fireworks":  {path: "/inference/v1/chat/completions", local: chatPath, session: inHeader("X-Session-Affinity")},
-	"azure":      {path: "/openai/v1/responses", local: "/v1/responses"},
+	"groq": {path: "/openai/v1/chat/completions", local: chatPath,
+		refused: []string{"prompt_cache_key", "logprobs"}},
+	"together":  {path: chatPath, local: chatPath},
+	"fireworks": {path: "/inference/v1/chat/completions", local: chatPath, session: inHeader("X-Session-Affinity")},
+	"azure":     {path: "/openai/v1/responses", local: "/v1/responses"},
 }
 
 // TestHostedProviders: a program with Google's SDK, whose format none of them speaks, finishes a task
@@ -70,29 +72,30 @@ func TestHostedProviders(t *testing.T) {
 			script := sdkScript()
 			var mu sync.Mutex
 			names := map[string]bool{}
-			s := startStack(t, setup{cache: "upstream " + preset, script: script, unwatched: true, manner: func(_ *httputil.ReverseProxy, next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Method != http.MethodPost {
+			s := startStack(t, setup{cache: "upstream " + preset, script: script, unwatched: true,
+				manner: func(_ *httputil.ReverseProxy, next http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.Method != http.MethodPost {
+							next.ServeHTTP(w, r)
+							return
+						}
+						body, err := io.ReadAll(r.Body)
+						fault := c.judge(r, body)
+						if err != nil || fault != "" {
+							t.Errorf("%s: %s in %s", r.URL.Path, fault, body)
+							w.WriteHeader(http.StatusBadRequest)
+							_, _ = fmt.Fprintf(w, `{"error":{"message":%q,"type":"invalid_request_error"}}`, fault)
+							return
+						}
+						if c.session != nil {
+							mu.Lock()
+							names[c.session(r.Header, gjson.ParseBytes(body))] = true
+							mu.Unlock()
+						}
+						r.Body, r.URL.Path = io.NopCloser(bytes.NewReader(body)), c.local
 						next.ServeHTTP(w, r)
-						return
-					}
-					body, err := io.ReadAll(r.Body)
-					fault := c.judge(r, body)
-					if err != nil || fault != "" {
-						t.Errorf("%s: %s in %s", r.URL.Path, fault, body)
-						w.WriteHeader(http.StatusBadRequest)
-						_, _ = fmt.Fprintf(w, `{"error":{"message":%q,"type":"invalid_request_error"}}`, fault)
-						return
-					}
-					if c.session != nil {
-						mu.Lock()
-						names[c.session(r.Header, gjson.ParseBytes(body))] = true
-						mu.Unlock()
-					}
-					r.Body, r.URL.Path = io.NopCloser(bytes.NewReader(body)), c.local
-					next.ServeHTTP(w, r)
-				})
-			}})
+					})
+				}})
 			a := geminiAgentFor(s.url)
 			a.late = true
 			a.prompt("Find out why the build fails.")

@@ -38,7 +38,8 @@ func startLetta(t *testing.T) *letta {
 	needCaddy(t)
 	l := &letta{home: t.TempDir(), packages: os.Getenv("LLM_CACHE_LETTA")}
 	if l.packages == "" {
-		lacking(t, "Letta's App Server: set LLM_CACHE_LETTA to a folder with the unpacked package in package/; .ci/run tells which")
+		lacking(t,
+			"Letta's App Server: set LLM_CACHE_LETTA to a folder with the unpacked package in package/; .ci/run tells which")
 	}
 	if !isolated {
 		lacking(t, "a network namespace: Letta is only run where it can reach nothing but this machine")
@@ -49,12 +50,14 @@ func startLetta(t *testing.T) *letta {
 	}
 	l.addr = addrs[0]
 	l.env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + l.home, "TMPDIR=" + l.home, "LANG=C.UTF-8", "DO_NOT_TRACK=1", "LETTA_LOCAL_BACKEND_EXPERIMENTAL=1",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + l.home, "TMPDIR=" + l.home, "LANG=C.UTF-8", "DO_NOT_TRACK=1",
+		"LETTA_LOCAL_BACKEND_EXPERIMENTAL=1",
 		"LETTA_LOCAL_BACKEND_EXECUTOR=deterministic", "DISABLE_AUTOUPDATER=1",
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if out, err := l.command(ctx, "--backend", "local", "agents", "create", "--name", "coder").CombinedOutput(); err != nil {
+	if out, err := l.command(ctx, "--backend", "local", "agents", "create", "--name",
+		"coder").CombinedOutput(); err != nil {
 		t.Fatalf("creating an agent: %v\n%s", err, out)
 	}
 	l.start(t)
@@ -174,7 +177,8 @@ func TestLetta(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/chat/completions", bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/chat/completions",
+			bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +204,8 @@ func TestLetta(t *testing.T) {
 		want = append(want, "user: "+question, "assistant: pong")
 		last = "resp_letta_" + between(string(raw), "resp_letta_", `"`)
 	}
-	want = append([]string{"user: <system-reminder>\n" + lettaSystem + "\n</system-reminder>\n\n" + told(want[:14]) + strings.TrimPrefix(want[14], "user: ")}, want[15:]...)
+	want = append([]string{"user: <system-reminder>\n" + lettaSystem + "\n</system-reminder>\n\n" + told(want[:14]) +
+		strings.TrimPrefix(want[14], "user: ")}, want[15:]...)
 	if got := l.texts(t, last); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the agent has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -51,30 +51,40 @@ func TestMatrix(t *testing.T) {
 	all := []contract.API{contract.Anthropic, contract.Chat, contract.Responses, contract.Gemini, contract.Interactions}
 	for _, c := range []row{
 		cli("Claude Code", contract.Anthropic, contract.Responses, func(url string) client { return claudeCode{url: url} }),
-		cli("Claude Code, threads", contract.Anthropic, contract.Chat, func(url string) client { return threads{claudeCode{url: url}} }),
+		cli("Claude Code, threads", contract.Anthropic, contract.Chat,
+			func(url string) client { return threads{claudeCode{url: url}} }),
 		cli("Codex", contract.Responses, contract.Gemini, func(url string) client { return codex{url: url} }),
-		slow("opencode, Messages", contract.Anthropic, contract.Gemini, func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }),
-		slow("opencode, chat completions", contract.Chat, "", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }),
-		slow("opencode, Responses", contract.Responses, "", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }),
+		slow("opencode, Messages", contract.Anthropic, contract.Gemini,
+			func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }),
+		slow("opencode, chat completions", contract.Chat, "",
+			func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }),
+		slow("opencode, Responses", contract.Responses, "",
+			func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }),
 		cli("Gemini CLI", contract.Gemini, contract.Chat, func(url string) client { return geminiCLI{url: url} }),
-		slow("Qwen Code, chat completions", contract.Chat, contract.Anthropic, func(url string) client { return qwenCode{url, "openai"} }),
+		slow("Qwen Code, chat completions", contract.Chat, contract.Anthropic,
+			func(url string) client { return qwenCode{url, "openai"} }),
 		slow("Qwen Code, Messages", contract.Anthropic, "", func(url string) client { return qwenCode{url, "anthropic"} }),
 		slow("Qwen Code, Gemini", contract.Gemini, "", func(url string) client { return qwenCode{url, "gemini"} }),
 		cli("pi, Messages", contract.Anthropic, "", func(url string) client { return pi{url, "anthropic-messages"} }),
 		cli("pi, chat completions", contract.Chat, "", func(url string) client { return pi{url, "openai-completions"} }),
-		cli("pi, Responses", contract.Responses, contract.Gemini, func(url string) client { return pi{url, "openai-responses"} }),
+		cli("pi, Responses", contract.Responses, contract.Gemini,
+			func(url string) client { return pi{url, "openai-responses"} }),
 		cli("pi, Gemini", contract.Gemini, "", func(url string) client { return pi{url, "google-generative-ai"} }),
 		slow("Cline, Messages", contract.Anthropic, "", func(url string) client { return cline{url, "anthropic"} }),
-		slow("Cline, chat completions", contract.Chat, contract.Responses, func(url string) client { return cline{url, "openai-compatible"} }),
+		slow("Cline, chat completions", contract.Chat, contract.Responses,
+			func(url string) client { return cline{url, "openai-compatible"} }),
 		slow("Kilo, Messages", contract.Anthropic, "", func(url string) client {
 			return kilo{opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"}}
 		}),
-		slow("Kilo, chat completions", contract.Chat, contract.Gemini, func(url string) client { return kilo{opencode{url: url, provider: "box", model: "qwen3-coder"}} }),
-		slow("Kilo, Responses", contract.Responses, "", func(url string) client { return kilo{opencode{url: url, provider: "openai", model: "gpt-5"}} }),
+		slow("Kilo, chat completions", contract.Chat, contract.Gemini,
+			func(url string) client { return kilo{opencode{url: url, provider: "box", model: "qwen3-coder"}} }),
+		slow("Kilo, Responses", contract.Responses, "",
+			func(url string) client { return kilo{opencode{url: url, provider: "openai", model: "gpt-5"}} }),
 
 		sdk("@anthropic-ai/sdk", contract.Anthropic, contract.Chat, "anthropic.mjs"),
 		sdk("@anthropic-ai/sdk, toolRunner", contract.Anthropic, contract.Chat, "anthropic_runner.mjs"),
-		sdk("@anthropic-ai/sdk, toolRunner, streamed", contract.Anthropic, contract.Responses, "anthropic_runner.mjs", "STREAM=1"),
+		sdk("@anthropic-ai/sdk, toolRunner, streamed", contract.Anthropic, contract.Responses, "anthropic_runner.mjs",
+			"STREAM=1"),
 		sdk("openai, chat completions", contract.Chat, contract.Anthropic, "openai.mjs"),
 		sdk("openai, Responses", contract.Responses, contract.Chat, "openai_responses.mjs"),
 		sdk("@google/genai", contract.Gemini, contract.Chat, "genai.mjs"),
@@ -157,7 +167,8 @@ func (s *stack) goesOn(t *testing.T, atLeast int) {
 	sent, most, told := count(s.clients)
 	got, mostGot, _ := count(s.upstream)
 	if sent < atLeast || got < sent || told != sent || mostGot != most { // a whole task may be known, too
-		t.Errorf("the client went on %d times, by %d messages at most, and was told of %d; the server saw %d, by %d; want %d or more", sent, most, told, got, mostGot, atLeast)
+		t.Errorf("the client went on %d times, by %d messages at most, and was told of %d; the server saw %d, by %d; want "+
+			"%d or more", sent, most, told, got, mostGot, atLeast)
 	}
 	t.Logf("%d requests went on in a thread, by %d messages at most", sent, most)
 }
@@ -240,7 +251,8 @@ func (s *stack) one(t *testing.T, requests int, upstream contract.API, unheld bo
 	if broken > brokenByClient {
 		t.Errorf("%d requests do not begin with the one before them, of the client's %d", broken, brokenByClient)
 	}
-	t.Logf("%d requests begin with all of the one before them, %d do not (%d of the client's); %d tokens read from the cache", whole, broken, brokenByClient, read)
+	t.Logf("%d requests begin with all of the one before them, %d do not (%d of the client's); %d tokens read from the "+
+		"cache", whole, broken, brokenByClient, read)
 }
 
 // threads is Claude Code with the conversation in a thread at the server, as with Anthropic's own

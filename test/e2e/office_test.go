@@ -38,7 +38,8 @@ type office struct {
 const mostSlots = 2
 
 // zones are time zones, of which one is always in its afternoon.
-var zones = []string{"Pacific/Auckland", "Asia/Tokyo", "Asia/Kolkata", "Europe/Berlin", "America/Sao_Paulo", "America/New_York", "America/Los_Angeles", "Pacific/Honolulu"}
+var zones = []string{"Pacific/Auckland", "Asia/Tokyo", "Asia/Kolkata", "Europe/Berlin", "America/Sao_Paulo",
+	"America/New_York", "America/Los_Angeles", "Pacific/Honolulu"}
 
 // afternoon returns a time zone in which the day is well advanced, so that there are turns of
 // today.
@@ -170,7 +171,8 @@ func (o *office) model() http.HandlerFunc {
 			}
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"id":"c","object":"chat.completion","model":"qwen3-coder","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],
+		_, _ = fmt.Fprintf(w,
+			`{"id":"c","object":"chat.completion","model":"qwen3-coder","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],
 			"usage":{"prompt_tokens":21000,"completion_tokens":300,"total_tokens":21300,"prompt_tokens_details":{"cached_tokens":%d}}}`, read)
 	}
 }
@@ -196,7 +198,8 @@ func (o *office) remember(t *testing.T, now time.Time) {
 		for _, c := range columns {
 			values = append(values, r[c])
 		}
-		if _, err := tx.ExecContext(t.Context(), "INSERT INTO turns (id, "+strings.Join(columns, ", ")+") VALUES (?"+strings.Repeat(", ?", len(columns))+")", values...); err != nil {
+		if _, err := tx.ExecContext(t.Context(), "INSERT INTO turns (id, "+strings.Join(columns, ", ")+") VALUES (?"+
+			strings.Repeat(", ?", len(columns))+")", values...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,18 +236,25 @@ func yesterday(now time.Time) (all []turn) {
 				cost := 0.1*float64(read) + 1.25*float64(prompt-read) + 5*float64(output)
 				own := cost / (1 - p.saves*(0.7+0.6*random.Float64()))
 				r := turn{
-					"at": hour.Add(time.Duration(random.IntN(3600)) * time.Second).UTC().Format("2006-01-02 15:04:05.000000"), "turns": 1, "kind": "turn",
-					"tenant": "of " + p.name, "user_id": p.name, "session": fmt.Sprintf("%s-%d", p.name, hour.Hour()/3), "conversation": 0, "client": p.client, "model": p.model,
-					"client_format": "anthropic", "upstream_format": "anthropic", "policy": "cost_aware", "stream": true, "original_tokens": prompt + removed, "sent_tokens": prompt,
+					"at":    hour.Add(time.Duration(random.IntN(3600)) * time.Second).UTC().Format("2006-01-02 15:04:05.000000"),
+					"turns": 1, "kind": "turn",
+					"tenant": "of " + p.name, "user_id": p.name, "session": fmt.Sprintf("%s-%d", p.name, hour.Hour()/3),
+					"conversation": 0, "client": p.client, "model": p.model,
+					"client_format": "anthropic", "upstream_format": "anthropic", "policy": "cost_aware", "stream": true,
+					"original_tokens": prompt + removed, "sent_tokens": prompt,
 					"uncached": 0, "write_5m": prompt - read, "write_1h": 0, "read": read, "read_estimated": 0, "output": output,
-					"client_uncached": 0, "client_write_5m": prompt - read + removed/2, "client_write_1h": 0, "client_read": read + removed/2,
-					"cost": cost, "client_cost": own, "usd": cost * p.dollars / 1e6, "client_usd": own * p.dollars / 1e6, "would_save": 0.0, "would_save_usd": 0.0,
+					"client_uncached": 0, "client_write_5m": prompt - read + removed/2, "client_write_1h": 0, "client_read": read +
+						removed/2,
+					"cost": cost, "client_cost": own, "usd": cost * p.dollars / 1e6, "client_usd": own * p.dollars / 1e6,
+					"would_save": 0.0, "would_save_usd": 0.0,
 					"edits": nil, "epoch": "", "reason": "", "folded": 0, "removed": 0, "rewritten": 0, "break": "",
-					"queue_us": 300 + random.IntN(900), "first_byte_us": first, "first_token_us": first + 40_000, "last_token_us": first + 2_000_000 + random.IntN(9_000_000), "total_us": first + 12_000_000,
+					"queue_us": 300 + random.IntN(900), "first_byte_us": first, "first_token_us": first + 40_000,
+					"last_token_us": first + 2_000_000 + random.IntN(9_000_000), "total_us": first + 12_000_000,
 					"status": 200, "outcome": "completed", "stop_reason": "end_turn", "resent": false,
 				}
 				if p.saves > 0 {
-					r["edits"] = fmt.Sprintf(`[{"stage":"admission","count":%d,"tokens":%d},{"stage":"prune","count":%d,"tokens":%d}]`, 4+i%5, removed/3, 1+i%3, removed*2/3)
+					r["edits"] = fmt.Sprintf(`[{"stage":"admission","count":%d,"tokens":%d},{"stage":"prune","count":%d,"tokens":%d}]`,
+						4+i%5, removed/3, 1+i%3, removed*2/3)
 				}
 				if p.saves > 0 && i%9 == 0 {
 					r["epoch"], r["folded"], r["removed"] = [...]string{"boundary", "cold", "rewritten"}[i/9%3], 12, removed
@@ -302,7 +312,8 @@ func (o *office) work(t *testing.T) (waiting *sync.WaitGroup) {
 			t.Error(err)
 			return
 		}
-		req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {key}, "User-Agent": {agent}, "X-Session-Id": {key + session}}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {key}, "User-Agent": {agent},
+			"X-Session-Id": {key + session}}
 		for i := 0; i < len(more); i += 2 {
 			req.Header.Set(more[i], more[i+1])
 		}
@@ -330,7 +341,8 @@ func (o *office) work(t *testing.T) (waiting *sync.WaitGroup) {
 	talk("/v1/messages", "sk-anna", "claude-cli/2.1.3", "claude-opus-4-6", 20, 32)
 	talk("/v1/messages", "sk-carla", "claude-cli/2.1.3", "claude-opus-4-6", 8, 14)
 	talk("/watched/v1/messages", "sk-dora", "claude-cli/2.1.3", "claude-opus-4-6", 12, 19)
-	chat := `{"model":"qwen3-coder","messages":[{"role":"system","content":"You are an agent."},{"role":"user","content":"Fix the build. ` + strings.Repeat("Some code that the box reads. ", 2500) + `"}]}`
+	chat := `{"model":"qwen3-coder","messages":[{"role":"system","content":"You are an agent."},{"role":"user",` +
+		`"content":"Fix the build. ` + strings.Repeat("Some code that the box reads. ", 2500) + `"}]}`
 	further := strings.TrimSuffix(chat, "]}")
 	for i := range 4 {
 		ask("/box/v1/chat/completions", "sk-eve", "gemini-cli/0.61", "", further+"]}")

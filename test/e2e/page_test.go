@@ -31,15 +31,20 @@ const largestPage = 150 << 10
 // spends returns a user's conversation with that many turns, each with a result of several KB.
 func spends(model string, turns int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"model":%q,"max_tokens":1000,"system":"You are an agent.","tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Fix the build."}`, model)
+	fmt.Fprintf(&b,
+		`{"model":%q,"max_tokens":1000,"system":"You are an agent.","tools":[{"name":"Read",`+
+			`"input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Fix the build."}`, model)
 	for i := range turns {
-		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i)
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read",`+
+				`"input":{"file_path":"/src/file%d.go"}}]}`, i, i)
 		result := strings.Repeat(fmt.Sprintf("line of file %d: some code that the model reads once\\n", i), 120)
 		mark := ""
 		if i == turns-1 {
 			mark = `,"cache_control":{"type":"ephemeral"}`
 		}
-		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"%s}]}`, i, result, mark)
+		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"%s}]}`, i,
+			result, mark)
 	}
 	b.WriteString(`]}`)
 	return b.String()
@@ -64,7 +69,8 @@ func remembering() http.HandlerFunc {
 			n = 0
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Done."}],"stop_reason":"end_turn","stop_sequence":null,
+		_, _ = fmt.Fprintf(w,
+			`{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Done."}],"stop_reason":"end_turn","stop_sequence":null,
 			"usage":{"input_tokens":3,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":300}}`, (len(prompt)-n)/4, n/4)
 	}
 }
@@ -72,7 +78,8 @@ func remembering() http.HandlerFunc {
 // dashboard runs the command that serves the admin endpoint's page, and returns the address.
 func (s *stack) dashboard(t *testing.T) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "llm-cache", "dashboard", "--admin", s.Admin, "--listen", "127.0.0.1:0")
+	cmd := exec.CommandContext(t.Context(), binary, "llm-cache", "dashboard", "--admin", s.Admin, "--listen",
+		"127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -99,7 +106,8 @@ func TestPageEmpty(t *testing.T) {
 	at := startStack(t, setup{upstream: u.Listener.Addr().String(), unwatched: true}).dashboard(t)
 	v.open(t, "http://"+at+"/", "html[data-ready]")
 	v.look(t, "empty", "light")
-	for element, want := range map[string]string{"#share": "No request has come yet", "#rows": "Nothing to count yet", "#list": "No conversation is held", "#health": "no request has been answered yet"} {
+	for element, want := range map[string]string{"#share": "No request has come yet", "#rows": "Nothing to count yet",
+		"#list": "No conversation is held", "#health": "no request has been answered yet"} {
 		if text := v.text(t, element); !strings.Contains(text, want) {
 			t.Errorf("%s says %q", element, text)
 		}
@@ -118,15 +126,19 @@ func TestPage(t *testing.T) {
 	defer close(o.leave)
 	admin := o.dashboard(t)
 	v.open(t, "http://"+admin+"/llm_cache/", "html[data-ready]")
-	v.await(t, `document.querySelectorAll("#list tbody tr").length >= 4 && document.querySelector("#queues").textContent.includes("2 waiting")`)
+	v.await(t,
+		`document.querySelectorAll("#list tbody tr").length >= 4 && `+
+			`document.querySelector("#queues").textContent.includes("2 waiting")`)
 	v.look(t, "page", "light", "dark")
 	for element, all := range map[string][]string{
-		"#today":     {"Saved today", "of the $", "that the clients' own bytes would have cost", "would have been saved", "measured, at list prices", "unpriced", "Saved in tokens", "estimated"},
-		"#rows":      {"anna", "dora", "Digits stand for a key without a name"},
-		"#list":      {"anna", "eve", "other model", "as written", "folded, missed", "would be", "unpriced", "~"},
-		"#standings": {"anna", "of $40.00 a day", "ben", "requests are refused", "nightly-build", "soft: nothing is refused", "of $400.00 a month"},
-		"#queues":    {"2 of 2 slots busy, 2 waiting", "eve: 1 ", "nightly-build: "},
-		"#health":    {"Upstream 127.0.0.1:", "last answer at", "in memory", "turns wait to be written", "may be pinged"},
+		"#today": {"Saved today", "of the $", "that the clients' own bytes would have cost", "would have been saved",
+			"measured, at list prices", "unpriced", "Saved in tokens", "estimated"},
+		"#rows": {"anna", "dora", "Digits stand for a key without a name"},
+		"#list": {"anna", "eve", "other model", "as written", "folded, missed", "would be", "unpriced", "~"},
+		"#standings": {"anna", "of $40.00 a day", "ben", "requests are refused", "nightly-build", "soft: nothing is refused",
+			"of $400.00 a month"},
+		"#queues": {"2 of 2 slots busy, 2 waiting", "eve: 1 ", "nightly-build: "},
+		"#health": {"Upstream 127.0.0.1:", "last answer at", "in memory", "turns wait to be written", "may be pinged"},
 	} {
 		text := v.text(t, element)
 		for _, want := range all {
@@ -138,8 +150,10 @@ func TestPage(t *testing.T) {
 
 	// By keys alone: to the sessions, and the second of the three groupings.
 	var skip, by string
-	v.run(t, "keys", chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(`document.activeElement.className`, &skip),
-		chromedp.Focus("#tab-people", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.Evaluate(`document.activeElement.id + document.activeElement.getAttribute("aria-selected")`, &by))
+	v.run(t, "keys", chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent(kb.Tab),
+		chromedp.Evaluate(`document.activeElement.className`, &skip),
+		chromedp.Focus("#tab-people", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight),
+		chromedp.Evaluate(`document.activeElement.id + document.activeElement.getAttribute("aria-selected")`, &by))
 	if rows := v.text(t, "#rows"); skip != "skip" || by != "tab-clientstrue" || !strings.Contains(rows, "claude-code") {
 		t.Errorf("the first key leads to %q, the right arrow to %q, and shows %s", skip, by, rows)
 	}
@@ -151,7 +165,8 @@ func TestPage(t *testing.T) {
 		}
 	}
 	var paint float64
-	v.run(t, "first paint", chromedp.Evaluate(`performance.getEntriesByName("first-contentful-paint")[0].startTime`, &paint))
+	v.run(t, "first paint", chromedp.Evaluate(`performance.getEntriesByName("first-contentful-paint")[0].startTime`,
+		&paint))
 	n := v.weighs(admin)
 	t.Logf("%d bytes were loaded; first paint after %.0f ms", n, paint)
 	if n == 0 || n > largestPage {
@@ -161,11 +176,16 @@ func TestPage(t *testing.T) {
 	o.pictures(t, v)
 
 	// A reload ends the stream, which reconnects by itself.
-	v.run(t, "the status", chromedp.Evaluate(`window.said = []; new MutationObserver(() => said.push(document.querySelector("#status").textContent)).observe(document.querySelector("#status"), { childList: true, characterData: true, subtree: true })`, nil))
+	v.run(t, "the status",
+		chromedp.Evaluate(`window.said = []; new MutationObserver(() => `+
+			`said.push(document.querySelector("#status").textContent)).observe(document.querySelector("#status"), { `+
+			`childList: true, characterData: true, subtree: true })`, nil))
 	if err := o.Reload(t.Context(), strings.Replace(o.config, "$40", "$60", 1)); err != nil {
 		t.Fatal(err)
 	}
-	v.await(t, `window.said.some((s) => s.startsWith("not connected")) && document.querySelector("#status").textContent === "live" && document.querySelector("#standings").textContent.includes("of $60.00 a day")`)
+	v.await(t,
+		`window.said.some((s) => s.startsWith("not connected")) && document.querySelector("#status").textContent === `+
+			`"live" && document.querySelector("#standings").textContent.includes("of $60.00 a day")`)
 
 	site, err := url.Parse(o.url)
 	if err != nil {
@@ -183,7 +203,8 @@ func TestPage(t *testing.T) {
 	strained := o.strained(t, admin)
 	v.open(t, "http://"+strained+"/", "html[data-ready]")
 	v.look(t, "strained", "dark")
-	for element, want := range map[string]string{"#list": "9 folded, missed 3 times", "#health": "failing", "#status": "live", "#saved": "−$"} {
+	for element, want := range map[string]string{"#list": "9 folded, missed 3 times", "#health": "failing",
+		"#status": "live", "#saved": "−$"} {
 		if text := v.text(t, element); !strings.Contains(text, want) {
 			t.Errorf("%s says %q", element, text)
 		}
@@ -206,10 +227,14 @@ func (o *office) strained(t *testing.T, admin string) (at string) {
 		}
 		return at[path[len(path)-1]].([]any)[0].(map[string]any)
 	}
-	maps.Copy(first("sessions", "list"), map[string]any{"user": long, "regret": 3, "folded": 9, "model": long, "sent": 1.2e9, "saved": -123456.7, "estimated": true})
-	maps.Copy(first("budgets"), map[string]any{"name": long, "spent": "999999999 tokens of 999999999 tokens a month", "share": 12.5})
-	maps.Copy(first("queues"), map[string]any{"name": long, "slots": 64, "running": 64, "waiting": 12345, "expected": 98765})
-	maps.Copy(first("health"), map[string]any{"state": "failing", "of": long + ".example.com:443", "note": "requests in a row without an answer: 12345; last answer at 2026-11-23 02:00:00"})
+	maps.Copy(first("sessions", "list"), map[string]any{"user": long, "regret": 3, "folded": 9, "model": long,
+		"sent": 1.2e9, "saved": -123456.7, "estimated": true})
+	maps.Copy(first("budgets"), map[string]any{"name": long, "spent": "999999999 tokens of 999999999 tokens a month",
+		"share": 12.5})
+	maps.Copy(first("queues"), map[string]any{"name": long, "slots": 64, "running": 64, "waiting": 12345,
+		"expected": 98765})
+	maps.Copy(first("health"), map[string]any{"state": "failing", "of": long + ".example.com:443",
+		"note": "requests in a row without an answer: 12345; last answer at 2026-11-23 02:00:00"})
 	maps.Copy(first("today", "people"), map[string]any{"name": long, "usd": 1234567.8, "client_usd": 1.0})
 	total := data["today"].(map[string]any)["total"].(map[string]any)
 	total["usd"] = 1234567.89
@@ -254,14 +279,19 @@ func (o *office) pictures(t *testing.T, v *viewer) {
 		return
 	}
 	var b strings.Builder
-	b.WriteString(`<!doctype html><style>body{margin:0;background:#16181b;color:#e6e7e8;font:14px/1.45 ui-monospace,Menlo,"DejaVu Sans Mono",monospace}pre{display:inline-block;margin:0;padding:1.2rem 1.5rem}b{color:#5fd3a4;font-weight:400}</style><pre>`)
-	for _, args := range [][]string{{"report", "--store", o.record, "--since", "24h", "--by", "user"}, {"statusline", "--admin", o.Admin}} {
+	b.WriteString(`<!doctype html><style>body{margin:0;background:#16181b;color:#e6e7e8;font:14px/1.45 ui-monospace,` +
+		`Menlo,"DejaVu Sans Mono",monospace}pre{display:inline-block;margin:0;padding:1.2rem ` +
+		`1.5rem}b{color:#5fd3a4;font-weight:400}</style><pre>`)
+	for _, args := range [][]string{{"report", "--store", o.record, "--since", "24h", "--by", "user"},
+		{"statusline", "--admin", o.Admin}} {
 		shown := strings.NewReplacer(" --store "+o.record, "", " --admin "+o.Admin, "").Replace(strings.Join(args, " "))
 		fmt.Fprintf(&b, "<b>$ caddy llm-cache %s</b>\n%s\n", shown, template.HTMLEscapeString(o.llmCache(t, args...)))
 	}
 	other := openTab(t, needBrowser(t), o.zone.String())
 	var shot []byte
-	other.run(t, "terminal", chromedp.EmulateViewport(1200, 400), chromedp.Navigate("data:text/html;charset=utf-8,"+url.PathEscape(b.String())), chromedp.Screenshot("pre", &shot, chromedp.ByQuery))
+	other.run(t, "terminal", chromedp.EmulateViewport(1200, 400),
+		chromedp.Navigate("data:text/html;charset=utf-8,"+url.PathEscape(b.String())),
+		chromedp.Screenshot("pre", &shot, chromedp.ByQuery))
 	v.keep(t, "terminal", shot)
 }
 

@@ -18,17 +18,20 @@ func (c pi) resumes() bool { return true }
 
 func (c pi) model() string {
 	return map[string]string{
-		"anthropic-messages": "claude-sonnet-4-5", "openai-completions": "qwen3-coder", "openai-responses": "gpt-5", "google-generative-ai": "gemini-3.1-pro-preview",
+		"anthropic-messages": "claude-sonnet-4-5", "openai-completions": "qwen3-coder", "openai-responses": "gpt-5",
+		"google-generative-ai": "gemini-3.1-pro-preview",
 	}[c.api]
 }
 
 func (c pi) files() map[string]string {
-	url := c.url + map[string]string{"openai-completions": "/v1", "openai-responses": "/v1", "google-generative-ai": "/v1beta"}[c.api]
+	url := c.url + map[string]string{"openai-completions": "/v1", "openai-responses": "/v1",
+		"google-generative-ai": "/v1beta"}[c.api]
 	return map[string]string{".pi/agent/models.json": settings(map[string]any{"providers": map[string]any{"box": map[string]any{
 		"baseUrl": url, "apiKey": "sk-test", "api": c.api,
 		"models": []any{map[string]any{
-			"id": c.model(), "name": c.model(), "reasoning": true, "input": []string{"text"}, "contextWindow": 200000, "maxTokens": 16000,
-			"cost": map[string]any{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+			"id": c.model(), "name": c.model(), "reasoning": true, "input": []string{"text"}, "contextWindow": 200000,
+			"maxTokens": 16000,
+			"cost":      map[string]any{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
 		}},
 	}}})}
 }

@@ -71,7 +71,8 @@ func (p program) converse(t *testing.T, dir string, tasks map[string][]step, pro
 	}
 	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(home, p.file)}, prompts...)...)
 	cmd.Dir = dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "BASE_URL=" + p.url, "ANTHROPIC_BASE_URL=" + p.url}, p.env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "BASE_URL=" + p.url, "ANTHROPIC_BASE_URL=" +
+		p.url}, p.env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

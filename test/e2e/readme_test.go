@@ -65,7 +65,8 @@ func TestFirstCommand(t *testing.T) {
 		{"/v1/chat/completions", chat + `}`, `"finish_reason":"stop"`},
 		{"/v1/chat/completions", chat + `,"stream":true}`, "[DONE]"},
 	} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:4000"+c.path, strings.NewReader(c.body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:4000"+c.path,
+			strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,8 @@ func TestFirstCommand(t *testing.T) {
 		if err != nil || resp.StatusCode != http.StatusOK || !bytes.Contains(b, []byte(c.end)) {
 			t.Errorf("%s %s: %s, %v, %s", c.path, c.body, resp.Status, err, b)
 		}
-		for _, h := range []string{"Session", "Policy", "Original-Tokens", "Sent-Tokens", "Saved-Tokens", "Reduction-Pct", "Transforms", "Overhead-Us"} {
+		for _, h := range []string{"Session", "Policy", "Original-Tokens", "Sent-Tokens", "Saved-Tokens", "Reduction-Pct",
+			"Transforms", "Overhead-Us"} {
 			if resp.Header.Get("X-Llm-Cache-"+h) == "" {
 				t.Errorf("%s: no header X-Llm-Cache-%s in %v", c.path, h, resp.Header)
 			}

@@ -19,7 +19,7 @@ import (
 type record struct {
 	Kind           string `json:"kind"`
 	Session        string `json:"session"`
-	Conversation        int    `json:"conversation"`
+	Conversation   int    `json:"conversation"`
 	Client         string `json:"client"`
 	Model          string `json:"model"`
 	ClientFormat   string `json:"client_format"`

@@ -56,14 +56,16 @@ func TestReloadUnderLoad(t *testing.T) {
 	for n := range reloads {
 		time.Sleep(time.Second)
 		// The loaded configuration differs from the running one, and the shared state does not.
-		config := strings.Replace(s.config, "llm_cache {", fmt.Sprintf("header X-Generation %d\n\tllm_cache {\n\t\tprune {\n\t\t\tafter %d\n\t\t}", n, 3+n%2), 1)
+		config := strings.Replace(s.config, "llm_cache {",
+			fmt.Sprintf("header X-Generation %d\n\tllm_cache {\n\t\tprune {\n\t\t\tafter %d\n\t\t}", n, 3+n%2), 1)
 		err := s.Reload(t.Context(), config)
 		if err != nil {
 			t.Errorf("reload %d: %v", n, err)
 		}
 		if n%10 == 5 {
 			// Provisioned half way, refused, and cleaned up.
-			broken := strings.Replace(config, "reverse_proxy", "reverse_proxy {\n\t\ttransport http {\n\t\t\ttls_trust_pool file /does/not/exist\n\t\t}\n\t}\n\treverse_proxy", 1)
+			broken := strings.Replace(config, "reverse_proxy",
+				"reverse_proxy {\n\t\ttransport http {\n\t\t\ttls_trust_pool file /does/not/exist\n\t\t}\n\t}\n\treverse_proxy", 1)
 			if err := s.Reload(t.Context(), broken); err == nil {
 				t.Errorf("reload %d: a broken configuration was loaded", n)
 			}

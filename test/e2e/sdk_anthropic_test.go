@@ -21,7 +21,8 @@ type anthropicAgent struct {
 
 func newAnthropicAgent(url string) agent {
 	a := &anthropicAgent{
-		client: anthropic.NewClient(option.WithoutEnvironmentDefaults(), option.WithBaseURL(url), option.WithAPIKey("sk-test"), option.WithMaxRetries(0)),
+		client: anthropic.NewClient(option.WithoutEnvironmentDefaults(), option.WithBaseURL(url),
+			option.WithAPIKey("sk-test"), option.WithMaxRetries(0)),
 		params: anthropic.MessageNewParams{
 			Model:     "claude-sonnet-4-5",
 			MaxTokens: 4096,

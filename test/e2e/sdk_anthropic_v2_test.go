@@ -21,7 +21,8 @@ type anthropicV2Agent struct {
 
 func newAnthropicV2Agent(url string) agent {
 	a := &anthropicV2Agent{
-		client: anthropic.NewClient(option.WithoutEnvironmentDefaults(), option.WithBaseURL(url), option.WithAPIKey("sk-test"), option.WithMaxRetries(0)),
+		client: anthropic.NewClient(option.WithoutEnvironmentDefaults(), option.WithBaseURL(url),
+			option.WithAPIKey("sk-test"), option.WithMaxRetries(0)),
 		params: anthropic.MessageNewParams{
 			Model:     "claude-sonnet-4-5",
 			MaxTokens: 4096,

@@ -95,7 +95,8 @@ func (a *geminiAgent) answer(ctx context.Context) (r reply, err error) {
 			}
 		}
 		if u := chunk.UsageMetadata; u != nil {
-			r.prompt, r.cached, r.output = int64(u.PromptTokenCount), int64(u.CachedContentTokenCount), int64(u.CandidatesTokenCount)
+			r.prompt, r.cached, r.output = int64(u.PromptTokenCount), int64(u.CachedContentTokenCount),
+				int64(u.CandidatesTokenCount)
 		}
 		return nil
 	}

@@ -92,7 +92,8 @@ func TestSDKs(t *testing.T) {
 					read += r.cached
 				}
 				if got := sessions[0].Conversations[0].Total.Read; len(sessions[0].Conversations) != 1 || got != read {
-					t.Errorf("the admin endpoint counts %d tokens read in %d conversations, the client %d in one", got, len(sessions[0].Conversations), read)
+					t.Errorf("the admin endpoint counts %d tokens read in %d conversations, the client %d in one", got,
+						len(sessions[0].Conversations), read)
 				}
 				saved := 0.0
 				for i := range front {
@@ -134,7 +135,8 @@ var sdkTools = [][2]string{
 var sdkParameters = map[string]any{"argument": map[string]any{"type": "string"}}
 
 // sdkSystem is long enough for a provider to cache it.
-var sdkSystem = "You are an agent that works on a repository. " + strings.Repeat("Read before you write, keep changes small, and say what you did when you are done. ", 120)
+var sdkSystem = "You are an agent that works on a repository. " +
+	strings.Repeat("Read before you write, keep changes small, and say what you did when you are done. ", 120)
 
 // sdkScript returns two tasks of eight steps with tools each.
 func sdkScript() (script []step) {

@@ -32,9 +32,10 @@ func TestSmoketest(t *testing.T) {
 		tolerated   string // a fault of the model itself
 		holds       bool
 	}{
-		{"simulator", "claude-opus-4-6", []string{"anthropic", "openai_chat", "openai_responses", "gemini"}, func(t *testing.T) string {
-			return startStack(t, setup{unwatched: true}).url
-		}, "", false},
+		{"simulator", "claude-opus-4-6", []string{"anthropic", "openai_chat", "openai_responses", "gemini"},
+			func(t *testing.T) string {
+				return startStack(t, setup{unwatched: true}).url
+			}, "", false},
 		{"engine", "tiny", []string{"anthropic", "openai_chat", "openai_responses", "gemini"}, func(t *testing.T) string {
 			e := startEngine(t, engine.Options{})
 			return startStack(t, setup{cache: "upstream mlx_lm\nqueue", upstream: e.Addr, unwatched: true}).url
@@ -43,21 +44,24 @@ func TestSmoketest(t *testing.T) {
 		{"letta", "coder", []string{"openai_chat", "openai_responses"}, func(t *testing.T) string {
 			return startStack(t, setup{cache: "upstream letta", upstream: startLetta(t).addr, unwatched: true}).url
 		}, "the system prompt was not honoured", true},
-		{"edge and origin", "claude-opus-4-6", []string{"anthropic", "openai_chat", "openai_responses", "gemini"}, func(t *testing.T) string {
-			model := startStack(t, setup{unwatched: true})
-			addrs, err := caddy.FreeAddrs(2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			model.start(t, "origin", addrs[0], site(addrs[0], addrs[1], "origin", "llm_cache_origin\nreverse_proxy "+model.modelAddr))
-			return startStack(t, setup{cache: "retain origin", upstream: addrs[1], unwatched: true}).url
-		}, "", true},
+		{"edge and origin", "claude-opus-4-6", []string{"anthropic", "openai_chat", "openai_responses", "gemini"},
+			func(t *testing.T) string {
+				model := startStack(t, setup{unwatched: true})
+				addrs, err := caddy.FreeAddrs(2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				model.start(t, "origin", addrs[0], site(addrs[0], addrs[1], "origin", "llm_cache_origin\nreverse_proxy "+
+					model.modelAddr))
+				return startStack(t, setup{cache: "retain origin", upstream: addrs[1], unwatched: true}).url
+			}, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			url := c.url(t)
 			for _, format := range c.formats {
-				cmd := exec.CommandContext(t.Context(), binary, "llm-cache", "smoketest", "--url", url, "--model", c.model, "--format", format, "--json")
+				cmd := exec.CommandContext(t.Context(), binary, "llm-cache", "smoketest", "--url", url, "--model", c.model,
+					"--format", format, "--json")
 				cmd.Env = []string{"LLM_CACHE_KEY=k", "HOME=" + t.TempDir()}
 				out, err := cmd.Output()
 				var lines []line

@@ -89,7 +89,9 @@ func startStack(t *testing.T, o setup) *stack {
 	}
 	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\nheaders full\n"+o.cache+"\n}\nreverse_proxy "+behind)
 	if o.audit {
-		s.config = strings.Replace(s.config, "auto_https off", "auto_https off\n\tllm_cache {\n\t\taudit jsonl {\n\t\t\toutput file ../audit.jsonl\n\t\t\tinterval 100ms\n\t\t}\n\t}", 1)
+		s.config = strings.Replace(s.config, "auto_https off",
+			"auto_https off\n\tllm_cache {\n\t\taudit jsonl {\n\t\t\toutput file ../audit.jsonl\n\t\t\tinterval "+
+				"100ms\n\t\t}\n\t}", 1)
 	}
 	s.Process = s.start(t, "front", addrs[0], s.config)
 	if o.upstream != "" {
@@ -102,7 +104,8 @@ func startStack(t *testing.T, o setup) *stack {
 	if err := os.WriteFile(filepath.Join(s.dir, "script.json"), script, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.model = s.start(t, "model", addrs[2], site(addrs[2], addrs[3], "model", "llm_cache_simulator ../script.json {\n"+o.model+"\n}"))
+	s.model = s.start(t, "model", addrs[2], site(addrs[2], addrs[3], "model", "llm_cache_simulator ../script.json {\n"+
+		o.model+"\n}"))
 	return s
 }
 
@@ -165,7 +168,8 @@ func (e *entry) models() bool {
 	if e.Request.Method != http.MethodPost {
 		return false
 	}
-	for _, end := range []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "enerateContent", "/interactions", "awPredict", "/invoke", "/invoke-with-response-stream"} {
+	for _, end := range []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "enerateContent",
+		"/interactions", "awPredict", "/invoke", "/invoke-with-response-stream"} {
 		if strings.HasSuffix(path, end) && !strings.HasSuffix(path, "/count-tokens:rawPredict") {
 			return true
 		}
@@ -212,7 +216,7 @@ func (s *stack) access(t *testing.T, name string) (all []entry) {
 
 // session is the admin endpoint's description of a session.
 type session struct {
-	ID       string `json:"id"`
+	ID            string `json:"id"`
 	Conversations []struct {
 		Model    string         `json:"model"`
 		Requests int            `json:"requests"`
@@ -339,7 +343,8 @@ func (s *stack) settle(t *testing.T, sessions int) ([]session, []entry) {
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
-	t.Fatalf("want %d sessions that count %d requests, all of which reached the model (%d did), got %+v", sessions, len(front), len(s.access(t, "model.log")), list)
+	t.Fatalf("want %d sessions that count %d requests, all of which reached the model (%d did), got %+v", sessions,
+		len(front), len(s.access(t, "model.log")), list)
 	return nil, nil
 }
 
@@ -365,7 +370,8 @@ func (s *stack) clean(t *testing.T) {
 		}
 		for line := range strings.Lines(string(b)) {
 			// The admin endpoint logs requests that a test expects to fail.
-			if strings.Contains(line, "panic") || strings.Contains(line, `"level":"error"`) && !strings.Contains(line, `"logger":"admin.api"`) {
+			if strings.Contains(line, "panic") || strings.Contains(line, `"level":"error"`) &&
+				!strings.Contains(line, `"logger":"admin.api"`) {
 				t.Errorf("Caddy's log: %s", line)
 			}
 		}

@@ -37,9 +37,13 @@ func (m *member) body() string {
 	if system == "" {
 		system = teamSystem
 	}
-	fmt.Fprintf(&b, `{"model":"tiny","stream":true,"max_tokens":50,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"Read","description":"Reads a file.","parameters":{"type":"object"}}}],"messages":[{"role":"system","content":%q}`, system)
+	fmt.Fprintf(&b,
+		`{"model":"tiny","stream":true,"max_tokens":50,"stream_options":{"include_usage":true},`+
+			`"tools":[{"type":"function","function":{"name":"Read","description":"Reads a file.",`+
+			`"parameters":{"type":"object"}}}],"messages":[{"role":"system","content":%q}`, system)
 	for i := range len(m.turns) + 1 {
-		fmt.Fprintf(&b, `,{"role":"user","content":"%s asks question %d. %s"}`, m.name, i, strings.Repeat("The details follow. ", 10))
+		fmt.Fprintf(&b, `,{"role":"user","content":"%s asks question %d. %s"}`, m.name, i,
+			strings.Repeat("The details follow. ", 10))
 		if i < len(m.turns) {
 			fmt.Fprintf(&b, `,{"role":"assistant","content":%q}`, m.turns[i])
 		}
@@ -86,7 +90,8 @@ func TestTeam(t *testing.T) {
 		{"ten prompts besides", "mlx_lm", 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := startBox(t, engine.Options{Slots: 2, Layers: 8, Prompts: c.prompts}, "upstream "+c.upstream+"\nqueue {\nslots 2\n}")
+			b := startBox(t, engine.Options{Slots: 2, Layers: 8, Prompts: c.prompts}, "upstream "+c.upstream+
+				"\nqueue {\nslots 2\n}")
 			b.team(t, span, c.prompts > 0)
 		})
 	}
@@ -138,7 +143,8 @@ func (b *box) team(t *testing.T, span time.Duration, own bool) {
 				}
 				mu.Unlock()
 				if own && cached < last {
-					t.Errorf("%s, request %d: %d tokens of %d were cached, and the prompt before had %d", m.name, len(m.turns), cached, prompt, last)
+					t.Errorf("%s, request %d: %d tokens of %d were cached, and the prompt before had %d", m.name, len(m.turns), cached,
+						prompt, last)
 				}
 				last = prompt
 				if m.turns = append(m.turns, nothingLeft); len(m.turns) == 12 {
@@ -172,14 +178,17 @@ func (b *box) team(t *testing.T, span time.Duration, own bool) {
 		for _, w := range list {
 			total, most = total+w, max(most, w)
 		}
-		t.Logf("person-%d: %d requests, waits: mean %v, longest %v", i, len(list), total/time.Duration(max(1, len(list))), most)
+		t.Logf("person-%d: %d requests, waits: mean %v, longest %v", i, len(list), total/time.Duration(max(1, len(list))),
+			most)
 	}
 	most, others := slices.Max(turns), 0
 	for _, n := range turns {
 		others += n
 	}
-	t.Logf("%d requests in %v; waits: mean %v, longest %v (%.2f times that), behind %d others at most, %.1f in the mean; %d cold, all others with %d tokens or more cached",
-		len(waits), span, mean, longest, longest.Seconds()/mean.Seconds(), most, float64(others)/float64(len(turns)), cold, base)
+	t.Logf("%d requests in %v; waits: mean %v, longest %v (%.2f times that), behind %d others at most, %.1f in the "+
+		"mean; %d cold, all others with %d tokens or more cached",
+		len(waits), span, mean, longest, longest.Seconds()/mean.Seconds(), most, float64(others)/float64(len(turns)),
+		cold, base)
 	if len(further) == 0 {
 		t.Fatal("nobody came to a second request")
 	}
@@ -187,7 +196,8 @@ func (b *box) team(t *testing.T, span time.Duration, own bool) {
 	for _, share := range further {
 		found += share
 	}
-	t.Logf("of their last prompts people found %.1f %% again, at least %.1f %%, in %d requests", 100*found/float64(len(further)), 100*slices.Min(further), len(further))
+	t.Logf("of their last prompts people found %.1f %% again, at least %.1f %%, in %d requests",
+		100*found/float64(len(further)), 100*slices.Min(further), len(further))
 	if cold > 2 {
 		t.Errorf("%d requests found nothing in the cache, want one for each slot", cold)
 	}
@@ -196,7 +206,8 @@ func (b *box) team(t *testing.T, span time.Duration, own bool) {
 	}
 	// The mean includes requests that found a free slot.
 	if most*len(turns) > 3*others {
-		t.Errorf("somebody waited while %d others had their answers, over three times the mean of %.1f", most, float64(others)/float64(len(turns)))
+		t.Errorf("somebody waited while %d others had their answers, over three times the mean of %.1f", most,
+			float64(others)/float64(len(turns)))
 	}
 }
 
@@ -311,7 +322,8 @@ func TestEngineRestartWarming(t *testing.T) {
 	}
 	long.turns = append(long.turns, nothingLeft)
 	withoutEngine := func() {
-		if status, said, _, err := long.ask(t.Context(), b.url); status/100 == 2 || err != nil || !strings.Contains(said, `"error"`) {
+		if status, said, _, err := long.ask(t.Context(), b.url); status/100 == 2 || err != nil ||
+			!strings.Contains(said, `"error"`) {
 			t.Errorf("without an engine: %d, %v: %.300s", status, err, said)
 		}
 	}
@@ -330,7 +342,8 @@ func TestEngineRestartWarming(t *testing.T) {
 		t.Errorf("another base is warm: %+v", w)
 	}
 	t.Logf("the warm-up after a death in the middle of %+v: %+v", begun, w)
-	if status, said, _, err := long.ask(t.Context(), b.url); status != http.StatusOK || err != nil || !strings.Contains(said, "[DONE]") {
+	if status, said, _, err := long.ask(t.Context(), b.url); status != http.StatusOK || err != nil ||
+		!strings.Contains(said, "[DONE]") {
 		t.Errorf("the retry: %d, %v: %.300s", status, err, said)
 	}
 	list, err := b.engine.Requests(t.Context())

@@ -118,7 +118,8 @@ func (w *witness) watch(next http.Handler) http.Handler {
 				}
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.threaded = append(w.threaded, threaded{kind == "continue", int(gjson.GetBytes(body, "messages.#").Int()), rw.Header().Get("X-Llm-Cache-Retained")})
+				w.threaded = append(w.threaded, threaded{kind == "continue", int(gjson.GetBytes(body, "messages.#").Int()),
+					rw.Header().Get("X-Llm-Cache-Retained")})
 			}
 		}
 		ended := false
@@ -194,7 +195,8 @@ func (w *witness) asked(api contract.API, body []byte) {
 
 // life is a sign of life to a client of the Responses API during the upstream's silence. Codex only
 // counts events and accepts it.
-const life = "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n"
+const life = "event: response.in_progress\ndata: {\"type\":\"response.in_progress\"," +
+	"\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n"
 
 func (w *witness) answered(api contract.API, r contract.Reply) {
 	if api == contract.Responses {
@@ -281,7 +283,8 @@ func promptOf(api contract.API, body []byte) (p prompt) {
 			p.items = append(p.items, maphash.String(seed, e.Without("cache_control")))
 		}
 	}
-	for _, member := range []string{"tools", "instructions", "system", "systemInstruction", "system_instruction", "messages", "input", "contents"} {
+	for _, member := range []string{"tools", "instructions", "system", "systemInstruction", "system_instruction",
+		"messages", "input", "contents"} {
 		add(v.Get(member))
 	}
 	return p
@@ -345,7 +348,8 @@ func tolerated(f fault) bool {
 		}
 	case contract.Responses:
 		switch f.Path {
-		case "response.function_call_arguments.done.name", "response.output_item.added.item.status", "response.output_item.done.item.status",
+		case "response.function_call_arguments.done.name", "response.output_item.added.item.status",
+			"response.output_item.done.item.status",
 			"response.completed.response.output[].status": // the status of custom calls, as OpenAI's servers send it
 			return true
 		}

@@ -45,7 +45,9 @@ func TestExtensions(t *testing.T) {
 	u := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stamps <- r.Header.Get("X-Stamp")
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Hi."}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":1}}`)
+		_, _ = io.WriteString(w,
+			`{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Hi."}],`+
+				`"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":1}}`)
 	}))
 	defer u.Close()
 	front := httptest.NewUnstartedServer(nil) // for a free port
@@ -59,7 +61,8 @@ func TestExtensions(t *testing.T) {
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/v1/messages", strings.NewReader(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hello."}]}`))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/v1/messages",
+		strings.NewReader(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hello."}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

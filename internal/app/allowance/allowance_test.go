@@ -40,7 +40,8 @@ func TestLedger(t *testing.T) {
 	}
 	l.Add("a", "anna", now, Spent{Dollars: 0, Tokens: 100}, now)
 	now = now.Add(24 * time.Hour)
-	if _, v := l.Reserve(all, "a", "anna", Spent{}, now); !v.Refused || v.Held || !v.Ends.Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
+	if _, v := l.Reserve(all, "a", "anna", Spent{}, now); !v.Refused || v.Held ||
+		!v.Ends.Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", v)
 	}
 	if r, v := l.Reserve(all, "c", "c", Spent{Dollars: 5, Tokens: 5}, now); r == nil || v.Refused {

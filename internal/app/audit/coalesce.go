@@ -20,7 +20,8 @@ type groups map[group]*Record
 
 // add counts a turn, or the sum of several, in its group.
 func (g groups) add(r *Record) {
-	key := group{r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy, r.Outcome, r.AssumedFrom, r.PricesOf}
+	key := group{r.Tenant, r.User, r.Client, r.Model, r.BilledModel, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy,
+		r.Outcome, r.AssumedFrom, r.PricesOf}
 	sum := g[key]
 	if sum == nil && len(g) >= maxGroups {
 		key = group{kind: r.Kind, outcome: r.Outcome}
@@ -30,7 +31,8 @@ func (g groups) add(r *Record) {
 		sum = &Record{
 			ID: NewID(r.At), At: r.At, Kind: key.kind, Outcome: key.outcome, Policy: key.policy,
 			Tenant: key.tenant, User: key.user, Client: key.client, Model: key.model, BilledModel: key.billed,
-			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, AssumedFrom: key.assumedFrom, PricesOf: key.pricesOf,
+			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat, AssumedFrom: key.assumedFrom,
+			PricesOf: key.pricesOf,
 		}
 		g[key] = sum
 	}

@@ -13,9 +13,11 @@ import (
 // columns are the columns of the table of turns in every database, in the order of values and
 // targets.
 var columns = []string{
-	"id", "at", "turns", "kind", "tenant", "user_id", "session", "conversation", "client", "model", "client_format", "upstream_format",
+	"id", "at", "turns", "kind", "tenant", "user_id", "session", "conversation", "client", "model", "client_format",
+	"upstream_format",
 	"policy", "stream", "original_tokens", "sent_tokens",
-	"uncached", "write_5m", "write_1h", "read", "read_estimated", "output", "estimated", "client_uncached", "client_write_5m", "client_write_1h", "client_read",
+	"uncached", "write_5m", "write_1h", "read", "read_estimated", "output", "estimated", "client_uncached",
+	"client_write_5m", "client_write_1h", "client_read",
 	"cost", "client_cost", "usd", "client_usd", "assumed_from", "prices_of", "would_save", "would_save_usd",
 	"billed_model", "service", "translation", "translation_usd", "bounded",
 	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "regret",
@@ -36,13 +38,16 @@ func (r *Record) values(id, at any) []any {
 	}
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{
-		id, at, r.Turns, r.Kind, r.Tenant, r.User, r.Session, int64(r.Conversation), r.Client, r.Model, r.ClientFormat, r.UpstreamFormat,
+		id, at, r.Turns, r.Kind, r.Tenant, r.User, r.Session, int64(r.Conversation), r.Client, r.Model, r.ClientFormat,
+		r.UpstreamFormat,
 		r.Policy, r.Stream, r.OriginalTokens, r.SentTokens,
-		b.Uncached, b.Write5m, b.Write1h, b.Read, r.ReadEstimated, b.Output, r.Estimated, c.Uncached, c.Write5m, c.Write1h, c.Read,
+		b.Uncached, b.Write5m, b.Write1h, b.Read, r.ReadEstimated, b.Output, r.Estimated, c.Uncached, c.Write5m, c.Write1h,
+		c.Read,
 		r.Cost, r.ClientCost, r.USD, r.ClientUSD, r.AssumedFrom, r.PricesOf, r.WouldSave, r.WouldSaveUSD,
 		r.BilledModel, r.Service, r.Translation, r.TranslationUSD, r.Bounded,
 		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break, r.Regret,
-		r.Queue.Microseconds(), r.FirstByte.Microseconds(), r.FirstToken.Microseconds(), r.LastToken.Microseconds(), r.Total.Microseconds(),
+		r.Queue.Microseconds(), r.FirstByte.Microseconds(), r.FirstToken.Microseconds(), r.LastToken.Microseconds(),
+		r.Total.Microseconds(),
 		int64(r.Status), r.Outcome, r.StopReason, r.Resent,
 	}
 }
@@ -51,9 +56,11 @@ func (r *Record) values(id, at any) []any {
 func (r *Record) targets(id, at any) []any {
 	b, c := &r.Billed, &r.ClientBilled
 	return []any{
-		id, at, &r.Turns, &r.Kind, &r.Tenant, &r.User, &r.Session, &r.Conversation, &r.Client, &r.Model, &r.ClientFormat, &r.UpstreamFormat,
+		id, at, &r.Turns, &r.Kind, &r.Tenant, &r.User, &r.Session, &r.Conversation, &r.Client, &r.Model, &r.ClientFormat,
+		&r.UpstreamFormat,
 		&r.Policy, &r.Stream, &r.OriginalTokens, &r.SentTokens,
-		&b.Uncached, &b.Write5m, &b.Write1h, &b.Read, &r.ReadEstimated, &b.Output, &r.Estimated, &c.Uncached, &c.Write5m, &c.Write1h, &c.Read,
+		&b.Uncached, &b.Write5m, &b.Write1h, &b.Read, &r.ReadEstimated, &b.Output, &r.Estimated, &c.Uncached, &c.Write5m,
+		&c.Write1h, &c.Read,
 		&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD, &r.AssumedFrom, &r.PricesOf, &r.WouldSave, &r.WouldSaveUSD,
 		&r.BilledModel, &r.Service, &r.Translation, &r.TranslationUSD, &r.Bounded,
 		(*editList)(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.Regret,

@@ -75,7 +75,8 @@ func ReasonOf(err error) string {
 		return ReasonNewer
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		return ReasonFull
-	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR),
+		errors.Is(err, syscall.EISDIR):
 		return ReasonDenied
 	case connecting, network, errors.Is(err, context.DeadlineExceeded):
 		return ReasonUnreachable

@@ -89,7 +89,8 @@ func (p *Postgres) makeSchema(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS llm_cache"); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS llm_cache.versions (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())"); err != nil {
+	if _, err := tx.Exec(ctx,
+		"CREATE TABLE IF NOT EXISTS llm_cache.versions (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())"); err != nil {
 		return err
 	}
 	version := 0
@@ -160,7 +161,8 @@ func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool
 			// COPY has no ON CONFLICT, so the rows take the way over a temporary table.
 			if known {
 				into = pgx.Identifier{"llm_cache_" + t.name}
-				if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TEMPORARY TABLE llm_cache_%s (LIKE llm_cache.%s) ON COMMIT DROP", t.name, t.name)); err != nil {
+				if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TEMPORARY TABLE llm_cache_%s (LIKE llm_cache.%s) ON COMMIT DROP",
+					t.name, t.name)); err != nil {
 					return err
 				}
 			}
@@ -170,7 +172,8 @@ func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool
 			if !known {
 				continue
 			}
-			if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO llm_cache.%s SELECT * FROM llm_cache_%s ON CONFLICT DO NOTHING", t.name, t.name)); err != nil {
+			if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO llm_cache.%s SELECT * FROM llm_cache_%s ON CONFLICT DO NOTHING",
+				t.name, t.name)); err != nil {
 				return err
 			}
 		}
@@ -220,7 +223,8 @@ func (p *Postgres) Each(ctx context.Context, since time.Time, f func(*Record) er
 // Content returns the content of a turn, nil if none was stored.
 func (p *Postgres) Content(ctx context.Context, id ID) (*Content, error) {
 	var prompt, answer []byte
-	err := p.pool.QueryRow(ctx, "SELECT prompt, answer FROM llm_cache.contents WHERE turn = $1", [16]byte(id)).Scan(&prompt, &answer)
+	err := p.pool.QueryRow(ctx, "SELECT prompt, answer FROM llm_cache.contents WHERE turn = $1",
+		[16]byte(id)).Scan(&prompt, &answer)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

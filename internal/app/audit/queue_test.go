@@ -80,12 +80,18 @@ func (s *shelf) attempts() int {
 func sample(n int) *Record {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
 	return &Record{
-		ID: NewID(at), At: at, Turns: 1, Kind: KindTurn, Tenant: "aabb", User: "alice", Session: fmt.Sprint("s", n), Client: "claude-code",
-		Model: "claude-opus-4-6", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Policy: "cost_aware", OriginalTokens: 100, SentTokens: 80,
-		Billed: Tokens{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5}, ReadEstimated: 3, Estimated: 1, WouldSave: 0.25, WouldSaveUSD: 0.375, ClientBilled: Tokens{Uncached: 6, Write5m: 7, Write1h: 8, Read: 9, Output: 5},
-		Cost: 10.5, ClientCost: 20.25, USD: 0.5, ClientUSD: 1, Edits: []Edits{{Stage: "admission", Count: 2}, {Stage: "compress", Count: 1, Tokens: 40, Millis: 9}}, Epoch: "boundary", Reason: "x",
-		Folded: 3, Removed: 20, Rewritten: 7, Break: "ttl", Regret: 1, Queue: time.Millisecond, FirstByte: 2 * time.Millisecond, FirstToken: 3 * time.Millisecond,
-		LastToken: 4 * time.Millisecond, Total: 5 * time.Millisecond, Status: 200, Outcome: Completed, StopReason: "end_turn", Stream: true, Resent: true,
+		ID: NewID(at), At: at, Turns: 1, Kind: KindTurn, Tenant: "aabb", User: "alice", Session: fmt.Sprint("s", n),
+		Client: "claude-code",
+		Model:  "claude-opus-4-6", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Policy: "cost_aware",
+		OriginalTokens: 100, SentTokens: 80,
+		Billed: Tokens{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5}, ReadEstimated: 3, Estimated: 1,
+		WouldSave: 0.25, WouldSaveUSD: 0.375, ClientBilled: Tokens{Uncached: 6, Write5m: 7, Write1h: 8, Read: 9, Output: 5},
+		Cost: 10.5, ClientCost: 20.25, USD: 0.5, ClientUSD: 1, Edits: []Edits{{Stage: "admission", Count: 2},
+			{Stage: "compress", Count: 1, Tokens: 40, Millis: 9}}, Epoch: "boundary", Reason: "x",
+		Folded: 3, Removed: 20, Rewritten: 7, Break: "ttl", Regret: 1, Queue: time.Millisecond,
+		FirstByte: 2 * time.Millisecond, FirstToken: 3 * time.Millisecond,
+		LastToken: 4 * time.Millisecond, Total: 5 * time.Millisecond, Status: 200, Outcome: Completed, StopReason: "end_turn",
+		Stream: true, Resent: true,
 	}
 }
 
@@ -177,7 +183,8 @@ func TestStoreDown(t *testing.T) {
 		t.Errorf("%d turns, %d interrupted, cost %v, %d sums", turns, interrupted, cost, sums)
 	}
 	if c.Coalesced.Load() == 0 || c.Written.Load() != n || c.WriteErrors.Load() == 0 || c.Dropped.Load() != 0 {
-		t.Errorf("coalesced %d, written %d, errors %d, dropped %d", c.Coalesced.Load(), c.Written.Load(), c.WriteErrors.Load(), c.Dropped.Load())
+		t.Errorf("coalesced %d, written %d, errors %d, dropped %d", c.Coalesced.Load(), c.Written.Load(),
+			c.WriteErrors.Load(), c.Dropped.Load())
 	}
 }
 
@@ -255,7 +262,8 @@ func TestOpenTurns(t *testing.T) {
 	q.End(open, sample(2))               // recorded already
 	q.End(q.Begin(sample(3)), sample(3)) // begun too late
 	got := s.records()
-	if len(got) != 2 || got[0].Outcome != Completed || got[1].Outcome != Interrupted || got[1].Session != "s2" || got[1].Total <= 0 {
+	if len(got) != 2 || got[0].Outcome != Completed || got[1].Outcome != Interrupted || got[1].Session != "s2" ||
+		got[1].Total <= 0 {
 		t.Errorf("%+v", got)
 	}
 	if c.Dropped.Load() != 1 {

@@ -132,14 +132,16 @@ func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
 	if !file.Mode().IsRegular() { // SQLite would block for ever on a pipe
 		return nil, fmt.Errorf("audit: %s is no regular file: %w", path, os.ErrPermission)
 	}
-	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
+	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(5000)"},
+		pragmas...)}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	db.SetMaxOpenConns(2)
-	return &SQLite{db: db, path: path, file: file, insert: "INSERT OR IGNORE INTO turns (" + columnList + ") VALUES (" + strings.Repeat("?, ", len(columns)-1) + "?)"}, nil
+	return &SQLite{db: db, path: path, file: file, insert: "INSERT OR IGNORE INTO turns (" + columnList + ") VALUES (" +
+		strings.Repeat("?, ", len(columns)-1) + "?)"}, nil
 }
 
 func (s *SQLite) makeSchema(ctx context.Context) error {
@@ -158,7 +160,8 @@ func (s *SQLite) makeSchema(ctx context.Context) error {
 	case version == schemaVersion:
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA user_version = %d", sqliteSchema, schemaVersion)); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA user_version = %d", sqliteSchema,
+		schemaVersion)); err != nil {
 		return fmt.Errorf("making the schema: %w", err)
 	}
 	return tx.Commit()
@@ -191,7 +194,8 @@ func (s *SQLite) Write(ctx context.Context, batch []*Record) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO contents (turn, prompt, answer) VALUES (?, ?, ?)", r.ID.String(), prompt, answer); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO contents (turn, prompt, answer) VALUES (?, ?, ?)",
+			r.ID.String(), prompt, answer); err != nil {
 			return s.failed(err)
 		}
 	}
@@ -212,7 +216,8 @@ func (s *SQLite) Prune(ctx context.Context, before time.Time) (int64, error) {
 
 // Each implements Source.
 func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
-	rows, err := s.db.QueryContext(ctx, "SELECT "+columnList+" FROM turns WHERE at >= ? ORDER BY at", since.UTC().Format(sqliteTime))
+	rows, err := s.db.QueryContext(ctx, "SELECT "+columnList+" FROM turns WHERE at >= ? ORDER BY at",
+		since.UTC().Format(sqliteTime))
 	if err != nil {
 		return s.failed(err)
 	}
@@ -246,7 +251,8 @@ func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) erro
 // Content returns the content of a turn, nil if none was stored.
 func (s *SQLite) Content(ctx context.Context, id ID) (*Content, error) {
 	var prompt, answer []byte
-	err := s.db.QueryRowContext(ctx, "SELECT prompt, answer FROM contents WHERE turn = ?", id.String()).Scan(&prompt, &answer)
+	err := s.db.QueryRowContext(ctx, "SELECT prompt, answer FROM contents WHERE turn = ?", id.String()).Scan(&prompt,
+		&answer)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

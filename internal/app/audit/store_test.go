@@ -222,10 +222,13 @@ func TestUnusableFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, paths := range map[string][]string{
-		ReasonDamaged: {cut, written("rubbish.db", []byte("rubbish")), written("zeros.db", make([]byte, 8192)), written("head.db", append([]byte("SQLite format 3\x00"), make([]byte, 4080)...))},
+		ReasonDamaged: {cut, written("rubbish.db", []byte("rubbish")), written("zeros.db", make([]byte, 8192)),
+			written("head.db", append([]byte("SQLite format 3\x00"), make([]byte, 4080)...))},
 		ReasonForeign: {
-			made("sessions.db", "CREATE TABLE sessions (id)", "PRAGMA user_version = 2"), made("other.db", "CREATE TABLE turns (id, player)"),
-			made("newer.db", "CREATE TABLE moz_places (id)", "PRAGMA user_version = 77"), made("named.db", "PRAGMA application_id = 5"),
+			made("sessions.db", "CREATE TABLE sessions (id)", "PRAGMA user_version = 2"),
+			made("other.db", "CREATE TABLE turns (id, player)"),
+			made("newer.db", "CREATE TABLE moz_places (id)", "PRAGMA user_version = 77"),
+			made("named.db", "PRAGMA application_id = 5"),
 		},
 		ReasonNewer:  {made("ours.db", "CREATE TABLE turns (id, at, tenant, client_uncached)", "PRAGMA user_version = 99")},
 		ReasonDenied: {dir, filepath.Join(cut, "audit.db")},

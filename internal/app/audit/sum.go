@@ -171,15 +171,18 @@ func (s *Sum) Add(r *Record) {
 
 // Join adds another sum.
 func (s *Sum) Join(o *Sum) {
-	s.Turns, s.Failed, s.Interrupted, s.Unpriced = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted, s.Unpriced+o.Unpriced
+	s.Turns, s.Failed, s.Interrupted, s.Unpriced = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted,
+		s.Unpriced+o.Unpriced
 	s.Assumed += o.Assumed
 	s.Refused += o.Refused
-	s.Removed, s.WouldRemove, s.ReadEstimated = s.Removed+o.Removed, s.WouldRemove+o.WouldRemove, s.ReadEstimated+o.ReadEstimated
+	s.Removed, s.WouldRemove, s.ReadEstimated = s.Removed+o.Removed, s.WouldRemove+o.WouldRemove, s.ReadEstimated+
+		o.ReadEstimated
 	s.Estimated += o.Estimated
 	s.Folded, s.Regret = s.Folded+o.Folded, s.Regret+o.Regret
 	s.Billed.add(&o.Billed)
 	s.Client.add(&o.Client)
-	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+o.ClientUSD
+	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+
+		o.ClientUSD
 	s.WouldSave, s.WouldSaveUSD = s.WouldSave+o.WouldSave, s.WouldSaveUSD+o.WouldSaveUSD
 	s.Translation, s.TranslationUSD = s.Translation+o.Translation, s.TranslationUSD+o.TranslationUSD
 }

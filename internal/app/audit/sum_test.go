@@ -12,8 +12,9 @@ import (
 
 func turn(at time.Time, user, tenant string, usd, own float64) *Record {
 	return &Record{
-		At: at, Turns: 1, Kind: KindTurn, User: user, Tenant: tenant, Session: "s-" + user, Client: "codex", Model: "m", Outcome: Completed,
-		USD: usd, ClientUSD: own, Cost: usd * 1e6, ClientCost: own * 1e6, OriginalTokens: 100, SentTokens: 60,
+		At: at, Turns: 1, Kind: KindTurn, User: user, Tenant: tenant, Session: "s-" + user, Client: "codex", Model: "m",
+		Outcome: Completed,
+		USD:     usd, ClientUSD: own, Cost: usd * 1e6, ClientCost: own * 1e6, OriginalTokens: 100, SentTokens: 60,
 	}
 }
 
@@ -30,7 +31,8 @@ func TestTally(t *testing.T) {
 	if d.Total.Turns != 3 || d.Total.Saved() != 3 || d.Total.Removed != 120 || len(d.Hours) != 3 || !d.Since.Equal(now) {
 		t.Errorf("%+v", d)
 	}
-	if len(d.People) != 2 || d.People[0].Name != "anna" || d.People[0].Saved() != 3 || len(d.Clients) != 1 || len(d.Models) != 1 {
+	if len(d.People) != 2 || d.People[0].Name != "anna" || d.People[0].Saved() != 3 || len(d.Clients) != 1 ||
+		len(d.Models) != 1 {
 		t.Errorf("%+v", d.People)
 	}
 	if w := l.Whose("s-anna"); w != (Whose{User: "anna", Client: "codex"}) {
@@ -79,10 +81,12 @@ func TestSeed(t *testing.T) {
 	live := turn(now.Add(time.Second), "anna", "a", 1, 2)
 	now = now.Add(time.Minute)
 	l.Add(live)
-	if err := l.Seed(t.Context(), past{turn(now.Add(-30*time.Hour), "anna", "a", 1, 9), turn(now.Add(-11*time.Hour), "anna", "a", 1, 9), turn(now.Add(-time.Hour), "anna", "a", 1, 5), live}); err != nil {
+	if err := l.Seed(t.Context(), past{turn(now.Add(-30*time.Hour), "anna", "a", 1, 9),
+		turn(now.Add(-11*time.Hour), "anna", "a", 1, 9), turn(now.Add(-time.Hour), "anna", "a", 1, 5), live}); err != nil {
 		t.Fatal(err)
 	}
-	if d := l.Today(); d.Total.Turns != 2 || d.Total.Saved() != 5 || !d.Since.Equal(time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC)) {
+	if d := l.Today(); d.Total.Turns != 2 || d.Total.Saved() != 5 ||
+		!d.Since.Equal(time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", d)
 	}
 }

@@ -41,7 +41,8 @@ func TestServe(t *testing.T) {
 	}
 	_, header, html := get(http.MethodGet, "/any/folder/")
 	total := len(html)
-	if header.Get("Content-Security-Policy") != policy || strings.Contains(policy, "unsafe") || header.Get("Cache-Control") != "no-cache" {
+	if header.Get("Content-Security-Policy") != policy || strings.Contains(policy, "unsafe") ||
+		header.Get("Cache-Control") != "no-cache" {
 		t.Errorf("%v", header)
 	}
 	files := regexp.MustCompile(`page-[0-9a-f]{12}\.(js|css)`).FindAllString(html, -1)
@@ -53,7 +54,9 @@ func TestServe(t *testing.T) {
 		if status != http.StatusOK || !strings.Contains(header.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s: %d %v", name, status, header)
 		}
-		if elsewhere := regexp.MustCompile(`https?://[^"' ]+`).FindAllString(strings.ReplaceAll(body, svgNamespace, ""), -1); len(elsewhere) > 1 { // the example of a client
+		// the example of a client
+		if elsewhere := regexp.MustCompile(`https?://[^"' ]+`).FindAllString(strings.ReplaceAll(body, svgNamespace, ""),
+			-1); len(elsewhere) > 1 {
 			t.Errorf("%s refers to %v", name, elsewhere)
 		}
 		total += len(body)
@@ -120,7 +123,8 @@ func BenchmarkView(b *testing.B) {
 	now := time.Now()
 	v := View{Now: now}
 	for i := range 60 {
-		v.Sessions.List = append(v.Sessions.List, Session{ID: fmt.Sprint(i), Model: "claude-opus-4-6", Used: now, Until: &now, Decision: "no gain"})
+		v.Sessions.List = append(v.Sessions.List, Session{ID: fmt.Sprint(i), Model: "claude-opus-4-6", Used: now, Until: &now,
+			Decision: "no gain"})
 	}
 	p := New(func() View { return v })
 	for b.Loop() {

@@ -46,7 +46,7 @@ type Session struct {
 	// Model is the model of the last request.
 	Model string `json:"model"`
 	// Requests counts the requests of all conversations, Conversations the conversations.
-	Requests int `json:"requests"`
+	Requests      int `json:"requests"`
 	Conversations int `json:"conversations"`
 	// Used is the start of the last request.
 	Used time.Time `json:"used"`

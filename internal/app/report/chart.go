@@ -45,7 +45,8 @@ type drawing struct {
 
 func newDrawing(title, class string, wide, height float64) *drawing {
 	d := &drawing{wide: wide}
-	fmt.Fprintf(d, `<svg class="%s" viewBox="0 0 %g %.0f" role="img" aria-label="%s">`, class, wide, height, template.HTMLEscapeString(title))
+	fmt.Fprintf(d, `<svg class="%s" viewBox="0 0 %g %.0f" role="img" aria-label="%s">`, class, wide, height,
+		template.HTMLEscapeString(title))
 	return d
 }
 
@@ -61,11 +62,13 @@ func (d *drawing) end() template.HTML {
 }
 
 func (d *drawing) text(x, y float64, anchor, class, text string) {
-	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`, x, y, anchor, class, template.HTMLEscapeString(text))
+	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`, x, y, anchor, class,
+		template.HTMLEscapeString(text))
 }
 
 func (d *drawing) rect(x, y, w, h float64, class, title string) {
-	fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="%s"><title>%s</title></rect>`, x, y, max(w, 0), max(h, 0), class, template.HTMLEscapeString(title))
+	fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="%s"><title>%s</title></rect>`, x, y,
+		max(w, 0), max(h, 0), class, template.HTMLEscapeString(title))
 }
 
 // legend names the two sides: as billed, and the clients' own bytes.
@@ -148,7 +151,8 @@ func (s *Summary) reads(class string, wide float64) *drawing {
 		}
 		fmt.Fprint(d, `"/>`)
 		for i, g := range s.Days {
-			fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="3" class="%s"><title>%s: %s</title></circle>`, x(i), at(line.value(g)), line.class, template.HTMLEscapeString(g.Name), figure.Percent(line.value(g)))
+			fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="3" class="%s"><title>%s: %s</title></circle>`, x(i),
+				at(line.value(g)), line.class, template.HTMLEscapeString(g.Name), figure.Percent(line.value(g)))
 		}
 	}
 	s.labels(d, x)

@@ -22,7 +22,8 @@ import (
 // Command returns the subcommand `report` of `caddy llm-cache`.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "report [--since <duration>] [--by user|model|client|session|day] [--store <path or DSN>] [--html <file>] [--json]",
+		Use: "report [--since <duration>] [--by user|model|client|session|day] [--store <path or DSN>] [--html <file>] " +
+			"[--json]",
 		Short: "Tells from the audit records what was saved, net",
 		Long: `
 Reads the records that the global option audit of llm_cache keeps, and prints
@@ -39,7 +40,8 @@ With --html a page with charts is written, too. It needs nothing but itself.
 	}
 	cmd.Flags().String("since", "7d", "How far back to look, such as 24h or 30d")
 	cmd.Flags().String("by", "user", "What to group by: user, model, client, session, day")
-	cmd.Flags().String("store", "", "SQLite file, .jsonl file, or PostgreSQL connection string or URL. Default: the SQLite file in Caddy's data directory")
+	cmd.Flags().String("store", "",
+		"SQLite file, .jsonl file, or PostgreSQL connection string or URL. Default: the SQLite file in Caddy's data directory")
 	cmd.Flags().String("html", "", "File to write a page with charts to")
 	cmd.Flags().Bool("json", false, "Print the report as JSON")
 	return cmd
@@ -56,7 +58,8 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	}
 	source, err := Open(name)
 	if errors.Is(err, fs.ErrNotExist) && f.String("store") == "" {
-		return fmt.Errorf("report: no turn is on record in %s. The global option llm_cache { audit sqlite } has Caddy keep records; --store names another store: %w", name, err)
+		return fmt.Errorf("report: no turn is on record in %s. The global option llm_cache { audit sqlite } has Caddy "+
+			"keep records; --store names another store: %w", name, err)
 	}
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 // string or URL, a file of JSON lines (.jsonl), or else a SQLite file.
 func Open(name string) (audit.Source, error) {
 	switch {
-	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.Contains(name, "=") && (strings.Contains(name, "dbname") || strings.Contains(name, "host=")):
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.Contains(name, "=") &&
+		(strings.Contains(name, "dbname") || strings.Contains(name, "host=")):
 		return audit.ReadPostgres(name)
 	case strings.HasSuffix(name, ".jsonl"):
 		return audit.ReadJSONL(name)

@@ -40,10 +40,13 @@ func written(t *testing.T) string {
 	var batch []*audit.Record
 	add := func(back time.Duration, user, model string, usd, own float64, change func(*audit.Record)) {
 		r := &audit.Record{
-			ID: audit.NewID(now.Add(-back)), At: now.Add(-back), Turns: 1, Kind: audit.KindTurn, User: user, Model: model, Client: "claude-code", Session: "s-" + user,
-			Billed: audit.Tokens{Read: 900, Uncached: 100, Output: 50}, ClientBilled: audit.Tokens{Read: 500, Write5m: 500, Output: 50},
+			ID: audit.NewID(now.Add(-back)), At: now.Add(-back), Turns: 1, Kind: audit.KindTurn, User: user, Model: model,
+			Client: "claude-code", Session: "s-" + user,
+			Billed: audit.Tokens{Read: 900, Uncached: 100, Output: 50}, ClientBilled: audit.Tokens{Read: 500, Write5m: 500,
+				Output: 50},
 			USD: usd, ClientUSD: own, Cost: usd * 1e6, ClientCost: own * 1e6, Outcome: audit.Completed,
-			FirstByte: 100 * time.Millisecond, FirstToken: 200 * time.Millisecond, LastToken: time.Second, Queue: time.Millisecond,
+			FirstByte: 100 * time.Millisecond, FirstToken: 200 * time.Millisecond, LastToken: time.Second,
+			Queue: time.Millisecond,
 		}
 		if change != nil {
 			change(r)
@@ -56,7 +59,8 @@ func written(t *testing.T) string {
 			r.Epoch, r.Folded = "boundary", 2
 		})
 	}
-	add(time.Hour, "bob<script>", "gpt-6.1-sol", 0.3, 0.2, func(r *audit.Record) { r.Break = "expired"; r.Outcome = audit.Failed })
+	add(time.Hour, "bob<script>", "gpt-6.1-sol", 0.3, 0.2,
+		func(r *audit.Record) { r.Break = "expired"; r.Outcome = audit.Failed })
 	add(time.Hour, "carol", "qwen\x1b[31m", 0, 0, func(r *audit.Record) {
 		r.Cost, r.ClientCost = 1000, 1500
 		r.Outcome, r.ReadEstimated = audit.Interrupted, 900
@@ -74,19 +78,24 @@ func written(t *testing.T) string {
 func TestLife(t *testing.T) {
 	turn := func(cost, own float64, folded, removed int64, epoch string) *audit.Record {
 		return &audit.Record{
-			At: now, Turns: 1, Kind: audit.KindTurn, Session: "s", Cost: cost, ClientCost: own, USD: cost / 1000, ClientUSD: own / 1000,
-			Folded: folded, Removed: removed, Epoch: epoch,
-			Edits: []audit.Edits{{Stage: "admission", Count: 30, Tokens: 100}, {Stage: "prune", Count: 1, Tokens: 300}, {Stage: "breakpoints", Count: 4}},
+			At: now, Turns: 1, Kind: audit.KindTurn, Session: "s", Cost: cost, ClientCost: own, USD: cost / 1000,
+			ClientUSD: own / 1000,
+			Folded:    folded, Removed: removed, Epoch: epoch,
+			Edits: []audit.Edits{{Stage: "admission", Count: 30, Tokens: 100}, {Stage: "prune", Count: 1, Tokens: 300},
+				{Stage: "breakpoints", Count: 4}},
 		}
 	}
-	s, err := Summarise(t.Context(), list{turn(300, 200, 1, 1000, "boundary"), turn(100, 300, 0, 0, "none"), turn(100, 500, 2, 3000, "cold")}, time.Time{}, "user")
+	s, err := Summarise(t.Context(), list{turn(300, 200, 1, 1000, "boundary"), turn(100, 300, 0, 0, "none"),
+		turn(100, 500, 2, 3000, "cold")}, time.Time{}, "user")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Stages) != 3 || s.Stages[0].Name != "prune" || s.Stages[0].Units != 375 || s.Stages[1].Units != 125 || s.Stages[2].Units != 0 || math.Abs(s.Stages[0].USD-0.375) > 1e-9 {
+	if len(s.Stages) != 3 || s.Stages[0].Name != "prune" || s.Stages[0].Units != 375 || s.Stages[1].Units != 125 ||
+		s.Stages[2].Units != 0 || math.Abs(s.Stages[0].USD-0.375) > 1e-9 {
 		t.Errorf("stages %+v", s.Stages)
 	}
-	if len(s.Epochs) != 2 || s.Epochs[0].Name != "cold" || s.Epochs[0].Units != 300 || s.Epochs[1].Units != -100+200+100 || s.Epochs[1].Turns != 3 {
+	if len(s.Epochs) != 2 || s.Epochs[0].Name != "cold" || s.Epochs[0].Units != 300 || s.Epochs[1].Units != -100+200+100 ||
+		s.Epochs[1].Turns != 3 {
 		t.Errorf("epochs %+v", s.Epochs)
 	}
 }
@@ -139,10 +148,12 @@ func TestSummary(t *testing.T) {
 	if len(s.Groups) != 3 || s.Groups[0].Name != "alice" || s.Groups[2].Name != "bob<script>" {
 		t.Fatalf("%d groups", len(s.Groups))
 	}
-	if a := s.Groups[0]; a.Turns != 14 || a.Saved() != 3 || a.SavedShare() != 0.5 || a.ReadShare() != 0.9 || a.OwnReadShare() != 0.5 {
+	if a := s.Groups[0]; a.Turns != 14 || a.Saved() != 3 || a.SavedShare() != 0.5 || a.ReadShare() != 0.9 ||
+		a.OwnReadShare() != 0.5 {
 		t.Errorf("%+v", *a)
 	}
-	if c := s.Groups[1]; c.Priced() || c.Saved() != 500 || c.Interrupted != 1 || c.Read() != "~90.0 %" || s.Groups[0].Read() != "90.0 %" || s.Total.ReadEstimated != 900 {
+	if c := s.Groups[1]; c.Priced() || c.Saved() != 500 || c.Interrupted != 1 || c.Read() != "~90.0 %" ||
+		s.Groups[0].Read() != "90.0 %" || s.Total.ReadEstimated != 900 {
 		t.Errorf("%+v", *c)
 	}
 	if len(s.Unpriced) != 1 || s.Unpriced[0].Turns != 1 || s.Unpriced[0].Cost != 1000 {
@@ -151,7 +162,8 @@ func TestSummary(t *testing.T) {
 	if s.Total.Turns != 16 || s.Total.Failed != 1 || s.Coalesced != 10 {
 		t.Errorf("%+v", *s.Total)
 	}
-	if len(s.Stages) != 2 || s.Stages[0].Name != "admission" || s.Stages[0].Units != 1_500_000 || s.Stages[1].Units != 500_000 {
+	if len(s.Stages) != 2 || s.Stages[0].Name != "admission" || s.Stages[0].Units != 1_500_000 ||
+		s.Stages[1].Units != 500_000 {
 		t.Errorf("stages %+v", s.Stages)
 	}
 	if len(s.Epochs) != 1 || s.Epochs[0].Turns != 4 || len(s.Breaks) != 1 || s.Breaks[0].Name != "expired" {
@@ -184,7 +196,8 @@ func TestPage(t *testing.T) {
 	if strings.Contains(page, "<script") || regexp.MustCompile(`(?:src|href|url)\s*[=(]`).MatchString(page) {
 		t.Error("the page runs or loads something")
 	}
-	for _, want := range []string{"Cost by day", "Saving by stage", "Saving by epoch", "Cache breaks by cause", "prefers-color-scheme: dark", "claude-opus-4-6", "$2.90"} {
+	for _, want := range []string{"Cost by day", "Saving by stage", "Saving by epoch", "Cache breaks by cause",
+		"prefers-color-scheme: dark", "claude-opus-4-6", "$2.90"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not there", want)
 		}
@@ -222,7 +235,8 @@ func TestCommand(t *testing.T) {
 		return b.String(), err
 	}
 	text, err := run("--store", path, "--html", page, "--by", "model")
-	if err != nil || !strings.Contains(text, "16 turns") || !strings.Contains(text, "$2.90") || strings.ContainsRune(text, 0x1b) {
+	if err != nil || !strings.Contains(text, "16 turns") || !strings.Contains(text, "$2.90") ||
+		strings.ContainsRune(text, 0x1b) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if b, err := os.ReadFile(page); err != nil || !bytes.Contains(b, []byte("<!doctype html>")) {
@@ -233,7 +247,8 @@ func TestCommand(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Total.Turns != 12 {
 		t.Errorf("%v\n%s", err, text)
 	}
-	for _, args := range [][]string{{"--store", path, "--since", "x"}, {"--store", path, "--by", "x"}, {"--store", path + "no"}} {
+	for _, args := range [][]string{{"--store", path, "--since", "x"}, {"--store", path, "--by", "x"},
+		{"--store", path + "no"}} {
 		if _, err := run(args...); err == nil {
 			t.Errorf("%v is no error", args)
 		}
@@ -242,7 +257,8 @@ func TestCommand(t *testing.T) {
 
 // Every connection string of libpq is accepted, with or without a database name.
 func TestOpenPostgres(t *testing.T) {
-	for _, name := range []string{"postgres://u@127.0.0.1:1/d", "postgresql://127.0.0.1:1", "host=127.0.0.1 port=1 user=u password=p", "dbname=d user=u"} {
+	for _, name := range []string{"postgres://u@127.0.0.1:1/d", "postgresql://127.0.0.1:1",
+		"host=127.0.0.1 port=1 user=u password=p", "dbname=d user=u"} {
 		s, err := Open(name)
 		if err != nil {
 			t.Errorf("%q: %v", name, err)

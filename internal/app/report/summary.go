@@ -258,7 +258,7 @@ func (p parts) of(name string) *Part {
 
 // conversation identifies one conversation of a session.
 type conversation struct {
-	session string
+	session      string
 	conversation int
 }
 

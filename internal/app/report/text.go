@@ -21,7 +21,8 @@ const shown = 50
 
 // WriteText writes the summary as a table.
 func (s *Summary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%d turns from %s to %s\n\n", s.Total.Turns, s.Since.Format("2006-01-02 15:04"), s.Until.Format("2006-01-02 15:04 MST"))
+	fmt.Fprintf(w, "%d turns from %s to %s\n\n", s.Total.Turns, s.Since.Format("2006-01-02 15:04"),
+		s.Until.Format("2006-01-02 15:04 MST"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	would := ""
 	if s.Total.Observed() {
@@ -39,38 +40,50 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprint(w, "\nSaved is net: what the clients' own bytes would have cost by the cache rules, less what was billed.\n"+
-		"Without a known price, costs are in uncached input tokens (tok).\n")
+	fmt.Fprint(w,
+		"\nSaved is net: what the clients' own bytes would have cost by the cache rules, less what was billed.\n"+
+			"Without a known price, costs are in uncached input tokens (tok).\n")
 	if names := s.unpriced(); names != "" {
-		fmt.Fprintf(w, "No price is known of %s: that is in no sum of dollars. Hosted models get one by the option prices.\n", names)
+		fmt.Fprintf(w, "No price is known of %s: that is in no sum of dollars. Hosted models get one by the option prices.\n",
+			names)
 	}
 	if names := s.assumed(); names != "" {
-		fmt.Fprintf(w, "Rules and prices of some models are not known: the rules of the nearest sibling and the prices of the dearest model of the family, or else of the vendor, stand in: %s. They get their own by the option prices.\n", names)
+		fmt.Fprintf(w,
+			"Rules and prices of some models are not known: the rules of the nearest sibling and the prices of the dearest "+
+				"model of the family, or else of the vendor, stand in: %s. They get their own by the option prices.\n", names)
 	}
 	if n := s.Total.Refused; n > 0 {
 		fmt.Fprintf(w, "Refused: %d requests, because a budget was spent. They are no turns.\n", n)
 	}
 	if s.Total.Observed() {
-		fmt.Fprint(w, "Would save is net, too: what the edits that the policy observe only computes would have saved, simulated by the same rules.\n")
+		fmt.Fprint(w,
+			"Would save is net, too: what the edits that the policy observe only computes would have saved, simulated by the "+
+				"same rules.\n")
 	}
 	if t := s.Total; t.Translation != 0 {
 		saved := t.Translation
 		if t.Priced() {
 			saved = t.TranslationUSD
 		}
-		fmt.Fprintf(w, "Translation: the cache markers that requests in other formats get on their way to Claude saved %s more. That is in no other figure.\n", money(t, saved))
+		fmt.Fprintf(w,
+			"Translation: the cache markers that requests in other formats get on their way to Claude saved %s more. That is "+
+				"in no other figure.\n", money(t, saved))
 	}
 	if s.Total.Folded > 0 || s.Total.Regret > 0 {
-		fmt.Fprintf(w, "Regret: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit did not find its place.\n", s.Total.Folded, s.Total.Regret)
+		fmt.Fprintf(w,
+			"Regret: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit "+
+				"did not find its place.\n", s.Total.Folded, s.Total.Regret)
 	}
 	if n := s.Total.Estimated; n > 0 {
-		fmt.Fprintf(w, "The tokens of %d turns are estimates: the upstream reported no usage, or the answer was cut before it did.\n", n)
+		fmt.Fprintf(w,
+			"The tokens of %d turns are estimates: the upstream reported no usage, or the answer was cut before it did.\n", n)
 	}
 	if s.Total.ReadEstimated > 0 {
 		fmt.Fprint(w, "~ is an estimate: some servers do not report what they read from their cache.\n")
 	}
 	if s.Coalesced > 0 {
-		fmt.Fprintf(w, "%d turns have lost their details, because the store was down or slow; they are counted.\n", s.Coalesced)
+		fmt.Fprintf(w, "%d turns have lost their details, because the store was down or slow; they are counted.\n",
+			s.Coalesced)
 	}
 	return nil
 }
@@ -114,7 +127,8 @@ func (s *Summary) row(w io.Writer, g *Sum) {
 			would = money(g, g.Would()) + "\t" + figure.Percent(g.WouldShare()) + "\t"
 		}
 	}
-	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, figure.Tokens(float64(g.Billed.Prompt())), g.Read(),
+	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted,
+		figure.Tokens(float64(g.Billed.Prompt())), g.Read(),
 		money(g, g.Actual()), money(g, g.Own()), money(g, g.Saved()), figure.Percent(g.SavedShare()), would)
 }
 

@@ -39,7 +39,9 @@ func TestGeminiAnswers(t *testing.T) {
 		if got.Thinking != long || got.Text != "I look." || got.StopReason != "STOP" || got.Model != "gemini-3.1-pro" {
 			t.Errorf("%s: %+v", c.path, got)
 		}
-		if len(got.Calls) != 2 || got.Calls[0].Name != "run_shell_command" || got.Calls[0].Arguments != `{"command":"ls -l <a>"}` || got.Calls[1].Arguments != "{}" || got.Calls[1].ID == got.Calls[0].ID {
+		if len(got.Calls) != 2 || got.Calls[0].Name != "run_shell_command" ||
+			got.Calls[0].Arguments != `{"command":"ls -l <a>"}` || got.Calls[1].Arguments != "{}" ||
+			got.Calls[1].ID == got.Calls[0].ID {
 			t.Errorf("%s: calls %+v", c.path, got.Calls)
 		}
 		if got.Usage.Prompt() == 0 || got.Usage.Output == 0 {
@@ -58,10 +60,14 @@ func TestGeminiUsageAndErrors(t *testing.T) {
 	h := &Handler{Cache: newCache(t, "gemini")}
 	const path = "/v1beta/models/gemini-3.1-pro:generateContent?key=k"
 	prompt := func(more string) string {
-		return `{"contents":[{"role":"user","parts":[{"text":"` + strings.Repeat("a long text for the cache ", 800) + `"}]}` + more + `]}`
+		return `{"contents":[{"role":"user","parts":[{"text":"` + strings.Repeat("a long text for the cache ", 800) + `"}]}` +
+			more + `]}`
 	}
 	var u struct {
-		Usage struct{ PromptTokenCount, CachedContentTokenCount, TotalTokenCount, CandidatesTokenCount int } `json:"usageMetadata"`
+		Usage struct {
+			PromptTokenCount, CachedContentTokenCount, TotalTokenCount,
+			CandidatesTokenCount int
+		} `json:"usageMetadata"`
 	}
 	ask := func(body string) {
 		t.Helper()
@@ -99,11 +105,13 @@ func TestGeminiUsageAndErrors(t *testing.T) {
 		if err := json.Unmarshal(body, &one); err != nil {
 			t.Fatal(err)
 		}
-		if e := one.Error; w.Code != http.StatusBadRequest || e.Code != w.Code || e.Status != "INVALID_ARGUMENT" || e.Message == "" {
+		if e := one.Error; w.Code != http.StatusBadRequest || e.Code != w.Code || e.Status != "INVALID_ARGUMENT" ||
+			e.Message == "" {
 			t.Errorf("%s: %d %+v", path, w.Code, e)
 		}
 	}
-	if w := post(h, "/v1beta/models/m:countTokens", prompt("")); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `{"totalTokens":`) {
+	if w := post(h, "/v1beta/models/m:countTokens", prompt("")); w.Code != http.StatusOK ||
+		!strings.Contains(w.Body.String(), `{"totalTokens":`) {
 		t.Errorf("countTokens: %d %s", w.Code, w.Body)
 	}
 }

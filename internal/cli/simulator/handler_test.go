@@ -53,7 +53,8 @@ var formats = []struct {
 	tools  string
 }{
 	{wire.Anthropic, "/v1/messages?beta=true", `"tools":[{"name":"Bash","input_schema":{"type":"object"}}]`},
-	{wire.OpenAIChat, "/v1/chat/completions", `"tools":[{"type":"function","function":{"name":"Bash"}}],"stream_options":{"include_usage":true}`},
+	{wire.OpenAIChat, "/v1/chat/completions",
+		`"tools":[{"type":"function","function":{"name":"Bash"}}],"stream_options":{"include_usage":true}`},
 }
 
 // All content of a step reaches a client of either API, with and without a stream, in characters of
@@ -69,7 +70,9 @@ func TestAnswers(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stream=%t", f.format, stream), func(t *testing.T) {
 				h := &Handler{Cache: newCache(t, "kv"), Script: script}
-				w := post(h, f.path, fmt.Sprintf(`{"model":"m","max_tokens":9,"stream":%t,"messages":[{"role":"user","content":"go"}],%s}`, stream, f.tools))
+				w := post(h, f.path,
+					fmt.Sprintf(`{"model":"m","max_tokens":9,"stream":%t,"messages":[{"role":"user","content":"go"}],%s}`,
+						stream, f.tools))
 				got := turn(t, f.format, stream, w)
 				if got.Thinking != long || got.Text != "I look." {
 					t.Errorf("thinking %q, text %q", got.Thinking, got.Text)
@@ -91,7 +94,8 @@ func TestAnswers(t *testing.T) {
 				if !got.Usage.Reported || got.Usage.Prompt() == 0 || got.Usage.Output == 0 {
 					t.Errorf("usage %+v", got.Usage)
 				}
-				if want := map[wire.Format]string{wire.Anthropic: "tool_use", wire.OpenAIChat: "tool_calls"}[f.format]; got.StopReason != want {
+				if want := map[wire.Format]string{wire.Anthropic: "tool_use",
+					wire.OpenAIChat: "tool_calls"}[f.format]; got.StopReason != want {
 					t.Errorf("stop reason %q, want %q", got.StopReason, want)
 				}
 			})
@@ -102,7 +106,8 @@ func TestAnswers(t *testing.T) {
 // A second request reads the first one's cache entry, and each API reports it in its own way.
 func TestUsage(t *testing.T) {
 	prompt := strings.Repeat("a long text for the cache ", 800)
-	marked := `{"model":"claude-sonnet-4-6","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"` + prompt + `","cache_control":{"type":"ephemeral"}}]}]}`
+	marked := `{"model":"claude-sonnet-4-6","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"` +
+		prompt + `","cache_control":{"type":"ephemeral"}}]}]}`
 	h := &Handler{Cache: newCache(t, "anthropic-5m")}
 	var u struct {
 		Usage struct {
@@ -123,7 +128,8 @@ func TestUsage(t *testing.T) {
 	}
 	decode(post(h, "/v1/messages", marked), &u)
 	written := u.Usage.Written
-	if written < 1024 || u.Usage.Read != 0 || u.Usage.Input != 0 || u.Usage.Split.FiveMinutes != written || u.Usage.Split.OneHour != 0 {
+	if written < 1024 || u.Usage.Read != 0 || u.Usage.Input != 0 || u.Usage.Split.FiveMinutes != written ||
+		u.Usage.Split.OneHour != 0 {
 		t.Errorf("first request: %+v", u.Usage)
 	}
 	decode(post(h, "/v1/messages", marked), &u)
@@ -151,7 +157,9 @@ func TestUsage(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	orphan := `{"model":"claude-sonnet-4-6","max_tokens":9,"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":{}}]},{"role":"user","content":"no result"}]}`
+	orphan := `{"model":"claude-sonnet-4-6","max_tokens":9,"messages":[{"role":"user","content":"go"},` +
+		`{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":{}}]},{"role":"user","content":"no ` +
+		`result"}]}`
 	tests := map[string]struct {
 		method, path, body string
 		status             int
@@ -189,7 +197,8 @@ func TestOtherEndpoints(t *testing.T) {
 	for _, test := range []struct{ method, path, body, want string }{
 		{"HEAD", "/", "", ""},
 		{"GET", "/v1/models", "", `"id":"simulated"`},
-		{"POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"some words"}]}`, `{"input_tokens":`},
+		{"POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"some words"}]}`,
+			`{"input_tokens":`},
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(test.method, test.path, strings.NewReader(test.body)))
@@ -202,7 +211,8 @@ func TestOtherEndpoints(t *testing.T) {
 // A request for no output gets none, and fills the cache.
 func TestNoAnswer(t *testing.T) {
 	h := &Handler{Cache: newCache(t, "anthropic-5m")}
-	got := turn(t, wire.Anthropic, false, post(h, "/v1/messages", `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"go"}]}`))
+	got := turn(t, wire.Anthropic, false, post(h, "/v1/messages",
+		`{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"go"}]}`))
 	if got.Text != "" || got.Usage.Output != 0 || got.StopReason != "max_tokens" {
 		t.Errorf("%+v", got)
 	}
@@ -212,7 +222,8 @@ func TestPaceEndsWithTheClient(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	h := &Handler{Cache: newCache(t, "kv"), Pace: time.Hour}
-	r := httptest.NewRequest(http.MethodPost, "/v1/messages", strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"go"}]}`))
+	r := httptest.NewRequest(http.MethodPost, "/v1/messages",
+		strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"go"}]}`))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(ctx))
 	if w.Body.Len() != 0 {

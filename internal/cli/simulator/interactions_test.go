@@ -28,10 +28,12 @@ func TestInteractions(t *testing.T) {
 		}
 		w := post(h, "/v1beta/interactions", body+`]}`)
 		got := turn(t, wire.Interactions, stream, w)
-		if got.Thinking != long || got.Text != "I look." || got.StopReason != "requires_action" || got.Model != "gemini-3.1-pro" || !strings.HasPrefix(got.ID, "v1_") {
+		if got.Thinking != long || got.Text != "I look." || got.StopReason != "requires_action" ||
+			got.Model != "gemini-3.1-pro" || !strings.HasPrefix(got.ID, "v1_") {
 			t.Errorf("%+v", got)
 		}
-		if len(got.Calls) != 2 || got.Calls[0].Name != "run_shell_command" || got.Calls[0].Arguments != `{"command":"ls -l <a>"}` || got.Calls[1].Arguments != "{}" {
+		if len(got.Calls) != 2 || got.Calls[0].Name != "run_shell_command" ||
+			got.Calls[0].Arguments != `{"command":"ls -l <a>"}` || got.Calls[1].Arguments != "{}" {
 			t.Fatalf("calls %+v", got.Calls)
 		}
 		if !got.Usage.Reported || got.Usage.Prompt() == 0 || got.Usage.Output == 0 {
@@ -44,10 +46,12 @@ func TestInteractions(t *testing.T) {
 		for _, c := range got.Calls {
 			body += `,{"type":"function_result","call_id":"` + c.ID + `","result":"ok"}`
 		}
-		if got := turn(t, wire.Interactions, stream, post(h, "/v1beta/interactions", body+`]}`)); got.Text != "Done." || got.StopReason != "completed" {
+		if got := turn(t, wire.Interactions, stream, post(h, "/v1beta/interactions", body+`]}`)); got.Text != "Done." ||
+			got.StopReason != "completed" {
 			t.Errorf("the next step: %+v", got)
 		}
-		if w := post(h, "/v1beta/interactions", open+`]}`); w.Code != 400 || !strings.Contains(w.Body.String(), `"code":"invalid_request"`) {
+		if w := post(h, "/v1beta/interactions", open+`]}`); w.Code != 400 ||
+			!strings.Contains(w.Body.String(), `"code":"invalid_request"`) {
 			t.Errorf("calls without results: %d %s", w.Code, w.Body)
 		}
 	}

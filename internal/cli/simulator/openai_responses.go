@@ -88,7 +88,8 @@ func (responses) usage(u wire.Usage) *responsesUsage {
 // reasoning.encrypted_content.
 func (responses) items(c *exchange) []responsesItem {
 	// The answer to a compaction_trigger is one compaction item.
-	if last := c.view.Blocks[len(c.view.Blocks)-1]; gjson.GetBytes(c.view.Bytes(last.Span), "type").Str == "compaction_trigger" {
+	if last := c.view.Blocks[len(c.view.Blocks)-1]; gjson.GetBytes(c.view.Bytes(last.Span),
+		"type").Str == "compaction_trigger" {
 		return []responsesItem{{ID: "cmp_" + c.id, Type: "compaction", Encrypted: Sign(c.id)}}
 	}
 	encrypted := false
@@ -103,7 +104,8 @@ func (responses) items(c *exchange) []responsesItem {
 		from := len(items)
 		switch b.Type {
 		case Thinking:
-			item := responsesItem{ID: "rs_" + id, Type: "reasoning", Summary: &[]responsesPart{{Type: "summary_text", Text: b.Text}}}
+			item := responsesItem{ID: "rs_" + id, Type: "reasoning",
+				Summary: &[]responsesPart{{Type: "summary_text", Text: b.Text}}}
 			if encrypted {
 				item.Encrypted = b.Signature
 			}

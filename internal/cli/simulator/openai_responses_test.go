@@ -14,7 +14,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
 )
 
-const responsesTools = `"tools":[{"type":"function","name":"Bash"},{"type":"custom","name":"exec"}],"include":["reasoning.encrypted_content"]`
+const responsesTools = `"tools":[{"type":"function","name":"Bash"},{"type":"custom","name":"exec"}],` +
+	`"include":["reasoning.encrypted_content"]`
 
 // All content of a step reaches a client of the Responses API, with and without a stream: arguments
 // as JSON, those of custom tools as free text.
@@ -72,13 +73,16 @@ func TestResponses(t *testing.T) {
 // The input may contain the tools, steps are counted by answers, and a compaction request gets one
 // compaction item.
 func TestResponsesInput(t *testing.T) {
-	script, err := ParseScript([]byte(`[{"calls":[{"name":"exec","input":"a"}]},{"calls":[{"name":"exec","input":"b"}],"stop_reason":"max_tokens"}]`))
+	script, err := ParseScript([]byte(`[{"calls":[{"name":"exec","input":"a"}]},{"calls":[{"name":"exec","input":"b"}],` +
+		`"stop_reason":"max_tokens"}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &Handler{Cache: newCache(t, "openai-responses"), Script: script}
-	front := `{"model":"m","stream":true,"input":[{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]},{"role":"user","content":"go"}`
-	grouped := strings.Replace(front, `[{"type":"custom","name":"exec"}]`, `[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"exec"}]}]`, 1)
+	front := `{"model":"m","stream":true,"input":[{"type":"additional_tools","role":"developer",` +
+		`"tools":[{"type":"custom","name":"exec"}]},{"role":"user","content":"go"}`
+	grouped := strings.Replace(front, `[{"type":"custom","name":"exec"}]`,
+		`[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"exec"}]}]`, 1)
 	if w := post(h, "/v1/responses", grouped+`]}`); !strings.Contains(w.Body.String(), `"type":"custom_tool_call"`) {
 		t.Errorf("a tool in a group: %s", w.Body)
 	}
@@ -86,23 +90,27 @@ func TestResponsesInput(t *testing.T) {
 	if len(first.Calls) != 1 || first.Calls[0].Arguments != "a" {
 		t.Fatalf("first step: %+v", first)
 	}
-	front += `,{"type":"reasoning","id":"rs_1","summary":[]},{"type":"custom_tool_call","call_id":"` + first.Calls[0].ID + `","name":"exec","input":"a"},{"type":"custom_tool_call_output","call_id":"` + first.Calls[0].ID + `","output":"ok"}`
+	front += `,{"type":"reasoning","id":"rs_1","summary":[]},{"type":"custom_tool_call","call_id":"` + first.Calls[0].ID +
+		`","name":"exec","input":"a"},{"type":"custom_tool_call_output","call_id":"` + first.Calls[0].ID + `","output":"ok"}`
 	second := turn(t, wire.OpenAIResponses, true, post(h, "/v1/responses", front+`]}`))
 	if len(second.Calls) != 1 || second.Calls[0].Arguments != "b" || second.StopReason != "max_output_tokens" {
 		t.Errorf("second step: %+v", second)
 	}
 	w := post(h, "/v1/responses", front+`,{"type":"compaction_trigger"}]}`)
-	if got := turn(t, wire.OpenAIResponses, true, w); len(got.Calls) > 0 || got.Text != "" || strings.Count(w.Body.String(), `"encrypted_content"`) != 3 {
+	if got := turn(t, wire.OpenAIResponses, true, w); len(got.Calls) > 0 || got.Text != "" ||
+		strings.Count(w.Body.String(), `"encrypted_content"`) != 3 {
 		t.Errorf("compaction: %+v %s", got, w.Body)
 	}
-	if w := post(h, "/v1/responses", strings.Replace(front, `"type":"custom_tool_call_output"`, `"type":"message","role":"user"`, 1)+`]}`); w.Code != 400 {
+	if w := post(h, "/v1/responses", strings.Replace(front, `"type":"custom_tool_call_output"`,
+		`"type":"message","role":"user"`, 1)+`]}`); w.Code != 400 {
 		t.Errorf("a call without output: %d %s", w.Code, w.Body)
 	}
 }
 
 // TestResponsesItem: a given item is sent unchanged, with and without a stream.
 func TestResponsesItem(t *testing.T) {
-	const item = `{"type":"message","id":"msg_ab1","role":"assistant","content":[{"type":"output_text","text":"I <look>."}]}`
+	const item = `{"type":"message","id":"msg_ab1","role":"assistant","content":[{"type":"output_text","text":"I ` +
+		`<look>."}]}`
 	for _, stream := range []bool{false, true} {
 		h := &Handler{Cache: newCache(t, "openai-responses"), Hooks: Hooks{Answer: func(context.Context, *wire.View) *Answer {
 			return &Answer{Blocks: []Block{{Type: Text, Text: "I <look>.", Item: json.RawMessage(item)}}}

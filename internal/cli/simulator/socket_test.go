@@ -64,7 +64,8 @@ func (s *socket) end() gjson.Result {
 	s.t.Helper()
 	for {
 		e := s.next()
-		if kind := e.Get("type").Str; slices.Contains([]string{"response.completed", "response.incomplete", "response.failed", "error"}, kind) {
+		if kind := e.Get("type").Str; slices.Contains([]string{"response.completed", "response.incomplete", "response.failed",
+			"error"}, kind) {
 			return e
 		}
 	}
@@ -80,7 +81,8 @@ const said = `[{"type":"message","role":"user","content":[{"type":"input_text","
 
 // TestSocket: over a WebSocket the model sees the same as over POST, and only new items are sent.
 func TestSocket(t *testing.T) {
-	script, err := ParseScript([]byte(`[{"thinking":"Hm.","text":"I look.","calls":[{"name":"Bash","input":{"command":"ls"}}]},{"text":"Two."},{"text":"Three."}]`))
+	script, err := ParseScript([]byte(`[{"thinking":"Hm.","text":"I look.","calls":[{"name":"Bash",` +
+		`"input":{"command":"ls"}}]},{"text":"Two."},{"text":"Three."}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,17 +95,21 @@ func TestSocket(t *testing.T) {
 	s := dial(t, h)
 	s.send(createEvent(responsesTools+",", fmt.Sprintf(said, "go")))
 	first := s.end()
-	if first.Get("type").Str != "response.completed" || first.Get("response.output.#").Int() != 3 || first.Get("stream_id").Exists() {
+	if first.Get("type").Str != "response.completed" || first.Get("response.output.#").Int() != 3 ||
+		first.Get("stream_id").Exists() {
 		t.Fatalf("the first answer ends by %s", first)
 	}
 	call := first.Get("response.output.2.call_id").Str
-	s.send(createEvent(responsesTools+","+previous(first.Get("response.id").Str), `[{"type":"function_call_output","call_id":"`+call+`","output":"main.go"}]`))
+	s.send(createEvent(responsesTools+","+previous(first.Get("response.id").Str),
+		`[{"type":"function_call_output","call_id":"`+call+`","output":"main.go"}]`))
 	second := s.end()
-	if second.Get("response.output.0.content.0.text").Str != "Two." || second.Get("response.usage.input_tokens").Int() <= first.Get("response.usage.input_tokens").Int() {
+	if second.Get("response.output.0.content.0.text").Str != "Two." ||
+		second.Get("response.usage.input_tokens").Int() <= first.Get("response.usage.input_tokens").Int() {
 		t.Errorf("the second answer ends by %s", second)
 	}
 	whole := gjson.Parse(seen[1])
-	if got := whole.Get("input.#").Int(); got != 5 || whole.Get("input.1").Raw != first.Get("response.output.0").Raw || whole.Get("previous_response_id").Exists() || whole.Get("type").Exists() {
+	if got := whole.Get("input.#").Int(); got != 5 || whole.Get("input.1").Raw != first.Get("response.output.0").Raw ||
+		whole.Get("previous_response_id").Exists() || whole.Get("type").Exists() {
 		t.Errorf("the model has seen %s", whole)
 	}
 
@@ -130,7 +136,8 @@ func TestSocketErrors(t *testing.T) {
 		t.Helper()
 		s.send(message)
 		e := s.end()
-		if e.Get("type").Str != "error" || e.Get("error.code").Str != code || e.Get("status").Int() != status || e.Get("stream_id").Str != lane {
+		if e.Get("type").Str != "error" || e.Get("error.code").Str != code || e.Get("status").Int() != status ||
+			e.Get("stream_id").Str != lane {
 			t.Errorf("%s: %s", what, e)
 		}
 	}
@@ -138,15 +145,18 @@ func TestSocketErrors(t *testing.T) {
 	expect("another event", `{"type":"response.steer","stream_id":"a"}`, "a", "unknown_event_type", 400)
 	expect("no lane", createEvent(`"stream_id":"",`, `"go"`), "", "invalid_stream_id", 400)
 	expect("a bad lane", createEvent(`"stream_id":"a b",`, `"go"`), "", "invalid_stream_id", 400)
-	expect("an unknown answer", createEvent(`"stream_id":"a",`+previous("resp_x"), `"go"`), "a", "previous_response_not_found", 400)
-	expect("an invalid request", createEvent("", `[{"type":"function_call_output","call_id":"c","output":""}]`), "", "", 400)
+	expect("an unknown answer", createEvent(`"stream_id":"a",`+previous("resp_x"), `"go"`), "a",
+		"previous_response_not_found", 400)
+	expect("an invalid request", createEvent("", `[{"type":"function_call_output","call_id":"c","output":""}]`),
+		"", "", 400)
 
 	// A failed response deletes its predecessor.
 	s.send(createEvent(responsesTools+",", `"go"`))
 	first := s.end()
 	on := createEvent(responsesTools+","+previous(first.Get("response.id").Str), `"on"`)
 	s.send(on)
-	if e := s.end(); e.Get("status").Int() != 429 || e.Get("error.message").Str == "" || e.Get("headers.retry-after").Str != "1" {
+	if e := s.end(); e.Get("status").Int() != 429 || e.Get("error.message").Str == "" ||
+		e.Get("headers.retry-after").Str != "1" {
 		t.Errorf("a refusal: %s", e)
 	}
 	expect("an answer that failed", on, "", "previous_response_not_found", 400)

@@ -74,7 +74,9 @@ func marked(v *wire.View) bool {
 // open completes a request that creates or continues a thread. The caller must call end with the id
 // and the message of the response before sending it, and with nil after a failure. Without a thread
 // open returns the body unchanged.
-func (t *threads) open(r *http.Request, v *wire.View, at time.Time) (body []byte, end func(id string, reply []byte), _ *Failure) {
+func (t *threads) open(
+	r *http.Request, v *wire.View, at time.Time,
+) (body []byte, end func(id string, reply []byte), _ *Failure) {
 	if v.Conversation.Thread.Empty() {
 		return v.Raw, func(string, []byte) {}, nil
 	}
@@ -113,21 +115,27 @@ func (t *threads) keep(key [2]string, th *thread) {
 }
 
 // goOn prepends the thread to a request that continues it.
-func (t *threads) goOn(key [2]string, v *wire.View, at time.Time, keep func([]byte) func(string, []byte)) (body []byte, end func(string, []byte), _ *Failure) {
+func (t *threads) goOn(
+	key [2]string, v *wire.View, at time.Time, keep func([]byte) func(string, []byte),
+) (body []byte, end func(string, []byte), _ *Failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	th := t.kept[key]
 	switch {
 	case th == nil || at.Sub(th.at) > threadLife:
 		return nil, nil, threadFailure(http.StatusNotFound, "thread_not_found",
-			"No thread state was found for the requested `previous_message_id`. Replay the full conversation with `thread: {\"type\": \"create\"}` to start a new Thread.")
+			"No thread state was found for the requested `previous_message_id`. Replay the full conversation with `thread: "+
+				"{\"type\": \"create\"}` to start a new Thread.")
 	case th.done:
-		return nil, nil, threadFailure(http.StatusBadRequest, "thread_already_continued", "The thread has already been continued from the requested `previous_message_id`.")
+		return nil, nil, threadFailure(http.StatusBadRequest, "thread_already_continued",
+			"The thread has already been continued from the requested `previous_message_id`.")
 	case th.inFlight:
-		return nil, nil, threadFailure(http.StatusBadRequest, "thread_continue_in_flight", "Another request is continuing the thread.")
+		return nil, nil, threadFailure(http.StatusBadRequest, "thread_continue_in_flight",
+			"Another request is continuing the thread.")
 	}
 	if other := differing(th.body, v.Raw); len(other) > 0 {
-		return nil, nil, threadFailure(http.StatusBadRequest, "thread_fingerprint_mismatch", "The request differs from the thread in: "+strings.Join(other, ", "))
+		return nil, nil, threadFailure(http.StatusBadRequest, "thread_fingerprint_mismatch",
+			"The request differs from the thread in: "+strings.Join(other, ", "))
 	}
 	body, err := joined(th, v.Raw)
 	if err != nil {
@@ -153,7 +161,8 @@ var fingerprint = []string{"model", "system", "tools", "tool_choice", "thinking"
 // aside.
 func differing(thread, body []byte) (names []string) {
 	for _, name := range fingerprint {
-		if now := gjson.GetBytes(body, name); now.Exists() && !bytes.Equal(unmarked(unattributed(now)), unmarked(unattributed(gjson.GetBytes(thread, name)))) {
+		if now := gjson.GetBytes(body, name); now.Exists() &&
+			!bytes.Equal(unmarked(unattributed(now)), unmarked(unattributed(gjson.GetBytes(thread, name)))) {
 			names = append(names, name)
 		}
 	}
@@ -164,7 +173,8 @@ func differing(thread, body []byte) (names []string) {
 // if it comes first.
 func unattributed(value gjson.Result) []byte {
 	raw := []byte(value.Raw)
-	if first := value.Get("0.text"); strings.HasPrefix(first.Str, wire.AttributionLine) && !strings.Contains(first.Str, "\n") {
+	if first := value.Get("0.text"); strings.HasPrefix(first.Str, wire.AttributionLine) &&
+		!strings.Contains(first.Str, "\n") {
 		_, rest, _ := bytes.Cut(raw, []byte(value.Get("0").Raw))
 		return rest
 	}
@@ -190,7 +200,8 @@ func unmarked(value []byte) []byte {
 func joined(th *thread, body []byte) ([]byte, error) {
 	messages := between(
 		// Each request sets its own markers.
-		unmarked([]byte(gjson.GetBytes(th.body, "messages").Raw)), append(append([]byte{'['}, th.reply...), ']'), []byte(gjson.GetBytes(body, "messages").Raw))
+		unmarked([]byte(gjson.GetBytes(th.body, "messages").Raw)), append(append([]byte{'['}, th.reply...), ']'),
+		[]byte(gjson.GetBytes(body, "messages").Raw))
 	members := []wire.Member{{Name: "thread"}, {Name: "messages", Value: messages}}
 	for _, name := range fingerprint {
 		if held := gjson.GetBytes(th.body, name); held.Exists() && !gjson.GetBytes(body, name).Exists() {

@@ -45,7 +45,8 @@ func TestThreadErrors(t *testing.T) {
 		if len(headers) == 0 {
 			headers = []string{"Anthropic-Beta", "other," + threadsBeta, "X-Api-Key", "a"}
 		}
-		return ask(h, "/v1/messages", `{"model":"claude-opus-4-6","max_tokens":9,`+more+`"messages":[`+messages+`],"thread":`+thread+`}`, headers...)
+		return ask(h, "/v1/messages", `{"model":"claude-opus-4-6","max_tokens":9,`+more+`"messages":[`+messages+`],"thread":`+
+			thread+`}`, headers...)
 	}
 	goOn := func(id string) string { return `{"type":"continue","previous_message_id":"` + id + `"}` }
 	const system = `"system":"You are an agent.",`
@@ -60,7 +61,8 @@ func TestThreadErrors(t *testing.T) {
 	expect := func(what string, w *httptest.ResponseRecorder, status int, kind, code, message, unsupported string) {
 		t.Helper()
 		e := gjson.Parse(w.Body.String())
-		if w.Code != status || e.Get("type").Str != "error" || e.Get("error.type").Str != kind || e.Get("error.details.error_code").Str != code ||
+		if w.Code != status || e.Get("type").Str != "error" || e.Get("error.type").Str != kind ||
+			e.Get("error.details.error_code").Str != code ||
 			!strings.Contains(e.Get("error.message").Str, message) || e.Get("error.details.unsupported").Raw != unsupported {
 			t.Errorf("%s: status %d, %s", what, w.Code, w.Body)
 		}
@@ -70,12 +72,17 @@ func TestThreadErrors(t *testing.T) {
 	first := id(post(system, create, hi))
 	const lost = "No thread state was found for the requested `previous_message_id`. Replay the full conversation"
 	expect("unknown", post(system, goOn("msg_none"), more), 404, "not_found_error", "thread_not_found", lost, "")
-	expect("another's", post(system, goOn(first), more, "Anthropic-Beta", threadsBeta, "X-Api-Key", "b"), 404, "not_found_error", "thread_not_found", lost, "")
+	expect("another's", post(system, goOn(first), more, "Anthropic-Beta", threadsBeta, "X-Api-Key", "b"), 404,
+		"not_found_error", "thread_not_found", lost, "")
 	expect("no beta", post(system, goOn(first), more, "X-Api-Key", "a"), 400, invalid, "", "Extra inputs", "")
 	expect("no kind", post(system, `{"type":"fork"}`, more), 400, invalid, "", "thread.type", "")
-	expect("changed", post(`"output_config":{"effort":"low"},"system":"Other.",`, goOn(first), more), 400, invalid, "thread_fingerprint_mismatch", "system, output_config", "")
-	expect("unsupported", post(system+`"fallbacks":[],"context_management":{},`, goOn(first), more), 400, invalid, "thread_unsupported_request", "thread", `["fallbacks","context_management"]`)
-	expect("markers", post(system, create, `{"role":"user","content":[{"type":"text","text":"Hi.","cache_control":{"type":"ephemeral"}}]}`), 400, invalid, "thread_unsupported_request", "thread", `["cache_control"]`)
+	expect("changed", post(`"output_config":{"effort":"low"},"system":"Other.",`, goOn(first), more), 400, invalid,
+		"thread_fingerprint_mismatch", "system, output_config", "")
+	expect("unsupported", post(system+`"fallbacks":[],"context_management":{},`, goOn(first), more), 400, invalid,
+		"thread_unsupported_request", "thread", `["fallbacks","context_management"]`)
+	expect("markers",
+		post(system, create, `{"role":"user","content":[{"type":"text","text":"Hi.","cache_control":{"type":"ephemeral"}}]}`),
+		400, invalid, "thread_unsupported_request", "thread", `["cache_control"]`)
 
 	var meanwhile *httptest.ResponseRecorder
 	inside = func() { meanwhile = post("", goOn(first), more) }
@@ -94,10 +101,14 @@ func TestThreadPrompt(t *testing.T) {
 	h := &Handler{Cache: newCache(t, "anthropic-5m")}
 	beta := []string{"Anthropic-Beta", threadsBeta}
 	tokens := func(s string) int64 { return gjson.Get(s, "usage.input_tokens").Int() }
-	const head, hi, more = `{"model":"claude-opus-4-6","max_tokens":9,"messages":[`, `{"role":"user","content":"Hi."}`, `{"role":"user","content":"More."}`
-	a := ask(h, "/v1/messages", head+hi+`],"system":"You are an agent.","thread":{"type":"create"}}`, beta...).Body.String()
-	b := ask(h, "/v1/messages", head+more+`],"thread":{"type":"continue","previous_message_id":"`+gjson.Get(a, "id").Str+`"}}`, beta...).Body.String()
-	c := ask(h, "/v1/messages", head+hi+`,{"role":"assistant","content":`+gjson.Get(a, "content").Raw+`},`+more+`],"system":"You are an agent."}`).Body.String()
+	const head, hi, more = `{"model":"claude-opus-4-6","max_tokens":9,"messages":[`, `{"role":"user","content":"Hi."}`,
+		`{"role":"user","content":"More."}`
+	a := ask(h, "/v1/messages", head+hi+`],"system":"You are an agent.","thread":{"type":"create"}}`,
+		beta...).Body.String()
+	b := ask(h, "/v1/messages", head+more+`],"thread":{"type":"continue","previous_message_id":"`+gjson.Get(a, "id").Str+
+		`"}}`, beta...).Body.String()
+	c := ask(h, "/v1/messages", head+hi+`,{"role":"assistant","content":`+gjson.Get(a, "content").Raw+`},`+more+
+		`],"system":"You are an agent."}`).Body.String()
 	if tokens(b) != tokens(c) || tokens(b) <= tokens(a) {
 		t.Errorf("%d tokens, whole %d, before %d", tokens(b), tokens(c), tokens(a))
 	}
@@ -116,7 +127,8 @@ func TestStoredResponses(t *testing.T) {
 	a := post(`{"model":"gpt-5.6","input":"Hi."}`, "a")
 	id := gjson.Get(a.Body.String(), "id").Str
 	next := fmt.Sprintf(`{"model":"gpt-5.6","input":[{"role":"user","content":"More."}],"previous_response_id":%q}`, id)
-	whole := post(`{"model":"gpt-5.6","store":false,"input":[{"role":"user","content":"Hi."},`+strings.Trim(gjson.Get(a.Body.String(), "output").Raw, "[]")+`,{"role":"user","content":"More."}]}`, "a")
+	whole := post(`{"model":"gpt-5.6","store":false,"input":[{"role":"user","content":"Hi."},`+
+		strings.Trim(gjson.Get(a.Body.String(), "output").Raw, "[]")+`,{"role":"user","content":"More."}]}`, "a")
 	for range 2 {
 		if b := post(next, "a"); b.Code != http.StatusOK || tokens(b) != tokens(whole) || tokens(b) <= tokens(a) {
 			t.Errorf("status %d, %d tokens, want %d: %s", b.Code, tokens(b), tokens(whole), b.Body)
@@ -127,7 +139,8 @@ func TestStoredResponses(t *testing.T) {
 		"not stored": post(strings.Replace(next, id, gjson.Get(whole.Body.String(), "id").Str, 1), "a"),
 	} {
 		e := gjson.Get(w.Body.String(), "error")
-		if w.Code != http.StatusBadRequest || e.Get("type").Str != "invalid_request_error" || e.Get("code").Str != "previous_response_not_found" || e.Get("param").Str != "previous_response_id" {
+		if w.Code != http.StatusBadRequest || e.Get("type").Str != "invalid_request_error" ||
+			e.Get("code").Str != "previous_response_not_found" || e.Get("param").Str != "previous_response_id" {
 			t.Errorf("%s: status %d, %s", what, w.Code, w.Body)
 		}
 	}

@@ -70,7 +70,8 @@ func resultBlock(call string, content json.RawMessage, failed bool) Block {
 }
 
 // image replaces all images: they are large, and their contents are irrelevant here.
-var image = json.RawMessage(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}}`)
+var image = json.RawMessage(`{"type":"image","source":{"type":"base64","media_type":"image/png",` +
+	`"data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}}`)
 
 func imageBlock() Block { return Block{Type: "image", Raw: image} }
 

@@ -15,8 +15,10 @@ import (
 // isSidechain, in the same file or in one of their own.
 
 func knowsClaudeCode(start []byte) bool {
-	return bytes.Contains(start, []byte(`"sessionId":"`)) && (bytes.Contains(start, []byte(`"parentUuid"`)) || bytes.Contains(start, []byte(`"leafUuid"`)) ||
-		bytes.Contains(start, []byte(`"type":"file-history-snapshot"`)) || bytes.Contains(start, []byte(`"type":"queue-operation"`)))
+	return bytes.Contains(start, []byte(`"sessionId":"`)) &&
+		(bytes.Contains(start, []byte(`"parentUuid"`)) || bytes.Contains(start, []byte(`"leafUuid"`)) ||
+			bytes.Contains(start, []byte(`"type":"file-history-snapshot"`)) ||
+			bytes.Contains(start, []byte(`"type":"queue-operation"`)))
 }
 
 // claudeRecord holds the relevant members of a line.
@@ -107,9 +109,12 @@ func (f *claudeFile) thread(id string) *claudeThread {
 
 // claudeSilent lists the kinds of lines that are in no request.
 var claudeSilent = map[string]bool{
-	"summary": true, "file-history-snapshot": true, "last-prompt": true, "permission-mode": true, "ai-title": true, "custom-title": true, "mode": true,
-	"queue-operation": true, "cost-state": true, "tools-used": true, "atis-latch": true, "api-request": true, "api-request-shape": true,
-	"api-request-blob": true, "progress": true, "agent-name": true, "tag": true, "pr-link": true, "saved_hook_context": true, "last-model": true, "bridge-session": true,
+	"summary": true, "file-history-snapshot": true, "last-prompt": true, "permission-mode": true, "ai-title": true,
+	"custom-title": true, "mode": true,
+	"queue-operation": true, "cost-state": true, "tools-used": true, "atis-latch": true, "api-request": true,
+	"api-request-shape": true,
+	"api-request-blob":  true, "progress": true, "agent-name": true, "tag": true, "pr-link": true,
+	"saved_hook_context": true, "last-model": true, "bridge-session": true,
 }
 
 func (f *claudeFile) record(line gjson.Result) bool {
@@ -253,9 +258,11 @@ func claudeAttachment(r *claudeRecord) []Block {
 	a := r.attachment
 	switch a.Get("type").String() {
 	case "edited_text_file":
-		return text("<system-reminder>\nNote: " + a.Get("filename").String() + " was modified.\n" + a.Get("snippet").String() + "\n</system-reminder>")
+		return text("<system-reminder>\nNote: " + a.Get("filename").String() + " was modified.\n" +
+			a.Get("snippet").String() + "\n</system-reminder>")
 	case "file":
-		return text("<system-reminder>\n" + a.Get("filename").String() + "\n" + a.Get("content.file.content").String() + "\n</system-reminder>")
+		return text("<system-reminder>\n" + a.Get("filename").String() + "\n" + a.Get("content.file.content").String() +
+			"\n</system-reminder>")
 	case "queued_command":
 		return claudeBlocks(a.Get("prompt"))
 	case "hook_additional_context":

@@ -10,8 +10,10 @@ import (
 )
 
 func claude(kind, uuid, parent, more, content string) string {
-	return `{"type":"` + kind + `","sessionId":"s","uuid":"` + uuid + `","parentUuid":"` + parent + `","timestamp":"2026-01-01T00:00:0` + uuid[:1] + `Z"` + more +
-		`,"message":{"role":"` + kind + `","model":"claude-opus-4-6","id":"m` + uuid + `","content":` + content + `,"usage":{"input_tokens":10}}}`
+	return `{"type":"` + kind + `","sessionId":"s","uuid":"` + uuid + `","parentUuid":"` + parent +
+		`","timestamp":"2026-01-01T00:00:0` + uuid[:1] + `Z"` + more +
+		`,"message":{"role":"` + kind + `","model":"claude-opus-4-6","id":"m` + uuid + `","content":` + content +
+		`,"usage":{"input_tokens":10}}}`
 }
 
 func TestClaudeCode(t *testing.T) {
@@ -22,16 +24,19 @@ func TestClaudeCode(t *testing.T) {
 	}{
 		{"the result of the first call stands before the second call", []string{
 			claude("user", "1", "", "", `"go"`),
-			strings.Replace(claude("assistant", "2", "1", "", `[{"type":"tool_use","id":"a","name":"R","input":{}}]`), `"m2"`, `"m"`, 1),
+			strings.Replace(claude("assistant", "2", "1", "", `[{"type":"tool_use","id":"a","name":"R","input":{}}]`),
+				`"m2"`, `"m"`, 1),
 			claude("user", "3", "2", "", `[{"type":"tool_result","tool_use_id":"a","content":"x"}]`),
-			strings.Replace(claude("assistant", "4", "2", "", `[{"type":"tool_use","id":"b","name":"R","input":{}}]`), `"m4"`, `"m"`, 1),
+			strings.Replace(claude("assistant", "4", "2", "", `[{"type":"tool_use","id":"b","name":"R","input":{}}]`),
+				`"m4"`, `"m"`, 1),
 			claude("user", "5", "4", "", `[{"type":"tool_result","tool_use_id":"b","content":"x"}]`),
 			claude("assistant", "6", "5", "", `[{"type":"text","text":"done"}]`),
 		}, []string{"go | tool_usea tool_useb =a =b"}},
 		{"compaction", []string{
 			claude("user", "1", "", "", `"go"`),
 			claude("assistant", "2", "1", "", `[{"type":"text","text":"yes"}]`),
-			`{"type":"system","subtype":"compact_boundary","sessionId":"s","uuid":"3","parentUuid":null,"timestamp":"2026-01-01T00:00:03Z"}`,
+			`{"type":"system","subtype":"compact_boundary","sessionId":"s","uuid":"3","parentUuid":null,` +
+				`"timestamp":"2026-01-01T00:00:03Z"}`,
 			claude("user", "4", "3", `,"isCompactSummary":true`, `"summary"`),
 			claude("assistant", "5", "4", "", `[{"type":"text","text":"on"}]`),
 		}, []string{"go", "summary"}},

@@ -31,11 +31,13 @@ func isOpencode(path string) bool {
 		return true
 	}
 	dir := filepath.Dir(filepath.Dir(path))
-	return filepath.Base(dir) == "session" && filepath.Base(filepath.Dir(dir)) == "storage" && filepath.Ext(path) == ".json"
+	return filepath.Base(dir) == "session" && filepath.Base(filepath.Dir(dir)) == "storage" &&
+		filepath.Ext(path) == ".json"
 }
 
 func openOpencode(path string) (*sql.DB, error) {
-	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: "mode=ro&_pragma=busy_timeout(2000)"}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
+		RawQuery: "mode=ro&_pragma=busy_timeout(2000)"}
 	return sql.Open("sqlite", u.String())
 }
 
@@ -138,7 +140,8 @@ func opencodeFiles(s Source) (out []opencodeMessage, project string, err error) 
 	project = read(s.Path).Get("directory").String()
 	for _, path := range jsonFiles(filepath.Join(storage(s.Path), "message", s.Session)) {
 		m := opencodeMessage{message: read(path)}
-		for _, part := range jsonFiles(filepath.Join(storage(s.Path), "part", strings.TrimSuffix(filepath.Base(path), ".json"))) {
+		for _, part := range jsonFiles(filepath.Join(storage(s.Path), "part",
+			strings.TrimSuffix(filepath.Base(path), ".json"))) {
 			m.parts = append(m.parts, read(part))
 		}
 		out = append(out, m)
@@ -156,7 +159,8 @@ func listOpencodeExport(path string) ([]Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Source{{Agent: "opencode", Path: path, Session: gjson.GetBytes(raw, "info.id").String(), Bytes: int64(len(raw))}}, nil
+	return []Source{{Agent: "opencode", Path: path, Session: gjson.GetBytes(raw, "info.id").String(),
+		Bytes: int64(len(raw))}}, nil
 }
 
 func opencodeExport(s Source) (out []opencodeMessage, project string, err error) {
@@ -183,18 +187,20 @@ func opencodeRows(s Source) (out []opencodeMessage, project string, err error) {
 		return nil, "", err
 	}
 	index := map[string]int{}
-	err = eachRow(db, "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", s.Session, func(id, data string) {
-		index[id] = len(out)
-		out = append(out, opencodeMessage{message: gjson.Parse(data)})
-	})
+	err = eachRow(db, "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", s.Session,
+		func(id, data string) {
+			index[id] = len(out)
+			out = append(out, opencodeMessage{message: gjson.Parse(data)})
+		})
 	if err != nil {
 		return nil, "", err
 	}
-	err = eachRow(db, "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", s.Session, func(id, data string) {
-		if i, known := index[id]; known {
-			out[i].parts = append(out[i].parts, gjson.Parse(data))
-		}
-	})
+	err = eachRow(db, "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", s.Session,
+		func(id, data string) {
+			if i, known := index[id]; known {
+				out[i].parts = append(out[i].parts, gjson.Parse(data))
+			}
+		})
 	return out, project, err
 }
 
@@ -238,9 +244,11 @@ func (b *builder) opencode(m opencodeMessage) {
 		return
 	}
 	t := m.message.Get("tokens")
-	usage := &Usage{Input: t.Get("input").Int(), Output: t.Get("output").Int() + t.Get("reasoning").Int(), Read: t.Get("cache.read").Int(), Write: t.Get("cache.write").Int()}
+	usage := &Usage{Input: t.Get("input").Int(), Output: t.Get("output").Int() + t.Get("reasoning").Int(),
+		Read: t.Get("cache.read").Int(), Write: t.Get("cache.write").Int()}
 	ended := millis(m.message.Get("time.completed").Int())
-	id, model := m.message.Get("id").String()+"/"+m.message.Get("parentID").String()+"/"+created.String(), m.message.Get("modelID").String()
+	id, model := m.message.Get("id").String()+"/"+m.message.Get("parentID").String()+"/"+created.String(),
+		m.message.Get("modelID").String()
 	if n := len(b.now); n > 0 { // the time of the answer's creation is that of the request
 		b.now[n-1].to = later(b.now[n-1].to, created)
 	}
@@ -250,10 +258,12 @@ func (b *builder) opencode(m opencodeMessage) {
 		case "text":
 			b.answer(id, ended, model, usage, text(p.Get("text").String())...)
 		case "reasoning":
-			b.answer(id, ended, model, usage, thinkingBlock(p.Get("text").String(), p.Get("metadata.anthropic.signature").String())...)
+			b.answer(id, ended, model, usage, thinkingBlock(p.Get("text").String(),
+				p.Get("metadata.anthropic.signature").String())...)
 		case "tool":
 			state := p.Get("state")
-			b.answer(id, ended, model, usage, callBlock(p.Get("callID").String(), p.Get("tool").String(), state.Get("input").Raw))
+			b.answer(id, ended, model, usage, callBlock(p.Get("callID").String(), p.Get("tool").String(),
+				state.Get("input").Raw))
 			output, failed := state.Get("output").String(), state.Get("status").String() == "error"
 			if failed {
 				output = state.Get("error").String()

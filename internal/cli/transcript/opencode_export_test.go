@@ -26,7 +26,8 @@ func TestOpencodeExport(t *testing.T) {
 		Info  json.RawMessage   `json:"info"`
 		Parts []json.RawMessage `json:"parts"`
 	}
-	export := map[string]any{"info": map[string]any{"id": rows.Session[0][0], "projectID": "p", "directory": rows.Session[0][1]}}
+	export := map[string]any{"info": map[string]any{"id": rows.Session[0][0], "projectID": "p",
+		"directory": rows.Session[0][1]}}
 	var messages []message
 	for _, m := range rows.Message {
 		of := message{Info: m[3]}
@@ -51,7 +52,8 @@ func TestOpencodeExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	sessions := readAll(t, sources)
-	if len(sessions) != 1 || sessions[0].Calls() != 19 || sessions[0].Project != "/home/dev/repository" || sessions[0].ID != sources[0].Session {
+	if len(sessions) != 1 || sessions[0].Calls() != 19 || sessions[0].Project != "/home/dev/repository" ||
+		sessions[0].ID != sources[0].Session {
 		t.Fatalf("%+v of %+v", sessions, sources)
 	}
 	check(t, sessions[0])

@@ -17,7 +17,8 @@ import (
 func knowsPi(start []byte) bool {
 	line, _, _ := bytes.Cut(start, []byte("\n"))
 	g := gjson.ParseBytes(line)
-	return rawjson.ValidBytes(line) && g.Get("type").String() == "session" && g.Get("id").String() != "" && g.Get("cwd").Exists()
+	return rawjson.ValidBytes(line) && g.Get("type").String() == "session" && g.Get("id").String() != "" &&
+		g.Get("cwd").Exists()
 }
 
 type piFile struct {
@@ -45,7 +46,8 @@ func (f *piFile) record(line gjson.Result) bool {
 	at := moment(line.Get("timestamp").String())
 	switch kind {
 	case "session":
-		f.session.ID, f.session.Project, f.model = line.Get("id").String(), line.Get("cwd").String(), line.Get("modelId").String()
+		f.session.ID, f.session.Project, f.model = line.Get("id").String(), line.Get("cwd").String(),
+			line.Get("modelId").String()
 	case "message":
 		return f.message(line.Get("message"), line)
 	case "compaction":
@@ -87,7 +89,8 @@ func (f *piFile) message(m, line gjson.Result) bool {
 			return true
 		}
 		u := m.Get("usage")
-		usage := &Usage{Input: u.Get("input").Int(), Output: u.Get("output").Int(), Read: u.Get("cacheRead").Int(), Write: u.Get("cacheWrite").Int()}
+		usage := &Usage{Input: u.Get("input").Int(), Output: u.Get("output").Int(), Read: u.Get("cacheRead").Int(),
+			Write: u.Get("cacheWrite").Int()}
 		if name := m.Get("model").String(); name != "" {
 			f.model = name
 		}

@@ -10,8 +10,10 @@ import (
 
 // secret matches keys of known vendors by their prefixes, JSON Web Tokens, and private keys. A
 // colour's or a line's escape sequence in JSON may precede a key.
-var secret = regexp.MustCompile(`(\\[nrt]|\[[0-9;]*m|\b)(?:sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|` +
-	`A[KS]IA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|(?:rk|pk|sk)_(?:live|test)_[A-Za-z0-9]{16,}|` +
+var secret = regexp.MustCompile(`(\\[nrt]|\[[0-9;]*m|\b)(?:sk-[A-Za-z0-9_-]{16,` +
+	`}|(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|` +
+	`A[KS]IA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,` +
+	`}|(?:rk|pk|sk)_(?:live|test)_[A-Za-z0-9]{16,}|` +
 	`eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})` +
 	`|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-[^-])*-----END [A-Z ]*PRIVATE KEY-----`)
 

@@ -44,9 +44,12 @@ type agent struct {
 
 // agents are the supported agents.
 var agents = []agent{
-	{name: "claude-code", folders: []string{".claude/projects", ".config/claude/projects"}, variable: "CLAUDE_CONFIG_DIR", owns: jsonLines, knows: knowsClaudeCode, read: lineByLine(readClaudeCode)},
-	{name: "codex", folders: []string{".codex/sessions", ".codex/archived_sessions"}, variable: "CODEX_HOME", owns: isRollout, knows: knowsCodex, read: lineByLine(readCodex)},
-	{name: "opencode", folders: []string{".local/share/opencode"}, owns: isOpencode, knows: knowsOpencode, list: listOpencode, read: readOpencode},
+	{name: "claude-code", folders: []string{".claude/projects", ".config/claude/projects"}, variable: "CLAUDE_CONFIG_DIR",
+		owns: jsonLines, knows: knowsClaudeCode, read: lineByLine(readClaudeCode)},
+	{name: "codex", folders: []string{".codex/sessions", ".codex/archived_sessions"}, variable: "CODEX_HOME",
+		owns: isRollout, knows: knowsCodex, read: lineByLine(readCodex)},
+	{name: "opencode", folders: []string{".local/share/opencode"}, owns: isOpencode, knows: knowsOpencode,
+		list: listOpencode, read: readOpencode},
 	{name: "pi", folders: []string{".pi/agent/sessions"}, owns: jsonLines, knows: knowsPi, read: lineByLine(readPi)},
 	{name: "gemini-cli", folders: []string{".gemini/tmp"}, owns: isGeminiChat, knows: knowsGemini, read: readGemini},
 }
@@ -217,7 +220,8 @@ func beginning(path string) ([]byte, error) {
 func (s Source) Read() ([]*Session, error) {
 	i := slices.IndexFunc(agents, func(a agent) bool { return a.name == s.Agent })
 	if i < 0 {
-		return nil, fmt.Errorf("transcript %s: agent must be one of %s, got %q", s.Path, strings.Join(Agents(), ", "), s.Agent)
+		return nil, fmt.Errorf("transcript %s: agent must be one of %s, got %q", s.Path, strings.Join(Agents(), ", "),
+			s.Agent)
 	}
 	sessions, err := agents[i].read(s)
 	if err != nil {

@@ -83,7 +83,8 @@ func opencodeHome(t *testing.T, files bool) string {
 func home(t *testing.T) string {
 	t.Helper()
 	home := opencodeHome(t, false)
-	for from, to := range map[string]string{"claude-code": ".claude", "codex": ".codex", "pi": ".pi/agent", "gemini-cli": ".gemini"} {
+	for from, to := range map[string]string{"claude-code": ".claude", "codex": ".codex", "pi": ".pi/agent",
+		"gemini-cli": ".gemini"} {
 		if err := os.CopyFS(filepath.Join(home, to), os.DirFS(filepath.Join("testdata", from))); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,8 @@ func check(t *testing.T, s *Session) {
 					t.Fatalf("%s: block %d of message %d is no JSON: %s", s.ID, j, i, b.Raw)
 				}
 				var again Block
-				if err := json.Unmarshal(b.Raw, &again); err != nil || again.Type != b.Type || again.Text != b.Text || again.ID != b.ID || again.ToolUseID != b.ToolUseID {
+				if err := json.Unmarshal(b.Raw, &again); err != nil || again.Type != b.Type || again.Text != b.Text ||
+					again.ID != b.ID || again.ToolUseID != b.ToolUseID {
 					t.Fatalf("%s: block %d of message %d differs from its bytes: %v\n%+v\n%s", s.ID, j, i, err, b, b.Raw)
 				}
 				switch b.Type {
@@ -221,7 +223,8 @@ func TestScan(t *testing.T) {
 func TestVariables(t *testing.T) {
 	at := home(t)
 	sources, err := Discover(t.TempDir(), func(name string) string {
-		return map[string]string{"CLAUDE_CONFIG_DIR": filepath.Join(at, ".claude"), "CODEX_HOME": filepath.Join(at, ".codex")}[name]
+		return map[string]string{"CLAUDE_CONFIG_DIR": filepath.Join(at, ".claude"),
+			"CODEX_HOME": filepath.Join(at, ".codex")}[name]
 	})
 	if err != nil || len(sources) != 2 {
 		t.Fatalf("%+v, %v", sources, err)
@@ -274,7 +277,8 @@ func codexLine(at, kind, payload string) string {
 
 func TestCodex(t *testing.T) {
 	message := func(at, role, text string) string {
-		return codexLine(at, "response_item", `{"type":"message","role":"`+role+`","content":[{"type":"input_text","text":"`+text+`"}]}`)
+		return codexLine(at, "response_item", `{"type":"message","role":"`+role+`","content":[{"type":"input_text","text":"`+
+			text+`"}]}`)
 	}
 	meta := codexLine("00.1", "session_meta", `{"id":"s","cwd":"/p"}`)
 	for _, c := range []struct {
@@ -283,17 +287,22 @@ func TestCodex(t *testing.T) {
 		want  []string
 	}{
 		{"compacted", []string{
-			meta, message("01", "user", "go"), message("02", "assistant", "yes"), message("03", "user", "on"), message("04", "assistant", "good"),
-			codexLine("05", "compacted", `{"message":"","replacement_history":[{"type":"message","role":"user","content":[{"type":"input_text","text":"sum"}]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"mary"}]}]}`),
+			meta, message("01", "user", "go"), message("02", "assistant", "yes"), message("03", "user", "on"),
+			message("04", "assistant", "good"),
+			codexLine("05", "compacted",
+				`{"message":"","replacement_history":[{"type":"message","role":"user","content":[{"type":"input_text",`+
+					`"text":"sum"}]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"mary"}]}]}`),
 			message("06", "user", "next"), message("07", "assistant", "end"),
 		}, []string{"go | yes on", "sum mary next"}},
 		{"forked", []string{
-			codexLine("00.1", "session_meta", `{"id":"s","forked_from_id":"r","cwd":"/p"}`), message("00.1", "user", "go"), message("00.2", "assistant", "yes"),
+			codexLine("00.1", "session_meta", `{"id":"s","forked_from_id":"r","cwd":"/p"}`), message("00.1", "user", "go"),
+			message("00.2", "assistant", "yes"),
 			message("09", "user", "on"), message("10", "assistant", "good"),
 		}, []string{"go yes on"}},
 		{"a custom tool's input is text", []string{
 			meta, message("01", "user", "go"),
-			codexLine("02", "response_item", `{"type":"custom_tool_call","call_id":"a","name":"apply_patch","input":"*** Begin Patch"}`),
+			codexLine("02", "response_item",
+				`{"type":"custom_tool_call","call_id":"a","name":"apply_patch","input":"*** Begin Patch"}`),
 			codexLine("03", "response_item", `{"type":"custom_tool_call_output","call_id":"a","output":"ok"}`),
 			message("04", "assistant", "done"),
 		}, []string{"go | tool_usea =a"}},
@@ -314,16 +323,19 @@ func TestCodex(t *testing.T) {
 
 func TestPi(t *testing.T) {
 	line := func(id, parent, message string) string {
-		return `{"type":"message","id":"` + id + `","parentId":"` + parent + `","timestamp":"2026-01-01T00:00:0` + id + `Z","message":` + message + `}`
+		return `{"type":"message","id":"` + id + `","parentId":"` + parent + `","timestamp":"2026-01-01T00:00:0` + id +
+			`Z","message":` + message + `}`
 	}
 	said := func(role, text string) string {
 		return `{"role":"` + role + `","content":[{"type":"text","text":"` + text + `"}],"usage":{"input":9}}`
 	}
 	head := `{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z","cwd":"/p"}`
 	var got []string
-	for _, s := range file(t, head, line("1", "", said("user", "go")), line("2", "1", said("assistant", "yes")), line("3", "2", said("user", "on")), line("4", "3", said("assistant", "good")),
+	for _, s := range file(t, head, line("1", "", said("user", "go")), line("2", "1", said("assistant", "yes")),
+		line("3", "2", said("user", "on")), line("4", "3", said("assistant", "good")),
 		line("5", "2", said("user", "other")), line("6", "5", said("assistant", "way")),
-		`{"type":"compaction","id":"7","parentId":"6","timestamp":"2026-01-01T00:00:07Z","summary":"sum","firstKeptEntryId":"6"}`,
+		`{"type":"compaction","id":"7","parentId":"6","timestamp":"2026-01-01T00:00:07Z","summary":"sum",`+
+			`"firstKeptEntryId":"6"}`,
 		line("8", "7", said("user", "next")), line("9", "8", said("assistant", "end"))) {
 		for _, p := range s.Parts {
 			got = append(got, saidIn(p))
@@ -337,11 +349,13 @@ func TestPi(t *testing.T) {
 // After a change of branches the texts of one branch are not in the other.
 func TestPiGoesBackToALeftBranch(t *testing.T) {
 	line := func(id, parent, role, text string) string {
-		return `{"type":"message","id":"` + id + `","parentId":"` + parent + `","timestamp":"2026-01-01T00:00:00Z","message":{"role":"` + role + `","content":"` + text + `"}}`
+		return `{"type":"message","id":"` + id + `","parentId":"` + parent +
+			`","timestamp":"2026-01-01T00:00:00Z","message":{"role":"` + role + `","content":"` + text + `"}}`
 	}
 	head := `{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z","cwd":"/p"}`
 	var got []string
-	for _, s := range file(t, head, line("1", "", "user", "go"), line("2", "1", "assistant", "yes"), line("3", "2", "user", "left"), line("4", "3", "assistant", "l"),
+	for _, s := range file(t, head, line("1", "", "user", "go"), line("2", "1", "assistant", "yes"),
+		line("3", "2", "user", "left"), line("4", "3", "assistant", "l"),
 		line("5", "2", "user", "right"), line("6", "5", "assistant", "r"),
 		line("7", "4", "user", "more"), line("8", "7", "assistant", "m"), // the left branch continues
 		line("9", "6", "user", "end"), line("10", "9", "assistant", "e"), // the right branch continues
@@ -350,15 +364,19 @@ func TestPiGoesBackToALeftBranch(t *testing.T) {
 			got = append(got, saidIn(p))
 		}
 	}
-	if want := []string{"go | yes left", "go yes right", "go yes left l more", "go yes right r end | e fin"}; !slices.Equal(got, want) {
+	if want := []string{"go | yes left", "go yes right", "go yes left l more",
+		"go yes right r end | e fin"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 func TestGeminiDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "session.json")
-	doc := `{"sessionId":"s","projectHash":"h","messages":[{"id":"1","timestamp":"2026-01-01T00:00:01Z","type":"user","content":"go"},` +
-		`{"id":"2","timestamp":"2026-01-01T00:00:02Z","type":"gemini","content":"","model":"gemini-2.5-pro","tokens":{"input":9},"toolCalls":[{"id":"a","name":"ls","args":{},"result":[{"functionResponse":{"id":"a","response":{"output":"x"}}}]}]},` +
+	doc := `{"sessionId":"s","projectHash":"h","messages":[{"id":"1","timestamp":"2026-01-01T00:00:01Z","type":"user",` +
+		`"content":"go"},` +
+		`{"id":"2","timestamp":"2026-01-01T00:00:02Z","type":"gemini","content":"","model":"gemini-2.5-pro",` +
+		`"tokens":{"input":9},"toolCalls":[{"id":"a","name":"ls","args":{},"result":[{"functionResponse":{"id":"a",` +
+		`"response":{"output":"x"}}}]}]},` +
 		`{"id":"3","timestamp":"2026-01-01T00:00:03Z","type":"gemini","content":"done","tokens":{"input":9}}]}`
 	if err := os.WriteFile(path, []byte(doc), 0o600); err != nil {
 		t.Fatal(err)
@@ -471,15 +489,18 @@ func TestRedact(t *testing.T) {
 	}
 	p := &Part{Calls: []*Call{{Messages: []Message{
 		{Role: "user", Content: []Block{textBlock("use sk-ant-api03-abcdefghijklmnop")}},
-		{Role: "assistant", Content: []Block{thinkingBlock("sk-ant-api03-abcdefghijklmnop", "signature")[0], callBlock("sk-id", "Bash", `{"command":"export K=sk-ant-api03-abcdefghijklmnop"}`)}},
-		{Role: "user", Content: []Block{resultBlock("sk-id", quoted("a line\nsk-ant-api03-abcdefghijklmnop\n\tghp_abcdefghijklmnopqrstuvwxyz0123"), true)}},
+		{Role: "assistant", Content: []Block{thinkingBlock("sk-ant-api03-abcdefghijklmnop", "signature")[0],
+			callBlock("sk-id", "Bash", `{"command":"export K=sk-ant-api03-abcdefghijklmnop"}`)}},
+		{Role: "user", Content: []Block{resultBlock("sk-id",
+			quoted("a line\nsk-ant-api03-abcdefghijklmnop\n\tghp_abcdefghijklmnopqrstuvwxyz0123"), true)}},
 	}}}}
 	p.Redact()
 	var b bytes.Buffer
 	if err := p.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	if s := b.String(); strings.Contains(s, "sk-ant") || strings.Contains(s, "ghp_") || strings.Count(s, redacted) != 5 || !strings.Contains(s, `"is_error":true`) || !strings.Contains(s, `"signature":"signature"`) {
+	if s := b.String(); strings.Contains(s, "sk-ant") || strings.Contains(s, "ghp_") || strings.Count(s, redacted) != 5 ||
+		!strings.Contains(s, `"is_error":true`) || !strings.Contains(s, `"signature":"signature"`) {
 		t.Errorf("redacted: %s", s)
 	}
 }

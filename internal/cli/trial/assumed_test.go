@@ -36,7 +36,8 @@ func TestAssumedRules(t *testing.T) {
 		tokens int
 	}{{"5m", 1024}, {"12h", 1024}, {"30m", 4096}, {"5m", 4096}} {
 		cost := func(assumed *pricing.Table) float64 {
-			report, err := Run(t.Context(), conversations, Options{Profiles: []string{"gpt-6.1"}, Prices: table("gpt-6.1-sol", c.ttl, c.tokens), assumed: assumed})
+			report, err := Run(t.Context(), conversations,
+				Options{Profiles: []string{"gpt-6.1"}, Prices: table("gpt-6.1-sol", c.ttl, c.tokens), assumed: assumed})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +46,8 @@ func TestAssumedRules(t *testing.T) {
 		}
 		sibling := table("gpt-6-sol", "30m", 1024)
 		right, first, got := cost(nil), cost(sibling), cost(sibling)
-		t.Logf("%s, %d tokens: %.2f %% with the right row, %.2f %% at first with that of a sibling, then %.2f %%; %d conversations", c.ttl, c.tokens, right, first, got, len(conversations))
+		t.Logf("%s, %d tokens: %.2f %% with the right row, %.2f %% at first with that of a sibling, then %.2f %%; %d "+
+			"conversations", c.ttl, c.tokens, right, first, got, len(conversations))
 		if d := got - right; d > 1 || d < -1 {
 			t.Errorf("%s, %d tokens: got %.2f %%, want within a point of %.2f %%", c.ttl, c.tokens, got, right)
 		}

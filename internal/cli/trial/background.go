@@ -99,8 +99,10 @@ func (r *Combination) writeBackground(w io.Writer) error {
 		name string
 		r    *Result
 	}{{"all", &all}, {fmt.Sprintf("over %d requests", long), &longer}} {
-		fmt.Fprintf(&s, "%s: %d requests, prompt tokens %s, read in front of people %s (%s), harm %.2f %% of %d\n", p.name, p.r.Calls,
-			figure.Change(p.r.TokenRatio()), pair(fresh(p.r.Base), fresh(p.r.Sent)), figure.Change(Ratio(float64(fresh(p.r.Sent)), float64(fresh(p.r.Base)))), 100*p.r.Harm(), p.r.Edits)
+		fmt.Fprintf(&s, "%s: %d requests, prompt tokens %s, read in front of people %s (%s), harm %.2f %% of %d\n",
+			p.name, p.r.Calls,
+			figure.Change(p.r.TokenRatio()), pair(fresh(p.r.Base), fresh(p.r.Sent)),
+			figure.Change(Ratio(float64(fresh(p.r.Sent)), float64(fresh(p.r.Base)))), 100*p.r.Harm(), p.r.Edits)
 	}
 	_, err := io.WriteString(w, s.String())
 	return err

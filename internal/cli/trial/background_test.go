@@ -15,7 +15,8 @@ import (
 func TestBackground(t *testing.T) {
 	run := func(file string, speed float64) Result {
 		t.Helper()
-		return replayed(t, Options{Profiles: []string{"kv"}, Policies: []pipeline.Policy{pipeline.CostAware}, Background: speed}, file).Runs[0].Total
+		return replayed(t, Options{Profiles: []string{"kv"}, Policies: []pipeline.Policy{pipeline.CostAware},
+			Background: speed}, file).Runs[0].Total
 	}
 	long, short := testkit.ReadRecording(t, 300), testkit.ReadRecording(t, 4)
 	without, with := run(long, 0), run(long, 500)
@@ -24,10 +25,12 @@ func TestBackground(t *testing.T) {
 		t.Fatalf("without: %+v, with: %+v", without.Background, b)
 	}
 	if with.TokenRatio() > 0.8*without.TokenRatio() {
-		t.Errorf("prompt tokens are %.3f of the client's, without folding in pauses %.3f", with.TokenRatio(), without.TokenRatio())
+		t.Errorf("prompt tokens are %.3f of the client's, without folding in pauses %.3f", with.TokenRatio(),
+			without.TokenRatio())
 	}
 	if fresh(with.Sent) > fresh(with.Base) || fresh(with.Sent) > fresh(without.Sent)*101/100 {
-		t.Errorf("people waited for %d tokens; for the client's own bytes it is %d, without folding in pauses %d", fresh(with.Sent), fresh(with.Base), fresh(without.Sent))
+		t.Errorf("people waited for %d tokens; for the client's own bytes it is %d, without folding in pauses %d",
+			fresh(with.Sent), fresh(with.Base), fresh(without.Sent))
 	}
 	if with.Rejected+with.FailedOpen+with.Resent > 0 {
 		t.Errorf("%+v", with)

@@ -19,7 +19,9 @@ import (
 // counterfactual replays a conversation under a policy and returns the cost of the client's own
 // bytes, prompts only: by a simulated provider that got them, and by the handler's account from the
 // responses to its own requests.
-func counterfactual(t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy) (exact, client, actual float64) {
+func counterfactual(
+	t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy,
+) (exact, client, actual float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
 	a, err := newArm(policy, profile, new(Options))
@@ -56,7 +58,8 @@ func TestShadowAccount(t *testing.T) {
 	within := 0.03
 	folder, ok := testkit.LookupRecordings(t)
 	if !ok || testing.Short() {
-		t.Log("no recorded conversations, or -short: the two that are part of the module must do; set LLM_CACHE_TRACES to a folder of others")
+		t.Log("no recorded conversations, or -short: the two that are part of the module must do; set LLM_CACHE_TRACES to " +
+			"a folder of others")
 		folder, within = "testdata/traces", 0.05
 	}
 	conversations, err := recording.Find(folder)
@@ -70,7 +73,8 @@ func TestShadowAccount(t *testing.T) {
 		}
 		var exact, client, actual float64
 		line := func(of string, e, s, a float64) {
-			t.Logf("%-12s %-28s cost %+6.1f %%, by the account %+6.1f %%; error of the client's side %+5.2f %%", name, of, 100*(a/e-1), 100*(a/s-1), 100*(s/e-1))
+			t.Logf("%-12s %-28s cost %+6.1f %%, by the account %+6.1f %%; error of the client's side %+5.2f %%", name, of,
+				100*(a/e-1), 100*(a/s-1), 100*(s/e-1))
 		}
 		for i, c := range conversations {
 			if len(conversations) > 4 && i%2 != half { // each profile has its own half of many
@@ -108,7 +112,9 @@ func TestShadowAccountOfOwnBytes(t *testing.T) {
 
 // saves replays a conversation under a policy and returns the actual and the possible saving of its
 // edits, by the handler's account.
-func saves(t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy, o *Options) (own, saved, would float64) {
+func saves(
+	t *testing.T, c *recording.Conversation, profile pricing.Profile, policy pipeline.Policy, o *Options,
+) (own, saved, would float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
 	a, err := newArm(policy, profile, o)

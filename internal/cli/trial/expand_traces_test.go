@@ -76,7 +76,8 @@ func longest() int {
 
 // boldly are options that fold every foldable block as soon as it pays. Under free cached prefixes,
 // where folding never pays, it folds at once.
-const boldly = `{"planner":{"risk":100},"expand":{"mode":"on"},"strip_narration":{"mode":"off"},"compact_tool_results":{"mode":"off"}}`
+const boldly = `{"planner":{"risk":100},"expand":{"mode":"on"},"strip_narration":{"mode":"off"},` +
+	`"compact_tool_results":{"mode":"off"}}`
 
 func expandAll(t *testing.T, profile pricing.Profile, c *recording.Conversation) int {
 	t.Helper()
@@ -184,7 +185,8 @@ func (x *curious) answer(_ context.Context, v *wire.View) *simulator.Answer {
 	if err != nil {
 		x.Fatal(err)
 	}
-	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: x.pending.id, Name: pipeline.ExpandTool, Input: raw}}}
+	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: x.pending.id,
+		Name: pipeline.ExpandTool, Input: raw}}}
 }
 
 // check compares the last result in a request with the expected one.
@@ -204,7 +206,8 @@ func (x *curious) check(v *wire.View) {
 // watch checks a finished turn.
 func (x *curious) watch(_ time.Time, s *Step) {
 	if s.Continued && x.before != nil {
-		if err := follows(x.before, x.first, x.policy == pipeline.Eager || s.Decision != nil && s.Decision.Folded > 0); err != nil {
+		if err := follows(x.before, x.first, x.policy == pipeline.Eager || s.Decision != nil &&
+			s.Decision.Folded > 0); err != nil {
 			x.Errorf("%s: after %.0f seconds (%+v): %v", x.name, s.At, s.Decision, err)
 		}
 	}
@@ -243,7 +246,8 @@ func (x *curious) sentBlocks(v *wire.View) []sentBlock {
 		}
 		s.bytes = maphash.Bytes(seed, unmarked(v, span, b.Marker))
 		s.hidden = strings.HasPrefix(s.id, "toolu_curious")
-		s.stub = !s.hidden && (b.Kind == wire.KindToolUse || b.Kind == wire.KindToolResult) && bytes.Contains(v.Bytes(b.Body), []byte("[[llm_cache:folded "))
+		s.stub = !s.hidden && (b.Kind == wire.KindToolUse || b.Kind == wire.KindToolResult) &&
+			bytes.Contains(v.Bytes(b.Body), []byte("[[llm_cache:folded "))
 	}
 	return out
 }
@@ -388,7 +392,8 @@ func (s *stubbed) lines() (input map[string]any, want string) {
 	}
 	first := len(all) / 3
 	last := min(first+10, len(all))
-	return map[string]any{"ids": []string{s.name}, "lines": fmt.Sprintf("%d-%d", first+1, last)}, strings.Join(all[first:last], "")
+	return map[string]any{"ids": []string{s.name}, "lines": fmt.Sprintf("%d-%d", first+1, last)},
+		strings.Join(all[first:last], "")
 }
 
 // matches returns a call for the lines that match one line of a text.

@@ -34,7 +34,8 @@ func (a *arm) say(v *wire.View) *simulator.Answer {
 	a.result.Expanded++
 	input, _ := json.Marshal(map[string][]string{"ids": names}) // strings always encode
 	id := fmt.Sprintf("toolu_expand%06d", a.result.Expanded)
-	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: id, Name: pipeline.ExpandTool, Input: input}}}
+	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: id, Name: pipeline.ExpandTool,
+		Input: input}}}
 }
 
 func declares(v *wire.View) bool {
@@ -79,7 +80,8 @@ func (a *arm) holder(v *wire.View, line string) string {
 	blocks := client.MessageBlocks()
 	for i := len(blocks) - 1; i >= 0; i-- {
 		b := &blocks[i]
-		if b.Body.Empty() || b.ID.Empty() || !bytes.Contains(harm.AppendTexts(nil, client.Bytes(b.Body)), []byte(line)) && !bytes.Contains(harm.Texts([]byte(`{"arguments":`+client.Text(b.Body)+`}`)), []byte(line)) {
+		if b.Body.Empty() || b.ID.Empty() || !bytes.Contains(harm.AppendTexts(nil, client.Bytes(b.Body)), []byte(line)) &&
+			!bytes.Contains(harm.Texts([]byte(`{"arguments":`+client.Text(b.Body)+`}`)), []byte(line)) {
 			continue
 		}
 		id := client.Text(b.ID)

@@ -23,7 +23,8 @@ var holding = []struct{ name, profile, options string }{
 func TestHeld(t *testing.T) {
 	for _, c := range holding {
 		t.Run(c.name, func(t *testing.T) {
-			held(t, Options{Profiles: []string{c.profile}, Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}}, c.options, "testdata/traces")
+			held(t, Options{Profiles: []string{c.profile}, Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}},
+				c.options, "testdata/traces")
 		})
 	}
 }
@@ -56,10 +57,13 @@ func held(t *testing.T, o Options, options string, paths ...string) {
 	}
 	for i := range report.Runs {
 		c, all := &report.Runs[i].Total, &plain.Runs[i].Total
-		t.Logf("%s, %s: of %d requests went %v; bytes on the wire %.4f of whole; cost %.4f of the client's own, without %.4f; harm %d, %d; resent %d",
-			c.Profile, c.Policy, c.Calls, c.Held, float64(c.Wire)/float64(c.Whole), c.CostRatio(), all.CostRatio(), c.Harmed, all.Harmed, c.Resent)
+		t.Logf("%s, %s: of %d requests went %v; bytes on the wire %.4f of whole; cost %.4f of the client's own, without "+
+			"%.4f; harm %d, %d; resent %d",
+			c.Profile, c.Policy, c.Calls, c.Held, float64(c.Wire)/float64(c.Whole), c.CostRatio(), all.CostRatio(), c.Harmed,
+			all.Harmed, c.Resent)
 		if d := c.CostRatio() - all.CostRatio(); d > 0.01 || d < -0.01 || c.Harmed != all.Harmed {
-			t.Errorf("%s, %s: the cost is %.4f of the client's own, not %.4f; harm %d, not %d", c.Profile, c.Policy, c.CostRatio(), all.CostRatio(), c.Harmed, all.Harmed)
+			t.Errorf("%s, %s: the cost is %.4f of the client's own, not %.4f; harm %d, not %d", c.Profile, c.Policy,
+				c.CostRatio(), all.CostRatio(), c.Harmed, all.Harmed)
 		}
 		if c.Held["delta"] < c.Calls/2 || c.Wire > c.Whole*3/4 {
 			t.Errorf("%s, %s: of %d requests went %v, %d bytes of %d", c.Profile, c.Policy, c.Calls, c.Held, c.Wire, c.Whole)

@@ -62,7 +62,8 @@ func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
 // Pinged implements pinger.Watcher.
 func (a *arm) Pinged(p pinger.Record) {
 	cost := a.profile.Rules().Cost(p.Usage)
-	a.pings = append(a.pings, Ping{At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome), Cost: cost, Net: -cost})
+	a.pings = append(a.pings, Ping{At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome),
+		Cost: cost, Net: -cost})
 }
 
 // Resumed implements pinger.Watcher.
@@ -83,7 +84,8 @@ func (r *Combination) writePings(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "kept alive\tpings\tcost\tsaved\tnet\tpings after the end\tcost\t")
 	row := func(c *Result) {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t\n", c.Conversation, c.Pings, thousands(int64(c.PingCost)), thousands(int64(c.PingSaved)),
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t\n", c.Conversation, c.Pings, thousands(int64(c.PingCost)),
+			thousands(int64(c.PingSaved)),
 			thousands(int64(c.PingSaved-c.PingCost)), c.TailPings, thousands(int64(c.TailCost)))
 	}
 	for i := range r.Conversations {
@@ -94,7 +96,8 @@ func (r *Combination) writePings(w io.Writer) {
 	row(&r.Total)
 	_ = t.Flush() // to memory
 	all, worst := r.withTail()
-	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", figure.Change(all), figure.Change(worst))
+	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", figure.Change(all),
+		figure.Change(worst))
 }
 
 // withTail returns the cost ratio of all conversations and the worst of any, including the pings

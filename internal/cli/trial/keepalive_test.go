@@ -25,7 +25,8 @@ func TestKeepAliveAccount(t *testing.T) {
 		at += pause
 		said := fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":"prompt %d"}]}`, i)
 		if i > 0 {
-			said = `{"role":"assistant","content":[{"type":"tool_use","id":"t` + fmt.Sprint(i) + `","name":"Bash","input":{"command":"make"}}]},` +
+			said = `{"role":"assistant","content":[{"type":"tool_use","id":"t` + fmt.Sprint(i) +
+				`","name":"Bash","input":{"command":"make"}}]},` +
 				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t` + fmt.Sprint(i) + `","content":"done"}]}`
 		}
 		fmt.Fprintf(&b, `{"t":%g,"messages":[%s]}`+"\n", at, said)
@@ -64,7 +65,8 @@ func TestKeepAliveAccount(t *testing.T) {
 
 // The text report has a line for each conversation with pings, and their sum.
 func TestKeepAliveText(t *testing.T) {
-	one := Result{Conversation: "a", BaseCost: 1000, Cost: 900, Pings: 2, PingCost: 10_000, PingSaved: 30_000, TailPings: 1, TailCost: 4_000}
+	one := Result{Conversation: "a", BaseCost: 1000, Cost: 900, Pings: 2, PingCost: 10_000, PingSaved: 30_000,
+		TailPings: 1, TailCost: 4_000}
 	two := one
 	two.Conversation, two.Pings, two.PingSaved = "b", 3, 5_000
 	run := Combination{Total: Result{Conversation: "total"}}
@@ -79,7 +81,8 @@ func TestKeepAliveText(t *testing.T) {
 			rows[f[0]] = strings.Join(f[1:], " ")
 		}
 	}
-	want := map[string]string{"a": "2 10.0k 30.0k 20.0k 1 4.0k", "b": "3 10.0k 5.0k -5.0k 1 4.0k", "total": "5 20.0k 35.0k 15.0k 2 8.0k"}
+	want := map[string]string{"a": "2 10.0k 30.0k 20.0k 1 4.0k", "b": "3 10.0k 5.0k -5.0k 1 4.0k",
+		"total": "5 20.0k 35.0k 15.0k 2 8.0k"}
 	if !maps.Equal(rows, want) {
 		t.Errorf("got\n%s\nwant %v", b.String(), want)
 	}

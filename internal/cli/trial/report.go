@@ -123,7 +123,8 @@ func (r *Report) writeVerdict(w io.Writer) error {
 func (r *Combination) writeText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s, %s\n", r.Total.Profile, r.Total.Policy)
-	fmt.Fprintln(t, "conversation\tcalls\tbase\tcost\t\ttokens\tuncached\twritten\tread\tlongest\tharm\tchanged\trejected\tfail-open\tresent\t")
+	fmt.Fprintln(t,
+		"conversation\tcalls\tbase\tcost\t\ttokens\tuncached\twritten\tread\tlongest\tharm\tchanged\trejected\tfail-open\tresent\t")
 	for i := range r.Conversations {
 		r.Conversations[i].writeRow(t)
 	}
@@ -168,7 +169,8 @@ func (r *Combination) writeText(w io.Writer) error {
 func (r *Result) writeRow(w io.Writer) {
 	b, s := r.Base, r.Sent
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t\n",
-		r.Conversation, r.Calls, thousands(int64(r.BaseCost)), thousands(int64(r.Cost)), figure.Change(r.CostRatio()), figure.Change(r.TokenRatio()),
+		r.Conversation, r.Calls, thousands(int64(r.BaseCost)), thousands(int64(r.Cost)), figure.Change(r.CostRatio()),
+		figure.Change(r.TokenRatio()),
 		pair(b.Uncached, s.Uncached), pair(b.Write5m+b.Write1h, s.Write5m+s.Write1h), pair(b.Read, s.Read),
 		pair(r.BaseMaxPrompt, r.MaxPrompt), r.Harmed, r.Edits, r.Changed, r.Rejected, r.FailedOpen, r.Resent)
 }

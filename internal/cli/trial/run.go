@@ -147,7 +147,9 @@ func NewBench(o Options) (*Bench, error) {
 }
 
 // Replay replays a conversation and calls progress after each of its requests.
-func (b *Bench) Replay(ctx context.Context, c *recording.Conversation, p pricing.Profile, progress func()) (*Result, error) {
+func (b *Bench) Replay(
+	ctx context.Context, c *recording.Conversation, p pricing.Profile, progress func(),
+) (*Result, error) {
 	d := &drive{conversation: c, profile: p, start: b.o.Start, summaries: b.o.Summaries, progress: progress}
 	if err := d.replay(ctx, &b.o); err != nil {
 		return nil, err

@@ -47,7 +47,8 @@ func TestRun(t *testing.T) {
 		}
 		untouched := c.Policy == pipeline.Off || c.Policy == pipeline.Observe
 		if untouched && (c.Cost != c.BaseCost || c.Sent != c.Base || c.Harmed != 0 || c.BaseMaxPrompt != c.MaxPrompt) {
-			t.Errorf("%s, %s: it cost %v instead of %v, %+v instead of %+v", c.Profile, c.Policy, c.Cost, c.BaseCost, c.Sent, c.Base)
+			t.Errorf("%s, %s: it cost %v instead of %v, %+v instead of %+v", c.Profile, c.Policy, c.Cost, c.BaseCost,
+				c.Sent, c.Base)
 		}
 		if c.Policy == pipeline.Eager && c.Changed == 0 {
 			t.Errorf("%s, %s: nothing was changed", c.Profile, c.Policy)
@@ -61,7 +62,8 @@ func TestRun(t *testing.T) {
 // The gardener edits a line read long ago and a line just read. If old results are compacted, the
 // first edit lacks its text.
 func TestHarmOfCompaction(t *testing.T) {
-	o := Options{Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off}, Handler: []byte(`{"admission":{"mode":"off"},"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
+	o := Options{Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off},
+		Handler: []byte(`{"admission":{"mode":"off"},"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
 	report := replayed(t, o, "testdata/traces")
 	if c := report.Runs[0].Total; c.Edits != 2 || c.Harmed != 1 || c.Harm() != 0.5 {
 		t.Errorf("eager: %d of %d edits", c.Harmed, c.Edits)
@@ -90,7 +92,8 @@ func TestVirtualClock(t *testing.T) {
 func TestReportIsReproducible(t *testing.T) {
 	var texts [2]bytes.Buffer
 	for i := range texts {
-		report := replayed(t, Options{Profiles: []string{"opus-5.5", "kv"}, Policies: Policies, Workers: 1 + i}, "testdata/traces")
+		report := replayed(t, Options{Profiles: []string{"opus-5.5", "kv"}, Policies: Policies, Workers: 1 + i},
+			"testdata/traces")
 		if err := report.WriteJSON(&texts[i]); err != nil {
 			t.Fatal(err)
 		}

@@ -61,6 +61,8 @@ func writeGroup(w io.Writer, name string, group []*Result) {
 	}
 	slices.Sort(ratios)
 	n := len(ratios)
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.1f %%\t%.2f %%\t%d/%d\t\n", name, n, figure.Change(total.CostRatio()), figure.Change(sum/float64(n)),
-		figure.Change((ratios[(n-1)/2]+ratios[n/2])/2), figure.Change(ratios[n-1]), 100*float64(lost)/float64(n), 100*total.Harm(), total.Harmed, total.Edits)
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.1f %%\t%.2f %%\t%d/%d\t\n", name, n, figure.Change(total.CostRatio()),
+		figure.Change(sum/float64(n)),
+		figure.Change((ratios[(n-1)/2]+ratios[n/2])/2), figure.Change(ratios[n-1]), 100*float64(lost)/float64(n),
+		100*total.Harm(), total.Harmed, total.Edits)
 }

@@ -14,7 +14,8 @@ import (
 // A client with its conversations in threads pays the same as without, within a hundredth, and the
 // model gets the whole conversation each time.
 func TestThreads(t *testing.T) {
-	o := Options{Profiles: []string{"anthropic-5m", "opus-5.5"}, Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}}
+	o := Options{Profiles: []string{"anthropic-5m", "opus-5.5"}, Policies: []pipeline.Policy{pipeline.Observe,
+		pipeline.CostAware}}
 	recordedThreads(t, o, "testdata/traces")
 }
 
@@ -41,10 +42,13 @@ func recordedThreads(t *testing.T, o Options, paths ...string) {
 	}
 	for i := range report.Runs {
 		c, all := &report.Runs[i].Total, &whole.Runs[i].Total
-		t.Logf("%s, %s: %d of %d requests hold what is new, %d sent again; cost %.4f of the client's own, of the same client sending everything %.4f; tokens %.4f, %.4f; harm %d, %d",
-			c.Profile, c.Policy, c.Continued, c.Calls, c.Replayed, c.CostRatio(), all.CostRatio(), c.TokenRatio(), all.TokenRatio(), c.Harmed, all.Harmed)
+		t.Logf("%s, %s: %d of %d requests hold what is new, %d sent again; cost %.4f of the client's own, of the same "+
+			"client sending everything %.4f; tokens %.4f, %.4f; harm %d, %d",
+			c.Profile, c.Policy, c.Continued, c.Calls, c.Replayed, c.CostRatio(), all.CostRatio(), c.TokenRatio(),
+			all.TokenRatio(), c.Harmed, all.Harmed)
 		if d := c.CostRatio() - all.CostRatio(); d > 0.01 || c.Continued < c.Calls/2 {
-			t.Errorf("%s, %s: the cost is %.4f of the client's own, not %.4f; %d of %d requests go on", c.Profile, c.Policy, c.CostRatio(), all.CostRatio(), c.Continued, c.Calls)
+			t.Errorf("%s, %s: the cost is %.4f of the client's own, not %.4f; %d of %d requests go on", c.Profile, c.Policy,
+				c.CostRatio(), all.CostRatio(), c.Continued, c.Calls)
 		}
 	}
 }

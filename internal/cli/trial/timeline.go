@@ -154,7 +154,8 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 // WriteText writes the timeline as two tables: the requests, and the epochs.
 func (t *Timeline) WriteText(w io.Writer) error {
 	r := &t.Result
-	fmt.Fprintf(w, "%s, %s, %s: cost %s, %d of %d edits harmed\n\n", r.Conversation, r.Profile, r.Policy, figure.Change(r.CostRatio()), r.Harmed, r.Edits)
+	fmt.Fprintf(w, "%s, %s, %s: cost %s, %d of %d edits harmed\n\n", r.Conversation, r.Profile, r.Policy,
+		figure.Change(r.CostRatio()), r.Harmed, r.Edits)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "#\tat\tpause\toriginal\tsent\tnew\twritten\tread\tepoch\tgain\tremoved\tnet\tharm\t")
 	for i := range t.Steps {
@@ -178,12 +179,14 @@ func (t *Timeline) writeEpochs(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tab, "epoch at\tmoment\tfolded\tof\tremoved\trewritten\tfurther\tgain expected\tearned\trequests\tnet of all in them\t")
+	fmt.Fprintln(tab,
+		"epoch at\tmoment\tfolded\tof\tremoved\trewritten\tfurther\tgain expected\tearned\trequests\tnet of all in them\t")
 	for i := range t.Epochs {
 		e := &t.Epochs[i]
 		d := &e.Decision
 		fmt.Fprintf(tab, "%d\t%s\t%d\t%d\t%s\t%s\t%.0f\t%s\t%s\t%d\t%s\t\n", e.Request, d.Epoch, d.Folded, d.Candidates,
-			thousands(int64(d.Removed)), thousands(int64(d.Rewritten)), d.Further, signed(d.Gain), signed(e.Earned), e.Requests, signed(e.Net))
+			thousands(int64(d.Removed)), thousands(int64(d.Rewritten)), d.Further, signed(d.Gain), signed(e.Earned), e.Requests,
+			signed(e.Net))
 	}
 	return tab.Flush()
 }

@@ -85,7 +85,8 @@ func (c *chart) grid(a svg.Axis, label string) {
 		c.Text(panelLeft-8, y+4, "end", svg.Kilo(v), `fill="`+svg.InkQuiet+`"`)
 	}
 	middle := (a.From + a.To) / 2
-	c.Text(18, middle, "middle", label, fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, svg.InkQuiet, svg.Num(middle)))
+	c.Text(18, middle, "middle", label, fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, svg.InkQuiet,
+		svg.Num(middle)))
 }
 
 func (c *chart) legend() {
@@ -94,7 +95,8 @@ func (c *chart) legend() {
 		c.Text(x+22, y+4, "start", label, "")
 		x += 36 + 6.8*float64(len(label))
 	}
-	for _, bucket := range [...][2]string{{inkRead, "read from the cache"}, {inkWritten, "written to it"}, {inkUncached, "uncached"}} {
+	for _, bucket := range [...][2]string{{inkRead, "read from the cache"}, {inkWritten, "written to it"},
+		{inkUncached, "uncached"}} {
 		c.Rect(x, y-6, 16, 12, `fill="`+bucket[0]+`"`)
 		next(bucket[1])
 	}
@@ -146,8 +148,10 @@ func (c *chart) band(low, high func(*Step) float64, fill string) {
 }
 
 func (c *chart) outlines() {
-	c.steps(c.tokens, func(s *Step) float64 { return float64(s.Base.Prompt()) }, `fill="none" stroke="`+svg.InkOriginal+`" stroke-width="1.4" stroke-dasharray="4 2"`)
-	c.steps(c.tokens, func(s *Step) float64 { return float64(s.Sent.Prompt()) }, `fill="none" stroke="`+svg.InkSent+`" stroke-width="1.4"`)
+	c.steps(c.tokens, func(s *Step) float64 { return float64(s.Base.Prompt()) }, `fill="none" stroke="`+svg.InkOriginal+
+		`" stroke-width="1.4" stroke-dasharray="4 2"`)
+	c.steps(c.tokens, func(s *Step) float64 { return float64(s.Sent.Prompt()) }, `fill="none" stroke="`+svg.InkSent+
+		`" stroke-width="1.4"`)
 }
 
 func (c *chart) steps(a svg.Axis, value func(*Step) float64, attributes string) {
@@ -188,7 +192,8 @@ func (c *chart) epochs() {
 	for i := range order {
 		e := &order[i]
 		x := c.x(e.Request)
-		free := 100*int64(e.Decision.Removed) >= c.t.Result.MaxPrompt && !slices.ContainsFunc(labelled, func(l float64) bool { return math.Abs(l-x) < 13 })
+		free := 100*int64(e.Decision.Removed) >= c.t.Result.MaxPrompt &&
+			!slices.ContainsFunc(labelled, func(l float64) bool { return math.Abs(l-x) < 13 })
 		width := "1.4"
 		if !free {
 			width = "0.5"
@@ -199,7 +204,8 @@ func (c *chart) epochs() {
 			continue
 		}
 		labelled = append(labelled, x)
-		c.Upright(x+11, panelTop+4, fmt.Sprintf("%s: −%s, earned %s", e.Decision.Epoch, thousands(int64(e.Decision.Removed)), signed(e.Earned)),
+		c.Upright(x+11, panelTop+4, fmt.Sprintf("%s: −%s, earned %s", e.Decision.Epoch, thousands(int64(e.Decision.Removed)),
+			signed(e.Earned)),
 			`font-size="11" fill="`+svg.InkEpoch+`" stroke="`+svg.Paper+`" stroke-width="3" paint-order="stroke"`)
 	}
 }
@@ -230,7 +236,8 @@ func (c *chart) net() {
 		low, high = min(low, c.t.Steps[i].Net), max(high, c.t.Steps[i].Net)
 	}
 	a := svg.NewAxis(low, high, netBottom, netTop, 4)
-	c.Text(panelLeft, netTop-10, "start", "saved so far, net of what had to be written again (in uncached tokens)", `fill="`+svg.InkQuiet+`"`)
+	c.Text(panelLeft, netTop-10, "start", "saved so far, net of what had to be written again (in uncached tokens)",
+		`fill="`+svg.InkQuiet+`"`)
 	c.grid(a, "saved")
 	net := func(s *Step) float64 { return s.Net }
 	c.steps(a, net, `fill="none" stroke="`+svg.InkSent+`" stroke-width="1.6"`)

@@ -71,12 +71,15 @@ func told() *Timeline {
 			Decision: &planner.Decision{Epoch: planner.Cold, Candidates: 5, Folded: 4, Removed: 390, Further: 2, Gain: 500},
 		},
 		{
-			Base: usage(100, 1100), Sent: usage(400, 300), Fired: map[string]int{"prune": 5, "strip_thinking": 1}, Continued: true, Edits: 2, Harmed: 1,
-			Decision: &planner.Decision{Epoch: planner.TaskBoundary, Candidates: 1, Folded: 1, Removed: 110, Rewritten: 280, Further: 3, Gain: 20},
+			Base: usage(100, 1100), Sent: usage(400, 300), Fired: map[string]int{"prune": 5, "strip_thinking": 1},
+			Continued: true, Edits: 2, Harmed: 1,
+			Decision: &planner.Decision{Epoch: planner.TaskBoundary, Candidates: 1, Folded: 1, Removed: 110, Rewritten: 280,
+				Further: 3, Gain: 20},
 		},
 		{
-			Base: usage(100, 1200), Sent: usage(100, 700), Fired: map[string]int{"prune": 5, "strip_thinking": 1}, Continued: true,
-			Decision: &planner.Decision{Epoch: planner.NoEpoch, Reason: "nothing to fold"},
+			Base: usage(100, 1200), Sent: usage(100, 700), Fired: map[string]int{"prune": 5, "strip_thinking": 1},
+			Continued: true,
+			Decision:  &planner.Decision{Epoch: planner.NoEpoch, Reason: "nothing to fold"},
 		},
 		{Base: usage(200, 500), Sent: usage(200, 500), Fired: map[string]int{"prune": 1}, Refused: true},
 	} {
@@ -118,7 +121,8 @@ func TestTimeline(t *testing.T) {
 	if s := tl.Steps[2]; s.At != 720 || s.Pause != 360 {
 		t.Errorf("at %v after %v", s.At, s.Pause)
 	}
-	if len(tl.Epochs) != 2 || tl.Epochs[0].Request != 1 || tl.Epochs[1].Request != 2 || tl.Epochs[0].Requests != 1 || tl.Epochs[1].Requests != 3 {
+	if len(tl.Epochs) != 2 || tl.Epochs[0].Request != 1 || tl.Epochs[1].Request != 2 || tl.Epochs[0].Requests != 1 ||
+		tl.Epochs[1].Requests != 3 {
 		t.Fatalf("%+v", tl.Epochs)
 	}
 	near("net of the first", tl.Epochs[0].Net, 500)
@@ -136,7 +140,8 @@ func TestTimelineText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"0:12:00", "1.1k→0.7k", "boundary", "1/2", "prune 1, strip_thinking 1", "(nothing to fold)", "REFUSED", "earned", "+0.6k",
+		"0:12:00", "1.1k→0.7k", "boundary", "1/2", "prune 1, strip_thinking 1", "(nothing to fold)", "REFUSED", "earned",
+		"+0.6k",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, text.String())
@@ -161,7 +166,8 @@ func TestTimelineDrawing(t *testing.T) {
 		if elements["path"] < 7 || elements["circle"] != 2 {
 			t.Errorf("elements %v", elements)
 		}
-		for _, want := range []string{"a <b> & c under anthropic-5m, cost_aware", "1k", "cold: −0.4k, earned +0.6k", "6m", "request"} {
+		for _, want := range []string{"a <b> & c under anthropic-5m, cost_aware", "1k", "cold: −0.4k, earned +0.6k", "6m",
+			"request"} {
 			if !strings.Contains(texts, want) {
 				t.Errorf("%q is missing in %s", want, texts)
 			}
@@ -171,7 +177,8 @@ func TestTimelineDrawing(t *testing.T) {
 
 // A timeline adds up to the result, under every profile.
 func TestExplain(t *testing.T) {
-	conversations, err := recording.Find("testdata/traces/gardener-11111111-p1.jsonl", "testdata/traces/gardener-11111111-p2.jsonl")
+	conversations, err := recording.Find("testdata/traces/gardener-11111111-p1.jsonl",
+		"testdata/traces/gardener-11111111-p2.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

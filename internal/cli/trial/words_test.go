@@ -48,8 +48,10 @@ func surfer(t *testing.T) string {
 			name, input, page = "Edit", `{"file_path":"/a.md","old_string":`+string(quoted)+`,"new_string":"b"}`, "done"
 		}
 		write(map[string]any{"t": at, "messages": []any{
-			map[string]any{"role": "assistant", "content": []any{map[string]any{"type": "tool_use", "id": id, "name": name, "input": json.RawMessage(input)}}},
-			map[string]any{"role": "user", "content": []any{map[string]any{"type": "tool_result", "tool_use_id": id, "content": page}}},
+			map[string]any{"role": "assistant", "content": []any{map[string]any{"type": "tool_use", "id": id, "name": name,
+				"input": json.RawMessage(input)}}},
+			map[string]any{"role": "user", "content": []any{map[string]any{"type": "tool_result", "tool_use_id": id,
+				"content": page}}},
 		}})
 	}
 	path := filepath.Join(t.TempDir(), "claude-code-33333333-p1.jsonl")
@@ -63,7 +65,8 @@ func surfer(t *testing.T) string {
 func TestWords(t *testing.T) {
 	path := surfer(t)
 	const others = `"prune":{"mode":"off"},"admission":{"mode":"off"}`
-	with := `{"features":{"compress":{"compressor":{"module":"embedded","model":"../../lingua/testdata/models/bert"}}},` + others + `}`
+	with := `{"features":{"compress":{"compressor":{"module":"embedded","model":"../../lingua/testdata/models/bert"}}},` +
+		others + `}`
 	plain := replayed(t, Options{Handler: []byte("{" + others + "}")}, path).Runs[0].Total
 	report := replayed(t, Options{Handler: []byte(with)}, path)
 	words := report.Runs[0].Total
@@ -77,10 +80,12 @@ func TestWords(t *testing.T) {
 		t.Errorf("cost %v, without %v: %+v", words.Cost, plain.Cost, words)
 	}
 	var text bytes.Buffer
-	if err := report.WriteText(&text); err != nil || !strings.Contains(text.String(), "words were left out of 4 of 19 blocks (21.05 %)") {
+	if err := report.WriteText(&text); err != nil ||
+		!strings.Contains(text.String(), "words were left out of 4 of 19 blocks (21.05 %)") {
 		t.Errorf("%v: %s", err, text.String())
 	}
-	if again := replayed(t, Options{Handler: []byte(with)}, path).Runs[0].Total; again.Cost != words.Cost || again.Words != words.Words {
+	if again := replayed(t, Options{Handler: []byte(with)}, path).Runs[0].Total; again.Cost != words.Cost ||
+		again.Words != words.Words {
 		t.Errorf("another run: %+v", again)
 	}
 	conversations, err := recording.Find(path)
@@ -92,7 +97,8 @@ func TestWords(t *testing.T) {
 		`{"features":{"compress":{"compressor":{"module":"embedded","model":"nowhere"}}}}`: "config.json",
 		`{"features":{"compress":{"compressor":{"module":"foo"}}}}`:                        "unknown module",
 	} {
-		if _, err := Run(t.Context(), conversations, Options{Handler: []byte(handler)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Run(t.Context(), conversations, Options{Handler: []byte(handler)}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", handler, err)
 		}
 	}

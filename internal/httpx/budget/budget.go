@@ -407,7 +407,8 @@ var ErrStalled = errors.New("the body stalled while others needed its memory")
 // have been written to.
 func FailStalled(w http.ResponseWriter, format wire.Format) error {
 	return httpx.Fail(w, format, &translate.Failure{
-		Status: http.StatusServiceUnavailable, RetryAfter: int(Patience / time.Second), Message: "the upload stalled while other requests needed its memory, try again later",
+		Status: http.StatusServiceUnavailable, RetryAfter: int(Patience / time.Second),
+		Message: "the upload stalled while other requests needed its memory, try again later",
 	})
 }
 
@@ -415,6 +416,7 @@ func FailStalled(w http.ResponseWriter, format wire.Format) error {
 // to retry. w must not have been written to.
 func Fail(w http.ResponseWriter, format wire.Format) error {
 	return httpx.Fail(w, format, &translate.Failure{
-		Status: http.StatusServiceUnavailable, RetryAfter: int(Patience / time.Second), Message: "too many large requests at once, try again later",
+		Status: http.StatusServiceUnavailable, RetryAfter: int(Patience / time.Second),
+		Message: "too many large requests at once, try again later",
 	})
 }

@@ -26,7 +26,9 @@ func body(turns, marked int) []byte {
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"Fix it."}`)
 	noise := rand.New(rand.NewPCG(1, 2))
 	for i := range turns {
-		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"Read"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"`, i, i)
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"Read"}]},{"role":"user",`+
+				`"content":[{"type":"tool_result","tool_use_id":"t%d","content":"`, i, i)
 		for range 200 {
 			fmt.Fprintf(&b, "line %x\\n", noise.Uint64())
 		}
@@ -54,7 +56,8 @@ func program(dst, base, body []byte) []byte {
 
 func TestMake(t *testing.T) {
 	long := body(40, 39)
-	folded := bytes.Replace(bytes.ReplaceAll(long, []byte(`"name":"Read"`), []byte(`"name":"Read","note":"x"`)), []byte("line "), []byte("row "), 300)
+	folded := bytes.Replace(bytes.ReplaceAll(long, []byte(`"name":"Read"`), []byte(`"name":"Read","note":"x"`)),
+		[]byte("line "), []byte("row "), 300)
 	turned := append(append([]byte(nil), long[len(long)/2:]...), long[:len(long)/2]...)
 	for _, test := range []struct {
 		name       string
@@ -79,7 +82,8 @@ func TestMake(t *testing.T) {
 			if q, n := seed.Append(nil, delta.Text{Body: test.base}, seed.Text(test.body)); n != front || !bytes.Equal(p, q) {
 				t.Errorf("compared by hashes they share %d bytes, by themselves %d", front, n)
 			}
-			if !bytes.Equal(test.base[:front], test.body[:front]) || front < min(len(test.base), len(test.body)) && test.base[front] == test.body[front] {
+			if !bytes.Equal(test.base[:front], test.body[:front]) || front < min(len(test.base), len(test.body)) &&
+				test.base[front] == test.body[front] {
 				t.Errorf("they do not begin with the same %d bytes", front)
 			}
 			got, err := delta.Make(test.base, p, int64(len(test.body)))
@@ -167,7 +171,8 @@ func TestHostile(t *testing.T) {
 
 // FuzzAppend: decoding reverses encoding.
 func FuzzAppend(f *testing.F) {
-	f.Add([]byte("the quick brown fox jumps over the lazy dog, twice over"), []byte("the quick brown cat jumps over the lazy dog, twice over"))
+	f.Add([]byte("the quick brown fox jumps over the lazy dog, twice over"),
+		[]byte("the quick brown cat jumps over the lazy dog, twice over"))
 	f.Add(body(2, 1)[:4000], body(3, 2)[:5000])
 	f.Add([]byte{}, []byte("x"))
 	f.Fuzz(func(t *testing.T, base, body []byte) {

@@ -37,7 +37,9 @@ var (
 )
 
 var packer = sync.OnceValue(func() *zstd.Encoder {
-	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true)) // fails for bad options only
+	// fails for bad options only
+	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+		zstd.WithLowerEncoderMem(true))
 	return e
 })
 
@@ -229,7 +231,8 @@ func (r *reader) literals(said int) ([]byte, error) {
 	z, ok := unpackers.Get().(*zstd.Decoder)
 	if !ok {
 		var err error
-		if z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(decoderWindow)); err != nil {
+		if z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(decoderWindow)); err != nil {
 			return nil, fmt.Errorf("unpacking literals: %w", err)
 		}
 	}

@@ -33,7 +33,8 @@ const (
 	foldFailed      = "failed"      // the server answered with an error, or not at all
 )
 
-var foldMetrics = metric.CounterOf("idle_folds_total", "Conversations that a box was to read folded while nobody waited, by what became of that.", "outcome",
+var foldMetrics = metric.CounterOf("idle_folds_total",
+	"Conversations that a box was to read folded while nobody waited, by what became of that.", "outcome",
 	foldRead, foldInterrupted, foldLate, foldFailed)
 
 // Site is the part of the site that folds need.
@@ -117,7 +118,8 @@ func foldBody(v *wire.View, body []byte) ([]byte, error) {
 	if !ok {
 		return nil, errNoPrefill
 	}
-	return wire.Patch(body, append(c.Prefill(), wire.Member{Name: "stream", Value: []byte("false")}, wire.Member{Name: "stream_options"})...)
+	return wire.Patch(body, append(c.Prefill(), wire.Member{Name: "stream", Value: []byte("false")},
+		wire.Member{Name: "stream_options"})...)
 }
 
 // Doing names the work on a fold, from its planning on.
@@ -162,7 +164,8 @@ func (f *Fold) run(ctx context.Context) {
 // send makes the server read the fold, and commits the fold to the conversation.
 func (f *Fold) send(ctx context.Context, slot int) {
 	at, format := f.site.Now(), f.View.Format
-	e := &selfrequest.Errand{Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session, Tenant: f.Tenant}
+	e := &selfrequest.Errand{Kind: selfrequest.Fold, Target: f.to, Tokens: f.plan.Process, Session: f.Session,
+		Tenant: f.Tenant}
 	e.Adapt = func(_ *selfrequest.Site, r *http.Request) ([]byte, error) {
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
 		caddyhttp.SetVar(r.Context(), "llm_session", f.Session)

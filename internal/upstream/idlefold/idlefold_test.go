@@ -27,13 +27,15 @@ func TestFoldPanics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		share, err := state.PoolOf(shared.Process).Share("folds", func() (*state.State, error) { return state.New(shared.Process, store, nil, clock.Machine), nil })
+		share, err := state.PoolOf(shared.Process).Share("folds",
+			func() (*state.State, error) { return state.New(shared.Process, store, nil, clock.Machine), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := share.Of
 		s.Carrier.Use(nil)
-		(&Fold{site: &Site{Options: &Options{}, State: s, Log: zap.NewNop(), Now: time.Now}}).Start() // the fold's plan is missing
+		// the fold's plan is missing
+		(&Fold{site: &Site{Options: &Options{}, State: s, Log: zap.NewNop(), Now: time.Now}}).Start()
 		await(t, "the panic", func() bool { return testkit.MetricValue(t, panics) == before+float64(round+1) })
 		if err := share.Release(); err != nil || s.Pin() {
 			t.Errorf("%v; a fold keeps the store open", err)

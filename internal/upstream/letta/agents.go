@@ -239,4 +239,5 @@ const (
 	forgotten = "forgotten" // by its server
 )
 
-var befallen = metric.CounterOf("letta_agents_total", "What has befallen agents of Letta that conversations have.", "event", made, found, emptied, updated, prefaced, forgotten)
+var befallen = metric.CounterOf("letta_agents_total", "What has befallen agents of Letta that conversations have.",
+	"event", made, found, emptied, updated, prefaced, forgotten)

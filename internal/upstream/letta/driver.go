@@ -63,7 +63,8 @@ func (s *said) request(agents bool) (*retain.Request, error) {
 // with returns the request with the given turns, and instructions if there are any.
 func (s *said) with(turns []turn, instructions []byte) ([]byte, error) {
 	return wire.Patch(
-		s.body, wire.Member{Name: lists[s.format], Value: s.list(turns)}, wire.Member{Name: "instructions", Value: instructions},
+		s.body, wire.Member{Name: lists[s.format], Value: s.list(turns)},
+		wire.Member{Name: "instructions", Value: instructions},
 		wire.Member{Name: "store", Value: []byte("true")}, wire.Member{Name: "tools"}, wire.Member{Name: "tool_choice"},
 	)
 }

@@ -51,8 +51,9 @@ func (t *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	in := gjson.ParseBytes(p.Data)
 	v := &visit{
 		rest: t, agent: a, r: r, base: strings.TrimSuffix(r.URL.Path, "responses") + "agents/",
-		model: in.Get("model").Str, system: strings.ReplaceAll(in.Get("instructions").Str, "\x00", ""), content: in.Get("input.0.content"),
-		from: in.Get("previous_response_id").Str, stream: in.Get("stream").Bool(),
+		model: in.Get("model").Str, system: strings.ReplaceAll(in.Get("instructions").Str, "\x00", ""),
+		content: in.Get("input.0.content"),
+		from:    in.Get("previous_response_id").Str, stream: in.Get("stream").Bool(),
 	}
 	if err = v.ready(); err == nil {
 		err = v.talk(w)
@@ -71,7 +72,8 @@ func (t *rest) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 // not exist: the client gets to see none of them.
 func (v *visit) missing(w http.ResponseWriter) error {
 	return httpx.Respond(w, http.StatusNotFound, "application/json", mustJSON(object{"error": object{
-		"message": "The response '" + v.from + "' does not exist or is no longer stored.", "type": "invalid_request_error", "param": nil, "code": unknownResponse,
+		"message": "The response '" + v.from + "' does not exist or is no longer stored.", "type": "invalid_request_error",
+		"param": nil, "code": unknownResponse,
 	}}))
 }
 
@@ -189,7 +191,8 @@ func (v *visit) forget() {
 func (v *visit) create() error {
 	tag := v.tag()
 	body := object{
-		"name": "llm_cache " + tag[:12], "model": v.model, "tags": []string{"llm_cache", tag}, "metadata": object{"session": tag},
+		"name": "llm_cache " + tag[:12], "model": v.model, "tags": []string{"llm_cache", tag},
+		"metadata":                 object{"session": tag},
 		"initial_message_sequence": []any{}, "memory_blocks": []any{v.block(true)},
 	}
 	if e := v.options.Embedding; e != "" {
@@ -229,7 +232,8 @@ func (v *visit) create() error {
 
 // refusesBlocks reports whether an answer may mean that there are no memory blocks.
 func refusesBlocks(status int) bool {
-	return slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusNotImplemented}, status)
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusNotImplemented}, status)
 }
 
 // leastRoom is for how many characters a block has room at least.
@@ -239,10 +243,12 @@ const leastRoom = 20_000
 func (v *visit) block(whole bool) object {
 	hash := digest(v.system)
 	b := object{
-		"value": v.system, "limit": max(leastRoom, 2*len(v.system)), "metadata": object{"session": v.of.session, "hash": hex.EncodeToString(hash[:])},
+		"value": v.system, "limit": max(leastRoom, 2*len(v.system)),
+		"metadata": object{"session": v.of.session, "hash": hex.EncodeToString(hash[:])},
 	}
 	if whole {
-		b["label"], b["read_only"], b["description"] = v.label(), true, "What the application that you talk with asks of you. Follow it."
+		b["label"], b["read_only"], b["description"] = v.label(), true,
+			"What the application that you talk with asks of you. Follow it."
 	}
 	return b
 }
@@ -349,7 +355,8 @@ func userContent(preface string, content gjson.Result) (any, error) {
 			source = object{"type": "base64", "media_type": kind, "data": data}
 		}
 		if at == "" {
-			return nil, &refusal{translate.Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: "input_image: an agent of Letta takes images by address or as data"}}
+			return nil, &refusal{translate.Failure{Status: http.StatusBadRequest, Type: "invalid_request_error",
+				Message: "input_image: an agent of Letta takes images by address or as data"}}
 		}
 		parts = append(parts, object{"type": "image", "source": source})
 	}

@@ -44,10 +44,12 @@ type refused string
 func (r refused) Error() string { return string(r) }
 
 const (
-	errTools refused = "tools: an agent of Letta runs tools of its own, on its server, and takes none from clients: it would answer without them. " +
+	errTools refused = "tools: an agent of Letta runs tools of its own, on its server, and takes none from clients: it " +
+		"would answer without them. " +
 		"Attach tools to the agent, or send the request without tools"
-	errResults refused = "calls and results of tools: an agent of Letta takes texts and images, and would answer as if they were not there"
-	errMedia   refused = "an agent of Letta takes texts and images, and would answer as if the rest were not there: "
+	errResults refused = "calls and results of tools: an agent of Letta takes texts and images, and would answer as if " +
+		"they were not there"
+	errMedia refused = "an agent of Letta takes texts and images, and would answer as if the rest were not there: "
 )
 
 // lists are the names of the list of messages, by format.

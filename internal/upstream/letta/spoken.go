@@ -131,7 +131,8 @@ func (s *spoken) hear(m gjson.Result) {
 // spend notes the usage of the answer.
 func (s *spoken) spend(u gjson.Result) {
 	s.speaker.usage = object{
-		"input_tokens": u.Get("prompt_tokens").Int(), "output_tokens": u.Get("completion_tokens").Int(), "total_tokens": u.Get("total_tokens").Int(),
+		"input_tokens": u.Get("prompt_tokens").Int(), "output_tokens": u.Get("completion_tokens").Int(),
+		"total_tokens":          u.Get("total_tokens").Int(),
 		"input_tokens_details":  object{"cached_tokens": u.Get("cached_input_tokens").Int()},
 		"output_tokens_details": object{"reasoning_tokens": u.Get("reasoning_tokens").Int()},
 	}
@@ -182,7 +183,8 @@ func (s *spoken) finish() error {
 		return &refusal{translate.Failure{Status: http.StatusBadGateway, Message: httpx.Unreached[http.StatusBadGateway]}}
 	}
 	if !rawjson.ValidBytes(s.body) || httpx.Coding(s.Header()) != "" {
-		return &refusal{translate.Failure{Status: http.StatusBadGateway, Message: "the server's answer is not one that can be read"}}
+		return &refusal{translate.Failure{Status: http.StatusBadGateway,
+			Message: "the server's answer is not one that can be read"}}
 	}
 	s.speaker.begin()
 	all := gjson.ParseBytes(s.body)

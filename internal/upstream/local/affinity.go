@@ -87,7 +87,9 @@ func (a *Affinity) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // Select implements reverseproxy.Selector.
-func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter) *reverseproxy.Upstream {
+func (a *Affinity) Select(
+	pool reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter,
+) *reverseproxy.Upstream {
 	if t, ok := caddyhttp.GetVar(r.Context(), ReplicaVar).(*Replica); ok && t != nil { // an internal request
 		if t.Of = len(pool); t.Of > 0 && pool[t.Index%t.Of].Available() {
 			return pool[t.Index%t.Of]

@@ -31,7 +31,8 @@ func of(session string, agent byte) *http.Request {
 	if session != "" {
 		vars["llm_session"], vars["llm_conversation"] = session, wire.Hash{agent}
 	}
-	r, err := http.NewRequestWithContext(context.WithValue(context.Background(), caddyhttp.VarsCtxKey, vars), http.MethodPost, "http://box/v1/messages", nil)
+	r, err := http.NewRequestWithContext(context.WithValue(context.Background(), caddyhttp.VarsCtxKey, vars),
+		http.MethodPost, "http://box/v1/messages", nil)
 	if err != nil {
 		panic(err)
 	}

@@ -145,7 +145,8 @@ func (a *Alive) Begin(status int) {
 	defer a.mu.Unlock()
 	a.status = status
 	a.last = time.Now()
-	a.stream = status/100 == 2 && httpx.MediaType(a.Header().Get("Content-Type")) == "text/event-stream" && httpx.Coding(a.Header()) == ""
+	a.stream = status/100 == 2 && httpx.MediaType(a.Header().Get("Content-Type")) == "text/event-stream" &&
+		httpx.Coding(a.Header()) == ""
 	if a.opened {
 		return
 	}

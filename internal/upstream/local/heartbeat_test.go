@@ -53,8 +53,12 @@ func TestSilentStreamsGetSigns(t *testing.T) {
 	}{
 		{wire.Anthropic, "claude-cli/2", anthropicPing, anthropicPing},
 		{wire.OpenAIChat, "", comment, comment},
-		{wire.OpenAIResponses, "OpenAI/JS", "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n", comment},
-		{wire.OpenAIResponses, "codex_cli_rs/0.1", "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n", ""},
+		{wire.OpenAIResponses, "OpenAI/JS",
+			"event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\"," +
+				"\"status\":\"in_progress\"}}\n\n", comment},
+		{wire.OpenAIResponses, "codex_cli_rs/0.1",
+			"event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\"," +
+				"\"status\":\"in_progress\"}}\n\n", ""},
 	} {
 		t.Run(fmt.Sprint(tt.format, " ", tt.agent), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -65,7 +69,8 @@ func TestSilentStreamsGetSigns(t *testing.T) {
 				if early == "" {
 					early = tt.sign
 				}
-				if got := w.Body.String(); got != early || w.Code != http.StatusOK || w.Header().Get("X-Llm-Cache-Session") != "s1" ||
+				if got := w.Body.String(); got != early || w.Code != http.StatusOK ||
+					w.Header().Get("X-Llm-Cache-Session") != "s1" ||
 					w.Header().Get("X-Llm-Cache-Queue-Position") != "3" || w.Header().Get("X-Llm-Cache-Queue-Expected-Ms") != "40000" {
 					t.Fatalf("before the answer: %d %v %q, want %q", w.Code, w.Header(), got, early)
 				}
@@ -147,7 +152,8 @@ func TestErrorAfterTheStreamWasOpened(t *testing.T) {
 		{"an answer of the upstream", wire.Anthropic, func(a *Alive) error {
 			a.Header().Set("Content-Type", "application/json")
 			a.WriteHeader(http.StatusBadRequest)
-			_, err := io.WriteString(a, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 2 tokens > 1 maximum"}}`)
+			_, err := io.WriteString(a,
+				`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 2 tokens > 1 maximum"}}`)
 			return err
 		}, []string{"event: error\n", `"prompt is too long: 2 tokens > 1 maximum"`}},
 		{"an error of a handler", wire.Anthropic, func(*Alive) error {
@@ -187,7 +193,8 @@ func TestErrorBeforeTheStreamWasOpened(t *testing.T) {
 		a.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(a, `{}`)
 		time.Sleep(time.Hour)
-		if err := a.End(nil); err != nil || w.Code != http.StatusTooManyRequests || w.Body.String() != "{}" || w.Header().Get("Content-Type") != "application/json" {
+		if err := a.End(nil); err != nil || w.Code != http.StatusTooManyRequests || w.Body.String() != "{}" ||
+			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%v, %d %v %s", err, w.Code, w.Header(), w.Body)
 		}
 		broken := errors.New("no upstream")

@@ -158,9 +158,12 @@ func (o *Overlay) Sharing(r *http.Request) string {
 	return ""
 }
 
-var divergences = metric.CounterOf("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause",
-	string(overlay.CauseToolOrder), string(overlay.CauseToolAdded), string(overlay.CauseToolRemoved), string(overlay.CauseToolChanged), string(overlay.CauseSystem),
-	string(overlay.CauseOpening), string(overlay.CauseAnswer), string(overlay.CauseHistory), string(overlay.CauseShorter), string(overlay.CauseBranch), string(overlay.CauseEvicted))
+var divergences = metric.CounterOf("divergence_total",
+	"Prompts to a box that did not go on from the one before them, by why.", "cause",
+	string(overlay.CauseToolOrder), string(overlay.CauseToolAdded), string(overlay.CauseToolRemoved),
+	string(overlay.CauseToolChanged), string(overlay.CauseSystem),
+	string(overlay.CauseOpening), string(overlay.CauseAnswer), string(overlay.CauseHistory), string(overlay.CauseShorter),
+	string(overlay.CauseBranch), string(overlay.CauseEvicted))
 
 // overlaidAnswer records the upstream's answer, because the client may send it back rewritten.
 type overlaidAnswer struct {
@@ -235,7 +238,8 @@ func (a *overlaidAnswer) settle() {
 	divergences.WithLabelValues(string(d.Cause)).Inc()
 	if ce := a.o.Log.Check(zapcore.DebugLevel, "a prompt does not go on from the one before it"); ce != nil {
 		ce.Write(zap.String("session", a.o.Session), zap.String("cause", string(d.Cause)), zap.String("section", d.Section),
-			zap.Int("block", d.Block), zap.Int("of", d.Of), zap.Float64("lost", d.Lost), zap.Time("at", d.At.UTC().Round(time.Millisecond)))
+			zap.Int("block", d.Block), zap.Int("of", d.Of), zap.Float64("lost", d.Lost),
+			zap.Time("at", d.At.UTC().Round(time.Millisecond)))
 	}
 }
 

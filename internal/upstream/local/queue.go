@@ -136,8 +136,9 @@ func (o *Queues) View(v *page.View) {
 	for _, s := range o.All() {
 		q := s.Report()
 		b := page.Queue{
-			Name: cmp.Or(strings.TrimPrefix(s.name, "upstream "), "box"), Slots: q.Slots, Running: q.Running, Waiting: q.Waiting, Expected: q.Expected.Seconds(),
-			People: []page.Turns{},
+			Name: cmp.Or(strings.TrimPrefix(s.name, "upstream "), "box"), Slots: q.Slots, Running: q.Running, Waiting: q.Waiting,
+			Expected: q.Expected.Seconds(),
+			People:   []page.Turns{},
 		}
 		for _, p := range q.People {
 			b.People = append(b.People, page.Turns(p))
@@ -148,7 +149,9 @@ func (o *Queues) View(v *page.View) {
 
 // Layer returns next behind the queue, or next itself without a queue. The request's place is
 // stored in at. A request that has to wait ends detached work, which may occupy a slot.
-func (q *Queue) Layer(next caddyhttp.Handler, slots *Slots, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place], left *Rejoin) caddyhttp.Handler {
+func (q *Queue) Layer(
+	next caddyhttp.Handler, slots *Slots, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place], left *Rejoin,
+) caddyhttp.Handler {
 	if q == nil {
 		return next
 	}
@@ -200,7 +203,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		queueMetrics.refused.WithLabelValues("full").Inc()
-		return g.refuse(w, max(turn.Expected, q.RetryAfter()), fmt.Sprintf("the model is busy: %d requests wait already", turn.Ahead))
+		return g.refuse(w, max(turn.Expected, q.RetryAfter()), fmt.Sprintf("the model is busy: %d requests wait already",
+			turn.Ahead))
 	}
 	queueMetrics.waiting.Inc()
 	err = turn.Wait(r.Context())
@@ -240,7 +244,8 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 	if g.format == "" {
 		return caddyhttp.Error(http.StatusTooManyRequests, errors.New(message))
 	}
-	return httpx.Fail(w, g.format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message})
+	return httpx.Fail(w, g.format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error",
+		Message: message})
 }
 
 // UnmarshalCaddyfile sets the options from Caddyfile tokens. Syntax:
@@ -271,11 +276,13 @@ var queueMetrics = struct {
 	wait                       prometheus.Histogram
 	refused                    *prometheus.CounterVec
 }{
-	running:  metric.Gauge("queue_running", "Requests that have a slot."),
-	waiting:  metric.Gauge("queue_waiting", "Requests that wait for a slot."),
-	expected: metric.Gauge("queue_expected_wait_seconds", "How long a request that came now would wait for a slot, by how long those before took."),
+	running: metric.Gauge("queue_running", "Requests that have a slot."),
+	waiting: metric.Gauge("queue_waiting", "Requests that wait for a slot."),
+	expected: metric.Gauge("queue_expected_wait_seconds",
+		"How long a request that came now would wait for a slot, by how long those before took."),
 	wait: metric.Histogram("queue_wait_seconds", "How long requests waited for a slot, those that gave up included.",
 		0.001, 0.1, 1, 3, 10, 30, 60, 120, 300, 600),
-	refused: metric.CounterOf("queue_refused_total", "Requests answered by 429, because the queue was full or had no slot for too long.", "reason",
+	refused: metric.CounterOf("queue_refused_total",
+		"Requests answered by 429, because the queue was full or had no slot for too long.", "reason",
 		"full", "patience", "share"),
 }

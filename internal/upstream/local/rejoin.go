@@ -51,7 +51,9 @@ var (
 
 // rejoined counts the outcomes of detached work; alone is the current number.
 var (
-	rejoined = metric.CounterOf("detached_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome",
+	rejoined = metric.CounterOf("detached_total",
+		"Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.",
+		"outcome",
 		"rejoined", "finished", "given_up")
 	alone = metric.Gauge("detached", "Requests kept for a client that left.")
 )

@@ -99,7 +99,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.log = ctx.Logger()
 	life := cmp.Or(time.Duration(h.TTL), relay.DefaultTTL)
 	var err error
-	if h.share, err = shared.PoolOf[*store](h.instance).Share(life.String(), func() (*store, error) { return newStore(roomOf(h.instance).Pool, life, time.Now), nil }); err != nil {
+	if h.share, err = shared.PoolOf[*store](h.instance).Share(life.String(),
+		func() (*store, error) { return newStore(roomOf(h.instance).Pool, life, time.Now), nil }); err != nil {
 		return err
 	}
 	h.store = h.share.Of
@@ -152,7 +153,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	r.Header.Del(delta.EdgeName)
 	r.Header.Del(delta.Conversation)
 	r.Header.Del(delta.BaseHandle)
-	e := &exchange{Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base, share: budget.Of(h.instance).Open()}
+	e := &exchange{Handler: h, of: conversation{owner{h.store.key.Of(r), name}, of}, base: base,
+		share: budget.Of(h.instance).Open()}
 	defer e.share.Close()
 	switch httpx.Coding(r.Header) {
 	case delta.Coding:
@@ -306,8 +308,10 @@ const (
 	sessionLost = "session-not-found"
 )
 
-var received = metric.CounterOf("origin_requests_total", "Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a difference.", "result",
-	delta.Made, whole, passed, session, sessionLost, delta.UnknownBase, delta.BadDelta, delta.BadHash, delta.NoRoom, delta.TooLarge)
+var received = metric.CounterOf("origin_requests_total",
+	"Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a difference.", "result",
+	delta.Made, whole, passed, session, sessionLost, delta.UnknownBase, delta.BadDelta, delta.BadHash, delta.NoRoom,
+	delta.TooLarge)
 
 func count(result string) { received.WithLabelValues(result).Inc() }
 

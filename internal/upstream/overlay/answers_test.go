@@ -12,15 +12,19 @@ import (
 
 func TestExactAnswers(t *testing.T) {
 	c := newClient(t, Box)
-	wrote := wire.Turn{Text: " Let me look.", Thinking: "Hm <b>.", Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1, "y": "<é>"}`}}}
+	wrote := wire.Turn{Text: " Let me look.", Thinking: "Hm <b>.",
+		Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1, "y": "<é>"}`}}}
 	c.send(chat("S", toolA, hello), wrote)
 	sent := func(arguments string) string {
-		return `{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"1","type":"function","function":{"name":"A","arguments":` + string(quote(arguments)) + `}}]}`
+		return `{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"1","type":"function",` +
+			`"function":{"name":"A","arguments":` + string(quote(arguments)) + `}}]}`
 	}
-	exact := `{"reasoning_content":"Hm <b>.","role":"assistant","content":" Let me look.","tool_calls":[{"id":"1","type":"function","function":{"name":"A","arguments":"{\"x\": 1, \"y\": \"<é>\"}"}}]}`
+	exact := `{"reasoning_content":"Hm <b>.","role":"assistant","content":" Let me look.","tool_calls":[{"id":"1",` +
+		`"type":"function","function":{"name":"A","arguments":"{\"x\": 1, \"y\": \"<é>\"}"}}]}`
 	body := chat("S", toolA, hello, sent(`{"y":"<é>","x":1}`), result)
 	wants(t, c.send(body, wire.Turn{Text: "Done"}), exact)
-	wants(t, c.send(chat("S", toolA, hello, sent(`{"y":"<é>","x":1}`), result, `{"role":"assistant","content":"Done"}`, hello), wire.Turn{}), exact)
+	wants(t, c.send(chat("S", toolA, hello, sent(`{"y":"<é>","x":1}`), result, `{"role":"assistant","content":"Done"}`,
+		hello), wire.Turn{}), exact)
 
 	for name, other := range map[string]string{
 		"other arguments":      sent(`{"x":2,"y":"<é>"}`),
@@ -45,7 +49,8 @@ func TestThinkingThatWasStripped(t *testing.T) {
 	c.send(chat("S", toolA, hello), wire.Turn{Text: "Hi", Thinking: "Hm."})
 	said := `{"role":"assistant","content":"Hi","reasoning_content":"Hm."}`
 	c.send(chat("S", toolA, hello, said, hello), wire.Turn{Text: "Yes"})
-	if body := chat("S", toolA, hello, strings.Replace(said, `,"reasoning_content":"Hm."`, "", 1), hello); c.send(body, wire.Turn{}) != body {
+	if body := chat("S", toolA, hello, strings.Replace(said, `,"reasoning_content":"Hm."`, "", 1), hello); c.send(body,
+		wire.Turn{}) != body {
 		t.Error("thinking came back")
 	}
 }
@@ -57,7 +62,8 @@ func TestThinkingThatIsNothing(t *testing.T) {
 		c.send(chat("S", toolA, hello), wire.Turn{Text: "Hi", Thinking: "Hm."})
 		said := `{"role":"assistant","reasoning_content":` + nothing + `,"content":"Hi"}`
 		want := strings.Replace(said, nothing, `"Hm."`, 1)
-		for _, body := range []string{chat("S", toolA, hello, said, hello), chat("S", toolA, hello, said, hello, `{"role":"assistant","content":"Yes"}`, hello)} {
+		for _, body := range []string{chat("S", toolA, hello, said, hello),
+			chat("S", toolA, hello, said, hello, `{"role":"assistant","content":"Yes"}`, hello)} {
 			wants(t, c.send(body, wire.Turn{Text: "Yes"}), want)
 		}
 	}

@@ -30,7 +30,7 @@ type draft struct {
 	own    bool // the draft owns the view's list of blocks
 
 	before []*conversation // the session's conversations
-	first  []pin      // texts of the opening user messages
+	first  []pin           // texts of the opening user messages
 }
 
 // value is a JSON value that replaces a span.
@@ -40,7 +40,8 @@ type value struct {
 }
 
 func newDraft(v *wire.View, q Request, before []*conversation) *draft {
-	d := &draft{v: v, q: q, before: before, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{}, gone: map[int]bool{}}
+	d := &draft{v: v, q: q, before: before, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{},
+		gone: map[int]bool{}}
 	if v.Traits().SystemInMessages {
 		for d.front < len(v.Messages)-1 && v.Messages[d.front].Role == wire.RoleSystem {
 			d.front++
@@ -118,7 +119,8 @@ func (d *draft) system() []int {
 		if b.Kind != wire.KindText || b.Body.Empty() {
 			continue
 		}
-		if d.q.Rules.BillingLine && bytes.HasPrefix(d.v.Bytes(b.Body), []byte(`"`+wire.AttributionLine)) && d.unbill(i, from, to) {
+		if d.q.Rules.BillingLine && bytes.HasPrefix(d.v.Bytes(b.Body), []byte(`"`+wire.AttributionLine)) &&
+			d.unbill(i, from, to) {
 			continue
 		}
 		all = append(all, i)
@@ -357,7 +359,8 @@ func (d *draft) late(added []tool, notes []note, add *note) (rest []tool) {
 	if add.text != "" {
 		add.text += "\n\n"
 	}
-	add.text += "From here on these tools can be called, too, just as those at the beginning:\n<tools>\n" + strings.Join(list, "\n") + "\n</tools>"
+	add.text += "From here on these tools can be called, too, just as those at the beginning:\n<tools>\n" +
+		strings.Join(list, "\n") + "\n</tools>"
 	return nil
 }
 

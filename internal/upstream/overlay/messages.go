@@ -71,7 +71,8 @@ func (d *draft) end(i int) tail {
 	m := &d.v.Messages[i]
 	for j := int(m.End) - 1; j >= int(m.First); j-- {
 		b := &d.v.Blocks[j]
-		if (b.Kind == wire.KindText || b.Kind == wire.KindToolResult) && !b.Body.Empty() && strings.IndexByte(`"[`, d.body(j)[0]) >= 0 {
+		if (b.Kind == wire.KindText || b.Kind == wire.KindToolResult) && !b.Body.Empty() &&
+			strings.IndexByte(`"[`, d.body(j)[0]) >= 0 {
 			return tail{block: j, open: true}
 		}
 	}

@@ -44,7 +44,8 @@ func (c *client) begin(body string) *Exchange {
 	c.t.Helper()
 	var first *Exchange
 	for range 2 {
-		x, err := c.store.Begin(Conversation{Session: c.key, Group: c.group, Tenant: c.tenant}, Request{Format: c.form, Body: []byte(body), Rules: c.rules, At: c.now})
+		x, err := c.store.Begin(Conversation{Session: c.key, Group: c.group, Tenant: c.tenant},
+			Request{Format: c.form, Body: []byte(body), Rules: c.rules, At: c.now})
 		if err != nil {
 			c.t.Fatalf("%v of %s", err, body)
 		}
@@ -84,10 +85,12 @@ func toolDef(name, about, schema string) string {
 }
 
 var (
-	toolA, toolB, toolC = toolDef("A", "does a", `{"type":"object"}`), toolDef("B", "does b", `{"type":"object"}`), toolDef("C", "does c", `{"type":"object"}`)
-	hello               = `{"role":"user","content":"Hello"}`
-	called              = `{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"A","arguments":"{\"x\":1}"}}]}`
-	result              = `{"role":"tool","tool_call_id":"1","content":"one"}`
+	toolA, toolB, toolC = toolDef("A", "does a", `{"type":"object"}`), toolDef("B", "does b", `{"type":"object"}`),
+		toolDef("C", "does c", `{"type":"object"}`)
+	hello  = `{"role":"user","content":"Hello"}`
+	called = `{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function",` +
+		`"function":{"name":"A","arguments":"{\"x\":1}"}}]}`
+	result = `{"role":"tool","tool_call_id":"1","content":"one"}`
 )
 
 func wants(t *testing.T, got string, want ...string) {
@@ -121,7 +124,8 @@ func TestNothingToDo(t *testing.T) {
 		}
 	}
 	for _, body := range []string{``, `[]`, `{"messages":[]}`, `{"messages":"x"}`} {
-		if _, err := c.store.Begin(Conversation{Session: "s", Group: "g"}, Request{Format: wire.OpenAIChat, Body: []byte(body), Rules: Box}); err == nil {
+		if _, err := c.store.Begin(Conversation{Session: "s", Group: "g"},
+			Request{Format: wire.OpenAIChat, Body: []byte(body), Rules: Box}); err == nil {
 			t.Errorf("%q was understood", body)
 		}
 	}
@@ -130,10 +134,13 @@ func TestNothingToDo(t *testing.T) {
 func TestBillingLine(t *testing.T) {
 	c := newClient(t, Box)
 	c.form = wire.Anthropic
-	got := c.send(`{"model":"m","messages":[`+hello+`],"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.328.abc; cc_entrypoint=cli; cch=12345;"},{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}]}`, wire.Turn{})
+	got := c.send(`{"model":"m","messages":[`+hello+
+		`],"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.328.abc; cc_entrypoint=cli; `+
+		`cch=12345;"},{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}]}`, wire.Turn{})
 	wants(t, got, `"system":[{"type":"text","text":"You are an agent."`)
 	c = newClient(t, Box)
-	got = c.send(chat("x-anthropic-billing-header: cc_version=2.1.197; cch=1;\n\nYou are an agent.", toolA, hello), wire.Turn{})
+	got = c.send(chat("x-anthropic-billing-header: cc_version=2.1.197; cch=1;\n\nYou are an agent.", toolA, hello),
+		wire.Turn{})
 	wants(t, got, `{"role":"system","content":"You are an agent."}`)
 	c.rules = Switches{}
 	wants(t, string(c.begin(chat("x-anthropic-billing-header: x;\nYou.", toolA, hello)).Body), "billing")
@@ -143,35 +150,46 @@ func TestSystemMessages(t *testing.T) {
 	c := newClient(t, Box)
 	system := func(text string) string { return `{"role":"system","content":` + string(quote(text)) + `}` }
 	for _, s := range []struct{ name, body, want string }{
-		{"into the user's text", chat("S", toolA, hello, system("Plan")), `{"role":"user","content":"Hello\n\n<system-reminder>\nPlan\n</system-reminder>"}]`},
+		{"into the user's text", chat("S", toolA, hello, system("Plan")),
+			`{"role":"user","content":"Hello\n\n<system-reminder>\nPlan\n</system-reminder>"}]`},
 		{
 			"into the result", chat("S", toolA, hello, called, result, system("Plan"), system("More")),
 			`"content":"one\n\n<system-reminder>\nPlan\n</system-reminder>\n\n<system-reminder>\nMore\n</system-reminder>"}]`,
 		},
 		{
-			"into a result with parts", chat("S", toolA, hello, called, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, system("<system-reminder>x</system-reminder>")),
+			"into a result with parts", chat("S", toolA, hello, called,
+				`{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`,
+				system("<system-reminder>x</system-reminder>")),
 			`{"type":"text","text":"b"},{"type":"text","text":"<system-reminder>x</system-reminder>"}]}]`,
 		},
 		{
-			"behind an answer it is the user's", chat("S", toolA, hello, `{"role":"assistant","content":"Hi"}`, system("Plan"), `{"role":"user","content":"Go"}`),
+			"behind an answer it is the user's", chat("S", toolA, hello, `{"role":"assistant","content":"Hi"}`, system("Plan"),
+				`{"role":"user","content":"Go"}`),
 			`{"role":"user","content":"<system-reminder>\nPlan\n</system-reminder>"},{"role":"user","content":"Go"}]`,
 		},
 		{"an empty one goes", chat("S", toolA, hello, `{"role":"system","content":[]}`), `"Hello"}]`},
-		{"a counter goes", chat("S", toolA, hello, called, result, system("<total_tokens>1234 tokens left</total_tokens>")), `"content":"one"}]`},
+		{"a counter goes", chat("S", toolA, hello, called, result, system("<total_tokens>1234 tokens left</total_tokens>")),
+			`"content":"one"}]`},
 	} {
 		c.key = s.name
 		wants(t, c.send(s.body, wire.Turn{}), s.want)
 	}
 	c.form = wire.Anthropic
-	wants(t, c.send(`{"model":"m","messages":[`+hello+`,{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"A","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"one"}]},{"role":"system","content":"Plan"}]}`, wire.Turn{}),
+	wants(t, c.send(`{"model":"m","messages":[`+hello+
+		`,{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"A","input":{}}]},{"role":"user",`+
+		`"content":[{"type":"tool_result","tool_use_id":"1","content":"one"}]},{"role":"system","content":"Plan"}]}`,
+		wire.Turn{}),
 		`"content":"one\n\n<system-reminder>\nPlan\n</system-reminder>"}]}]`)
 }
 
 func TestTokenCounters(t *testing.T) {
 	for _, s := range []struct{ text, want string }{
 		{"one\n\n<system-reminder>\n<total_tokens>12 tokens left</total_tokens>\n</system-reminder>", "one"},
-		{"one\n\n<system-reminder>\n<total_tokens>12 tokens left</total_tokens>\n</system-reminder>\n\n<system-reminder>\nPlan\n</system-reminder>", "one\n\n<system-reminder>\nPlan\n</system-reminder>"},
-		{"one\n<system-reminder>\nPlan\n</system-reminder>\n<system-reminder><total_tokens>1 tokens left</total_tokens></system-reminder>\n", "one\n<system-reminder>\nPlan\n</system-reminder>"},
+		{"one\n\n<system-reminder>\n<total_tokens>12 tokens " +
+			"left</total_tokens>\n</system-reminder>\n\n<system-reminder>\nPlan\n</system-reminder>",
+			"one\n\n<system-reminder>\nPlan\n</system-reminder>"},
+		{"one\n<system-reminder>\nPlan\n</system-reminder>\n<system-reminder><total_tokens>1 tokens " +
+			"left</total_tokens></system-reminder>\n", "one\n<system-reminder>\nPlan\n</system-reminder>"},
 		{"<system-reminder>Plan and <total_tokens>12 tokens left</total_tokens></system-reminder>", ""},
 		{"grep: <system-reminder><total_tokens>1 tokens left</total_tokens></system-reminder> is in a.go", ""},
 	} {
@@ -184,14 +202,17 @@ func TestTokenCounters(t *testing.T) {
 		}
 	}
 	c := newClient(t, Box)
-	wants(t, c.send(chat("S", toolA, hello, called, `{"role":"tool","tool_call_id":"1","content":"\u00fc\n\n<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"}`), wire.Turn{}), `"content":"ü"}`)
+	wants(t, c.send(chat("S", toolA, hello, called,
+		`{"role":"tool","tool_call_id":"1","content":"\u00fc\n\n<system-reminder>\n<total_tokens>9 tokens `+
+			`left</total_tokens>\n</system-reminder>"}`), wire.Turn{}), `"content":"ü"}`)
 }
 
 // TestTokenCountersAgain: a counter in a text of its own is also removed from later requests, which
 // reuse the parsed messages.
 func TestTokenCountersAgain(t *testing.T) {
 	c := newClient(t, Box)
-	counted := `{"role":"user","content":[{"type":"text","text":"Go on"},{"type":"text","text":"<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"}]}`
+	counted := `{"role":"user","content":[{"type":"text","text":"Go on"},{"type":"text",` +
+		`"text":"<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"}]}`
 	messages := []string{hello, `{"role":"assistant","content":"Yes?"}`, counted}
 	first := c.send(chat("S", toolA, messages...), wire.Turn{Text: "Done."})
 	wantsNot(t, first, "tokens left")
@@ -259,11 +280,14 @@ func TestLateTools(t *testing.T) {
 	if names(told) != "AC" || strings.Count(told, "<tools>") != 1 {
 		t.Errorf("tools %s and %d notes", names(told), strings.Count(told, "<tools>"))
 	}
-	after := c.send(chat("S", toolA+","+toolB+","+toolC, hello, called, result, strings.Replace(called, `"1"`, `"2"`, 1), strings.Replace(result, `"1"`, `"2"`, 1)), wire.Turn{})
-	if before, _, _ := strings.Cut(told, `],"tools"`); !strings.HasPrefix(after, before) || strings.Count(after, "<tools>") != 1 {
+	after := c.send(chat("S", toolA+","+toolB+","+toolC, hello, called, result, strings.Replace(called, `"1"`, `"2"`, 1),
+		strings.Replace(result, `"1"`, `"2"`, 1)), wire.Turn{})
+	if before, _, _ := strings.Cut(told, `],"tools"`); !strings.HasPrefix(after, before) ||
+		strings.Count(after, "<tools>") != 1 {
 		t.Errorf("\n%s\ndoes not go on from\n%s", after, told)
 	}
-	if got := c.send(strings.Replace(chat("S", toolA+","+toolB+","+toolC, hello, called, result), `"tools"`, `"tool_choice":{"type":"function","function":{"name":"B"}},"tools"`, 1), wire.Turn{}); names(got) != "ACB" {
+	if got := c.send(strings.Replace(chat("S", toolA+","+toolB+","+toolC, hello, called, result), `"tools"`,
+		`"tool_choice":{"type":"function","function":{"name":"B"}},"tools"`, 1), wire.Turn{}); names(got) != "ACB" {
 		t.Errorf("a tool that must be called is not in front: %s", names(got))
 	}
 }
@@ -279,9 +303,13 @@ func TestPins(t *testing.T) {
 	if !strings.HasPrefix(second, front) {
 		t.Errorf("\n%s\ndoes not go on from\n%s", second, first)
 	}
-	wants(t, second, `"content":"one\n\n<system-reminder>\nWhat this conversation began with no longer holds. It is now:\n\nToday's date: 2026-11-20\n\ngitStatus:`, `M b.go\n</system-reminder>"}]`)
-	third := c.send(chat(now, toolA, hello, called, result, `{"role":"assistant","content":"Done"}`, `{"role":"user","content":"Go on"}`), wire.Turn{})
-	if strings.Count(third, "no longer holds") != 1 || !strings.HasPrefix(third, strings.TrimSuffix(second, `],"tools":[`+toolA+`]}`)) {
+	wants(t, second,
+		`"content":"one\n\n<system-reminder>\nWhat this conversation began with no longer holds. It is now:\n\nToday's `+
+			`date: 2026-11-20\n\ngitStatus:`, `M b.go\n</system-reminder>"}]`)
+	third := c.send(chat(now, toolA, hello, called, result, `{"role":"assistant","content":"Done"}`,
+		`{"role":"user","content":"Go on"}`), wire.Turn{})
+	if strings.Count(third, "no longer holds") != 1 ||
+		!strings.HasPrefix(third, strings.TrimSuffix(second, `],"tools":[`+toolA+`]}`)) {
 		t.Errorf("\n%s\ndoes not go on from\n%s", third, second)
 	}
 	// Any other change is an epoch.
@@ -290,12 +318,14 @@ func TestPins(t *testing.T) {
 
 	c = newClient(t, Box)
 	reminder := func(day string) string {
-		return `{"role":"user","content":[{"type":"text","text":"<system-reminder>\n# currentDate\nToday's date is ` + day + `.\n\n</system-reminder>"},{"type":"text","text":"Today's date: what is it?"}]}`
+		return `{"role":"user","content":[{"type":"text","text":"<system-reminder>\n# currentDate\nToday's date is ` + day +
+			`.\n\n</system-reminder>"},{"type":"text","text":"Today's date: what is it?"}]}`
 	}
 	c.send(chat("S", toolA, reminder("Monday")), wire.Turn{})
 	got := c.send(chat("S", toolA, reminder("Tuesday"), called, result), wire.Turn{})
 	wants(t, got, "Today's date is Monday", `"content":"one\n\n<system-reminder>`, "Today's date is Tuesday.")
-	got = c.send(chat("S", toolA, strings.Replace(reminder("Monday"), "what is it", "when is it", 1), called, result), wire.Turn{})
+	got = c.send(chat("S", toolA, strings.Replace(reminder("Monday"), "what is it", "when is it", 1), called, result),
+		wire.Turn{})
 	wants(t, got, "when is it")
 	wantsNot(t, got, "no longer holds")
 }
@@ -304,11 +334,13 @@ func TestPins(t *testing.T) {
 // any wording, and a note near the end reports the new value.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct{ was, is string }{
-		{"Conversation started: Thursday, November 26, 2026 05:30 PM", "Conversation started: Friday, November 27, 2026 09:30 AM"},
+		{"Conversation started: Thursday, November 26, 2026 05:30 PM",
+			"Conversation started: Friday, November 27, 2026 09:30 AM"},
 		{"Today: 2026-11-26; current working directory: '/a'.", "Today: 2026-11-27; current working directory: '/b'."},
 		{"2026-11-26 17:30 (Thursday)", "2026-11-26 17:31 (Thursday)"},
 		{"Timestamp: 2026-11-26 17:30:12 UTC", "Timestamp: 2026-11-26 17:31:12 UTC"},
-		{"Answer well. The current date and time is Thursday, November 26, 2026 5:30 PM.", "Answer well. The current date and time is Thursday, November 26, 2026 5:31 PM."},
+		{"Answer well. The current date and time is Thursday, November 26, 2026 5:30 PM.",
+			"Answer well. The current date and time is Thursday, November 26, 2026 5:31 PM."},
 		{"now 2026-11-26T17:30:12.123Z", "now 2026-11-26T17:31:12.456Z"},
 		{"Current working directory: /a", "Current working directory: /b"},
 		{"You work in ~/src/one on a Mac.", "You work in ~/src/two on a Mac."},
@@ -352,14 +384,16 @@ func TestShapes(t *testing.T) {
 func TestShapesOfOpening(t *testing.T) {
 	user := func(text string) string { return `{"role":"user","content":"` + text + `"}` }
 	for name, c := range map[string]struct{ was, is []string }{
-		"own words":        {[]string{user("It is 9:30. Mend /src/a.go")}, []string{user("It is 9:31. Mend /src/b.go")}},
-		"a second message": {[]string{user("Rules"), user("cwd: /src/one"), user("Go")}, []string{user("Rules"), user("cwd: /src/two"), user("Go")}},
-		"japanese":         {[]string{user("今日は2026-11-26です")}, []string{user("今日は2026-11-27です")}},
+		"own words": {[]string{user("It is 9:30. Mend /src/a.go")}, []string{user("It is 9:31. Mend /src/b.go")}},
+		"a second message": {[]string{user("Rules"), user("cwd: /src/one"), user("Go")},
+			[]string{user("Rules"), user("cwd: /src/two"), user("Go")}},
+		"japanese": {[]string{user("今日は2026-11-26です")}, []string{user("今日は2026-11-27です")}},
 	} {
 		client := newClient(t, Box)
 		client.send(chat("S", toolA, c.was...), wire.Turn{})
 		second := client.send(chat("S", toolA, append(c.was, called, result)...), wire.Turn{})
-		third := client.send(chat("S", toolA, append(c.is, called, result, `{"role":"assistant","content":"Done"}`, user("Go on"))...), wire.Turn{})
+		third := client.send(chat("S", toolA, append(c.is, called, result, `{"role":"assistant","content":"Done"}`,
+			user("Go on"))...), wire.Turn{})
 		front, _, _ := strings.Cut(second, `],"tools"`)
 		if told := strings.Count(third, "no longer holds"); !strings.HasPrefix(third, front) || told != 1 {
 			t.Errorf("%s: got %s told %d times, want it to go on from %s and one telling", name, third, told, front)
@@ -380,16 +414,20 @@ func TestSurveyedOnce(t *testing.T) {
 	a := c.begin(now)
 	a.Commit(&wire.Turn{Done: true}, false)
 	b := c.begin(now)
-	if len(a.next.seen) != 1 || len(b.next.seen) != 1 || a.next.seen[0].surroundings != b.next.seen[0].surroundings || a.next.first[0].surroundings != b.next.first[0].surroundings {
-		t.Errorf("got %d and %d texts, surveyed again, want the one that differs from the first", len(a.next.seen), len(b.next.seen))
+	if len(a.next.seen) != 1 || len(b.next.seen) != 1 || a.next.seen[0].surroundings != b.next.seen[0].surroundings ||
+		a.next.first[0].surroundings != b.next.first[0].surroundings {
+		t.Errorf("got %d and %d texts, surveyed again, want the one that differs from the first", len(a.next.seen),
+			len(b.next.seen))
 	}
 }
 
 // TestOrderOfMembers: a tool with its members in another order is the same tool, in later requests
 // and in other conversations of the group.
 func TestOrderOfMembers(t *testing.T) {
-	was := toolDef("A", "does a", `{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"number","default":1.0}},"required":["x","y"]}`)
-	is := toolDef("A", "does a", `{"required":["y","x"],"properties":{"y":{"default":1.0,"type":"number"},"x":{"type":"string"}},"type":"object"}`)
+	was := toolDef("A", "does a",
+		`{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"number","default":1.0}},"required":["x","y"]}`)
+	is := toolDef("A", "does a",
+		`{"required":["y","x"],"properties":{"y":{"default":1.0,"type":"number"},"x":{"type":"string"}},"type":"object"}`)
 	other := toolDef("A", "does a", `{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}`)
 	c := newClient(t, Box)
 	c.send(chat("S", was, hello), wire.Turn{})
@@ -403,9 +441,11 @@ func TestOrderOfMembers(t *testing.T) {
 
 func TestForms(t *testing.T) {
 	c := newClient(t, Box)
-	got := c.send(chat("S", toolA, `{"role":"user","content":[{"type":"text","text":"Hello"}]}`, called, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"one"}]}`), wire.Turn{})
+	got := c.send(chat("S", toolA, `{"role":"user","content":[{"type":"text","text":"Hello"}]}`, called,
+		`{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"one"}]}`), wire.Turn{})
 	wants(t, got, hello, result)
-	keeps := []string{`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:,"}}]}`, `{"role":"user","content":[{"type":"text","text":"a","x":1}]}`}
+	keeps := []string{`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url",` +
+		`"image_url":{"url":"data:,"}}]}`, `{"role":"user","content":[{"type":"text","text":"a","x":1}]}`}
 	for i, m := range keeps {
 		c.key = fmt.Sprint(i)
 		wants(t, c.send(chat("S", toolA, m), wire.Turn{}), m)

@@ -22,7 +22,8 @@ func reminder(text string) string {
 }
 
 // counter matches a text that only reports how many tokens are left.
-var counter = regexp.MustCompile(`^\s*(?:<system-reminder>)?\s*<total_tokens>[0-9]+ tokens left</total_tokens>\s*(?:</system-reminder>)?\s*$`)
+var counter = regexp.MustCompile(`^\s*(?:<system-reminder>)?\s*<total_tokens>[0-9]+ tokens ` +
+	`left</total_tokens>\s*(?:</system-reminder>)?\s*$`)
 
 // withoutCounters removes counters from the reminders at the end of a text.
 func withoutCounters(text string) string {

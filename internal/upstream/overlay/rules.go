@@ -65,7 +65,8 @@ type Switches struct {
 
 // Box holds the rules for a local server.
 var Box = Switches{
-	BillingLine: true, SystemMessages: true, TokenCounters: true, ToolOrder: true, Pins: true, Forms: true, ExactAnswers: true, Thinking: true,
+	BillingLine: true, SystemMessages: true, TokenCounters: true, ToolOrder: true, Pins: true, Forms: true,
+	ExactAnswers: true, Thinking: true,
 }
 
 // Unlisted holds the rules for a local server that accepts calls of unlisted tools.

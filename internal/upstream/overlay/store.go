@@ -15,9 +15,9 @@ import (
 
 const (
 	// DefaultMemory is the default size of a store's memory, in bytes.
-	DefaultMemory = 192 << 20
-	maxIdle       = 12 * time.Hour
-	maxConversations   = 16 // in one session
+	DefaultMemory    = 192 << 20
+	maxIdle          = 12 * time.Hour
+	maxConversations = 16 // in one session
 )
 
 // Store remembers the beginnings of conversations and the notes told since. A conversation

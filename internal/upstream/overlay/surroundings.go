@@ -26,7 +26,9 @@ var tags = []string{
 var sections = []string{"gitStatus:", "# gitStatus", "# currentDate", "# Environment", "Instructions from: "}
 
 // lines matches places of one line.
-var lines = regexp.MustCompile(`^[\s*#-]*((?i:today'?s date|the current date|current date|today is|date:)|Working directory:|Primary working directory:|Current branch:|Additional working directories:|You are powered by the model|The exact model ID is)`)
+var lines = regexp.MustCompile(`^[\s*#-]*((?i:today'?s date|the current date|current date|today is|date:)|Working ` +
+	`directory:|Primary working directory:|Current branch:|Additional working directories:|You are powered by the ` +
+	`model|The exact model ID is)`)
 
 // mostSurveyed bounds the texts to survey, in bytes of JSON: clients describe their surroundings in
 // a few thousand bytes.

@@ -121,7 +121,8 @@ func agentRequests(turns, resumed int) (bodies []string, answers []wire.Turn) {
 			day = "Tuesday"
 		}
 		bodies = append(bodies, chat("You are an agent.\nToday's date: "+day+"\n", strings.Join(tools, ","), messages...))
-		answer := wire.Turn{Text: fmt.Sprintf("Step %d.", i), Thinking: fmt.Sprintf("Thought %d.", i), Calls: []wire.Call{{Name: "A", Arguments: fmt.Sprintf(`{"n": %d}`, i)}}}
+		answer := wire.Turn{Text: fmt.Sprintf("Step %d.", i), Thinking: fmt.Sprintf("Thought %d.", i),
+			Calls: []wire.Call{{Name: "A", Arguments: fmt.Sprintf(`{"n": %d}`, i)}}}
 		if i == resumed-1 {
 			answer = wire.Turn{Text: "Done.", Thinking: "All done."}
 		}
@@ -131,10 +132,12 @@ func agentRequests(turns, resumed int) (bodies []string, answers []wire.Turn) {
 			continue
 		}
 		messages = append(messages,
-			fmt.Sprintf(`{"role":"assistant","content":"Step %d.","tool_calls":[{"id":"c%d","type":"function","function":{"name":"A","arguments":"{\"n\":%d}"}}]}`, i, i, i),
+			fmt.Sprintf(`{"role":"assistant","content":"Step %d.","tool_calls":[{"id":"c%d","type":"function",`+
+				`"function":{"name":"A","arguments":"{\"n\":%d}"}}]}`, i, i, i),
 			fmt.Sprintf(`{"role":"tool","tool_call_id":"c%d","content":[{"type":"text","text":"result %d"}]}`, i, i))
 		if i%2 == 0 {
-			messages = append(messages, fmt.Sprintf(`{"role":"system","content":"Reminder %d"}`, i), fmt.Sprintf(`{"role":"system","content":"<total_tokens>%d tokens left</total_tokens>"}`, 1000-i))
+			messages = append(messages, fmt.Sprintf(`{"role":"system","content":"Reminder %d"}`, i),
+				fmt.Sprintf(`{"role":"system","content":"<total_tokens>%d tokens left</total_tokens>"}`, 1000-i))
 		}
 	}
 	return bodies, answers

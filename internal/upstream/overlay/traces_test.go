@@ -42,13 +42,15 @@ func replay(t *testing.T, file string, format wire.Format) {
 	requests(t, file, func(body []byte) bool {
 		calls++
 		if format != wire.Anthropic {
-			out, err := translate.Convert(wire.Anthropic, format, translate.Incoming{Body: body, Path: "/v1/messages"}, translate.Options{})
+			out, err := translate.Convert(wire.Anthropic, format, translate.Incoming{Body: body, Path: "/v1/messages"},
+				translate.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			body = out.Body
 		}
-		x, err := store.Begin(overlay.Conversation{Session: "s"}, overlay.Request{Format: format, Body: body, Rules: overlay.Box, At: time.Now()})
+		x, err := store.Begin(overlay.Conversation{Session: "s"},
+			overlay.Request{Format: format, Body: body, Rules: overlay.Box, At: time.Now()})
 		if err != nil {
 			t.Fatalf("%s, request %d: %v", name, calls, err)
 		}
@@ -82,7 +84,8 @@ func requests(t *testing.T, file string, f func(body []byte) bool) {
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, 64<<20)
 	lines.Scan() // the header
-	body := []byte(`{"model":"m","max_tokens":1,"system":"You are careful.","tools":[{"name":"Bash","input_schema":{"type":"object"}}],"messages":[`)
+	body := []byte(`{"model":"m","max_tokens":1,"system":"You are careful.","tools":[{"name":"Bash",` +
+		`"input_schema":{"type":"object"}}],"messages":[`)
 	for lines.Scan() {
 		var entry struct {
 			Messages []json.RawMessage `json:"messages"`
@@ -108,8 +111,18 @@ func requests(t *testing.T, file string, f func(body []byte) bool) {
 // FuzzBegin: every request stays valid JSON, and a retry gives the same bytes.
 func FuzzBegin(f *testing.F) {
 	for _, seed := range []string{
-		`{"model":"m","messages":[{"role":"system","content":"x-anthropic-billing-header: a\nS\nToday's date: 1\n\ngitStatus:\nM a"},{"role":"user","content":[{"type":"text","text":"<system-reminder>\n# currentDate\n2\n</system-reminder>"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"A","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"one\n\n<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"},{"role":"system","content":"Plan"}],"tools":[{"type":"function","function":{"name":"A","parameters":{}}}]}`,
-		`{"model":"m","system":[{"type":"text","text":"x-anthropic-billing-header: a"},{"type":"text","text":"S","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[]},{"type":"text","text":"<total_tokens>9 tokens left</total_tokens>"}]},{"role":"system","content":[{"type":"text","text":"<total_tokens>9 tokens left</total_tokens>"}]},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"A","input":{ "x":1}}]}],"tools":[{"name":"A","input_schema":{}},{"name":"B"}]}`,
+		`{"model":"m","messages":[{"role":"system","content":"x-anthropic-billing-header: a\nS\nToday's date: ` +
+			`1\n\ngitStatus:\nM a"},{"role":"user","content":[{"type":"text","text":"<system-reminder>\n# ` +
+			`currentDate\n2\n</system-reminder>"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"1",` +
+			`"type":"function","function":{"name":"A","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1",` +
+			`"content":"one\n\n<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"},` +
+			`{"role":"system","content":"Plan"}],"tools":[{"type":"function","function":{"name":"A","parameters":{}}}]}`,
+		`{"model":"m","system":[{"type":"text","text":"x-anthropic-billing-header: a"},{"type":"text","text":"S",` +
+			`"cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"tool_result",` +
+			`"tool_use_id":"1","content":[]},{"type":"text","text":"<total_tokens>9 tokens left</total_tokens>"}]},` +
+			`{"role":"system","content":[{"type":"text","text":"<total_tokens>9 tokens left</total_tokens>"}]},` +
+			`{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"A","input":{ "x":1}}]}],"tools":[{"name":"A",` +
+			`"input_schema":{}},{"name":"B"}]}`,
 		`{"messages":[{"role":"user","content":[]},{"role":"system","content":""},{"role":"system","content":"a"}]}`,
 	} {
 		f.Add([]byte(seed), []byte(seed))
@@ -135,19 +148,22 @@ func FuzzBegin(f *testing.F) {
 				if !json.Valid(body) { // upstreams refuse it, so the store keeps nothing
 					continue
 				}
-				x.Commit(&wire.Turn{Done: true, Text: "Hi", Thinking: "Hm", Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1}`}}}, true)
+				x.Commit(&wire.Turn{Done: true, Text: "Hi", Thinking: "Hm", Calls: []wire.Call{{Name: "A", Arguments: `{"x": 1}`}}},
+					true)
 			}
 		}
 	})
 }
 
 func BenchmarkBegin(b *testing.B) {
-	for name, counter := range map[string]string{"unchanged": "", "edited": `,{"role":"system","content":"<total_tokens>9 tokens left</total_tokens>"}`} {
+	for name, counter := range map[string]string{"unchanged": "",
+		"edited": `,{"role":"system","content":"<total_tokens>9 tokens left</total_tokens>"}`} {
 		b.Run(name, func(b *testing.B) {
 			var body bytes.Buffer
 			body.WriteString(`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}`)
 			for range 200 {
-				body.WriteString(`,{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"A","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"`)
+				body.WriteString(`,{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function",` +
+					`"function":{"name":"A","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"`)
 				body.Write(bytes.Repeat([]byte("a line of a file\\n"), 60))
 				body.WriteString(`"}` + counter)
 			}

@@ -295,7 +295,8 @@ func TestNobodyStarves(t *testing.T) {
 					}
 				}
 				mean := sum / time.Duration(n)
-				t.Logf("%d requests, waits: mean %s, longest %s (%.2f); by person %v", n, mean, longest, longest.Seconds()/mean.Seconds(), requests)
+				t.Logf("%d requests, waits: mean %s, longest %s (%.2f); by person %v", n, mean, longest,
+					longest.Seconds()/mean.Seconds(), requests)
 				if longest > 2*mean {
 					t.Errorf("the longest wait, %s, is over twice the mean, %s", longest, mean)
 				}

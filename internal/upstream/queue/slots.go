@@ -19,14 +19,14 @@ const (
 
 // slot is one of the server's slots, with the prefix of the request that ran there last.
 type slot struct {
-	busy    bool
-	used    uint64 // sequence number of the last use, 0 if never
+	busy         bool
+	used         uint64 // sequence number of the last use, 0 if never
 	conversation string // conversation of the prefix
-	size    int    // length of the prefix, in bytes
-	hits    int    // number of cache hits
-	side    bool   // prefix of a side request
-	lost    bool   // the server was gone during the current use
-	at      time.Time
+	size         int    // length of the prefix, in bytes
+	hits         int    // number of cache hits
+	side         bool   // prefix of a side request
+	lost         bool   // the server was gone during the current use
+	at           time.Time
 }
 
 // slots are the slots of one server. The queue's lock guards them.
@@ -64,7 +64,8 @@ func (s *slots) take(t Ticket) int {
 	}
 	s.clock++
 	s.busy++
-	s.list[best] = slot{busy: true, used: s.clock, conversation: t.Conversation, size: t.Size, hits: hits, side: t.Side, at: time.Now()}
+	s.list[best] = slot{busy: true, used: s.clock, conversation: t.Conversation, size: t.Size, hits: hits, side: t.Side,
+		at: time.Now()}
 	return best
 }
 

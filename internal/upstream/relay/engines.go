@@ -35,7 +35,8 @@ var (
 // Of returns the part of a state.
 func Of(s *state.State) *Retained {
 	return state.Part(s, func() *Retained {
-		return &Retained{memory: lru.NewPool[sessioncache.Tenant](memory.Of(s.Instance).Share(memory.Retained)), now: s.Clock.Now}
+		return &Retained{memory: lru.NewPool[sessioncache.Tenant](memory.Of(s.Instance).Share(memory.Retained)),
+			now: s.Clock.Now}
 	})
 }
 
@@ -110,7 +111,8 @@ func (e *Engines) Threads(f wire.Format) (*retain.Engine, *threads.Book) {
 	if f.Traits().Threads {
 		life = min(life, threadLife)
 	}
-	return opened(e, string(f), func() *retain.Engine { return retain.New(threads.NewDriver(f), e.memory, life, e.now) }), book
+	return opened(e, string(f), func() *retain.Engine { return retain.New(threads.NewDriver(f), e.memory, life, e.now) }),
+		book
 }
 
 // Sockets returns the engine for conversations that providers keep with a connection.

@@ -36,7 +36,8 @@ type relay struct {
 // adds a header for the client. heard gets the verdict on an answer before the client has all of
 // it.
 func Layer(
-	next caddyhttp.Handler, e *retain.Engine, shows bool, of func(r *http.Request, body []byte) (retain.Key, *retain.Request), heard func(retain.Verdict),
+	next caddyhttp.Handler, e *retain.Engine, shows bool, of func(r *http.Request, body []byte) (retain.Key,
+		*retain.Request), heard func(retain.Verdict),
 ) caddyhttp.Handler {
 	if e == nil {
 		return next

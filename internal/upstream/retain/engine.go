@@ -116,7 +116,8 @@ func (e *Engine) Answered(k Key, r *Request) (o *Outcome, all bool) {
 	}
 	b := found.Value.base
 	all = len(b.History) == len(r.History)
-	if b.Bound != r.Bound || !all && len(b.History) != len(r.History)+1 || !slices.Equal(b.History[:len(r.History)], r.History) {
+	if b.Bound != r.Bound || !all && len(b.History) != len(r.History)+1 ||
+		!slices.Equal(b.History[:len(r.History)], r.History) {
 		return nil, false
 	}
 	return b.Outcome, all

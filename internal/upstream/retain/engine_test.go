@@ -43,12 +43,14 @@ type bench struct {
 
 func newBench(t *testing.T, once bool, memory int64) *bench {
 	b := &bench{T: t, now: time.Unix(1e9, 0)}
-	b.Engine = retain.New(driver{once}, lru.NewPool[sessioncache.Tenant](memory), time.Hour, func() time.Time { return b.now })
+	b.Engine = retain.New(driver{once}, lru.NewPool[sessioncache.Tenant](memory), time.Hour,
+		func() time.Time { return b.now })
 	return b
 }
 
 func key(tenant byte, session string, conversation byte) retain.Key {
-	return retain.Key{Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session, Conversation: wire.Hash{conversation}}
+	return retain.Key{Side: retain.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session,
+		Conversation: wire.Hash{conversation}}
 }
 
 func hashes(s string) (all []wire.Hash) {

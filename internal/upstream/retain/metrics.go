@@ -21,13 +21,20 @@ var drivers = []string{Origin, Threads, Responses, WebSocket, Letta, LettaAgents
 
 // Of misses, only causes that do not depend on the upstream's error codes are initialized.
 var (
-	bytesSent = metric.Known(metric.CounterVec("retain_bytes_total", "Bytes of request bodies to upstreams that hold conversations: whole as they were, sent as they went over the wire.", "driver", "bytes"),
+	bytesSent = metric.Known(metric.CounterVec("retain_bytes_total",
+		"Bytes of request bodies to upstreams that hold conversations: whole as they were, sent as they went over the wire.",
+		"driver", "bytes"),
 		drivers, []string{"whole", "sent"})
-	decided = metric.Known(metric.CounterVec("retain_requests_total", "Requests to upstreams that hold conversations, by what was sent: delta, or the cause why it was the whole.", "driver", "sent"),
-		drivers, []string{"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Lost), string(Larger), string(Refused)})
-	missed = metric.Known(metric.CounterVec("retain_misses_total", "Deltas that an upstream did not take, by cause.", "driver", "cause"),
+	decided = metric.Known(metric.CounterVec("retain_requests_total",
+		"Requests to upstreams that hold conversations, by what was sent: delta, or the cause why it was the whole.",
+		"driver", "sent"),
+		drivers, []string{"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Lost),
+			string(Larger), string(Refused)})
+	missed = metric.Known(metric.CounterVec("retain_misses_total", "Deltas that an upstream did not take, by cause.",
+		"driver", "cause"),
 		drivers, []string{string(Foreign), string(Cut)})
-	resent = metric.CounterOf("retain_resends_total", "Wholes sent once more after a delta was not taken.", "driver", drivers...)
+	resent = metric.CounterOf("retain_resends_total", "Wholes sent once more after a delta was not taken.", "driver",
+		drivers...)
 )
 
 // count counts a request before it is sent.

@@ -137,7 +137,8 @@ func (s *part) kept(p *feature.Request) (byProvider, inBook bool) {
 	if v.Conversation.Partial || !v.OffersTools() || !s.keeps(v.Format) {
 		return false, false
 	}
-	wanted := p.Partial || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless && !hasAnswer(v)
+	wanted := p.Partial || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless &&
+		!hasAnswer(v)
 	return wanted || v.Traits().Threads && s.options.Threaded(len(v.Raw)), wanted
 }
 
@@ -186,13 +187,15 @@ func (s *part) threads(next caddyhttp.Handler, p *feature.Request) caddyhttp.Han
 // websocket sends what is new over a WebSocket, to a provider that keeps the conversation with it.
 func (s *part) websocket(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
 	v := p.View
-	if byProvider, _ := s.kept(p); byProvider || !v.Traits().Sockets || v.Conversation.Partial || !v.Conversation.Stateless || !v.OffersTools() || !s.keeps(v.Format) {
+	if byProvider, _ := s.kept(p); byProvider || !v.Traits().Sockets || v.Conversation.Partial ||
+		!v.Conversation.Stateless || !v.OffersTools() || !s.keeps(v.Format) {
 		return next
 	}
 	key := s.key(p)
-	return relay.Layer(s.carriers.Layer(next, key), s.engines.Sockets(), s.Upstream.Headers, func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
-		return key(r), s.carriers.Request(body, v)
-	}, nil)
+	return relay.Layer(s.carriers.Layer(next, key), s.engines.Sockets(), s.Upstream.Headers,
+		func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
+			return key(r), s.carriers.Request(body, v)
+		}, nil)
 }
 
 // speakLetta speaks with Letta.
@@ -203,7 +206,8 @@ func (s *part) speakLetta(next caddyhttp.Handler, p *feature.Request) caddyhttp.
 // origin sends the difference to what a Caddy with llm_cache_origin has been sent before.
 func (s *part) origin(next caddyhttp.Handler, p *feature.Request) caddyhttp.Handler {
 	key := s.key(p)
-	return relay.Layer(next, s.engine, s.Upstream.Headers, func(r *http.Request, body []byte) (retain.Key, *retain.Request) {
+	return relay.Layer(next, s.engine, s.Upstream.Headers, func(r *http.Request, body []byte) (retain.Key,
+		*retain.Request) {
 		return key(r), &retain.Request{Body: body}
 	}, nil)
 }

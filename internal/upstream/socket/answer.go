@@ -95,7 +95,8 @@ func (a *answer) refuse(event []byte) error {
 // module's own headers are not.
 func told(name string) bool {
 	switch name {
-	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Set-Cookie", "Trailer", "Transfer-Encoding", "Upgrade":
+	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Set-Cookie", "Trailer", "Transfer-Encoding",
+		"Upgrade":
 		return false
 	}
 	return !strings.HasPrefix(name, "X-Llm-Cache-") && !strings.HasPrefix(name, "Llm-Cache-")

@@ -51,7 +51,8 @@ func (p *Pool) Request(body []byte, v *wire.View) *retain.Request {
 
 // free are the members that may differ between the requests of a conversation.
 var free = map[string]bool{
-	"input": true, "stream": true, "stream_options": true, "metadata": true, "client_metadata": true, "max_output_tokens": true,
+	"input": true, "stream": true, "stream_options": true, "metadata": true, "client_metadata": true,
+	"max_output_tokens": true,
 }
 
 // bound returns a hash of all other members. Each request carries them; after a change the whole

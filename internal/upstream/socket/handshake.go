@@ -32,7 +32,8 @@ const (
 
 // credentials are the headers by which providers identify clients, in canonical form.
 var credentials = []string{
-	"Authorization", "Api-Key", "X-Api-Key", "Cookie", "Chatgpt-Account-Id", "Openai-Organization", "Openai-Project", "Openai-Beta",
+	"Authorization", "Api-Key", "X-Api-Key", "Cookie", "Chatgpt-Account-Id", "Openai-Organization", "Openai-Project",
+	"Openai-Beta",
 }
 
 // by returns a hash of a handshake's target and credentials.
@@ -67,20 +68,24 @@ func (c *carrier) dial(r *http.Request, who caller) (_ *conn, why string) {
 		return nil, why
 	}
 	ws.SetReadLimit(largestEvent)
-	opened := &conn{caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte), gone: make(chan struct{})}
+	opened := &conn{caller: who, pool: c.pool, ws: ws, cancel: cancel, events: make(chan []byte),
+		gone: make(chan struct{})}
 	c.pool.put(opened)
 	go httpx.Background("reading a WebSocket", func() { opened.listen(ctx) })
 	return opened, ""
 }
 
 // shake performs a handshake. The goroutine that carries the connection lives as long as ctx.
-func (c *carrier) shake(r *http.Request, ctx context.Context, cancel context.CancelFunc) (_ *websocket.Conn, why string) {
+func (c *carrier) shake(
+	r *http.Request, ctx context.Context, cancel context.CancelFunc,
+) (_ *websocket.Conn, why string) {
 	t := &taken{header: make(http.Header), settled: make(chan struct{})}
 	hs := &handshake{next: c.next, request: upgrade(r.WithContext(ctx), t), taken: t, cancel: cancel}
 	wait, stop := context.WithTimeout(r.Context(), patience)
 	defer stop()
 	ws, res, err := websocket.Dial(wait, "http://upstream/", &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: hs, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		HTTPClient: &http.Client{Transport: hs,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		HTTPHeader: hs.request.Header,
 	})
 	if res != nil && res.Body != nil {
@@ -106,7 +111,8 @@ func upgrade(r *http.Request, w http.ResponseWriter) *http.Request {
 			delete(out.Header, name)
 		}
 	}
-	for _, name := range [...]string{"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding", "Upgrade"} {
+	for _, name := range [...]string{"Accept", "Accept-Encoding", "Connection", "Expect", "Te", "Transfer-Encoding",
+		"Upgrade"} {
 		delete(out.Header, name)
 	}
 	const betas = "Openai-Beta"

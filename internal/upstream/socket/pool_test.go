@@ -75,7 +75,8 @@ func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 		id := "resp_" + strings.Trim(string(m[strings.Index(string(m), `"n":`)+4:][:3]), `,"}`)
-		for _, e := range []string{`{"type":"response.created","response":{"id":"` + id + `"}}`, "{\"type\":\"response.completed\",\n\"response\":{\"id\":\"" + id + `","object":"response"}}`} {
+		for _, e := range []string{`{"type":"response.created","response":{"id":"` + id + `"}}`,
+			"{\"type\":\"response.completed\",\n\"response\":{\"id\":\"" + id + `","object":"response"}}`} {
 			if err := ws.Write(r.Context(), websocket.MessageText, []byte(e)); err != nil {
 				return nil
 			}
@@ -233,7 +234,8 @@ func TestPoolRefused(t *testing.T) {
 
 // TestAnswer: events form the same response as a POST.
 func TestAnswer(t *testing.T) {
-	const gone = `{"type":"error","status":429,"error":{"code":"slow","message":"Slow \"down\"."},"headers":{"retry-after":"7","content-length":"1","x-llm-cache-held":"x"}}`
+	const gone = `{"type":"error","status":429,"error":{"code":"slow","message":"Slow \"down\"."},` +
+		`"headers":{"retry-after":"7","content-length":"1","x-llm-cache-held":"x"}}`
 	for name, c := range map[string]struct {
 		stream bool
 		events []string
@@ -245,16 +247,22 @@ func TestAnswer(t *testing.T) {
 			true,
 			[]string{`{"type":"response.created"}`, "{\"type\":\"response.completed\",\r\n\"response\":{\"id\":\"r\"}}"},
 			200, "text/event-stream; charset=utf-8",
-			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: response.completed\ndata: {\"type\":\"response.completed\",  \"response\":{\"id\":\"r\"}}\n\n",
+			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: response.completed\ndata: " +
+				"{\"type\":\"response.completed\",  \"response\":{\"id\":\"r\"}}\n\n",
 		},
-		"one piece":                   {false, []string{`{"type":"response.created"}`, `{"type":"response.completed","response":{"id":"r"}}`}, 200, "application/json", `{"id":"r"}`},
-		"refused":                     {true, []string{gone}, 429, "application/json", `{"error":{"code":"slow","message":"Slow \"down\"."}}`},
-		"refused by what is no error": {false, []string{`{"type":"error","status":200,"error":{}}`}, 500, "application/json", `{"error":{}}`},
+		"one piece": {false,
+			[]string{`{"type":"response.created"}`, `{"type":"response.completed","response":{"id":"r"}}`}, 200,
+			"application/json", `{"id":"r"}`},
+		"refused": {true, []string{gone}, 429, "application/json",
+			`{"error":{"code":"slow","message":"Slow \"down\"."}}`},
+		"refused by what is no error": {false, []string{`{"type":"error","status":200,"error":{}}`}, 500, "application/json",
+			`{"error":{}}`},
 		"failed amid": {
 			true,
 			[]string{`{"type":"response.created"}`, gone},
 			200, "text/event-stream; charset=utf-8",
-			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"code\":\"slow\",\"message\":\"Slow \\\"down\\\".\",\"param\":null}\n\n",
+			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\"," +
+				"\"code\":\"slow\",\"message\":\"Slow \\\"down\\\".\",\"param\":null}\n\n",
 		},
 	} {
 		w := httptest.NewRecorder()
@@ -266,7 +274,8 @@ func TestAnswer(t *testing.T) {
 			}
 		}
 		h := w.Header()
-		if w.Code != c.status || h.Get("Content-Type") != c.kind || w.Body.String() != c.want || h.Get("X-Llm-Cache-Retained") != "" || name == "refused" && h.Get("Retry-After") != "7" {
+		if w.Code != c.status || h.Get("Content-Type") != c.kind || w.Body.String() != c.want ||
+			h.Get("X-Llm-Cache-Retained") != "" || name == "refused" && h.Get("Retry-After") != "7" {
 			t.Errorf("%s: %d %v %q", name, w.Code, h, w.Body)
 		}
 	}

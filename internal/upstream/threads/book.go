@@ -23,7 +23,8 @@ type Book struct {
 	now func() time.Time
 
 	kept *lru.Cache[page, sessioncache.Tenant, *past] // its lock guards all below, too
-	gone map[page]time.Time                           // answers to be forgotten, until no request that goes on from one can be in flight
+	// answers to be forgotten, until no request that goes on from one can be in flight
+	gone map[page]time.Time
 }
 
 const (
@@ -72,7 +73,8 @@ func (b *Book) Keep(s retain.Side, session, id, from string, v *wire.View, reply
 	if b.isGone(page{s, id}) || b.isGone(page{s, from}) { // the client has had it deleted meanwhile
 		return
 	}
-	if before := b.kept.Get(page{s, from}); before != nil { // a client may go on from it once more, but not from what it went on from
+	// a client may go on from it once more, but not from what it went on from
+	if before := b.kept.Get(page{s, from}); before != nil {
 		p.line = before.Value.line.After(from)
 		if old := b.kept.Get(page{s, before.Value.from}); old != nil {
 			b.kept.Drop(old)

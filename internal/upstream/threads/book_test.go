@@ -64,31 +64,44 @@ func TestWhole(t *testing.T) {
 	}{
 		"all repeated": {
 			wire.Anthropic,
-			`{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
-			`{"model":"m","system":"S2","tools":[{"name":"T2"}],"messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
-			`{"model":"m","system":"S2","tools":[{"name":"T2"}],"messages":[{"role":"user","content":"A"},` + threadReply + `,{"role":"user","content":"C"}],"thread":{"type":"create"}}`,
+			`{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}],` +
+				`"thread":{"type":"create"}}`,
+			`{"model":"m","system":"S2","tools":[{"name":"T2"}],"messages":[{"role":"user","content":"C"}],` +
+				`"thread":{"type":"continue","previous_message_id":"h"}}`,
+			`{"model":"m","system":"S2","tools":[{"name":"T2"}],"messages":[{"role":"user","content":"A"},` + threadReply +
+				`,{"role":"user","content":"C"}],"thread":{"type":"create"}}`,
 		},
 		"system and tools left out": {
 			wire.Anthropic,
-			`{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
+			`{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}],` +
+				`"thread":{"type":"create"}}`,
 			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
-			`{"model":"m","messages":[{"role":"user","content":"A"},` + threadReply + `,{"role":"user","content":"C"}],"thread":{"type":"create"},"system":"S","tools":[{"name":"T"}]}`,
+			`{"model":"m","messages":[{"role":"user","content":"A"},` + threadReply +
+				`,{"role":"user","content":"C"}],"thread":{"type":"create"},"system":"S","tools":[{"name":"T"}]}`,
 		},
 		"without the markers of then": {
 			wire.Anthropic,
-			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"A","cache_control":{"type":"ephemeral"}},{"cache_control":{"type":"ephemeral"},"type":"text","text":"A2"}]}],"thread":{"type":"create"}}`,
-			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"C","cache_control":{"type":"ephemeral"}}]}],"thread":{"type":"continue","previous_message_id":"h"}}`,
-			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"A"},{"type":"text","text":"A2"}]},` + threadReply + `,{"role":"user","content":[{"type":"text","text":"C","cache_control":{"type":"ephemeral"}}]}],"thread":{"type":"create"}}`,
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"A",` +
+				`"cache_control":{"type":"ephemeral"}},{"cache_control":{"type":"ephemeral"},"type":"text","text":"A2"}]}],` +
+				`"thread":{"type":"create"}}`,
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"C",` +
+				`"cache_control":{"type":"ephemeral"}}]}],"thread":{"type":"continue","previous_message_id":"h"}}`,
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"A"},{"type":"text","text":"A2"}]},` +
+				threadReply +
+				`,{"role":"user","content":[{"type":"text","text":"C","cache_control":{"type":"ephemeral"}}]}],` +
+				`"thread":{"type":"create"}}`,
 		},
 		"thinking switched on": {
 			wire.Anthropic,
 			`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
-			`{"model":"m","thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`, "",
+			`{"model":"m","thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"C"}],` +
+				`"thread":{"type":"continue","previous_message_id":"h"}}`, "",
 		},
 		"thinking left out": {
 			wire.Anthropic,
 			`{"model":"m","thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
-			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`, "",
+			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
+			"",
 		},
 		"a paused turn": {
 			wire.Anthropic,
@@ -98,7 +111,8 @@ func TestWhole(t *testing.T) {
 		"another answer": {
 			wire.Anthropic,
 			`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
-			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"g"}}`, "",
+			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"g"}}`,
+			"",
 		},
 		"items": {
 			wire.OpenAIResponses,
@@ -139,9 +153,12 @@ func TestWhole(t *testing.T) {
 // TestBook: an answer is kept until it cannot be continued, it expires, or its tenant has the most
 // memory and another needs room.
 func TestBook(t *testing.T) {
-	begin := view(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("A", 2000)+`"}],"thread":{"type":"create"}}`)
+	begin := view(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("A", 2000)+
+		`"}],"thread":{"type":"create"}}`)
 	more := func(id string) *wire.View {
-		return view(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"`+id+`"}}`)
+		return view(t, wire.Anthropic,
+			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"`+id+
+				`"}}`)
 	}
 	for _, c := range []struct {
 		name   string
@@ -249,7 +266,8 @@ func TestBook(t *testing.T) {
 func TestKeptNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBook(lru.NewPool[sessioncache.Tenant](1<<20), time.Hour, time.Now)
-		b.Keep(side(1, "u"), "s", "a", "", view(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`), []byte(threadReply))
+		b.Keep(side(1, "u"), "s", "a", "", view(t, wire.Anthropic,
+			`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`), []byte(threadReply))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		b.kept.Lock()
@@ -268,26 +286,49 @@ func TestEchoed(t *testing.T) {
 		same     bool
 	}{
 		"order and escapes": {wire.Anthropic, `{"type":"text","text":"é"}`, `{"text":"\u00e9","type":"text"}`, true},
-		"nothing said":      {wire.Anthropic, `{"type":"text","text":"B","citations":null}`, `{"type":"text","text":"B"}`, true},
-		"an empty text":     {wire.Anthropic, `{"type":"text","text":"B"},{"type":"text","text":" "}`, `{"type":"text","text":"B"}`, true},
-		"a marker":          {wire.Anthropic, `{"type":"text","text":"B"}`, `{"type":"text","text":"B","cache_control":{"type":"ephemeral"}}`, true},
-		"large numbers":     {wire.Anthropic, `{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740993}}`, `{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740992}}`, false},
-		"another text":      {wire.Anthropic, `{"type":"text","text":"B"}`, `{"type":"text","text":"B."}`, false},
-		"another signature": {wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"}`, `{"type":"thinking","thinking":"t","signature":"r"}`, false},
-		"without thinking":  {wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"B"}`, `{"type":"text","text":"B"}`, false},
-		"a message's id":    {wire.OpenAIResponses, `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"é","annotations":[]}]}`, `{"role":"assistant","type":"message","content":[{"text":"\u00e9","type":"output_text"}]}`, true},
-		"a message's text":  {wire.OpenAIResponses, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"B"}]}`, `{"role":"assistant","content":"B"}`, true},
-		"another phase":     {wire.OpenAIResponses, `{"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"B"}]}`, `{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"B"}]}`, false},
-		"a call":            {wire.OpenAIResponses, `{"id":"fc_1","type":"function_call","status":"completed","call_id":"c","name":"T","arguments":"{\"a\": 1}"}`, `{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`, true},
-		"another call":      {wire.OpenAIResponses, `{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`, `{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":2}"}`, false},
-		"a broken call":     {wire.OpenAIResponses, `{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`, `{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}x"}`, false},
-		"reasoning":         {wire.OpenAIResponses, `{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"t"}],"encrypted_content":"e"}`, `{"type":"reasoning","summary":[],"encrypted_content":"e"}`, true},
-		"other reasoning":   {wire.OpenAIResponses, `{"type":"reasoning","summary":[],"encrypted_content":"e"}`, `{"type":"reasoning","summary":[],"encrypted_content":"f"}`, false},
+		"nothing said": {wire.Anthropic, `{"type":"text","text":"B","citations":null}`, `{"type":"text","text":"B"}`,
+			true},
+		"an empty text": {wire.Anthropic, `{"type":"text","text":"B"},{"type":"text","text":" "}`,
+			`{"type":"text","text":"B"}`, true},
+		"a marker": {wire.Anthropic, `{"type":"text","text":"B"}`,
+			`{"type":"text","text":"B","cache_control":{"type":"ephemeral"}}`, true},
+		"large numbers": {wire.Anthropic, `{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740993}}`,
+			`{"type":"tool_use","id":"t","name":"T","input":{"n":9007199254740992}}`, false},
+		"another text": {wire.Anthropic, `{"type":"text","text":"B"}`, `{"type":"text","text":"B."}`, false},
+		"another signature": {wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"}`,
+			`{"type":"thinking","thinking":"t","signature":"r"}`, false},
+		"without thinking": {wire.Anthropic, `{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"B"}`,
+			`{"type":"text","text":"B"}`, false},
+		"a message's id": {wire.OpenAIResponses,
+			`{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text",` +
+				`"text":"é","annotations":[]}]}`,
+			`{"role":"assistant","type":"message","content":[{"text":"\u00e9","type":"output_text"}]}`, true},
+		"a message's text": {wire.OpenAIResponses,
+			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"B"}]}`,
+			`{"role":"assistant","content":"B"}`, true},
+		"another phase": {wire.OpenAIResponses,
+			`{"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"B"}]}`,
+			`{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"B"}]}`, false},
+		"a call": {wire.OpenAIResponses,
+			`{"id":"fc_1","type":"function_call","status":"completed","call_id":"c","name":"T","arguments":"{\"a\": 1}"}`,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`, true},
+		"another call": {wire.OpenAIResponses,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":2}"}`, false},
+		"a broken call": {wire.OpenAIResponses,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}"}`,
+			`{"type":"function_call","call_id":"c","name":"T","arguments":"{\"a\":1}x"}`, false},
+		"reasoning": {wire.OpenAIResponses,
+			`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"t"}],"encrypted_content":"e"}`,
+			`{"type":"reasoning","summary":[],"encrypted_content":"e"}`, true},
+		"other reasoning": {wire.OpenAIResponses, `{"type":"reasoning","summary":[],"encrypted_content":"e"}`,
+			`{"type":"reasoning","summary":[],"encrypted_content":"f"}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := func(answer string) []wire.Hash {
 				if c.f == wire.Anthropic {
-					return history(view(t, c.f, `{"messages":[{"role":"user","content":"A"},{"role":"assistant","content":[`+answer+`]}]}`), true)
+					return history(view(t, c.f, `{"messages":[{"role":"user","content":"A"},{"role":"assistant","content":[`+answer+
+						`]}]}`), true)
 				}
 				return history(view(t, c.f, `{"input":[{"role":"user","content":"A"},`+answer+`]}`), true)
 			}
@@ -312,28 +353,38 @@ func TestDelta(t *testing.T) {
 	}{
 		"what the client sent": {
 			f: wire.Anthropic, held: 2,
-			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C"}],"thread":{"type":"create"}}`,
-			own:  `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue","previous_message_id":"h"}}`,
-			want: `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue","previous_message_id":"h"}}`,
+			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply +
+				`,{"role":"user","content":"C"}],"thread":{"type":"create"}}`,
+			own: `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue",` +
+				`"previous_message_id":"h"}}`,
+			want: `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue",` +
+				`"previous_message_id":"h"}}`,
 		},
 		"edited": {
 			f: wire.Anthropic, held: 2,
-			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C'"}],"thread":{"type":"create"}}`,
-			own:  `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
-			want: `{"model":"m","messages":[{"role":"user","content":"C'"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
+			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply +
+				`,{"role":"user","content":"C'"}],"thread":{"type":"create"}}`,
+			own: `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue",` +
+				`"previous_message_id":"h"}}`,
+			want: `{"model":"m","messages":[{"role":"user","content":"C'"}],"thread":{"type":"continue",` +
+				`"previous_message_id":"h"}}`,
 		},
 		"all of it": {
 			f: wire.Anthropic, held: 2,
-			body: `{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C"}]}`,
-			want: `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
+			body: `{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"` + long + `"},` +
+				threadReply + `,{"role":"user","content":"C"}]}`,
+			want: `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue",` +
+				`"previous_message_id":"h"}}`,
 		},
 		"a marker too far in front": {
 			f: wire.Anthropic, held: 2,
-			body: `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + long + `","cache_control":{"type":"ephemeral"}}]},` + threadReply + `,{"role":"user","content":"C"}]}`,
+			body: `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + long +
+				`","cache_control":{"type":"ephemeral"}}]},` + threadReply + `,{"role":"user","content":"C"}]}`,
 		},
 		"nothing new": {
 			f: wire.Anthropic, held: 3,
-			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C"}]}`,
+			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply +
+				`,{"role":"user","content":"C"}]}`,
 		},
 		"larger": {
 			f: wire.OpenAIResponses, held: 1,
@@ -341,7 +392,8 @@ func TestDelta(t *testing.T) {
 		},
 		"items": {
 			f: wire.OpenAIResponses, held: 2,
-			body: `{"model":"m","input":[{"role":"user","content":"` + long + `"},` + itemReply + `,{"role":"user","content":"C'"}]}`,
+			body: `{"model":"m","input":[{"role":"user","content":"` + long + `"},` + itemReply +
+				`,{"role":"user","content":"C'"}]}`,
 			own:  `{"model":"m","previous_response_id":"h","input":"C"}`,
 			want: `{"model":"m","previous_response_id":"h","input":[{"role":"user","content":"C'"}]}`,
 		},
@@ -370,11 +422,13 @@ func TestDelta(t *testing.T) {
 
 // TestBound: a thread is bound to everything that the model reads besides the messages.
 func TestBound(t *testing.T) {
-	const body = `{"model":"m","max_tokens":1,"stream":true,"thinking":{"type":"adaptive"},"system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}]}`
+	const body = `{"model":"m","max_tokens":1,"stream":true,"thinking":{"type":"adaptive"},"system":"S",` +
+		`"tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}]}`
 	was := Request(wire.Anthropic, []byte(body), nil, nil)
 	for change, same := range map[string]bool{
-		`"max_tokens":1|"max_tokens":2`: true, `"stream":true|"stream":false`: true, `"content":"A"|"content":"B"`: true, `"S"|[{"type":"text","text":"S"}]`: true,
-		`"m"|"n"`: false, `adaptive|disabled`: false, `"S"|"S2"`: false, `"T"|"T2"`: false,
+		`"max_tokens":1|"max_tokens":2`: true, `"stream":true|"stream":false`: true, `"content":"A"|"content":"B"`: true,
+		`"S"|[{"type":"text","text":"S"}]`: true,
+		`"m"|"n"`:                          false, `adaptive|disabled`: false, `"S"|"S2"`: false, `"T"|"T2"`: false,
 	} {
 		from, to, _ := strings.Cut(change, "|")
 		now := Request(wire.Anthropic, []byte(strings.Replace(body, from, to, 1)), nil, nil)
@@ -385,7 +439,8 @@ func TestBound(t *testing.T) {
 	if string(was.Plain) != body || gjson.GetBytes(was.Body, "thread.type").Str != "create" {
 		t.Errorf("it goes as %s, or as %s", was.Body, was.Plain)
 	}
-	for _, none := range []string{`{"messages":[]}`, `[]`, `{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"continue","previous_message_id":"h"}}`} {
+	for _, none := range []string{`{"messages":[]}`, `[]`,
+		`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"continue","previous_message_id":"h"}}`} {
 		if r := Request(wire.Anthropic, []byte(none), nil, nil); r != nil {
 			t.Errorf("%s is held", none)
 		}
@@ -409,7 +464,8 @@ func TestRead(t *testing.T) {
 		{wire.Anthropic, false, 400, `{"error":{"details":{"error_code":"thread_unsupported_request"}}}`, "", true},
 		{wire.Anthropic, true, 429, `{}`, "", false},
 		{wire.Anthropic, true, 200, ``, "", false},
-		{wire.OpenAIResponses, true, 400, `{"error":{"code":"previous_response_not_found"}}`, "previous_response_not_found", false},
+		{wire.OpenAIResponses, true, 400, `{"error":{"code":"previous_response_not_found"}}`, "previous_response_not_found",
+			false},
 		{wire.OpenAIResponses, true, 400, `{"error":{"details":{"error_code":"thread_not_found"}}}`, retain.Refused, false},
 	} {
 		v := NewDriver(c.f).Read(c.delta, c.status, http.Header{}, []byte(c.body))
@@ -422,7 +478,8 @@ func TestRead(t *testing.T) {
 // TestHear: the observer of an answer returns its handle, and its form in the next request. It
 // returns nothing for an answer that cannot be repeated, and for a failed or cut one.
 func TestHear(t *testing.T) {
-	const thread, items = `{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`, `{"model":"m","input":"A"}`
+	const thread, items = `{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
+		`{"model":"m","input":"A"}`
 	for name, c := range map[string]struct {
 		f      wire.Format
 		body   string
@@ -430,11 +487,18 @@ func TestHear(t *testing.T) {
 		handle string
 		reply  string
 	}{
-		"a message":                      {wire.Anthropic, thread, `{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"B"}],"stop_reason":"end_turn"}`, "msg_1", threadReply},
-		"an item":                        {wire.OpenAIResponses, items, `{"id":"resp_1","object":"response","status":"completed","output":[` + itemReply + `]}`, "resp_1", itemReply},
-		"an item that is kept elsewhere": {wire.OpenAIResponses, items, `{"id":"resp_1","object":"response","status":"completed","output":[{"type":"reasoning","id":"rs_1","summary":[]},` + itemReply + `]}`, "", ""},
-		"a failed one":                   {wire.OpenAIResponses, items, `{"id":"resp_1","object":"response","status":"failed","error":{"code":"x"},"output":[]}`, "", ""},
-		"a cut one":                      {wire.Anthropic, thread, `{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text"`, "", ""},
+		"a message": {wire.Anthropic, thread,
+			`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"B"}],"stop_reason":"end_turn"}`,
+			"msg_1", threadReply},
+		"an item": {wire.OpenAIResponses, items,
+			`{"id":"resp_1","object":"response","status":"completed","output":[` + itemReply + `]}`, "resp_1", itemReply},
+		"an item that is kept elsewhere": {wire.OpenAIResponses, items,
+			`{"id":"resp_1","object":"response","status":"completed","output":[{"type":"reasoning","id":"rs_1","summary":[]},` +
+				itemReply + `]}`, "", ""},
+		"a failed one": {wire.OpenAIResponses, items,
+			`{"id":"resp_1","object":"response","status":"failed","error":{"code":"x"},"output":[]}`, "", ""},
+		"a cut one": {wire.Anthropic, thread,
+			`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text"`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Request(c.f, []byte(c.body), nil, nil)

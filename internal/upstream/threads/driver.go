@@ -74,7 +74,8 @@ func Request(f wire.Format, body []byte, v *wire.View, own *retain.Own) *retain.
 
 // free are the members that may differ between the requests of a thread.
 var free = map[string]bool{
-	"messages": true, "system": true, "tools": true, "thread": true, "stream": true, "max_tokens": true, "metadata": true, "diagnostics": true, "cache_control": true,
+	"messages": true, "system": true, "tools": true, "thread": true, "stream": true, "max_tokens": true, "metadata": true,
+	"diagnostics": true, "cache_control": true,
 }
 
 // bound returns a hash of the properties bound to a thread: all members except the [free] ones, and
@@ -130,7 +131,8 @@ func (d *Driver) Delta(base *retain.Base, r *retain.Request) (delta []byte, fron
 	}
 	handle := rawjson.Quote(base.Handle)
 	if d.format.Traits().Threads {
-		members = append(members, wire.Member{Name: "thread", Value: append(append([]byte(`{"type":"continue","previous_message_id":`), handle...), '}')})
+		members = append(members, wire.Member{Name: "thread",
+			Value: append(append([]byte(`{"type":"continue","previous_message_id":`), handle...), '}')})
 	} else {
 		members = append(members, wire.Member{Name: "previous_response_id", Value: handle})
 	}
@@ -195,6 +197,7 @@ func (d *Driver) Read(delta bool, status int, _ http.Header, body []byte) (v ret
 
 // misses are the error codes upon which the whole conversation is sent.
 var misses = map[string]bool{
-	"thread_not_found": true, "thread_already_continued": true, "thread_continue_in_flight": true, "thread_fingerprint_mismatch": true,
-	"thread_unsupported_request": true, "previous_response_not_found": true,
+	"thread_not_found": true, "thread_already_continued": true, "thread_continue_in_flight": true,
+	"thread_fingerprint_mismatch": true,
+	"thread_unsupported_request":  true, "previous_response_not_found": true,
 }

@@ -38,9 +38,12 @@ func history(v *wire.View, echoed bool) []wire.Hash {
 // counts lists the members of an answer's blocks and items that the model sees. For other kinds,
 // all members except the marker count.
 var counts = map[string][]string{
-	"text": {"text", "citations"}, "thinking": {"thinking", "signature"}, "redacted_thinking": {"data"}, "tool_use": {"id", "name", "input"},
-	"message": {"role", "phase", "content"}, "output_text": {"text"}, "refusal": {"refusal"}, "reasoning": {"encrypted_content"},
-	"function_call": {"call_id", "namespace", "name", "arguments"}, "custom_tool_call": {"call_id", "namespace", "name", "input"},
+	"text": {"text", "citations"}, "thinking": {"thinking", "signature"}, "redacted_thinking": {"data"},
+	"tool_use": {"id", "name", "input"},
+	"message":  {"role", "phase", "content"}, "output_text": {"text"}, "refusal": {"refusal"},
+	"reasoning":     {"encrypted_content"},
+	"function_call": {"call_id", "namespace", "name", "arguments"}, "custom_tool_call": {"call_id", "namespace",
+		"name", "input"},
 }
 
 // meaning returns the canonical content of an answer's block.

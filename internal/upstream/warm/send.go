@@ -49,7 +49,8 @@ var metrics = struct {
 	sent   *prometheus.CounterVec
 	tokens *prometheus.CounterVec
 }{
-	sent: metric.CounterOf("warmups_total", "Requests that only had a box read the base of prompts, by what became of them.", "outcome",
+	sent: metric.CounterOf("warmups_total",
+		"Requests that only had a box read the base of prompts, by what became of them.", "outcome",
 		warmRead, warmHeld, warmInterrupted, warmUnreachable, warmRefused),
 	tokens: metric.CounterOf("warmup_tokens_total", "Tokens of those requests: read anew, or held in the cache.", "bucket",
 		"read", "held"),
@@ -110,8 +111,9 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 	metrics.tokens.WithLabelValues("held").Add(float64(u.Read))
 	rules := site.Upstream.Rules()(j.to.Model, at)
 	e.Record(&audit.Record{
-		At: at, Kind: audit.KindWarmUp, Model: j.to.Model, ClientFormat: string(j.to.Client), UpstreamFormat: string(j.base.target),
-		Cost: rules.Cost(u) + rules.CostOutput(u), USD: rules.Dollars(u), Reason: outcome,
+		At: at, Kind: audit.KindWarmUp, Model: j.to.Model, ClientFormat: string(j.to.Client),
+		UpstreamFormat: string(j.base.target),
+		Cost:           rules.Cost(u) + rules.CostOutput(u), USD: rules.Dollars(u), Reason: outcome,
 	}, u, outcome == warmRead || outcome == warmHeld)
 	return outcome
 }

@@ -62,7 +62,10 @@ func newChatBox(t *testing.T) *chatBox {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "/chat/completions") {
-			_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":900,"completion_tokens":1,"total_tokens":901}}`)
+			_, _ = io.WriteString(w,
+				`{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant",`+
+					`"content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":900,"completion_tokens":1,`+
+					`"total_tokens":901}}`)
 		} else {
 			_, _ = io.WriteString(w, `{}`)
 		}
@@ -98,9 +101,12 @@ func TestModelStaysLoaded(t *testing.T) {
 		upstream, path string
 		want           map[string]string // members of the request
 	}{
-		{`"preset": "ollama", "models": [{"from": "claude-*", "to": "qwen3:8b"}]`, "/api/generate", map[string]string{"model": `"qwen3:8b"`, "keep_alive": `"480s"`, "messages": "", "prompt": ""}},
-		{`"preset": "lm_studio", "body": {"ttl": 3600}`, "/v1/chat/completions", map[string]string{"max_tokens": "1", "ttl": "3600", "messages.#": "2", "tools.#": "1", "messages.1.content": `"."`}},
-		{`"preset": "mlx_lm"`, "/v1/chat/completions", map[string]string{"max_tokens": "1", "messages.#": "2", "tools.#": "1", "model": `"default_model"`}},
+		{`"preset": "ollama", "models": [{"from": "claude-*", "to": "qwen3:8b"}]`, "/api/generate",
+			map[string]string{"model": `"qwen3:8b"`, "keep_alive": `"480s"`, "messages": "", "prompt": ""}},
+		{`"preset": "lm_studio", "body": {"ttl": 3600}`, "/v1/chat/completions",
+			map[string]string{"max_tokens": "1", "ttl": "3600", "messages.#": "2", "tools.#": "1", "messages.1.content": `"."`}},
+		{`"preset": "mlx_lm"`, "/v1/chat/completions", map[string]string{"max_tokens": "1", "messages.#": "2", "tools.#": "1",
+			"model": `"default_model"`}},
 	} {
 		t.Run(gjson.Get("{"+c.upstream+"}", "preset").Str, func(t *testing.T) {
 			b, addr := newChatBox(t), testkit.FreeAddress(t)
@@ -117,7 +123,8 @@ func TestModelStaysLoaded(t *testing.T) {
 			}
 			load(never)
 			req, err := http.NewRequest(http.MethodPost, "http://"+addr+"/v1/messages", strings.NewReader(
-				`{"model":"claude-sonnet-5","max_tokens":100,"system":"You are an agent.","tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Hello"}]}`))
+				`{"model":"claude-sonnet-5","max_tokens":100,"system":"You are an agent.","tools":[{"name":"Read",`+
+					`"input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Hello"}]}`))
 			if err != nil {
 				t.Fatal(err)
 			}

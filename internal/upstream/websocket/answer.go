@@ -83,7 +83,8 @@ func (a *answer) take(e framing.Event) {
 		return
 	}
 	a.look(data)
-	if read := a.conn.server.Failure; read != nil && gjson.GetBytes(data, "type").Str == "error" && !gjson.GetBytes(data, "status").Exists() {
+	if read := a.conn.server.Failure; read != nil && gjson.GetBytes(data, "type").Str == "error" &&
+		!gjson.GetBytes(data, "status").Exists() {
 		status, body := read(data)
 		a.tell(answered(status, http.Header{}, body))
 		return

@@ -100,13 +100,15 @@ func (c *conn) read() (message []byte, room Room, f *failure, err error) {
 	switch {
 	case errors.Is(err, errTooBig):
 		room.Close()
-		return nil, nil, fail(http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", fmt.Sprintf("The message has more than %d bytes.", c.server.MaxMessage), ""), err
+		return nil, nil, fail(http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large",
+			fmt.Sprintf("The message has more than %d bytes.", c.server.MaxMessage), ""), err
 	case errors.Is(err, errFull):
 		room.Close()
 		if _, err := io.Copy(io.Discard, from); err != nil {
 			return nil, nil, nil, err
 		}
-		return nil, nil, fail(http.StatusServiceUnavailable, "server_error", "server_is_overloaded", "Too many large requests at once, try again later.", ""), nil
+		return nil, nil, fail(http.StatusServiceUnavailable, "server_error", "server_is_overloaded",
+			"Too many large requests at once, try again later.", ""), nil
 	case err != nil:
 		room.Close()
 		return nil, nil, nil, err
@@ -169,7 +171,9 @@ func (c *conn) enqueue(r *create, all *sync.WaitGroup) *failure {
 		}
 		if r.lane != "" && named >= mostLanes {
 			<-c.waiting
-			f := invalid("websocket_stream_limit_reached", "This WebSocket connection has reached its maximum number of distinct stream IDs (32). Reuse an existing stream_id or open a new WebSocket connection.", "stream_id")
+			f := invalid("websocket_stream_limit_reached",
+				"This WebSocket connection has reached its maximum number of distinct stream IDs (32). Reuse an existing "+
+					"stream_id or open a new WebSocket connection.", "stream_id")
 			f.lane = r.lane
 			return f
 		}
@@ -178,7 +182,8 @@ func (c *conn) enqueue(r *create, all *sync.WaitGroup) *failure {
 	}
 	if c.aged {
 		<-c.waiting
-		f := invalid("websocket_connection_limit_reached", "Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.", "")
+		f := invalid("websocket_connection_limit_reached",
+			"Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.", "")
 		f.lane = r.lane
 		return f
 	}
@@ -247,7 +252,8 @@ func (c *conn) answer(l *lane, r *create) {
 		}
 	}
 	if r.room.Grow(c.ctx, 2*int64(len(r.message)+len(before))) != nil {
-		a.tell(fail(http.StatusServiceUnavailable, "server_error", "server_is_overloaded", "Too many large requests at once, try again later.", ""))
+		a.tell(fail(http.StatusServiceUnavailable, "server_error", "server_is_overloaded",
+			"Too many large requests at once, try again later.", ""))
 		return
 	}
 	body, err := r.whole(before, known)
@@ -256,7 +262,8 @@ func (c *conn) answer(l *lane, r *create) {
 		return
 	}
 	if int64(len(body)) > c.server.MaxMessage {
-		a.tell(fail(http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", fmt.Sprintf("The conversation has more than %d bytes.", c.server.MaxMessage), ""))
+		a.tell(fail(http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large",
+			fmt.Sprintf("The conversation has more than %d bytes.", c.server.MaxMessage), ""))
 		return
 	}
 	a.ended = func() {
@@ -348,7 +355,8 @@ func (c *conn) warm(a *answer, body []byte) {
 			object["status"] = kind
 			object["usage"] = map[string]any{
 				"input_tokens": 0, "output_tokens": 0, "total_tokens": 0,
-				"input_tokens_details": map[string]int{"cached_tokens": 0}, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
+				"input_tokens_details":  map[string]int{"cached_tokens": 0},
+				"output_tokens_details": map[string]int{"reasoning_tokens": 0},
 			}
 		}
 		b, err := json.Marshal(object)

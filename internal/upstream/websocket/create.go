@@ -47,7 +47,9 @@ func readCreate(message []byte) (c *create, f *failure) {
 				continue
 			}
 			if c.lane = gjson.ParseBytes(value).Str; !isLane(c.lane) {
-				return nil, invalid("invalid_stream_id", "The 'stream_id' field must be a non-empty string with at most 256 characters and may only contain letters, numbers, underscores, hyphens, and periods.", "stream_id")
+				return nil, invalid("invalid_stream_id",
+					"The 'stream_id' field must be a non-empty string with at most 256 characters and may only contain letters, "+
+						"numbers, underscores, hyphens, and periods.", "stream_id")
 			}
 		case "previous_response_id":
 			c.previous = gjson.ParseBytes(value).Str
@@ -61,7 +63,8 @@ func readCreate(message []byte) (c *create, f *failure) {
 		return nil, invalid("invalid_json", "The message is not a JSON object.", "")
 	}
 	if kind != "response.create" {
-		f := invalid("unknown_event_type", "Unsupported event type "+strconv.Quote(kind)+": only response.create is understood here.", "type")
+		f := invalid("unknown_event_type", "Unsupported event type "+strconv.Quote(kind)+
+			": only response.create is understood here.", "type")
 		f.lane = c.lane
 		return nil, f
 	}
@@ -86,7 +89,8 @@ func isLane(s string) bool {
 // is false, the body keeps its reference to the previous response instead.
 func (c *create) whole(before []byte, known bool) (body []byte, err error) {
 	members := []wire.Member{
-		{Name: "type"}, {Name: "stream_id"}, {Name: "generate"}, {Name: "background"}, {Name: "stream", Value: []byte("true")},
+		{Name: "type"}, {Name: "stream_id"}, {Name: "generate"}, {Name: "background"},
+		{Name: "stream", Value: []byte("true")},
 	}
 	if known {
 		input := items(gjson.GetBytes(c.message, "input"))

@@ -38,7 +38,10 @@ func serving(t *testing.T, s *Server, by Serve) (dial func() *websocket.Conn) {
 			id := n
 			ids.Unlock()
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"input\":%s,\"output\":[{\"type\":\"custom_tool_call\",\"status\":\"completed\",\"call_id\":\"c%d\"}]}}\n\n", id, gjson.GetBytes(body, "input").Raw, id)
+			_, _ = fmt.Fprintf(w,
+				"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"input\":%s,"+
+					"\"output\":[{\"type\":\"custom_tool_call\",\"status\":\"completed\",\"call_id\":\"c%d\"}]}}\n\n", id,
+				gjson.GetBytes(body, "input").Raw, id)
 			return nil
 		}
 	}
@@ -73,7 +76,8 @@ func exchange(t *testing.T, ws *websocket.Conn, message string) gjson.Result {
 }
 
 func message(previous, text string) string {
-	return `{"type":"response.create","store":false,"previous_response_id":"` + previous + `","input":[{"role":"user","content":"` + text + `"}]}`
+	return `{"type":"response.create","store":false,"previous_response_id":"` + previous +
+		`","input":[{"role":"user","content":"` + text + `"}]}`
 }
 
 // TestWhole: the earlier items stand before the new ones, byte for byte, and the answer in the form
@@ -110,7 +114,8 @@ func TestMemory(t *testing.T) {
 	small, large := dial(), dial()
 	kept := exchange(t, small, message("", "one"))
 	lost := exchange(t, large, message("", strings.Repeat("x", 10<<10)))
-	if e := exchange(t, large, message(lost.Get("response.id").Str, "two")); e.Get("error.code").Str != "previous_response_not_found" {
+	if e := exchange(t, large, message(lost.Get("response.id").Str,
+		"two")); e.Get("error.code").Str != "previous_response_not_found" {
 		t.Errorf("the large one goes on by %.200s", e.Raw)
 	}
 	if e := exchange(t, small, message(kept.Get("response.id").Str, "two")); e.Get("type").Str != "response.completed" {
@@ -134,7 +139,8 @@ func TestForget(t *testing.T) {
 			t.Error("what is gone on from is not kept")
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, err := fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"output\":[]}}\n\n", n)
+		_, err := fmt.Fprintf(w,
+			"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"output\":[]}}\n\n", n)
 		return err
 	})()
 	missing := func(e gjson.Result) bool { return e.Get("error.code").Str == "previous_response_not_found" }
@@ -172,7 +178,8 @@ func TestForgetSession(t *testing.T) {
 		session := fmt.Sprint("session ", n)
 		InSession(r.Context(), func() string { return session })
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, err := fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"output\":[]}}\n\n", n)
+		_, err := fmt.Fprintf(w,
+			"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"output\":[]}}\n\n", n)
 		return err
 	})
 	one, other := dial(), dial()
@@ -239,31 +246,33 @@ func TestEvents(t *testing.T) {
 // the answer, however long the request still takes to end.
 func TestAnswerIsKeptBeforeItIsTold(t *testing.T) {
 	forked := make(chan struct{})
-	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}, func(w http.ResponseWriter, r *http.Request) error {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return err
-		}
-		id, last := "resp_1", strings.Contains(string(body), "fork")
-		if last {
-			id = "resp_2"
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":%q,\"output\":[]}}\n\n", id)
-		if last {
+	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)},
+		func(w http.ResponseWriter, r *http.Request) error {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return err
+			}
+			id, last := "resp_1", strings.Contains(string(body), "fork")
+			if last {
+				id = "resp_2"
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":%q,\"output\":[]}}\n\n", id)
+			if last {
+				return nil
+			}
+			select {
+			case <-forked:
+			case <-r.Context().Done():
+			}
 			return nil
-		}
-		select {
-		case <-forked:
-		case <-r.Context().Done():
-		}
-		return nil
-	})()
+		})()
 	first := exchange(t, ws, `{"type":"response.create","model":"m","stream_id":"a","input":"go"}`)
 	if first.Get("response.id").Str != "resp_1" {
 		t.Fatalf("the first answer is %s", first)
 	}
-	fork := exchange(t, ws, `{"type":"response.create","model":"m","stream_id":"b","previous_response_id":"resp_1","input":"fork"}`)
+	fork := exchange(t, ws,
+		`{"type":"response.create","model":"m","stream_id":"b","previous_response_id":"resp_1","input":"fork"}`)
 	close(forked)
 	if fork.Get("response.id").Str != "resp_2" {
 		t.Errorf("the fork got %s", fork)
@@ -277,11 +286,12 @@ func TestStreamedErrors(t *testing.T) {
 	read := func(event []byte) (int, []byte) {
 		return translate.ReadFailure(wire.OpenAIResponses, 0, event).Write(wire.OpenAIResponses)
 	}
-	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20), Failure: read}, func(w http.ResponseWriter, _ *http.Request) error {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, err := fmt.Fprintf(w, "event: error\ndata: %s\n\n", <-events)
-		return err
-	})()
+	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20), Failure: read},
+		func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, err := fmt.Fprintf(w, "event: error\ndata: %s\n\n", <-events)
+			return err
+		})()
 	for sent, want := range map[string]string{
 		`{"type":"error","code":"rate_limit_exceeded","message":"Slow down.","param":null,"sequence_number":3}`: `429 rate_limit_exceeded Slow down.`,
 		`{"type":"error","code":"invalid_prompt","message":"No.","param":null}`:                                 `400 invalid_prompt No.`,
@@ -310,7 +320,8 @@ func TestReasoningElsewhere(t *testing.T) {
 		store, reasoned string
 		want            string
 	}{
-		"kept nowhere":                {true, "false", bare, `{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`},
+		"kept nowhere": {true, "false", bare,
+			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`},
 		"encrypted":                   {true, "false", sealed, sealed + "," + call},
 		"kept by the provider":        {true, "true", bare, bare + "," + call},
 		"of a server that needs none": {false, "false", bare, bare + "," + call},
@@ -323,12 +334,15 @@ func TestReasoningElsewhere(t *testing.T) {
 					return err
 				}
 				w.Header().Set("Content-Type", "text/event-stream")
-				_, err = fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"input\":%s,\"output\":[%s,%s]}}\n\n", gjson.GetBytes(body, "input").Raw, test.reasoned, call)
+				_, err = fmt.Fprintf(w,
+					"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"input\":%s,\"output\":[%s,%s]}}\n\n",
+					gjson.GetBytes(body, "input").Raw, test.reasoned, call)
 				return err
 			})()
 			exchange(t, ws, `{"type":"response.create","store":`+test.store+`,"input":[]}`)
 			const result = `{"type":"function_call_output","call_id":"c1","output":"1"}`
-			second := exchange(t, ws, `{"type":"response.create","store":`+test.store+`,"previous_response_id":"resp_1","input":[`+result+`]}`)
+			second := exchange(t, ws, `{"type":"response.create","store":`+test.store+
+				`,"previous_response_id":"resp_1","input":[`+result+`]}`)
 			if got, want := second.Get("response.input").Raw, "["+test.want+","+result+"]"; got != want {
 				t.Errorf("the input is %s, want %s", got, want)
 			}
@@ -340,14 +354,16 @@ func TestReasoningElsewhere(t *testing.T) {
 // continued.
 func TestWholeAnswers(t *testing.T) {
 	statuses := make(chan string, 1)
-	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}, func(w http.ResponseWriter, _ *http.Request) error {
-		w.Header().Set("Content-Type", "application/json")
-		_, err := fmt.Fprintf(w, `{"id":"resp_1","object":"response","status":%q,"output":[]}`, <-statuses)
-		return err
-	})()
+	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)},
+		func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Content-Type", "application/json")
+			_, err := fmt.Fprintf(w, `{"id":"resp_1","object":"response","status":%q,"output":[]}`, <-statuses)
+			return err
+		})()
 	for _, status := range []string{"failed", "completed", "incomplete"} {
 		statuses <- status
-		if e := exchange(t, ws, `{"type":"response.create","model":"m","store":false,"input":"go"}`); e.Get("type").Str != "response."+status {
+		if e := exchange(t, ws,
+			`{"type":"response.create","model":"m","store":false,"input":"go"}`); e.Get("type").Str != "response."+status {
 			t.Errorf("an answer that is %s ends by %s", status, e)
 		}
 		statuses <- "completed"

@@ -19,9 +19,11 @@ func appendHead(b []byte, m *translate.Answer) []byte {
 }
 
 var reasons = [...]string{
-	wire.StopUnknown: "end_turn", wire.StopEnd: "end_turn", wire.StopLength: "max_tokens", wire.StopCalls: "tool_use", wire.StopSequence: "stop_sequence",
-	wire.StopRefusal: "refusal", wire.StopFilter: "refusal", wire.StopPause: "pause_turn", wire.StopContext: "model_context_window_exceeded",
-	wire.StopOther: "max_tokens", // clients know no other reason, and the answer may be cut off
+	wire.StopUnknown: "end_turn", wire.StopEnd: "end_turn", wire.StopLength: "max_tokens", wire.StopCalls: "tool_use",
+	wire.StopSequence: "stop_sequence",
+	wire.StopRefusal:  "refusal", wire.StopFilter: "refusal", wire.StopPause: "pause_turn",
+	wire.StopContext: "model_context_window_exceeded",
+	wire.StopOther:   "max_tokens", // clients know no other reason, and the answer may be cut off
 }
 
 func appendStop(b []byte, m *translate.Answer) []byte {

@@ -21,7 +21,8 @@ type Codec struct{}
 // Traits implements [wire.Codec].
 func (Codec) Traits() wire.Traits {
 	return wire.Traits{
-		Markers: true, BindsThinking: true, Safeguards: true, Attribution: true, Threads: true, MessageList: true, Alternates: true, UsageFirst: true, ResultsFollow: true,
+		Markers: true, BindsThinking: true, Safeguards: true, Attribution: true, Threads: true, MessageList: true,
+		Alternates: true, UsageFirst: true, ResultsFollow: true,
 		Heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", KeyHeader: "X-Api-Key", RequestID: "Request-Id",
 	}
 }

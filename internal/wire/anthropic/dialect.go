@@ -16,12 +16,14 @@ import (
 func (Codec) Rules() translate.Rules {
 	return translate.Rules{
 		Params: [translate.ParamCount]string{
-			translate.MaxTokens: "max_tokens", translate.Temperature: "temperature", translate.TopP: "top_p", translate.TopK: "top_k", translate.UserID: "metadata.user_id", translate.ServiceTier: "service_tier",
+			translate.MaxTokens: "max_tokens", translate.Temperature: "temperature", translate.TopP: "top_p",
+			translate.TopK: "top_k", translate.UserID: "metadata.user_id", translate.ServiceTier: "service_tier",
 		},
 		Reasoning: "thinking", Output: "output_config.format", Parallel: "tool_choice.disable_parallel_tool_use",
 		Failed: "messages[].content[].is_error", Strict: "tools[].strict", Thinking: "messages[].content[].thinking",
-		NameLimit: 128, IDLimit: 64, IDPrefix: "msg", Warmest: 1, RefusesBlank: true, Proves: "claude-", EndsThinking: true, SystemBehindUser: true,
-		Headers: []string{"anthropic-"}, Bearer: true, Version: [2]string{"Anthropic-Version", "2023-06-01"},
+		NameLimit: 128, IDLimit: 64, IDPrefix: "msg", Warmest: 1, RefusesBlank: true, Proves: "claude-", EndsThinking: true,
+		SystemBehindUser: true,
+		Headers:          []string{"anthropic-"}, Bearer: true, Version: [2]string{"Anthropic-Version", "2023-06-01"},
 		Faults: faults,
 	}
 }
@@ -105,13 +107,15 @@ func (Codec) TooLong(message string, tokens, answer, limit int64) string {
 	// fails if less than 3000 tokens are left. On the second text it compacts the conversation.
 	const least = 4000
 	if tokens > 0 && answer > 0 && limit-tokens >= least {
-		return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again", tokens, answer, limit)
+		return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or "+
+			"`max_tokens` and try again", tokens, answer, limit)
 	}
 	if tokens > 0 && limit > 0 {
 		if tokens <= limit {
 			tokens += answer
 		}
-		return "prompt is too long: " + strconv.FormatInt(tokens, 10) + " tokens > " + strconv.FormatInt(limit, 10) + " maximum"
+		return "prompt is too long: " + strconv.FormatInt(tokens, 10) + " tokens > " + strconv.FormatInt(limit, 10) +
+			" maximum"
 	}
 	return "prompt is too long: " + message
 }

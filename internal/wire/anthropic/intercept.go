@@ -23,7 +23,8 @@ func (Codec) DeclareTool(name, description, schema string) []byte {
 }
 
 func (r *interception) Failure(kind, message string) []byte {
-	return framing.SSE{}.Append(nil, "error", rawjson.Object("type", "error", "error", rawjson.Object("type", kind, "message", message)))
+	return framing.SSE{}.Append(nil, "error",
+		rawjson.Object("type", "error", "error", rawjson.Object("type", kind, "message", message)))
 }
 
 // Tell implements [hidden.Interception].
@@ -214,7 +215,8 @@ func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire
 // answered inserts the results of intercepted calls at the start of the user message after the given
 // message. It reports false if there is no such message.
 func answered(v *wire.View, message int, it *hidden.Iteration) ([]wire.Edit, bool) {
-	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != wire.RoleUser || v.Messages[message+1].First == v.Messages[message+1].End {
+	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != wire.RoleUser ||
+		v.Messages[message+1].First == v.Messages[message+1].End {
 		return nil, false
 	}
 	first := int(v.Messages[message+1].First)

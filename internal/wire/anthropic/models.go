@@ -18,7 +18,8 @@ func claudeOf(model string) (c claude) {
 		return c
 	}
 	numbers := 0
-	for _, word := range strings.FieldsFunc(words, func(r rune) bool { return r == '-' || r == '.' || r == '@' || r == ':' }) {
+	for _, word := range strings.FieldsFunc(words,
+		func(r rune) bool { return r == '-' || r == '.' || r == '@' || r == ':' }) {
 		switch word {
 		case "opus", "sonnet", "haiku", "fable", "mythos", "instant":
 			c.family = word

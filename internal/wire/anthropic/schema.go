@@ -8,7 +8,8 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 // unsupported are the members of schemas that the API refuses in an output format
 // (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations).
 var unsupported = map[string]bool{
-	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true, "minLength": true, "maxLength": true,
+	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true,
+	"minLength": true, "maxLength": true,
 	"maxItems": true, "uniqueItems": true, "minProperties": true, "maxProperties": true,
 }
 
@@ -27,7 +28,8 @@ func appendSchema(b, v rawjson.Value, leaveOut func(string)) rawjson.Value {
 	b = append(b, '{')
 	for key, m := range v.Members() {
 		closed = closed || key == "additionalProperties" && string(m) == "false"
-		if n, ok := m.Int(); unsupported[key] || key == "minItems" && (!ok || n > 1) || key == "additionalProperties" && !closed {
+		if n, ok := m.Int(); unsupported[key] || key == "minItems" && (!ok || n > 1) || key == "additionalProperties" &&
+			!closed {
 			leaveOut(key)
 			continue
 		}

@@ -14,19 +14,25 @@ func TestToolChanges(t *testing.T) {
 		there = `{"type":"text","text":"From here on there is a tool write."}`
 	)
 	messages := func(block string) string {
-		return `"messages": [{"role":"user","content":"tool_addition"}, {"role":"system","content":[ ` + block + ` ,{"type":"text","text":"Go on."}]}]`
+		return `"messages": [{"role":"user","content":"tool_addition"}, {"role":"system","content":[ ` + block +
+			` ,{"type":"text","text":"Go on."}]}]`
 	}
 	definition := messages(`{"type":"tool_addition","tool":{"type":"tool_definition","definition":` + write + `}}`)
 	for _, c := range []struct{ name, body, want string }{
 		{
-			"a deferred tool", `{"tools":[` + read + `,{"defer_loading":true,"name":"write"}],` + messages(`{"type":"tool_addition","tool":{"type":"tool_reference","name":"write"}}`) + `}`,
+			"a deferred tool", `{"tools":[` + read + `,{"defer_loading":true,"name":"write"}],` +
+				messages(`{"type":"tool_addition","tool":{"type":"tool_reference","name":"write"}}`) + `}`,
 			`{"tools":[` + read + `,{"defer_loading":true,"name":"write"}],` + messages(there) + `}`,
 		},
-		{"a definition", `{"tools":[` + read + `],` + definition + `}`, `{"tools":[` + read + `,` + write + `],` + messages(there) + `}`},
-		{"a definition, tools behind", `{` + definition + `,"tools":[` + read + `]}`, `{` + messages(there) + `,"tools":[` + read + `,` + write + `]}`},
-		{"a definition and no other tool", `{"tools":[],` + definition + `}`, `{"tools":[` + write + `],` + messages(there) + `}`},
+		{"a definition", `{"tools":[` + read + `],` + definition + `}`, `{"tools":[` + read + `,` + write + `],` +
+			messages(there) + `}`},
+		{"a definition, tools behind", `{` + definition + `,"tools":[` + read + `]}`, `{` + messages(there) + `,"tools":[` +
+			read + `,` + write + `]}`},
+		{"a definition and no other tool", `{"tools":[],` + definition + `}`, `{"tools":[` + write + `],` + messages(there) +
+			`}`},
 		{
-			"a tool that goes", `{"tools":[` + read + `],` + messages(`{"type":"tool_removal","tool":{"type":"tool_reference","name":"read"}}`) + `}`,
+			"a tool that goes", `{"tools":[` + read + `],` +
+				messages(`{"type":"tool_removal","tool":{"type":"tool_reference","name":"read"}}`) + `}`,
 			`{"tools":[` + read + `],` + messages(`{"type":"text","text":"From here on there is no tool read any more."}`) + `}`,
 		},
 	} {

@@ -376,7 +376,8 @@ func hasMedia(p translate.Part) bool {
 func (w *writer) result(p translate.Part) error {
 	if p.Failed && hasMedia(p) {
 		// The text stands in for is_error.
-		p.Content = slices.Insert(slices.Clone(p.Content), 0, translate.Part{Kind: translate.TextPart, Text: rawjson.Text("The tool has failed:")})
+		p.Content = slices.Insert(slices.Clone(p.Content), 0,
+			translate.Part{Kind: translate.TextPart, Text: rawjson.Text("The tool has failed:")})
 	}
 	if len(p.Content) == 0 {
 		return nil

@@ -18,8 +18,9 @@ func TestAddress(t *testing.T) {
 		model        string
 		streams, yes bool
 	}{
-		"/model/anthropic.claude-sonnet-4-5-20250929-v1:0/invoke":                   {"anthropic.claude-sonnet-4-5-20250929-v1:0", false, true},
-		"/model/us.anthropic.claude-opus-4-6-v1/invoke-with-response-stream":        {"us.anthropic.claude-opus-4-6-v1", true, true},
+		"/model/anthropic.claude-sonnet-4-5-20250929-v1:0/invoke": {"anthropic.claude-sonnet-4-5-20250929-v1:0", false, true},
+		"/model/us.anthropic.claude-opus-4-6-v1/invoke-with-response-stream": {"us.anthropic.claude-opus-4-6-v1",
+			true, true},
 		"/model/" + profile + "/invoke":                                             {profile, false, true},
 		"/model/arn:aws:bedrock:us-east-1:1:application-inference-profile/x/invoke": {"arn:aws:bedrock:us-east-1:1:application-inference-profile/x", false, true},
 		"/model/amazon.nova-pro-v1:0/invoke":                                        {},
@@ -29,7 +30,8 @@ func TestAddress(t *testing.T) {
 		"/invoke":                                                                   {},
 	} {
 		base, model, streams, ok := Codec{}.Address(path)
-		if ok != want.yes || model != want.model || ok && (streams != want.streams || base != "/model/") || (Codec{}).Match(path) != want.yes {
+		if ok != want.yes || model != want.model || ok && (streams != want.streams || base != "/model/") ||
+			(Codec{}).Match(path) != want.yes {
 			t.Errorf("%s: %q, %q, %t, %t", path, base, model, streams, ok)
 		}
 	}
@@ -40,7 +42,8 @@ func TestAddress(t *testing.T) {
 func TestChunks(t *testing.T) {
 	var c Chunks
 	stream := c.Append(nil, "message_stop", []byte(`{"type":"message_stop"}`))
-	stream = c.EventStream.Append(stream, "chunk", []byte(`{ "p":"abc", "bytes" : "`+base64.StdEncoding.EncodeToString([]byte(`{"a":1}`))+`" }`))
+	stream = c.EventStream.Append(stream, "chunk",
+		[]byte(`{ "p":"abc", "bytes" : "`+base64.StdEncoding.EncodeToString([]byte(`{"a":1}`))+`" }`))
 	stream = c.EventStream.Append(stream, "chunk", []byte(`{"bytes":"%"}`))
 	stream = c.AppendException(stream, "throttlingException", []byte(`{"message":"slow"}`))
 	for _, size := range []int{1, 9, len(stream)} {
@@ -53,7 +56,8 @@ func TestChunks(t *testing.T) {
 				raw.Write(e.Raw)
 			})
 		}
-		if want := []string{`|{"type":"message_stop"}`, `|{"a":1}`, "|", `throttlingException|{"message":"slow"}`}; !slices.Equal(got, want) || raw.String() != string(stream) {
+		if want := []string{`|{"type":"message_stop"}`, `|{"a":1}`, "|",
+			`throttlingException|{"message":"slow"}`}; !slices.Equal(got, want) || raw.String() != string(stream) {
 			t.Errorf("in pieces of %d: %q", size, got)
 		}
 	}

@@ -15,8 +15,12 @@ import (
 // TestReinsertReasoning checks that dropped reasoning returns with its intercepted call, and that kept
 // reasoning is not doubled. Reasoning that the provider cannot use stays away.
 func TestReinsertReasoning(t *testing.T) {
-	const thought, call, said = `{"type":"thought","signature":"c2ln"}`, `{"type":"function_call","id":"c1","name":"now","arguments":{}}`, `{"type":"model_output","content":[{"type":"text","text":"Noon."}]}`
-	const reasoning, item, message = `{"type":"reasoning","id":"rs_1","encrypted_content":"x","summary":[]}`, `{"type":"function_call","id":"fc_1","call_id":"c1","name":"now","arguments":"{}"}`, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Noon."}]}`
+	const thought, call, said = `{"type":"thought","signature":"c2ln"}`,
+		`{"type":"function_call","id":"c1","name":"now","arguments":{}}`,
+		`{"type":"model_output","content":[{"type":"text","text":"Noon."}]}`
+	const reasoning, item, message = `{"type":"reasoning","id":"rs_1","encrypted_content":"x","summary":[]}`,
+		`{"type":"function_call","id":"fc_1","call_id":"c1","name":"now","arguments":"{}"}`,
+		`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Noon."}]}`
 	bare := strings.Replace(reasoning, `"encrypted_content":"x",`, "", 1)
 	for _, c := range []struct {
 		name                 string
@@ -26,12 +30,18 @@ func TestReinsertReasoning(t *testing.T) {
 		stateless, goesAlong bool
 		result               string
 	}{
-		{"a thought that was dropped", wire.Interactions, thought, call, said, false, true, true, `{"type":"function_result","name":"now","call_id":"c1","result":"12"}`},
-		{"a thought that was kept", wire.Interactions, thought, call, said, true, true, true, `{"type":"function_result","name":"now","call_id":"c1","result":"12"}`},
-		{"reasoning that was dropped", wire.OpenAIResponses, reasoning, item, message, false, true, true, `{"type":"function_call_output","call_id":"c1","output":"12"}`},
-		{"reasoning that was kept", wire.OpenAIResponses, reasoning, item, message, true, true, true, `{"type":"function_call_output","call_id":"c1","output":"12"}`},
-		{"reasoning that the provider keeps", wire.OpenAIResponses, bare, item, message, false, false, true, `{"type":"function_call_output","call_id":"c1","output":"12"}`},
-		{"reasoning that is lost", wire.OpenAIResponses, bare, item, message, false, true, false, `{"type":"function_call_output","call_id":"c1","output":"12"}`},
+		{"a thought that was dropped", wire.Interactions, thought, call, said, false, true, true,
+			`{"type":"function_result","name":"now","call_id":"c1","result":"12"}`},
+		{"a thought that was kept", wire.Interactions, thought, call, said, true, true, true,
+			`{"type":"function_result","name":"now","call_id":"c1","result":"12"}`},
+		{"reasoning that was dropped", wire.OpenAIResponses, reasoning, item, message, false, true, true,
+			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
+		{"reasoning that was kept", wire.OpenAIResponses, reasoning, item, message, true, true, true,
+			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
+		{"reasoning that the provider keeps", wire.OpenAIResponses, bare, item, message, false, false, true,
+			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
+		{"reasoning that is lost", wire.OpenAIResponses, bare, item, message, false, true, false,
+			`{"type":"function_call_output","call_id":"c1","output":"12"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			its := []hidden.Iteration{

@@ -34,7 +34,8 @@ func (EventStream) Append(dst []byte, name string, data []byte) []byte {
 
 // AppendException appends an exception message, the last message of a failed stream.
 func (EventStream) AppendException(dst []byte, name string, data []byte) []byte {
-	return appendMessage(dst, data, ":exception-type", name, ":content-type", "application/json", ":message-type", "exception")
+	return appendMessage(dst, data, ":exception-type", name, ":content-type", "application/json", ":message-type",
+		"exception")
 }
 
 // appendMessage appends a message with text headers, given as names and values.

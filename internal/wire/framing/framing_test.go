@@ -23,9 +23,14 @@ var framings = []struct {
 	streams []string
 	want    []string // events of the first stream as "name|data"
 }{
-	{"sse", SSE{}, []string{"event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\n\n", "data: 1\ndata: 2\n\n{\"error\":1}\n\n"}, []string{"a|b", "|d"}},
-	{"array", Array{}, []string{" [{\"a\":\"]}\\\"\"}\n,\r\n{\"b\":[{}]}]", "[]", "[{\"a\":1}"}, []string{`|{"a":"]}\""}`, `|{"b":[{}]}`}},
-	{"eventstream", EventStream{}, []string{string(EventStream{}.AppendException(EventStream{}.Append(nil, "chunk", []byte(`{"bytes":"e30="}`)), "throttlingException", []byte(`{"message":"slow"}`)))}, []string{`chunk|{"bytes":"e30="}`, `throttlingException|{"message":"slow"}`}},
+	{"sse", SSE{}, []string{"event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\n\n", "data: 1\ndata: 2\n\n{\"error\":1}\n\n"},
+		[]string{"a|b", "|d"}},
+	{"array", Array{}, []string{" [{\"a\":\"]}\\\"\"}\n,\r\n{\"b\":[{}]}]", "[]", "[{\"a\":1}"},
+		[]string{`|{"a":"]}\""}`, `|{"b":[{}]}`}},
+	{"eventstream", EventStream{},
+		[]string{string(EventStream{}.AppendException(EventStream{}.Append(nil, "chunk", []byte(`{"bytes":"e30="}`)),
+			"throttlingException", []byte(`{"message":"slow"}`)))},
+		[]string{`chunk|{"bytes":"e30="}`, `throttlingException|{"message":"slow"}`}},
 }
 
 // split feeds a stream in pieces, each in a buffer that is overwritten afterwards. It returns the
@@ -125,7 +130,8 @@ func TestFramingErrors(t *testing.T) {
 		{"checksum", EventStream{}.Framer, message, corrupt(len(message) - 1), ErrChecksum},
 		{"short", EventStream{}.Framer, message, prelude(15, 0), ErrMalformed},
 		{"more headers than message", EventStream{}.Framer, message, prelude(20, 5), ErrMalformed},
-		{"long message", func() Framer { return &EventStreamFramer{Limit: limit} }, message, prelude(limit+1, 0), ErrTooLarge},
+		{"long message", func() Framer { return &EventStreamFramer{Limit: limit} }, message, prelude(limit+1, 0),
+			ErrTooLarge},
 		{"header without end", EventStream{}.Framer, message, header("\x05abc"), ErrMalformed},
 		{"header without value", EventStream{}.Framer, message, header("\x01a\x07"), ErrMalformed},
 		{"header with half a value", EventStream{}.Framer, message, header("\x01a\x07\x00\x05abc"), ErrMalformed},
@@ -133,8 +139,10 @@ func TestFramingErrors(t *testing.T) {
 		{"header of no type", EventStream{}.Framer, message, header("\x01a\x0a"), ErrMalformed},
 		{"array of numbers", Array{}.Framer, "[{}", ",1]", ErrMalformed},
 		{"deep array", Array{}.Framer, "[{}", ",{\"a\":" + strings.Repeat("[", rawjson.MaxDepth), ErrMalformed},
-		{"long element", func() Framer { return &ArrayFramer{Limit: limit} }, "[{}", ",{\"a\":\"" + strings.Repeat("x", limit), ErrTooLarge},
-		{"long event", func() Framer { return &SSEFramer{Limit: limit} }, "data: a\n\n", "data: " + strings.Repeat("x", limit) + "\n\n", ErrTooLarge},
+		{"long element", func() Framer { return &ArrayFramer{Limit: limit} }, "[{}",
+			",{\"a\":\"" + strings.Repeat("x", limit), ErrTooLarge},
+		{"long event", func() Framer { return &SSEFramer{Limit: limit} }, "data: a\n\n",
+			"data: " + strings.Repeat("x", limit) + "\n\n", ErrTooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stream := c.good + c.bad
@@ -173,11 +181,13 @@ func TestEventStream(t *testing.T) {
 	binary.BigEndian.PutUint32(m[4:], uint32(len(headers)))
 	binary.BigEndian.PutUint32(m[8:], crc32.ChecksumIEEE(m[:8]))
 	m = binary.BigEndian.AppendUint32(m, crc32.ChecksumIEEE(m))
-	if got, _, err := split(EventStream{}.Framer(), string(m), len(m)); err != nil || !slices.Equal(got, []string{"chunk|{}"}) {
+	if got, _, err := split(EventStream{}.Framer(), string(m), len(m)); err != nil ||
+		!slices.Equal(got, []string{"chunk|{}"}) {
 		t.Errorf("headers of all types: %q, %v", got, err)
 	}
 	m = appendMessage(nil, nil, ":message-type", "error", ":error-code", "InternalError", ":error-message", `a "word"`)
-	if got, _, err := split(EventStream{}.Framer(), string(m), 9); err != nil || !slices.Equal(got, []string{`InternalError|{"message":"a \"word\""}`}) {
+	if got, _, err := split(EventStream{}.Framer(), string(m), 9); err != nil ||
+		!slices.Equal(got, []string{`InternalError|{"message":"a \"word\""}`}) {
 		t.Errorf("an error of the protocol: %q, %v", got, err)
 	}
 }
@@ -234,7 +244,8 @@ func FuzzFramings(f *testing.F) {
 		if !slices.Equal(got, want) || !errors.Is(err, failed) || (err == nil) != (failed == nil) || raw != whole {
 			t.Errorf("%s: %q (%v) in pieces of %d, %q (%v) in one", c.name, got, err, size, want, failed)
 		}
-		if rest := raw + string(fr.Rest()); !strings.HasPrefix(stream, rest) || err == nil && rest != stream && c.name != "array" {
+		if rest := raw + string(fr.Rest()); !strings.HasPrefix(stream, rest) || err == nil && rest != stream &&
+			c.name != "array" {
 			t.Errorf("%s: %q came of %q", c.name, rest, stream)
 		}
 	})

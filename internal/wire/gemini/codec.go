@@ -25,7 +25,8 @@ type Codec struct{}
 func (Codec) Traits() wire.Traits {
 	return wire.Traits{
 		Alternates: true, ArrayStreams: true, BareStreams: true, LooseIDs: true, SignedParts: true,
-		MediaBesideResult: true, HostedUnlisted: true, OptionsOutsidePrompt: true, Surroundings: true, KeyHeader: "X-Goog-Api-Key",
+		MediaBesideResult: true, HostedUnlisted: true, OptionsOutsidePrompt: true, Surroundings: true,
+		KeyHeader: "X-Goog-Api-Key",
 	}
 }
 
@@ -41,7 +42,8 @@ func (Codec) ForcesCall(choice gjson.Result) bool {
 	if !config.Exists() {
 		config = choice.Get("function_calling_config")
 	}
-	for _, name := range []string{"allowedFunctionNames.0", "allowed_function_names.0", "streamFunctionCallArguments", "stream_function_call_arguments"} {
+	for _, name := range []string{"allowedFunctionNames.0", "allowed_function_names.0", "streamFunctionCallArguments",
+		"stream_function_call_arguments"} {
 		if v := config.Get(name); v.Exists() && v.Type != gjson.False {
 			return true
 		}

@@ -17,11 +17,14 @@ func (Codec) Rules() translate.Rules {
 	return translate.Rules{
 		Images: true,
 		Params: [translate.ParamCount]string{
-			translate.MaxTokens: "generationConfig.maxOutputTokens", translate.Temperature: "generationConfig.temperature", translate.TopP: "generationConfig.topP",
-			translate.TopK: "generationConfig.topK", translate.Seed: "generationConfig.seed", translate.PresencePenalty: "generationConfig.presencePenalty",
+			translate.MaxTokens: "generationConfig.maxOutputTokens", translate.Temperature: "generationConfig.temperature",
+			translate.TopP: "generationConfig.topP",
+			translate.TopK: "generationConfig.topK", translate.Seed: "generationConfig.seed",
+			translate.PresencePenalty:  "generationConfig.presencePenalty",
 			translate.FrequencyPenalty: "generationConfig.frequencyPenalty",
 		},
-		Reasoning: "generationConfig.thinkingConfig", Output: "generationConfig.responseMimeType", Choice: "toolConfig.functionCallingConfig.mode",
+		Reasoning: "generationConfig.thinkingConfig", Output: "generationConfig.responseMimeType",
+		Choice: "toolConfig.functionCallingConfig.mode",
 		Failed: "contents[].parts[].functionResponse.response.error", Thinking: "contents[].parts[].thoughtSignature",
 		NameLimit: 64, Dots: true, SignedCalls: true, Narrows: true, LongestUser: 64, FoldsSystem: true,
 		Headers: []string{"x-goog-"}, Status: true, Faults: faults,
@@ -94,7 +97,9 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 	switch {
 	case f.Resets > 0:
 		// A quotaId that contains PerDay would stop Gemini CLI too, but without the message.
-		b = append(b, `,"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"LlmCacheBudget","description":`...)
+		b = append(b,
+			`,"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"LlmCacheBudget",`+
+				`"description":`...)
 		b = rawjson.AppendQuoted(b, text)
 		b = append(b, `}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"`...)
 		b = strconv.AppendInt(b, int64(max(f.Resets, endsGeminiCLI)), 10)
@@ -110,7 +115,8 @@ func (Codec) AppendFailure(b []byte, f *translate.Failure, w translate.Words, te
 // TooLong implements [translate.Dialect].
 func (Codec) TooLong(message string, tokens, answer, limit int64) string {
 	if tokens > 0 && limit > 0 {
-		return "The input token count (" + strconv.FormatInt(tokens+answer, 10) + ") exceeds the maximum number of tokens allowed (" + strconv.FormatInt(limit, 10) + ")."
+		return "The input token count (" + strconv.FormatInt(tokens+answer, 10) +
+			") exceeds the maximum number of tokens allowed (" + strconv.FormatInt(limit, 10) + ")."
 	}
 	return message
 }

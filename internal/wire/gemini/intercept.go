@@ -239,5 +239,6 @@ func toolResult(p *hidden.Part) []byte {
 	if p.ID != "" {
 		id = p.ID
 	}
-	return rawjson.Object("functionResponse", rawjson.Object("id", id, "name", p.Name, "response", rawjson.Object(key, p.Result)))
+	return rawjson.Object("functionResponse", rawjson.Object("id", id, "name", p.Name, "response",
+		rawjson.Object(key, p.Result)))
 }

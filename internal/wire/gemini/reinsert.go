@@ -157,7 +157,8 @@ func (w *reinsertion) split(it *hidden.Iteration, open [][]byte) bool {
 		}
 		w.put(w.at, wire.OpBefore, rawjson.Object("text", w.rest()[w.kept:w.read]))
 		w.kept = w.read
-	} else if first := int(w.v.Messages[b.Message].First); w.at == first && b.Message > 0 && w.v.Messages[b.Message-1].Role == wire.RoleAssistant {
+	} else if first := int(w.v.Messages[b.Message].First); w.at == first && b.Message > 0 &&
+		w.v.Messages[b.Message-1].Role == wire.RoleAssistant {
 		// The iteration already ends at the end of a content.
 		w.at--
 		w.behindBlock(it, open)

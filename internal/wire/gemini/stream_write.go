@@ -191,8 +191,10 @@ func appendCall(dst []byte, f *translate.Flow, b *translate.Block, sealed string
 }
 
 var reasons = [...]string{
-	wire.StopUnknown: "STOP", wire.StopEnd: "STOP", wire.StopLength: "MAX_TOKENS", wire.StopCalls: "STOP", wire.StopSequence: "STOP",
-	wire.StopRefusal: "SAFETY", wire.StopFilter: "SAFETY", wire.StopPause: "STOP", wire.StopContext: "MAX_TOKENS", wire.StopOther: "OTHER",
+	wire.StopUnknown: "STOP", wire.StopEnd: "STOP", wire.StopLength: "MAX_TOKENS", wire.StopCalls: "STOP",
+	wire.StopSequence: "STOP",
+	wire.StopRefusal:  "SAFETY", wire.StopFilter: "SAFETY", wire.StopPause: "STOP", wire.StopContext: "MAX_TOKENS",
+	wire.StopOther: "OTHER",
 }
 
 func appendUsage(b []byte, u wire.Usage, thoughts int64) []byte {

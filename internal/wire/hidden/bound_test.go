@@ -27,27 +27,39 @@ var options = hidden.Options{
 // whole calls.
 var endless = map[wire.Format]struct{ head, piece, tail, path string }{
 	wire.Anthropic: {
-		`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n" + `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}` + "\n" +
-			`{"type":"content_block_stop","index":0}` + "\n" + `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"b","name":"Bash","input":{}}}`,
+		`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n" +
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}` +
+			"\n" +
+			`{"type":"content_block_stop","index":0}` + "\n" +
+			`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"b","name":"Bash","input":{}}}`,
 		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"%s"}}`,
-		`{"type":"content_block_stop","index":1}` + "\n" + `{"type":"content_block_start","index":2,"content_block":{"type":"text","text":"end"}}` + "\n" + `{"type":"content_block_stop","index":2}` + "\n" +
-			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}` + "\n" + `{"type":"message_stop"}`,
+		`{"type":"content_block_stop","index":1}` + "\n" +
+			`{"type":"content_block_start","index":2,"content_block":{"type":"text","text":"end"}}` + "\n" +
+			`{"type":"content_block_stop","index":2}` + "\n" +
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}` + "\n" +
+			`{"type":"message_stop"}`,
 		"delta.partial_json",
 	},
 	wire.OpenAIChat: {
-		`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"n","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}` + "\n" +
-			`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","type":"function","function":{"name":"bash","arguments":""}}]}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"n","type":"function",` +
+			`"function":{"name":"now","arguments":"{}"}}]}}]}` + "\n" +
+			`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","type":"function",` +
+			`"function":{"name":"bash","arguments":""}}]}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n[DONE]",
 		"choices.0.delta.tool_calls.0.function.arguments",
 	},
 	wire.OpenAIResponses: {
 		`{"type":"response.created","sequence_number":0,"response":{"id":"r"}}` + "\n" +
-			`{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"function_call","call_id":"n","name":"Now"}}` + "\n" +
-			`{"type":"response.output_item.done","sequence_number":2,"output_index":0,"item":{"type":"function_call","call_id":"n","name":"Now","arguments":"{}"}}` + "\n" +
-			`{"type":"response.output_item.added","sequence_number":3,"output_index":1,"item":{"type":"function_call","call_id":"b","name":"Bash"}}`,
+			`{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"function_call",` +
+			`"call_id":"n","name":"Now"}}` + "\n" +
+			`{"type":"response.output_item.done","sequence_number":2,"output_index":0,"item":{"type":"function_call",` +
+			`"call_id":"n","name":"Now","arguments":"{}"}}` + "\n" +
+			`{"type":"response.output_item.added","sequence_number":3,"output_index":1,"item":{"type":"function_call",` +
+			`"call_id":"b","name":"Bash"}}`,
 		`{"type":"response.function_call_arguments.delta","sequence_number":4,"output_index":1,"delta":"%s"}`,
-		`{"type":"response.output_item.done","sequence_number":5,"output_index":1,"item":{"type":"function_call","call_id":"b","name":"Bash","arguments":"{}"}}` + "\n" +
+		`{"type":"response.output_item.done","sequence_number":5,"output_index":1,"item":{"type":"function_call",` +
+			`"call_id":"b","name":"Bash","arguments":"{}"}}` + "\n" +
 			`{"type":"response.completed","sequence_number":6,"response":{"id":"r","status":"completed","output":[]}}`,
 		"delta",
 	},
@@ -63,7 +75,9 @@ var endless = map[wire.Format]struct{ head, piece, tail, path string }{
 			`{"event_type":"step.stop","index":0}` + "\n" +
 			`{"event_type":"step.start","index":1,"step":{"type":"function_call","id":"b","name":"Bash","arguments":{}}}`,
 		`{"event_type":"step.delta","index":1,"delta":{"type":"arguments_delta","arguments":"%s"}}`,
-		`{"event_type":"step.stop","index":1}` + "\n" + `{"event_type":"step.start","index":2,"step":{"type":"model_output"}}` + "\n" + `{"event_type":"step.stop","index":2}` + "\n" +
+		`{"event_type":"step.stop","index":1}` + "\n" +
+			`{"event_type":"step.start","index":2,"step":{"type":"model_output"}}` + "\n" +
+			`{"event_type":"step.stop","index":2}` + "\n" +
 			`{"event_type":"interaction.completed","interaction":{"id":"v","status":"requires_action"}}`,
 		"delta.arguments",
 	},
@@ -89,7 +103,8 @@ func TestRelayBounds(t *testing.T) {
 					t.Errorf("the hidden call is shown: %.200s", data)
 				}
 				whole = whole || strings.Contains(data, "Bash") || strings.Contains(data, "bash")
-				if index := root.Get("index"); (f == wire.Anthropic || f == wire.Interactions) && index.Exists() && index.Int() > 1 {
+				if index := root.Get("index"); (f == wire.Anthropic || f == wire.Interactions) && index.Exists() &&
+					index.Int() > 1 {
 					t.Errorf("a block has the number %d", index.Int())
 				}
 				if index := root.Get("output_index"); index.Exists() && index.Int() != 0 {

@@ -157,7 +157,9 @@ func (r *Message) fail(at int64) {
 
 // cut writes the error of a failed stream.
 func (r *Interceptor) cut() []byte {
-	r.m.out = append(r.m.out[:max(int(r.m.failure-r.m.gone), 0)], r.m.by.Failure("overloaded_error", "The model has copied a note of llm_cache in place of the text that it stands for. Try again.")...)
+	r.m.out = append(r.m.out[:max(int(r.m.failure-r.m.gone), 0)],
+		r.m.by.Failure("overloaded_error",
+			"The model has copied a note of llm_cache in place of the text that it stands for. Try again.")...)
 	return r.m.give(true)
 }
 
@@ -185,7 +187,8 @@ func (r *Interceptor) End() []byte {
 		return r.cut()
 	}
 	r.m.loosen()
-	if _, ok := r.m.framing.(framing.SSE); ok && r.m.Held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
+	if _, ok := r.m.framing.(framing.SSE); ok && r.m.Held && len(r.m.out) > 0 &&
+		!bytes.HasSuffix(r.m.out, []byte("\n\n")) {
 		r.m.out = append(r.m.out, "\n\n"...) // the next iteration's events follow
 	}
 	r.m.Ended = r.m.Ended || r.m.Now.StopReason != "" && !r.m.Held

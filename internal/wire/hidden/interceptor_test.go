@@ -88,7 +88,8 @@ func TestRelayAlike(t *testing.T) {
 		return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, at, block)
 	}
 	chat := func(delta, more string) string {
-		return `{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]` + more + `}`
+		return `{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta +
+			`,"finish_reason":null}]` + more + `}`
 	}
 	gemini := func(parts string) string { return `{"candidates":[{"content":{"parts":[` + parts + `]}}]}` }
 	for _, c := range []struct {
@@ -97,16 +98,31 @@ func TestRelayAlike(t *testing.T) {
 		events []string
 		want   string // the events read by pattern
 	}{
-		{"text", wire.Anthropic, []string{open(0, `{"type":"text","text":""}`), anthropic(0, "text_delta", "text", "a"), anthropic(0, "text_delta", "text", "b\n\u00e9"), anthropic(0, "text_delta", "text", "")}, "..!!"},
-		{"thinking, then text", wire.Anthropic, []string{open(0, `{"type":"thinking","thinking":""}`), anthropic(0, "thinking_delta", "thinking", "a"), anthropic(0, "thinking_delta", "thinking", "b"), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "c"), anthropic(0, "thinking_delta", "thinking", "b")}, "..!..."},
-		{"arguments", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Read","input":{}}`), anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}")}, "..!"},
-		{"hidden", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Now","input":{}}`), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "a"), anthropic(1, "text_delta", "text", "b")}, "...."},
-		{"chat", wire.OpenAIChat, []string{chat(`{"role":"assistant","content":"a"}`, ""), chat(`{"content":"a"}`, ""), chat(`{"content":"b"}`, ""), chat(`{"content":"b"}`, `,"usage":{"prompt_tokens":1}`)}, "..!."},
-		{"chat, padded", wire.OpenAIChat, []string{chat(`{"content":"a"}`, `,"obfuscation":"xyz"`), chat(`{"content":"b"}`, `,"obfuscation":"v"`)}, ".!"},
-		{"chat, reasoning as well", wire.OpenAIChat, []string{chat(`{"content":"a","reasoning":"b"}`, ""), chat(`{"content":"a","reasoning":"b"}`, "")}, ".."},
-		{"chat, the end", wire.OpenAIChat, []string{strings.Replace(chat(`{"content":"a"}`, ""), "null", `"stop"`, 1), strings.Replace(chat(`{"content":"b"}`, ""), "null", `"stop"`, 1)}, ".."},
-		{"gemini", wire.Gemini, []string{gemini(`{"text":"a"}`), gemini(`{"text":"b"}`), gemini(`{"text":"b","thought":true}`), gemini(`{"text":"a"},{"text":"b"}`)}, ".!.."},
-		{"steps", wire.Interactions, []string{`{"event_type":"step.start","index":0,"step":{"type":"model_output"}}`, `{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"a"}}`, `{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"b"}}`}, "..!"},
+		{"text", wire.Anthropic, []string{open(0, `{"type":"text","text":""}`), anthropic(0, "text_delta", "text", "a"),
+			anthropic(0, "text_delta", "text", "b\n\u00e9"), anthropic(0, "text_delta", "text", "")}, "..!!"},
+		{"thinking, then text", wire.Anthropic, []string{open(0, `{"type":"thinking","thinking":""}`),
+			anthropic(0, "thinking_delta", "thinking", "a"), anthropic(0, "thinking_delta", "thinking", "b"),
+			open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "c"),
+			anthropic(0, "thinking_delta", "thinking", "b")}, "..!..."},
+		{"arguments", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Read","input":{}}`),
+			anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}")},
+			"..!"},
+		{"hidden", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Now","input":{}}`),
+			open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "a"),
+			anthropic(1, "text_delta", "text", "b")}, "...."},
+		{"chat", wire.OpenAIChat, []string{chat(`{"role":"assistant","content":"a"}`, ""), chat(`{"content":"a"}`, ""),
+			chat(`{"content":"b"}`, ""), chat(`{"content":"b"}`, `,"usage":{"prompt_tokens":1}`)}, "..!."},
+		{"chat, padded", wire.OpenAIChat, []string{chat(`{"content":"a"}`, `,"obfuscation":"xyz"`),
+			chat(`{"content":"b"}`, `,"obfuscation":"v"`)}, ".!"},
+		{"chat, reasoning as well", wire.OpenAIChat, []string{chat(`{"content":"a","reasoning":"b"}`, ""),
+			chat(`{"content":"a","reasoning":"b"}`, "")}, ".."},
+		{"chat, the end", wire.OpenAIChat, []string{strings.Replace(chat(`{"content":"a"}`, ""), "null", `"stop"`, 1),
+			strings.Replace(chat(`{"content":"b"}`, ""), "null", `"stop"`, 1)}, ".."},
+		{"gemini", wire.Gemini, []string{gemini(`{"text":"a"}`), gemini(`{"text":"b"}`),
+			gemini(`{"text":"b","thought":true}`), gemini(`{"text":"a"},{"text":"b"}`)}, ".!.."},
+		{"steps", wire.Interactions, []string{`{"event_type":"step.start","index":0,"step":{"type":"model_output"}}`,
+			`{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"a"}}`,
+			`{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"b"}}`}, "..!"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := hidden.NewInterceptor(c.format, interceptOptions)
@@ -146,12 +162,13 @@ func TestFollow(t *testing.T) {
 			continue
 		}
 		for name, o := range map[string]hidden.Options{
-			"nothing hidden":   {Hide: func(string) bool { return false }},
-			"all hidden":       {Hide: all},
-			"last usage":       {Hide: all, LastUsage: true},
-			"some hidden":      interceptOptions,
-			"watched":          {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
-			"watched as whole": {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks, Whole: true},
+			"nothing hidden": {Hide: func(string) bool { return false }},
+			"all hidden":     {Hide: all},
+			"last usage":     {Hide: all, LastUsage: true},
+			"some hidden":    interceptOptions,
+			"watched":        {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks},
+			"watched as whole": {Hide: func(string) bool { return false }, Watch: all, Marks: interceptOptions.Marks,
+				Whole: true},
 		} {
 			r := hidden.NewInterceptor(a.Format, o)
 			follows, reads := wire.NewDecoder(a.Format, true), wire.NewDecoder(a.Format, true)
@@ -195,14 +212,16 @@ func TestRelayPasses(t *testing.T) {
 		}
 		got, _ := intercepted(f, 7, b)
 		want := string(b)
-		if strings.Contains(want, `"Now"`) || strings.Contains(want, `"now"`) || strings.Contains(strings.ToLower(want), `"bash"`) {
+		if strings.Contains(want, `"Now"`) || strings.Contains(want, `"now"`) ||
+			strings.Contains(strings.ToLower(want), `"bash"`) {
 			if strings.Contains(got, `"Now"`) || strings.Contains(got, `"now"`) {
 				t.Errorf("%s: the hidden call is shown", a.Name)
 			}
 			continue
 		}
 		// Calls without numbers get numbers.
-		if got != want && (f != wire.OpenAIChat || !strings.Contains(want, "tool_calls") || !reflect.DeepEqual(decoded(f, got), decoded(f, want))) {
+		if got != want && (f != wire.OpenAIChat || !strings.Contains(want, "tool_calls") ||
+			!reflect.DeepEqual(decoded(f, got), decoded(f, want))) {
 			t.Errorf("%s changed:\n%s\nwant\n%s", a.Name, got, want)
 		}
 	}
@@ -257,7 +276,8 @@ func TestRelayBedrock(t *testing.T) {
 		`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 		`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hm."}}`,
 		`data: {"type":"content_block_stop","index":0}`,
-		`data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"Now","input":{}}}`,
+		`data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"Now",` +
+			`"input":{}}}`,
 		`data: {"type":"content_block_stop","index":1}`,
 		`data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}`,
 		`data: {"type":"message_stop"}`, "",
@@ -305,9 +325,11 @@ data: {"id":"c2","object":"chat.completion.chunk","model":"m","choices":[{"index
 func TestPossible(t *testing.T) {
 	const input = `"input":[{"role":"user","content":"Hi"}]`
 	for body, want := range map[string]bool{
-		`{"model":"m",` + input + `}`: true, `{"model":"m","store":false,` + input + `}`: true, `{"model":"m","background":false,` + input + `}`: true,
-		`{"model":"m","background":null,` + input + `}`: true, `{"model":"m","background":true,` + input + `}`: false,
-		`{"model":"m","background":true,"stream":true,` + input + `}`: false, `{"model":"m","previous_response_id":"resp_1",` + input + `}`: false,
+		`{"model":"m",` + input + `}`: true, `{"model":"m","store":false,` + input + `}`: true,
+		`{"model":"m","background":false,` + input + `}`: true,
+		`{"model":"m","background":null,` + input + `}`:  true, `{"model":"m","background":true,` + input + `}`: false,
+		`{"model":"m","background":true,"stream":true,` + input + `}`: false,
+		`{"model":"m","previous_response_id":"resp_1",` + input + `}`: false,
 	} {
 		v, err := wire.Parse(wire.OpenAIResponses, []byte(body), nil)
 		if err != nil {
@@ -360,14 +382,19 @@ func TestRelayChat(t *testing.T) {
 			"two answers",
 			[]string{chatCall + chatEnd, read("0") + chatEnd},
 			"Hm. Good.", 1, 20,
-			`{"role":"assistant","content":"Hm. ","tool_calls":[{"id":"call_e","type":"function","function":{"name":"now","arguments":"{\"ids\":[\"a\"]}"}}]},{"role":"tool","tool_call_id":"call_e","content":"text"},` +
-				`{"role":"assistant","content":"Good.","tool_calls":[{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_r","content":"r"}`,
+			`{"role":"assistant","content":"Hm. ","tool_calls":[{"id":"call_e","type":"function","function":{"name":"now",` +
+				`"arguments":"{\"ids\":[\"a\"]}"}}]},{"role":"tool","tool_call_id":"call_e","content":"text"},` +
+				`{"role":"assistant","content":"Good.","tool_calls":[{"id":"call_r","type":"function","function":{"name":"read",` +
+				`"arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_r","content":"r"}`,
 		},
 		{
 			"mixed",
 			[]string{chatCall + read("1") + chatEnd},
 			"Hm. Good.", 1, 10,
-			`{"role":"assistant","content":"Hm. Good.","tool_calls":[{"id":"call_e","type":"function","function":{"name":"now","arguments":"{\"ids\":[\"a\"]}"}},{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_e","content":"text"},{"role":"tool","tool_call_id":"call_r","content":"r"}`,
+			`{"role":"assistant","content":"Hm. Good.","tool_calls":[{"id":"call_e","type":"function",` +
+				`"function":{"name":"now","arguments":"{\"ids\":[\"a\"]}"}},{"id":"call_r","type":"function",` +
+				`"function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_e","content":"text"},` +
+				`{"role":"tool","tool_call_id":"call_r","content":"r"}`,
 		},
 	} {
 		var answers [][]byte
@@ -376,10 +403,12 @@ func TestRelayChat(t *testing.T) {
 		}
 		got, r := intercepted(wire.OpenAIChat, 1<<20, answers...)
 		turn := decoded(wire.OpenAIChat, got)
-		if turn.Text != c.content || len(turn.Calls) != c.calls || !turn.Done || turn.Usage.Prompt() != c.prompt || turn.ID != "c1" {
+		if turn.Text != c.content || len(turn.Calls) != c.calls || !turn.Done || turn.Usage.Prompt() != c.prompt ||
+			turn.ID != "c1" {
 			t.Fatalf("%s: %+v from\n%s", c.name, turn, got)
 		}
-		if strings.Contains(got, `"c2"`) && strings.Contains(got, `"c1"`) && c.name == "two answers" || strings.Count(got, `"role"`) > 1 && c.name == "two answers" {
+		if strings.Contains(got, `"c2"`) && strings.Contains(got, `"c1"`) && c.name == "two answers" ||
+			strings.Count(got, `"role"`) > 1 && c.name == "two answers" {
 			t.Errorf("%s: several messages:\n%s", c.name, got)
 		}
 		its := r.Iterations()
@@ -388,7 +417,9 @@ func TestRelayChat(t *testing.T) {
 				p.Result = "text"
 			}
 		}
-		body := `{"model":"m","messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Hm. Good.","tool_calls":[{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_r","content":"r"}]}`
+		body := `{"model":"m","messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Hm. Good.",` +
+			`"tool_calls":[{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool",` +
+			`"tool_call_id":"call_r","content":"r"}]}`
 		v, err := wire.Parse(wire.OpenAIChat, []byte(body), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -398,7 +429,8 @@ func TestRelayChat(t *testing.T) {
 			t.Fatalf("%s: not put back", c.name)
 		}
 		out, err := v.Splice(edits)
-		if want := `{"model":"m","messages":[{"role":"user","content":"go"},` + c.want + `]}`; err != nil || string(out) != want {
+		if want := `{"model":"m","messages":[{"role":"user","content":"go"},` + c.want + `]}`; err != nil ||
+			string(out) != want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, out, want)
 		}
 		// A message modified by the client is left alone.
@@ -409,7 +441,8 @@ func TestRelayChat(t *testing.T) {
 	}
 }
 
-var interceptFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions}
+var interceptFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini,
+	wire.Interactions}
 
 // FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and every data it gets is
 // JSON if the upstream's was.
@@ -433,11 +466,13 @@ func FuzzRelaySplit(f *testing.F) {
 				t.Fatalf("in pieces of %d:\n got %q\nwant %q", piece, got, want)
 			}
 		}
-		if got, apart := interceptedApart(format, answer, answer); got != want || apart.Size() != r.Size() || !reflect.DeepEqual(apart.Iterations(), r.Iterations()) {
+		if got, apart := interceptedApart(format, answer, answer); got != want || apart.Size() != r.Size() ||
+			!reflect.DeepEqual(apart.Iterations(), r.Iterations()) {
 			t.Errorf("event by event:\n got %q %+v\nwant %q %+v", got, apart.Iterations(), want, r.Iterations())
 		}
 		for _, it := range r.Iterations() {
-			if it.Complete() && len(it.Hidden()) > 0 && !gjson.ValidBytes(append(append([]byte{'['}, hidden.Continuation(format, &it)...), ']')) {
+			if it.Complete() && len(it.Hidden()) > 0 &&
+				!gjson.ValidBytes(append(append([]byte{'['}, hidden.Continuation(format, &it)...), ']')) {
 				t.Errorf("the continuation is no JSON: %s", hidden.Continuation(format, &it))
 			}
 		}

@@ -20,7 +20,8 @@ import (
 const note = `[llm_cache: 30 lines as in the result of Bash grep "a\.b" /src/é above]`
 
 // marked has the marks of a prompt.
-var marked = hidden.NewMarks([]string{"[[llm_cache:folded 1f3a9c27", note, "[Compacted: 12 lines, 3400 chars]", "no mark"})
+var marked = hidden.NewMarks([]string{"[[llm_cache:folded 1f3a9c27", note, "[Compacted: 12 lines, 3400 chars]",
+	"no mark"})
 
 // quoted encodes a text as a JSON string, in the style of some encoder.
 func quoted(text string) string { return string(rawjson.Quote(text)) }
@@ -36,7 +37,8 @@ func TestMarks(t *testing.T) {
 		{"in a program", "exec text(await tools.write(" + quoted(note) + "));", note},
 		{"a stub", `{"a":"[[llm_cache:folded 1f3a9c27.2: 20 lines, 300 chars]]"}`, "[[llm_cache:folded 1f3a9c27"},
 		{"a stub behind brackets", `{"a":[["[[[llm_cache:folded 1f3a9c27: Read"]]}`, "[[llm_cache:folded 1f3a9c27"},
-		{"a note behind its beginning", `[llm_cache: 30 lines [[llm_cache: 30 [Compacted: 12 lines, 3400 chars]`, "[Compacted: 12 lines, 3400 chars]"},
+		{"a note behind its beginning", `[llm_cache: 30 lines [[llm_cache: 30 [Compacted: 12 lines, 3400 chars]`,
+			"[Compacted: 12 lines, 3400 chars]"},
 		{"a stub of another conversation", `[[llm_cache:folded 1f3a9c28: Read]]`, ""},
 		{"another note", strings.Replace(note, "30", "31", 1), ""},
 		{"half a note", note[:len(note)-1], ""},
@@ -77,13 +79,16 @@ func responsesCall(kind, member, deltaType string) func([]string) []string {
 		item := func(text string) string {
 			return fmt.Sprintf(`{"type":%q,"id":"fc_1","call_id":"c1","name":"Bash",%q:%s}`, kind, member, quoted(text))
 		}
-		out := []string{`{"type":"response.created","response":{"id":"r","model":"m"}}`, `{"type":"response.output_item.added","output_index":0,"item":` + item("") + `}`}
+		out := []string{`{"type":"response.created","response":{"id":"r","model":"m"}}`,
+			`{"type":"response.output_item.added","output_index":0,"item":` + item("") + `}`}
 		for _, p := range pieces {
 			out = append(out, fmt.Sprintf(`{"type":%q,"output_index":0,"delta":%s}`, deltaType+".delta", quoted(p)))
 		}
 		whole := item(strings.Join(pieces, ""))
-		return append(out, fmt.Sprintf(`{"type":%q,"output_index":0,%q:%s}`, deltaType+".done", member, quoted(strings.Join(pieces, ""))),
-			`{"type":"response.output_item.done","output_index":0,"item":`+whole+`}`, `{"type":"response.completed","response":{"id":"r","status":"completed","output":[`+whole+`]}}`)
+		return append(out, fmt.Sprintf(`{"type":%q,"output_index":0,%q:%s}`, deltaType+".done", member,
+			quoted(strings.Join(pieces, ""))),
+			`{"type":"response.output_item.done","output_index":0,"item":`+whole+`}`,
+			`{"type":"response.completed","response":{"id":"r","status":"completed","output":[`+whole+`]}}`)
 	}
 }
 
@@ -95,15 +100,19 @@ var writers = []writer{
 			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":""}}`,
 		}
 		for _, p := range pieces {
-			out = append(out, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":`+quoted(p)+`}}`)
+			out = append(out, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":`+
+				quoted(p)+`}}`)
 		}
-		return append(out, `{"type":"content_block_stop","index":0}`, `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}`, `{"type":"message_stop"}`)
+		return append(out, `{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}`, `{"type":"message_stop"}`)
 	}, deltas("delta.partial_json")},
 	{"chat", wire.OpenAIChat, false, func(pieces []string) []string {
 		chunk := func(delta, finish string) string {
-			return `{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]}`
+			return `{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` +
+				finish + `}]}`
 		}
-		out := []string{chunk(`{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"bash","arguments":""}}]}`, "null")}
+		out := []string{chunk(`{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"t","type":"function",`+
+			`"function":{"name":"bash","arguments":""}}]}`, "null")}
 		for _, p := range pieces {
 			out = append(out, chunk(`{"tool_calls":[{"index":0,"function":{"arguments":`+quoted(p)+`}}]}`, "null"))
 		}
@@ -111,9 +120,11 @@ var writers = []writer{
 	}, deltas("choices.0.delta.tool_calls.0.function.arguments")},
 	{"chat, with the usage in each chunk", wire.OpenAIChat, false, func(pieces []string) []string {
 		chunk := func(delta, finish string) string {
-			return `{"id":"c","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+			return `{"id":"c","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish +
+				`}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 		}
-		out := []string{chunk(`{"role":"assistant","content":"I write.","tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"bash","arguments":""}}]}`, "null")}
+		out := []string{chunk(`{"role":"assistant","content":"I write.","tool_calls":[{"index":0,"id":"t",`+
+			`"type":"function","function":{"name":"bash","arguments":""}}]}`, "null")}
 		for _, p := range pieces {
 			out = append(out, chunk(`{"tool_calls":[{"index":0,"function":{"arguments":`+quoted(p)+`}}]}`, "null"))
 		}
@@ -123,21 +134,25 @@ var writers = []writer{
 		chunk := func(delta, finish string) string {
 			return `{"id":"c","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]}`
 		}
-		out := []string{chunk(`{"tool_calls":[{"index":0,"id":"t","type":"custom","custom":{"name":"bash","input":""}}]}`, "null")}
+		out := []string{chunk(`{"tool_calls":[{"index":0,"id":"t","type":"custom","custom":{"name":"bash","input":""}}]}`,
+			"null")}
 		for _, p := range pieces {
 			out = append(out, chunk(`{"tool_calls":[{"index":0,"custom":{"input":`+quoted(p)+`}}]}`, "null"))
 		}
 		return append(out, chunk(`{}`, `"tool_calls"`), `[DONE]`)
 	}, deltas("choices.0.delta.tool_calls.0.custom.input")},
-	{"responses", wire.OpenAIResponses, false, responsesCall("function_call", "arguments", "response.function_call_arguments"), deltas("delta")},
-	{"responses, custom", wire.OpenAIResponses, true, responsesCall("custom_tool_call", "input", "response.custom_tool_call_input"), deltas("delta")},
+	{"responses", wire.OpenAIResponses, false,
+		responsesCall("function_call", "arguments", "response.function_call_arguments"), deltas("delta")},
+	{"responses, custom", wire.OpenAIResponses, true,
+		responsesCall("custom_tool_call", "input", "response.custom_tool_call_input"), deltas("delta")},
 	{"gemini, in pieces", wire.Gemini, true, func(pieces []string) []string {
 		part := func(call, finish string) string {
 			return `{"candidates":[{"content":{"role":"model","parts":[{"functionCall":` + call + `}]}` + finish + `}]}`
 		}
 		out := []string{part(`{"name":"Bash","id":"t","willContinue":true}`, "")}
 		for _, p := range pieces {
-			out = append(out, part(`{"partialArgs":[{"jsonPath":"$.command","stringValue":`+quoted(p)+`,"willContinue":true}],"willContinue":true}`, ""))
+			out = append(out, part(`{"partialArgs":[{"jsonPath":"$.command","stringValue":`+quoted(p)+
+				`,"willContinue":true}],"willContinue":true}`, ""))
 		}
 		return append(out, part(`{}`, `,"finishReason":"STOP"`))
 	}, func(events []gjson.Result) (text string) {
@@ -147,11 +162,14 @@ var writers = []writer{
 		return text
 	}},
 	{"interactions", wire.Interactions, false, func(pieces []string) []string {
-		out := []string{`{"event_type":"interaction.created","interaction":{"id":"v"}}`, `{"event_type":"step.start","index":0,"step":{"type":"function_call","id":"t","name":"Bash","arguments":{}}}`}
+		out := []string{`{"event_type":"interaction.created","interaction":{"id":"v"}}`,
+			`{"event_type":"step.start","index":0,"step":{"type":"function_call","id":"t","name":"Bash","arguments":{}}}`}
 		for _, p := range pieces {
-			out = append(out, `{"event_type":"step.delta","index":0,"delta":{"type":"arguments_delta","arguments":`+quoted(p)+`}}`)
+			out = append(out, `{"event_type":"step.delta","index":0,"delta":{"type":"arguments_delta","arguments":`+quoted(p)+
+				`}}`)
 		}
-		return append(out, `{"event_type":"step.stop","index":0}`, `{"event_type":"interaction.completed","interaction":{"id":"v","status":"requires_action","usage":{}}}`)
+		return append(out, `{"event_type":"step.stop","index":0}`,
+			`{"event_type":"interaction.completed","interaction":{"id":"v","status":"requires_action","usage":{}}}`)
 	}, deltas("delta.arguments")},
 }
 
@@ -203,7 +221,8 @@ func (w *writer) arguments(text string) string {
 // waits longer than until the next piece rules a mark out.
 func TestCallsStream(t *testing.T) {
 	for _, w := range writers {
-		arguments := w.arguments(`[llm_cache: 30 lines as in the result of Bash grep "a\.b" of another [[llm_cache:folded 1f3a9c28: Read] \ud83d\ude00`)
+		arguments := w.arguments(`[llm_cache: 30 lines as in the result of Bash grep "a\.b" of another [[llm_cache:folded ` +
+			`1f3a9c28: Read] \ud83d\ude00`)
 		for _, end := range []string{"\n", "\r\n", "\r"} {
 			for cut := range arguments {
 				events := stream(w.events([]string{arguments[:cut], arguments[cut:]}), end)
@@ -222,7 +241,8 @@ func TestCallsStream(t *testing.T) {
 		events := stream(w.events(pieces), "\n")
 		got, _ := watch(&w, false, events)
 		for i, e := range events {
-			if strings.Contains(e, "line ") && !strings.Contains(e, ".done") && !strings.Contains(e, "completed") && !strings.HasSuffix(got[i], e) {
+			if strings.Contains(e, "line ") && !strings.Contains(e, ".done") && !strings.Contains(e, "completed") &&
+				!strings.HasSuffix(got[i], e) {
 				t.Errorf("%s: %q waits: the client gets %q", w.name, e, got[i])
 			}
 		}
@@ -233,7 +253,8 @@ func TestCallsStream(t *testing.T) {
 // model is asked again, else the stream ends with an error.
 func TestCopiedMarks(t *testing.T) {
 	for _, w := range writers {
-		for _, mark := range []string{note, "[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines]]", "[Compacted: 12 lines, 3400 chars]"} {
+		for _, mark := range []string{note, "[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines]]",
+			"[Compacted: 12 lines, 3400 chars]"} {
 			arguments := w.arguments(mark)
 			clean := arguments[:strings.LastIndex(arguments, mark[:12])]
 			for cut := range arguments {
@@ -279,10 +300,12 @@ func TestWholeCalls(t *testing.T) {
 // Interleaved calls, and a call in the chunk of another.
 func TestCallsSideBySide(t *testing.T) {
 	chunk := func(calls, finish string) string {
-		return "data: " + `{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[` + calls + `]},"finish_reason":` + finish + `}]}` + "\n\n"
+		return "data: " + `{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[` + calls + `]},"finish_reason":` + finish +
+			`}]}` + "\n\n"
 	}
 	call := func(index int, text string) string {
-		return fmt.Sprintf(`{"index":%d,"id":"t%d","type":"function","function":{"name":"bash","arguments":%s}}`, index, index, quoted(text))
+		return fmt.Sprintf(`{"index":%d,"id":"t%d","type":"function","function":{"name":"bash","arguments":%s}}`, index,
+			index, quoted(text))
 	}
 	more := func(index int, text string) string {
 		return fmt.Sprintf(`{"index":%d,"function":{"arguments":%s}}`, index, quoted(text))
@@ -293,16 +316,22 @@ func TestCallsSideBySide(t *testing.T) {
 		same         bool // the client gets the upstream's bytes
 		failed, asks bool
 	}{
-		{"both clean", []string{chunk(call(0, "{")+","+call(1, "{"), "null"), chunk(more(0, `"a":"["}`)+","+more(1, "}"), `"tool_calls"`)}, true, false, false},
-		{"one after the other", []string{chunk(call(0, ""), "null"), chunk(call(1, ""), "null"), chunk(more(0, "{}"), "null"), chunk(more(1, "{}"), "null"), chunk("", `"tool_calls"`)}, true, false, false},
-		{"the second at once", []string{chunk(call(0, "{}")+","+call(1, note), "null"), chunk("", `"tool_calls"`)}, false, false, false},
+		{"both clean", []string{chunk(call(0, "{")+","+call(1, "{"), "null"),
+			chunk(more(0, `"a":"["}`)+","+more(1, "}"), `"tool_calls"`)}, true, false, false},
+		{"one after the other", []string{chunk(call(0, ""), "null"), chunk(call(1, ""), "null"), chunk(more(0, "{}"), "null"),
+			chunk(more(1, "{}"), "null"), chunk("", `"tool_calls"`)}, true, false, false},
+		{"the second at once", []string{chunk(call(0, "{}")+","+call(1, note), "null"), chunk("", `"tool_calls"`)}, false,
+			false, false},
 		{"both at once", []string{chunk(call(0, note)+","+call(1, note), `"tool_calls"`)}, false, false, true},
-		{"the second in pieces", []string{chunk(call(0, "{")+","+call(1, "{[llm_cache: 30"), "null"), chunk(more(0, "}")+","+more(1, note[len("[llm_cache: 30"):]), "null"), chunk("", `"tool_calls"`)}, false, true, false},
+		{"the second in pieces", []string{chunk(call(0, "{")+","+call(1, "{[llm_cache: 30"), "null"),
+			chunk(more(0, "}")+","+more(1, note[len("[llm_cache: 30"):]), "null"), chunk("", `"tool_calls"`)}, false,
+			true, false},
 	} {
 		w := writer{format: wire.OpenAIChat}
 		got, r := watch(&w, false, c.events)
 		sent := strings.Join(got, "")
-		if r.Failed() != c.failed || r.Asks() != c.asks || (sent == strings.Join(c.events, "")) != c.same || strings.Contains(sent, "30 lines") {
+		if r.Failed() != c.failed || r.Asks() != c.asks || (sent == strings.Join(c.events, "")) != c.same ||
+			strings.Contains(sent, "30 lines") {
 			t.Errorf("%s: failed %t, asks %t, got\n%s", c.name, r.Failed(), r.Asks(), sent)
 		}
 		if c.name == "the second at once" && !strings.Contains(sent, "t0") {
@@ -315,12 +344,18 @@ func TestCallsSideBySide(t *testing.T) {
 func TestCopiedMarksInDocuments(t *testing.T) {
 	arguments := `{"content":` + quoted(note) + `}`
 	for format, body := range map[wire.Format]string{
-		wire.Anthropic:       `{"content":[{"type":"tool_use","id":"t","name":"Bash","input":` + arguments + `}],"stop_reason":"tool_use"}`,
-		wire.OpenAIChat:      `{"choices":[{"index":0,"message":{"tool_calls":[{"id":"t","type":"function","function":{"name":"bash","arguments":` + quoted(arguments) + `}}]},"finish_reason":"tool_calls"}]}`,
-		wire.OpenAIResponses: `{"status":"completed","output":[{"type":"custom_tool_call","call_id":"t","name":"bash","input":` + quoted(note) + `}]}`,
-		wire.Gemini:          `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"Bash","args":` + arguments + `}}]},"finishReason":"STOP"}]}`,
-		wire.Interactions:    `{"status":"requires_action","steps":[{"type":"function_call","id":"t","name":"Bash","arguments":` + arguments + `}]}`,
-		bedrock.Format:       `{"content":[{"type":"tool_use","id":"t","name":"Bash","input":` + arguments + `}],"stop_reason":"tool_use"}`,
+		wire.Anthropic: `{"content":[{"type":"tool_use","id":"t","name":"Bash","input":` + arguments +
+			`}],"stop_reason":"tool_use"}`,
+		wire.OpenAIChat: `{"choices":[{"index":0,"message":{"tool_calls":[{"id":"t","type":"function",` +
+			`"function":{"name":"bash","arguments":` + quoted(arguments) + `}}]},"finish_reason":"tool_calls"}]}`,
+		wire.OpenAIResponses: `{"status":"completed","output":[{"type":"custom_tool_call","call_id":"t","name":"bash",` +
+			`"input":` + quoted(note) + `}]}`,
+		wire.Gemini: `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"Bash","args":` + arguments +
+			`}}]},"finishReason":"STOP"}]}`,
+		wire.Interactions: `{"status":"requires_action","steps":[{"type":"function_call","id":"t","name":"Bash",` +
+			`"arguments":` + arguments + `}]}`,
+		bedrock.Format: `{"content":[{"type":"tool_use","id":"t","name":"Bash","input":` + arguments +
+			`}],"stop_reason":"tool_use"}`,
 	} {
 		o := options
 		o.Marks = func() *hidden.Marks { return marked }

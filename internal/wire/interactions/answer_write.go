@@ -13,8 +13,10 @@ import (
 
 // statuses maps stop reasons to the API's statuses.
 var statuses = [...]string{
-	wire.StopUnknown: "completed", wire.StopEnd: "completed", wire.StopLength: "incomplete", wire.StopCalls: "requires_action",
-	wire.StopSequence: "completed", wire.StopRefusal: "completed", wire.StopFilter: "incomplete", wire.StopPause: "incomplete",
+	wire.StopUnknown: "completed", wire.StopEnd: "completed", wire.StopLength: "incomplete",
+	wire.StopCalls:    "requires_action",
+	wire.StopSequence: "completed", wire.StopRefusal: "completed", wire.StopFilter: "incomplete",
+	wire.StopPause:   "incomplete",
 	wire.StopContext: "incomplete", wire.StopOther: "incomplete",
 }
 
@@ -76,7 +78,8 @@ func appendStep(b []byte, f *translate.Flow, p *translate.Block) []byte {
 	case translate.CallBlock:
 		return append(translate.AppendArguments(appendCall(b, f, p), rawjson.View(p.Content)), '}')
 	case translate.ImageBlock:
-		return append(appendImage(append(b, `{"type":"model_output","content":[`...), p.Name, rawjson.View(p.Content)), `]}`...)
+		return append(appendImage(append(b, `{"type":"model_output","content":[`...), p.Name, rawjson.View(p.Content)),
+			`]}`...)
 	case translate.TextBlock:
 		return append(text(append(b, `{"type":"model_output","content":`...)), '}')
 	}

@@ -78,7 +78,8 @@ func (Codec) Hides(v *wire.View) bool {
 		return false
 	}
 	first := &v.Messages[0]
-	return v.Raw[first.Span.Start] == '{' && (first.First == first.End || v.Blocks[first.First].Span != first.Span || first.Role != wire.RoleUser)
+	return v.Raw[first.Span.Start] == '{' && (first.First == first.End || v.Blocks[first.First].Span != first.Span ||
+		first.Role != wire.RoleUser)
 }
 
 // Intercept implements [hidden.Codec].

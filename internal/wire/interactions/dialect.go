@@ -18,7 +18,8 @@ func (Codec) Rules() translate.Rules {
 	return translate.Rules{
 		Images: true,
 		Params: [translate.ParamCount]string{
-			translate.MaxTokens: "generation_config.max_output_tokens", translate.Temperature: "generation_config.temperature", translate.TopP: "generation_config.top_p",
+			translate.MaxTokens: "generation_config.max_output_tokens", translate.Temperature: "generation_config.temperature",
+			translate.TopP: "generation_config.top_p",
 			translate.Seed: "generation_config.seed", translate.ServiceTier: "service_tier",
 		},
 		Reasoning: "generation_config.thinking_level", Output: "response_format", Choice: "generation_config.tool_choice",

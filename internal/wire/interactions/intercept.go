@@ -28,7 +28,8 @@ func (r *interception) Failure(kind, message string) []byte {
 	if kind == "timeout_error" {
 		kind = "deadline_exceeded"
 	}
-	return framing.SSE{}.Append(nil, "error", rawjson.Object("event_type", "error", "error", rawjson.Object("message", message, "code", kind)))
+	return framing.SSE{}.Append(nil, "error", rawjson.Object("event_type", "error", "error",
+		rawjson.Object("message", message, "code", kind)))
 }
 
 // Tell implements [hidden.Interception].
@@ -149,7 +150,8 @@ func toolResults(it *hidden.Iteration) []byte {
 		if p.Failed {
 			failed = true
 		}
-		out = rawjson.AppendElement(out, rawjson.Object("type", "function_result", "name", p.Name, "call_id", p.ID, "is_error", failed, "result", p.Result))
+		out = rawjson.AppendElement(out, rawjson.Object("type", "function_result", "name", p.Name, "call_id", p.ID,
+			"is_error", failed, "result", p.Result))
 	}
 	return out
 }

@@ -17,7 +17,8 @@ func (Codec) Resource(path string) (r resource.Resource) {
 		return r
 	}
 	return resource.Resource{
-		Format: wire.Interactions, ID: id, Part: part, Answer: true, Given: strings.HasPrefix(id, "v1_"), Missing: "The interaction '" + id + "' was not found.",
+		Format: wire.Interactions, ID: id, Part: part, Answer: true, Given: strings.HasPrefix(id, "v1_"),
+		Missing: "The interaction '" + id + "' was not found.",
 	}
 }
 

@@ -85,7 +85,8 @@ func (p parser) Item(at int) int {
 			return -1
 		}
 	case string(kind) == `"user_input"`, string(kind) == `"model_output"`:
-		if !p.Say(wire.Spoken{Item: span, Content: f.content, Role: role}, p) && p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
+		if !p.Say(wire.Spoken{Item: span, Content: f.content, Role: role}, p) &&
+			p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
 			return -1
 		}
 	default:
@@ -123,7 +124,8 @@ func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.
 			b.Body = rawjson.Span{}
 		}
 		// The signature of a thought also covers the call after it.
-		if n := len(p.Blocks); n > 0 && p.Blocks[n-1].Message == index && p.Blocks[n-1].Kind == wire.KindReasoning && p.Blocks[n-1].Has(wire.FlagSigned) {
+		if n := len(p.Blocks); n > 0 && p.Blocks[n-1].Message == index && p.Blocks[n-1].Kind == wire.KindReasoning &&
+			p.Blocks[n-1].Has(wire.FlagSigned) {
 			b.Flags |= wire.FlagSigned
 		}
 		p.Program(&b, f.caller)

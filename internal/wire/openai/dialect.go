@@ -21,18 +21,23 @@ var Headers = []string{"openai-", "x-openai-"}
 
 // Faults are the statuses, types and codes of the APIs' errors.
 var Faults = map[translate.Fault]translate.Words{
-	translate.FaultInvalid:        {Status: http.StatusBadRequest, Type: "invalid_request_error"},
-	translate.FaultAuthentication: {Status: http.StatusUnauthorized, Type: "invalid_request_error", Code: "invalid_api_key"},
-	translate.FaultBilling:        {Status: http.StatusTooManyRequests, Type: "insufficient_quota", Code: "insufficient_quota"},
-	translate.FaultPermission:     {Status: http.StatusForbidden, Type: "invalid_request_error", Code: "permission_denied"},
-	translate.FaultNotFound:       {Status: http.StatusNotFound, Type: "invalid_request_error", Code: "model_not_found"},
-	translate.FaultConflict:       {Status: http.StatusConflict, Type: "invalid_request_error"},
-	translate.FaultTooLarge:       {Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error"},
-	translate.FaultRate:           {Status: http.StatusTooManyRequests, Type: "rate_limit_error", Code: "rate_limit_exceeded"},
-	translate.FaultServer:         {Status: http.StatusInternalServerError, Type: "server_error"},
-	translate.FaultOverloaded:     {Status: http.StatusServiceUnavailable, Type: "server_error"},
-	translate.FaultTimeout:        {Status: http.StatusGatewayTimeout, Type: "server_error"},
-	translate.FaultContext:        {Status: http.StatusBadRequest, Type: "invalid_request_error", Code: "context_length_exceeded"},
+	translate.FaultInvalid: {Status: http.StatusBadRequest, Type: "invalid_request_error"},
+	translate.FaultAuthentication: {Status: http.StatusUnauthorized, Type: "invalid_request_error",
+		Code: "invalid_api_key"},
+	translate.FaultBilling: {Status: http.StatusTooManyRequests, Type: "insufficient_quota",
+		Code: "insufficient_quota"},
+	translate.FaultPermission: {Status: http.StatusForbidden, Type: "invalid_request_error",
+		Code: "permission_denied"},
+	translate.FaultNotFound: {Status: http.StatusNotFound, Type: "invalid_request_error", Code: "model_not_found"},
+	translate.FaultConflict: {Status: http.StatusConflict, Type: "invalid_request_error"},
+	translate.FaultTooLarge: {Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error"},
+	translate.FaultRate: {Status: http.StatusTooManyRequests, Type: "rate_limit_error",
+		Code: "rate_limit_exceeded"},
+	translate.FaultServer:     {Status: http.StatusInternalServerError, Type: "server_error"},
+	translate.FaultOverloaded: {Status: http.StatusServiceUnavailable, Type: "server_error"},
+	translate.FaultTimeout:    {Status: http.StatusGatewayTimeout, Type: "server_error"},
+	translate.FaultContext: {Status: http.StatusBadRequest, Type: "invalid_request_error",
+		Code: "context_length_exceeded"},
 }
 
 // Samples implements [translate.Dialect].
@@ -77,11 +82,13 @@ func (Dialect) AppendFailure(b []byte, f *translate.Failure, w translate.Words, 
 // TooLong implements [translate.Dialect].
 func (Dialect) TooLong(message string, tokens, answer, limit int64) string {
 	if tokens > 0 && limit > 0 && answer > 0 {
-		return fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion). Please reduce the length of the messages or completion.",
+		return fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the "+
+			"messages, %d in the completion). Please reduce the length of the messages or completion.",
 			limit, tokens+answer, tokens, answer)
 	}
 	if tokens > 0 && limit > 0 {
-		return "This model's maximum context length is " + strconv.FormatInt(limit, 10) + " tokens. However, your messages resulted in " +
+		return "This model's maximum context length is " + strconv.FormatInt(limit, 10) +
+			" tokens. However, your messages resulted in " +
 			strconv.FormatInt(tokens, 10) + " tokens. Please reduce the length of the messages."
 	}
 	return message

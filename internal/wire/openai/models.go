@@ -34,7 +34,8 @@ func efforts(model string) []string {
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	version, newer := strings.CutPrefix(model, "gpt-5.")
 	switch {
-	case strings.Contains(model, "codex-max"), strings.HasPrefix(model, "gpt-6"), newer && version != "" && version[0] > '1':
+	case strings.Contains(model, "codex-max"), strings.HasPrefix(model, "gpt-6"), newer && version != "" &&
+		version[0] > '1':
 		return []string{"none", "low", "medium", "high", "xhigh"}
 	case newer:
 		return []string{"none", "low", "medium", "high"}

@@ -13,8 +13,10 @@ import (
 )
 
 var reasons = [...]string{
-	wire.StopUnknown: "stop", wire.StopEnd: "stop", wire.StopLength: "length", wire.StopCalls: "tool_calls", wire.StopSequence: "stop",
-	wire.StopRefusal: "content_filter", wire.StopFilter: "content_filter", wire.StopPause: "stop", wire.StopContext: "length",
+	wire.StopUnknown: "stop", wire.StopEnd: "stop", wire.StopLength: "length", wire.StopCalls: "tool_calls",
+	wire.StopSequence: "stop",
+	wire.StopRefusal:  "content_filter", wire.StopFilter: "content_filter", wire.StopPause: "stop",
+	wire.StopContext: "length",
 }
 
 // finishReason returns the finish_reason of an answer.

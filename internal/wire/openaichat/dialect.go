@@ -14,12 +14,15 @@ func (Codec) Rules() translate.Rules {
 	return translate.Rules{
 		Images: true,
 		Params: [translate.ParamCount]string{
-			translate.MaxTokens: "max_completion_tokens", translate.Temperature: "temperature", translate.TopP: "top_p", translate.Seed: "seed", translate.PresencePenalty: "presence_penalty",
-			translate.FrequencyPenalty: "frequency_penalty", translate.UserID: "user", translate.ServiceTier: "service_tier", translate.CacheKey: "prompt_cache_key", translate.Verbosity: "verbosity",
+			translate.MaxTokens: "max_completion_tokens", translate.Temperature: "temperature", translate.TopP: "top_p",
+			translate.Seed: "seed", translate.PresencePenalty: "presence_penalty",
+			translate.FrequencyPenalty: "frequency_penalty", translate.UserID: "user", translate.ServiceTier: "service_tier",
+			translate.CacheKey: "prompt_cache_key", translate.Verbosity: "verbosity",
 		},
 		Reasoning: "reasoning_effort", Output: "response_format", Parallel: "parallel_tool_calls", Choice: "tool_choice",
-		Strict: "tools[].function.strict", Thinking: "messages[].reasoning_content", MarkerInSystem: "messages[].content[].cache_control",
-		NameLimit: 64, IDLimit: 40, IDPrefix: "chatcmpl", NarrowsOfficial: true, LongestUser: 64,
+		Strict: "tools[].function.strict", Thinking: "messages[].reasoning_content",
+		MarkerInSystem: "messages[].content[].cache_control",
+		NameLimit:      64, IDLimit: 40, IDPrefix: "chatcmpl", NarrowsOfficial: true, LongestUser: 64,
 		Headers: openai.Headers, Provider: "openai", Faults: openai.Faults,
 	}
 }

@@ -25,11 +25,13 @@ type interception struct {
 
 // DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	return rawjson.Object("type", "function", "function", rawjson.Object("name", name, "description", description, "parameters", []byte(schema)))
+	return rawjson.Object("type", "function", "function", rawjson.Object("name", name, "description", description,
+		"parameters", []byte(schema)))
 }
 
 func (r *interception) Failure(kind, message string) []byte {
-	return framing.SSE{}.Append(nil, "", rawjson.Object("error", rawjson.Object("message", message, "type", kind, "param", []byte("null"), "code", []byte("null"))))
+	return framing.SSE{}.Append(nil, "", rawjson.Object("error", rawjson.Object("message", message, "type", kind, "param",
+		[]byte("null"), "code", []byte("null"))))
 }
 
 // Of implements [hidden.Interception].
@@ -170,7 +172,8 @@ func (r *interception) shown(root, choice gjson.Result) (fragments []byte, same 
 func alone(root, choice gjson.Result, fragment string) []byte {
 	delta := rawjson.Object("tool_calls", rawjson.Array([]byte(fragment)))
 	return rawjson.Rewrite(root, nil, map[string][]byte{
-		"choices": rawjson.Array(rawjson.Rewrite(choice, nil, map[string][]byte{"delta": delta, "finish_reason": []byte("null")})), "usage": nil,
+		"choices": rawjson.Array(rawjson.Rewrite(choice, nil,
+			map[string][]byte{"delta": delta, "finish_reason": []byte("null")})), "usage": nil,
 	})
 }
 

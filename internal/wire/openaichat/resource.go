@@ -18,7 +18,8 @@ func (Codec) Resource(path string) (r resource.Resource) {
 		return r
 	}
 	return resource.Resource{
-		Format: wire.OpenAIChat, ID: id, Part: part, Answer: true, Given: strings.HasPrefix(id, "chatcmpl"), Missing: "Chat completion with id '" + id + "' not found.",
+		Format: wire.OpenAIChat, ID: id, Part: part, Answer: true, Given: strings.HasPrefix(id, "chatcmpl"),
+		Missing: "Chat completion with id '" + id + "' not found.",
 	}
 }
 

@@ -57,7 +57,8 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 	for _, p := range parts {
 		switch {
 		case p.Kind == translate.ResultPart:
-		case translate.IsReminder(p) && !w.Options.Official && (p.Cache == nil || !w.Options.CacheControl && !w.Options.Breakpoints):
+		case translate.IsReminder(p) && !w.Options.Official &&
+			(p.Cache == nil || !w.Options.CacheControl && !w.Options.Breakpoints):
 			notes = append(notes, p)
 		default:
 			rest = append(rest, p)

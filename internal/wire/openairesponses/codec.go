@@ -23,7 +23,8 @@ type Codec struct{ openai.Dialect }
 func (Codec) Traits() wire.Traits {
 	return wire.Traits{
 		Breakpoints: true, KeepsAnswers: true, FlatItems: true, TextType: "input_text",
-		Heartbeat:       "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n",
+		Heartbeat: "event: response.in_progress\ndata: {\"type\":\"response.in_progress\"," +
+			"\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n",
 		HeartbeatWithin: true, CompactPath: "/responses/compact", Sockets: true, NoCalls: `"none"`,
 	}
 }
@@ -95,7 +96,8 @@ func (Codec) Silent([]byte) bool { return false }
 
 // Hides implements [hidden.Codec].
 func (Codec) Hides(v *wire.View) bool {
-	return !v.Conversation.Partial && !v.Conversation.Background && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
+	return !v.Conversation.Partial && !v.Conversation.Background && len(v.Messages) > 0 &&
+		v.Raw[v.Messages[0].Span.Start] == '{'
 }
 
 // Intercept implements [hidden.Codec].

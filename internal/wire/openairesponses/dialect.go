@@ -13,13 +13,15 @@ import (
 func (Codec) Rules() translate.Rules {
 	return translate.Rules{
 		Params: [translate.ParamCount]string{
-			translate.MaxTokens: "max_output_tokens", translate.Temperature: "temperature", translate.TopP: "top_p", translate.UserID: "user", translate.ServiceTier: "service_tier",
+			translate.MaxTokens: "max_output_tokens", translate.Temperature: "temperature", translate.TopP: "top_p",
+			translate.UserID: "user", translate.ServiceTier: "service_tier",
 			translate.CacheKey: "prompt_cache_key", translate.Verbosity: "text.verbosity",
 		},
 		Reasoning: "reasoning.effort", Output: "text.format", Parallel: "parallel_tool_calls", Choice: "tool_choice",
 		Strict: "tools[].strict", Thinking: "input[].encrypted_content", Marker: "input[].content[].prompt_cache_breakpoint",
-		NameLimit: 64, IDLimit: 64, LongestID: 256, IDPrefix: "resp", NarrowsOfficial: true, LongestUser: 64, LeastTokens: 16, EndsThinking: true,
-		Headers: openai.Headers, Provider: "openai", Faults: openai.Faults,
+		NameLimit: 64, IDLimit: 64, LongestID: 256, IDPrefix: "resp", NarrowsOfficial: true, LongestUser: 64, LeastTokens: 16,
+		EndsThinking: true,
+		Headers:      openai.Headers, Provider: "openai", Faults: openai.Faults,
 	}
 }
 
@@ -45,7 +47,8 @@ func (Codec) AppendAnswer(dst []byte, c *translate.Collected) []byte {
 
 // Holder implements [translate.Dialect].
 func (c Codec) Holder(bool) translate.Holder {
-	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "output_index", Arguments: "delta", Sequence: "sequence_number"})
+	return translate.NewNumberedHolder(c, translate.NumberedHolder{Index: "output_index", Arguments: "delta",
+		Sequence: "sequence_number"})
 }
 
 // Endpoint implements [translate.Dialect].

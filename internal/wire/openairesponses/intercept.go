@@ -31,7 +31,8 @@ type head struct{ id, created, model string }
 
 // DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	return rawjson.Object("type", "function", "name", name, "description", description, "parameters", []byte(schema), "strict", false)
+	return rawjson.Object("type", "function", "name", name, "description", description, "parameters", []byte(schema),
+		"strict", false)
 }
 
 func (r *interception) Failure(kind, message string) []byte {
@@ -39,13 +40,16 @@ func (r *interception) Failure(kind, message string) []byte {
 		kind = "server_error"
 	}
 	members := []any{"object", "response", "status", "failed"}
-	for _, m := range [...]struct{ key, raw string }{{"id", r.head.id}, {"created_at", r.head.created}, {"model", r.head.model}} {
+	for _, m := range [...]struct{ key, raw string }{{"id", r.head.id}, {"created_at", r.head.created},
+		{"model", r.head.model}} {
 		if m.raw != "" {
 			members = append(members, m.key, []byte(m.raw))
 		}
 	}
-	members = append(members, "error", rawjson.Object("code", kind, "message", message), "incomplete_details", []byte("null"), "output", []byte("[]"), "usage", []byte("null"))
-	event := rawjson.Object("type", "response.failed", "sequence_number", r.sequence, "response", rawjson.Object(members...))
+	members = append(members, "error", rawjson.Object("code", kind, "message", message), "incomplete_details",
+		[]byte("null"), "output", []byte("[]"), "usage", []byte("null"))
+	event := rawjson.Object("type", "response.failed", "sequence_number", r.sequence, "response",
+		rawjson.Object(members...))
 	return framing.SSE{}.Append(nil, "response.failed", event)
 }
 
@@ -53,7 +57,8 @@ func (r *interception) Failure(kind, message string) []byte {
 func (r *interception) Tell(f hidden.Event, e *hidden.Entry) {
 	if response := f.Root.Get("response"); r.head.id == "" && response.Exists() {
 		r.head = head{
-			strings.Clone(response.Get("id").Raw), strings.Clone(response.Get("created_at").Raw), strings.Clone(response.Get("model").Raw),
+			strings.Clone(response.Get("id").Raw), strings.Clone(response.Get("created_at").Raw),
+			strings.Clone(response.Get("model").Raw),
 		}
 	}
 	var with map[string][]byte
@@ -102,7 +107,8 @@ func (r *interception) Part(e *hidden.Entry) hidden.Part {
 
 // partOf returns an item of an answer in its form in a request.
 func partOf(item gjson.Result) hidden.Part {
-	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str), Name: strings.Clone(item.Get("name").Str)}
+	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str),
+		Name: strings.Clone(item.Get("name").Str)}
 	switch kind := item.Get("type").Str; {
 	case kind == "message":
 		p.Kind = wire.KindText
@@ -176,7 +182,8 @@ func toolResults(it *hidden.Iteration) []byte {
 		switch kind { // outputs of the provider's own tools have forms of their own
 		case "shell_call":
 			outcome := rawjson.Object("type", "exit", "exit_code", 1)
-			members = append(members, "output", rawjson.Array(rawjson.Object("stdout", "", "stderr", p.Result, "outcome", outcome)))
+			members = append(members, "output", rawjson.Array(rawjson.Object("stdout", "", "stderr", p.Result, "outcome",
+				outcome)))
 		case "apply_patch_call":
 			members = append(members, "status", "failed", "output", p.Result)
 		default:

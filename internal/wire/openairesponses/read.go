@@ -256,7 +256,8 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 // ownCall reads a past call of a tool that the API defines and the client ran. It becomes a call of a
 // tool with the same name.
 func (r reader) ownCall(kind string, item rawjson.Value) translate.Part {
-	p := translate.Part{Kind: translate.CallPart, ID: ownID(item), Tool: translate.ToolName{Name: strings.TrimSuffix(kind, "_call")}, Input: rawjson.Value("{}")}
+	p := translate.Part{Kind: translate.CallPart, ID: ownID(item),
+		Tool: translate.ToolName{Name: strings.TrimSuffix(kind, "_call")}, Input: rawjson.Value("{}")}
 	for _, name := range [...]string{"action", "operation"} {
 		if input := r.Member(item, name); input.IsObject() {
 			p.Input = input
@@ -332,7 +333,8 @@ func (r reader) reasoning(item rawjson.Value) translate.Part {
 func (r reader) part(v rawjson.Value) error {
 	var p translate.Part
 	var err error
-	r.DropOthers(v, "type", "text", "refusal", "annotations", "logprobs", "image_url", "detail", "filename", "file_url", "file_data", "file_id", "prompt_cache_breakpoint")
+	r.DropOthers(v, "type", "text", "refusal", "annotations", "logprobs", "image_url", "detail", "filename", "file_url",
+		"file_data", "file_id", "prompt_cache_breakpoint")
 	if r.Member(v, "prompt_cache_breakpoint").IsObject() {
 		p.Cache = rawjson.Value(`{"type":"ephemeral"}`)
 	}

@@ -18,7 +18,8 @@ func (Codec) Resource(path string) (r resource.Resource) {
 		return r
 	}
 	return resource.Resource{
-		Format: wire.OpenAIResponses, ID: id, Part: part, Answer: true, Given: strings.HasPrefix(id, "resp_"), Missing: "Response with id '" + id + "' not found.",
+		Format: wire.OpenAIResponses, ID: id, Part: part, Answer: true, Given: strings.HasPrefix(id, "resp_"),
+		Missing: "Response with id '" + id + "' not found.",
 	}
 }
 

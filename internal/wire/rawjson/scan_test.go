@@ -73,14 +73,16 @@ func FuzzValid(f *testing.F) {
 		f.Add(c.Text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if deep := strings.Count(text, "[")+strings.Count(text, "{") > MaxDepth; !deep && Valid(text) != json.Valid([]byte(text)) {
+		if deep := strings.Count(text, "[")+strings.Count(text, "{") > MaxDepth; !deep &&
+			Valid(text) != json.Valid([]byte(text)) {
 			t.Errorf("Valid(%q) = %t", text, Valid(text))
 		}
 	})
 }
 
 func BenchmarkValid(b *testing.B) {
-	text := `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + strings.Repeat("words and \\n more words, ", 8) + `"}}`
+	text := `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` +
+		strings.Repeat("words and \\n more words, ", 8) + `"}}`
 	for name, valid := range map[string]func(string) bool{"wire": Valid, "gjson": gjson.Valid} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))

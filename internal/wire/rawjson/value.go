@@ -14,7 +14,8 @@ import (
 type Value []byte
 
 // ends are the bytes that may end or structure a value.
-var ends = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true, ',': true, ' ': true, '\n': true, '\t': true, '\r': true}
+var ends = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true, ',': true, ' ': true, '\n': true,
+	'\t': true, '\r': true}
 
 // Trim returns the value without surrounding white space.
 func (v Value) Trim() Value { return Value(bytes.Trim(v, " \n\t\r")) }
@@ -119,7 +120,8 @@ func (x *Index) find(start int32) int32 {
 	// Most lookups are in ascending order.
 	switch n := x.next; {
 	case n > 0 && x.longs[n-1].Start >= start:
-		x.next, _ = slices.BinarySearchFunc(x.longs, start, func(s Span, start int32) int { return int(s.Start) - int(start) })
+		x.next, _ = slices.BinarySearchFunc(x.longs, start,
+			func(s Span, start int32) int { return int(s.Start) - int(start) })
 	default:
 		for x.next < len(x.longs) && x.longs[x.next].Start < start {
 			x.next++

@@ -63,7 +63,8 @@ func walk(t *testing.T, x *Index, v Value) (n int) {
 
 func TestIndex(t *testing.T) {
 	long := strings.Repeat(`words, \"more\" [words] {and} \\ `, 10)
-	text := ` {"a":"` + long + `","` + long + `":["` + long + `","short",{"x":"` + long + `","y":[[],"` + long + `"]}],"b":{"c":"` + long + `"},"d":1}`
+	text := ` {"a":"` + long + `","` + long + `":["` + long + `","short",{"x":"` + long + `","y":[[],"` + long +
+		`"]}],"b":{"c":"` + long + `"},"d":1}`
 	x, ok := IndexObject([]byte(text))
 	if !ok || len(x.longs) != 6 {
 		t.Fatalf("%t, %d long strings", ok, len(x.longs))

@@ -42,7 +42,8 @@ func Remove(body []byte) []byte {
 			patches = append(patches, wire.Member{Name: name, Value: list})
 		}
 	}
-	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} { // in requests for a token count
+	// in requests for a token count
+	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
 		if inner := gjson.GetBytes(body, name); inner.IsObject() {
 			patches = append(patches, wire.Member{Name: name, Value: Remove([]byte(inner.Raw))})
 		}

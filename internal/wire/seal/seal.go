@@ -92,7 +92,8 @@ func ID(id, signature string) string {
 		return id
 	}
 	mark, text := idSignatureRaw, base64.RawURLEncoding.EncodeToString([]byte(signature))
-	if b, err := base64.StdEncoding.DecodeString(signature); err == nil && base64.StdEncoding.EncodeToString(b) == signature {
+	if b, err := base64.StdEncoding.DecodeString(signature); err == nil &&
+		base64.StdEncoding.EncodeToString(b) == signature {
 		mark, text = idSignature, base64.RawURLEncoding.EncodeToString(b)
 	}
 	// The length stands last, so that no signature can look like a separator.

@@ -34,13 +34,15 @@ func TestSealed(t *testing.T) {
 }
 
 func TestID(t *testing.T) {
-	for _, sig := range []string{"", "CgYIAB+/", "Cg==", "not base64!", "skip_thought_signature_validator", "Cg=", "\x00\xff", "_sig_AAAA"} {
+	for _, sig := range []string{"", "CgYIAB+/", "Cg==", "not base64!", "skip_thought_signature_validator", "Cg=",
+		"\x00\xff", "_sig_AAAA"} {
 		for _, id := range []string{"call_1", "", "a_sig_b", "x_raw_", "x_9"} {
 			sealed := seal.ID(id, sig)
 			if gotID, gotSig := seal.OpenID(sealed); gotID != id || gotSig != sig {
 				t.Errorf("%q, %q came back as %q, %q", id, sig, gotID, gotSig)
 			}
-			if strings.Trim(strings.TrimPrefix(sealed, id), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+			if strings.Trim(strings.TrimPrefix(sealed, id),
+				"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
 				t.Errorf("%q holds what ids may not", sealed)
 			}
 		}

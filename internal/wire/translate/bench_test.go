@@ -16,9 +16,15 @@ import (
 // longBody returns a request of Claude Code's shape of at least size bytes.
 func longBody(size int) []byte {
 	var b strings.Builder
-	b.WriteString(`{"model":"claude-opus-4-6","max_tokens":32000,"stream":true,"thinking":{"type":"adaptive"},"system":[{"type":"text","text":"x-anthropic-billing-header: x;"},{"type":"text","text":"You are careful.","cache_control":{"type":"ephemeral"}}],"tools":[` + anthropicTool + `],"messages":[{"role":"user","content":"go"}`)
+	b.WriteString(`{"model":"claude-opus-4-6","max_tokens":32000,"stream":true,"thinking":{"type":"adaptive"},` +
+		`"system":[{"type":"text","text":"x-anthropic-billing-header: x;"},{"type":"text","text":"You are careful.",` +
+		`"cache_control":{"type":"ephemeral"}}],"tools":[` + anthropicTool + `],"messages":[{"role":"user","content":"go"}`)
 	for i := 0; b.Len() < size; i++ {
-		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"thinking","thinking":"Let me see.\nYes.","signature":"%0400d"},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"toolu_%d","name":"f","input":{"file_path":"/x/%d","old":"a \"b\"\n\tc"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"}]}`,
+		fmt.Fprintf(&b,
+			`,{"role":"assistant","content":[{"type":"thinking","thinking":"Let me see.\nYes.","signature":"%0400d"},`+
+				`{"type":"text","text":"Let me look."},{"type":"tool_use","id":"toolu_%d","name":"f",`+
+				`"input":{"file_path":"/x/%d","old":"a \"b\"\n\tc"}}]},{"role":"user","content":[{"type":"tool_result",`+
+				`"tool_use_id":"toolu_%d","content":"%s"}]}`,
 			i, i, i, i, strings.Repeat(`     1→\tfunc main() { fmt.Println(\"hello\") }\n`, 40))
 	}
 	return []byte(b.String() + `]}`)

@@ -24,15 +24,18 @@ func heap() int64 {
 // long is an answer with a call beyond the memory limit.
 var long = map[wire.Format][2]string{
 	wire.Anthropic: {
-		`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n" + `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"b","name":"bash","input":{}}}`,
+		`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n" +
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"b","name":"bash","input":{}}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"%"}}`,
 	},
 	wire.OpenAIChat: {
-		`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"b","type":"function","function":{"name":"bash","arguments":""}}]}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"b","type":"function",` +
+			`"function":{"name":"bash","arguments":""}}]}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%"}}]}}]}`,
 	},
 	wire.OpenAIResponses: {
-		`{"type":"response.output_item.added","sequence_number":0,"output_index":0,"item":{"type":"function_call","id":"fc","call_id":"b","name":"bash"}}`,
+		`{"type":"response.output_item.added","sequence_number":0,"output_index":0,"item":{"type":"function_call",` +
+			`"id":"fc","call_id":"b","name":"bash"}}`,
 		`{"type":"response.function_call_arguments.delta","sequence_number":1,"output_index":0,"delta":"%"}`,
 	},
 }
@@ -162,9 +165,11 @@ func TestManySealedThoughts(t *testing.T) {
 	sealed := seal.Sealed{Format: wire.Anthropic, Text: "why", Data: "x"}.Seal()
 	body := func(n int) string {
 		return `{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[` +
-			strings.Repeat(`{"text":"a","thoughtSignature":"`+sealed+`"},`, n) + `{"text":"b"}]},{"role":"user","parts":[{"text":"hi"}]}]}`
+			strings.Repeat(`{"text":"a","thoughtSignature":"`+sealed+`"},`, n) +
+			`{"text":"b"}]},{"role":"user","parts":[{"text":"hi"}]}]}`
 	}
-	few, many := converted(t, wire.Gemini, wire.Anthropic, body(500)), converted(t, wire.Gemini, wire.Anthropic, body(5000))
+	few, many := converted(t, wire.Gemini, wire.Anthropic, body(500)),
+		converted(t, wire.Gemini, wire.Anthropic, body(5000))
 	if many > 20*few {
 		t.Errorf("%d bytes for ten times what takes %d", many, few)
 	}
@@ -172,18 +177,21 @@ func TestManySealedThoughts(t *testing.T) {
 
 // TestManyCallsOfAnAnswer: each of many calls keeps its id and gets the arguments of its index.
 func TestManyCallsOfAnAnswer(t *testing.T) {
-	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true, Seed: "s", BufferCalls: true})
+	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true, Seed: "s",
+		BufferCalls: true})
 	chunk := func(calls string) string {
 		return `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[` + calls + "]}}]}\n\n"
 	}
 	var out strings.Builder
 	for i := range wire.MaxCalls {
-		out.Write(s.Feed([]byte(chunk(fmt.Sprintf(`{"index":%d,"id":"call_%d","function":{"name":"bash","arguments":""}}`, i, i/2)))))
+		out.Write(s.Feed([]byte(chunk(fmt.Sprintf(`{"index":%d,"id":"call_%d","function":{"name":"bash","arguments":""}}`,
+			i, i/2)))))
 	}
 	for i := range wire.MaxCalls {
 		out.Write(s.Feed([]byte(chunk(fmt.Sprintf(`{"index":%d,"function":{"arguments":"{\"n\":%d}"}}`, i, i)))))
 	}
-	out.Write(s.Feed([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n")))
+	out.Write(s.Feed([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{}," +
+		"\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n")))
 	out.Write(s.Close(false))
 	ids, inputs := map[string]bool{}, 0
 	for line := range strings.Lines(out.String()) {

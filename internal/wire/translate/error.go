@@ -104,7 +104,8 @@ func (f *Failure) complete() {
 		}
 	}
 	// These faults are vague: the status says more.
-	if by, ok := faultOfStatus[f.Status]; ok && (f.fault == FaultUnknown || f.fault == FaultInvalid || f.fault == FaultServer) {
+	if by, ok := faultOfStatus[f.Status]; ok &&
+		(f.fault == FaultUnknown || f.fault == FaultInvalid || f.fault == FaultServer) {
 		f.fault = by
 	}
 	if f.fault == FaultServer && strings.Contains(strings.ToLower(f.Message), "overloaded") {
@@ -168,17 +169,24 @@ var faultOfStatus = map[int]Fault{
 // first match counts.
 var tooLongTexts = []*regexp.Regexp{
 	regexp.MustCompile(`exceed context limit: (?P<n>\d+) \+ (?P<a>\d+) > (?P<m>\d+)`),
-	regexp.MustCompile(`is too large: (?P<a>\d+)\. This model's maximum context length is (?P<m>\d+) tokens and your request has (?P<n>\d+) input tokens`),
-	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?requested (?P<a>\d+) output tokens and your prompt contains (?P<least>at least )?(?P<n>\d+) input tokens`),
-	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?\((?P<n>\d+) in (?:the|your) (?:messages|prompt)[,;] (?:and )?(?P<a>\d+) (?:in|for) the completion`),
-	regexp.MustCompile(`maximum context length of (?P<m>\d+) tokens.*?: (?P<n>\d+) tokens from the input messages and (?P<a>\d+) tokens for the completion`),
-	regexp.MustCompile(`passed (?P<n>\d+) input tokens and requested (?P<a>\d+) output tokens.*?context length is only (?P<m>\d+)`),
+	regexp.MustCompile(`is too large: (?P<a>\d+)\. This model's maximum context length is (?P<m>\d+) tokens and your ` +
+		`request has (?P<n>\d+) input tokens`),
+	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?requested (?P<a>\d+) output tokens and your ` +
+		`prompt contains (?P<least>at least )?(?P<n>\d+) input tokens`),
+	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens.*?\((?P<n>\d+) in (?:the|your) ` +
+		`(?:messages|prompt)[,;] (?:and )?(?P<a>\d+) (?:in|for) the completion`),
+	regexp.MustCompile(`maximum context length of (?P<m>\d+) tokens.*?: (?P<n>\d+) tokens from the input messages and ` +
+		`(?P<a>\d+) tokens for the completion`),
+	regexp.MustCompile(`passed (?P<n>\d+) input tokens and requested (?P<a>\d+) output tokens.*?context length is only ` +
+		`(?P<m>\d+)`),
 	regexp.MustCompile(`\(n_keep: (?P<n>\d+) ?>= n_ctx: (?P<m>\d+)\)`),
 	regexp.MustCompile(`[Pp]rompt too long: (?P<n>\d+) tokens exceeds max context window of (?P<m>\d+)`),
 	regexp.MustCompile(`input \((?P<n>\d+) tokens\) is longer than the model's context length \((?P<m>\d+) tokens\)`),
 	regexp.MustCompile(`prompt is too long(?:: (?P<n>\d+) tokens > (?P<m>\d+))?`),
-	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens(?:.*?(?:resulted in|requested|contains?)(?: at least)?(?: about)? (?P<n>\d+))?`),
-	regexp.MustCompile(`input token count(?: \((?P<n>\d+)\))? exceeds the maximum number of tokens(?: allowed)?(?: \(?(?P<m>\d+))?`),
+	regexp.MustCompile(`maximum context length is (?P<m>\d+) tokens(?:.*?(?:resulted in|requested|contains?)(?: at ` +
+		`least)?(?: about)? (?P<n>\d+))?`),
+	regexp.MustCompile(`input token count(?: \((?P<n>\d+)\))? exceeds the maximum number of tokens(?: allowed)?(?: ` +
+		`\(?(?P<m>\d+))?`),
 	regexp.MustCompile(`exceeds the context window`),
 	regexp.MustCompile(`request(?: \((?P<n>\d+) tokens\))? exceeds the available context size(?: \((?P<m>\d+) tokens\))?`),
 	regexp.MustCompile(`context length of only (?P<m>\d+) tokens`),

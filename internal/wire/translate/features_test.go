@@ -22,19 +22,25 @@ const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwA
 
 // The four request bodies: %s is the addition to a plain question.
 var plainBody = map[wire.Format]string{
-	wire.Anthropic:       `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"Hi"}]%s}`,
-	wire.OpenAIChat:      `{"model":"m","messages":[{"role":"user","content":"Hi"}]%s}`,
-	wire.OpenAIResponses: `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}]%s}`,
-	wire.Gemini:          `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]%s}`,
-	wire.Interactions:    `{"model":"m","input":[{"type":"user_input","content":[{"type":"text","text":"Hi"}]}]%s}`,
+	wire.Anthropic:  `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"Hi"}]%s}`,
+	wire.OpenAIChat: `{"model":"m","messages":[{"role":"user","content":"Hi"}]%s}`,
+	wire.OpenAIResponses: `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text",` +
+		`"text":"Hi"}]}]%s}`,
+	wire.Gemini:       `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]%s}`,
+	wire.Interactions: `{"model":"m","input":[{"type":"user_input","content":[{"type":"text","text":"Hi"}]}]%s}`,
 }
 
 var (
-	anthropicTool = `{"name":"f","description":"d","input_schema":{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}}`
-	chatTool      = `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}}}`
-	responsesTool = `{"type":"function","name":"f","description":"d","parameters":{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}},"strict":false}`
-	geminiTool    = `{"functionDeclarations":[{"name":"f","description":"d","parameters":{"type":"OBJECT","properties":{"z":{"type":"NUMBER"},"a":{"type":"STRING"}}}}]}`
-	stepsTool     = `{"type":"function","name":"f","description":"d","parameters":{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}}`
+	anthropicTool = `{"name":"f","description":"d","input_schema":{"type":"object","properties":{"z":{"type":"number"},` +
+		`"a":{"type":"string"}}}}`
+	chatTool = `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object",` +
+		`"properties":{"z":{"type":"number"},"a":{"type":"string"}}}}}`
+	responsesTool = `{"type":"function","name":"f","description":"d","parameters":{"type":"object",` +
+		`"properties":{"z":{"type":"number"},"a":{"type":"string"}}},"strict":false}`
+	geminiTool = `{"functionDeclarations":[{"name":"f","description":"d","parameters":{"type":"OBJECT",` +
+		`"properties":{"z":{"type":"NUMBER"},"a":{"type":"STRING"}}}}]}`
+	stepsTool = `{"type":"function","name":"f","description":"d","parameters":{"type":"object",` +
+		`"properties":{"z":{"type":"number"},"a":{"type":"string"}}}}`
 )
 
 // with returns the plain bodies, with an addition in the named formats.
@@ -129,7 +135,8 @@ func find(q *translate.Request, f func(m translate.Message, p translate.Part) bo
 func media(kind, data, url string) func(*translate.Request) bool {
 	return func(q *translate.Request) bool {
 		return find(q, func(_ translate.Message, p translate.Part) bool {
-			return p.Kind == translate.MediaPart && strings.HasPrefix(p.Media.Type, kind) && string(p.Media.Data) == data && string(p.Media.URL) == url
+			return p.Kind == translate.MediaPart && strings.HasPrefix(p.Media.Type, kind) && string(p.Media.Data) == data &&
+				string(p.Media.URL) == url
 		})
 	}
 }
@@ -156,8 +163,12 @@ func requestFeatures() []feature {
 				return m.Role == translate.User && string(p.Text) == "Hi"
 			})
 		}},
-		{"streamed answer", with(say{a: `"stream":true`, c: `"stream":true,"stream_options":{"include_usage":true}`, r: `"stream":true`, g: ``, n: `"stream":true`}), func(q *translate.Request) bool { return q.Stream }},
-		{"system prompt", with(say{a: `"system":"Be kind"`, r: `"instructions":"Be kind"`, g: `"systemInstruction":{"parts":[{"text":"Be kind"}]}`, n: `"system_instruction":"Be kind"`, c: `"messages":[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`}), func(q *translate.Request) bool { return string(translate.Joined(q.System)) == "Be kind" }},
+		{"streamed answer", with(say{a: `"stream":true`, c: `"stream":true,"stream_options":{"include_usage":true}`,
+			r: `"stream":true`, g: ``, n: `"stream":true`}), func(q *translate.Request) bool { return q.Stream }},
+		{"system prompt", with(say{a: `"system":"Be kind"`, r: `"instructions":"Be kind"`,
+			g: `"systemInstruction":{"parts":[{"text":"Be kind"}]}`, n: `"system_instruction":"Be kind"`,
+			c: `"messages":[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`}),
+			func(q *translate.Request) bool { return string(translate.Joined(q.System)) == "Be kind" }},
 		{"system message in the middle", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"system","content":"Now hurry"}`,
 			c: `{"role":"user","content":"Hi"},{"role":"system","content":"Now hurry"}`,
@@ -175,55 +186,98 @@ func requestFeatures() []feature {
 			c: `{"role":"assistant","content":"Hello"},{"role":"user","content":"Hi"}`,
 			r: `{"role":"assistant","content":"Hello"},{"role":"user","content":"Hi"}`,
 			g: `{"role":"model","parts":[{"text":"Hello"}]},{"role":"user","parts":[{"text":"Hi"}]}`,
-			n: `{"type":"model_output","content":[{"type":"text","text":"Hello"}]},{"type":"user_input","content":[{"type":"text","text":"Hi"}]}`,
+			n: `{"type":"model_output","content":[{"type":"text","text":"Hello"}]},{"type":"user_input",` +
+				`"content":[{"type":"text","text":"Hi"}]}`,
 		}), func(q *translate.Request) bool {
 			return find(q, func(m translate.Message, p translate.Part) bool {
 				return m.Role == translate.Assistant && string(p.Text) == "Hello"
 			})
 		}},
-		{"no answer, only the cache filled", say{a: `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"Hi"}]}`}, param(translate.MaxTokens, "1")},
-		{"maximal length", with(say{a: ``, c: `"max_completion_tokens":100`, r: `"max_output_tokens":100`, g: `"generationConfig":{"maxOutputTokens":100}`, n: `"generation_config":{"max_output_tokens":100}`}), param(translate.MaxTokens, "100")},
-		{"temperature", with(say{a: `"temperature":0.5`, c: `"temperature":0.5`, r: `"temperature":0.5`, g: `"generationConfig":{"temperature":0.5}`, n: `"generation_config":{"temperature":0.5}`}), param(translate.Temperature, "0.5")},
-		{"top_p", with(say{a: `"top_p":0.5`, c: `"top_p":0.5`, r: `"top_p":0.5`, g: `"generationConfig":{"topP":0.5}`, n: `"generation_config":{"top_p":0.5}`}), param(translate.TopP, "0.5")},
+		{"no answer, only the cache filled",
+			say{a: `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"Hi"}]}`}, param(translate.MaxTokens, "1")},
+		{"maximal length", with(say{a: ``, c: `"max_completion_tokens":100`, r: `"max_output_tokens":100`,
+			g: `"generationConfig":{"maxOutputTokens":100}`, n: `"generation_config":{"max_output_tokens":100}`}),
+			param(translate.MaxTokens, "100")},
+		{"temperature", with(say{a: `"temperature":0.5`, c: `"temperature":0.5`, r: `"temperature":0.5`,
+			g: `"generationConfig":{"temperature":0.5}`, n: `"generation_config":{"temperature":0.5}`}),
+			param(translate.Temperature, "0.5")},
+		{"top_p", with(say{a: `"top_p":0.5`, c: `"top_p":0.5`, r: `"top_p":0.5`, g: `"generationConfig":{"topP":0.5}`,
+			n: `"generation_config":{"top_p":0.5}`}), param(translate.TopP, "0.5")},
 		{"top_k", with(say{a: `"top_k":5`, g: `"generationConfig":{"topK":5}`}), param(translate.TopK, "5")},
-		{"seed", with(say{c: `"seed":7`, g: `"generationConfig":{"seed":7}`, n: `"generation_config":{"seed":7}`}), param(translate.Seed, "7")},
-		{"penalties", with(say{c: `"presence_penalty":0.5`, g: `"generationConfig":{"presencePenalty":0.5}`}), param(translate.PresencePenalty, "0.5")},
-		{"stop sequences", with(say{a: `"stop_sequences":["END"]`, c: `"stop":"END"`, g: `"generationConfig":{"stopSequences":["END"]}`, n: `"generation_config":{"stop_sequences":["END"]}`}), func(q *translate.Request) bool {
-			return len(q.Stop) == 1 && string(q.Stop[0]) == "END"
-		}},
+		{"seed", with(say{c: `"seed":7`, g: `"generationConfig":{"seed":7}`, n: `"generation_config":{"seed":7}`}),
+			param(translate.Seed, "7")},
+		{"penalties", with(say{c: `"presence_penalty":0.5`, g: `"generationConfig":{"presencePenalty":0.5}`}),
+			param(translate.PresencePenalty, "0.5")},
+		{"stop sequences", with(say{a: `"stop_sequences":["END"]`, c: `"stop":"END"`,
+			g: `"generationConfig":{"stopSequences":["END"]}`, n: `"generation_config":{"stop_sequences":["END"]}`}),
+			func(q *translate.Request) bool {
+				return len(q.Stop) == 1 && string(q.Stop[0]) == "END"
+			}},
 		{"several answers", with(say{c: `"n":2`, g: `"generationConfig":{"candidateCount":2}`}), always},
-		{"log probabilities", with(say{c: `"logprobs":true`, r: `"top_logprobs":2`, g: `"generationConfig":{"responseLogprobs":true}`}), always},
+		{"log probabilities", with(say{c: `"logprobs":true`, r: `"top_logprobs":2`,
+			g: `"generationConfig":{"responseLogprobs":true}`}), always},
 		{"tools", tool(say{a: ``, c: ``, r: ``, g: ``, n: ``}), func(q *translate.Request) bool {
-			return len(q.Tools) == 1 && q.Tools[0].Name == "f" && string(q.Tools[0].Schema) == `{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}`
+			return len(q.Tools) == 1 && q.Tools[0].Name == "f" &&
+				string(q.Tools[0].Schema) == `{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}`
 		}},
 		{"strict tools", with(say{
 			a: `"tools":[` + strings.TrimSuffix(anthropicTool, "}") + `,"strict":true}]`,
 			c: `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}}]`,
 			r: `"tools":[{"type":"function","name":"f","parameters":{"type":"object"},"strict":true}]`,
 		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Strict.IsTrue() }},
-		{"a tool must be called", tool(say{a: `"tool_choice":{"type":"any"}`, c: `"tool_choice":"required"`, r: `"tool_choice":"required"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`, n: `"generation_config":{"tool_choice":"any"}`}), func(q *translate.Request) bool { return q.Choice.Mode == "any" }},
+		{"a tool must be called", tool(say{a: `"tool_choice":{"type":"any"}`, c: `"tool_choice":"required"`,
+			r: `"tool_choice":"required"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`,
+			n: `"generation_config":{"tool_choice":"any"}`}), func(q *translate.Request) bool { return q.Choice.Mode == "any" }},
 		{"this tool must be called", tool(say{
 			a: `"tool_choice":{"type":"tool","name":"f"}`, c: `"tool_choice":{"type":"function","function":{"name":"f"}}`,
-			r: `"tool_choice":{"type":"function","name":"f"}`, g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}`,
+			r: `"tool_choice":{"type":"function","name":"f"}`,
+			g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}`,
 			n: `"generation_config":{"tool_choice":{"allowed_tools":{"mode":"any","tools":["f"]}}}`,
 		}), func(q *translate.Request) bool {
 			return q.Choice.Mode == "any" && len(q.Choice.Tools) == 1 && q.Choice.Tools[0].Name == "f"
 		}},
-		{"no tool may be called", tool(say{a: `"tool_choice":{"type":"none"}`, c: `"tool_choice":"none"`, r: `"tool_choice":"none"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`, n: `"generation_config":{"tool_choice":"none"}`}), func(q *translate.Request) bool { return q.Choice.Mode == "none" }},
-		{"one call at a time", tool(say{a: `"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`, c: `"parallel_tool_calls":false`, r: `"parallel_tool_calls":false`}), func(q *translate.Request) bool { return q.Choice.Single }},
+		{"no tool may be called", tool(say{a: `"tool_choice":{"type":"none"}`, c: `"tool_choice":"none"`,
+			r: `"tool_choice":"none"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`,
+			n: `"generation_config":{"tool_choice":"none"}`}),
+			func(q *translate.Request) bool { return q.Choice.Mode == "none" }},
+		{"one call at a time", tool(say{a: `"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`,
+			c: `"parallel_tool_calls":false`, r: `"parallel_tool_calls":false`}),
+			func(q *translate.Request) bool { return q.Choice.Single }},
 		{"parallel calls and their results", talk(say{
-			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"text","text":"Look"},{"type":"tool_use","id":"t1","name":"f","input":{"z":1.50,"a":"x"}},{"type":"tool_use","id":"t2","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"one"},{"type":"tool_result","tool_use_id":"t2","content":"two"},{"type":"text","text":"Go on"}]}`,
-			c: `{"role":"user","content":"Hi"},{"role":"assistant","content":"Look","tool_calls":[{"id":"t1","type":"function","function":{"name":"f","arguments":"{\"z\":1.50,\"a\":\"x\"}"}},{"id":"t2","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"t1","content":"one"},{"role":"tool","tool_call_id":"t2","content":"two"},{"role":"user","content":"Go on"}`,
-			r: `{"role":"user","content":"Hi"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Look"}]},{"type":"function_call","call_id":"t1","name":"f","arguments":"{\"z\":1.50,\"a\":\"x\"}"},{"type":"function_call","call_id":"t2","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"t1","output":"one"},{"type":"function_call_output","call_id":"t2","output":"two"},{"role":"user","content":"Go on"}`,
-			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Look"},{"functionCall":{"name":"f","args":{"z":1.50,"a":"x"}}},{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":"one"}}},{"functionResponse":{"name":"f","response":{"output":"two"}}},{"text":"Go on"}]}`,
-			n: `{"type":"user_input","content":"Hi"},{"type":"model_output","content":[{"type":"text","text":"Look"}]},{"type":"function_call","id":"t1","name":"f","arguments":{"z":1.50,"a":"x"}},{"type":"function_call","id":"t2","name":"f","arguments":{}},{"type":"function_result","call_id":"t1","result":"one"},{"type":"function_result","call_id":"t2","result":[{"type":"text","text":"two"}]},{"type":"user_input","content":"Go on"}`,
+			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"text","text":"Look"},` +
+				`{"type":"tool_use","id":"t1","name":"f","input":{"z":1.50,"a":"x"}},{"type":"tool_use","id":"t2","name":"f",` +
+				`"input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"one"},` +
+				`{"type":"tool_result","tool_use_id":"t2","content":"two"},{"type":"text","text":"Go on"}]}`,
+			c: `{"role":"user","content":"Hi"},{"role":"assistant","content":"Look","tool_calls":[{"id":"t1",` +
+				`"type":"function","function":{"name":"f","arguments":"{\"z\":1.50,\"a\":\"x\"}"}},{"id":"t2","type":"function",` +
+				`"function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"t1","content":"one"},{"role":"tool",` +
+				`"tool_call_id":"t2","content":"two"},{"role":"user","content":"Go on"}`,
+			r: `{"role":"user","content":"Hi"},{"type":"message","role":"assistant","content":[{"type":"output_text",` +
+				`"text":"Look"}]},{"type":"function_call","call_id":"t1","name":"f","arguments":"{\"z\":1.50,\"a\":\"x\"}"},` +
+				`{"type":"function_call","call_id":"t2","name":"f","arguments":"{}"},{"type":"function_call_output",` +
+				`"call_id":"t1","output":"one"},{"type":"function_call_output","call_id":"t2","output":"two"},{"role":"user",` +
+				`"content":"Go on"}`,
+			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Look"},{"functionCall":{"name":"f",` +
+				`"args":{"z":1.50,"a":"x"}}},{"functionCall":{"name":"f","args":{}}}]},{"role":"user",` +
+				`"parts":[{"functionResponse":{"name":"f","response":{"output":"one"}}},{"functionResponse":{"name":"f",` +
+				`"response":{"output":"two"}}},{"text":"Go on"}]}`,
+			n: `{"type":"user_input","content":"Hi"},{"type":"model_output","content":[{"type":"text","text":"Look"}]},` +
+				`{"type":"function_call","id":"t1","name":"f","arguments":{"z":1.50,"a":"x"}},{"type":"function_call","id":"t2",` +
+				`"name":"f","arguments":{}},{"type":"function_result","call_id":"t1","result":"one"},{"type":"function_result",` +
+				`"call_id":"t2","result":[{"type":"text","text":"two"}]},{"type":"user_input","content":"Go on"}`,
 		}), parallelKept},
 		{"failed result", talk(say{
-			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"no","is_error":true}]}`,
-			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"error":"no"}}}]}`,
-			n: `{"type":"user_input","content":"Hi"},{"type":"function_call","id":"t1","name":"f","arguments":{}},{"type":"function_result","call_id":"t1","is_error":true,"result":"no"}`,
+			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f",` +
+				`"input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"no","is_error":true}]}`,
+			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},` +
+				`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"error":"no"}}}]}`,
+			n: `{"type":"user_input","content":"Hi"},{"type":"function_call","id":"t1","name":"f","arguments":{}},` +
+				`{"type":"function_result","call_id":"t1","is_error":true,"result":"no"}`,
 		}), func(q *translate.Request) bool {
-			return find(q, func(_ translate.Message, p translate.Part) bool { return p.Kind == translate.ResultPart && p.Failed })
+			return find(q, func(_ translate.Message, p translate.Part) bool {
+				return p.Kind == translate.ResultPart &&
+					p.Failed
+			})
 		}},
 		{"image", asking(say{
 			a: `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + png + `"}}`,
@@ -240,10 +294,17 @@ func requestFeatures() []feature {
 			n: `{"type":"image","uri":"https://example.com/a.png"}`,
 		}), media("image/", "", "https://example.com/a.png")},
 		{"image in a result", talk(say{
-			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + png + `"}}]}]}`,
-			r: `{"role":"user","content":"Hi"},{"type":"function_call","call_id":"t1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"t1","output":[{"type":"input_image","image_url":"data:image/png;base64,` + png + `"}]}`,
-			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":""},"parts":[{"inlineData":{"mimeType":"image/png","data":"` + png + `"}}]}}]}`,
-			n: `{"type":"user_input","content":"Hi"},{"type":"function_call","id":"t1","name":"f","arguments":{}},{"type":"function_result","call_id":"t1","result":[{"type":"image","mime_type":"image/png","data":"` + png + `"}]}`,
+			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f",` +
+				`"input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"image",` +
+				`"source":{"type":"base64","media_type":"image/png","data":"` + png + `"}}]}]}`,
+			r: `{"role":"user","content":"Hi"},{"type":"function_call","call_id":"t1","name":"f","arguments":"{}"},` +
+				`{"type":"function_call_output","call_id":"t1","output":[{"type":"input_image","image_url":"data:image/png;base64,` + png + `"}]}`,
+			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},` +
+				`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":""},` +
+				`"parts":[{"inlineData":{"mimeType":"image/png","data":"` + png + `"}}]}}]}`,
+			n: `{"type":"user_input","content":"Hi"},{"type":"function_call","id":"t1","name":"f","arguments":{}},` +
+				`{"type":"function_result","call_id":"t1","result":[{"type":"image","mime_type":"image/png","data":"` +
+				png + `"}]}`,
 		}), media("image/", png, "")},
 		{"PDF", asking(say{
 			a: `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}}`,
@@ -271,11 +332,18 @@ func requestFeatures() []feature {
 			return q.Reasoning.AsEffort() == "medium" || q.Reasoning.AsBudget() == 8192
 		}},
 		{"text of earlier thinking", talk(say{
-			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm","signature":"c2ln"},{"type":"text","text":"Yes"}]},{"role":"user","content":"Go"}`,
-			c: `{"role":"user","content":"Hi"},{"role":"assistant","reasoning_content":"Hm","content":"Yes"},{"role":"user","content":"Go"}`,
-			r: `{"role":"user","content":"Hi"},{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}],"encrypted_content":"c2ln"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes"}]},{"role":"user","content":"Go"}`,
-			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Hm","thought":true},{"text":"Yes"}]},{"role":"user","parts":[{"text":"Go"}]}`,
-			n: `{"type":"user_input","content":"Hi"},{"type":"thought","signature":"c2ln","summary":[{"type":"text","text":"Hm"}]},{"type":"model_output","content":[{"type":"text","text":"Yes"}]},{"type":"user_input","content":"Go"}`,
+			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm",` +
+				`"signature":"c2ln"},{"type":"text","text":"Yes"}]},{"role":"user","content":"Go"}`,
+			c: `{"role":"user","content":"Hi"},{"role":"assistant","reasoning_content":"Hm","content":"Yes"},{"role":"user",` +
+				`"content":"Go"}`,
+			r: `{"role":"user","content":"Hi"},{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}],` +
+				`"encrypted_content":"c2ln"},{"type":"message","role":"assistant","content":[{"type":"output_text",` +
+				`"text":"Yes"}]},{"role":"user","content":"Go"}`,
+			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Hm","thought":true},` +
+				`{"text":"Yes"}]},{"role":"user","parts":[{"text":"Go"}]}`,
+			n: `{"type":"user_input","content":"Hi"},{"type":"thought","signature":"c2ln","summary":[{"type":"text",` +
+				`"text":"Hm"}]},{"type":"model_output","content":[{"type":"text","text":"Yes"}]},{"type":"user_input",` +
+				`"content":"Go"}`,
 		}), func(q *translate.Request) bool {
 			return find(q, func(_ translate.Message, p translate.Part) bool {
 				return p.Kind == translate.ThinkingPart && string(p.Text) == "Hm"
@@ -292,12 +360,17 @@ func requestFeatures() []feature {
 		}},
 		{"answer in any JSON", with(say{
 			c: `"response_format":{"type":"json_object"}`, r: `"text":{"format":{"type":"json_object"}}`,
-			g: `"generationConfig":{"responseMimeType":"application/json"}`, n: `"response_format":[{"type":"text","mime_type":"application/json"}]`,
+			g: `"generationConfig":{"responseMimeType":"application/json"}`,
+			n: `"response_format":[{"type":"text","mime_type":"application/json"}]`,
 		}), func(q *translate.Request) bool { return q.Output.Kind == "json" }},
-		{"verbosity", with(say{c: `"verbosity":"low"`, r: `"text":{"verbosity":"low"}`}), param(translate.Verbosity, `"low"`)},
-		{"ID of the user", with(say{a: `"metadata":{"user_id":"u1"}`, c: `"user":"u1"`, r: `"user":"u1"`}), param(translate.UserID, `"u1"`)},
-		{"prompt_cache_key", with(say{c: `"prompt_cache_key":"k"`, r: `"prompt_cache_key":"k"`}), param(translate.CacheKey, `"k"`)},
-		{"service tier", with(say{a: `"service_tier":"standard_only"`, c: `"service_tier":"default"`, r: `"service_tier":"default"`, n: `"service_tier":"standard"`}), func(q *translate.Request) bool {
+		{"verbosity", with(say{c: `"verbosity":"low"`, r: `"text":{"verbosity":"low"}`}),
+			param(translate.Verbosity, `"low"`)},
+		{"ID of the user", with(say{a: `"metadata":{"user_id":"u1"}`, c: `"user":"u1"`, r: `"user":"u1"`}),
+			param(translate.UserID, `"u1"`)},
+		{"prompt_cache_key", with(say{c: `"prompt_cache_key":"k"`, r: `"prompt_cache_key":"k"`}),
+			param(translate.CacheKey, `"k"`)},
+		{"service tier", with(say{a: `"service_tier":"standard_only"`, c: `"service_tier":"default"`,
+			r: `"service_tier":"default"`, n: `"service_tier":"standard"`}), func(q *translate.Request) bool {
 			return q.Params[translate.ServiceTier] != nil
 		}},
 		{"marker of the cache", asking(say{
@@ -318,7 +391,8 @@ func requestFeatures() []feature {
 			a: `"tools":[` + anthropicTool + `,{"name":"late","defer_loading":true,"input_schema":{"type":"object"}}]`,
 		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "f" }},
 		{"deferred tools behind the provider's search", with(say{
-			a: `"tools":[{"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"},{"name":"late","defer_loading":true,"input_schema":{"type":"object"}}]`,
+			a: `"tools":[{"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"},{"name":"late",` +
+				`"defer_loading":true,"input_schema":{"type":"object"}}]`,
 		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "late" }},
 		{"tool of the provider among others", with(say{
 			a: `"tools":[` + anthropicTool + `,{"type":"web_search_20250305","name":"web_search"}]`,
@@ -334,7 +408,8 @@ func requestFeatures() []feature {
 			n: `"tools":[{"type":"google_search"}]`,
 		}), always},
 		{"what the provider has stored", say{
-			a: `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"file_1"}}]}]}`,
+			a: `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":[{"type":"document",` +
+				`"source":{"type":"file","file_id":"file_1"}}]}]}`,
 			c: `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"file_1"}}]}]}`,
 			r: `{"model":"m","previous_response_id":"resp_1","input":"Hi"}`,
 			g: `{"cachedContent":"cachedContents/1","contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`,
@@ -352,28 +427,33 @@ func requestFeatures() []feature {
 		}, always},
 		{"reference to what it has kept", say{
 			a: strings.Replace(plainBody[a], "%s", `,"container":"container_1"`, 1),
-			c: `{"model":"m","messages":[{"role":"user","content":"Hi"},{"role":"assistant","audio":{"id":"audio_1"}},{"role":"user","content":"Go"}]}`,
+			c: `{"model":"m","messages":[{"role":"user","content":"Hi"},{"role":"assistant","audio":{"id":"audio_1"}},` +
+				`{"role":"user","content":"Go"}]}`,
 			r: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"item_reference","id":"msg_1"}]}`,
 		}, always},
 		{"safety checks by the provider", say{
 			a: strings.Replace(plainBody[a], "%s", `,"safeguards":[{"type":"auto_mode"}]`, 1),
 		}, always},
 		{"clearing of results and of thinking", say{
-			a: strings.Replace(plainBody[a], "%s", `,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},{"type":"clear_tool_uses_20250919"}]}`, 1),
+			a: strings.Replace(plainBody[a], "%s",
+				`,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},`+
+					`{"type":"clear_tool_uses_20250919"}]}`, 1),
 		}, always}, // covered earlier, see the introduction
 		{"clearing of anything else", say{
 			a: strings.Replace(plainBody[a], "%s", `,"context_management":{"edits":[{"type":"clear_images"}]}`, 1),
 		}, never},
 		{"compaction by the provider", say{
 			a: strings.Replace(plainBody[a], "%s", `,"context_management":{"edits":[{"type":"compact_20260112"}]}`, 1),
-			r: strings.Replace(plainBody[r], "%s", `,"context_management":[{"type":"compaction","compact_threshold":100000}]`, 1),
+			r: strings.Replace(plainBody[r], "%s", `,"context_management":[{"type":"compaction","compact_threshold":100000}]`,
+				1),
 		}, always},
 		{"compaction at once", say{
 			a: strings.Replace(plainBody[a], "%s", `,"compaction":{"type":"summarize"}`, 1),
 			r: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"compaction_trigger"}]}`,
 		}, always},
 		{"compacted history", say{
-			a: `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"compaction","content":"S","signature":"x"}]},{"role":"user","content":"Go"}]}`,
+			a: `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"Hi"},{"role":"assistant",` +
+				`"content":[{"type":"compaction","content":"S","signature":"x"}]},{"role":"user","content":"Go"}]}`,
 			r: `{"model":"m","input":[{"type":"compaction","encrypted_content":"x"},{"role":"user","content":"Go"}]}`,
 		}, always},
 		{"answer in the background", say{
@@ -409,5 +489,6 @@ func parallelKept(q *translate.Request) bool {
 	}
 	first, _, _ := strings.Cut(seen[0], " ")
 	second, _, _ := strings.Cut(seen[1], " ")
-	return first != second && seen[0] == first+` {"z":1.50,"a":"x"}` && seen[1] == second+" {}" && seen[2] == first+" one" && seen[3] == second+" two"
+	return first != second && seen[0] == first+` {"z":1.50,"a":"x"}` && seen[1] == second+" {}" && seen[2] == first+
+		" one" && seen[3] == second+" two"
 }

@@ -39,11 +39,16 @@ type section struct {
 // sections are filled by the tests of requests and of answers.
 var sections = []section{{
 	title: "Requests",
-	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists. Where Anthropic or Gemini want the user to\n" +
-		"speak and the client's has said nothing (before a conversation that begins with the model or is nothing but a system prompt, in the\n" +
-		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the user says \"Go on.\".\n" +
-		"Results stand behind their calls, wherever the client put them; a call whose ID an earlier call has had goes by another one\n" +
-		"(`a`, `a_2`); messages of the model in a row are one. What clients of the Messages API order to be cleared (`context_management`) is\n" +
+	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists. Where Anthropic or " +
+		"Gemini want the user to\n" +
+		"speak and the client's has said nothing (before a conversation that begins with the model or is nothing but a " +
+		"system prompt, in the\n" +
+		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the " +
+		"user says \"Go on.\".\n" +
+		"Results stand behind their calls, wherever the client put them; a call whose ID an earlier call has had goes by " +
+		"another one\n" +
+		"(`a`, `a_2`); messages of the model in a row are one. What clients of the Messages API order to be cleared " +
+		"(`context_management`) is\n" +
 		"done before a request is translated, see [planner.md](../concepts/planner.md#cleared-on-the-clients-order).",
 	rows: featureRows(),
 }, {
@@ -68,7 +73,8 @@ func featureRows() (rows []row) {
 
 // tableModels are the models of the tables.
 var tableModels = map[wire.Format]string{
-	wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "m", wire.OpenAIResponses: "m", wire.Gemini: "gemini-2.5-pro", wire.Interactions: "gemini-2.5-pro",
+	wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "m", wire.OpenAIResponses: "m", wire.Gemini: "gemini-2.5-pro",
+	wire.Interactions: "gemini-2.5-pro",
 }
 
 // cell translates a feature's request and describes the result. A feature lost without a report
@@ -83,7 +89,8 @@ func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 		path, query = "/v1beta/models/m:generateContent", ""
 	}
 	in := translate.Incoming{Body: []byte(body), Path: path, Query: query}
-	out, err := translate.Convert(client, upstream, in, translate.Options{Model: func(string) string { return tableModels[upstream] }})
+	out, err := translate.Convert(client, upstream, in,
+		translate.Options{Model: func(string) string { return tableModels[upstream] }})
 	var refused *translate.Unsupported
 	switch {
 	case errors.As(err, &refused):
@@ -151,7 +158,8 @@ parameters at models that reason.
 				}
 			}
 			if rows.Len() > 0 {
-				fmt.Fprintf(&b, "\n### Client: %s\n\n| what | upstream | what becomes of it |\n|---|---|---|\n%s", client, rows.String())
+				fmt.Fprintf(&b, "\n### Client: %s\n\n| what | upstream | what becomes of it |\n|---|---|---|\n%s", client,
+					rows.String())
 			}
 		}
 	}
@@ -172,12 +180,14 @@ parameters at models that reason.
 
 // A provider's own API gets at most the features of other upstreams, and always JSON.
 func TestFeaturesOfficial(t *testing.T) {
-	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro"}
+	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2",
+		wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro"}
 	for _, f := range features {
 		for client, body := range f.say {
 			for _, upstream := range translate.Formats() {
 				path, query := pathOf(client)
-				out, err := translate.Convert(client, upstream, translate.Incoming{Body: []byte(body), Path: path, Query: query}, translate.Options{Official: true, Model: func(string) string { return models[upstream] }})
+				out, err := translate.Convert(client, upstream, translate.Incoming{Body: []byte(body), Path: path, Query: query},
+					translate.Options{Official: true, Model: func(string) string { return models[upstream] }})
 				if _, refused := errors.AsType[*translate.Unsupported](err); refused {
 					continue
 				}

@@ -54,7 +54,8 @@ func TestHold(t *testing.T) {
 			var p framing.SSEFramer
 			p.Feed(out, func(e framing.Event) {
 				root := gjson.ParseBytes(e.Data)
-				if strings.HasSuffix(root.Get("type").Str, "arguments.delta") || root.Get("delta.type").Str == "input_json_delta" || root.Get("delta.type").Str == "arguments_delta" {
+				if strings.HasSuffix(root.Get("type").Str, "arguments.delta") || root.Get("delta.type").Str == "input_json_delta" ||
+					root.Get("delta.type").Str == "arguments_delta" {
 					pieces[root.Get("type").Str+root.Get("output_index").Raw+root.Get("index").Raw]++
 				}
 				root.Get("choices.0.delta.tool_calls").ForEach(func(_, c gjson.Result) bool {
@@ -92,7 +93,8 @@ func TestHoldStreamsText(t *testing.T) {
 	if !bytes.Equal(out, chunk(`{"content":"on"}`)) {
 		t.Errorf("text beside a call is %s", out)
 	}
-	if out := h.Feed([]byte("data: [DONE]\n\n")); !strings.Contains(string(out), `"arguments":"{}"`) || !strings.Contains(string(out), `"x":1`) || !h.Ended() {
+	if out := h.Feed([]byte("data: [DONE]\n\n")); !strings.Contains(string(out), `"arguments":"{}"`) ||
+		!strings.Contains(string(out), `"x":1`) || !h.Ended() {
 		t.Errorf("call is %s", out)
 	}
 }
@@ -104,7 +106,8 @@ func TestHoldTexts(t *testing.T) {
 		at, want string
 		entries  []string
 	}{
-		{"custom.input", "*** Begin\n\"x\"", []string{`"id":"a","type":"custom","custom":{"name":"patch","input":""}`, `"custom":{"input":"*** Begin\n"}`, `"custom":{"input":"\"x\""}`}},
+		{"custom.input", "*** Begin\n\"x\"", []string{`"id":"a","type":"custom","custom":{"name":"patch","input":""}`,
+			`"custom":{"input":"*** Begin\n"}`, `"custom":{"input":"\"x\""}`}},
 		{"function.arguments", `{"a":1}`, []string{`"id":"a","type":"function","function":{"name":"f","arguments":{"a":1}}`}},
 		{"type", "strange", []string{`"id":"a","type":"strange"`}},
 	} {
@@ -112,9 +115,11 @@ func TestHoldTexts(t *testing.T) {
 			h := translate.NewHold(wire.OpenAIChat, joined)
 			var out []byte
 			for _, e := range c.entries {
-				out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,`+e+"}]}}]}\n\n"))...)
+				out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,`+e+
+					"}]}}]}\n\n"))...)
 			}
-			out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n"))...)
+			out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+
+				"\n\ndata: [DONE]\n\n"))...)
 			event, _, _ := strings.Cut(strings.TrimPrefix(string(out), "data: "), "\n\n")
 			if got := gjson.Get(event, "choices.0.delta.tool_calls.0."+c.at); !gjson.Valid(event) || got.Str != c.want {
 				t.Errorf("%s, joined %t: %s", c.at, joined, out)
@@ -131,12 +136,20 @@ func TestHoldCalls(t *testing.T) {
 		entries []string
 		want    []string
 	}{
-		{"two under one index, one without an id", []string{`{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}}`, `{"index":0,"id":"b","function":{"name":"read","arguments":"{\"n\":2}"}}`}, []string{`0 read {"n":1}`, `1 read {"n":2}`}},
-		{"two without an index", []string{`{"id":"a","function":{"name":"read","arguments":"{}"}}`, `{"id":"b","function":{"name":"list","arguments":"{}"}}`}, []string{`0 read {}`, `1 list {}`}},
-		{"interleaved", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}`, `{"index":1,"id":"b","function":{"name":"list","arguments":"{"}}`, `{"index":0,"function":{"arguments":"}"}}`, `{"index":1,"function":{"arguments":"}"}}`}, []string{`0 read {}`, `1 list {}`}},
-		{"a name in pieces", []string{`{"index":0,"id":"a","function":{"name":"re"}}`, `{"index":0,"function":{"name":"ad","arguments":"{}"}}`}, []string{`0 read {}`}},
-		{"a piece at a new index", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":""}}`, `{"index":1,"function":{"arguments":"{}"}}`}, []string{`0 read {}`}},
-		{"a call of nothing", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}`, `{"index":1,"id":"b","type":"function","function":{}}`}, []string{`0 read {}`}},
+		{"two under one index, one without an id", []string{`{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}}`,
+			`{"index":0,"id":"b","function":{"name":"read","arguments":"{\"n\":2}"}}`},
+			[]string{`0 read {"n":1}`, `1 read {"n":2}`}},
+		{"two without an index", []string{`{"id":"a","function":{"name":"read","arguments":"{}"}}`,
+			`{"id":"b","function":{"name":"list","arguments":"{}"}}`}, []string{`0 read {}`, `1 list {}`}},
+		{"interleaved", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}`,
+			`{"index":1,"id":"b","function":{"name":"list","arguments":"{"}}`, `{"index":0,"function":{"arguments":"}"}}`,
+			`{"index":1,"function":{"arguments":"}"}}`}, []string{`0 read {}`, `1 list {}`}},
+		{"a name in pieces", []string{`{"index":0,"id":"a","function":{"name":"re"}}`,
+			`{"index":0,"function":{"name":"ad","arguments":"{}"}}`}, []string{`0 read {}`}},
+		{"a piece at a new index", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":""}}`,
+			`{"index":1,"function":{"arguments":"{}"}}`}, []string{`0 read {}`}},
+		{"a call of nothing", []string{`{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}`,
+			`{"index":1,"id":"b","type":"function","function":{}}`}, []string{`0 read {}`}},
 	} {
 		for _, joined := range []bool{false, true} {
 			h := translate.NewHold(wire.OpenAIChat, joined)
@@ -144,12 +157,15 @@ func TestHoldCalls(t *testing.T) {
 			for _, e := range c.entries {
 				out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[`+e+"]}}]}\n\n"))...)
 			}
-			out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n"))...)
+			out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+
+				"\n\ndata: [DONE]\n\n"))...)
 			var got []string
 			ids := map[string]bool{"": true}
 			for line := range strings.Lines(string(out)) {
-				gjson.Get(strings.TrimPrefix(line, "data: "), "choices.0.delta.tool_calls").ForEach(func(_, call gjson.Result) bool {
-					got = append(got, fmt.Sprint(call.Get("index").Int(), " ", call.Get("function.name").Str, " ", call.Get("function.arguments").Str))
+				gjson.Get(strings.TrimPrefix(line, "data: "), "choices.0.delta.tool_calls").ForEach(func(_,
+					call gjson.Result) bool {
+					got = append(got, fmt.Sprint(call.Get("index").Int(), " ", call.Get("function.name").Str, " ",
+						call.Get("function.arguments").Str))
 					if id := call.Get("id").Str; ids[id] {
 						t.Errorf("%s, joined %t: the id %q is none of its own", c.name, joined, id)
 					} else {

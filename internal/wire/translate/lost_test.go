@@ -21,7 +21,8 @@ func TestNothingLostSilently(t *testing.T) {
 		for _, at := range values(seed.body) {
 			object := seed.body[at[0]:at[1]]
 			// A deferred schema is not sent. A marker and a grammar are carried by meaning.
-			if object[0] != '{' || object == `{"type":"object"}` || object == `{"type":"ephemeral"}` || strings.HasPrefix(object, `{"type":"grammar"`) {
+			if object[0] != '{' || object == `{"type":"object"}` || object == `{"type":"ephemeral"}` ||
+				strings.HasPrefix(object, `{"type":"grammar"`) {
 				continue
 			}
 			body := strings.Replace(seed.body[:at[1]-1]+`,"`+stranger+`":"y"`+seed.body[at[1]-1:], "{,", "{", 1)
@@ -29,12 +30,15 @@ func TestNothingLostSilently(t *testing.T) {
 				if to == from {
 					continue
 				}
-				out, err := translate.Convert(from, to, translate.Incoming{Body: []byte(body), Path: path, Query: query}, translate.Options{})
+				out, err := translate.Convert(from, to, translate.Incoming{Body: []byte(body), Path: path, Query: query},
+					translate.Options{})
 				if err != nil || strings.Contains(string(out.Body), stranger) {
 					continue
 				}
 				if !slices.ContainsFunc(out.Dropped, func(s string) bool {
-					return strings.HasSuffix(s, stranger) || s == around(seed.body, at[0]) || s == "tools[].type" && (strings.Contains(object, "web_search") || strings.Contains(object, "google_search")) || s == "input[].type" && strings.Contains(seed.body[max(at[0]-60, 0):at[1]], "google_search_call")
+					return strings.HasSuffix(s, stranger) || s == around(seed.body, at[0]) || s == "tools[].type" &&
+						(strings.Contains(object, "web_search") || strings.Contains(object, "google_search")) || s == "input[].type" &&
+						strings.Contains(seed.body[max(at[0]-60, 0):at[1]], "google_search_call")
 				}) {
 					t.Errorf("%s to %s: lost behind %.80s", from, to, object)
 				}

@@ -31,14 +31,16 @@ type Media struct {
 
 // otherNames maps non-standard names of media types.
 var otherNames = map[string]string{
-	"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/jfif": "image/jpeg", "image/x-png": "image/png", "application/x-pdf": "application/pdf",
+	"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/jfif": "image/jpeg", "image/x-png": "image/png",
+	"application/x-pdf": "application/pdf",
 }
 
 // beginnings are the magic bytes of some media types.
 var beginnings = []struct {
 	bytes, name string
 }{
-	{"\xff\xd8\xff", "image/jpeg"}, {"\x89PNG\r\n\x1a\n", "image/png"}, {"GIF8", "image/gif"}, {"%PDF-", "application/pdf"},
+	{"\xff\xd8\xff", "image/jpeg"}, {"\x89PNG\r\n\x1a\n", "image/png"}, {"GIF8", "image/gif"},
+	{"%PDF-", "application/pdf"},
 }
 
 // normalize corrects the media type from the content and rewrites the data as standard base64.
@@ -52,7 +54,8 @@ func (m *Media) normalize() {
 	// OpenAI's API tolerates a wrong type and other base64. Other APIs reject the request and, with
 	// the history, each later one.
 	m.Data = standardBase64(m.Data)
-	if m.Type != "" && !strings.HasPrefix(m.Type, "image/") && m.Type != "application/pdf" && m.Type != "application/octet-stream" {
+	if m.Type != "" && !strings.HasPrefix(m.Type, "image/") && m.Type != "application/pdf" &&
+		m.Type != "application/octet-stream" {
 		return
 	}
 	head, _ := base64.StdEncoding.DecodeString(string(m.Data[:min(len(m.Data), 16)/4*4]))
@@ -101,7 +104,8 @@ func imageNote(media, data string) string {
 	if media == "" {
 		return "[The model has made an image: " + data + "]"
 	}
-	return fmt.Sprintf("[The model has made an image (%s, %d KB), which this API cannot show.]", media, (len(data)/4*3+1023)/1024)
+	return fmt.Sprintf("[The model has made an image (%s, %d KB), which this API cannot show.]", media,
+		(len(data)/4*3+1023)/1024)
 }
 
 // Note returns a text in place of an unsupported medium and lists the medium as dropped.
@@ -112,5 +116,6 @@ func (w *Writer) Note(p Part) rawjson.Text {
 	if n := len(p.Media.Data) / 4 * 3; n > 0 {
 		of = fmt.Sprintf(" of %d KB", (n+1023)/1024)
 	}
-	return rawjson.Escaped(fmt.Sprintf("[A file (%s)%s was attached here, which this model's API cannot take.]", cmp.Or(p.Media.Type, "of unknown type"), of))
+	return rawjson.Escaped(fmt.Sprintf("[A file (%s)%s was attached here, which this model's API cannot take.]",
+		cmp.Or(p.Media.Type, "of unknown type"), of))
 }

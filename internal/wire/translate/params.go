@@ -82,7 +82,8 @@ func (w *Writer) Value(p Param) rawjson.Value {
 		ok = ok && number && n > 0
 	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
 		ok = ok && v.IsNumber() && w.dialect.Samples(w, p)
-		if n, _ := strconv.ParseFloat(string(v), 64); ok && p == Temperature && w.Rules.Warmest > 0 && n > float64(w.Rules.Warmest) {
+		if n, _ := strconv.ParseFloat(string(v), 64); ok && p == Temperature && w.Rules.Warmest > 0 &&
+			n > float64(w.Rules.Warmest) {
 			w.DropParam(p)
 			return strconv.AppendInt(nil, int64(w.Rules.Warmest), 10)
 		}

@@ -20,7 +20,8 @@ import (
 )
 
 // providers are the providers with the rules of each format.
-var providers = map[wire.Format]string{wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai", wire.Gemini: "gemini", wire.Interactions: "gemini"}
+var providers = map[wire.Format]string{wire.Anthropic: "anthropic", wire.OpenAIChat: "openai",
+	wire.OpenAIResponses: "openai", wire.Gemini: "gemini", wire.Interactions: "gemini"}
 
 // judged are models for judging the output: for each format those that refuse inputs that others
 // accept.
@@ -50,8 +51,10 @@ func judge(f wire.Format, model string, body []byte) error {
 // upstreams are the option sets for writing a format.
 func upstreams(to wire.Format) (all []translate.Options) {
 	for _, model := range judged[to] {
-		for _, o := range []translate.Options{{}, {Official: true}, {Official: true, SystemMessages: translate.InPlace}, {CacheControl: true}, {Breakpoints: true}} {
-			if o.SystemMessages == translate.InPlace && to == wire.Anthropic && !(anthropic.Codec{}).KeepsSystem(&translate.Writer{Model: model}) {
+		for _, o := range []translate.Options{{}, {Official: true}, {Official: true, SystemMessages: translate.InPlace},
+			{CacheControl: true}, {Breakpoints: true}} {
+			if o.SystemMessages == translate.InPlace && to == wire.Anthropic &&
+				!(anthropic.Codec{}).KeepsSystem(&translate.Writer{Model: model}) {
 				continue
 			}
 			o.Model = func(string) string { return model }
@@ -221,7 +224,8 @@ func (s *stage) flush() {
 		}
 		s.item(`{"role":"` + role + `","content":` + content + calls + `}`)
 	case wire.Interactions:
-		s.item(`{"type":"` + map[string]string{"user": "user_input", "assistant": "model_output"}[role] + `","content":` + content + `}`)
+		s.item(`{"type":"` + map[string]string{"user": "user_input", "assistant": "model_output"}[role] + `","content":` +
+			content + `}`)
 	default:
 		s.item(`{"role":"` + role + `","content":` + content + `}`)
 	}
@@ -252,7 +256,8 @@ func (s *stage) step(how, what byte) {
 	case 10:
 		s.flush() // the next part of the same role starts another message
 	case 11:
-		if role := map[wire.Format]string{wire.Anthropic: "system", wire.OpenAIChat: "developer", wire.OpenAIResponses: "developer"}[s.format]; role != "" {
+		if role := map[wire.Format]string{wire.Anthropic: "system", wire.OpenAIChat: "developer",
+			wire.OpenAIResponses: "developer"}[s.format]; role != "" {
 			s.say(role, s.text(role, text, marker))
 			s.flush()
 		}
@@ -303,7 +308,8 @@ func (s *stage) call(how byte) {
 		if how == 3 {
 			named = ""
 		}
-		s.say("model", `{"functionCall":{`+named+`"name":"f","args":`+input+`},"thoughtSignature":"`+gemini.SkipValidator+`"}`)
+		s.say("model", `{"functionCall":{`+named+`"name":"f","args":`+input+`},"thoughtSignature":"`+gemini.SkipValidator+
+			`"}`)
 	}
 }
 
@@ -325,7 +331,8 @@ func (s *stage) result(how byte, text string) {
 		case 3:
 			content = ""
 		case 4:
-			content = `,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}},{"type":"text","text":"x"}]`
+			content = `,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}},` +
+				`{"type":"text","text":"x"}]`
 		}
 		s.say("user", `{"type":"tool_result","tool_use_id":"`+id+`"`+content+`}`)
 	case wire.OpenAIChat:
@@ -384,15 +391,20 @@ func (s *stage) settings(how byte) {
 	if s.extra.Len() > 0 {
 		return
 	}
-	tools := map[wire.Format]string{wire.Anthropic: anthropicTool, wire.OpenAIChat: chatTool, wire.OpenAIResponses: responsesTool, wire.Gemini: geminiTool, wire.Interactions: stepsTool}
+	tools := map[wire.Format]string{wire.Anthropic: anthropicTool, wire.OpenAIChat: chatTool,
+		wire.OpenAIResponses: responsesTool, wire.Gemini: geminiTool, wire.Interactions: stepsTool}
 	s.extra.WriteString(`,"tools":[` + tools[s.format] + `]`)
 	choices := map[wire.Format]string{
-		wire.Anthropic: `,"tool_choice":{"type":"any"}`, wire.OpenAIChat: `,"tool_choice":"required"`, wire.OpenAIResponses: `,"tool_choice":"required"`,
-		wire.Gemini: `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`, wire.Interactions: `,"generation_config":{"tool_choice":"any"}`,
+		wire.Anthropic: `,"tool_choice":{"type":"any"}`, wire.OpenAIChat: `,"tool_choice":"required"`,
+		wire.OpenAIResponses: `,"tool_choice":"required"`,
+		wire.Gemini:          `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`,
+		wire.Interactions:    `,"generation_config":{"tool_choice":"any"}`,
 	}
 	thinking := map[wire.Format]string{
-		wire.Anthropic: `,"thinking":{"type":"enabled","budget_tokens":2000}`, wire.OpenAIChat: `,"reasoning_effort":"medium"`, wire.OpenAIResponses: `,"reasoning":{"effort":"medium"}`,
-		wire.Gemini: `,"generationConfig":{"thinkingConfig":{"thinkingBudget":2000}}`, wire.Interactions: `,"generation_config":{"thinking_level":"medium"}`,
+		wire.Anthropic:  `,"thinking":{"type":"enabled","budget_tokens":2000}`,
+		wire.OpenAIChat: `,"reasoning_effort":"medium"`, wire.OpenAIResponses: `,"reasoning":{"effort":"medium"}`,
+		wire.Gemini:       `,"generationConfig":{"thinkingConfig":{"thinkingBudget":2000}}`,
+		wire.Interactions: `,"generation_config":{"thinking_level":"medium"}`,
 	}
 	if how&1 > 0 {
 		s.extra.WriteString(choices[s.format])

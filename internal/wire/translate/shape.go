@@ -142,7 +142,8 @@ func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
 		return false
 	case w.Rules.SystemBehindUser:
 		// Anthropic accepts it after a user message, unless another user message follows.
-		return len(out) > 0 && !joins(out, Assistant) && out[len(out)-1].Role != System && (i+1 == len(in) || in[i+1].Role == Assistant)
+		return len(out) > 0 && !joins(out, Assistant) && out[len(out)-1].Role != System &&
+			(i+1 == len(in) || in[i+1].Role == Assistant)
 	}
 	return true
 }

@@ -30,7 +30,8 @@ func TestLongSignature(t *testing.T) {
 		{"with a second one", thought + call + other},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			answer := `{"candidates":[{"content":{"role":"model","parts":[` + c.parts + `]},"finishReason":"STOP","index":0}],"modelVersion":"gemini-3.1-pro","responseId":"r"}`
+			answer := `{"candidates":[{"content":{"role":"model","parts":[` + c.parts +
+				`]},"finishReason":"STOP","index":0}],"modelVersion":"gemini-3.1-pro","responseId":"r"}`
 			for _, stream := range []bool{false, true} {
 				data := answer
 				if stream {
@@ -53,7 +54,9 @@ func TestLongSignature(t *testing.T) {
 				}
 				input := strings.TrimSuffix(strings.TrimPrefix(items.Raw, "["), "]")
 				back := convert(t, wire.OpenAIResponses, wire.Gemini,
-					`{"model":"m","input":[{"role":"user","content":"Go."},`+input+results+`],"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`, "gemini-3.1-pro", translate.Options{Official: true})
+					`{"model":"m","input":[{"role":"user","content":"Go."},`+input+results+
+						`],"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`, "gemini-3.1-pro",
+					translate.Options{Official: true})
 				signed := gjson.GetBytes(back.Body, "contents.1.parts.#(functionCall.id==\"c1\").thoughtSignature").Str
 				if signed != signature {
 					t.Errorf("stream %v: the call came back with %.40q: %s", stream, signed, gjson.GetBytes(back.Body, "contents.1"))
@@ -74,14 +77,19 @@ func TestLongSignature(t *testing.T) {
 func TestSeveralThoughts(t *testing.T) {
 	blocks := []string{
 		`{"type":"thinking","thinking":"one","signature":"c2lnMQ=="}`, `{"type":"redacted_thinking","data":"cmVk"}`,
-		`{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`, `{"type":"tool_use","id":"toolu_1","name":"f","input":{}}`,
+		`{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`,
+		`{"type":"tool_use","id":"toolu_1","name":"f","input":{}}`,
 	}
-	events := []string{`{"type":"message_start","message":{"id":"msg_1","model":"m","usage":{"input_tokens":1,"output_tokens":1}}}`}
+	events := []string{`{"type":"message_start","message":{"id":"msg_1","model":"m","usage":{"input_tokens":1,` +
+		`"output_tokens":1}}}`}
 	for i, b := range blocks {
-		events = append(events, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b), fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
+		events = append(events, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b),
+			fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
 	}
-	events = append(events, `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}`, `{"type":"message_stop"}`)
-	whole, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{}, []byte(`{"id":"msg_1","model":"m","content":[`+strings.Join(blocks, ",")+`],"stop_reason":"tool_use"}`))
+	events = append(events, `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}`,
+		`{"type":"message_stop"}`)
+	whole, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{},
+		[]byte(`{"id":"msg_1","model":"m","content":[`+strings.Join(blocks, ",")+`],"stop_reason":"tool_use"}`))
 	told, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(events...)))
 	var contents []string
 	for line := range strings.SplitSeq(string(told), "\n\n") {
@@ -89,8 +97,11 @@ func TestSeveralThoughts(t *testing.T) {
 			contents = append(contents, content.Raw)
 		}
 	}
-	for name, said := range map[string]string{"whole": gjson.GetBytes(whole, "candidates.0.content").Raw, "streamed": strings.Join(contents, ",")} {
-		out := convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`, "claude-opus-4-5", translate.Options{Official: true})
+	for name, said := range map[string]string{"whole": gjson.GetBytes(whole, "candidates.0.content").Raw,
+		"streamed": strings.Join(contents, ",")} {
+		out := convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+
+			`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`,
+			"claude-opus-4-5", translate.Options{Official: true})
 		if got, want := gjson.GetBytes(out.Body, "messages.1.content").Raw, "["+strings.Join(blocks, ",")+"]"; got != want {
 			t.Errorf("%s: %s, want %s of %s", name, got, want, said)
 		}
@@ -104,7 +115,8 @@ func TestThoughtsOnce(t *testing.T) {
 		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"Hm "}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"so."}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{"content":"Look."}}]}`,
-		`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f",`+
+			`"arguments":"{}"}}]}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, `[DONE]`)))
 	var contents, parts []string
 	for line := range strings.SplitSeq(string(told), "\n\n") {
@@ -113,9 +125,13 @@ func TestThoughtsOnce(t *testing.T) {
 			parts = append(parts, content.Get("parts.0").Raw)
 		}
 	}
-	for name, said := range map[string]string{"one content": `{"role":"model","parts":[` + strings.Join(parts, ",") + `]}`, "a content each": strings.Join(contents, ",")} {
-		out := convert(t, wire.Gemini, wire.OpenAIChat, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+`,{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"r"}}}]}]}`, "qwen", translate.Options{})
-		if got := gjson.GetBytes(out.Body, "messages.1"); got.Get("reasoning_content").Str != "Hm so." || got.Get("content").Str != "Look." {
+	for name, said := range map[string]string{"one content": `{"role":"model","parts":[` + strings.Join(parts, ",") + `]}`,
+		"a content each": strings.Join(contents, ",")} {
+		out := convert(t, wire.Gemini, wire.OpenAIChat, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+
+			`,{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"r"}}}]}]}`, "qwen",
+			translate.Options{})
+		if got := gjson.GetBytes(out.Body, "messages.1"); got.Get("reasoning_content").Str != "Hm so." ||
+			got.Get("content").Str != "Look." {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -125,10 +141,14 @@ func TestThoughtsOnce(t *testing.T) {
 // and without a text.
 func TestEncryptedReasoning(t *testing.T) {
 	for _, text := range []string{"", `"reasoning":"Hm.",`} {
-		answer := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant",` + text + `"content":"Yes.","reasoning_details":[{"type":"reasoning.encrypted","id":"r1","data":"ZW5j"}]},"finish_reason":"stop"}]}`
+		answer := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant",` + text +
+			`"content":"Yes.","reasoning_details":[{"type":"reasoning.encrypted","id":"r1","data":"ZW5j"}]},` +
+			`"finish_reason":"stop"}]}`
 		whole, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{}, []byte(answer))
-		out := convert(t, wire.Anthropic, wire.OpenAIChat, `{"model":"m","messages":[`+question+`,{"role":"assistant","content":`+gjson.GetBytes(whole, "content").Raw+`},`+question+`]}`, "", translate.Options{})
-		if got := gjson.GetBytes(out.Body, "messages.1.reasoning_details").Raw; got != `[{"type":"reasoning.encrypted","data":"ZW5j","id":"r1"}]` {
+		out := convert(t, wire.Anthropic, wire.OpenAIChat, `{"model":"m","messages":[`+question+
+			`,{"role":"assistant","content":`+gjson.GetBytes(whole, "content").Raw+`},`+question+`]}`, "", translate.Options{})
+		if got := gjson.GetBytes(out.Body,
+			"messages.1.reasoning_details").Raw; got != `[{"type":"reasoning.encrypted","data":"ZW5j","id":"r1"}]` {
 			t.Errorf("%q: %s of %s", text, out.Body, whole)
 		}
 	}
@@ -138,7 +158,8 @@ func TestEncryptedReasoning(t *testing.T) {
 // clients that keep neither place.
 func TestPlacesOfThoughts(t *testing.T) {
 	const text, call = `{"type":"text","text":"T"}`, `{"type":"tool_use","id":"toolu_1","name":"f","input":{}}`
-	const bare, thought, redacted = `{"type":"thinking","thinking":"","signature":"c2lnMQ=="}`, `{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`, `{"type":"redacted_thinking","data":"cmVk"}`
+	const bare, thought, redacted = `{"type":"thinking","thinking":"","signature":"c2lnMQ=="}`,
+		`{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`, `{"type":"redacted_thinking","data":"cmVk"}`
 	for _, blocks := range []string{
 		bare + "," + text + "," + call,
 		thought + "," + text + "," + call,
@@ -151,8 +172,12 @@ func TestPlacesOfThoughts(t *testing.T) {
 		whole, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{}, []byte(answer))
 		content := gjson.GetBytes(whole, "candidates.0.content").Raw
 		for name, out := range map[string]*translate.Outgoing{
-			"chat":   convert(t, wire.OpenAIChat, wire.Anthropic, `{"model":"m","messages":[`+question+`,`+gjson.GetBytes(chat, "choices.0.message").Raw+`,{"role":"tool","tool_call_id":"toolu_1","content":"r"}]}`, "claude-opus-5", translate.Options{Official: true}),
-			"gemini": convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+content+`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`, "claude-opus-5", translate.Options{Official: true}),
+			"chat": convert(t, wire.OpenAIChat, wire.Anthropic, `{"model":"m","messages":[`+question+`,`+
+				gjson.GetBytes(chat, "choices.0.message").Raw+`,{"role":"tool","tool_call_id":"toolu_1","content":"r"}]}`,
+				"claude-opus-5", translate.Options{Official: true}),
+			"gemini": convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+content+
+				`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`,
+				"claude-opus-5", translate.Options{Official: true}),
 		} {
 			if got := gjson.GetBytes(out.Body, "messages.1.content").Raw; got != "["+blocks+"]" {
 				t.Errorf("%s: %s, want %s", name, got, blocks)
@@ -166,12 +191,14 @@ func TestPlacesOfThoughts(t *testing.T) {
 func TestSignatureOfText(t *testing.T) {
 	thought, text := `{"text":"Hm","thought":true}`, `{"text":"Visible."}`
 	signed, empty := `{"text":"Visible.","thoughtSignature":"U0lHMQ=="}`, `{"text":"","thoughtSignature":"U0lHMQ=="}`
-	for name, parts := range map[string][]string{"on the text": {thought, signed}, "without thoughts": {signed}, "behind the text": {thought, text, empty}} {
+	for name, parts := range map[string][]string{"on the text": {thought, signed}, "without thoughts": {signed},
+		"behind the text": {thought, text, empty}} {
 		for _, client := range []wire.Format{wire.Anthropic, wire.OpenAIResponses, wire.OpenAIChat} {
 			for _, stream := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, %s, stream %t", name, client, stream), func(t *testing.T) {
 					answer := func(last string, parts ...string) string {
-						return `{"candidates":[{"content":{"role":"model","parts":[` + strings.Join(parts, ",") + `]}` + last + `,"index":0}],"modelVersion":"gemini-3.1-pro","responseId":"r"}`
+						return `{"candidates":[{"content":{"role":"model","parts":[` + strings.Join(parts, ",") + `]}` + last +
+							`,"index":0}],"modelVersion":"gemini-3.1-pro","responseId":"r"}`
 					}
 					data := answer(`,"finishReason":"STOP"`, parts...)
 					if stream {
@@ -182,10 +209,13 @@ func TestSignatureOfText(t *testing.T) {
 						data = streamed(append(events, answer(`,"finishReason":"STOP"`))...)
 					}
 					out, _ := run(wire.Gemini, client, translate.Answering{Stream: stream, Seed: "s"}, []byte(data))
-					back := convert(t, client, wire.Gemini, sentBack(t, client, stream, out), "gemini-3.1-pro", translate.Options{Official: true})
+					back := convert(t, client, wire.Gemini, sentBack(t, client, stream, out), "gemini-3.1-pro",
+						translate.Options{Official: true})
 					said := gjson.GetBytes(back.Body, `contents.#(role=="model").parts`)
 					i := len(said.Array()) - 1
-					if last := said.Get(fmt.Sprint(i)); i < 1 || last.Get("thoughtSignature").Str != "U0lHMQ==" || last.Get("text").Str != "" || last.Get("thought").Exists() || said.Get(fmt.Sprint(i-1, ".text")).Str != "Visible." {
+					if last := said.Get(fmt.Sprint(i)); i < 1 || last.Get("thoughtSignature").Str != "U0lHMQ==" ||
+						last.Get("text").Str != "" || last.Get("thought").Exists() ||
+						said.Get(fmt.Sprint(i-1, ".text")).Str != "Visible." {
 						t.Errorf("came back as %s", said)
 					}
 				})
@@ -205,7 +235,8 @@ func sentBack(t *testing.T, f wire.Format, stream bool, out []byte) string {
 			response = gjson.Get(last, "response").Raw
 		}
 		items := gjson.Get(response, "output").Raw
-		return `{"model":"m","input":[{"role":"user","content":"Go."},` + strings.TrimSuffix(strings.TrimPrefix(items, "["), "]") + `,{"role":"user","content":"On."}]}`
+		return `{"model":"m","input":[{"role":"user","content":"Go."},` + strings.TrimSuffix(strings.TrimPrefix(items, "["),
+			"]") + `,{"role":"user","content":"On."}]}`
 	case wire.Anthropic:
 		var blocks []string
 		if !stream {
@@ -233,7 +264,8 @@ func sentBack(t *testing.T, f wire.Format, stream bool, out []byte) string {
 				}
 			}
 		}
-		return `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Go."},{"role":"assistant","content":[` + strings.Join(blocks, ",") + `]},{"role":"user","content":"On."}]}`
+		return `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Go."},{"role":"assistant","content":[` +
+			strings.Join(blocks, ",") + `]},{"role":"user","content":"On."}]}`
 	}
 	message := gjson.GetBytes(out, "choices.0.message").Raw
 	if stream {
@@ -246,7 +278,8 @@ func sentBack(t *testing.T, f wire.Format, stream bool, out []byte) string {
 				details = append(details, d.Raw)
 			}
 		}
-		message = fmt.Sprintf(`{"role":"assistant","content":%q,"reasoning_details":[%s]}`, content, strings.Join(details, ","))
+		message = fmt.Sprintf(`{"role":"assistant","content":%q,"reasoning_details":[%s]}`, content,
+			strings.Join(details, ","))
 	}
 	return `{"model":"m","messages":[{"role":"user","content":"Go."},` + message + `,{"role":"user","content":"On."}]}`
 }

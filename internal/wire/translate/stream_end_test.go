@@ -30,28 +30,32 @@ func TestUnmarkedEnd(t *testing.T) {
 		{"a reason and a usage", wire.OpenAIChat, []string{
 			`{"id":"m1","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}]}`,
 			`{"id":"m1","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
-			`{"id":"m1","model":"m","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":4}}}`,
+			`{"id":"m1","model":"m","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,` +
+				`"prompt_tokens_details":{"cached_tokens":4}}}`,
 		}, true, wire.Usage{Uncached: 5, Read: 4, Output: 3, Reported: true}},
 		{"no reason", wire.OpenAIChat, []string{
 			`{"id":"m1","model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}`,
 			`{"id":"m1","model":"m","choices":[{"index":0,"delta":{"content":"!"},"finish_reason":""}]}`,
 		}, false, wire.Usage{}},
 		{"no reason but a usage", wire.OpenAIChat, []string{
-			`{"id":"m1","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}`,
+			`{"id":"m1","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}],"usage":{"prompt_tokens":9,` +
+				`"completion_tokens":1,"total_tokens":10}}`,
 		}, false, wire.Usage{}},
 		{"the reason of another choice", wire.OpenAIChat, []string{
 			`{"id":"m1","model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}]}`,
 			`{"id":"m1","model":"m","choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}`,
 		}, false, wire.Usage{}},
 		{"a stop_reason", wire.Anthropic, []string{
-			`{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":9,"output_tokens":1}}}`,
+			`{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"m","content":[],` +
+				`"usage":{"input_tokens":9,"output_tokens":1}}}`,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}`,
 			`{"type":"content_block_stop","index":0}`,
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}`,
 		}, true, wire.Usage{Uncached: 9, Output: 3, Reported: true}},
 		{"no stop_reason", wire.Anthropic, []string{
-			`{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":9,"output_tokens":1}}}`,
+			`{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"m","content":[],` +
+				`"usage":{"input_tokens":9,"output_tokens":1}}}`,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}`,
 			`{"type":"content_block_stop","index":0}`,
@@ -60,14 +64,18 @@ func TestUnmarkedEnd(t *testing.T) {
 		{"all items", wire.OpenAIResponses, []string{
 			`{"type":"response.created","response":{"id":"m1","model":"m","status":"in_progress","output":[]}}`,
 			`{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"Hi"}`,
-			`{"type":"response.output_item.done","output_index":0,"item":{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Hi"}]}}`,
+			`{"type":"response.output_item.done","output_index":0,"item":{"id":"msg_1","type":"message","role":"assistant",` +
+				`"status":"completed","content":[{"type":"output_text","text":"Hi"}]}}`,
 		}, false, wire.Usage{}},
 		{"a finishReason", wire.Gemini, []string{
-			`{"responseId":"m1","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"Hi"}]}}]}`,
-			`{"responseId":"m1","modelVersion":"m","candidates":[{"index":0,"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"totalTokenCount":12}}`,
+			`{"responseId":"m1","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model",` +
+				`"parts":[{"text":"Hi"}]}}]}`,
+			`{"responseId":"m1","modelVersion":"m","candidates":[{"index":0,"finishReason":"STOP"}],` +
+				`"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"totalTokenCount":12}}`,
 		}, true, wire.Usage{Uncached: 9, Output: 3, Reported: true}},
 		{"no finishReason", wire.Gemini, []string{
-			`{"responseId":"m1","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"Hi"}]}}]}`,
+			`{"responseId":"m1","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model",` +
+				`"parts":[{"text":"Hi"}]}}]}`,
 		}, false, wire.Usage{}},
 		{"all steps", wire.Interactions, []string{
 			`{"event_type":"interaction.created","interaction":{"id":"m1","status":"in_progress","model":"m"}}`,
@@ -117,8 +125,9 @@ func TestUnmarkedEnd(t *testing.T) {
 
 // ends are the contents of a stream's last event.
 var ends = map[wire.Format]string{
-	wire.Anthropic: "event: message_stop", wire.OpenAIChat: "data: [DONE]", wire.OpenAIResponses: "event: response.completed",
-	wire.Gemini: `"finishReason":"STOP"`, wire.Interactions: "interaction.completed",
+	wire.Anthropic: "event: message_stop", wire.OpenAIChat: "data: [DONE]",
+	wire.OpenAIResponses: "event: response.completed",
+	wire.Gemini:          `"finishReason":"STOP"`, wire.Interactions: "interaction.completed",
 }
 
 // TestUnmarkedArray: a stream in the form of one JSON array is closed as well, and a cut one is

@@ -347,7 +347,8 @@ func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
 	}
-	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == wire.SignsRedacted, Call: b.Signs == wire.SignsCall, Said: b.Signs == wire.SignsText, Late: b.Late}.Seal()
+	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == wire.SignsRedacted,
+		Call: b.Signs == wire.SignsCall, Said: b.Signs == wire.SignsText, Late: b.Late}.Seal()
 }
 
 // CallID returns the id that the client gets for a call.
@@ -364,7 +365,8 @@ const ownID = 40
 // tooLong reports whether a call's id with its signature exceeds the client's limit.
 func (f *Flow) tooLong(id, signature string) bool {
 	rules := dialectOf(f.Client).rules
-	return rules.LongestID > 0 && !rules.SignedCalls && signature != "" && max(len(id), ownID)+len(seal.ID("", signature)) > rules.LongestID
+	return rules.LongestID > 0 && !rules.SignedCalls && signature != "" && max(len(id), ownID)+
+		len(seal.ID("", signature)) > rules.LongestID
 }
 
 // stopped sets the stop reason and completes all blocks.

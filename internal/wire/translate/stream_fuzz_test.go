@@ -24,7 +24,8 @@ func FuzzStream(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, cut uint16, stream, buffer bool) {
-		source, client := translate.Formats()[int(from)%len(translate.Formats())], translate.Formats()[int(to)%len(translate.Formats())]
+		source, client := translate.Formats()[int(from)%len(translate.Formats())],
+			translate.Formats()[int(to)%len(translate.Formats())]
 		asked := translate.Answering{Stream: stream, Usage: cut%2 == 0, BufferCalls: buffer, Seed: "s"}
 		if cut%5 == 0 {
 			asked.Stop = []string{"Done", "\n\n"}
@@ -59,7 +60,8 @@ func FuzzFailure(f *testing.F) {
 	f.Add([]byte("<html>"), uint8(1), uint8(0), 502)
 	f.Add([]byte(`[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"34.5s"}]}}]`), uint8(3), uint8(0), 429)
 	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, status int) {
-		source, client := translate.Formats()[int(from)%len(translate.Formats())], translate.Formats()[int(to)%len(translate.Formats())]
+		source, client := translate.Formats()[int(from)%len(translate.Formats())],
+			translate.Formats()[int(to)%len(translate.Formats())]
 		got, body := translate.ReadFailure(source, status, data).Write(client)
 		if got < 400 || got > 599 {
 			t.Fatalf("status %d", got)
@@ -76,7 +78,8 @@ func FuzzSealed(f *testing.F) {
 	f.Add("call_1", "CgYIAB+/")
 	f.Add(seal.Prefix, "")
 	f.Fuzz(func(t *testing.T, id, signature string) {
-		if gotID, gotSignature := seal.OpenID(seal.ID(id, signature)); signature != "" && (gotID != id || gotSignature != signature) {
+		if gotID, gotSignature := seal.OpenID(seal.ID(id, signature)); signature != "" &&
+			(gotID != id || gotSignature != signature) {
 			t.Fatalf("%q, %q came back as %q, %q", id, signature, gotID, gotSignature)
 		}
 		if s, ok := seal.Open(id); ok {
@@ -123,7 +126,8 @@ func BenchmarkStream(b *testing.B) {
 // deltas returns the index of an event that adds to a block.
 func deltas(events [][]byte) int {
 	for i, e := range events {
-		for _, mark := range []string{"text_delta", `"content":"`, "output_text.delta", "arguments.delta", `"text"`, "thinking_delta"} {
+		for _, mark := range []string{"text_delta", `"content":"`, "output_text.delta", "arguments.delta", `"text"`,
+			"thinking_delta"} {
 			if i > 1 && bytes.Contains(e, []byte(mark)) {
 				return i
 			}

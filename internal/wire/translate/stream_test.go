@@ -399,9 +399,12 @@ func failed(t *testing.T, s *translate.Stream, to wire.Format, stream bool, out 
 
 // TestGeminiFailure: Gemini's clients look for an error outside of data fields.
 func TestGeminiFailure(t *testing.T) {
-	data := []byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"m\",\"content\":[]}}\n\n" +
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
-		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hm.\"}}\n\n" +
+	data := []byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"m\"," +
+		"\"content\":[]}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0," +
+		"\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," +
+		"\"delta\":{\"type\":\"text_delta\",\"text\":\"Hm.\"}}\n\n" +
 		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
 	out, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, data)
 	const want = "\n\n{\"error\":{\"code\":503,\"message\":\"Overloaded\",\"status\":\"UNAVAILABLE\"}}\n\n"
@@ -441,14 +444,19 @@ func TestSplits(t *testing.T) {
 
 // TestSummaryParts: the parts of a summary of reasoning are paragraphs.
 func TestSummaryParts(t *testing.T) {
-	item := `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"**One**"},{"type":"summary_text","text":"**Two**"}]}`
-	end := `{"id":"resp_1","status":"completed","output":[` + item + `],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`
+	item := `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"**One**"},` +
+		`{"type":"summary_text","text":"**Two**"}]}`
+	end := `{"id":"resp_1","status":"completed","output":[` + item +
+		`],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`
 	part := func(n, text string) string {
-		return streamed(`{"type":"response.reasoning_summary_part.added","output_index":0,"summary_index":`+n+`,"part":{"type":"summary_text","text":""}}`,
+		return streamed(`{"type":"response.reasoning_summary_part.added","output_index":0,"summary_index":`+n+
+			`,"part":{"type":"summary_text","text":""}}`,
 			`{"type":"response.reasoning_summary_text.delta","output_index":0,"summary_index":`+n+`,"delta":"`+text+`"}`)
 	}
-	done := streamed(`{"type":"response.output_item.done","output_index":0,"item":`+item+`}`, `{"type":"response.completed","response":`+end+`}`)
-	for name, data := range map[string]string{"whole": end, "done": done, "streamed": part("0", "**One**") + part("1", "**Two**") + done} {
+	done := streamed(`{"type":"response.output_item.done","output_index":0,"item":`+item+`}`,
+		`{"type":"response.completed","response":`+end+`}`)
+	for name, data := range map[string]string{"whole": end, "done": done, "streamed": part("0", "**One**") +
+		part("1", "**Two**") + done} {
 		out, _ := run(wire.OpenAIResponses, wire.Anthropic, translate.Answering{Stream: name != "whole"}, []byte(data))
 		if turn := decoded(wire.Anthropic, name != "whole", out); turn.Thinking != "**One**\n\n**Two**" {
 			t.Errorf("%s: %q", name, turn.Thinking)

@@ -22,18 +22,24 @@ func TestUsageAtTheBeginning(t *testing.T) {
 		progress = `data: {"id":"c","choices":[],"prompt_progress":{"total":1000,"cache":900,"processed":900,"time_ms":1}}`
 		text     = `data: {"id":"c","choices":[{"index":0,"delta":{"content":"Hi"}}]}`
 		end      = `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
-		usage    = `data: {"id":"c","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":5,"total_tokens":1005,"prompt_tokens_details":{"cached_tokens":900}}}`
-		done     = `data: [DONE]`
-		last     = `"usage":{"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,"output_tokens":5}`
+		usage    = `data: {"id":"c","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":5,"total_tokens":1005,` +
+			`"prompt_tokens_details":{"cached_tokens":900}}}`
+		done = `data: [DONE]`
+		last = `"usage":{"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,` +
+			`"output_tokens":5}`
 	)
 	for _, c := range []struct {
 		name, first, last string
 		events            []string
 	}{
-		{"told", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last, []string{progress, text, end, usage, done}},
-		{"told twice", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last, []string{progress, strings.Replace(progress, `processed":900`, `processed":1000`, 1), text, end, usage, done}},
-		{"not told", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last, []string{text, end, usage, done}},
-		{"nonsense", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last, []string{strings.Replace(progress, `"cache":900`, `"cache":9000`, 1), text, end, usage, done}},
+		{"told", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last,
+			[]string{progress, text, end, usage, done}},
+		{"told twice", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last,
+			[]string{progress, strings.Replace(progress, `processed":900`, `processed":1000`, 1), text, end, usage, done}},
+		{"not told", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last,
+			[]string{text, end, usage, done}},
+		{"nonsense", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last,
+			[]string{strings.Replace(progress, `"cache":900`, `"cache":9000`, 1), text, end, usage, done}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true})
@@ -53,8 +59,10 @@ func TestProgressIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		stream, progress, want bool
 	}{{true, true, true}, {false, true, false}, {true, false, false}} {
-		body := fmt.Appendf(nil, `{"model":"m","max_tokens":5,"stream":%t,"messages":[{"role":"user","content":"x"}]}`, c.stream)
-		out, err := translate.Convert(wire.Anthropic, wire.OpenAIChat, translate.Incoming{Body: body, Path: "/v1/messages"}, translate.Options{Progress: c.progress})
+		body := fmt.Appendf(nil, `{"model":"m","max_tokens":5,"stream":%t,"messages":[{"role":"user","content":"x"}]}`,
+			c.stream)
+		out, err := translate.Convert(wire.Anthropic, wire.OpenAIChat, translate.Incoming{Body: body, Path: "/v1/messages"},
+			translate.Options{Progress: c.progress})
 		if err != nil {
 			t.Fatal(err)
 		}

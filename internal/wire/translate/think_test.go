@@ -36,7 +36,8 @@ func TestInlineThinking(t *testing.T) {
 				if i == 0 {
 					before = c.before
 				}
-				stream += `data: {"id":"c1","choices":[{"index":0,"delta":{` + before + `"content":` + string(quote(c.content[i:min(i+size, len(c.content))])) + `}}]}` + "\n\n"
+				stream += `data: {"id":"c1","choices":[{"index":0,"delta":{` + before + `"content":` +
+					string(quote(c.content[i:min(i+size, len(c.content))])) + `}}]}` + "\n\n"
 			}
 			stream += `data: {"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 			s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true, InlineThinking: true})
@@ -44,19 +45,23 @@ func TestInlineThinking(t *testing.T) {
 			d.Feed(s.Feed([]byte(stream)))
 			d.Feed(s.Close(false))
 			if got := d.Turn(); got.Thinking != c.thinking || got.Text != c.text || !got.Done {
-				t.Errorf("%s, %d bytes at a time: got thinking %q and text %q, want %q and %q", c.name, size, got.Thinking, got.Text, c.thinking, c.text)
+				t.Errorf("%s, %d bytes at a time: got thinking %q and text %q, want %q and %q", c.name, size, got.Thinking,
+					got.Text, c.thinking, c.text)
 			}
 		}
 		whole := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{InlineThinking: true})
-		whole.Feed([]byte(`{"id":"c1","choices":[{"index":0,"message":{"role":"assistant",` + c.before + `"content":` + string(quote(c.content)) + `},"finish_reason":"stop"}]}`))
+		whole.Feed([]byte(`{"id":"c1","choices":[{"index":0,"message":{"role":"assistant",` + c.before + `"content":` +
+			string(quote(c.content)) + `},"finish_reason":"stop"}]}`))
 		d := wire.NewDecoder(wire.Anthropic, false)
 		d.Feed(whole.Close(false))
 		if got := d.Turn(); got.Thinking != c.thinking || got.Text != c.text {
-			t.Errorf("%s, whole: got thinking %q and text %q, want %q and %q", c.name, got.Thinking, got.Text, c.thinking, c.text)
+			t.Errorf("%s, whole: got thinking %q and text %q, want %q and %q", c.name, got.Thinking, got.Text, c.thinking,
+				c.text)
 		}
 	}
 	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{})
-	s.Feed([]byte(`{"id":"c1","choices":[{"index":0,"message":{"role":"assistant","content":"<think>Hm.</think>Yes."},"finish_reason":"stop"}]}`))
+	s.Feed([]byte(`{"id":"c1","choices":[{"index":0,"message":{"role":"assistant","content":"<think>Hm.</think>Yes."},` +
+		`"finish_reason":"stop"}]}`))
 	d := wire.NewDecoder(wire.Anthropic, false)
 	d.Feed(s.Close(false))
 	if got := d.Turn(); got.Text != "<think>Hm.</think>Yes." {

@@ -20,8 +20,11 @@ import (
 )
 
 const (
-	testSystem = `[{"type":"text","text":"You are careful.\nAlways."},{"type":"text","text":"Second block: \"quoted\" ünïcode <&>"}]`
-	testTools  = `[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object","properties":{"file_path":{"type":"string"},"limit":{"minimum":1.0,"type":"number"}},"required":["file_path"]}},{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"}}}}]`
+	testSystem = `[{"type":"text","text":"You are careful.\nAlways."},{"type":"text","text":"Second block: \"quoted\" ` +
+		`ünïcode <&>"}]`
+	testTools = `[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object",` +
+		`"properties":{"file_path":{"type":"string"},"limit":{"minimum":1.0,"type":"number"}},"required":["file_path"]}},` +
+		`{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"}}}}]`
 )
 
 // traceBodies calls f with the body of each request of a conversation, until f returns false.
@@ -39,7 +42,8 @@ func traceBodies(t testing.TB, file string, f func(call int, body []byte) bool) 
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, 64<<20)
 	lines.Scan() // the header
-	body := []byte(`{"model":"claude-opus-4-6","max_tokens":32000,"stream":true,"thinking":{"type":"enabled","budget_tokens":8192},"system":` + testSystem + `,"tools":` + testTools + `,"messages":[`)
+	body := []byte(`{"model":"claude-opus-4-6","max_tokens":32000,"stream":true,"thinking":{"type":"enabled",` +
+		`"budget_tokens":8192},"system":` + testSystem + `,"tools":` + testTools + `,"messages":[`)
 	for call := 0; lines.Scan(); call++ {
 		var entry struct {
 			Messages []json.RawMessage `json:"messages"`
@@ -76,7 +80,8 @@ func TestTracePrefix(t *testing.T) {
 					o.Model = func(string) string { return officialModels[to] }
 					for i, file := range files {
 						// The requests of clients of other formats are themselves translated.
-						if i%(6*testkit.Every(2)) > 0 || from != wire.Anthropic && i%12 > 0 || testing.Short() && (i > 0 || from != wire.Anthropic) {
+						if i%(6*testkit.Every(2)) > 0 || from != wire.Anthropic && i%12 > 0 || testing.Short() &&
+							(i > 0 || from != wire.Anthropic) {
 							continue
 						}
 						var before []byte
@@ -167,7 +172,8 @@ func TestTraceRoundTrip(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s: there: %v", filepath.Base(file), err)
 					}
-					back, err := translate.Convert(b, a, translate.Incoming{Body: there.Body, Path: there.Path, Query: there.Query}, translate.Options{})
+					back, err := translate.Convert(b, a, translate.Incoming{Body: there.Body, Path: there.Path, Query: there.Query},
+						translate.Options{})
 					if err != nil {
 						t.Fatalf("%s: back: %v", filepath.Base(file), err)
 					}
@@ -244,7 +250,8 @@ func meaning(q *translate.Request, a, b wire.Format) (lines []string) {
 				rest = append(rest, "call "+p.ID+" "+p.Tool.Name+" "+string(p.Input))
 			case translate.ResultPart:
 				line := "result " + p.ID + " " + translate.Joined(p.Content).Decoded()
-				if a != wire.OpenAIChat && b != wire.OpenAIChat && a != wire.OpenAIResponses && b != wire.OpenAIResponses && p.Failed {
+				if a != wire.OpenAIChat && b != wire.OpenAIChat && a != wire.OpenAIResponses && b != wire.OpenAIResponses &&
+					p.Failed {
 					line += " failed"
 				}
 				for _, c := range p.Content {

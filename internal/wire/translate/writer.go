@@ -44,7 +44,8 @@ type Writer struct {
 }
 
 func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
-	w := &Writer{To: to, dialect: dialectOf(to), Rules: &dialectOf(to).rules, Client: &dialectOf(q.Format).rules, Request: q, Options: o, Names: newNames(to, o.NameLimit), Model: q.Model, dropped: maps.Clone(q.dropped)}
+	w := &Writer{To: to, dialect: dialectOf(to), Rules: &dialectOf(to).rules, Client: &dialectOf(q.Format).rules,
+		Request: q, Options: o, Names: newNames(to, o.NameLimit), Model: q.Model, dropped: maps.Clone(q.dropped)}
 	if w.dropped == nil {
 		w.dropped = map[string]bool{}
 	}
@@ -91,7 +92,8 @@ func (w *Writer) Drop(field string) {
 func (w *Writer) allowed() []Tool {
 	c := w.Request.Choice
 	// Every format can force a single tool.
-	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.Rules.Narrows || w.Options.Official && w.Rules.NarrowsOfficial {
+	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.Rules.Narrows || w.Options.Official &&
+		w.Rules.NarrowsOfficial {
 		return w.Request.Tools
 	}
 	chosen := make(map[ToolName]struct{}, len(c.Tools))
@@ -165,7 +167,8 @@ func (w *Writer) System() []Part {
 }
 
 // customSchema is the input schema of a custom tool in formats with functions only.
-var customSchema = rawjson.Value(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
+var customSchema = rawjson.Value(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],` +
+	`"additionalProperties":false}`)
 
 // Function returns the description and schema of a tool as a function.
 func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Value) {
@@ -179,7 +182,8 @@ func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Valu
 	}
 	// A function has no member for a grammar.
 	if d := format.Member("definition").Text(); !d.Empty() {
-		description = append(append(description[:len(description):len(description)], `\n\nThe input must match this grammar:\n`...), d...)
+		description = append(append(description[:len(description):len(description)],
+			`\n\nThe input must match this grammar:\n`...), d...)
 	}
 	return description, customSchema
 }

@@ -21,11 +21,13 @@ func TestAddress(t *testing.T) {
 		"/v1beta/models/gemini-3.1-pro:generateContent":    {},
 	} {
 		base, model, streams, ok := Codec{}.Address(path)
-		if ok != want.yes || model != want.model || streams != want.streams || ok && base != models || (Codec{}).Match(path) != want.yes {
+		if ok != want.yes || model != want.model || streams != want.streams || ok && base != models ||
+			(Codec{}).Match(path) != want.yes {
 			t.Errorf("%s: %q, %q, %t, %t", path, base, model, streams, ok)
 		}
 	}
-	if c := (Codec{}); !c.MatchCount(models+"count-tokens:rawPredict") || c.MatchCount(models+"claude-opus-4-6:rawPredict") {
+	if c := (Codec{}); !c.MatchCount(models+"count-tokens:rawPredict") ||
+		c.MatchCount(models+"claude-opus-4-6:rawPredict") {
 		t.Error("requests for a count of tokens are not told apart")
 	}
 }

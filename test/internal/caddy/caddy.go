@@ -90,7 +90,8 @@ func Start(ctx context.Context, binary, dir, admin, caddyfile string, env ...str
 	}
 	cmd := exec.Command(binary, "run", "--adapter", "caddyfile", "--config", config)
 	cmd.Dir = dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" +
+		dir}, env...)
 	return Run(ctx, cmd, admin, filepath.Join(dir, "caddy.log"))
 }
 

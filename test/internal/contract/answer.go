@@ -109,7 +109,8 @@ func (f *findings) failure(api API, r Reply) {
 			f.add("", "is no error of the Messages API")
 		}
 	case Gemini:
-		if code := v.Get("error", "code"); code == nil || code.Text != strconv.Itoa(r.Status) || v.String("error", "status") == "" {
+		if code := v.Get("error", "code"); code == nil || code.Text != strconv.Itoa(r.Status) ||
+			v.String("error", "status") == "" {
 			f.add("", "is no error of the Gemini API")
 		}
 	case Interactions:
@@ -166,7 +167,8 @@ func number(v *Value) float64 {
 	return n
 }
 
-var anthropicStops = " end_turn max_tokens stop_sequence tool_use pause_turn refusal model_context_window_exceeded compaction "
+var anthropicStops = " end_turn max_tokens stop_sequence tool_use pause_turn refusal model_context_window_exceeded " +
+	"compaction "
 
 func (f *findings) anthropicMessage(v *Value) {
 	ids := map[string]bool{}
@@ -273,7 +275,8 @@ func (f *findings) geminiChunks(chunks []*Value, cut bool) {
 		f.add("candidates[].finishReason", "is missing")
 	}
 	usage := chunks[len(chunks)-1].Get("usageMetadata")
-	if sum := number(usage.Get("promptTokenCount")) + number(usage.Get("candidatesTokenCount")) + number(usage.Get("thoughtsTokenCount")) +
+	if sum := number(usage.Get("promptTokenCount")) + number(usage.Get("candidatesTokenCount")) +
+		number(usage.Get("thoughtsTokenCount")) +
 		number(usage.Get("toolUsePromptTokenCount")); usage != nil && sum != number(usage.Get("totalTokenCount")) {
 		f.add("usageMetadata.totalTokenCount", "is not the sum")
 	}

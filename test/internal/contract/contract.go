@@ -95,7 +95,8 @@ func Request(api API, body []byte) []Finding {
 // answered adds the members to a request's answers that the SDK requires and the API does not.
 func answered(v *Value) {
 	for i, item := range v.List("input") {
-		if item.String("role") != "assistant" || item.String("type") == "" && item.Has("content") && item.Get("content").Kind == String {
+		if item.String("role") != "assistant" || item.String("type") == "" && item.Has("content") &&
+			item.Get("content").Kind == String {
 			continue
 		}
 		item.fill("type", "message")

@@ -51,7 +51,8 @@ func (f *findings) interactionsRequest(body []byte, v *Value) {
 func (f *findings) step(path string, step *Value) {
 	switch kind := step.String("type"); kind {
 	case "function_call":
-		if step.String("id") == "" || step.String("name") == "" || step.Get("arguments") == nil || step.Get("arguments").Kind != Object {
+		if step.String("id") == "" || step.String("name") == "" || step.Get("arguments") == nil ||
+			step.Get("arguments").Kind != Object {
 			f.add(path, "is a call without an id, a name or arguments")
 		}
 	case "user_input", "model_output":
@@ -144,7 +145,9 @@ func (f *findings) interactionsEnd(path string, v *Value, calls bool) {
 		f.add(path+"status", "is %s, with calls %t", status, calls)
 	}
 	u := v.Get("usage")
-	if sum := number(u.Get("total_input_tokens")) + number(u.Get("total_output_tokens")) + number(u.Get("total_thought_tokens")) + number(u.Get("total_tool_use_tokens")); u != nil && sum != number(u.Get("total_tokens")) {
+	if sum := number(u.Get("total_input_tokens")) + number(u.Get("total_output_tokens")) +
+		number(u.Get("total_thought_tokens")) + number(u.Get("total_tool_use_tokens")); u != nil &&
+		sum != number(u.Get("total_tokens")) {
 		f.add(path+"usage.total_tokens", "is not the sum")
 	}
 }

@@ -167,7 +167,8 @@ func (f *findings) needs(name string, field reflect.StructField) bool {
 // versions, copies of the request, and reports about features that were not requested.
 var absent = map[string]bool{
 	// Messages
-	"estimated_tokens": true, "speed": true, "inference_geo": true, "service_tier": true, "iterations": true, "citations": true, "caller": true,
+	"estimated_tokens": true, "speed": true, "inference_geo": true, "service_tier": true, "iterations": true,
+	"citations": true, "caller": true,
 	// Responses
 	"logprobs": true, "instructions": true, "access_programs": true,
 	// chat completions

@@ -96,7 +96,8 @@ func (s *anthropicStreamed) delta(v *Value) {
 		return
 	}
 	want := map[string]string{
-		"text_delta": "text", "citations_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking", "input_json_delta": "tool_use",
+		"text_delta": "text", "citations_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking",
+		"input_json_delta": "tool_use",
 	}[kind]
 	if block := s.open.String("type"); want != "" && want != strings.TrimPrefix(block, "server_") {
 		s.add("content_block_delta", "has %s in a block of %s", kind, block)

@@ -104,8 +104,10 @@ func NewTape(shape Shape, size Size, upTo int) *Tape {
 
 func (t *Tape) frame(text *author) {
 	system, tools := quote(text.prose(t.size.System)), t.tools(text)
-	tail := `],"system":[{"type":"text","text":"You are an agent that works on a repository.","cache_control":{"type":"ephemeral"}},` +
-		`{"type":"text","text":` + system + `,"cache_control":{"type":"ephemeral"}}],"tools":` + tools + `,"max_tokens":32000,"stream":`
+	tail := `],"system":[{"type":"text","text":"You are an agent that works on a repository.",` +
+		`"cache_control":{"type":"ephemeral"}},` +
+		`{"type":"text","text":` + system + `,"cache_control":{"type":"ephemeral"}}],"tools":` + tools +
+		`,"max_tokens":32000,"stream":`
 	t.head = fmt.Appendf(nil, `{"model":%q,"messages":[`, t.shape.Model())
 	if t.shape == Chat {
 		tail = `],"tools":` + tools + `,"tool_choice":"auto","stream_options":{"include_usage":true},"stream":`
@@ -121,7 +123,8 @@ func (t *Tape) tools(text *author) string {
 		name, about := fmt.Sprintf("tool_%d", i), quote(text.prose(min(t.size.Tools, each)-150))
 		schema := `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`
 		if t.shape == Chat {
-			tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"description":%s,"parameters":%s}}`, name, about, schema))
+			tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"description":%s,"parameters":%s}}`,
+				name, about, schema))
 			continue
 		}
 		tools = append(tools, fmt.Sprintf(`{"name":%q,"description":%s,"input_schema":%s}`, name, about, schema))
@@ -151,7 +154,8 @@ func (t *Tape) add(text *author) {
 	t.flat = append(t.flat, ',')
 	t.flat = append(t.flat, t.assistant(a)...)
 	u.user = len(t.flat)
-	plain, end, marker := `,{"role":"user","content":[{"tool_use_id":"`+a.id+`","type":"tool_result","content":`+result, `}]}`, `,"cache_control":{"type":"ephemeral"}`
+	plain, end, marker := `,{"role":"user","content":[{"tool_use_id":"`+a.id+`","type":"tool_result","content":`+result,
+		`}]}`, `,"cache_control":{"type":"ephemeral"}`
 	if t.shape == Chat {
 		plain, end, marker = `,{"role":"tool","tool_call_id":"`+a.id+`","content":`+result, `}`, ""
 	}
@@ -162,14 +166,16 @@ func (t *Tape) add(text *author) {
 
 func (t *Tape) assistant(a answer) []byte {
 	if t.shape == Chat {
-		return fmt.Appendf(nil, `{"role":"assistant","content":%s,"tool_calls":[{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}]}`,
+		return fmt.Appendf(nil,
+			`{"role":"assistant","content":%s,"tool_calls":[{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}]}`,
 			quote(a.text), a.id, a.tool, quote(a.input))
 	}
 	b := []byte(`{"role":"assistant","content":[`)
 	if a.thinking != "" {
 		b = fmt.Appendf(b, `{"type":"thinking","thinking":%s,"signature":%q},`, quote(a.thinking), a.signature)
 	}
-	return fmt.Appendf(b, `{"type":"text","text":%s},{"type":"tool_use","id":%q,"name":%q,"input":%s}]}`, quote(a.text), a.id, a.tool, a.input)
+	return fmt.Appendf(b, `{"type":"text","text":%s},{"type":"tool_use","id":%q,"name":%q,"input":%s}]}`, quote(a.text),
+		a.id, a.tool, a.input)
 }
 
 // Turns returns the number of available turns.
@@ -189,7 +195,8 @@ func (t *Tape) TurnsOf(bytes int) int {
 // Body returns the body of the request after that many turns of the named conversation, and its
 // length. The caller must not change the pieces.
 func (t *Tape) Body(name string, turns int, stream bool) (pieces net.Buffers, length int) {
-	first := fmt.Appendf(nil, `%s{"role":"user","content":"Conversation %s: find out why the build fails and mend it."}`, t.head, name)
+	first := fmt.Appendf(nil, `%s{"role":"user","content":"Conversation %s: find out why the build fails and mend it."}`,
+		t.head, name)
 	pieces = append(pieces, first)
 	if turns > 0 {
 		u := t.turns[turns-1]

@@ -10,7 +10,8 @@ import (
 )
 
 // words splits a text approximately like the model's tokenizer, well enough for learning merges.
-var words = regexp.MustCompile(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\pL\pN]?\pL+|\pN| ?[^\s\pL\pN]+[\r\n]*|\s*[\r\n]+|\s+`)
+var words = regexp.MustCompile(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\pL\pN]?\pL+|\pN| ` +
+	`?[^\s\pL\pN]+[\r\n]*|\s*[\r\n]+|\s+`)
 
 // alphabet returns a printable character for each byte, as in byte-level BPE.
 func alphabet() (names [256]string) {

@@ -142,7 +142,8 @@ func (e *Engine) Restart(ctx context.Context) error {
 		return fmt.Errorf("engine: %w", err)
 	}
 	defer log.Close()
-	e.process = exec.Command("node", script, e.model, port, strconv.Itoa(e.options.Slots), strconv.Itoa(e.options.Context), strconv.Itoa(e.options.Prompts), e.options.Dir) //nolint:noctx // it outlives this
+	e.process = exec.Command("node", script, e.model, port, strconv.Itoa(e.options.Slots), strconv.Itoa(e.options.Context),
+		strconv.Itoa(e.options.Prompts), e.options.Dir) //nolint:noctx // it outlives this
 	e.process.Stdout, e.process.Stderr = log, log
 	if err := e.process.Start(); err != nil {
 		return fmt.Errorf("engine: %w", err)

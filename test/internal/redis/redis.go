@@ -48,7 +48,8 @@ func New(dir, addr string, args ...string) (*Server, error) {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	s := &Server{Addr: addr, dir: dir}
-	s.args = append([]string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--logfile", filepath.Join(dir, "log")}, args...)
+	s.args = append([]string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--logfile",
+		filepath.Join(dir, "log")}, args...)
 	return s, nil
 }
 
@@ -56,7 +57,8 @@ func New(dir, addr string, args ...string) (*Server, error) {
 // key. ca is the file of the issuing authority.
 func NewTLS(dir, addr, cert, key, ca string) (*Server, error) {
 	_, port, _ := net.SplitHostPort(addr)
-	s, err := New(dir, addr, "--port", "0", "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca, "--tls-auth-clients", "no")
+	s, err := New(dir, addr, "--port", "0", "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", ca, "--tls-auth-clients", "no")
 	if err == nil {
 		s.tls = []string{"--tls", "--cacert", ca}
 	}
@@ -71,12 +73,14 @@ func NewSentinel(dir, addr, watched string) (*Server, error) {
 	}
 	host, port, _ := net.SplitHostPort(watched)
 	config := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n", host, port)
+	text := fmt.Sprintf("sentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 1000\nsentinel "+
+		"failover-timeout main 5000\n", host, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	_, own, _ := net.SplitHostPort(addr)
-	s.args = []string{config, "--sentinel", "--port", own, "--bind", host, "--dir", dir, "--logfile", filepath.Join(dir, "log")}
+	s.args = []string{config, "--sentinel", "--port", own, "--bind", host, "--dir", dir, "--logfile",
+		filepath.Join(dir, "log")}
 	return s, nil
 }
 

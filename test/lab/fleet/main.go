@@ -40,8 +40,9 @@ var (
 	nodes   = flag.Int("nodes", 50, "how many Caddys there are")
 	people  = flag.Int("people", 200, "how many conversations there are at once")
 	turns   = flag.Int("turns", 60, "how many requests each of them has")
-	stray   = flag.Float64("stray", 1, "share of requests that come to a node chosen at random; the others to that of the request before")
-	budget  = flag.Duration("timeout", time.Second, "how long a request waits for the server")
+	stray   = flag.Float64("stray", 1,
+		"share of requests that come to a node chosen at random; the others to that of the request before")
+	budget = flag.Duration("timeout", time.Second, "how long a request waits for the server")
 )
 
 func main() {
@@ -59,7 +60,8 @@ type node struct {
 }
 
 func run(ctx context.Context) error {
-	server, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{*address}, ForceSingleClient: true, DisableCache: true})
+	server, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{*address}, ForceSingleClient: true,
+		DisableCache: true})
 	if err != nil {
 		return err
 	}
@@ -124,13 +126,17 @@ func run(ctx context.Context) error {
 	slices.Sort(took)
 	fmt.Printf("%d nodes, %d conversations of %d turns, %.0f%% of requests at any node: %.0f turns/s, %d failures\n",
 		*nodes, *people, *turns, *stray*100, n/lasted.Seconds(), failed.Load())
-	fmt.Printf("a turn: %.1f blocks; %.2f commands (%s); %.0f bytes to the server, %.0f back; waits p50 %s, p99 %s; server %.0f us of processor\n",
-		float64(sum.Load())/n, (after.commands-before.commands)/n, after.less(before, n), (after.in-before.in)/n, (after.out-before.out)/n,
-		took[len(took)/2].Round(time.Microsecond), took[len(took)*99/100].Round(time.Microsecond), (after.cpu-before.cpu)*1e6/n)
+	fmt.Printf("a turn: %.1f blocks; %.2f commands (%s); %.0f bytes to the server, %.0f back; waits p50 %s, p99 %s; "+
+		"server %.0f us of processor\n",
+		float64(sum.Load())/n, (after.commands-before.commands)/n, after.less(before, n), (after.in-before.in)/n,
+		(after.out-before.out)/n,
+		took[len(took)/2].Round(time.Microsecond), took[len(took)*99/100].Round(time.Microsecond),
+		(after.cpu-before.cpu)*1e6/n)
 	memory := 0.0
 	for i := range *people {
 		d := keyOf(i).Digest()
-		bytes, err := server.Do(ctx, server.B().MemoryUsage().Key(prefix+"session:{"+hex.EncodeToString(d[:8])+"}").Build()).AsInt64()
+		bytes, err := server.Do(ctx, server.B().MemoryUsage().Key(prefix+"session:{"+hex.EncodeToString(d[:8])+
+			"}").Build()).AsInt64()
 		if err != nil {
 			return err
 		}
@@ -160,13 +166,15 @@ func newTalk(i int) *talk {
 }
 
 func keyOf(i int) sessioncache.Key {
-	return sessioncache.Key{Tenant: sessioncache.Tenant{byte(i), byte(i >> 8)}, Upstream: "anthropic llm.example", ID: strconv.Itoa(i)}
+	return sessioncache.Key{Tenant: sessioncache.Tenant{byte(i), byte(i >> 8)}, Upstream: "anthropic llm.example",
+		ID: strconv.Itoa(i)}
 }
 
 // turn sends the next request through a node. It returns the wait for the store and the number of
 // blocks of the conversation.
 func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
-	body := append([]byte(`{"model":"claude-sonnet-4-5","system":[{"type":"text","text":"`+strings.Repeat("Be helpful. ", 400)+`","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"Read"}],"messages":[`), c.messages.Bytes()...)
+	body := append([]byte(`{"model":"claude-sonnet-4-5","system":[{"type":"text","text":"`+strings.Repeat("Be helpful. ",
+		400)+`","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"Read"}],"messages":[`), c.messages.Bytes()...)
 	v, err := wire.Parse(wire.Anthropic, append(body, "]}"...), nil)
 	if err != nil {
 		panic(err) // the body is our own
@@ -191,16 +199,20 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	id := fmt.Sprintf("toolu_%s_%d", c.key.ID, c.n)
 	path := fmt.Sprintf("/src/pkg%d/file%d.go", c.random.IntN(20), c.random.IntN(200))
 	prompt := len(x.Prompt.Body) / 4
-	x.Commit(&wire.Turn{ID: "msg_" + id, Done: true, Usage: wire.Usage{Read: int64(min(c.last, prompt)), Write5m: int64(max(prompt-c.last, 0)), Output: 80, Reported: true}}, time.Now())
+	x.Commit(&wire.Turn{ID: "msg_" + id, Done: true, Usage: wire.Usage{Read: int64(min(c.last, prompt)),
+		Write5m: int64(max(prompt-c.last, 0)), Output: 80, Reported: true}}, time.Now())
 	c.last = prompt
 	clock(func() { n.store.Hold(s); n.store.Publish(s) })
 	n.store.Flush() // it takes less time than passes between two turns
 	n.store.Release(s)
 	if c.n%10 == 0 {
-		c.messages.WriteString(`,{"role":"assistant","content":"It is done."},{"role":"user","content":"Go on with the next."}`)
+		c.messages.WriteString(`,{"role":"assistant","content":"It is done."},{"role":"user","content":"Go on with the ` +
+			`next."}`)
 		return waited, len(v.Blocks)
 	}
-	fmt.Fprintf(&c.messages, `,{"role":"assistant","content":[{"type":"text","text":"I look at %s."},{"type":"tool_use","id":"%s","name":"Read","input":{"file_path":"%s"}}]}`, path, id, path)
+	fmt.Fprintf(&c.messages,
+		`,{"role":"assistant","content":[{"type":"text","text":"I look at %s."},{"type":"tool_use","id":"%s",`+
+			`"name":"Read","input":{"file_path":"%s"}}]}`, path, id, path)
 	fmt.Fprintf(&c.messages, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":"`, id)
 	for i := range 20 + c.random.IntN(80) {
 		fmt.Fprintf(&c.messages, `%6d\tline %d of %s\n`, i, c.random.IntN(1e6), path)

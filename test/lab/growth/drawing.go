@@ -27,7 +27,8 @@ const (
 
 const (
 	title = "Cost of a known request"
-	about = "processor time of the Caddy process for one request of a conversation that it knows; both axes are logarithmic"
+	about = "processor time of the Caddy process for one request of a conversation that it knows; both axes are " +
+		"logarithmic"
 )
 
 // draw draws the curves: one plot by turns and one by body size, each with the slopes of its
@@ -143,5 +144,6 @@ func (p *plot) axes() {
 	p.Line(p.left, p.top, p.left, bottom, `stroke="`+svg.InkAxis+`"`)
 	p.Text((p.left+right)/2, bottom+42, "middle", p.axis, quiet)
 	x, middle := p.left-58, (p.top+bottom)/2
-	p.Text(x, middle, "middle", "processor time of a request", fmt.Sprintf(`%s transform="rotate(-90 %s %s)"`, quiet, svg.Num(x), svg.Num(middle)))
+	p.Text(x, middle, "middle", "processor time of a request", fmt.Sprintf(`%s transform="rotate(-90 %s %s)"`, quiet,
+		svg.Num(x), svg.Num(middle)))
 }

@@ -51,7 +51,8 @@ func TestRead(t *testing.T) {
 		{by: byBytes, caddy: "cost_aware", slope: "1.044 (1.040 to 1.050)", ratio: "2.28 (2.20 to 2.30)"},
 	} {
 		got := all[i]
-		if got.by != want.by || got.caddy != want.caddy || got.slope != want.slope || got.ratio != want.ratio || len(got.points) != 2 {
+		if got.by != want.by || got.caddy != want.caddy || got.slope != want.slope || got.ratio != want.ratio ||
+			len(got.points) != 2 {
 			t.Errorf("curve %d: %+v, want %+v", i, *got, want)
 		}
 	}
@@ -107,8 +108,10 @@ func TestDraw(t *testing.T) {
 	}
 	all := strings.Join(texts, "\n")
 	for _, want := range []string{
-		"turns of the conversation", "size of the request's body", "processor time of a request", "cost_aware", "1,000", "10 MB", "0.5 ms",
-		"rises by 0.469 (0.460 to 0.480) ms per 1,000 turns, 3.72 (3.60 to 3.80) × bare", "rises by 0.458 (0.450 to 0.460) ms per MB\n",
+		"turns of the conversation", "size of the request's body", "processor time of a request", "cost_aware", "1,000",
+		"10 MB", "0.5 ms",
+		"rises by 0.469 (0.460 to 0.480) ms per 1,000 turns, 3.72 (3.60 to 3.80) × bare",
+		"rises by 0.458 (0.450 to 0.460) ms per MB\n",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("nothing says %q in\n%s", want, all)
@@ -118,7 +121,8 @@ func TestDraw(t *testing.T) {
 
 func TestDrawOfOnePoint(t *testing.T) {
 	var out bytes.Buffer
-	if err := draw(&out, []*curve{{by: byBytes, caddy: "bare", points: []point{{4, 2.2, 0.2}}}}); err != nil || strings.Contains(out.String(), "NaN") {
+	if err := draw(&out, []*curve{{by: byBytes, caddy: "bare", points: []point{{4, 2.2, 0.2}}}}); err != nil ||
+		strings.Contains(out.String(), "NaN") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -42,14 +42,18 @@ func (s *sum) write(w io.Writer, name string) {
 		}
 	}
 	percent := func(ratio float64) float64 { return 100 * (ratio - 1) }
-	fmt.Fprintf(w, "| %s | %d | %+.1f %% | %+.1f %% | %+.1f %% | %.1f %% | %.2f %% | %d of %d |\n", name, n, percent(s.cost/s.base),
-		percent((s.ratios[(n-1)/2]+s.ratios[n/2])/2), percent(s.ratios[n-1]), 100*float64(lost)/float64(n), 100*s.harm(), s.harmed, s.edits)
+	fmt.Fprintf(w, "| %s | %d | %+.1f %% | %+.1f %% | %+.1f %% | %.1f %% | %.2f %% | %d of %d |\n", name, n,
+		percent(s.cost/s.base),
+		percent((s.ratios[(n-1)/2]+s.ratios[n/2])/2), percent(s.ratios[n-1]), 100*float64(lost)/float64(n), 100*s.harm(),
+		s.harmed, s.edits)
 }
 
 // report prints the results of each price, and the cross-validated results of the choice.
 func report(w io.Writer, tried []*result, fold map[string]int, bound float64) {
 	slices.SortFunc(tried, func(a, b *result) int { return int(a.Harm.Price - b.Harm.Price) })
-	fmt.Fprintf(w, "\n%s\n\n| price | conversations | cost | median | worst | dearer | harm | edits |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", tried[0].Profile)
+	fmt.Fprintf(w,
+		"\n%s\n\n| price | conversations | cost | median | worst | dearer | harm | edits "+
+			"|\n|---|--:|--:|--:|--:|--:|--:|--:|\n", tried[0].Profile)
 	for _, r := range tried {
 		var s sum
 		for i := range r.Conversations {

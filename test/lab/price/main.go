@@ -130,7 +130,9 @@ func read(file string) (map[setting]*result, error) {
 }
 
 // replay replays all conversations at a setting, and stores the results.
-func (s setting) replay(conversations []*recording.Conversation, models *needmodels.Models, file string) (*result, error) {
+func (s setting) replay(
+	conversations []*recording.Conversation, models *needmodels.Models, file string,
+) (*result, error) {
 	report, err := trial.Run(context.Background(), conversations, trial.Options{
 		Profiles: []string{s.Profile}, KeepAlive: s.KeepAlive, Background: s.Background, Need: models.For, Harm: &s.Harm,
 	})

@@ -40,7 +40,8 @@ type repository struct {
 
 func main() {
 	out := flag.String("out", "recordings", "folder to write the recordings to; it is made if need be")
-	from := flag.String("from", "https://github.com/", "what stands before the name of a repository where it is fetched from")
+	from := flag.String("from", "https://github.com/",
+		"what stands before the name of a repository where it is fetched from")
 	only := flag.String("only", "", "the one repository to take, as owner/name; all if empty")
 	flag.Parse()
 	if err := run(*out, *from, *only); err != nil {
@@ -73,7 +74,8 @@ func run(out, from, only string) error {
 		fmt.Printf("%-32s %4d transcripts %4d conversations %6d requests\n", r.name, len(r.paths), len(sessions), n)
 		conversations, calls, unreadable = conversations+len(sessions), calls+n, unreadable+failed
 	}
-	fmt.Printf("%d conversations with %d requests in %s, %d transcripts could not be read\n", conversations, calls, out, unreadable)
+	fmt.Printf("%d conversations with %d requests in %s, %d transcripts could not be read\n", conversations, calls, out,
+		unreadable)
 	if conversations == 0 {
 		return errors.New("no conversation was recorded")
 	}

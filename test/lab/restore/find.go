@@ -33,7 +33,8 @@ const (
 )
 
 var names = [moments]string{
-	"an edit has quoted it", "an edit of its file", "another call about its file", "a call about a file beside it", "a call names it", "a result names it",
+	"an edit has quoted it", "an edit of its file", "another call about its file", "a call about a file beside it",
+	"a call names it", "a result names it",
 	"an error names it", "the agent's words name it", "a person's words name it", "a result shows a line of it",
 }
 

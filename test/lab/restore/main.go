@@ -77,7 +77,8 @@ func run(profile string, price float64, folders []string) error {
 func find(c *recording.Conversation, p pricing.Profile, models *needmodels.Models, price float64) (*finding, error) {
 	f := &finding{folds: map[string]*fold{}}
 	b, err := trial.NewBench(trial.Options{
-		Profiles: []string{p.Name}, KeepAlive: true, Need: models.For, Harm: &planner.Harm{Price: price, Long: 4000}, Watch: f.watch,
+		Profiles: []string{p.Name}, KeepAlive: true, Need: models.For, Harm: &planner.Harm{Price: price, Long: 4000},
+		Watch:   f.watch,
 		Handler: []byte(`{"planner": {"restore": false}}`),
 	})
 	if err != nil {

@@ -22,7 +22,9 @@ func report(w io.Writer, found []*finding, rules pricing.Rules) {
 		base, cost = base+f.BaseCost, cost+f.Cost
 		edits, harmed = edits+f.Edits, harmed+len(f.harmed)
 	}
-	fmt.Fprintf(w, "%d conversations, cost %+.1f %%, %d of %d edits harmed\n\n| given back when | texts | thousands of tokens | harmed edits reached | cost |\n|---|--:|--:|--:|--:|\n",
+	fmt.Fprintf(w,
+		"%d conversations, cost %+.1f %%, %d of %d edits harmed\n\n| given back when | texts | thousands of tokens | "+
+			"harmed edits reached | cost |\n|---|--:|--:|--:|--:|\n",
 		len(found), 100*(cost/base-1), harmed, edits)
 	row := func(name string, when func(x *fold) int) {
 		texts, reached := 0, 0

@@ -39,7 +39,9 @@ type FrontierPoint struct {
 
 // sweep replays conversations under the first policy once for each tolerance of harm, which
 // overrides the handler's options, and once under eager and off.
-func sweep(ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options, risks []float64) (*Frontier, error) {
+func sweep(
+	ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options, risks []float64,
+) (*Frontier, error) {
 	policy := o.Policies[:1]
 	o.Policies = []pipeline.Policy{pipeline.Eager, pipeline.Off}
 	report, err := run(ctx, conversations, o, best)
@@ -130,7 +132,8 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	}
 	for i := range f.Optima {
 		o := &f.Optima[i]
-		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f %%\t\t\t\n", o.Profile, o.Moments, figure.Change(o.CostRatio()), figure.Change(o.Worst()), 0.0)
+		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f %%\t\t\t\n", o.Profile, o.Moments, figure.Change(o.CostRatio()),
+			figure.Change(o.Worst()), 0.0)
 	}
 	return t.Flush()
 }

@@ -21,7 +21,8 @@ import (
 )
 
 // inks are the colours of the profiles.
-var inks = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#444444", "#56b4e9", "#8c564b", "#7d7d00"}
+var inks = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#444444", "#56b4e9", "#8c564b",
+	"#7d7d00"}
 
 // The position of the plot, in pixels.
 const (
@@ -100,7 +101,8 @@ func (p *plot) plus(at svg.Point) {
 }
 
 func (p *plot) diamond(at svg.Point, ink string) {
-	p.Path([]svg.Point{svg.At(at.X-5, at.Y), svg.At(at.X, at.Y-5), svg.At(at.X+5, at.Y), svg.At(at.X, at.Y+5)}, true, `fill="`+ink+`"`)
+	p.Path([]svg.Point{svg.At(at.X-5, at.Y), svg.At(at.X, at.Y-5), svg.At(at.X+5, at.Y), svg.At(at.X, at.Y+5)}, true,
+		`fill="`+ink+`"`)
 }
 
 // scale sets the axes to contain the origin and all points of the curves.
@@ -135,8 +137,10 @@ func (p *plot) axes() {
 		p.Text(x, plotBottom+18, "middle", fmt.Sprintf("%g %%", v), `fill="`+svg.InkQuiet+`"`)
 	}
 	middle := (plotTop + plotBottom) / 2.0
-	p.Text(18, middle, "middle", "cost against the client's own bytes", fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, svg.InkQuiet, svg.Num(middle)))
-	p.Text((plotLeft+plotRight)/2, plotBottom+40, "middle", "harm: share of edits that quote text which was not shown", `fill="`+svg.InkQuiet+`"`)
+	p.Text(18, middle, "middle", "cost against the client's own bytes",
+		fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, svg.InkQuiet, svg.Num(middle)))
+	p.Text((plotLeft+plotRight)/2, plotBottom+40, "middle", "harm: share of edits that quote text which was not shown",
+		`fill="`+svg.InkQuiet+`"`)
 }
 
 // percent formats a change, and zero without a sign.
@@ -199,7 +203,8 @@ func (p *plot) entry(profile, ink string, y float64) {
 	p.Line(x, y-4, x+18, y-4, `stroke="`+ink+`" stroke-width="2.5"`)
 	p.Text(x+24, y, "start", profile, `font-weight="600"`)
 	small := `font-size="11" fill="` + svg.InkQuiet + `"`
-	p.Text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", asChange(best.Total.CostRatio()), 100*best.Total.Harm(), best.Risk), small)
+	p.Text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", asChange(best.Total.CostRatio()),
+		100*best.Total.Harm(), best.Risk), small)
 	p.Text(x+24, y+29, "start", "worst conversation "+asChange(best.WorstRatio), small)
 	if e := p.under(profile, pipeline.Eager); e != nil {
 		p.Text(x+24, y+43, "start", fmt.Sprintf("eager %s at %.2f %% harm", asChange(e.CostRatio()), 100*e.Harm()), small)

@@ -39,21 +39,25 @@ func TestWithRisk(t *testing.T) {
 // point1000 returns a result with a cost in percent of the client's own, and harmed edits in a
 // thousand.
 func point1000(profile string, policy pipeline.Policy, risk, cost float64, harmed int) FrontierPoint {
-	r := trial.Result{Profile: profile, Policy: policy, BaseCost: 100, Cost: cost, Edits: 1000, Harmed: harmed, Base: wire.Usage{Uncached: 1}}
+	r := trial.Result{Profile: profile, Policy: policy, BaseCost: 100, Cost: cost, Edits: 1000, Harmed: harmed,
+		Base: wire.Usage{Uncached: 1}}
 	return FrontierPoint{risk, trial.Combination{Total: r, WorstRatio: 1.02}}
 }
 
 func TestFrontierDrawing(t *testing.T) {
 	f := &Frontier{
 		Points: []FrontierPoint{
-			point1000("x", pipeline.CostAware, 0, 99, 0), point1000("x", pipeline.CostAware, 1, 80, 9), point1000("x", pipeline.CostAware, 4, 70, 31),
-			point1000("y", pipeline.CostAware, 0, 97, 20), point1000("y", pipeline.CostAware, 1, 90, 40), point1000("y", pipeline.CostAware, 4, 96, 30),
+			point1000("x", pipeline.CostAware, 0, 99, 0), point1000("x", pipeline.CostAware, 1, 80, 9),
+			point1000("x", pipeline.CostAware, 4, 70, 31),
+			point1000("y", pipeline.CostAware, 0, 97, 20), point1000("y", pipeline.CostAware, 1, 90, 40),
+			point1000("y", pipeline.CostAware, 4, 96, 30),
 		},
 		References: []FrontierPoint{
 			point1000("x", pipeline.Eager, 0, 170, 104), point1000("x", pipeline.Off, 0, 100, 0),
 			point1000("y", pipeline.Eager, 0, 85, 35), point1000("y", pipeline.Off, 0, 100, 0),
 		},
-		Optima: []optimum.Optimum{{Profile: "x", Moments: optimum.AnyRequest, BaseCost: 100, Cost: 65}, {Profile: "x", Moments: optimum.Boundaries, BaseCost: 100, Cost: 75}},
+		Optima: []optimum.Optimum{{Profile: "x", Moments: optimum.AnyRequest, BaseCost: 100, Cost: 65},
+			{Profile: "x", Moments: optimum.Boundaries, BaseCost: 100, Cost: 75}},
 	}
 	var drawing bytes.Buffer
 	if err := f.Draw(&drawing); err != nil {
@@ -107,7 +111,8 @@ func TestFrontierLegendFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var height, lowest float64
-	if _, err := fmt.Sscanf(regexp.MustCompile(`viewBox="[^"]*"`).FindString(drawing.String()), `viewBox="0 0 1000 %g"`, &height); err != nil {
+	if _, err := fmt.Sscanf(regexp.MustCompile(`viewBox="[^"]*"`).FindString(drawing.String()), `viewBox="0 0 1000 %g"`,
+		&height); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`<text x="[^"]*" y="([^"]*)"`).FindAllStringSubmatch(drawing.String(), -1) {

@@ -66,7 +66,8 @@ type findings interface {
 
 func study(ctx context.Context, args []string, out io.Writer) error {
 	f := flag.NewFlagSet("study", flag.ContinueOnError)
-	profile := f.String("profile", pricing.Profiles()[0], "simulated providers: "+strings.Join(pricing.Profiles(), ", ")+", or all")
+	profile := f.String("profile", pricing.Profiles()[0], "simulated providers: "+strings.Join(pricing.Profiles(), ", ")+
+		", or all")
 	policy := f.String("policy", string(pipeline.CostAware), "policies: off, observe, eager, cost_aware, or all")
 	options := f.String("options", "", "further options of the handler, as JSON")
 	keepAlive := f.Bool("keepalive", false, "keep caches alive in pauses")
@@ -75,16 +76,19 @@ func study(ctx context.Context, args []string, out io.Writer) error {
 	over := f.Int("optimum-over", 500, "the length in characters above which -optimum folds")
 	hot := f.Int("optimum-hot", 4, "the number of turns at the end that -optimum leaves alone")
 	inputs := f.Bool("optimum-inputs", false, "let -optimum fold inputs of tools too")
-	folds := f.Int("folds", 0, "split the conversations into so many parts, by a hash of the session id, and replay one: see -fold")
+	folds := f.Int("folds", 0,
+		"split the conversations into so many parts, by a hash of the session id, and replay one: see -fold")
 	fold := f.Int("fold", 1, "which part to replay, from 1 to -folds; negative for all but that part")
-	foldsBy := f.String("folds-by", "", "repo: replay each conversation with a need model of -models that was fitted without the repositories of its owner")
+	foldsBy := f.String("folds-by", "",
+		"repo: replay each conversation with a need model of -models that was fitted without the repositories of its owner")
 	models := f.String("models", "lab/fit/folds.json", "file of the models for -folds-by")
 	frontier := f.String("frontier", "", "file to draw cost against harm to, an SVG")
 	risks := f.String("risks", "0,0.25,0.5,1,2,4", "values of the planner's option risk for -frontier")
 	background := f.Bool("background", false, "fold on local boxes while nobody waits")
 	speed := f.Float64("speed", 500, "how many tokens of a prompt the box of -background reads in a second")
 	expanding := f.Bool("expanding", false, "have the model call the expand tool for folded text before it quotes it")
-	summaries := f.Bool("summaries", false, "have Codex ask for a summary, without its tools, where a recorded conversation was compacted")
+	summaries := f.Bool("summaries", false,
+		"have Codex ask for a summary, without its tools, where a recorded conversation was compacted")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -163,7 +167,8 @@ func study(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // drawn replays at several tolerances and draws the frontier to a file.
-func drawn(ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options, path, risks string) (*Frontier, error) {
+func drawn(ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options, path,
+	risks string) (*Frontier, error) {
 	var values []float64
 	for _, s := range list(risks, nil) {
 		v, err := strconv.ParseFloat(s, 64)

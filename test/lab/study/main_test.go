@@ -45,7 +45,8 @@ func TestSweep(t *testing.T) {
 		profile string
 		risk    float64
 	}{{"anthropic-5m", 0}, {"anthropic-5m", 1}, {"kv", 0}, {"kv", 1}} {
-		if p := &f.Points[i]; p.Total.Profile != want.profile || p.Risk != want.risk || p.Total.Policy != pipeline.CostAware || p.Total.Calls != 18 {
+		if p := &f.Points[i]; p.Total.Profile != want.profile || p.Risk != want.risk ||
+			p.Total.Policy != pipeline.CostAware || p.Total.Calls != 18 {
 			t.Errorf("point %d: %+v", i, p.Total)
 		}
 	}
@@ -110,7 +111,8 @@ func TestFolds(t *testing.T) {
 			t.Errorf("conversation %d is in %d folds", i, seen[c])
 		}
 	}
-	if recording.Fold("11111111-garden", 7) != 1 || recording.Fold("22222222-ferry", 7) != 3 || recording.Fold("a", 1) != 1 {
+	if recording.Fold("11111111-garden", 7) != 1 || recording.Fold("22222222-ferry", 7) != 3 ||
+		recording.Fold("a", 1) != 1 {
 		t.Error("a session has changed its fold")
 	}
 	for _, bad := range [][2]int{{1, 1}, {4, 0}, {4, 5}, {4, -5}, {-4, 1}} {

@@ -39,11 +39,14 @@ func TestOptimum(t *testing.T) {
 	for i := 0; i < len(results.Optima); i += 2 {
 		always, chosen, more := &results.Optima[i], &results.Optima[i+1], &inputs.Optima[i]
 		base := results.Runs[i/2].Total.BaseCost
-		if always.Moments != optimum.AnyRequest || chosen.Moments != optimum.Boundaries || math.Abs(always.BaseCost-base) > 1e-6 || len(always.Conversations) != 2 {
+		if always.Moments != optimum.AnyRequest || chosen.Moments != optimum.Boundaries ||
+			math.Abs(always.BaseCost-base) > 1e-6 || len(always.Conversations) != 2 {
 			t.Errorf("%+v", always)
 		}
-		if always.Cost > chosen.Cost+1e-6 || chosen.Cost > base+1e-6 || more.Cost > always.Cost+1e-6 || always.Worst() > 1+1e-9 {
-			t.Errorf("%s: %.0f at any request, %.0f at chosen ones, %.0f with inputs, of %.0f", always.Profile, always.Cost, chosen.Cost, more.Cost, base)
+		if always.Cost > chosen.Cost+1e-6 || chosen.Cost > base+1e-6 || more.Cost > always.Cost+1e-6 || always.Worst() > 1+
+			1e-9 {
+			t.Errorf("%s: %.0f at any request, %.0f at chosen ones, %.0f with inputs, of %.0f", always.Profile, always.Cost,
+				chosen.Cost, more.Cost, base)
 		}
 		if always.Profile == "anthropic-5m" && (always.Cost >= base || always.Folds == 0) {
 			t.Errorf("%s: nothing was won", always.Profile)

@@ -28,7 +28,9 @@ type Report struct {
 }
 
 // run replays conversations, and computes their optimum unless best is nil.
-func run(ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options) (*Report, error) {
+func run(
+	ctx context.Context, conversations []*recording.Conversation, o trial.Options, best *optimum.Options,
+) (*Report, error) {
 	type key struct{ profile, conversation string }
 	var mu sync.Mutex
 	pasts := map[key]*optimum.Hindsight{}
@@ -55,7 +57,8 @@ func run(ctx context.Context, conversations []*recording.Conversation, o trial.O
 		for i, m := range optimum.AllMoments {
 			all[i] = optimum.Optimum{Profile: profile, Moments: m, Inputs: best.Inputs}
 		}
-		for _, c := range slices.SortedFunc(slices.Values(conversations), func(a, b *recording.Conversation) int { return cmp.Compare(a.Name, b.Name) }) {
+		for _, c := range slices.SortedFunc(slices.Values(conversations),
+			func(a, b *recording.Conversation) int { return cmp.Compare(a.Name, b.Name) }) {
 			past := pasts[key{profile, c.Name}]
 			if past == nil {
 				continue // it has no requests

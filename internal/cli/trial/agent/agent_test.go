@@ -71,16 +71,22 @@ func TestCodexBytes(t *testing.T) {
 		head   = `{"model":"gpt-x","stream":true,"instructions":"You count things.\nBe exact.","input":[`
 		prompt = `{"type":"message","id":"msg_P1","role":"user","content":[{"type":"input_text","text":"Count the boats."}]}`
 		answer = `,{"type":"message","id":"msg_P2","role":"assistant","content":[{"type":"output_text","text":"Counting."}]}` +
-			`,{"type":"function_call","id":"fc_P3","name":"bash","arguments":"{\"command\":\"ls boats | wc -l\"}","call_id":"b1"}` +
-			`,{"type":"function_call_output","id":"fco_P4","call_id":"b1","output":[{"type":"input_text","text":"7"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]}`
-		tail = `],"tools":[{"type":"function","name":"bash","description":"Tool bash.","strict":false,"parameters":{"type":"object"}}],"tool_choice":"auto","parallel_tool_calls":true,` +
-			`"reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"S","client_metadata":`
+			`,{"type":"function_call","id":"fc_P3","name":"bash","arguments":"{\"command\":\"ls boats | wc -l\"}",` +
+			`"call_id":"b1"}` +
+			`,{"type":"function_call_output","id":"fco_P4","call_id":"b1","output":[{"type":"input_text","text":"7"},` +
+			`{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]}`
+		tail = `],"tools":[{"type":"function","name":"bash","description":"Tool bash.","strict":false,` +
+			`"parameters":{"type":"object"}}],"tool_choice":"auto","parallel_tool_calls":true,` +
+			`"reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"S",` +
+			`"client_metadata":`
 	)
 	want := []string{
 		head + prompt + tail + `{"turn_id":"1","session_id":"S"}}`,
 		head + prompt + answer + tail + `{"session_id":"S","turn_id":"2"}}`,
-		head + prompt + answer + `,{"type":"message","id":"msg_P5","role":"assistant","content":[{"type":"output_text","text":"Seven."}]}` +
-			`,{"type":"message","id":"msg_P6","role":"user","content":[{"type":"input_text","text":"And the oars?"},{"type":"input_text","text":"All of them."}]}` +
+		head + prompt + answer +
+			`,{"type":"message","id":"msg_P5","role":"assistant","content":[{"type":"output_text","text":"Seven."}]}` +
+			`,{"type":"message","id":"msg_P6","role":"user","content":[{"type":"input_text","text":"And the oars?"},` +
+			`{"type":"input_text","text":"All of them."}]}` +
 			tail + `{"turn_id":"3","session_id":"S"}}`,
 	}
 	sum := sha256.Sum256([]byte("Count the boats."))
@@ -99,12 +105,15 @@ func TestClaudeCodeBytes(t *testing.T) {
 	got := bodies(t, ferry, claude(false))
 	tail := `],"system":[{"type":"text","text":"You count things."},{"type":"text","text":"Be exact.",` + mark + `}],` +
 		`"tools":[{"name":"bash","description":"Tool bash.","input_schema":{"type":"object"}}],` +
-		`"metadata":{"user_id":"{\"device_id\":\"` + strings.Repeat("0", 64) + `\",\"account_uuid\":\"\",\"session_id\":\"` + sessionID("22222222-ferry") + `\"}"},` +
-		`"max_tokens":32000,"thinking":{"type":"adaptive"},"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]},` +
+		`"metadata":{"user_id":"{\"device_id\":\"` + strings.Repeat("0", 64) + `\",\"account_uuid\":\"\",\"session_id\":\"` +
+		sessionID("22222222-ferry") + `\"}"},` +
+		`"max_tokens":32000,"thinking":{"type":"adaptive"},` +
+		`"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]},` +
 		`"output_config":{"effort":"high"},"stream":true}`
 	const (
-		head   = `{"model":"claude-x","messages":[`
-		call   = `{"role":"assistant","content":[{"type":"text","text":"Counting."},{"type":"tool_use","id":"b1","name":"bash","input":{"command":"ls boats | wc -l"}}]},`
+		head = `{"model":"claude-x","messages":[`
+		call = `{"role":"assistant","content":[{"type":"text","text":"Counting."},{"type":"tool_use","id":"b1",` +
+			`"name":"bash","input":{"command":"ls boats | wc -l"}}]},`
 		result = `{"role":"user","content":[{"type":"tool_result","tool_use_id":"b1","content":[{"type":"text","text":"7"},` +
 			`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]`
 	)
@@ -113,7 +122,8 @@ func TestClaudeCodeBytes(t *testing.T) {
 		head + `{"role":"user","content":"Count the boats."},` + call + result + `,` + mark + `}]}` + tail,
 		head + `{"role":"user","content":"Count the boats."},` + call + result + `}]},` +
 			`{"role":"assistant","content":[{"type":"text","text":"Seven."}]},` +
-			`{"role":"user","content":[{"type":"text","text":"And the oars?"},{"type":"text","text":"All of them.",` + mark + `}]}` + tail,
+			`{"role":"user","content":[{"type":"text","text":"And the oars?"},{"type":"text","text":"All of them.",` + mark +
+			`}]}` + tail,
 	}
 	for i := range want {
 		if got[i] != want[i] {
@@ -178,11 +188,14 @@ func TestChatBytes(t *testing.T) {
 	got := bodies(t, ferry, func(s setting) Agent {
 		return newChat(s, chatShape{model: "gpt-x", cacheKey: true})
 	})
-	const head = `{"model":"gpt-x","max_tokens":32000,"messages":[{"role":"system","content":"You count things.\nBe exact."},` +
+	const head = `{"model":"gpt-x","max_tokens":32000,"messages":[{"role":"system","content":"You count things.\nBe ` +
+		`exact."},` +
 		`{"role":"user","content":"Count the boats."}`
-	tail := `],"tools":[{"type":"function","function":{"name":"bash","description":"Tool bash.","parameters":{"type":"object"}}}],"tool_choice":"auto",` +
+	tail := `],"tools":[{"type":"function","function":{"name":"bash","description":"Tool bash.",` +
+		`"parameters":{"type":"object"}}}],"tool_choice":"auto",` +
 		`"prompt_cache_key":"` + sessionID("22222222-ferry") + `","stream":true,"stream_options":{"include_usage":true}}`
-	const second = `,{"role":"assistant","content":"Counting.","tool_calls":[{"id":"b1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls boats | wc -l\"}"}}]},` +
+	const second = `,{"role":"assistant","content":"Counting.","tool_calls":[{"id":"b1","type":"function",` +
+		`"function":{"name":"bash","arguments":"{\"command\":\"ls boats | wc -l\"}"}}]},` +
 		`{"role":"tool","tool_call_id":"b1","content":"7"},` +
 		`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]}`
 	const third = `,{"role":"assistant","content":"Seven."},` +
@@ -217,7 +230,8 @@ func TestSignedThinking(t *testing.T) {
 	if !strings.Contains(body, `"signature":"c2lnbmVk"}`) {
 		t.Error("the recorded signature is gone")
 	}
-	if want := `"thinking":"The line in plan.py is number 7.","signature":"` + simulator.Sign("The line in plan.py is number 7.") + `"}`; !strings.Contains(body, want) {
+	if want := `"thinking":"The line in plan.py is number 7.","signature":"` +
+		simulator.Sign("The line in plan.py is number 7.") + `"}`; !strings.Contains(body, want) {
 		t.Error("the missing signature was not made up")
 	}
 }

@@ -40,7 +40,8 @@ func newClaudeCode(s setting, shape claudeShape) *claudeCode {
 	c.head = []byte(`{"model":` + string(quote(shape.model)) + `,"messages":[`)
 	tail := append([]byte(`],"system":[`), c.system(s)...)
 	tail = append(append(tail, `],"tools":[`...), claudeTools(s.tools)...)
-	user := string(quote(`{"device_id":"` + hex.EncodeToString(make([]byte, 32)) + `","account_uuid":"","session_id":"` + s.session + `"}`))
+	user := string(quote(`{"device_id":"` + hex.EncodeToString(make([]byte, 32)) + `","account_uuid":"","session_id":"` +
+		s.session + `"}`))
 	tail = append(tail, `],"metadata":{"user_id":`+user+`},"max_tokens":32000,"thinking":`...)
 	if shape.adaptive {
 		tail = append(tail, `{"type":"adaptive"}`...)

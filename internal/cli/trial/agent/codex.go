@@ -53,7 +53,8 @@ func newCodex(s setting, model string) *codex {
 	if len(s.tools) > 0 {
 		tail = append(tail, `],"tool_choice":"auto","parallel_tool_calls":true`...)
 	}
-	rest := append([]byte(`,"reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":`), quote(s.session)...)
+	rest := append([]byte(`,"reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],`+
+		`"prompt_cache_key":`), quote(s.session)...)
 	rest = append(rest, `,"client_metadata":`...)
 	c.tail = append(tail, rest...)
 	c.bare = append([]byte(`],"tools":[],"tool_choice":"auto","parallel_tool_calls":false`), rest...)
@@ -107,7 +108,8 @@ func (c *codex) assistant(m *recording.Message) {
 		case "thinking":
 			c.begin("reasoning", "rs")
 			c.items = append(c.items, `,"summary":[{"type":"summary_text","text":`...)
-			c.items = append(append(c.items, gjson.GetBytes(b.Raw, "thinking").Raw...), `}],"content":null,"encrypted_content":`...)
+			c.items = append(append(c.items, gjson.GetBytes(b.Raw, "thinking").Raw...),
+				`}],"content":null,"encrypted_content":`...)
 			c.items = append(append(c.items, quote(b.Signature)...), '}')
 		case "tool_use":
 			c.begin("function_call", "fc")
@@ -181,7 +183,8 @@ func (c *codex) parts(blocks []json.RawMessage) {
 func (c *codex) Body() []byte { return c.body(c.items, c.tail) }
 
 // summons is Codex's request for a summary.
-const summons = `{"type":"message","id":"msg_compact","role":"user","content":[{"type":"input_text","text":"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that will resume the task."}]}`
+const summons = `{"type":"message","id":"msg_compact","role":"user","content":[{"type":"input_text","text":"You are ` +
+	`performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that will resume the task."}]}`
 
 // Summary implements [Summarizer].
 func (c *codex) Summary() []byte {

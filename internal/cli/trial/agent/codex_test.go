@@ -98,7 +98,8 @@ func splice(t *testing.T, v *wire.View) int {
 	if err != nil {
 		t.Fatalf("cannot be read any more: %v", err)
 	}
-	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{View: w, At: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}); refused != nil {
+	if _, refused := pricing.NewSimulator(pricing.SimulatorConfig{}).Begin(pricing.Call{View: w,
+		At: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}); refused != nil {
 		t.Fatalf("refused: %v", refused)
 	}
 	return len(edits)
@@ -116,8 +117,10 @@ func TestCodexItems(t *testing.T) {
 	var said, answer recording.Message
 	for m, text := range map[*recording.Message]string{
 		&said: `{"role":"user","content":[{"type":"text","text":"Count the boats."}]}`,
-		&answer: `{"role":"assistant","content":[{"type":"thinking","thinking":"Boats, \u003cthen\u003e.","signature":"Zw=="},{"type":"text","text":"Counting."},` +
-			`{"type":"tool_use","id":"b1","name":"bash","input":{"command":"ls"}},{"type":"thinking","thinking":"Done?","signature":"aA=="}]}`,
+		&answer: `{"role":"assistant","content":[{"type":"thinking","thinking":"Boats, \u003cthen\u003e.",` +
+			`"signature":"Zw=="},{"type":"text","text":"Counting."},` +
+			`{"type":"tool_use","id":"b1","name":"bash","input":{"command":"ls"}},{"type":"thinking","thinking":"Done?",` +
+			`"signature":"aA=="}]}`,
 	} {
 		if err := json.Unmarshal([]byte(text), m); err != nil {
 			t.Fatal(err)

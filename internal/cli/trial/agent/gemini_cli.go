@@ -24,7 +24,8 @@ type geminiCLI struct {
 func newGeminiCLI(s setting) *geminiCLI {
 	c := &geminiCLI{names: map[string]string{}}
 	c.contents = append(c.contents, `{"contents":[{"role":"user","parts":[{"text":`...)
-	c.contents = append(c.contents, quote("<session_context>\nThis is the environment of session "+s.session+".\n</session_context>")...)
+	c.contents = append(c.contents, quote("<session_context>\nThis is the environment of session "+s.session+
+		".\n</session_context>")...)
 	c.contents = append(c.contents, `}]}`...)
 	system := quote(filler("You are a coding agent. You help with software engineering tasks.", s.filler))
 	if len(s.system) > 0 {
@@ -44,7 +45,8 @@ func newGeminiCLI(s setting) *geminiCLI {
 	if len(s.tools) > 0 {
 		c.tail = append(c.tail, `]}]`...)
 	}
-	c.tail = append(c.tail, `,"generationConfig":{"temperature":1,"topP":0.95,"topK":64,"thinkingConfig":{"includeThoughts":true}}}`...)
+	c.tail = append(c.tail,
+		`,"generationConfig":{"temperature":1,"topP":0.95,"topK":64,"thinkingConfig":{"includeThoughts":true}}}`...)
 	return c
 }
 
@@ -74,7 +76,8 @@ func (c *geminiCLI) parts(m *recording.Message) []byte {
 			rest = append(comma(rest), inline(gjson.ParseBytes(b.Raw))...)
 		case "tool_use":
 			c.names[b.ID] = b.Name
-			rest = appendPart(rest, `{"functionCall":{"id":`, string(quote(b.ID)), `,"name":`, string(quote(b.Name)), `,"args":`, string(b.Input), `}`)
+			rest = appendPart(rest, `{"functionCall":{"id":`, string(quote(b.ID)), `,"name":`, string(quote(b.Name)), `,"args":`,
+				string(b.Input), `}`)
 			if !signed {
 				signed = true
 				rest = append(append(rest, `,"thoughtSignature":`...), quote(simulator.Sign(b.Name+" "+string(b.Input)))...)
@@ -82,7 +85,8 @@ func (c *geminiCLI) parts(m *recording.Message) []byte {
 			rest = append(rest, '}')
 		case "tool_result":
 			text, images := c.result(b)
-			results = appendPart(results, `{"functionResponse":{"id":`, string(quote(b.ToolUseID)), `,"name":`, string(quote(c.names[b.ToolUseID])), `,"response":{`, text, `}}}`)
+			results = appendPart(results, `{"functionResponse":{"id":`, string(quote(b.ToolUseID)), `,"name":`,
+				string(quote(c.names[b.ToolUseID])), `,"response":{`, text, `}}}`)
 			for _, image := range images {
 				rest = append(comma(rest), image...)
 			}
@@ -121,7 +125,8 @@ func (c *geminiCLI) result(b *recording.Block) (text string, images [][]byte) {
 // inline converts an image block to a part.
 func inline(image gjson.Result) []byte {
 	source := image.Get("source")
-	return appendPart(nil, `{"inlineData":{"mimeType":`, source.Get("media_type").Raw, `,"data":`, source.Get("data").Raw, `}}`)
+	return appendPart(nil, `{"inlineData":{"mimeType":`, source.Get("media_type").Raw, `,"data":`, source.Get("data").Raw,
+		`}}`)
 }
 
 func comma(parts []byte) []byte {

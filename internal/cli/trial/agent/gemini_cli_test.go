@@ -20,15 +20,20 @@ func geminiAgent(s setting) Agent { return newGeminiCLI(s) }
 
 func TestGeminiBytes(t *testing.T) {
 	got := bodies(t, ferry, geminiAgent)
-	head := `{"contents":[{"role":"user","parts":[{"text":"<session_context>\nThis is the environment of session ` + sessionID("22222222-ferry") + `.\n</session_context>"}]},` +
+	head := `{"contents":[{"role":"user","parts":[{"text":"<session_context>\nThis is the environment of session ` +
+		sessionID("22222222-ferry") + `.\n</session_context>"}]},` +
 		`{"role":"user","parts":[{"text":"Count the boats."}]}`
 	const tail = `],"systemInstruction":{"role":"user","parts":[{"text":"You count things.\nBe exact."}]},` +
-		`"tools":[{"functionDeclarations":[{"name":"bash","description":"Tool bash.","parametersJsonSchema":{"type":"object"}}]}],` +
+		`"tools":[{"functionDeclarations":[{"name":"bash","description":"Tool bash.",` +
+		`"parametersJsonSchema":{"type":"object"}}]}],` +
 		`"generationConfig":{"temperature":1,"topP":0.95,"topK":64,"thinkingConfig":{"includeThoughts":true}}}`
-	second := `,{"role":"model","parts":[{"text":"Counting."},{"functionCall":{"id":"b1","name":"bash","args":{"command":"ls boats | wc -l"}},` +
+	second := `,{"role":"model","parts":[{"text":"Counting."},{"functionCall":{"id":"b1","name":"bash",` +
+		`"args":{"command":"ls boats | wc -l"}},` +
 		`"thoughtSignature":"` + simulator.Sign(`bash {"command":"ls boats | wc -l"}`) + `"}]},` +
-		`{"role":"user","parts":[{"functionResponse":{"id":"b1","name":"bash","response":{"output":"7"}}},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}`
-	const third = `,{"role":"model","parts":[{"text":"Seven."}]},{"role":"user","parts":[{"text":"And the oars?"},{"text":"All of them."}]}`
+		`{"role":"user","parts":[{"functionResponse":{"id":"b1","name":"bash","response":{"output":"7"}}},` +
+		`{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}`
+	const third = `,{"role":"model","parts":[{"text":"Seven."}]},{"role":"user","parts":[{"text":"And the oars?"},` +
+		`{"text":"All of them."}]}`
 	for i, want := range []string{head + tail, head + second + tail, head + second + third + tail} {
 		if got[i] != want {
 			t.Errorf("request %d:\n%s\nwant\n%s", i, got[i], want)

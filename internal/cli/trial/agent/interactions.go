@@ -27,7 +27,8 @@ func newInteractions(s setting, model string) *interactions {
 	if len(s.system) > 0 {
 		system = joined(s.system)
 	}
-	c.head = append([]byte(`{"model":`+string(quote(model))+`,"store":false,"stream":true,"system_instruction":`), system...)
+	c.head = append([]byte(`{"model":`+string(quote(model))+`,"store":false,"stream":true,"system_instruction":`),
+		system...)
 	for i, t := range s.tools {
 		if i == 0 {
 			c.head = append(c.head, `,"tools":[`...)
@@ -63,7 +64,8 @@ func (c *interactions) answer(m *recording.Message) {
 	for i := range m.Content {
 		switch b := &m.Content[i]; b.Type {
 		case "text":
-			c.steps = appendPart(c.steps, `{"type":"model_output","content":[{"type":"text","text":`, gjson.GetBytes(b.Raw, "text").Raw, `}]}`)
+			c.steps = appendPart(c.steps, `{"type":"model_output","content":[{"type":"text","text":`,
+				gjson.GetBytes(b.Raw, "text").Raw, `}]}`)
 		case "thinking":
 			signed = true
 			c.steps = appendPart(c.steps, `{"type":"thought","signature":`, string(quote(b.Signature)),
@@ -71,10 +73,12 @@ func (c *interactions) answer(m *recording.Message) {
 		case "tool_use":
 			if !signed {
 				signed = true
-				c.steps = appendPart(c.steps, `{"type":"thought","signature":`, string(quote(simulator.Sign(b.Name+" "+string(b.Input)))), `}`)
+				c.steps = appendPart(c.steps, `{"type":"thought","signature":`,
+					string(quote(simulator.Sign(b.Name+" "+string(b.Input)))), `}`)
 			}
 			c.names[b.ID] = b.Name
-			c.steps = appendPart(c.steps, `{"type":"function_call","id":`, string(quote(b.ID)), `,"name":`, string(quote(b.Name)), `,"arguments":`, string(b.Input), `}`)
+			c.steps = appendPart(c.steps, `{"type":"function_call","id":`, string(quote(b.ID)), `,"name":`,
+				string(quote(b.Name)), `,"arguments":`, string(b.Input), `}`)
 		}
 	}
 }
@@ -88,7 +92,8 @@ func (c *interactions) user(m *recording.Message) {
 			said = append(said, b.Raw)
 			continue
 		}
-		c.steps = appendPart(c.steps, `{"type":"function_result","call_id":`, string(quote(b.ToolUseID)), `,"name":`, string(quote(c.names[b.ToolUseID])))
+		c.steps = appendPart(c.steps, `{"type":"function_result","call_id":`, string(quote(b.ToolUseID)), `,"name":`,
+			string(quote(c.names[b.ToolUseID])))
 		if gjson.GetBytes(b.Raw, "is_error").Bool() {
 			c.steps = append(c.steps, `,"is_error":true`...)
 		}
@@ -125,7 +130,8 @@ func contents(blocks []json.RawMessage) []byte {
 			continue
 		}
 		source := b.Get("source")
-		out = appendPart(out, `{"type":"image","mime_type":`, source.Get("media_type").Raw, `,"data":`, source.Get("data").Raw, `}`)
+		out = appendPart(out, `{"type":"image","mime_type":`, source.Get("media_type").Raw, `,"data":`,
+			source.Get("data").Raw, `}`)
 	}
 	return append(append([]byte{'['}, out...), ']')
 }

@@ -23,7 +23,8 @@ func TestInteractionsBytes(t *testing.T) {
 	second := `,{"type":"model_output","content":[{"type":"text","text":"Counting."}]}` +
 		`,{"type":"thought","signature":"` + simulator.Sign(`bash {"command":"ls boats | wc -l"}`) + `"}` +
 		`,{"type":"function_call","id":"b1","name":"bash","arguments":{"command":"ls boats | wc -l"}}` +
-		`,{"type":"function_result","call_id":"b1","name":"bash","result":[{"type":"text","text":"7"},{"type":"image","mime_type":"image/png","data":"iVBORw0KGgo="}]}`
+		`,{"type":"function_result","call_id":"b1","name":"bash","result":[{"type":"text","text":"7"},{"type":"image",` +
+		`"mime_type":"image/png","data":"iVBORw0KGgo="}]}`
 	for i, want := range []string{head + tail, head + second + tail, head + second + third + tail} {
 		if got[i] != want {
 			t.Errorf("request %d:\n%s\nwant\n%s", i, got[i], want)

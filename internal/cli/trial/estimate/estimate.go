@@ -200,7 +200,8 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o *Opt
 		}
 	})
 	slices.SortFunc(talks, func(a, b *talk) int {
-		return cmp.Or(cmp.Compare(a.source.Path, b.source.Path), cmp.Compare(a.source.Session, b.source.Session), cmp.Compare(a.session, b.session))
+		return cmp.Or(cmp.Compare(a.source.Path, b.source.Path), cmp.Compare(a.source.Session, b.source.Session),
+			cmp.Compare(a.session, b.session))
 	})
 	for _, t := range talks {
 		for _, g := range []*Group{t.group, t.length, &e.Total} {
@@ -210,9 +211,13 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o *Opt
 			g.Paid += t.paid
 		}
 	}
-	slices.SortFunc(e.Unpriced, func(a, b Unpriced) int { return cmp.Or(cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Model, b.Model)) })
+	slices.SortFunc(e.Unpriced, func(a, b Unpriced) int {
+		return cmp.Or(cmp.Compare(b.Tokens, a.Tokens),
+			cmp.Compare(a.Model, b.Model))
+	})
 	slices.SortFunc(e.Projects, func(a, b *Group) int {
-		return cmp.Or(cmp.Compare(b.Paid, a.Paid), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Agent, b.Agent))
+		return cmp.Or(cmp.Compare(b.Paid, a.Paid), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Project, b.Project),
+			cmp.Compare(a.Agent, b.Agent))
 	})
 	return talks
 }
@@ -299,7 +304,8 @@ func (e *Estimate) simulate(ctx context.Context, bench *trial.Bench, drawn []*ta
 		}
 	}
 	var mu sync.Mutex
-	longest := slices.SortedStableFunc(slices.Values(drawn), func(a, b *talk) int { return cmp.Compare(b.requests, a.requests) })
+	longest := slices.SortedStableFunc(slices.Values(drawn),
+		func(a, b *talk) int { return cmp.Compare(b.requests, a.requests) })
 	each(ctx, o.Workers, longest, func(t *talk) {
 		r, err := t.simulate(ctx, bench, o.Prices, progress)
 		if err != nil {
@@ -315,7 +321,9 @@ func (e *Estimate) simulate(ctx context.Context, bench *trial.Bench, drawn []*ta
 	return ctx.Err()
 }
 
-func (t *talk) simulate(ctx context.Context, bench *trial.Bench, prices *pricing.Table, progress func()) (*trial.Result, error) {
+func (t *talk) simulate(
+	ctx context.Context, bench *trial.Bench, prices *pricing.Table, progress func(),
+) (*trial.Result, error) {
 	sessions, err := t.source.Read()
 	if err != nil {
 		return nil, err
@@ -331,7 +339,8 @@ func (t *talk) simulate(ctx context.Context, bench *trial.Bench, prices *pricing
 // agents.
 func profileOf(s *transcript.Session, prices *pricing.Table) pricing.Profile {
 	p := pricing.Profile{
-		Name: s.Model, Provider: prices.Lookup("", s.Model, s.Started).Provider, Model: s.Model, Format: wire.OpenAIChat, Adaptive: true, Prices: prices,
+		Name: s.Model, Provider: prices.Lookup("", s.Model, s.Started).Provider, Model: s.Model, Format: wire.OpenAIChat,
+		Adaptive: true, Prices: prices,
 	}
 	switch p.Provider {
 	case "anthropic", "bedrock", "vertex":

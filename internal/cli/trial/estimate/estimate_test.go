@@ -27,7 +27,8 @@ func TestEstimate(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Claude Code and Codex 19, Gemini CLI 18, pi 12; opencode has a separate test.
-	if e.Total.Conversations != 4 || e.Total.Requests != 68 || e.Total.Drawn != 4 || e.Total.Simulated.Calls != 68 || e.Failed+e.Unreadable+e.UnknownLines != 0 {
+	if e.Total.Conversations != 4 || e.Total.Requests != 68 || e.Total.Drawn != 4 || e.Total.Simulated.Calls != 68 ||
+		e.Failed+e.Unreadable+e.UnknownLines != 0 {
 		t.Errorf("%+v", e)
 	}
 	if len(e.Projects) != 4 || e.Lengths[0].Conversations != 4 || e.Total.Paid <= 0 || e.Median <= 0 {
@@ -36,7 +37,8 @@ func TestEstimate(t *testing.T) {
 	saved := 0.0
 	for i, g := range e.Projects {
 		saved += g.Saved
-		if g.Conversations != 1 || g.Project != "/home/dev/repository" || g.Tokens == 0 || i > 0 && g.Paid > e.Projects[i-1].Paid {
+		if g.Conversations != 1 || g.Project != "/home/dev/repository" || g.Tokens == 0 || i > 0 &&
+			g.Paid > e.Projects[i-1].Paid {
 			t.Errorf("%+v", g)
 		}
 		if v := g.Simulated.Violations(); len(v) > 0 {
@@ -52,7 +54,8 @@ func TestEstimate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if few.Total.Drawn == 0 || few.Total.Simulated.Calls > 31 || few.Total.Requests != 68 || few.Total.Paid != e.Total.Paid {
+	if few.Total.Drawn == 0 || few.Total.Simulated.Calls > 31 || few.Total.Requests != 68 ||
+		few.Total.Paid != e.Total.Paid {
 		t.Errorf("%+v", few.Total)
 	}
 	again, err := Options{Requests: 31}.Run(t.Context(), sources)
@@ -68,7 +71,8 @@ func TestEstimate(t *testing.T) {
 func TestTimesAreThoseThatAreTold(t *testing.T) {
 	folder := t.TempDir()
 	for name, at := range map[string]string{"a": `"timestamp":"2026-11-22T17:28:33Z",`, "b": ""} {
-		text := `{"parentUuid":null,` + at + `"sessionId":"` + name + `","type":"user","message":{"role":"user","content":"Hi"},"uuid":"1"}
+		text := `{"parentUuid":null,` + at + `"sessionId":"` + name +
+			`","type":"user","message":{"role":"user","content":"Hi"},"uuid":"1"}
 {"parentUuid":"1",` + at + `"sessionId":"` + name + `","type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Hello."}]},"uuid":"2"}`
 		if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -124,14 +128,17 @@ func TestUnpriced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(e.Unpriced) != 1 || e.Unpriced[0] != (Unpriced{"mystery-9", e.Total.Tokens}) || e.Total.Tokens == 0 || e.Total.Paid != 0 {
+	if len(e.Unpriced) != 1 || e.Unpriced[0] != (Unpriced{"mystery-9", e.Total.Tokens}) || e.Total.Tokens == 0 ||
+		e.Total.Paid != 0 {
 		t.Errorf("unpriced: %+v, of %+v", e.Unpriced, e.Total)
 	}
 	if text := e.notes(); len(text) != 1 || !strings.HasPrefix(text[0], "No price is known of mystery-9 (") {
 		t.Errorf("notes: %q", text)
 	}
 
-	own, err := pricing.BuiltIn().With("mine.json", []byte(`{"vendors": {"other": {"families": {"mystery": {"mystery-9": {"prices": [{"input": 0.5, "output": 2, "read": 0.05}]}}}}}}`))
+	own, err := pricing.BuiltIn().With("mine.json",
+		[]byte(`{"vendors": {"other": {"families": {"mystery": {"mystery-9": {"prices": [{"input": 0.5, "output": 2, `+
+			`"read": 0.05}]}}}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +156,8 @@ func TestUnpriced(t *testing.T) {
 		if s == &priced.Total.Simulated {
 			reads = 0.1
 		}
-		if want := float64(s.Base.Uncached) + reads*float64(s.Base.Read); s.Base.Read == 0 || math.Abs(s.BaseCost-want) > 1e-6*want {
+		if want := float64(s.Base.Uncached) + reads*float64(s.Base.Read); s.Base.Read == 0 ||
+			math.Abs(s.BaseCost-want) > 1e-6*want {
 			t.Errorf("%+v: %v expected", s, want)
 		}
 	}

@@ -37,9 +37,12 @@ func (e *Estimate) WriteText(w io.Writer) error {
 	if !e.Since.IsZero() {
 		begun = e.Since.Format(", begun from 2006-01-02") + e.Until.Format(" to 2006-01-02")
 	}
-	fmt.Fprintf(w, "%d conversations with %d requests%s, %.0f MB\n", t.Conversations, t.Requests, begun, float64(e.Bytes)/1e6)
+	fmt.Fprintf(w, "%d conversations with %d requests%s, %.0f MB\n", t.Conversations, t.Requests, begun,
+		float64(e.Bytes)/1e6)
 	if t.Drawn < t.Conversations {
-		fmt.Fprintf(w, "Simulated: %d of them with %d requests, drawn by a hash of their ids; the rest is in proportion (--requests 0 simulates all).\n", t.Drawn, t.Simulated.Calls)
+		fmt.Fprintf(w,
+			"Simulated: %d of them with %d requests, drawn by a hash of their ids; the rest is in proportion (--requests 0 "+
+				"simulates all).\n", t.Drawn, t.Simulated.Calls)
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -65,7 +68,8 @@ func (e *Estimate) WriteText(w io.Writer) error {
 		return err
 	}
 	if t.Drawn > 0 {
-		fmt.Fprintf(w, "\nThe conversation in the middle: %s; the one that fares worst: %s.\n", figure.Change(e.Median), figure.Change(e.Worst))
+		fmt.Fprintf(w, "\nThe conversation in the middle: %s; the one that fares worst: %s.\n", figure.Change(e.Median),
+			figure.Change(e.Worst))
 	}
 	for _, note := range e.notes() {
 		fmt.Fprintln(w, note)
@@ -88,9 +92,12 @@ func (e *Estimate) notes() []string {
 				names = append(names, fmt.Sprintf("%d more", len(e.Unpriced)-i))
 				break
 			}
-			names = append(names, fmt.Sprintf("%s (%s)", cmp.Or(u.Model, "a model without a name"), figure.Tokens(float64(u.Tokens))))
+			names = append(names, fmt.Sprintf("%s (%s)", cmp.Or(u.Model, "a model without a name"),
+				figure.Tokens(float64(u.Tokens))))
 		}
-		out = append(out, fmt.Sprintf("No price is known of %s: their prompts are in no sum of dollars. Those of hosted models can be given in a file: --prices.", strings.Join(names, ", ")))
+		out = append(out,
+			fmt.Sprintf("No price is known of %s: their prompts are in no sum of dollars. Those of hosted models can be "+
+				"given in a file: --prices.", strings.Join(names, ", ")))
 	}
 	if e.Unreadable > 0 {
 		out = append(out, fmt.Sprintf("%d transcripts could not be read.", e.Unreadable))
@@ -116,5 +123,6 @@ func (g *Group) row(w io.Writer) {
 	if g.Agent == "" && g.Project != all { // a group by length
 		saved = ""
 	}
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t\n", g.name(), g.Agent, g.Conversations, g.Requests, figure.Tokens(float64(g.Tokens)), paid, saved, cost, harm, g.Drawn)
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t\n", g.name(), g.Agent, g.Conversations, g.Requests,
+		figure.Tokens(float64(g.Tokens)), paid, saved, cost, harm, g.Drawn)
 }

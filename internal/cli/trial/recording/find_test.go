@@ -34,7 +34,8 @@ func TestFind(t *testing.T) {
 func TestNamesTellConversationsApart(t *testing.T) {
 	const call = `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`
 	folder := t.TempDir()
-	for name, session := range map[string]string{"a": "ses_dfbb23aa", "b": "ses_dfbb17cc", "c": "01a2044e-5b80", "d": "01a2044e-5b80"} {
+	for name, session := range map[string]string{"a": "ses_dfbb23aa", "b": "ses_dfbb17cc", "c": "01a2044e-5b80",
+		"d": "01a2044e-5b80"} {
 		trace := `{"agent":"opencode","session":"` + session + `"}` + "\n" + call
 		if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), []byte(trace), 0o600); err != nil {
 			t.Fatal(err)
@@ -48,13 +49,15 @@ func TestNamesTellConversationsApart(t *testing.T) {
 	for _, c := range all {
 		names = append(names, c.Name)
 	}
-	if got, want := strings.Join(names, " "), "opencode-01a2044e opencode-ses_dfbb17cc opencode-ses_dfbb23aa"; got != want {
+	if got, want := strings.Join(names, " "),
+		"opencode-01a2044e opencode-ses_dfbb17cc opencode-ses_dfbb23aa"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
 func TestBadTraces(t *testing.T) {
-	const head, call = `{"agent":"a","session":"s"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`
+	const head, call = `{"agent":"a","session":"s"}`,
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	if _, err := z.Write([]byte(head + "\n" + call)); err != nil {

@@ -67,7 +67,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if len(passed) != 2 || passed[0] != "queue" || passed[1] != "retain" {
-		t.Errorf("passed %v, want queue and hold", passed)
+		t.Errorf("passed %v, want queue and retain", passed)
 	}
 	if _, err := links(new(upstream.Profile), map[string]feature.Layer{"nowhere": layer("nowhere")}); err == nil {
 		t.Error("no error for a layer that is not in the chain")

@@ -139,7 +139,7 @@ func twoSites(t testing.TB, model *upstream) *edgeAndOrigin { return apart(t, mo
 // apart starts them on a line of so many bytes a second to the origin, and so long.
 func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edgeAndOrigin {
 	t.Helper()
-	s := &edgeAndOrigin{model: model, policy: "policy observe\nhold origin"}
+	s := &edgeAndOrigin{model: model, policy: "policy observe\nretain origin"}
 	s.line = newLine(t, rate, delay)
 	s.towards = s.line.Addr().String()
 	s.proxy = &proxy{t: t, caddy: caddytest.New(t),

@@ -239,7 +239,7 @@ func (c *poster) take(answer string) {
 }
 
 func (u *socketed) site(more string) string {
-	return "llm_cache {\nupstream openai\nhold websocket on\n" + more + "}\nreverse_proxy " + u.Listener.Addr().String()
+	return "llm_cache {\nupstream openai\nretain websocket on\n" + more + "}\nreverse_proxy " + u.Listener.Addr().String()
 }
 
 // TestHoldSocket: behind the first request of a conversation, what is new goes over the

@@ -68,7 +68,7 @@ func holdRecorded(t *testing.T, conversations []*recording.Conversation, profile
 		_, _ = fmt.Fprint(w, answer)
 	}))
 	s.client = &http.Client{Transport: &http.Transport{}}
-	s.policy = policy + "\nhold origin"
+	s.policy = policy + "\nretain origin"
 	s.load(s.sites("llm_cache_origin"))
 	var shares []float64
 	var whole, sent, first, wire int64

@@ -37,7 +37,7 @@ type crew struct {
 const (
 	// expanding declares the expand tool for conversations of any size.
 	expanding = "policy %s\n\t\texpand on"
-	holding   = "policy %s\n\t\thold origin"
+	holding   = "policy %s\n\t\tretain origin"
 )
 
 // crews returns the layers under a policy.

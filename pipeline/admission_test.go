@@ -60,7 +60,7 @@ func TestAdmissionIsReplayed(t *testing.T) {
 		s := newScript(t, admitting(policy), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
-		var before *Exchange
+		var before *Transaction
 		for i := range 8 {
 			s.result(i, "Read", fmt.Sprintf(`{"file_path":"/src/%d.go"}`, i), read(40+i))
 			x := s.send(s.answer)
@@ -401,10 +401,10 @@ func TestNotesAreNotWritten(t *testing.T) {
 		"18 lines that this call has replaced]":                                  false,
 	} {
 		p := hidden.Part{Name: "Write", Arguments: `{"content":` + string(content.Quote(text)) + `}`}
-		if got := x.Interceptor.Misled(p.Arguments); got != want {
+		if got := x.Answerer.Misled(p.Arguments); got != want {
 			t.Errorf("%q: %t", text, got)
 		} else if got {
-			if x.Interceptor.refuse(&p); !p.Failed ||
+			if x.Answerer.refuse(&p); !p.Failed ||
 				!strings.Contains(p.Result, "[llm_cache: 18 lines that this call has replaced]") {
 				t.Errorf("%q is answered by %q", text, p.Result)
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // billed sends the script's next request and answers it with a usage.
-func (s *script) billed(u wire.Usage) (*Exchange, Bill) {
+func (s *script) billed(u wire.Usage) (*Transaction, Bill) {
 	u.Reported = true
 	answer := wire.Turn{Text: "unrelated words", Usage: u, Done: true}
 	x := s.send(answer)
@@ -54,13 +54,13 @@ func TestBillOfEditedTurns(t *testing.T) {
 			continue
 		}
 		edited++
-		own := b.Client.Prompt()
-		if own < b.Actual.Prompt() {
-			t.Errorf("turn %d: the client's own prompt of %d is shorter than what was sent, %d", i, own, b.Actual.Prompt())
+		unedited := b.Client.Prompt()
+		if unedited < b.Actual.Prompt() {
+			t.Errorf("turn %d: the client's own prompt of %d is shorter than what was sent, %d", i, unedited, b.Actual.Prompt())
 		}
 		switch {
 		case i == 12:
-			if b.Client.Read != 0 || b.Client.Write5m != own {
+			if b.Client.Read != 0 || b.Client.Write5m != unedited {
 				t.Errorf("turn %d, cold: %+v", i, b.Client)
 			}
 		case b.Client.Read != before.Client.Prompt() && edited > 1:
@@ -74,7 +74,7 @@ func TestBillOfEditedTurns(t *testing.T) {
 }
 
 // In caches without markers, a pause longer than the lifetime also ends the entries of the client's
-// own bytes.
+// unedited bytes.
 func TestBillOfEditedTurnsWithoutMarkers(t *testing.T) {
 	rules := pricing.Rules{Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
 	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, rules)
@@ -124,7 +124,7 @@ func BenchmarkBill(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				x.account = account{} // else the bill is not computed again
-				x.settleBill(&wire.Turn{Usage: u, Done: true})
+				x.computeBill(&wire.Turn{Usage: u, Done: true})
 			}
 		})
 	}

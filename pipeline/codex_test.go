@@ -61,7 +61,7 @@ func (r *responsesTurns) final() {
 }
 
 // send sends the next request, and checks the invariants of every sent body.
-func (r *responsesTurns) send(members string) *Exchange {
+func (r *responsesTurns) send(members string) *Transaction {
 	r.t.Helper()
 	body := `{"model":"m","input":[` + strings.Join(r.items, ",") + `]` + members + `}`
 	v, err := wire.Parse(wire.OpenAIResponses, []byte(body), nil)

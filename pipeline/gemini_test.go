@@ -41,7 +41,7 @@ func geminiRequest(contents string) []byte {
 }
 
 // begin runs a request through the pipeline, as the first of its conversation.
-func begin(t *testing.T, o Options, body []byte) (*Exchange, *wire.View) {
+func begin(t *testing.T, o Options, body []byte) (*Transaction, *wire.View) {
 	t.Helper()
 	m, err := sessioncache.New(sessioncache.Options{})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // call adds a call and its result, and sends what follows.
-func (s *script) call(name, input, result string) *Exchange {
+func (s *script) call(name, input, result string) *Transaction {
 	n := len(s.messages)
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"g%d","name":%q,"input":%s}]}`, n,
 		name, input))
@@ -25,7 +25,7 @@ func (s *script) call(name, input, result string) *Exchange {
 }
 
 // returned counts the restored texts in a body.
-func returned(x *Exchange) int { return bytes.Count(x.Prompt.Body, []byte(ReturnedFrame)) }
+func returned(x *Transaction) int { return bytes.Count(x.Prompt.Body, []byte(ReturnedFrame)) }
 
 // Text that the agent is about to need is restored in the new part of the prompt, and stays there.
 func TestFoldsComeBack(t *testing.T) {

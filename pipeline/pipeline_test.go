@@ -98,7 +98,7 @@ func (s *script) body() string {
 }
 
 // send sends the added messages as one request and commits it; the response is the turn added next.
-func (s *script) send(answer wire.Turn) *Exchange {
+func (s *script) send(answer wire.Turn) *Transaction {
 	s.t.Helper()
 	v, err := wire.Parse(s.format, []byte(s.body()), nil)
 	if err != nil {
@@ -129,8 +129,8 @@ func long(what string) string {
 }
 
 // run plays n turns, one request after each.
-func (s *script) run(from, n int, thoughts bool) []*Exchange {
-	out := make([]*Exchange, 0, n)
+func (s *script) run(from, n int, thoughts bool) []*Transaction {
+	out := make([]*Transaction, 0, n)
 	for i := from; i < from+n; i++ {
 		var more []string
 		if thoughts {
@@ -143,7 +143,7 @@ func (s *script) run(from, n int, thoughts bool) []*Exchange {
 	return out
 }
 
-func count(x *Exchange, stage string) int {
+func count(x *Transaction, stage string) int {
 	for _, f := range x.Prompt.Fired {
 		if f.Stage == stage {
 			return f.Count
@@ -363,7 +363,7 @@ func TestPruneCountsReferences(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off},
 		Prune: Prune{After: new(3)}}, keeping)
 	s.prompt("Fix the bug.")
-	var x *Exchange
+	var x *Transaction
 	for i := range 13 {
 		answer := wire.Turn{Text: "unrelated", Done: true}
 		switch {

@@ -78,7 +78,7 @@ func TestProgramResultsStay(t *testing.T) {
 // A client's order to clear results does not apply to results of programs: it would save nothing.
 func TestProgramResultsAreNotCleared(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
-	s.marker, s.head, s.p.Manages = "", ordering(clears), nobody
+	s.marker, s.head, s.p.Manages = "", ordering(clears), noFormat
 	s.prompt("Report.")
 	s.send(wire.Turn{Text: "I do.", Done: true})
 	stays := s.called(0, "Read", `{"file_path":"/src/a.go"}`, readFile(60))

@@ -108,7 +108,7 @@ func TestFirstClaimWins(t *testing.T) {
 			i, strings.Repeat("a line of the file\n", 300))
 	}
 	body = append(body, "]}"...)
-	begin := func(p *process) (*Exchange, *sessioncache.Session) {
+	begin := func(p *process) (*Transaction, *sessioncache.Session) {
 		v, err := wire.Parse(wire.Anthropic, bytes.Clone(body), nil)
 		if err != nil {
 			t.Fatal(err)

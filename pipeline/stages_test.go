@@ -28,19 +28,19 @@ const (
 		`"value":4}}`
 )
 
-var box = pricing.Rules{Regime: pricing.KV}
+var localServer = pricing.Rules{Regime: pricing.KV}
 
-func nobody(wire.Format) bool { return false }
+func noFormat(wire.Format) bool { return false }
 
 // TestClearingGrows: a conversation is cleared in steps. Cleared blocks stay cleared, and between
 // two steps the prompt only grows.
 func TestClearingGrows(t *testing.T) {
-	for name, rules := range map[string]pricing.Rules{"box": box, "keeping": keeping} {
+	for name, rules := range map[string]pricing.Rules{"box": localServer, "keeping": keeping} {
 		s := newScript(t, Options{}, rules)
 		s.marker, s.head = "", ordering(clears)
-		s.p.Manages = nobody
+		s.p.Manages = noFormat
 		s.prompt("Fix the bug.")
-		cuts, last := 0, (*Exchange)(nil)
+		cuts, last := 0, (*Transaction)(nil)
 		for i, x := range s.run(0, 41, false) {
 			cleared := bytes.Count(x.Prompt.Body, []byte(content.ClearedPlaceholder))
 			if x.Prompt.Applied == nil || x.Prompt.Applied.ToolUses != int64(cleared) || count(x, stage.Clearing) != cleared {
@@ -82,9 +82,9 @@ func TestClearingGrows(t *testing.T) {
 // TestClearingOutlivesTheProcess: the same bytes after a restart.
 func TestClearingOutlivesTheProcess(t *testing.T) {
 	shelf := new(storetest.Shelf)
-	one, other := newProcess(t, box, nil), newProcess(t, box, shelf)
-	one.p.Manages, other.p.Manages = nobody, nobody
-	s := newScript(t, Options{}, box)
+	one, other := newProcess(t, localServer, nil), newProcess(t, localServer, shelf)
+	one.p.Manages, other.p.Manages = noFormat, noFormat
+	s := newScript(t, Options{}, localServer)
 	s.marker, s.head = "", ordering(clears)
 	s.prompt("Fix the bug.")
 	at, most := time.Unix(1e9, 0), 0
@@ -171,9 +171,9 @@ func TestOrdersComeLate(t *testing.T) {
 // After the upstream refuses a cleared history, it gets the client's own, and the client gets no
 // report of cleared blocks.
 func TestClearingRefused(t *testing.T) {
-	s := newScript(t, Options{}, box)
+	s := newScript(t, Options{}, localServer)
 	s.marker, s.head = "", ordering(clears)
-	s.p.Manages = nobody
+	s.p.Manages = noFormat
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	v := parsed(t, s)
@@ -195,9 +195,9 @@ func TestClearingRefused(t *testing.T) {
 
 // Under observe, no block is cleared or reported.
 func TestClearingObserved(t *testing.T) {
-	s := newScript(t, Options{Policy: Observe}, box)
+	s := newScript(t, Options{Policy: Observe}, localServer)
 	s.marker, s.head = "", ordering(clears)
-	s.p.Manages = nobody
+	s.p.Manages = noFormat
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	if x := s.send(wire.Turn{Done: true}); x.Prompt.Edited || x.Prompt.Applied != nil || count(x, stage.Clearing) == 0 {
@@ -209,7 +209,7 @@ func TestClearingObserved(t *testing.T) {
 func TestClearingBoundThinking(t *testing.T) {
 	s := newScript(t, Options{}, binding)
 	s.head = ordering(clears)
-	s.p.Manages = nobody
+	s.p.Manages = noFormat
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 20, true) {
 		if x.Prompt.Applied.ToolUses > 0 {
@@ -411,7 +411,7 @@ func (s *script) wordy(known map[wire.Hash]Shortened, kinds ...Prose) {
 }
 
 // unread sends a request and returns the texts without a known result.
-func (s *script) unread() (x *Exchange, texts map[wire.Hash]string) {
+func (s *script) unread() (x *Transaction, texts map[wire.Hash]string) {
 	s.t.Helper()
 	x = s.send(wire.Turn{Text: "unrelated", Done: true, Usage: wire.Usage{Read: 1000, Uncached: 10, Reported: true}})
 	texts = map[wire.Hash]string{}
@@ -559,7 +559,7 @@ func TestResultsBehindMuchText(t *testing.T) {
 	}
 	s.prompt("Go on.")
 	forgotten.messages = s.messages
-	for name, x := range map[string]*Exchange{"first": first, "known": s.send(wire.Turn{Text: "Yes.", Done: true}),
+	for name, x := range map[string]*Transaction{"first": first, "known": s.send(wire.Turn{Text: "Yes.", Done: true}),
 		"forgotten": forgotten.send(wire.Turn{Text: "Yes.", Done: true})} {
 		if n := count(x, stage.Admission); n != 3 {
 			t.Errorf("%s: %d results are edited, want the three in front", name, n)

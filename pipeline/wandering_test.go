@@ -23,14 +23,14 @@ import (
 )
 
 // used sets the usage of a response.
-func used(turn wire.Turn, x *Exchange) *wire.Turn {
+func used(turn wire.Turn, x *Transaction) *wire.Turn {
 	prompt := int64(len(x.Prompt.Body) / 4)
 	turn.Usage = wire.Usage{Read: prompt / 2, Write5m: prompt - prompt/2, Output: 50, Reported: true}
 	return &turn
 }
 
 // begin begins a request.
-func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
+func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Transaction, *sessioncache.Session) {
 	v, err := wire.Parse(wire.Anthropic, bytes.Clone(body),
 		func(first wire.Hash) *wire.Known { return p.store.Recall(k.Tenant, first) })
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Exchang
 }
 
 // intact returns an error for a request with forbidden changes.
-func intact(client []byte, x *Exchange) error {
+func intact(client []byte, x *Transaction) error {
 	if x.Prompt.Err != nil {
 		return x.Prompt.Err
 	}
@@ -76,7 +76,7 @@ func intact(client []byte, x *Exchange) error {
 }
 
 // forms returns the sent forms of a request's blocks.
-func forms(x *Exchange) (out []string) {
+func forms(x *Transaction) (out []string) {
 	for i := range x.req.States {
 		s, form := &x.req.States[i], ""
 		if s.Edit != nil && x.Prompt.Edited {
@@ -110,7 +110,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 			edited, deep := 0, 0
 			for seed := range uint64(8) {
 				w, p := newWanderer(seed), newProcess(t, rules, nil)
-				w.asides = true
+				w.sideRequests = true
 				o := Options{Planner: Planner{Need: hardly}}
 				p.p = New(o, p.p.rules)
 				last := map[int]sent{} // by conversation
@@ -198,7 +198,7 @@ func TestRestartedWanderings(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(4) {
 				w, both := newWanderer(seed), []*process{newProcess(t, rules, nil), newProcess(t, rules, new(storetest.Shelf))}
-				w.asides = true
+				w.sideRequests = true
 				for _, p := range both {
 					p.p = New(Options{Planner: Planner{Need: hardly}}, p.p.rules)
 				}
@@ -224,7 +224,7 @@ func TestRestartedWanderings(t *testing.T) {
 }
 
 // ask begins a request as a handler does: an earlier claim of another process counts.
-func (p *process) ask(body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
+func (p *process) ask(body []byte, at time.Time) (*Transaction, *sessioncache.Session) {
 	x, s := p.begin(restoreKey, body, at)
 	if !x.Claim(p.t.Context(), p.store) {
 		x.Abandon()
@@ -300,7 +300,7 @@ func TestWanderingsAtOnce(t *testing.T) {
 				w := newWanderer(branch)
 				w.calls = 1000 * int(branch)
 				c := w.begin()
-				c.messages[0] = person("Fix the bug.")
+				c.messages[0] = userPrompt("Fix the bug.")
 				for range 25 {
 					n := nodes[own.IntN(2)]
 					body := w.body(c)
@@ -320,7 +320,7 @@ func TestWanderingsAtOnce(t *testing.T) {
 						x.Commit(used(turn, x), time.Now())
 					default:
 						x.Join(&turn)
-						store.Hold(s)
+						store.Keep(s)
 						store.Publish(s)
 						x.Commit(used(turn, x), time.Now())
 						x.Idle(&turn)

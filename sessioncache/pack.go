@@ -58,9 +58,9 @@ func (s *Session) unpack() {
 	}
 }
 
-// settle drops the expired sessions of the window, packs idle ones, and schedules itself again. The
+// sweep drops the expired sessions of the window, packs idle ones, and schedules itself again. The
 // cache drops its expired sessions itself.
-func (st *Store) settle() {
+func (st *Store) sweep() {
 	now := time.Now()
 	var idle []*Session
 	st.mu.Lock()
@@ -80,7 +80,7 @@ func (st *Store) settle() {
 	st.mu.Lock()
 	defer st.unlock()
 	if !st.closed {
-		st.settling.Reset(quiet / 2)
+		st.sweeper.Reset(quiet / 2)
 	}
 }
 

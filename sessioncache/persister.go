@@ -46,10 +46,10 @@ const (
 	batch = 32
 	// gather is the time that urgent writes wait for further ones to join their batch.
 	gather = time.Millisecond
-	// mostUnsaved bounds the sessions that wait to be written while writes fail.
-	mostUnsaved = 1 << 14
-	// mostClaims bounds the claims that wait to be written.
-	mostClaims = 256
+	// maxUnsaved bounds the sessions that wait to be written while writes fail.
+	maxUnsaved = 1 << 14
+	// maxClaims bounds the claims that wait to be written.
+	maxClaims = 256
 )
 
 // Persister writes snapshots of a store's changed sessions to a [Backend], and reads those that are
@@ -83,7 +83,7 @@ type Persister struct {
 	stop    chan struct{} // closed to end the writing
 	done    chan struct{} // closed when the writing has ended
 
-	own own
+	storeRecord storeRecord
 }
 
 // job is one immediate write.
@@ -113,7 +113,7 @@ func (st *Store) Prepare(o BackendOptions) (*Persister, error) {
 	return &Persister{
 		store: st, o: o, seals: seals, breaker: NewBreaker(o.Budget, rest, o.Failed), unsaved: map[string]*Session{},
 		saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
-		jobs: make(chan job, mostClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}),
+		jobs: make(chan job, maxClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}),
 		begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
@@ -164,7 +164,7 @@ func (p *Persister) keyNames(first secret.Key) secret.Key {
 	defer p.mu.Unlock()
 	if p.names == (secret.Key{}) {
 		p.names = first
-		p.own.stale.Store(true)
+		p.storeRecord.stale.Store(true)
 	}
 	return p.names
 }
@@ -205,7 +205,7 @@ func (p *Persister) noteAll() {
 	for _, s := range p.store.every(func(*Session) bool { return true }) {
 		p.note(s)
 	}
-	p.own.stale.Store(true)
+	p.storeRecord.stale.Store(true)
 	p.poke()
 }
 
@@ -314,13 +314,13 @@ func (p *Persister) note(s *Session) {
 	if s.Gone() || s.Number() == 0 && !s.claimed.Load() {
 		return
 	}
-	most := mostUnsaved
+	limit := maxUnsaved
 	if s.Number() == 0 {
-		most /= 2 // sessions that were never answered leave room for the others
+		limit /= 2 // sessions that were never answered leave room for the others
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.ended && (len(p.unsaved) < most || p.unsaved[s.digest] != nil) {
+	if !p.ended && (len(p.unsaved) < limit || p.unsaved[s.digest] != nil) {
 		p.unsaved[s.digest] = s
 	}
 }

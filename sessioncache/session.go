@@ -42,13 +42,13 @@ type Session struct {
 	packed   atomic.Pointer[pack] // nil while the session is in use
 	// turn serialises exchanges with a shared backend; take it before the session's own lock. It
 	// guards told, and writes of version.
-	turn          turn
-	version       atomic.Uint64 // the backend's Version at the last exchange
-	health        RecordHealth  // of the session's record at the backend
-	told          []Digest      // the responses in the last saved record
-	created       time.Time
-	conversations []*Conversation // most recently used first
-	next          int
+	turn           turn
+	version        atomic.Uint64 // the backend's Version at the last exchange
+	health         RecordHealth  // of the session's record at the backend
+	savedResponses []Digest      // the responses in the last saved record
+	created        time.Time
+	conversations  []*Conversation // most recently used first
+	next           int
 
 	// Lifetime is the cache lifetime to request where the client leaves it open, see
 	// [Session.SetLifetime].
@@ -457,8 +457,8 @@ func (s *Session) size() int64 {
 	return int64(n)
 }
 
-// mostPending bounds the claims of a session that are still without an outcome.
-const mostPending = maxConversations
+// maxPending bounds the claims of a session that are still without an outcome.
+const maxPending = maxConversations
 
 // claim returns the conversation that a commit of the request would make. The conversation shares no memory
 // with the request. The session must be locked.
@@ -506,7 +506,7 @@ func withClaim(conversations []*Conversation, l *Conversation) []*Conversation {
 func (s *Session) keepClaim(l *Conversation) {
 	s.next = max(s.next, l.id+1)
 	s.pending = append(slices.DeleteFunc(s.pending, func(o *Conversation) bool { return o.id == l.id }), l)
-	if len(s.pending) > mostPending {
+	if len(s.pending) > maxPending {
 		s.pending = slices.Delete(s.pending, 0, 1)
 	}
 }
@@ -604,7 +604,7 @@ type Key struct {
 	Upstream string
 	// ID is the conversation id, from the client or derived from the first messages.
 	ID string
-	// Answer is a response in the conversation, see [Held.Reply] and [Held.First]. A session of the
+	// Answer is a response in the conversation, see [Retained.Reply] and [Retained.First]. A session of the
 	// tenant at the upstream with that response takes precedence over ID. Zero for none.
 	Answer wire.Hash
 	// Request is the request that needs the session. A shared store uses it to tell whether another

@@ -78,9 +78,9 @@ const attempts = 4
 // errContended reports that other processes were faster at every attempt.
 var errContended = errors.New("others write the session all the time")
 
-// mostLag bounds the time that a request waits for a session that another process is about to
+// maxLag bounds the time that a request waits for a session that another process is about to
 // write.
-const mostLag = 100 * time.Millisecond
+const maxLag = 100 * time.Millisecond
 
 // acquireShared pins the session of a key, as the last process has left it.
 func (p *Persister) acquireShared(ctx context.Context, k Key, digest string) *Session {
@@ -109,7 +109,7 @@ func (p *Persister) acquireShared(ctx context.Context, k Key, digest string) *Se
 			return st.pin(k, s.digest, true)
 		}
 		// Half the budget stays for the claim.
-		if !s.misses(k.Request) || time.Since(begun) >= min(p.o.Budget/2, mostLag) || p.rests(s) {
+		if !s.misses(k.Request) || time.Since(begun) >= min(p.o.Budget/2, maxLag) || p.rests(s) {
 			return s
 		}
 		// The process that has the missing answer may be about to write it.
@@ -197,7 +197,7 @@ func (p *Persister) takeIn(s *Session, sealed []byte, now Version) {
 	// The merged session differs from both copies, and must be written.
 	s.saved = 0
 	s.Unlock()
-	p.store.hold(s, true)
+	p.store.keep(s, true)
 }
 
 // claimShared makes the edits of a request known to other processes. It returns false if another
@@ -237,7 +237,7 @@ func (p *Persister) claimShared(
 				return nil
 			}
 			// Without a sum, publish will still write the session after the commit.
-			x := newExchange(s, p.record(s, snapshot), 0)
+			x := newPublication(s, p.record(s, snapshot), 0)
 			if err := p.swap(ctx, x); err != nil {
 				return err
 			}

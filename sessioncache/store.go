@@ -93,7 +93,7 @@ type Store struct {
 	firsts   turns     // by the conversations' first turns
 	said     turns     // by the conversations' responses, see Key.Answer
 	stats    StoreStats
-	settling *time.Timer // the regular check of all sessions
+	sweeper  *time.Timer // the regular check of all sessions
 	outlives bool        // snapshots of the sessions are taken
 	closed   bool
 
@@ -247,9 +247,9 @@ func (st *Store) Owns(ctx context.Context, s *Session, conversation int) bool {
 	return p == nil || p.Begin() != nil || p.shared == nil || p.owns(ctx, s, conversation)
 }
 
-// Hold stores a pinned session once a request was committed in it.
-func (st *Store) Hold(s *Session) {
-	st.hold(s, false)
+// Keep stores a pinned session once a request was committed in it.
+func (st *Store) Keep(s *Session) {
+	st.keep(s, false)
 	st.moving.RLock()
 	defer st.moving.RUnlock()
 	if p := st.persister; p != nil {
@@ -260,7 +260,7 @@ func (st *Store) Hold(s *Session) {
 // Release unpins a session and accounts for its changes. A session without a committed request is
 // gone with its last pin.
 func (st *Store) Release(s *Session) {
-	st.Hold(s)
+	st.Keep(s)
 	st.unpin(s)
 	if s.number.Load() > 0 || !s.claimed.Load() {
 		return
@@ -433,7 +433,7 @@ func (st *Store) openMemory() (err error) {
 	st.stats.Since = time.Now()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.settling = time.AfterFunc(quiet/2, st.settle)
+	st.sweeper = time.AfterFunc(quiet/2, st.sweep)
 	return nil
 }
 
@@ -445,7 +445,7 @@ func (st *Store) closeMemory() {
 		return
 	}
 	st.closed = true
-	st.settling.Stop()
+	st.sweeper.Stop()
 	st.cache.Close()
 	st.newest.Init()
 	st.sessions, st.firsts, st.said, st.evicted = map[string]*Session{}, turns{}, turns{}, nil
@@ -540,11 +540,11 @@ func (st *Store) unpin(s *Session) {
 	st.evict()
 }
 
-// hold accounts for a pinned session with committed requests. Restored reports whether the session is
+// keep accounts for a pinned session with committed requests. Restored reports whether the session is
 // older than this store. It takes the lock.
-func (st *Store) hold(s *Session, restored bool) {
+func (st *Store) keep(s *Session, restored bool) {
 	var by indexed
-	bytes, requests, firsts, said := s.held(&by)
+	bytes, requests, firsts, said := s.facts(&by)
 	if len(firsts) == 0 { // no request was accepted
 		return
 	}
@@ -577,7 +577,7 @@ func (st *Store) adopt(s *Session) {
 	}
 	st.mu.Unlock()
 	if !known {
-		st.hold(s, true)
+		st.keep(s, true)
 		st.unpin(s)
 	}
 }
@@ -800,9 +800,9 @@ type turns = ownerIndex[Tenant, wire.Hash, *Session]
 // indexed has room for the hashes of most sessions, so that held need not allocate.
 type indexed struct{ firsts, said [4]wire.Hash }
 
-// held returns the facts that a store indexes: the session's memory, the requests of its longest
+// facts returns the facts that a store indexes: the session's memory, the requests of its longest
 // conversation, the first turns of its conversations, and their responses.
-func (s *Session) held(by *indexed) (bytes int64, requests int, firsts, said []wire.Hash) {
+func (s *Session) facts(by *indexed) (bytes int64, requests int, firsts, said []wire.Hash) {
 	s.Lock()
 	defer s.Unlock()
 	firsts, said = by.firsts[:0], by.said[:0]

@@ -97,14 +97,14 @@ type App struct {
 	share     *state.Share
 	files     *originals.Files // that wait to take the place of others
 
-	instance *shared.Instance
-	began    []func() // once it has come into force
-	audit    AuditStore
-	ledger   *AuditShare
-	spent    *allowance.Ledger // what openBudgets has read
-	logger   *zap.Logger
+	instance   *shared.Instance
+	began      []func() // once it has come into force
+	audit      AuditStore
+	auditShare *AuditShare
+	spent      *allowance.Spending // what openBudgets has read
+	logger     *zap.Logger
 
-	people  *tenant.People
+	users   *tenant.People
 	prices  *pricing.Table
 	base    *pricing.Table     // of the program, without the files of the configuration
 	storage storage            // Caddy's
@@ -158,7 +158,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if a.people, err = tenant.NewPeople(a.Users, option.Expand(a.UsersFile)); err != nil {
+	if a.users, err = tenant.NewPeople(a.Users, option.Expand(a.UsersFile)); err != nil {
 		return err
 	}
 	if err := a.provisionPrices(ctx); err != nil {
@@ -211,8 +211,8 @@ func (a *App) Validate() error {
 	return nil
 }
 
-// People tell who is behind requests.
-func (a *App) People() *tenant.People { return a.people }
+// UserDirectory names the users behind tenants.
+func (a *App) UserDirectory() *tenant.People { return a.users }
 
 // Prices are those of models.
 func (a *App) Prices() *pricing.Table { return a.prices }
@@ -371,7 +371,7 @@ func (a *App) Stop() error {
 func (a *App) Cleanup() error {
 	_ = a.Stop()
 	// The shares stay: the record may still be read in the background.
-	return errors.Join(a.ledger.Release(), a.files.Close(), a.share.Release())
+	return errors.Join(a.auditShare.Release(), a.files.Close(), a.share.Release())
 }
 
 // WhenInForce has f called each time the configuration comes into force. It is for

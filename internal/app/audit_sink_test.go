@@ -105,7 +105,7 @@ func TestBudgetsReadAgain(t *testing.T) {
 		zap.NewNop())
 	sink.Spending.began = at.Add(time.Second)
 	t.Cleanup(func() { _ = sink.Close() })
-	a := &App{instance: shared.Process, Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditShare{Of: sink},
+	a := &App{instance: shared.Process, Budgets: []allowance.Budget{{Dollars: 10}}, auditShare: &AuditShare{Of: sink},
 		logger: zap.NewNop()}
 	spent := func() float64 {
 		a.adjustBudgets()

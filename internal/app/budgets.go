@@ -25,7 +25,7 @@ import (
 // spending is what people have spent. Sinks whose configurations follow one another have it
 // in common: another store gives nothing back.
 type spending struct {
-	allowance.Ledger
+	allowance.Spending
 	began time.Time
 
 	seed sync.Mutex
@@ -40,10 +40,10 @@ func spentSoFar(i *shared.Instance) *spending {
 	running := runningOf(i)
 	running.Lock()
 	defer running.Unlock()
-	if len(running.apps) == 0 || running.apps[0].ledger == nil {
+	if len(running.apps) == 0 || running.apps[0].auditShare == nil {
 		return nil
 	}
-	return running.apps[0].ledger.Of.Spending
+	return running.apps[0].auditShare.Of.Spending
 }
 
 // Spend counts a turn, or a request of ours, against the budgets of whoever it was for.
@@ -93,17 +93,17 @@ func (a *App) openBudgets() error {
 
 // spentBefore reads what was spent this month before the process began. It returns nil
 // where that is known.
-func (a *App) spentBefore(ctx context.Context) (*allowance.Ledger, error) {
-	s := a.ledger.Of.Spending
+func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
+	s := a.auditShare.Of.Spending
 	s.seed.Lock()
-	known := s.read[a.ledger.Key]
+	known := s.read[a.auditShare.Key]
 	s.seed.Unlock()
 	if known {
 		return nil, nil
 	}
 	now := time.Now()
-	before := new(allowance.Ledger)
-	err := a.ledger.Of.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
+	before := new(allowance.Spending)
+	err := a.auditShare.Of.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
 		if r.At.Before(s.began) {
 			before.Add(r.Tenant, r.User, r.At, spent(r), now)
 		}
@@ -120,7 +120,7 @@ func (a *App) spentBefore(ctx context.Context) (*allowance.Ledger, error) {
 
 // adjustBudgets has what openBudgets has read count.
 func (a *App) adjustBudgets() {
-	a.ledger.Of.budgets.Store(&a.Budgets)
+	a.auditShare.Of.budgets.Store(&a.Budgets)
 	a.join(a.spent)
 	a.spent = nil
 }
@@ -136,13 +136,13 @@ func (a *App) readSpent(ctx context.Context) error {
 }
 
 // join adds what was spent before the process began, once for each store.
-func (a *App) join(before *allowance.Ledger) {
-	s := a.ledger.Of.Spending
+func (a *App) join(before *allowance.Spending) {
+	s := a.auditShare.Of.Spending
 	s.seed.Lock()
 	defer s.seed.Unlock()
-	if before != nil && !s.read[a.ledger.Key] {
+	if before != nil && !s.read[a.auditShare.Key] {
 		s.Join(before, time.Now())
-		s.read[a.ledger.Key] = true
+		s.read[a.auditShare.Key] = true
 	}
 }
 
@@ -156,7 +156,7 @@ func standings(i *shared.Instance, now time.Time) []page.Budget {
 		}
 		for _, p := range s.Spending.Standings(*all, now) {
 			out = append(out, page.Budget{
-				Name: p.Person, Spent: p.String(), Share: p.Share, Ends: p.Ends, Soft: p.Budget.Soft, Refused: p.Refused,
+				Name: p.User, Spent: p.String(), Share: p.Share, Ends: p.Ends, Soft: p.Budget.Soft, Refused: p.Refused,
 			})
 			if len(out) == shownBudgets {
 				return out
@@ -177,7 +177,7 @@ func (a *App) parseBudget(d *caddyfile.Dispenser) error {
 	if len(args) < 2 {
 		return d.ArgErr()
 	}
-	b, amount, rest := allowance.Budget{Person: args[0]}, args[1], args[2:]
+	b, amount, rest := allowance.Budget{User: args[0]}, args[1], args[2:]
 	dollars, priced := strings.CutPrefix(amount, "$")
 	counted := len(rest) > 0 && rest[0] == "tokens"
 	var err error

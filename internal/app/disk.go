@@ -94,8 +94,8 @@ func (s *DiskStore) Validate() error {
 		return option.ErrTwoKeys
 	case s.MaxSize != 0 && s.MaxSize < smallestDisk:
 		return fmt.Errorf("max_size: %d is below %d bytes", s.MaxSize, smallestDisk)
-	case s.TTL != 0 && time.Duration(s.TTL) < ShortestIdleTTL:
-		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), ShortestIdleTTL)
+	case s.TTL != 0 && time.Duration(s.TTL) < MinIdleTTL:
+		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), MinIdleTTL)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func TestPricesFrom(t *testing.T) {
 		from      PricesFrom
 		text, sig []byte
 		status    int
-		own       string
+		override  string
 		want      float64 // the price of Opus 6; 15 is that of Opus 4.1, the dearest of the family
 	}{
 		"by key": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer), want: 33},
@@ -81,7 +81,7 @@ func TestPricesFrom(t *testing.T) {
 			sig: []byte(base64.StdEncoding.EncodeToString(ed25519.Sign(private, newer)) + "\n"), want: 33},
 		"by hash": {from: PricesFrom{SHA256: hex.EncodeToString(sum[:])}, text: newer, want: 33},
 		"the operator's": {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, newer),
-			own: string(modelsFile("2026-01-01", "7")), want: 7},
+			override: string(modelsFile("2026-01-01", "7")), want: 7},
 		"another file": {from: PricesFrom{SHA256: hex.EncodeToString(sum[:])}, text: older, want: 15},
 		"a wrong key":  {from: PricesFrom{Key: key}, text: newer, sig: ed25519.Sign(private, older), want: 15},
 		"no signature": {from: PricesFrom{Key: key}, text: newer, want: 15},
@@ -111,8 +111,8 @@ func TestPricesFrom(t *testing.T) {
 			}
 			a := &App{PricesFrom: &from, base: pricing.BuiltIn(), prices: pricing.BuiltIn(), storage: storage,
 				logger: zap.NewNop()}
-			if tt.own != "" {
-				a.ownPrices = &namedText{"own.json", []byte(tt.own)}
+			if tt.override != "" {
+				a.ownPrices = &namedText{"own.json", []byte(tt.override)}
 			}
 			table, err := a.ownPrices.over(a.base)
 			if err != nil {

@@ -19,7 +19,7 @@ func TestDimensionIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	d.count(long, &audit.Record{Turns: 1})
 	for name := range d.met {
-		if len(name) > longestName || unsafe.StringData(name) == unsafe.StringData(long) {
+		if len(name) > maxName || unsafe.StringData(name) == unsafe.StringData(long) {
 			t.Errorf("a name of %d bytes stays in memory", len(long))
 		}
 	}

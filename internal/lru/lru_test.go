@@ -79,15 +79,15 @@ func TestAccount(t *testing.T) {
 		}
 		sum, most, n := int64(0), int64(-1), 0
 		for of := range c.Owners() {
-			own := int64(0)
+			ofOwner := int64(0)
 			for e := range c.OldestOf(of) {
-				own += e.Size()
+				ofOwner += e.Size()
 				n++
 			}
-			if own != c.BytesOf(of) {
-				t.Fatalf("owner %d: %d bytes are accounted for, %d held", of, c.BytesOf(of), own)
+			if ofOwner != c.BytesOf(of) {
+				t.Fatalf("owner %d: %d bytes are accounted for, %d held", of, c.BytesOf(of), ofOwner)
 			}
-			sum, most = sum+own, max(most, own)
+			sum, most = sum+ofOwner, max(most, ofOwner)
 		}
 		if of, ok := c.Heaviest(); ok && c.BytesOf(of) != most || sum != c.Bytes() || n != c.Len() {
 			t.Fatalf("%d of %d bytes, %d of %d entries; %d holds most", sum, c.Bytes(), n, c.Len(), of)

@@ -30,9 +30,9 @@ func await(t *testing.T, what string, f func() bool) {
 
 // TestPingPanics: a ping that panics ends, and the next one takes its place in flight.
 func TestPingPanics(t *testing.T) {
-	carrier := new(selfrequest.Carrier)
-	carrier.Use(nil)
-	k := New(carrier, clock.Machine)
+	sender := new(selfrequest.Carrier)
+	sender.Use(nil)
+	k := New(sender, clock.Machine)
 	k.Schedule.Configure(keepalive.Options{Flying: 1})
 	every := 285 * time.Second
 	target := selfrequest.Reopen(selfrequest.Open{URI: "/"})

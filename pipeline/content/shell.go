@@ -29,7 +29,7 @@ var interpreters = []string{"python", "python3", "node", "ruby", "perl", "uv run
 // else the first that is no filler.
 func (c *Call) command() {
 	line := newCommandLine(c.Argument)
-	behind, told := false, false
+	behind, found := false, false
 	for {
 		part, piped, ok := line.next()
 		if !ok {
@@ -43,15 +43,15 @@ func (c *Call) command() {
 			continue
 		}
 		class, text := c.part(part)
-		if class == sessioncache.ClassSearch && !told {
+		if class == sessioncache.ClassSearch && !found {
 			c.Class, c.Path = class, pathIn(text, false)
 		}
 		if class == sessioncache.ClassSearch || class == sessioncache.ClassCommand {
-			told = true
+			found = true
 			continue
 		}
 		c.Class, c.Path = class, pathIn(text, class == sessioncache.ClassEdit && len(text) == len(c.Argument))
-		c.Whole = class == sessioncache.ClassRead && !piped && !told && line.rest == "" &&
+		c.Whole = class == sessioncache.ClassRead && !piped && !found && line.rest == "" &&
 			starts(part, []string{"cat", "nl", "bat"})
 		return
 	}

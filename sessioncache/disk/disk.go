@@ -272,7 +272,7 @@ func (d *Disk) limit(
 	ctx context.Context, tx *sql.Tx, records []sessioncache.Record,
 ) (gone []sessioncache.Digest, err error) {
 	d.mu.Lock()
-	most, ttl := d.max, d.ttl
+	maxBytes, ttl := d.max, d.ttl
 	d.mu.Unlock()
 	saved := make(map[sessioncache.Digest]bool, len(records))
 	bytes := d.kept.Bytes() // what is kept changes in this turn only
@@ -302,7 +302,7 @@ func (d *Disk) limit(
 			return nil, err
 		}
 	}
-	if bytes <= most {
+	if bytes <= maxBytes {
 		return gone, nil
 	}
 	heaviest, ok := d.kept.Heaviest()
@@ -310,7 +310,7 @@ func (d *Disk) limit(
 		return gone, nil
 	}
 	for e := range d.kept.OldestOf(heaviest) {
-		if bytes <= most-most/64 { // some room at once, for the next
+		if bytes <= maxBytes-maxBytes/64 { // some room at once, for the next
 			break
 		}
 		if saved[e.Key] || e.Key == (sessioncache.Digest{}) {

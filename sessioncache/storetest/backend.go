@@ -86,10 +86,10 @@ func keeps(t *testing.T, open func(*testing.T) sessioncache.Backend) {
 	if n, size := b.Usage(); (n != 2 || size < int64(len(long))) && !uncounted(b) {
 		t.Errorf("%d sessions of %d bytes are kept", n, size)
 	}
-	own := record(0, "the store's own")
-	own.Digest = sessioncache.Digest{}
-	save(t, b, own)
-	if got, err := b.Load(t.Context(), own.Digest); err != nil || string(got) != "the store's own" {
+	storeRecord := record(0, "the store's own")
+	storeRecord.Digest = sessioncache.Digest{}
+	save(t, b, storeRecord)
+	if got, err := b.Load(t.Context(), storeRecord.Digest); err != nil || string(got) != "the store's own" {
 		t.Errorf("the record of the store itself is %q, %v", got, err)
 	}
 }

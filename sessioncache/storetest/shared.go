@@ -19,7 +19,7 @@ func Shared(t *testing.T, open func(t *testing.T) sessioncache.Shared) {
 	t.Helper()
 	Backend(t, func(t *testing.T) sessioncache.Backend { return open(t) })
 	for name, test := range map[string]func(t *testing.T, one, other sessioncache.Shared){
-		"Swaps": swaps, "DeletedElsewhere": deletedElsewhere, "FirstWins": firstWins, "Told": told, "Seeks": seeks,
+		"Swaps": swaps, "DeletedElsewhere": deletedElsewhere, "FirstWins": firstWins, "Told": watches, "Seeks": seeks,
 		"Forgets": forgotten,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func firstWins(t *testing.T, one, other sessioncache.Shared) {
 }
 
 // A watcher eventually learns of foreign changes, while its own writes change nothing for it.
-func told(t *testing.T, one, other sessioncache.Shared) {
+func watches(t *testing.T, one, other sessioncache.Shared) {
 	a, ok := one.(sessioncache.Watcher)
 	if !ok {
 		t.Skip("it is not told of changes")

@@ -235,7 +235,7 @@ func passage(t *testing.T, d *sessioncache.Store, id, turn int) (waited time.Dur
 	s.CountRequest(l)
 	l.First = v.FirstAnswer()
 	s.Unlock()
-	d.Hold(s)
+	d.Keep(s)
 	d.Publish(s)
 	d.Release(s)
 	return waited, (m.Common + 1) / 2

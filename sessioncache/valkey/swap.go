@@ -124,7 +124,7 @@ func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 		w.value = pack(&w.s.Record, w.s.Next)
 	}
 	if len(w.value) > inline {
-		w.staged = aside(w.key, w.s.Next)
+		w.staged = stagingKey(w.key, w.s.Next)
 		commands = append(commands,
 			w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build())
 	}
@@ -203,7 +203,7 @@ func (w *swapping) came(
 	}
 	for _, res := range results {
 		err := res.Error()
-		if err != nil && told(err) { // the session itself was written
+		if err != nil && answered(err) { // the session itself was written
 			w.s.Unfound = w.s.Answers
 		} else if err != nil {
 			return nil, 0, failed(err)

@@ -26,9 +26,9 @@ const Everybody = "*"
 // Budget bounds what a person may spend in a day or a month, by the calendar of this
 // machine.
 type Budget struct {
-	// Person is whom it is for, by the name on record, or `*` for each person for whom
+	// User is whom it is for, by the name on record, or `*` for each person for whom
 	// no other budget is. Default: `*`.
-	Person string `json:"person,omitempty"`
+	User string `json:"person,omitempty"`
 	// Dollars is the bound in US dollars, at list prices. A model whose price is not
 	// known is charged as the dearest known one of its vendor, or of all where the
 	// vendor is not known either. Local engines that a preset is for cost nothing.
@@ -48,18 +48,18 @@ type Budget struct {
 func (b *Budget) Validate() error {
 	switch {
 	case b.Dollars < 0 || math.IsInf(b.Dollars, 1) || b.Tokens < 0 || b.Dollars > 0 == (b.Tokens > 0):
-		return fmt.Errorf("%s: either dollars or tokens above zero must be given", b.whose())
+		return fmt.Errorf("%s: either dollars or tokens above zero must be given", b.user())
 	case b.Per != "" && b.Per != "day" && b.Per != "month":
-		return fmt.Errorf("%s must be day or month, got %q", b.whose(), b.Per)
+		return fmt.Errorf("%s must be day or month, got %q", b.user(), b.Per)
 	}
 	return nil
 }
 
-func (b *Budget) whose() string {
-	if b.Person == "" {
+func (b *Budget) user() string {
+	if b.User == "" {
 		return Everybody
 	}
-	return b.Person
+	return b.User
 }
 
 // String writes the bound as people say it.
@@ -156,18 +156,18 @@ func MonthOf(t time.Time) time.Time {
 	return begin(y, m, 1, t.Location())
 }
 
-// Ledger is what people have spent. Its methods may be called concurrently.
-type Ledger struct {
+// Spending is what people have spent. Its methods may be called concurrently.
+type Spending struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 }
 
-// mostAccounts bounds the accounts of a ledger: another key makes up another name.
-const mostAccounts = 1 << 16
+// maxAccounts bounds the accounts of a ledger: another key makes up another name.
+const maxAccounts = 1 << 16
 
 // thin forgets an eighth of the accounts, those that have spent least in the month, but none
 // with a reservation.
-func (l *Ledger) thin(now time.Time) {
+func (l *Spending) thin(now time.Time) {
 	names := make([]string, 0, len(l.accounts))
 	for name, a := range l.accounts {
 		if a.turnOver(now); a.open == 0 {
@@ -178,20 +178,20 @@ func (l *Ledger) thin(now time.Time) {
 		x, y := l.accounts[a].ofMonth, l.accounts[b].ofMonth
 		return cmp.Or(cmp.Compare(x.Dollars, y.Dollars), cmp.Compare(x.Tokens, y.Tokens))
 	})
-	for _, name := range names[:min(len(names), mostAccounts/8)] {
+	for _, name := range names[:min(len(names), maxAccounts/8)] {
 		delete(l.accounts, name)
 	}
 }
 
 // of finds the account of a person, who may have had no name until now. The ledger is
 // locked.
-func (l *Ledger) of(hash, name string, now time.Time) *account {
+func (l *Spending) of(hash, name string, now time.Time) *account {
 	if l.accounts == nil {
 		l.accounts = map[string]*account{}
 	}
 	a := l.accounts[name]
 	if a == nil {
-		if len(l.accounts) >= mostAccounts {
+		if len(l.accounts) >= maxAccounts {
 			l.thin(now)
 		}
 		a = &account{}
@@ -209,7 +209,7 @@ func (l *Ledger) of(hash, name string, now time.Time) *account {
 
 // Add counts what has been spent at a time, without a reservation. It keeps nothing of who
 // has spent nothing.
-func (l *Ledger) Add(hash, name string, at time.Time, s Spent, now time.Time) {
+func (l *Spending) Add(hash, name string, at time.Time, s Spent, now time.Time) {
 	if s == (Spent{}) {
 		return
 	}
@@ -219,7 +219,7 @@ func (l *Ledger) Add(hash, name string, at time.Time, s Spent, now time.Time) {
 }
 
 // Join counts what another ledger has counted in the same day and month.
-func (l *Ledger) Join(o *Ledger, now time.Time) {
+func (l *Spending) Join(o *Spending, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, from := range o.accounts {
@@ -254,8 +254,8 @@ type Verdict struct {
 	Ends time.Time
 	// Refused reports that nothing more may be spent.
 	Refused bool
-	// Held reports that it is refused for what requests that have not ended may cost.
-	Held bool
+	// Reserved reports that it is refused for what requests that have not ended may cost.
+	Reserved bool
 }
 
 // String says how much has been spent of what.
@@ -265,18 +265,18 @@ func (v *Verdict) String() string {
 
 // Reservation is what a request may cost, until it is settled.
 type Reservation struct {
-	ledger  *Ledger
-	name    string
-	account *account
-	amount  Spent
+	spending *Spending
+	name     string
+	account  *account
+	amount   Spent
 }
 
 // of yields the budgets of a person: those by that name, or else those of everybody.
 func of(all []Budget, name string) iter.Seq[*Budget] {
-	own := slices.ContainsFunc(all, func(b Budget) bool { return b.Person == name })
+	named := slices.ContainsFunc(all, func(b Budget) bool { return b.User == name })
 	return func(yield func(*Budget) bool) {
 		for i := range all {
-			if b := &all[i]; (b.Person == name || !own && b.whose() == Everybody) && !yield(b) {
+			if b := &all[i]; (b.User == name || !named && b.user() == Everybody) && !yield(b) {
 				return
 			}
 		}
@@ -293,15 +293,15 @@ func (a *account) spent(b *Budget) Spent {
 
 // Standing is how a person stands with a budget.
 type Standing struct {
-	// Person is the name.
-	Person string
+	// User is the name.
+	User string
 	// Verdict is what the budget says of the next request, of which nothing is known.
 	Verdict
 }
 
 // Standings tells how everybody stands who has spent something, the closest to the end of
 // a budget first.
-func (l *Ledger) Standings(all []Budget, now time.Time) (out []Standing) {
+func (l *Spending) Standings(all []Budget, now time.Time) (out []Standing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, a := range l.accounts {
@@ -316,14 +316,14 @@ func (l *Ledger) Standings(all []Budget, now time.Time) (out []Standing) {
 	}
 	slices.SortFunc(out, func(a, b Standing) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share),
-			cmp.Compare(a.Person, b.Person))
+			cmp.Compare(a.User, b.User))
 	})
 	return out
 }
 
 // Reserve sets aside what a request of a person may cost at most. It returns nil where a
 // budget is spent, or may be by what has been set aside before.
-func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.Time) (*Reservation, Verdict) {
+func (l *Spending) Reserve(all []Budget, hash, name string, amount Spent, now time.Time) (*Reservation, Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.of(hash, name, now)
@@ -334,7 +334,7 @@ func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.T
 		expected.add(a.reserved)
 		is := Verdict{Budget: b, Spent: spent, Share: b.share(spent), Ends: b.ends(now)}
 		is.Refused = !b.Soft && b.share(expected) >= 1
-		is.Held = is.Refused && is.Share < 1
+		is.Reserved = is.Refused && is.Share < 1
 		if v.Budget == nil || is.Refused && !v.Refused || is.Refused == v.Refused && is.Share > v.Share {
 			v = is
 		}
@@ -342,21 +342,21 @@ func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.T
 	if v.Refused {
 		return nil, v
 	}
-	a.reserved.add(most)
+	a.reserved.add(amount)
 	a.open++
-	return &Reservation{l, name, a, most}, v
+	return &Reservation{l, name, a, amount}, v
 }
 
-// Settle gives back what was set aside. What the request has cost is for [Ledger.Add] to
+// Release gives back what was set aside. What the request has cost is for [Spending.Add] to
 // count, before. Nil, and what is settled, settle nothing.
-func (r *Reservation) Settle() {
-	if r == nil || r.ledger == nil {
+func (r *Reservation) Release() {
+	if r == nil || r.spending == nil {
 		return
 	}
-	l, a := r.ledger, r.account
+	l, a := r.spending, r.account
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.ledger = nil
+	r.spending = nil
 	a.reserved.add(Spent{Dollars: -r.amount.Dollars, Tokens: -r.amount.Tokens})
 	// Of who has spent nothing, a stranger with a key of no worth, nothing is kept.
 	if a.open--; a.open == 0 && a.ofDay == (Spent{}) && a.ofMonth == (Spent{}) && l.accounts[r.name] == a {

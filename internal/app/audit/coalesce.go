@@ -54,5 +54,5 @@ func (g groups) add(r *Record) {
 	sum.Folded += r.Folded
 	sum.Removed += r.Removed
 	sum.Rewritten += r.Rewritten
-	sum.Regret += r.Regret
+	sum.FoldMisses += r.FoldMisses
 }

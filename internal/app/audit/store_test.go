@@ -280,7 +280,7 @@ func TestFullFile(t *testing.T) {
 // stays.
 func TestSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
-	var asides []string
+	var moved []string
 	for range 2 {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			if err := os.WriteFile(path+suffix, []byte(suffix), 0o600); err != nil {
@@ -301,7 +301,7 @@ func TestSetAside(t *testing.T) {
 				t.Errorf("%s: %q, %v", aside+suffix, b, err)
 			}
 		}
-		asides = append(asides, aside)
+		moved = append(moved, aside)
 		if err := os.WriteFile(path, []byte("new"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -309,8 +309,8 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("the new file was set aside as %q, %v", again, err)
 		}
 	}
-	if asides[0] == asides[1] {
-		t.Errorf("%s was set aside over another one", asides[1])
+	if moved[0] == moved[1] {
+		t.Errorf("%s was set aside over another one", moved[1])
 	}
 }
 

@@ -26,8 +26,8 @@ const (
 	every = 2 * time.Second
 	// silence is the time without news after which a stream sends a sign of life.
 	silence = 15 * time.Second
-	// mostViewers bounds the concurrent streams.
-	mostViewers = 256
+	// maxViewers bounds the concurrent streams.
+	maxViewers = 256
 )
 
 // policy forbids the page to load or send anything elsewhere.
@@ -197,7 +197,7 @@ func same(a, b []byte) bool {
 func (p *Page) enter(r *http.Request) (ended <-chan struct{}, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.viewers >= mostViewers {
+	if p.viewers >= maxViewers {
 		return nil, false
 	}
 	p.viewers++

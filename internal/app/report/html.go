@@ -22,7 +22,7 @@ func (s *Summary) WriteHTML(w io.Writer) error {
 		"percent": figure.Percent,
 		"prompt":  func(g *Sum) string { return figure.Tokens(float64(g.Billed.Prompt())) },
 		"actual":  func(g *Sum) string { return money(g, g.Actual()) },
-		"own":     func(g *Sum) string { return money(g, g.Own()) },
+		"own":     func(g *Sum) string { return money(g, g.Unedited()) },
 		"saved":   func(g *Sum) string { return money(g, g.Saved()) },
 		"would": func(g *Sum) string {
 			if !g.Observed() {

@@ -38,13 +38,13 @@ func written(t *testing.T) string {
 	}
 	defer store.Close()
 	var batch []*audit.Record
-	add := func(back time.Duration, user, model string, usd, own float64, change func(*audit.Record)) {
+	add := func(back time.Duration, user, model string, usd, client float64, change func(*audit.Record)) {
 		r := &audit.Record{
 			ID: audit.NewID(now.Add(-back)), At: now.Add(-back), Turns: 1, Kind: audit.KindTurn, User: user, Model: model,
 			Client: "claude-code", Session: "s-" + user,
 			Billed: audit.Tokens{Read: 900, Uncached: 100, Output: 50}, ClientBilled: audit.Tokens{Read: 500, Write5m: 500,
 				Output: 50},
-			USD: usd, ClientUSD: own, Cost: usd * 1e6, ClientCost: own * 1e6, Outcome: audit.Completed,
+			USD: usd, ClientUSD: client, Cost: usd * 1e6, ClientCost: client * 1e6, Outcome: audit.Completed,
 			FirstByte: 100 * time.Millisecond, FirstToken: 200 * time.Millisecond, LastToken: time.Second,
 			Queue: time.Millisecond,
 		}
@@ -76,10 +76,10 @@ func written(t *testing.T) string {
 // TestLife: an edit counts as long as it stays, by the tokens that it removes. A fold gets the
 // savings of later turns and the cost of the turn that pays.
 func TestLife(t *testing.T) {
-	turn := func(cost, own float64, folded, removed int64, epoch string) *audit.Record {
+	turn := func(cost, client float64, folded, removed int64, epoch string) *audit.Record {
 		return &audit.Record{
-			At: now, Turns: 1, Kind: audit.KindTurn, Session: "s", Cost: cost, ClientCost: own, USD: cost / 1000,
-			ClientUSD: own / 1000,
+			At: now, Turns: 1, Kind: audit.KindTurn, Session: "s", Cost: cost, ClientCost: client, USD: cost / 1000,
+			ClientUSD: client / 1000,
 			Folded:    folded, Removed: removed, Epoch: epoch,
 			Edits: []audit.Edits{{Stage: "admission", Count: 30, Tokens: 100}, {Stage: "prune", Count: 1, Tokens: 300},
 				{Stage: "breakpoints", Count: 4}},
@@ -149,7 +149,7 @@ func TestSummary(t *testing.T) {
 		t.Fatalf("%d groups", len(s.Groups))
 	}
 	if a := s.Groups[0]; a.Turns != 14 || a.Saved() != 3 || a.SavedShare() != 0.5 || a.ReadShare() != 0.9 ||
-		a.OwnReadShare() != 0.5 {
+		a.ClientReadShare() != 0.5 {
 		t.Errorf("%+v", *a)
 	}
 	if c := s.Groups[1]; c.Priced() || c.Saved() != 500 || c.Interrupted != 1 || c.Read() != "~90.0 %" ||

@@ -16,7 +16,7 @@ import (
 
 // ask sends the added messages, with a part of the body replaced, and commits the request with a
 // usage.
-func (s *script) ask(from, to string, u wire.Usage) *Exchange {
+func (s *script) ask(from, to string, u wire.Usage) *Transaction {
 	s.t.Helper()
 	body := s.body()
 	if !strings.Contains(body, from) {
@@ -137,7 +137,7 @@ func TestFurtherFollowsTheTenant(t *testing.T) {
 }
 
 // reply sends the added messages and commits the request with a response.
-func (s *script) reply(t wire.Turn) *Exchange {
+func (s *script) reply(t wire.Turn) *Transaction {
 	s.t.Helper()
 	v, err := wire.Parse(s.format, []byte(s.body()), nil)
 	if err != nil {

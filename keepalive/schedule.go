@@ -327,11 +327,12 @@ func (s *Schedule) Next() (at time.Duration, ok bool) {
 }
 
 // Due decides about all conversations due now and returns the pings to send. The caller must end
-// each by [Ping.End]. Conversations beyond the limit of pings in flight stay due.
+// each by [Ping.End].
 func (s *Schedule) Due(now Instant) []*Ping {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*Ping
+	// Conversations beyond the limit of pings in flight stay due.
 	for len(s.queue) > 0 && s.queue[0].due <= now.Mono && s.flying < s.options.Flying {
 		if p := s.decide(s.queue[0], now); p != nil {
 			out = append(out, p)
@@ -418,7 +419,7 @@ func (s *Schedule) remove(e *entry, why Reason) {
 }
 
 // displace drops the payload with the lowest expected earnings for its size. It returns false if no
-// payload can be dropped; those in flight are wiped when they end.
+// payload can be dropped.
 func (s *Schedule) displace() bool {
 	const sample = 32
 	var worst *entry
@@ -443,6 +444,7 @@ func (s *Schedule) displace() bool {
 			}
 		}
 	}
+	// Only payloads in flight are left. They are wiped when they end.
 	if worst == nil {
 		return false
 	}

@@ -3,7 +3,7 @@
 
 package pipeline
 
-// Regret finds signs in a conversation that its model has missed folded text.
+// This file finds signs in a conversation that its model has missed folded text.
 
 import (
 	"strings"

@@ -348,7 +348,8 @@ func (x *Transaction) Commit(t *wire.Turn, now time.Time) {
 	// The usage and the request, beside those of the last request, tell why the cache held less than
 	// the conversation's last request left there.
 	b, cut := &x.before, x.cutByServer(t)
-	if found.Prompt() > 0 && b.left >= int64(max(x.req.rules.MinTokens, 1)) && float64(found.Read) < minReadShare*float64(b.left) {
+	if found.Prompt() > 0 && b.left >= int64(max(x.req.rules.MinTokens, 1)) &&
+		float64(found.Read) < minReadShare*float64(b.left) {
 		x.Lesson.Break = b.cause
 		// A cut by the provider takes precedence over these reasons.
 		if cut && (b.cause == BreakEdit || b.cause == BreakMessages || b.cause == BreakUnknown) {

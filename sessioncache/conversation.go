@@ -107,9 +107,9 @@ func (l *Conversation) chain() []wire.Block {
 }
 
 // supersededBy reports whether a request with n common blocks takes the conversation's place: it
-// continues the conversation, or differs only after the last answer. Examples of the latter are a
-// dropped reminder and a rewritten last message.
+// continues the conversation, or differs only after the last answer.
 func (l *Conversation) supersededBy(v *wire.View, n int) bool {
+	// Clients drop a reminder or rewrite their last message.
 	chain := l.chain()
 	for _, b := range chain[min(n, len(chain)):] {
 		if b.Role == wire.RoleAssistant {
@@ -377,7 +377,7 @@ type BlockState struct {
 	Unused uint16
 	// Used is the number of answers that referred to it, up to 65,535.
 	Used uint16
-	// Turn and Task count the answers and the prompts of a person before it.
+	// Turn and Task count the answers and the prompts of the user before it.
 	Turn, Task uint16
 	// Replaced is the number of bytes of replaced text in an edit's input, at most 65,535.
 	Replaced uint16

@@ -101,7 +101,7 @@ func (st *Store) pack(s *Session, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.mu.Lock()
-	// A request may have acquired the session since settle looked.
+	// A request may have acquired the session since sweep looked.
 	unused := s.unused(now)
 	st.mu.Unlock()
 	if !unused || s.packed.Load() != nil {
@@ -109,7 +109,7 @@ func (st *Store) pack(s *Session, now time.Time) {
 	}
 	s.pack()
 	st.mu.Lock()
-	defer st.mu.Unlock() // settle reports an eviction, without the session's lock
+	defer st.mu.Unlock() // sweep reports an eviction, without the session's lock
 	switch {
 	case s.gone.Load():
 	case s.entry != nil:

@@ -29,8 +29,8 @@ type BackendOptions struct {
 	// write. Edits are written before they are forwarded, and published sessions at once. Default:
 	// 1s.
 	Interval time.Duration
-	// Budget bounds the time that a request waits for the backend. Default: 500ms, as a conversation
-	// whose folds come too late is written to the provider's cache anew.
+	// Budget bounds the time that a request waits for the backend. Default: 500ms, because a
+	// conversation with late folds is written to the provider's cache anew.
 	Budget time.Duration
 	// Failed receives each failed operation of the backend: load, save, claim, delete, or restore
 	// for a damaged snapshot. Optional.
@@ -155,10 +155,10 @@ func (p *Persister) opened() bool {
 	}
 }
 
-// keyNames returns the key that tenants are hashed with, so that a restarted process finds their
-// sessions: the key first used with the backend, else the given one. A shared backend stores no
-// key.
+// keyNames returns the key for the hashes of tenants: the key first used with the backend, else the
+// given one.
 func (p *Persister) keyNames(first secret.Key) secret.Key {
+	// A restarted process must find the sessions of its tenants. A shared backend stores no key.
 	_ = p.Begin()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +169,7 @@ func (p *Persister) keyNames(first secret.Key) secret.Key {
 	return p.names
 }
 
-// takeOver puts the persister into use. With a key for tenant names, it writes all sessions in
-// memory to the backend. Call it once no other persister of the store is in use.
+// takeOver puts the persister into use. Call it once no other persister of the store is in use.
 func (p *Persister) takeOver(names secret.Key) {
 	p.mu.Lock()
 	p.inUse = true
@@ -178,6 +177,7 @@ func (p *Persister) takeOver(names secret.Key) {
 		p.names = names
 	}
 	p.mu.Unlock()
+	// With a key for tenant names, all sessions in memory go to the backend.
 	if names != (secret.Key{}) {
 		p.noteAll()
 	}

@@ -194,7 +194,8 @@ func (p *Persister) came(x *publication) error {
 	}
 	x.won, s.savedResponses = true, x.Answers
 	if len(x.Unfound) > 0 {
-		s.savedResponses = slices.DeleteFunc(slices.Clone(x.Answers), func(a Digest) bool { return slices.Contains(x.Unfound, a) })
+		s.savedResponses = slices.DeleteFunc(slices.Clone(x.Answers),
+			func(a Digest) bool { return slices.Contains(x.Unfound, a) })
 	}
 	s.version.Store(uint64(x.Next))
 	if x.Forget {

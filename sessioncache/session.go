@@ -168,9 +168,7 @@ type Match struct {
 }
 
 // Match finds the conversation that a request continues: the one with the longest common chain of
-// blocks, since that conversation's bytes are in the upstream's cache. A request that cannot replace
-// this conversation branches off. It then replaces the conversation with the most common blocks among those
-// that it supersedes. The session must be locked.
+// blocks. The session must be locked.
 func (s *Session) Match(v *wire.View) Match {
 	var best Match
 	blocks := v.MessageBlocks()
@@ -180,6 +178,9 @@ func (s *Session) Match(v *wire.View) Match {
 		best.merges = s.merges
 		return best
 	}
+	// The longest common chain is in the upstream's cache. A request that cannot replace that
+	// conversation branches off, and replaces the superseded conversation with the most common
+	// blocks.
 	taken := 0 // blocks in common with best.place
 	for _, l := range s.conversations {
 		if l.Partial {
@@ -501,9 +502,9 @@ func withClaim(conversations []*Conversation, l *Conversation) []*Conversation {
 	return slices.Insert(conversations, 0, l)
 }
 
-// keepClaim keeps a claim until the conversation goes on: edits that may have been sent must stay.
-// The session must be locked.
+// keepClaim keeps a claim until the conversation goes on. The session must be locked.
 func (s *Session) keepClaim(l *Conversation) {
+	// The edits of the claim may have been sent, and must stay.
 	s.next = max(s.next, l.id+1)
 	s.pending = append(slices.DeleteFunc(s.pending, func(o *Conversation) bool { return o.id == l.id }), l)
 	if len(s.pending) > maxPending {
@@ -622,7 +623,7 @@ func (k Key) Digest() (d Digest) {
 	return d
 }
 
-// digest is the key in the store. It is one-way: ids do not leave it.
+// digest is the key in the store, a one-way hash.
 func (k Key) digest() string {
 	var few [256]byte
 	all := append(few[:0], k.Tenant[:]...)

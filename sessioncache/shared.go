@@ -131,12 +131,13 @@ func (p *Persister) current(s *Session, v *wire.View) bool {
 }
 
 // refreshIn merges the backend's version into a session. If another session has the answer, it
-// returns that session's digest instead. A result after the end of ctx is merged all the same.
+// returns that session's digest instead.
 func (p *Persister) refreshIn(ctx context.Context, s *Session, answer Digest) (of string) {
 	if ctx.Err() != nil {
 		return s.digest
 	}
-	// The channel has room, since the operation may end after the wait.
+	// The operation may end after the wait: its result is merged all the same, and the channel has
+	// room.
 	elsewhere := make(chan Digest, 1)
 	p.breaker.Within(ctx, p.at(s), "load", func(ctx context.Context) error {
 		of, err := p.refresh(ctx, s, answer)

@@ -18,7 +18,7 @@ import (
 //
 // Of each block a snapshot has the hash, the role, and the states that the client's next request
 // does not yield: edits and insertions as recipes, how often the block went unused, and whether the
-// model has asked for it. Of hidden answers it only records that there were some. It leaves out
+// model has asked for it. Of intercepted responses it only records that there were some. It leaves out
 // traits, paths, classes, and the states of pings, overlays and background folds. It contains no
 // credential and no text of the client, only our stubs and notes with the names of their calls.
 

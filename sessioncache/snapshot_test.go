@@ -59,7 +59,8 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Ends.Mark(2, l.Started)
 	l.Ends.Mark(3, l.Warmed)
 	l.Last = wire.Usage{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5, Reported: true}
-	l.Total, l.Estimate, l.OriginalTokens, l.SentTokens, l.Spent, l.PromptPrefix = l.Last.Add(l.Last), 6, 7, 8, 9.5, 1<<63+1
+	l.Total, l.Estimate, l.OriginalTokens, l.SentTokens, l.Spent, l.PromptPrefix = l.Last.Add(l.Last), 6, 7, 8, 9.5, 1<<63+
+		1
 	l.Cost.Add(1, 2, 3, 4)
 	l.Cleared = wire.Cleared{ToolUses: 8, Thinking: 3, Tokens: 65000, ThinkingTokens: 15000}
 	l.Decision, l.Settled, l.Staked, l.Removed, l.Caution = "why", 2, 3.5, 4.5, 2

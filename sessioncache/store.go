@@ -225,15 +225,16 @@ func (st *Store) Claim(
 	return st.persister == nil || st.persister.claim(ctx, s, m, v, states, as)
 }
 
-// Publish makes a session visible to other processes after a commit, since its next request may go
-// to another process. It does not wait. A process that lacks an answer in a request waits for it.
-// Without a shared backend Publish does nothing.
+// Publish makes a session visible to other processes after a commit. Without a shared backend it does
+// nothing.
 func (st *Store) Publish(s *Session) {
 	st.moving.RLock()
 	defer st.moving.RUnlock()
 	if p := st.persister; p != nil && p.Begin() == nil && p.shared != nil {
 		s.health.Changed()
 		p.note(s)
+		// The next request may go to another process, which waits for the missing response. Publish
+		// itself does not wait.
 		p.poke()
 	}
 }
@@ -352,7 +353,7 @@ func (st *Store) Flush() {
 	}
 }
 
-// Close writes what is still to be written and releases the store's resources. Sessions acquired
+// Close writes the pending changes and releases the store's resources. Sessions acquired
 // before may still be used and released.
 func (st *Store) Close() error {
 	err := st.Move(nil)
@@ -366,7 +367,7 @@ func (st *Store) Close() error {
 const (
 	// cachePart: the cache has up to one part in cachePart of the memory, and the window the rest.
 	// Conversations end, so that recent use tells more than frequent use: a larger cache finds
-	// fewer sessions again. Of the turns of 900 simulated people in 4 and 8 MiB, 91.5 and 96.0 %
+	// fewer sessions again. Of the turns of 900 simulated users in 4 and 8 MiB, 91.5 and 96.0 %
 	// find their session without a cache, 90.7 and 95.5 % with this one, and 86.4 and 94.8 % with
 	// a cache of half of the memory.
 	cachePart = 4
@@ -797,7 +798,7 @@ func (st *Store) find(id string) *Session {
 // turns are a tenant's sessions by turns of their conversations.
 type turns = ownerIndex[Tenant, wire.Hash, *Session]
 
-// indexed has room for the hashes of most sessions, so that held need not allocate.
+// indexed has room for the hashes of most sessions, so that facts need not allocate.
 type indexed struct{ firsts, said [4]wire.Hash }
 
 // facts returns the facts that a store indexes: the session's memory, the requests of its longest

@@ -212,13 +212,14 @@ func (a *App) adjustAudit() {
 }
 
 // readRecord reads the data that this process lacks from the records: spending, today's turns,
-// habits. It works in the background, as soon as the store is readable.
+// habits.
 func (a *App) readRecord() {
 	if a.auditShare == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.unlearn = cancel
+	// The store may become readable only later. The start does not wait for it.
 	go httpx.Background("opening the audit store", func() {
 		for pause := firstLook; !a.readNow(ctx); pause = min(2*pause, maxLook) {
 			select {

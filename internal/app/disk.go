@@ -139,7 +139,7 @@ func (s *DiskStore) persister(store *sessioncache.Store) (*sessioncache.Persiste
 }
 
 // Begin opens the file, unless an earlier configuration has opened it. It returns an error if the
-// file is in use or of a newer version. After any other failure sessions are kept in memory.
+// file is in use or of a newer version.
 func (s *DiskStore) Begin(store *sessioncache.Store) error {
 	p, err := store.Persister(), errElsewhere
 	if sameFile(p.Name(), s.Path) {
@@ -154,6 +154,7 @@ func (s *DiskStore) Begin(store *sessioncache.Store) error {
 	if refusing(err) {
 		return err
 	}
+	// After any other failure, requests are served from memory.
 	if err != nil {
 		storeFailed(store, "open")
 		s.logger.Error("sessions are kept in memory only, until the configuration is loaded anew", zap.Error(err))

@@ -78,7 +78,7 @@ func Health(i *shared.Instance) []page.Health {
 	return all
 }
 
-// sessionOf converts a session's summary for the page. whose names the user of a session ID.
+// sessionOf converts a session's summary for the page. identify names the user of a session ID.
 func sessionOf(r sessioncache.SessionSummary, identify func(session string) audit.Identity) page.Session {
 	s := page.Session{ID: r.ID, Identity: identify(r.ID), Used: r.Created, Conversations: len(r.Conversations)}
 	var read, prompt int64

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// MinIdleTTL is about the shortest pause of a person.
+// MinIdleTTL is about the shortest pause of a user.
 const MinIdleTTL = time.Minute
 
 // MemoryStore keeps sessions in the memory of the process. They survive

@@ -280,10 +280,10 @@ func (c *Cache[K, O, V]) Expire() time.Duration {
 	return 0
 }
 
-// sweep sets a timer that drops expired entries, and runs again as long as there are any:
-// prompts must not stay in memory beyond their lifetime for want of a request.
+// sweep sets a timer that drops expired entries, and runs again as long as there are any.
 func (c *Cache[K, O, V]) sweep(after time.Duration) {
-	// The timer must not keep an abandoned cache alive.
+	// Prompts must not stay in memory beyond their lifetime, even without any further request. The
+	// timer must not keep an abandoned cache alive.
 	cache := weak.Make(c)
 	time.AfterFunc(after, func() {
 		c := cache.Value()

@@ -81,11 +81,11 @@ func New(i *shared.Instance, store *sessioncache.Store, files *originals.Files, 
 
 // The interfaces that a part may implement.
 type (
-	// Forgetter forgets what it has of a session that was deleted or evicted.
+	// Forgetter drops its state of a session that was deleted or evicted.
 	Forgetter interface {
 		ForgetSession(x *sessioncache.Session)
 	}
-	// Stopper ends what runs in the background. It is called when no configuration is left, and
+	// Stopper ends its background work. It is called when no configuration is left, and
 	// may be called again.
 	Stopper interface{ Stop() }
 	// Holder holds memory, which takes a part of the budget.
@@ -197,7 +197,7 @@ func (s *State) Used(part memory.Part) (sum int64) {
 	return sum
 }
 
-// Rest ends internal requests and what else runs in the background: no configuration is left.
+// Rest ends internal requests and other background work: no configuration is left.
 func (s *State) Rest() {
 	s.Carrier.Stop()
 	for p := range Parts[Stopper](s) {

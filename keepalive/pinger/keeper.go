@@ -64,7 +64,7 @@ var (
 // instant reads a time by both clocks. Tests set the two apart.
 var instant = keepalive.At
 
-// New returns a keeper that sends its pings through a carrier.
+// New returns a keeper that sends its pings through sender.
 func New(sender *selfrequest.Carrier, c clock.Clock) *Keeper {
 	return &Keeper{Schedule: keepalive.New((*Limits)(nil).options()), sender: sender, clock: c}
 }
@@ -115,7 +115,7 @@ func (k *Keeper) Use(l *Limits) {
 	k.awake()
 }
 
-// Stop ends the keeper; its carrier must have stopped. It cancels the pings in flight and does not
+// Stop ends the keeper; its sender must have stopped. It cancels the pings in flight and does not
 // wait for them.
 func (k *Keeper) Stop() {
 	k.Schedule.Stop()

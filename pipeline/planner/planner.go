@@ -525,7 +525,7 @@ var DefaultHarm = Harm{2e6, 4000}
 const idleRead = 0.1
 
 // idleHarm multiplies the price of harm at an idle fold: if the next request interrupts the fold, a
-// person waits for the discarded cache. Reading while a person waits, over 284 conversations at 500
+// user waits for the discarded cache. Reading while a user waits, over 284 conversations at 500
 // tokens a second: -3.8 % with factor 1, -8.1 % with factor 4 (go run ./lab/price -profiles kv
 // -background 500).
 const idleHarm = 4

@@ -134,10 +134,9 @@ func answered(err error) bool {
 	return ok || valkey.IsValkeyNil(err)
 }
 
-// failed wraps an error. An error answer belongs to the requested key. It is ErrUnavailable only if
-// the server serves no key, since the client would retry in vain. All other errors affect the whole
-// shard.
+// failed wraps an error, as ErrUnavailable if it affects the whole shard.
 func failed(err error) error {
+	// An error response belongs to the requested key, unless the server serves no key at all.
 	if e, ok := valkey.IsValkeyErr(err); ok && !e.IsClusterDown() && !e.IsLoading() && !e.IsTryAgain() {
 		return fmt.Errorf("valkey: %w", err)
 	}
@@ -154,13 +153,14 @@ func share(ctx context.Context) time.Duration {
 	return maxWait
 }
 
-// seekApart is Seek in a cluster. The answer's key and the session may be at different masters; a
-// lost master delays only its own part.
+// seekApart is Seek in a cluster.
 func (v *Valkey) seekApart(
 	ctx context.Context, c valkey.Client, answer, d sessioncache.Digest, have sessioncache.Version,
 ) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
 	key := v.answer(answer)
 	shard := v.shards.of.Load()[slot(key)]
+	// The answer's key and the session may be at different masters. A lost master delays only its
+	// own part.
 	said := make(chan sessioncache.Digest, 1) // the session of the answer by its key, d if there is none
 	if v.shards.leaves(shard) {
 		said <- d

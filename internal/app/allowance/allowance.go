@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allowance keeps people within budgets: in dollars or tokens, by day or month.
-// What a request may cost is reserved before it is sent and settled when it is over, so
-// that requests at once spend no more than one after the other.
+// Package allowance keeps users within budgets: in dollars or tokens, by day or month. The maximum
+// cost of a request is reserved before it is sent and released at its end, so concurrent requests
+// spend no more than consecutive ones.
 package allowance
 
 import (
@@ -20,31 +20,28 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
-// Everybody is the name in a budget that is the same for each person.
+// Everybody is the name of a budget that each user gets.
 const Everybody = "*"
 
-// Budget bounds what a person may spend in a day or a month, by the calendar of this
-// machine.
+// Budget limits the spending of a user in a day or a month, by the calendar of this machine.
 type Budget struct {
-	// User is whom it is for, by the name on record, or `*` for each person for whom
-	// no other budget is. Default: `*`.
+	// User is the user's name on record, or `*` for each user without a budget by name.
+	// Default: `*`.
 	User string `json:"person,omitempty"`
-	// Dollars is the bound in US dollars, at list prices. A model whose price is not
-	// known is charged as the dearest known one of its vendor, or of all where the
-	// vendor is not known either. Local engines that a preset is for cost nothing.
-	// Either this or Tokens must be given.
+	// Dollars is the limit in US dollars, at list prices. A model without a known price is
+	// charged as the dearest model of its vendor, or as the dearest of all if the vendor is
+	// unknown, too. Local engines with a preset cost nothing. Either this or Tokens must be given.
 	Dollars float64 `json:"dollars,omitempty"`
-	// Tokens is the bound in tokens of prompts and answers, whether they are read
-	// from a cache or not.
+	// Tokens is the limit in tokens of prompts and responses, including tokens read from a cache.
 	Tokens int64 `json:"tokens,omitempty"`
-	// Per is how long it lasts: `day` or `month`. Default: day.
+	// Per is the period of the budget: `day` or `month`. Default: day.
 	Per string `json:"per,omitempty"`
-	// Soft has requests over the budget go through, with a warning in the header
-	// X-Llm-Cache-Budget and in the log. Default: false, they are answered by 429.
+	// Soft lets requests over the budget pass, with a warning in the header X-Llm-Cache-Budget and
+	// in the log. Default: false, they get a 429.
 	Soft bool `json:"soft,omitempty"`
 }
 
-// Validate reports what makes no sense.
+// Validate checks the amount and the period.
 func (b *Budget) Validate() error {
 	switch {
 	case b.Dollars < 0 || math.IsInf(b.Dollars, 1) || b.Tokens < 0 || b.Dollars > 0 == (b.Tokens > 0):
@@ -62,7 +59,7 @@ func (b *Budget) user() string {
 	return b.User
 }
 
-// String writes the bound as people say it.
+// String returns the limit and its period, like "$5.00 a day".
 func (b *Budget) String() string {
 	per := "day"
 	if b.Per == "month" {
@@ -71,7 +68,7 @@ func (b *Budget) String() string {
 	return b.Amount(Spent{Dollars: b.Dollars, Tokens: b.Tokens}) + " a " + per
 }
 
-// Amount writes an amount in the unit of the budget.
+// Amount formats an amount in the unit of the budget.
 func (b *Budget) Amount(s Spent) string {
 	about := ""
 	if s.Estimated {
@@ -83,7 +80,7 @@ func (b *Budget) Amount(s Spent) string {
 	return about + humanize.Comma(s.Tokens) + " tokens"
 }
 
-// share returns what part of the budget so much is.
+// share returns an amount as a share of the budget.
 func (b *Budget) share(s Spent) float64 {
 	if b.Dollars > 0 {
 		return s.Dollars / b.Dollars
@@ -91,7 +88,7 @@ func (b *Budget) share(s Spent) float64 {
 	return float64(s.Tokens) / float64(b.Tokens)
 }
 
-// ends returns when the budget begins anew.
+// ends returns the end of the current period.
 func (b *Budget) ends(now time.Time) time.Time {
 	y, m, d := now.Date()
 	if b.Per == "month" {
@@ -102,10 +99,9 @@ func (b *Budget) ends(now time.Time) time.Time {
 
 // Spent is an amount.
 type Spent struct {
-	// Dollars and Tokens are the same amount twice.
+	// Dollars and Tokens are the same amount in both units.
 	Dollars float64
-	// Tokens: see Dollars.
-	Tokens int64
+	Tokens  int64
 	// Estimated reports that a part of the amount is an estimate.
 	Estimated bool
 }
@@ -114,18 +110,19 @@ func (s *Spent) add(o Spent) {
 	s.Dollars, s.Tokens, s.Estimated = s.Dollars+o.Dollars, s.Tokens+o.Tokens, s.Estimated || o.Estimated
 }
 
-// account is what a person has spent.
+// account sums up the spending of a user.
 type account struct {
-	day, month time.Time // when they began
+	day, month time.Time // the start of both
 	ofDay      Spent
 	ofMonth    Spent
 	reserved   Spent
-	open       int // reservations
+	open       int // number of reservations
 }
 
-// turnOver begins a day and a month when it is time, and where the clock was ahead, by more
-// than what it is set right by now and then, when they began.
+// turnOver begins a new day and month if they are over.
 func (a *account) turnOver(now time.Time) {
+	// A start this far in the future comes from a clock that was ahead. Smaller corrections of the
+	// clock are normal.
 	ahead := now.Add(24 * time.Hour)
 	if day := DayOf(now); a.day.Before(day) || a.day.After(ahead) {
 		a.day, a.ofDay = day, Spent{}
@@ -135,38 +132,38 @@ func (a *account) turnOver(now time.Time) {
 	}
 }
 
-// begin returns when a day begins.
+// begin returns the start of a day.
 func begin(y int, m time.Month, d int, in *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, in)
-	if t.Hour() == 23 { // of the day before: clocks are put forward at midnight
+	if t.Hour() == 23 { // of the day before: daylight saving time begins at midnight
 		t = t.Add(time.Hour)
 	}
 	return t
 }
 
-// DayOf returns when the day of a time began.
+// DayOf returns the start of the day of a time.
 func DayOf(t time.Time) time.Time {
 	y, m, d := t.Date()
 	return begin(y, m, d, t.Location())
 }
 
-// MonthOf returns when the month of a time began.
+// MonthOf returns the start of the month of a time.
 func MonthOf(t time.Time) time.Time {
 	y, m, _ := t.Date()
 	return begin(y, m, 1, t.Location())
 }
 
-// Spending is what people have spent. Its methods may be called concurrently.
+// Spending sums up the costs of all users. Its methods may be called concurrently.
 type Spending struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 }
 
-// maxAccounts bounds the accounts of a ledger: another key makes up another name.
+// maxAccounts limits the accounts, because each unknown key adds another name.
 const maxAccounts = 1 << 16
 
-// thin forgets an eighth of the accounts, those that have spent least in the month, but none
-// with a reservation.
+// thin drops the eighth of the accounts that spent the least this month, but no account with a
+// reservation.
 func (l *Spending) thin(now time.Time) {
 	names := make([]string, 0, len(l.accounts))
 	for name, a := range l.accounts {
@@ -183,8 +180,7 @@ func (l *Spending) thin(now time.Time) {
 	}
 }
 
-// of finds the account of a person, who may have had no name until now. The ledger is
-// locked.
+// of returns the account of a user. The caller holds the lock.
 func (l *Spending) of(hash, name string, now time.Time) *account {
 	if l.accounts == nil {
 		l.accounts = map[string]*account{}
@@ -198,17 +194,17 @@ func (l *Spending) of(hash, name string, now time.Time) *account {
 		l.accounts[name] = a
 	}
 	a.turnOver(now)
+	// The user may have got a name only now: the tenant's hash was the name before.
 	if before := l.accounts[hash]; hash != name && before != nil {
 		before.turnOver(now)
 		a.ofDay.add(before.ofDay)
 		a.ofMonth.add(before.ofMonth)
-		delete(l.accounts, hash) // reservations that are open settle with nobody to hold up
+		delete(l.accounts, hash) // open reservations are released without effect
 	}
 	return a
 }
 
-// Add counts what has been spent at a time, without a reservation. It keeps nothing of who
-// has spent nothing.
+// Add counts a cost without a reservation. A cost of zero makes no account.
 func (l *Spending) Add(hash, name string, at time.Time, s Spent, now time.Time) {
 	if s == (Spent{}) {
 		return
@@ -218,7 +214,7 @@ func (l *Spending) Add(hash, name string, at time.Time, s Spent, now time.Time) 
 	l.of(hash, name, now).spend(at, s)
 }
 
-// Join counts what another ledger has counted in the same day and month.
+// Join adds the sums of another Spending from the same day and month.
 func (l *Spending) Join(o *Spending, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,28 +238,27 @@ func (a *account) spend(at time.Time, s Spent) {
 	}
 }
 
-// Verdict is what a budget says of a request.
+// Verdict tells whether a budget allows a request.
 type Verdict struct {
-	// Budget is the one that is closest to its end, nil for none.
+	// Budget is the budget with the smallest remaining share, nil for none.
 	Budget *Budget
-	// Spent is what has been spent of it, Share the part that this is.
+	// Spent is the spent amount, and Share its share of the budget.
 	Spent Spent
-	// Share: see Spent.
 	Share float64
-	// Ends is when it begins anew.
+	// Ends is the end of the budget's period.
 	Ends time.Time
-	// Refused reports that nothing more may be spent.
+	// Refused reports that the budget is used up.
 	Refused bool
-	// Reserved reports that it is refused for what requests that have not ended may cost.
+	// Reserved reports that only the reservations of other requests use up the budget.
 	Reserved bool
 }
 
-// String says how much has been spent of what.
+// String returns the spent amount and the limit.
 func (v *Verdict) String() string {
 	return fmt.Sprintf("%s of %s", v.Budget.Amount(v.Spent), v.Budget)
 }
 
-// Reservation is what a request may cost, until it is settled.
+// Reservation is the maximum cost of a request in flight.
 type Reservation struct {
 	spending *Spending
 	name     string
@@ -271,7 +266,7 @@ type Reservation struct {
 	amount   Spent
 }
 
-// of yields the budgets of a person: those by that name, or else those of everybody.
+// of yields the budgets of a user: the budgets by that name, or else those of everybody.
 func of(all []Budget, name string) iter.Seq[*Budget] {
 	named := slices.ContainsFunc(all, func(b Budget) bool { return b.User == name })
 	return func(yield func(*Budget) bool) {
@@ -283,7 +278,7 @@ func of(all []Budget, name string) iter.Seq[*Budget] {
 	}
 }
 
-// spent returns what has been spent in the time of a budget.
+// spent returns the amount spent in the current period of a budget.
 func (a *account) spent(b *Budget) Spent {
 	if b.Per == "month" {
 		return a.ofMonth
@@ -291,16 +286,15 @@ func (a *account) spent(b *Budget) Spent {
 	return a.ofDay
 }
 
-// Standing is how a person stands with a budget.
+// Standing is the state of a user's budget.
 type Standing struct {
-	// User is the name.
+	// User is the user's name.
 	User string
-	// Verdict is what the budget says of the next request, of which nothing is known.
+	// Verdict is the verdict on a next request without cost.
 	Verdict
 }
 
-// Standings tells how everybody stands who has spent something, the closest to the end of
-// a budget first.
+// Standings returns the budgets of all users with costs, the smallest remaining share first.
 func (l *Spending) Standings(all []Budget, now time.Time) (out []Standing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -321,8 +315,8 @@ func (l *Spending) Standings(all []Budget, now time.Time) (out []Standing) {
 	return out
 }
 
-// Reserve sets aside what a request of a person may cost at most. It returns nil where a
-// budget is spent, or may be by what has been set aside before.
+// Reserve reserves the maximum cost of a request. It returns nil if the spent amount and the earlier
+// reservations use up a budget.
 func (l *Spending) Reserve(all []Budget, hash, name string, amount Spent, now time.Time) (*Reservation, Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -347,8 +341,8 @@ func (l *Spending) Reserve(all []Budget, hash, name string, amount Spent, now ti
 	return &Reservation{l, name, a, amount}, v
 }
 
-// Release gives back what was set aside. What the request has cost is for [Spending.Add] to
-// count, before. Nil, and what is settled, settle nothing.
+// Release ends the reservation. A nil or released reservation is left alone. Call [Spending.Add] with
+// the actual cost first.
 func (r *Reservation) Release() {
 	if r == nil || r.spending == nil {
 		return
@@ -358,7 +352,7 @@ func (r *Reservation) Release() {
 	defer l.mu.Unlock()
 	r.spending = nil
 	a.reserved.add(Spent{Dollars: -r.amount.Dollars, Tokens: -r.amount.Tokens})
-	// Of who has spent nothing, a stranger with a key of no worth, nothing is kept.
+	// A stranger with an invalid key spends nothing. Such accounts are dropped.
 	if a.open--; a.open == 0 && a.ofDay == (Spent{}) && a.ofMonth == (Spent{}) && l.accounts[r.name] == a {
 		delete(l.accounts, r.name)
 	}

@@ -345,9 +345,9 @@ func (r *Record) clean() {
 	}
 }
 
-// Bounded makes a text from a client or an upstream fit for any store. It cuts long texts, so that
-// megabytes sent as a name are not kept.
+// Bounded makes a text from a client or an upstream fit for any store. It cuts long texts.
 func Bounded(s string) string {
+	// A client can send megabytes as a name.
 	if len(s) > maxText {
 		s = strings.Clone(s[:maxText])
 	}

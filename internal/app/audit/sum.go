@@ -40,7 +40,7 @@ type Sum struct {
 	// were only computed, both estimated.
 	Removed     int64 `json:"removed"`
 	WouldRemove int64 `json:"would_remove"`
-	// Folded is the number of folded blocks, and Regret the number of misses of folded text.
+	// Folded is the number of folded blocks, and FoldMisses the number of misses of folded text.
 	Folded     int64 `json:"folded"`
 	FoldMisses int64 `json:"regret"`
 	// Cost and ClientCost are in units of one uncached input token of each model, USD and ClientUSD

@@ -73,7 +73,7 @@ type Session struct {
 	// last one.
 	Misses int    `json:"misses"`
 	Miss   string `json:"miss,omitempty"`
-	// Edits counts the edits in force, Folded the blocks that can be restored, and Regret the
+	// Edits counts the edits in force, Folded the blocks that can be restored, and FoldMisses the
 	// misses of folded text.
 	Edits      int `json:"edits"`
 	Folded     int `json:"folded"`

@@ -68,9 +68,9 @@ func intact(client []byte, x *Transaction) error {
 	if !slices.Equal(shape(client), shape(x.Prompt.Body)) {
 		return fmt.Errorf("of another shape: %s", x.Prompt.Body)
 	}
-	if n, own := bytes.Count(x.Prompt.Body, []byte(`"cache_control"`)),
-		bytes.Count(client, []byte(`"cache_control"`)); n < own || n > 4 {
-		return fmt.Errorf("%d markers in place of %d", n, own)
+	if n, clients := bytes.Count(x.Prompt.Body, []byte(`"cache_control"`)),
+		bytes.Count(client, []byte(`"cache_control"`)); n < clients || n > 4 {
+		return fmt.Errorf("%d markers in place of %d", n, clients)
 	}
 	return nil
 }
@@ -89,8 +89,10 @@ func forms(x *Transaction) (out []string) {
 
 var wanderings = map[string]pricing.Rules{
 	"keeping": keeping, "binding": binding, "kv": {Regime: pricing.KV, Write: 1, KeepsThinking: true},
-	"automatic": {Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024,
-		KeepsThinking: true},
+	"automatic": {
+		Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024,
+		KeepsThinking: true,
+	},
 }
 
 // Conversations branch, rewind, are summarized, and have concurrent requests, lost responses and
@@ -287,24 +289,26 @@ func TestWanderingsAtOnce(t *testing.T) {
 	nodes := []*process{node(t, rules, shelf), node(t, rules, shelf)}
 	after, hot := 3, 1
 	for _, n := range nodes {
-		n.p = New(Options{Policy: Eager, Prune: Prune{After: &after},
-			Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, n.p.rules)
+		n.p = New(Options{
+			Policy: Eager, Prune: Prune{After: &after},
+			Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)},
+		}, n.p.rules)
 	}
 	var all sync.WaitGroup
 	end := time.Now().Add(time.Second)
 	for g := range uint64(4) {
 		all.Go(func() {
-			own := rand.New(rand.NewPCG(g, 3))
+			rng := rand.New(rand.NewPCG(g, 3))
 			for time.Now().Before(end) {
-				branch := own.Uint64N(3) // which others share
+				branch := rng.Uint64N(3) // which others share
 				w := newWanderer(branch)
 				w.calls = 1000 * int(branch)
 				c := w.begin()
 				c.messages[0] = userPrompt("Fix the bug.")
 				for range 25 {
-					n := nodes[own.IntN(2)]
+					n := nodes[rng.IntN(2)]
 					body := w.body(c)
-					x, s := n.begin(sessioncache.Key{Tenant: restoreKey.Tenant, Upstream: "u", ID: fmt.Sprint(own.IntN(2))}, body,
+					x, s := n.begin(sessioncache.Key{Tenant: restoreKey.Tenant, Upstream: "u", ID: fmt.Sprint(rng.IntN(2))}, body,
 						time.Now())
 					store := n.store
 					x.Claim(t.Context(), store)
@@ -312,7 +316,7 @@ func TestWanderingsAtOnce(t *testing.T) {
 						t.Error(err)
 					}
 					turn, messages := w.answer()
-					switch own.IntN(10) {
+					switch rng.IntN(10) {
 					case 0:
 						x.Abandon()
 					case 1:
@@ -334,15 +338,15 @@ func TestWanderingsAtOnce(t *testing.T) {
 		})
 	}
 	all.Go(func() {
-		own := rand.New(rand.NewPCG(9, 9))
+		rng := rand.New(rand.NewPCG(9, 9))
 		for time.Now().Before(end) {
-			store := nodes[own.IntN(2)].store
+			store := nodes[rng.IntN(2)].store
 			for _, s := range store.Page(sessioncache.Newest, 10) {
-				s.KeepWarm(own.IntN(3), time.Now())
-				s.SetLifetime(sessioncache.Lifetime(own.IntN(3)))
+				s.KeepWarm(rng.IntN(3), time.Now())
+				s.SetLifetime(sessioncache.Lifetime(rng.IntN(3)))
 				s.Report(time.Now())
-				store.Owns(t.Context(), s, own.IntN(3))
-				if own.IntN(50) == 0 {
+				store.Owns(t.Context(), s, rng.IntN(3))
+				if rng.IntN(50) == 0 {
 					store.Delete(s.ID())
 				}
 			}

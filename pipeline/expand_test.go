@@ -300,8 +300,10 @@ func TestSummaryKeepsTools(t *testing.T) {
 	}{
 		"a summary":              {tools: `[]`, want: clientTools},
 		"one that has its tools": {tools: otherTools, want: otherTools},
-		"a title": {tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION",
-			"short title", 1), want: `[]`},
+		"a title": {
+			tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION", "short title", 1),
+			want: `[]`,
+		},
 		"other instructions":            {tools: `[]`, instructions: "Summarise.", want: `[]`},
 		"another model":                 {tools: `[]`, model: "gpt-5-mini", want: `[]`},
 		"when the cache is cold":        {tools: `[]`, after: time.Hour, want: `[]`},

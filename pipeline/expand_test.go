@@ -308,7 +308,9 @@ func TestSummaryKeepsTools(t *testing.T) {
 		"another model":                 {tools: `[]`, model: "gpt-5-mini", want: `[]`},
 		"when the cache is cold":        {tools: `[]`, after: time.Hour, want: `[]`},
 		"where edits are only computed": {tools: `[]`, policy: Observe, want: `[]`},
-		"where a choice of tools changes how messages are read": {tools: `[]`, upstream: wire.Anthropic, want: `[]`},
+		"where a choice of tools changes how messages are read": {
+			tools: `[]`, upstream: wire.Anthropic, want: `[]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 24})

@@ -34,7 +34,7 @@ const (
 )
 
 // mostOf is an upper bound of the cost of a request, estimated before it is sent.
-func mostOf(x *pipeline.Exchange, asked *wire.Reply) allowance.Spent {
+func mostOf(x *pipeline.Transaction, asked *wire.Reply) allowance.Spent {
 	rules := x.Rules().Served(asked.Service)
 	answer := asked.MaxTokens
 	if answer <= 0 {
@@ -116,11 +116,11 @@ func (o *site) afford(
 	}
 	o.records.count(outcomeBudget)
 	status := http.StatusTooManyRequests
-	if !v.Held {
+	if !v.Reserved {
 		status = spentStatus(r.UserAgent())
 	}
 	o.guard("putting a refusal on record", func() { o.records.spent(r, who, view, status) })
-	if !v.Held {
+	if !v.Reserved {
 		return nil, true, denySpent(w, view.Format, r.UserAgent(), who.Name, &v, now)
 	}
 	message := fmt.Sprintf("what is left of the budget of %s, %s, is set aside for requests that have not ended (%s so "+

@@ -221,7 +221,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
 	upstreamsOf(l.Of).Add(&h.site.reach)
-	h.site.clients.people, h.site.clients.budgets = a.People(), a.Budgets
+	h.site.clients.people, h.site.clients.budgets = a.UserDirectory(), a.Budgets
 	h.site.up.Announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)

@@ -57,7 +57,7 @@ type InterceptTap interface {
 type Interceptor struct {
 	httpx.Answer // with a header of its own, except for the first response
 	tap          InterceptTap
-	calls        *pipeline.Interceptor
+	calls        *pipeline.Answerer
 	format       wire.Format
 	log          *zap.Logger
 	rewrite      *hidden.Interceptor
@@ -74,7 +74,7 @@ type Interceptor struct {
 // NewInterceptor returns an interceptor between the responses to a request in a format, and the
 // writer w before the tap.
 func NewInterceptor(
-	w http.ResponseWriter, tap InterceptTap, calls *pipeline.Interceptor, format wire.Format, log *zap.Logger,
+	w http.ResponseWriter, tap InterceptTap, calls *pipeline.Answerer, format wire.Format, log *zap.Logger,
 ) *Interceptor {
 	r := &Interceptor{tap: tap, calls: calls, format: format, log: log}
 	r.Answer = httpx.NewAnswer(w, r)
@@ -258,7 +258,7 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 	}
 }
 
-func options(calls *pipeline.Interceptor) hidden.Options {
+func options(calls *pipeline.Answerer) hidden.Options {
 	o := hidden.Options{Hide: calls.CallsExpand, LastUsage: calls.LastUsage()}
 	if calls.Marked() {
 		o.Watch, o.Marks, o.Whole = calls.Writes, calls.Marks, calls.Whole()

@@ -23,9 +23,9 @@ import (
 // outcome is the result of a request. Its values are computed once: by open before the request is sent,
 // and by report when its turn has ended.
 type outcome struct {
-	record audit.Record // for page, metrics, budgets, access log, span and audit store
-	sink   *app.Sink    // of the audit store, nil without one
-	begun  *audit.Turn  // the turn in that store
+	record audit.Record    // for page, metrics, budgets, access log, span and audit store
+	sink   *app.Sink       // of the audit store, nil without one
+	begun  *audit.OpenTurn // the turn in that store
 
 	turn      *wire.Turn // the answer, set by settle; nil if there is none
 	status    int        // of the answer, 0 if none came
@@ -277,7 +277,7 @@ func (x *exchange) conclude(word string) {
 	d := &e.Decision
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
-	r.Break, r.Regret = string(e.Lesson.Break), int64(e.Lesson.Regret.Sum())
+	r.Break, r.FoldMisses = string(e.Lesson.Break), int64(e.Lesson.Misses.Sum())
 	b := e.Bill(x.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars

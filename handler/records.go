@@ -302,7 +302,7 @@ func (x *exchange) countTurn() {
 	if cause := x.Edit.Lesson.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
 	}
-	g := &x.Edit.Lesson.Regret
+	g := &x.Edit.Lesson.Misses
 	add(signs.expand, g.Expanded)
 	add(signs.reread, g.Reread)
 	add(signs.edit, g.Failed)

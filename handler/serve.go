@@ -71,7 +71,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		if refused {
 			return err
 		}
-		reserved.Settle()
+		reserved.Release()
 	}
 	if !ok || !o.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
 		switch {
@@ -220,7 +220,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 			o.guard("giving up a request", x.Edit.Abandon)
 			return err
 		}
-		defer reserved.Settle()
+		defer reserved.Release()
 	}
 	var attendant feature.Attendant // between the client and this handler
 	for _, f := range o.features {
@@ -335,7 +335,7 @@ func (x *exchange) prepare(r *http.Request) (why bypass) {
 	if left := o.store.Budget() - waited; left > 0 {
 		x.claim(r.Context(), left, without, at)
 	}
-	if x.Edit.Interceptor.Lost {
+	if x.Edit.Answerer.Lost {
 		hiddenLost.Inc()
 	}
 	if err := x.Edit.Prompt.Err; err != nil { // the prompt goes out as it came
@@ -449,8 +449,8 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	x.out.Attach(r)
-	if x.Edit.Interceptor.Intercepts() { // the model may call our tool, or write one of our stubs
-		i := NewInterceptor(w, t, &x.Edit.Interceptor, x.Format, x.site.up.Log)
+	if x.Edit.Answerer.Intercepts() { // the model may call our tool, or write one of our stubs
+		i := NewInterceptor(w, t, &x.Edit.Answerer, x.Format, x.site.up.Log)
 		x.plain, x.answers = i.Plain, i.Answers
 		return i.Serve(r, x.next)
 	}
@@ -499,7 +499,7 @@ func (x *exchange) join() {
 // hold keeps the session, once, from the first answer on.
 func (x *exchange) hold() {
 	if x.session.Number() == 0 {
-		x.site.store.Hold(x.session)
+		x.site.store.Keep(x.session)
 	}
 }
 
@@ -555,7 +555,7 @@ func (x *exchange) settle(err error) {
 		}
 		x.turn = t
 		if x.answers != nil {
-			x.Edit.Interceptor.Correct(t, x.answers())
+			x.Edit.Answerer.Correct(t, x.answers())
 		}
 		if t != nil {
 			t.Service = t.Service.Or(x.service)
@@ -585,7 +585,7 @@ func (x *exchange) settle(err error) {
 			x.hold()
 			x.publish()
 			if x.Edit.Prompt.Edited {
-				x.keepFolded(x.Edit.Interceptor.Folded())
+				x.keepFolded(x.Edit.Answerer.Folded())
 			}
 			return
 		case err != nil || x.status/100 != 2:

@@ -343,7 +343,7 @@ func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	// of no request: Commit and Abandon panic
 	x := &exchange{passage: passage{site: h.site, Request: feature.Request{View: new(wire.View),
-		Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session)}
+		Edit: new(pipeline.Transaction)}}, session: new(sessioncache.Session)}
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, x)
 	tp.WriteHeader(http.StatusOK)
@@ -419,7 +419,7 @@ func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
 	x := &exchange{
 		passage: passage{site: h.site, Request: feature.Request{Format: wire.Anthropic, View: new(wire.View),
-			Edit: new(pipeline.Exchange)}}, session: new(sessioncache.Session),
+			Edit: new(pipeline.Transaction)}}, session: new(sessioncache.Session),
 		outcome: outcome{settled: true}, overhead: 1,
 	}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, x)

@@ -11,7 +11,7 @@ import (
 // Moment is the state of a conversation when it falls idle.
 type Moment struct {
 	// Tool reports whether the last response asked for a tool call: the agent goes on by itself, or
-	// a person has to approve the call first.
+	// a user has to approve the call first.
 	Tool bool
 	// Question reports whether the last response ends in a question.
 	Question bool
@@ -63,7 +63,7 @@ func yes(b bool) float64 {
 // Chance is the distribution of the length of a pause that has reached an age of four minutes. Its
 // rates are per unit of the logarithm of the age.
 type Chance struct {
-	// The longer a person is away, the longer the absence lasts: the rate of return falls about
+	// The longer a user is away, the longer the absence lasts: the rate of return falls about
 	// with the inverse of the age.
 	rates [len(edges)]float64
 }

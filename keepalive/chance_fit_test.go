@@ -252,8 +252,10 @@ func TestFitChance(t *testing.T) {
 		return out
 	}
 	w := poisson(rest(*fold))
-	names := [terms]string{"termOne", "termTool", "termFirst", "termQuestion", "termPauses", "termAge", "termAge + 1",
-		"termAge + 2"}
+	names := [terms]string{
+		"termOne", "termTool", "termFirst", "termQuestion", "termPauses", "termAge", "termAge + 1",
+		"termAge + 2",
+	}
 	fmt.Print("var weights = features{")
 	for j, v := range w {
 		if j > 0 {
@@ -269,21 +271,21 @@ func TestFitChance(t *testing.T) {
 	fmt.Printf("// %d pauses, %.0f returns, log likelihood %.1f\n", len(data), found, sum)
 	crossed, plain := 0.0, 0.0
 	for k := 1; k <= 5; k++ {
-		var held []pause
+		var heldOut []pause
 		for _, p := range data {
 			if foldOf(p.session) == k {
-				held = append(held, p)
+				heldOut = append(heldOut, p)
 			}
 		}
-		sum, expected, found := likelihood(held, poisson(rest(k)))
+		sum, expected, found := likelihood(heldOut, poisson(rest(k)))
 		crossed += sum
 		var length, returns float64
 		for _, p := range rest(k) {
 			p.intervals(func(_ *features, l, r float64) { length, returns = length+p.weight*l, returns+p.weight*r })
 		}
-		constant, _, _ := likelihood(held, features{termOne: math.Log(returns / length)})
+		constant, _, _ := likelihood(heldOut, features{termOne: math.Log(returns / length)})
 		plain += constant
-		fmt.Printf("// fold %d: %d pauses, %.0f returns, %.1f expected\n", k, len(held), found, expected)
+		fmt.Printf("// fold %d: %d pauses, %.0f returns, %.1f expected\n", k, len(heldOut), found, expected)
 	}
 	fmt.Printf("// cross-validated log likelihood %.1f, of the constant alone %.1f\n", crossed, plain)
 }

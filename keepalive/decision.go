@@ -30,7 +30,7 @@ func Plan(c *Case, sent int) (n int, value float64) {
 		return sent, 0
 	}
 	goes := make([]bool, c.MaxPings+1)
-	then := c.held(c.MaxPings + 1) // expected gain, given that the client is away at the next ping
+	then := c.returnGain(c.MaxPings + 1) // expected gain, given that the client is away at the next ping
 	// Backward induction: the value of the later pings counts with the probability that the client
 	// is still away by then.
 	for k := c.MaxPings; k > sent; k-- {
@@ -40,16 +40,16 @@ func Plan(c *Case, sent int) (n int, value float64) {
 		value = -c.Ping + c.Gain*(c.Chance.Away(at, at-c.Every+c.Lifetime)-stay) + stay*then
 		goes[k] = value > 0
 		value = max(value, 0)
-		then = c.held(k) + value
+		then = c.returnGain(k) + value
 	}
 	for n = sent; n < c.MaxPings && goes[n+1]; n++ {
 	}
 	return n, value
 }
 
-// held is the expected gain from a client that is absent at ping k and returns while the previous
+// returnGain is the expected gain from a client that is absent at ping k and returns while the previous
 // ping still keeps the cache alive.
-func (c *Case) held(k int) float64 {
+func (c *Case) returnGain(k int) float64 {
 	// Until the first ping, the request itself keeps the cache alive: no ping earns that return.
 	if k == 1 {
 		return 0

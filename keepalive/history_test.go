@@ -10,13 +10,13 @@ import (
 
 // Recorded requests teach the same as observed pauses.
 func TestHistory(t *testing.T) {
-	person := Habit{Tenant: [16]byte{1}, Client: 7, Hour: 9}
+	user := Habit{Tenant: [16]byte{1}, Client: 7, Hour: 9}
 	at := time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 	var h History
 	var watched Learned
 	add := func(session string, conversation int, after time.Duration, tool bool) {
 		at = at.Add(after)
-		if !h.Add(Past{Habit: person, Session: session, Conversation: conversation, At: at, Tool: tool}) {
+		if !h.Add(Past{Habit: user, Session: session, Conversation: conversation, At: at, Tool: tool}) {
 			t.Fatal("no room")
 		}
 	}
@@ -25,13 +25,13 @@ func TestHistory(t *testing.T) {
 	add("b", 1, time.Second, false) // a sub-agent without another request
 	add("a", 0, 10*time.Minute, false)
 	add("a", 0, 6*time.Minute, true)
-	watched.Observe(person, Moment{Prompts: 2, Pauses: 1}, 6*time.Minute, true)
+	watched.Observe(user, Moment{Prompts: 2, Pauses: 1}, 6*time.Minute, true)
 	add("a", 0, time.Minute, false)
 	add("a", 0, 30*time.Minute, true)
-	watched.Observe(person, Moment{Prompts: 3, Pauses: 2}, 30*time.Minute, true)
+	watched.Observe(user, Moment{Prompts: 3, Pauses: 2}, 30*time.Minute, true)
 	add("a", 0, 24*time.Hour, false)
-	watched.Observe(person, Moment{Tool: true, Prompts: 4, Pauses: 3}, patience, false)
-	watched.Observe(person, Moment{Prompts: 4, Pauses: 4}, time.Hour, false)
+	watched.Observe(user, Moment{Tool: true, Prompts: 4, Pauses: 3}, patience, false)
+	watched.Observe(user, Moment{Prompts: 4, Pauses: 4}, time.Hour, false)
 
 	var l Learned
 	h.Teach(&l, at.Add(time.Hour))
@@ -46,9 +46,9 @@ func TestHistory(t *testing.T) {
 	}
 	// The same requests once more double the counts.
 	var again History
-	again.learned.Observe(person, Moment{Prompts: 2}, time.Hour, true)
+	again.learned.Observe(user, Moment{Prompts: 2}, time.Hour, true)
 	again.Teach(&l, at)
-	if k := person.groups()[0]; l.counts[k].seen != 3 {
+	if k := user.groups()[0]; l.counts[k].seen != 3 {
 		t.Errorf("%v returns seen, want 3", l.counts[k].seen)
 	}
 }

@@ -48,7 +48,7 @@ type Target struct {
 	// no ping can follow.
 	Payload Payload
 
-	held int64 // the payload's size as counted in Schedule.bytes
+	size int64 // the payload's size as counted in Schedule.bytes
 }
 
 // Payload is the data of a target in memory: a body and a credential.
@@ -261,8 +261,8 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 	e := &entry{Target: t, id: id, last: t.Begun, alive: true}
 	s.idle[id] = e
 	if t.Payload != nil {
-		t.held = t.Payload.Size()
-		s.bytes += t.held
+		t.size = t.Payload.Size()
+		s.bytes += t.size
 		e.due = t.Begun.Mono + t.Every - s.options.Jitter(t.Every)
 	} else {
 		// Without a payload, the pause is only observed.
@@ -327,11 +327,12 @@ func (s *Schedule) Next() (at time.Duration, ok bool) {
 }
 
 // Due decides about all conversations due now and returns the pings to send. The caller must end
-// each by [Ping.End]. Conversations beyond the limit of pings in flight stay due.
+// each by [Ping.End].
 func (s *Schedule) Due(now Instant) []*Ping {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*Ping
+	// Conversations beyond the limit of pings in flight stay due.
 	for len(s.queue) > 0 && s.queue[0].due <= now.Mono && s.flying < s.options.Flying {
 		if p := s.decide(s.queue[0], now); p != nil {
 			out = append(out, p)
@@ -397,8 +398,8 @@ func (s *Schedule) leave(e *entry, why Reason) {
 // release wipes a target's payload.
 func (s *Schedule) release(t *Target) {
 	// Only this line lowers the total: a payload counts with its initial size until it is wiped.
-	s.bytes -= t.held
-	t.held = 0
+	s.bytes -= t.size
+	t.size = 0
 	t.wipe()
 }
 
@@ -418,11 +419,11 @@ func (s *Schedule) remove(e *entry, why Reason) {
 }
 
 // displace drops the payload with the lowest expected earnings for its size. It returns false if no
-// payload can be dropped; those in flight are wiped when they end.
+// payload can be dropped.
 func (s *Schedule) displace() bool {
 	const sample = 32
 	var worst *entry
-	least := 0.0
+	worstValue := 0.0
 	// A sample of the conversations due last is enough, and bounds the cost of a plan for each.
 	for i := len(s.queue) - 1; i >= 0 && i >= len(s.queue)-4*sample; i-- {
 		e := s.queue[i]
@@ -430,9 +431,9 @@ func (s *Schedule) displace() bool {
 			continue
 		}
 		_, value := s.plan(e)
-		value *= float64(e.Prompt) / float64(max(1, e.held))
-		if worst == nil || value < least {
-			worst, least = e, value
+		value *= float64(e.Prompt) / float64(max(1, e.size))
+		if worst == nil || value < worstValue {
+			worst, worstValue = e, value
 		}
 	}
 	if worst == nil {
@@ -443,6 +444,7 @@ func (s *Schedule) displace() bool {
 			}
 		}
 	}
+	// Only payloads in flight are left. They are wiped when they end.
 	if worst == nil {
 		return false
 	}

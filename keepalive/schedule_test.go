@@ -13,20 +13,20 @@ import (
 
 var epoch = At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 
-// held is a payload that records its wipe.
-type held struct {
+// recordedWipe is a payload that records its wipe.
+type recordedWipe struct {
 	size  int64
 	wiped bool
 }
 
-func (h *held) Size() int64 { return h.size }
-func (h *held) Wipe()       { h.wiped = true }
+func (h *recordedWipe) Size() int64 { return h.size }
+func (h *recordedWipe) Wipe()       { h.wiped = true }
 
 // idle is a conversation that is well worth a ping.
 func idle(begun Instant) *Target {
 	return &Target{
 		Moment: Moment{Tool: true, Prompts: 5}, Begun: begun, Lifetime: 5 * time.Minute, Every: 4 * time.Minute, MaxPings: 6,
-		Prompt: 100_000, Write: 1.25, Read: 0.1, Dollars: 3e-6, MaxLoss: 1e9, Payload: &held{size: 1000},
+		Prompt: 100_000, Write: 1.25, Read: 0.1, Dollars: 3e-6, MaxLoss: 1e9, Payload: &recordedWipe{size: 1000},
 	}
 }
 
@@ -49,7 +49,7 @@ func pingAll(s *Schedule, now Instant) (n int) {
 func TestPingsUntilTheReturn(t *testing.T) {
 	s := New(Options{})
 	target := idle(epoch)
-	p := target.Payload.(*held)
+	p := target.Payload.(*recordedWipe)
 	s.Leave(id(1), false, target)
 	for minute := 1; minute <= 8; minute++ {
 		want := 0
@@ -76,7 +76,7 @@ func TestPingsUntilTheReturn(t *testing.T) {
 func TestPingsEnd(t *testing.T) {
 	s := New(Options{})
 	target := idle(epoch)
-	p := target.Payload.(*held)
+	p := target.Payload.(*recordedWipe)
 	s.Leave(id(1), false, target)
 	n := 0
 	for at := time.Duration(0); at < 24*time.Hour; at += 10 * time.Second {
@@ -102,21 +102,29 @@ func TestNoPing(t *testing.T) {
 		"the machine slept":    {at: Instant{epoch.Wall.Add(time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
 		"the calendar was set": {at: Instant{epoch.Wall.Add(-24 * time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
 		"a day ahead":          {at: Instant{epoch.Wall.Add(24 * time.Hour), epoch.Mono + 4*time.Minute}, want: Late},
-		"nothing to gain": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Write = t.Read },
-			want: Worthless},
-		"better cold": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Cold = 200_000 },
-			want: Worthless},
-		"max_loss": {at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.MaxLoss = 9_999 },
-			want: LossReached},
+		"nothing to gain": {
+			at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Write = t.Read },
+			want: Worthless,
+		},
+		"better cold": {
+			at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.Cold = 200_000 },
+			want: Worthless,
+		},
+		"max_loss": {
+			at: epoch.Add(4 * time.Minute), change: func(t *Target) { t.MaxLoss = 9_999 },
+			want: LossReached,
+		},
 		"all money":          {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 0.02}, want: Broke},
 		"the tenant's money": {at: epoch.Add(4 * time.Minute), o: Options{TenantHourly: 0.02}, want: Broke},
-		"no price": {at: epoch.Add(4 * time.Minute), o: Options{Hourly: 100},
-			change: func(t *Target) { t.Dollars = 0 }, want: Broke},
+		"no price": {
+			at: epoch.Add(4 * time.Minute), o: Options{Hourly: 100},
+			change: func(t *Target) { t.Dollars = 0 }, want: Broke,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(c.o)
 			target := idle(epoch)
-			p := target.Payload.(*held)
+			p := target.Payload.(*recordedWipe)
 			if c.change != nil {
 				c.change(target)
 			}
@@ -139,7 +147,7 @@ func TestOutcomesThatEnd(t *testing.T) {
 	for outcome, want := range map[Outcome]Reason{WroteCache: Wrote, Denied: Refused, Broken: Failed, Canceled: Failed} {
 		s := New(Options{})
 		target := idle(epoch)
-		p := target.Payload.(*held)
+		p := target.Payload.(*recordedWipe)
 		s.Leave(id(1), false, target)
 		s.Due(epoch.Add(4 * time.Minute))[0].End(outcome, 0)
 		if n := pingAll(s, epoch.Add(8*time.Minute)); n != 0 || !p.wiped || s.Stats(epoch).Stopped[want] != 1 {
@@ -152,7 +160,7 @@ func TestOutcomesThatEnd(t *testing.T) {
 func TestReturnDuringPing(t *testing.T) {
 	s := New(Options{})
 	target := idle(epoch)
-	p := target.Payload.(*held)
+	p := target.Payload.(*recordedWipe)
 	s.Leave(id(1), false, target)
 	flying := s.Due(epoch.Add(4 * time.Minute))[0]
 	s.Enter(id(1), epoch.Add(4*time.Minute+time.Second))
@@ -204,7 +212,7 @@ func TestNoBurst(t *testing.T) {
 func TestStop(t *testing.T) {
 	s := New(Options{})
 	a, b := idle(epoch), idle(epoch)
-	pa, pb := a.Payload.(*held), b.Payload.(*held)
+	pa, pb := a.Payload.(*recordedWipe), b.Payload.(*recordedWipe)
 	s.Leave(id(1), false, a)
 	flying := s.Due(epoch.Add(4 * time.Minute))
 	s.Leave(id(2), false, b)
@@ -273,8 +281,10 @@ func TestLearns(t *testing.T) {
 func TestPlanIsBest(t *testing.T) {
 	for _, read := range []float64{0.02, 0.05, 0.1, 0.3} {
 		for _, rate := range []float64{0.1, 0.5, 1, 2} {
-			c := Case{Chance: Prior(Moment{}).Times(rate), Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Ping: read,
-				Gain: 1.25 - read, MaxPings: 20}
+			c := Case{
+				Chance: Prior(Moment{}).Times(rate), Lifetime: 5 * time.Minute, Every: 4 * time.Minute, Ping: read,
+				Gain: 1.25 - read, MaxPings: 20,
+			}
 			n, value := Plan(&c, 0)
 			best, most := 0, 0.0
 			for k := 1; k <= c.MaxPings; k++ {
@@ -313,7 +323,7 @@ func BenchmarkIdle(b *testing.B) {
 		s := New(Options{Flying: 8})
 		for i := range conversations {
 			target := idle(epoch.Add(time.Duration(i) * 24 * time.Millisecond))
-			target.Payload = &held{size: 6000}
+			target.Payload = &recordedWipe{size: 6000}
 			s.Leave(id(i), false, target)
 		}
 		runtime.GC()
@@ -330,13 +340,13 @@ func BenchmarkIdle(b *testing.B) {
 
 // growing is a payload that returns another size on each call.
 type growing struct {
-	held
-	told int64
+	recordedWipe
+	reported int64
 }
 
 func (g *growing) Size() int64 {
 	g.size++
-	g.told = g.size
+	g.reported = g.size
 	return g.size
 }
 
@@ -355,7 +365,7 @@ func TestAccount(t *testing.T) {
 			id := id(random.IntN(12))
 			switch op := random.IntN(20); {
 			case op < 7:
-				p := &growing{held: held{size: random.Int64N(3000)}}
+				p := &growing{recordedWipe: recordedWipe{size: random.Int64N(3000)}}
 				target := idle(now)
 				target.Payload = p
 				target.Every = time.Duration(1+random.IntN(4)) * time.Minute
@@ -388,11 +398,11 @@ func TestAccount(t *testing.T) {
 			var want, aloft int64
 			for _, p := range came {
 				if !p.wiped {
-					want += p.told
+					want += p.reported
 				}
 			}
 			for _, p := range flying {
-				aloft += p.Payload.(*growing).told
+				aloft += p.Payload.(*growing).reported
 			}
 			got := s.Stats(now)
 			if got.Bytes != want {

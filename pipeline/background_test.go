@@ -18,13 +18,13 @@ import (
 var idleRules = pricing.Rules{Regime: pricing.KV, KeepsThinking: true, Write: 1}
 
 // reads plays so many turns of an agent that reads one file after the other, and returns the last
-// exchange.
-func reads(t *testing.T, o Options, turns int) (*script, *Exchange) {
+// transaction.
+func reads(t *testing.T, o Options, turns int) (*script, *Transaction) {
 	t.Helper()
 	s := newScript(t, o, idleRules)
 	s.marker = ""
 	s.prompt("Look around.")
-	var x *Exchange
+	var x *Transaction
 	for i := range turns {
 		s.turn(i, fmt.Sprintf("/src/f%d.go", i), strings.Repeat(fmt.Sprintf("line of file %d with some words\n", i), 100),
 			fmt.Sprintf("Thought %d.", i))
@@ -83,8 +83,10 @@ func TestBackgroundBounds(t *testing.T) {
 	if all == nil || some == nil || some.Process >= all.Process || some.Blocks >= all.Blocks {
 		t.Fatalf("%t %t: not a smaller fold for the smaller bound", all != nil, some != nil)
 	}
-	_, x = reads(t, Options{StripThinking: StripThinking{Mode: stage.Off},
-		StripNarration: StripNarration{Mode: stage.Off}}, 30)
+	_, x = reads(t, Options{
+		StripThinking:  StripThinking{Mode: stage.Off},
+		StripNarration: StripNarration{Mode: stage.Off},
+	}, 30)
 	b := x.Background(answer, 0)
 	if b == nil {
 		t.Fatal("nothing is folded")

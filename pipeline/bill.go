@@ -66,8 +66,8 @@ func newBill(r *pricing.Rules, calls ...wire.Usage) (b Bill) {
 	return b
 }
 
-// Own sets the usage of one call with the client's own bytes.
-func (b *Bill) Own(r *pricing.Rules, client wire.Usage) {
+// SetClient sets the usage of one call with the client's own bytes.
+func (b *Bill) SetClient(r *pricing.Rules, client wire.Usage) {
 	b.Client, b.ClientCost = client, r.Cost(client)+r.CostOutput(client)
 	b.ClientDollars = b.ClientCost * r.Input / 1e6
 }
@@ -76,25 +76,25 @@ func (b *Bill) Own(r *pricing.Rules, client wire.Usage) {
 type account struct {
 	bill   Bill
 	billed bool
-	front  uint64       // hash of the client's prompt before its first message block
+	prefix uint64       // hash of the client's prompt before its first message block
 	calls  []wire.Usage // the calls of the model that make up the bill
 }
 
 // Bill returns the cost of the turn, committed or not. Usage that the upstream did not report is
 // estimated, see [Bill.Estimated]. Without a response, or with one that failed before it began,
 // the bill is zero.
-func (x *Exchange) Bill(t *wire.Turn) Bill {
+func (x *Transaction) Bill(t *wire.Turn) Bill {
 	if t == nil {
 		return x.account.bill
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	x.settleBill(t)
+	x.computeBill(t)
 	return x.account.bill
 }
 
-// settleBill computes the bill, once. The session is locked.
-func (x *Exchange) settleBill(t *wire.Turn) {
+// computeBill computes the bill, once. The session is locked.
+func (x *Transaction) computeBill(t *wire.Turn) {
 	if x.account.billed {
 		return
 	}
@@ -124,9 +124,9 @@ func sum(calls []wire.Usage) (all wire.Usage) {
 	return all
 }
 
-// Continuations returns the cost of each continuation of the turn, as part of [Exchange.Bill].
-func (x *Exchange) Continuations(t *wire.Turn) (out []Bill) {
-	if t == nil || len(x.Interceptor.calls) == 0 || len(x.account.calls) == 0 {
+// Continuations returns the cost of each continuation of the turn, as part of [Transaction.Bill].
+func (x *Transaction) Continuations(t *wire.Turn) (out []Bill) {
+	if t == nil || len(x.Answerer.calls) == 0 || len(x.account.calls) == 0 {
 		return nil
 	}
 	rules := x.req.rules.Served(x.Service(t))
@@ -138,10 +138,10 @@ func (x *Exchange) Continuations(t *wire.Turn) (out []Bill) {
 }
 
 // calls returns the usage of each call of the model in a turn.
-func (x *Exchange) calls(t *wire.Turn) []wire.Usage {
+func (x *Transaction) calls(t *wire.Turn) []wire.Usage {
 	switch {
-	case len(x.Interceptor.calls) > 0:
-		return x.Interceptor.calls
+	case len(x.Answerer.calls) > 0:
+		return x.Answerer.calls
 	case len(t.Iterations) > 0:
 		return t.Iterations
 	}
@@ -150,7 +150,7 @@ func (x *Exchange) calls(t *wire.Turn) []wire.Usage {
 
 // Bound limits reported usage to the model's window and the request's maximum output, call by call.
 // It reports whether any usage exceeded them.
-func (x *Exchange) Bound(t *wire.Turn) (bounded bool) {
+func (x *Transaction) Bound(t *wire.Turn) (bounded bool) {
 	if t == nil {
 		return false
 	}
@@ -162,14 +162,14 @@ func (x *Exchange) Bound(t *wire.Turn) (bounded bool) {
 	if bounded {
 		t.Usage = sum(calls)
 		t.Final, _ = x.req.rules.Bound(t.Final, x.req.View.Reply.MaxTokens)
-		x.Interceptor.first, _ = x.req.rules.Bound(x.Interceptor.first, x.req.View.Reply.MaxTokens)
+		x.Answerer.first, _ = x.req.rules.Bound(x.Answerer.first, x.req.View.Reply.MaxTokens)
 	}
 	return bounded
 }
 
 // Service returns the service of the request, as the response names it, or else as the request
 // asked for it.
-func (x *Exchange) Service(t *wire.Turn) wire.Service {
+func (x *Transaction) Service(t *wire.Turn) wire.Service {
 	if x.req.upstream != x.req.View.Format {
 		// A translated request names no service in the upstream's own terms.
 		return t.Service
@@ -179,22 +179,22 @@ func (x *Exchange) Service(t *wire.Turn) wire.Service {
 
 // compare computes both sides of the bill, and simulates the cache entries that the client's own
 // bytes would have left. The session is locked.
-func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rules) Bill {
+func (x *Transaction) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rules) Bill {
 	u := t.Held()
 	bill := newBill(rules, calls...)
-	if len(x.Interceptor.calls) > 0 {
+	if len(x.Answerer.calls) > 0 {
 		// Without folds, the model would have given its last output at once.
 		u = calls[0]
 		u.Output = calls[len(calls)-1].Output
-		bill.Own(rules, u)
+		bill.SetClient(rules, u)
 	}
 	if x.req.View.Conversation.Partial { // its blocks do not show the provider's history
 		if l := x.req.match.Conversation; l != nil && l.Less > 0 {
-			own := bill.Client
+			client := bill.Client
 			// The provider retains the edited history. The client's own would be longer by these
 			// tokens.
-			own.Read += int64(l.Less)
-			bill.Own(rules, own)
+			client.Read += int64(l.Less)
+			bill.SetClient(rules, client)
 		}
 		return bill
 	}
@@ -212,16 +212,16 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 	} else {
 		x.req.session.Hypothetical = nil
 	}
-	own, front := counterfactual(r, u)
+	client, prefix := counterfactual(r, u)
 	// Both sides are equal as long as only the client's own bytes went out. They also count as
 	// equal if the provider cut the history itself: it would have cut the client's own bytes, too,
 	// with an unknown effect on the cache.
-	if x.account.front = front; (x.Prompt.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
-		bill.Own(rules, own)
+	if x.account.prefix = prefix; (x.Prompt.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
+		bill.SetClient(rules, client)
 	}
 	if would != nil {
 		sent, _ := counterfactual(*would, u)
-		bill.Compare(rules, own, sent)
+		bill.Compare(rules, client, sent)
 	}
 	return bill
 }
@@ -229,7 +229,7 @@ func (x *Exchange) compare(t *wire.Turn, calls []wire.Usage, rules *pricing.Rule
 // would returns the request with the edits that were only computed. It returns nil as long as these
 // edits have changed nothing in the conversation. It must run before the client's side is
 // simulated. The session is locked.
-func (x *Exchange) would(r billedRequest) *billedRequest {
+func (x *Transaction) would(r billedRequest) *billedRequest {
 	s := x.req.session
 	if s.Hypothetical == nil {
 		if !x.req.computed {
@@ -248,7 +248,7 @@ func (x *Exchange) would(r billedRequest) *billedRequest {
 
 // complete returns the usage of each call in a turn, with estimates for unreported usage, and
 // whether there are any estimates. The session is locked.
-func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
+func (x *Transaction) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 	calls = slices.Clone(x.calls(t))
 	var received sessioncache.Sizes // by the client
 	received[wire.KindText] = len(t.Text) + len(t.Thinking)
@@ -267,7 +267,7 @@ func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 	// The last call may have been cut off before its usage arrived, after earlier calls reported
 	// theirs.
 	for i := range calls {
-		if calls[i].Prompt() == 0 && len(x.Interceptor.calls) > 0 {
+		if calls[i].Prompt() == 0 && len(x.Answerer.calls) > 0 {
 			u := x.expected()
 			u.Output = calls[i].Output
 			calls[i], estimated = u, true
@@ -275,15 +275,15 @@ func (x *Exchange) complete(t *wire.Turn) (calls []wire.Usage, estimated bool) {
 	}
 	// A stream that was cut off has reported at most its first count: Anthropic's message_start
 	// says about 1, and only message_delta the whole.
-	if told := sum(calls).Output; (!t.Done || told == 0) && output > told {
-		calls[last].Output += output - told
+	if reported := sum(calls).Output; (!t.Done || reported == 0) && output > reported {
+		calls[last].Output += output - reported
 		estimated = true
 	}
 	return calls, estimated
 }
 
 // expected returns the expected usage of the sent prompt. The session is locked.
-func (x *Exchange) expected() wire.Usage {
+func (x *Transaction) expected() wire.Usage {
 	prompt := int64(x.Prompt.SentTokens)
 	if x.Policy == Observe {
 		prompt = int64(x.Prompt.OriginalTokens)
@@ -314,7 +314,7 @@ const (
 
 // writes returns the price class of the uncached part of the prompt, by the provider's rules and
 // the request's markers.
-func (x *Exchange) writes() int {
+func (x *Transaction) writes() int {
 	v := x.req.View
 	switch x.req.rules.Regime {
 	case pricing.Breakpoints:
@@ -377,8 +377,8 @@ type billedRequest struct {
 
 // previousTurn is the previous request of the same conversation.
 type previousTurn struct {
-	// Front is a hash of its prompt before its first message block.
-	Front uint64
+	// Prefix is a hash of its prompt before its first message block.
+	Prefix uint64
 	// Ago is the time since its start.
 	Ago time.Duration
 	// Common is the number of message blocks that both requests share, 0 without a previous
@@ -389,7 +389,7 @@ type previousTurn struct {
 // counterfactual returns the simulated usage of the client's own bytes in place of u, and stores
 // their cache entries. The simulation uses the client's blocks, markers and clock. front is a hash
 // of the prompt before the first message block, 0 if there is none.
-func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, front uint64) {
+func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, prefix uint64) {
 	s := newSimulation(r)
 	defer func() {
 		*s = simulation{points: s.points[:0], marks: s.marks[:0]}
@@ -406,10 +406,10 @@ func counterfactual(r billedRequest, u wire.Usage) (client wire.Usage, front uin
 		client = s.billPrefix()
 	}
 	client.Output, client.Reported = u.Output, true
-	if s.front < len(s.points) {
-		front = s.points[s.front].prefix
+	if s.prefix < len(s.points) {
+		prefix = s.points[s.prefix].prefix
 	}
-	return client, front
+	return client, prefix
 }
 
 // simulation is one client request as the upstream's cache would see it.
@@ -417,7 +417,7 @@ type simulation struct {
 	request billedRequest
 	points  []point // one for each block in the prompt
 	marks   []ask   // the entries that the client asks for, in order
-	front   int     // positions of tools and system prompt
+	prefix  int     // positions of tools and system prompt
 	edited  int     // positions before the first edit
 	total   int64
 }
@@ -454,7 +454,7 @@ func newSimulation(r billedRequest) *simulation {
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
 		if i == v.System {
-			s.front = len(s.points)
+			s.prefix = len(s.points)
 			prefix = mix(prefix, salt(v, r.Rules))
 		}
 		if b.Has(wire.FlagDeferred) || content.IsThinking(b) && b.Message < stripped {
@@ -508,8 +508,10 @@ func salt(v *wire.View, r *pricing.Rules) uint64 {
 	if v.Traits().NoCalls != "" {
 		choice = rawjson.Span{}
 	}
-	for _, span := range [...]rawjson.Span{choice, v.Reply.Thinking, v.Reply.OutputConfig,
-		v.Conversation.ContextManagement} {
+	for _, span := range [...]rawjson.Span{
+		choice, v.Reply.Thinking, v.Reply.OutputConfig,
+		v.Conversation.ContextManagement,
+	} {
 		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {
@@ -674,11 +676,11 @@ func (s *simulation) billPrefix() wire.Usage {
 			f = found{n, min(e.Tokens, s.total)}
 		}
 	}
-	if last.Common > 0 && s.front < end {
+	if last.Common > 0 && s.prefix < end {
 		// The cache knows every prefix of the last request if tools and system prompt are the same.
-		front := s.points[s.front].prefix
-		if last.Front == front && (r.TTL == 0 || last.Ago < r.TTL) {
-			n := s.front
+		prefix := s.points[s.prefix].prefix
+		if last.Prefix == prefix && (r.TTL == 0 || last.Ago < r.TTL) {
+			n := s.prefix
 			for n < end && s.points[n].blocks <= s.request.View.System+last.Common {
 				n++
 			}
@@ -698,8 +700,8 @@ func (s *simulation) billPrefix() wire.Usage {
 		read = read / granularity * granularity
 	}
 	ttl := r.Lifetime(false)
-	if s.front > 0 {
-		s.put(s.front-1, s.tokens(s.front, f), ttl)
+	if s.prefix > 0 {
+		s.put(s.prefix-1, s.tokens(s.prefix, f), ttl)
 	}
 	s.put(end-1, s.total, ttl)
 	return wire.Usage{Read: read, Uncached: s.total - read}
@@ -720,6 +722,8 @@ func (s *simulation) has(at int) bool {
 
 func (s *simulation) put(at int, tokens int64, ttl time.Duration) {
 	p := &s.points[at]
-	s.request.Cache.Put(sessioncache.CounterfactualEntry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens,
-		At: s.request.Start, TTL: ttl})
+	s.request.Cache.Put(sessioncache.CounterfactualEntry{
+		Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens,
+		At: s.request.Start, TTL: ttl,
+	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // billed sends the script's next request and answers it with a usage.
-func (s *script) billed(u wire.Usage) (*Exchange, Bill) {
+func (s *script) billed(u wire.Usage) (*Transaction, Bill) {
 	u.Reported = true
 	answer := wire.Turn{Text: "unrelated words", Usage: u, Done: true}
 	x := s.send(answer)
@@ -54,13 +54,13 @@ func TestBillOfEditedTurns(t *testing.T) {
 			continue
 		}
 		edited++
-		own := b.Client.Prompt()
-		if own < b.Actual.Prompt() {
-			t.Errorf("turn %d: the client's own prompt of %d is shorter than what was sent, %d", i, own, b.Actual.Prompt())
+		unedited := b.Client.Prompt()
+		if unedited < b.Actual.Prompt() {
+			t.Errorf("turn %d: the client's own prompt of %d is shorter than what was sent, %d", i, unedited, b.Actual.Prompt())
 		}
 		switch {
 		case i == 12:
-			if b.Client.Read != 0 || b.Client.Write5m != own {
+			if b.Client.Read != 0 || b.Client.Write5m != unedited {
 				t.Errorf("turn %d, cold: %+v", i, b.Client)
 			}
 		case b.Client.Read != before.Client.Prompt() && edited > 1:
@@ -74,7 +74,7 @@ func TestBillOfEditedTurns(t *testing.T) {
 }
 
 // In caches without markers, a pause longer than the lifetime also ends the entries of the client's
-// own bytes.
+// unedited bytes.
 func TestBillOfEditedTurnsWithoutMarkers(t *testing.T) {
 	rules := pricing.Rules{Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
 	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, rules)
@@ -124,7 +124,7 @@ func BenchmarkBill(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				x.account = account{} // else the bill is not computed again
-				x.settleBill(&wire.Turn{Usage: u, Done: true})
+				x.computeBill(&wire.Turn{Usage: u, Done: true})
 			}
 		})
 	}
@@ -165,21 +165,35 @@ func TestBillWithoutUsage(t *testing.T) {
 	}{
 		{"a whole answer without usage", wire.Turn{Done: true, Text: said}, 1080, "estimated"},
 		{"an answer that was cut before its usage", wire.Turn{Text: said}, 1080, "estimated"},
-		{"a cut answer that told its beginning",
-			wire.Turn{Text: said, Usage: wire.Usage{Write5m: 700, Output: 1, Reported: true}}, 1080, "in part"},
-		{"a cut answer that told more than came",
-			wire.Turn{Text: said, Usage: wire.Usage{Write5m: 700, Output: 5000, Reported: true}}, 5000, "reported"},
+		{
+			"a cut answer that told its beginning",
+			wire.Turn{Text: said, Usage: wire.Usage{Write5m: 700, Output: 1, Reported: true}},
+			1080, "in part",
+		},
+		{
+			"a cut answer that told more than came",
+			wire.Turn{Text: said, Usage: wire.Usage{Write5m: 700, Output: 5000, Reported: true}},
+			5000, "reported",
+		},
 		{"a call that was cut", wire.Turn{Calls: []wire.Call{{Name: "Write", Arguments: said}}}, 1121, "estimated"},
 		{"thinking that was cut", wire.Turn{Thinking: said}, 1080, "estimated"},
-		{"a usage without the answer's length",
-			wire.Turn{Done: true, Text: said, Usage: wire.Usage{Write5m: 700, Reported: true}}, 1080, "in part"},
-		{"a usage of the answer alone", wire.Turn{Done: true, Text: said, Usage: wire.Usage{Output: 900, Reported: true}},
-			900, "prompt"},
+		{
+			"a usage without the answer's length",
+			wire.Turn{Done: true, Text: said, Usage: wire.Usage{Write5m: 700, Reported: true}},
+			1080, "in part",
+		},
+		{
+			"a usage of the answer alone",
+			wire.Turn{Done: true, Text: said, Usage: wire.Usage{Output: 900, Reported: true}},
+			900, "prompt",
+		},
 		{"nothing but the header", wire.Turn{}, 0, "estimated"},
 		{"an error in place of an answer", wire.Turn{ErrorType: "overloaded_error"}, 0, "nothing"},
 		{"an error amid the answer", wire.Turn{ErrorType: "overloaded_error", Text: said}, 1080, "estimated"},
-		{"a usage as it should be", wire.Turn{Done: true, Text: said,
-			Usage: wire.Usage{Write5m: 700, Output: 3, Reported: true}}, 3, "reported"},
+		{"a usage as it should be", wire.Turn{
+			Done: true, Text: said,
+			Usage: wire.Usage{Write5m: 700, Output: 3, Reported: true},
+		}, 3, "reported"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -224,15 +238,27 @@ func TestExpectedUsage(t *testing.T) {
 		first wire.Usage
 		want  func(prompt int64) wire.Usage
 	}{
-		{"markers", keeping, false, wire.Usage{Write5m: 3000},
-			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Write5m: p - 3000} }},
+		{
+			"markers", keeping, false,
+			wire.Usage{Write5m: 3000},
+			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Write5m: p - 3000} },
+		},
 		{"expired", keeping, true, wire.Usage{Write5m: 3000}, func(p int64) wire.Usage { return wire.Usage{Write5m: p} }},
-		{"automatic", automatic, false, wire.Usage{Uncached: 3000},
-			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Uncached: p - 3000} }},
-		{"breakpoints", breakpoints, false, wire.Usage{Write5m: 3000},
-			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Write5m: p - 3000} }},
-		{"too short to be cached", automatic, false, wire.Usage{Uncached: 300},
-			func(p int64) wire.Usage { return wire.Usage{Uncached: p} }},
+		{
+			"automatic", automatic, false,
+			wire.Usage{Uncached: 3000},
+			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Uncached: p - 3000} },
+		},
+		{
+			"breakpoints", breakpoints, false,
+			wire.Usage{Write5m: 3000},
+			func(p int64) wire.Usage { return wire.Usage{Read: 3000, Write5m: p - 3000} },
+		},
+		{
+			"too short to be cached", automatic, false,
+			wire.Usage{Uncached: 300},
+			func(p int64) wire.Usage { return wire.Usage{Uncached: p} },
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -206,8 +206,8 @@ func (r *request) forgetThinking(message int) {
 // the conversation, and the longest prompt of all is read again. So the pipeline adds the tools
 // again, and forbids calls.
 
-// mostDefinitions limits the stored tools of a conversation, in bytes.
-const mostDefinitions = 256 << 10
+// maxDefinitions limits the stored tools of a conversation, in bytes.
+const maxDefinitions = 256 << 10
 
 // fits is the share of the context window that the last prompt and its response may take. The rest
 // is room for tools and a summary.
@@ -251,7 +251,7 @@ func definitions(v *wire.View, before *sessioncache.Conversation) []byte {
 	}
 	last := v.Tools - 1
 	span := rawjson.Span{Start: v.Blocks[0].Span.Start, End: v.Blocks[last].Span.End}
-	if v.Traits().NoCalls == "" || span.Len() > mostDefinitions {
+	if v.Traits().NoCalls == "" || span.Len() > maxDefinitions {
 		return nil
 	}
 	if before != nil && before.Tools != nil {
@@ -263,15 +263,15 @@ func definitions(v *wire.View, before *sessioncache.Conversation) []byte {
 	return append(append(out, v.Bytes(span)...), ']')
 }
 
-// Interceptor answers calls that a model makes within a turn, and hides them from the client.
-type Interceptor struct {
+// Answerer answers calls that a model makes within a turn, and hides them from the client.
+type Answerer struct {
 	// Expansions are the calls answered so far.
 	Expansions []Expansion
 	// Lost reports that intercepted calls of the last message could not be put back, because the
 	// client changed that message.
 	Lost bool
 
-	x      *Exchange
+	x      *Transaction
 	said   []hidden.Iteration // the responses that make up the client's message
 	first  wire.Usage         // usage of the first of them
 	calls  []wire.Usage       // usage of each call of the model, if there were several
@@ -282,10 +282,10 @@ type Interceptor struct {
 
 // LastUsage reports whether the client receives only the usage of the last of several responses in
 // one message.
-func (c *Interceptor) LastUsage() bool { return c.x.req.o.Expand.Usage == Last }
+func (c *Answerer) LastUsage() bool { return c.x.req.o.Expand.Usage == Last }
 
 // CallsExpand reports whether calls of a tool are intercepted in this conversation.
-func (c *Interceptor) CallsExpand(name string) bool {
+func (c *Answerer) CallsExpand(name string) bool {
 	switch {
 	case !c.x.Prompt.Edited || c.x.req.offer.expand == expandNone:
 		return false
@@ -296,13 +296,13 @@ func (c *Interceptor) CallsExpand(name string) bool {
 }
 
 // Intercepts reports whether the response may contain calls to intercept.
-func (c *Interceptor) Intercepts() bool {
+func (c *Answerer) Intercepts() bool {
 	return c.x.Prompt.Edited && (c.x.req.offer.expand != expandNone || c.x.Prompt.marked && hidden.Possible(c.x.req.View))
 }
 
 // Continue returns the body of the next request within the turn: the sent request, with all
 // responses and the results of their intercepted calls at its end.
-func (c *Interceptor) Continue(its []hidden.Iteration) ([]byte, error) {
+func (c *Answerer) Continue(its []hidden.Iteration) ([]byte, error) {
 	edits := slices.Clone(c.x.Prompt.edits)
 	var more []byte
 	for i := range its {
@@ -316,7 +316,7 @@ func (c *Interceptor) Continue(its []hidden.Iteration) ([]byte, error) {
 }
 
 // Correct replaces the turn's usage by the sum of its responses.
-func (c *Interceptor) Correct(t *wire.Turn, its []hidden.Iteration) {
+func (c *Answerer) Correct(t *wire.Turn, its []hidden.Iteration) {
 	if t == nil || len(its) < 2 {
 		return
 	}
@@ -339,8 +339,8 @@ func (c *Interceptor) Correct(t *wire.Turn, its []hidden.Iteration) {
 }
 
 // Say stores the responses of the upstream if the client's message differs from them. It must be
-// called before [Exchange.Commit].
-func (c *Interceptor) Say(its []hidden.Iteration) {
+// called before [Transaction.Commit].
+func (c *Answerer) Say(its []hidden.Iteration) {
 	c.first = its[0].Usage
 	last := &its[len(its)-1]
 	// A call that was cut off was never made.
@@ -350,23 +350,23 @@ func (c *Interceptor) Say(its []hidden.Iteration) {
 	}
 }
 
-// Marked reports whether the sent request may contain marks, see [Interceptor.Marks].
-func (c *Interceptor) Marked() bool { return c.x.Prompt.Edited && c.x.Prompt.marked }
+// Marked reports whether the sent request may contain marks, see [Answerer.Marks].
+func (c *Answerer) Marked() bool { return c.x.Prompt.Edited && c.x.Prompt.marked }
 
 // Whole reports whether calls must be buffered until they are complete. The last response was ended
 // because a call contained a mark, and this time the model can be told.
-func (c *Interceptor) Whole() bool { return c.whole }
+func (c *Answerer) Whole() bool { return c.whole }
 
 // Copied reports that the response ends in an error: a call contained a mark after the client had
 // received its beginning.
-func (c *Interceptor) Copied() {
+func (c *Answerer) Copied() {
 	c.copied = true
 	c.Expansions = append(c.Expansions, Expansion{Refused: true})
 }
 
 // Writes reports whether calls of a tool may write their arguments to a file: all except tools for
 // reading and searching.
-func (c *Interceptor) Writes(name string) bool {
+func (c *Answerer) Writes(name string) bool {
 	switch content.ClassOf(name) {
 	case sessioncache.ClassRead, sessioncache.ClassSearch:
 		// Only the first word of a name tells; a later part is less reliable.
@@ -377,7 +377,7 @@ func (c *Interceptor) Writes(name string) bool {
 
 // Marks returns the stubs and notes in the sent request, without those that the client's own text
 // contains.
-func (c *Interceptor) Marks() *hidden.Marks {
+func (c *Answerer) Marks() *hidden.Marks {
 	var texts []string
 	for i := range c.x.req.States {
 		if e := c.x.req.States[i].Edit; marks(e) {
@@ -389,9 +389,9 @@ func (c *Interceptor) Marks() *hidden.Marks {
 
 // Misled reports whether the arguments of a call contain a mark: the model took the mark for the
 // text behind it.
-func (c *Interceptor) Misled(arguments string) bool { return c.Marks().In(arguments) != "" }
+func (c *Answerer) Misled(arguments string) bool { return c.Marks().In(arguments) != "" }
 
-func (c *Interceptor) misled(arguments string) (known []string) {
+func (c *Answerer) misled(arguments string) (known []string) {
 	names := content.StubNames(hidden.Plain(arguments))
 	if len(names) == 0 {
 		return nil
@@ -405,7 +405,7 @@ func (c *Interceptor) misled(arguments string) (known []string) {
 }
 
 // refuse answers a call that must not run.
-func (c *Interceptor) refuse(p *hidden.Part) {
+func (c *Answerer) refuse(p *hidden.Part) {
 	p.Failed = true
 	c.Expansions = append(c.Expansions, Expansion{Refused: true})
 	names := c.misled(p.Arguments)
@@ -428,7 +428,7 @@ func (c *Interceptor) refuse(p *hidden.Part) {
 }
 
 // Folded returns the texts folded in this request, for a store that outlives the client's history.
-func (c *Interceptor) Folded() (out []Block) {
+func (c *Answerer) Folded() (out []Block) {
 	r := &c.x.req
 	if !c.x.Prompt.Edited || r.offer.expand == expandNone {
 		return nil
@@ -476,7 +476,7 @@ type Block struct {
 // Answer answers an intercepted call: of the expand tool, or of a tool with a stub in its
 // arguments. The originals come from the request itself. recall may know the originals of blocks
 // that the client has dropped.
-func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, bool)) {
+func (c *Answerer) Answer(p *hidden.Part, recall func(name string) (string, bool)) {
 	if !c.CallsExpand(p.Name) {
 		c.refuse(p)
 		return
@@ -508,7 +508,7 @@ func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, b
 	}
 }
 
-func (c *Interceptor) expansion(
+func (c *Answerer) expansion(
 	name string, recall func(string) (string, bool), narrow func(string) string,
 ) (string, bool) {
 	r := &c.x.req
@@ -660,13 +660,13 @@ func marksIn(texts []string, e *sessioncache.Edit, text string) []string {
 
 // foreign removes the texts that the client's own content contains.
 func (r *request) foreign(texts []string) []string {
-	front := r.View.System // tools and system prompt
+	prefix := r.View.System // tools and system prompt
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]
 		if len(texts) == 0 {
 			return nil
 		}
-		if i >= front && !r.States[i-front].Quotes || i < front && !content.QuotesMarks(r.View.Bytes(b.Span)) {
+		if i >= prefix && !r.States[i-prefix].Quotes || i < prefix && !content.QuotesMarks(r.View.Bytes(b.Span)) {
 			continue
 		}
 		// The client may work on files with such texts. The model's earlier output does not count

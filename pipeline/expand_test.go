@@ -24,10 +24,10 @@ import (
 
 var anyStub = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}(?:\.[0-9]+)?): `)
 
-// answered answers a call of an exchange.
-func answered(x *Exchange, arguments string, recall func(string) (string, bool)) hidden.Part {
+// answered answers a call of a transaction.
+func answered(x *Transaction, arguments string, recall func(string) (string, bool)) hidden.Part {
 	p := hidden.Part{Name: ExpandTool, Arguments: arguments}
-	x.Interceptor.Answer(&p, recall)
+	x.Answerer.Answer(&p, recall)
 	return p
 }
 
@@ -42,7 +42,7 @@ func TestExpandInMessages(t *testing.T) {
 		`"name":"clock","tools":[{"type":"function","name":"sleep"}]}]}`
 	const members = `,"store":false,"tool_choice":"auto"`
 	r.prompt("go")
-	var x *Exchange
+	var x *Transaction
 	first := ""
 	for n := range 8 {
 		r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
@@ -118,8 +118,12 @@ func TestExpandWithinBounds(t *testing.T) {
 		{"beyond it anyway", tools(129), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, false},
 		{"a namespace is one", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIResponses, true},
 		{"a namespace of 127, translated", namespace, wire.ToolBounds{Count: 128}, wire.OpenAIChat, true},
-		{"a namespace of 127 and one, translated", namespace + "," + tools(1), wire.ToolBounds{Count: 128}, wire.OpenAIChat,
-			false},
+		{
+			"a namespace of 127 and one, translated", namespace + "," + tools(1),
+			wire.ToolBounds{Count: 128},
+			wire.OpenAIChat,
+			false,
+		},
 		{"a name too long", tools(3), wire.ToolBounds{Name: len(ExpandTool) - 1}, wire.OpenAIResponses, false},
 		{"a name that fits", tools(3), wire.ToolBounds{Name: len(ExpandTool)}, wire.OpenAIResponses, true},
 		{"a description too long", tools(3), wire.ToolBounds{Description: 20}, wire.OpenAIResponses, false},
@@ -161,7 +165,7 @@ func TestExpandOfDroppedInput(t *testing.T) {
 		"0123abcd.3": "", "0123abcd.": "", "89abcdef": "", "89abcdef.1": "",
 	} {
 		p := hidden.Part{Name: "mcp__cachelane__expand", Arguments: `{"ids":["` + name + `"]}`}
-		x.Interceptor.Answer(&p, recall)
+		x.Answerer.Answer(&p, recall)
 		if want == "" {
 			if !p.Failed || !strings.HasPrefix(p.Result, "Unknown block") {
 				t.Errorf("%s: got %q", name, p.Result)
@@ -174,19 +178,21 @@ func TestExpandOfDroppedInput(t *testing.T) {
 
 // A call is forwarded before it is complete only if its tool reads or searches.
 func TestWrites(t *testing.T) {
-	x := new(Exchange)
+	x := new(Transaction)
 	for _, name := range []string{
 		"Write", "Edit", "MultiEdit", "Bash", "exec", "apply_patch", "local_shell", "str_replace_based_edit_tool",
 		"search_replace", "find_and_replace",
 		"truncate", "duplicate", "createThread", "notify", "review", "open", "", "_read", "mcp__files__read",
 	} {
-		if !x.Interceptor.Writes(name) {
+		if !x.Answerer.Writes(name) {
 			t.Errorf("%q is not held", name)
 		}
 	}
-	for _, name := range []string{"Read", "read_file", "ReadManyFiles", "Grep", "glob", "list_directory", "view",
-		"search"} {
-		if x.Interceptor.Writes(name) {
+	for _, name := range []string{
+		"Read", "read_file", "ReadManyFiles", "Grep", "glob", "list_directory", "view",
+		"search",
+	} {
+		if x.Answerer.Writes(name) {
 			t.Errorf("%q is held", name)
 		}
 	}
@@ -215,7 +221,7 @@ func TestImpossibleEdits(t *testing.T) {
 	}
 	x := s.p.Begin(v, s.s, s.now)
 	if x.Prompt.Err == nil || !x.Prompt.Edited || !bytes.Contains(x.Prompt.Body, []byte(ExpandTool)) ||
-		!json.Valid(x.Prompt.Body) || !x.Interceptor.Intercepts() {
+		!json.Valid(x.Prompt.Body) || !x.Answerer.Intercepts() {
 		t.Errorf("error %v, edited %t: %s", x.Prompt.Err, x.Prompt.Edited, x.Prompt.Body)
 	}
 }
@@ -284,7 +290,7 @@ func responses(t *testing.T, turns int, more, tools, instructions, model string)
 
 // Only a request for a summary without tools gets the tools of its conversation.
 func TestSummaryKeepsTools(t *testing.T) {
-	const own = `[` + shell + `]`
+	const clientTools = `[` + shell + `]`
 	for name, c := range map[string]struct {
 		tools, more, instructions, model string
 		after                            time.Duration
@@ -292,15 +298,19 @@ func TestSummaryKeepsTools(t *testing.T) {
 		upstream                         wire.Format
 		want                             string
 	}{
-		"a summary":              {tools: `[]`, want: own},
+		"a summary":              {tools: `[]`, want: clientTools},
 		"one that has its tools": {tools: otherTools, want: otherTools},
-		"a title": {tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION",
-			"short title", 1), want: `[]`},
+		"a title": {
+			tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION", "short title", 1),
+			want: `[]`,
+		},
 		"other instructions":            {tools: `[]`, instructions: "Summarise.", want: `[]`},
 		"another model":                 {tools: `[]`, model: "gpt-5-mini", want: `[]`},
 		"when the cache is cold":        {tools: `[]`, after: time.Hour, want: `[]`},
 		"where edits are only computed": {tools: `[]`, policy: Observe, want: `[]`},
-		"where a choice of tools changes how messages are read": {tools: `[]`, upstream: wire.Anthropic, want: `[]`},
+		"where a choice of tools changes how messages are read": {
+			tools: `[]`, upstream: wire.Anthropic, want: `[]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := sessioncache.New(sessioncache.Options{MaxBytes: 1 << 24})
@@ -322,7 +332,7 @@ func TestSummaryKeepsTools(t *testing.T) {
 			}
 			s, at := m.Acquire(t.Context(), sessioncache.Key{ID: "a"}), time.Unix(0, 0)
 			for turns := range 3 {
-				x := p.Begin(responses(t, turns, "", own, "Be brief.", "gpt-5"), s, at)
+				x := p.Begin(responses(t, turns, "", clientTools, "Be brief.", "gpt-5"), s, at)
 				x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Uncached: 100, Read: 4000, Reported: true}}, at)
 				x.Close()
 			}
@@ -338,10 +348,10 @@ func TestSummaryKeepsTools(t *testing.T) {
 			x := p.Begin(responses(t, 3, c.more, c.tools, c.instructions, c.model), s, at.Add(c.after))
 			defer x.Abandon()
 			got, choice := gjson.GetBytes(x.Prompt.Body, "tools").Raw, gjson.GetBytes(x.Prompt.Body, "tool_choice").Str
-			if given := c.want == own; got != c.want || (choice == "none") != given || x.Prompt.Edited != given {
+			if given := c.want == clientTools; got != c.want || (choice == "none") != given || x.Prompt.Edited != given {
 				t.Errorf("tools %s, choice %s, edited %t; want tools %s", got, choice, x.Prompt.Edited, c.want)
 			}
-			if c.want == own && x.Prompt.SentTokens <= x.Prompt.OriginalTokens {
+			if c.want == clientTools && x.Prompt.SentTokens <= x.Prompt.OriginalTokens {
 				t.Errorf("%d tokens are sent of %d, tools included", x.Prompt.SentTokens, x.Prompt.OriginalTokens)
 			}
 			if x.Rejected(); string(x.Prompt.Body) != string(x.req.View.Raw) {
@@ -368,10 +378,14 @@ func TestMarks(t *testing.T) {
 		stands  string // in the prompt
 		misled  string // in no call: stands, unless given
 	}{
-		{"a note", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
-			repeats, repeats},
-		{"a note, eager", quiet(admitting(Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
-			repeats, repeats},
+		{
+			"a note", quiet(admitting(CostAware)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
+			repeats, repeats,
+		},
+		{
+			"a note, eager", quiet(admitting(Eager)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) },
+			repeats, repeats,
+		},
 		{"a note that the model has quoted", quiet(admitting(CostAware)), func(s *script) {
 			s.result(0, "Bash", `{"command":"check"}`, same)
 			s.final("It says " + repeats)
@@ -389,26 +403,36 @@ func TestMarks(t *testing.T) {
 			s.result(0, "Bash", `{"command":"check"}`,
 				string(content.Quote(repeats+"\n"+strings.Repeat("=== RUN   TestA\n", 80))))
 		}, repeats, ""},
-		{"a note with quotes", quiet(admitting(CostAware)), func(s *script) {
-			s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`,
-				string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
-			s.result(1, "Bash", `{"command":"true"}`,
-				string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
-		}, `same content as the result of Bash grep \"a\\.b\" c above`,
-			`[llm_cache: same content as the result of Bash grep "a\.b" c above (t0), 62 lines]`},
-		{"a compacted result", quiet(Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}),
-			func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: "},
-		{"a stub, eager", quiet(Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}}),
-			func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded "},
+		{
+			"a note with quotes", quiet(admitting(CostAware)), func(s *script) {
+				s.result(0, "Bash", `{"command":"grep \"a\\.b\" c"}`,
+					string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
+				s.result(1, "Bash", `{"command":"true"}`,
+					string(content.Quote(strings.Repeat("12345678901234567890\n", 2)+numbered(60))))
+			}, `same content as the result of Bash grep \"a\\.b\" c above`,
+			`[llm_cache: same content as the result of Bash grep "a\.b" c above (t0), 62 lines]`,
+		},
+		{
+			"a compacted result", quiet(Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}),
+			func(s *script) { s.run(0, 12, false) }, "[Compacted: ", "[Compacted: ",
+		},
+		{
+			"a stub, eager", quiet(Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}}),
+			func(s *script) { s.run(0, 12, false) }, "[[llm_cache:folded ", "[[llm_cache:folded ",
+		},
 		{"what is cleared on the client's order", Options{}, func(s *script) {
 			s.marker, s.head = "", ordering(clears)
-			s.p.Manages = nobody
+			s.p.Manages = noFormat
 			s.run(0, 20, false)
 		}, content.ClearedPlaceholder, content.ClearedPlaceholder},
-		{"observed only", quiet(admitting(Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "",
-			""},
-		{"nothing edited", quiet(admitting(CostAware)),
-			func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", ""},
+		{
+			"observed only", quiet(admitting(Observe)), func(s *script) { s.result(0, "Bash", `{"command":"check"}`, same) }, "",
+			"",
+		},
+		{
+			"nothing edited", quiet(admitting(CostAware)),
+			func(s *script) { s.result(0, "Bash", `{"command":"check"}`, `"done"`) }, "", "",
+		},
 	} {
 		s := newScript(t, c.options, unbound)
 		s.prompt("Fix the bug.")
@@ -419,7 +443,7 @@ func TestMarks(t *testing.T) {
 		if !strings.Contains(body, c.stands) {
 			t.Fatalf("%s: %q does not stand in %s", c.name, c.stands, body)
 		}
-		if c.stands == "" && x.Interceptor.Intercepts() {
+		if c.stands == "" && x.Answerer.Intercepts() {
 			t.Errorf("%s: answers are intercepted", c.name)
 		}
 		mark := c.misled
@@ -430,8 +454,8 @@ func TestMarks(t *testing.T) {
 			mark = repeats
 		}
 		arguments := fmt.Sprintf(`{"command":%s}`, content.Quote("cat > a <<'X'\n"+mark+"\nX"))
-		if got, want := x.Interceptor.Intercepts() && x.Interceptor.Misled(arguments), c.misled != ""; got != want {
-			t.Errorf("%s: misled by %q: got %t, want %t (intercepts %t)", c.name, mark, got, want, x.Interceptor.Intercepts())
+		if got, want := x.Answerer.Intercepts() && x.Answerer.Misled(arguments), c.misled != ""; got != want {
+			t.Errorf("%s: misled by %q: got %t, want %t (intercepts %t)", c.name, mark, got, want, x.Answerer.Intercepts())
 		}
 	}
 }
@@ -448,14 +472,16 @@ func numbered(lines int) string {
 // TestRefusedWithoutTheTool: a model without the tool receives the text of a stub that it has
 // copied.
 func TestRefusedWithoutTheTool(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, Expand: Expand{Mode: stage.Off},
-		CompactToolResults: CompactToolResults{Mode: stage.Off}}, unbound)
+	s := newScript(t, Options{
+		Policy: Eager, Expand: Expand{Mode: stage.Off},
+		CompactToolResults: CompactToolResults{Mode: stage.Off},
+	}, unbound)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	x := s.send(s.answer)
 	mark := regexp.MustCompile(`\[\[llm_cache:folded [0-9a-f]{8}`).FindString(string(x.Prompt.Body))
 	p := hidden.Part{Name: "Write", Arguments: `{"content":"` + mark + `: Read"}`}
-	x.Interceptor.Answer(&p, nil)
+	x.Answerer.Answer(&p, nil)
 	if name := strings.TrimPrefix(mark, "[[llm_cache:folded "); !p.Failed ||
 		!strings.HasSuffix(p.Result, "\n"+x.req.original(name)) || strings.Contains(p.Result, ExpandTool) {
 		t.Errorf("got %q", p.Result)
@@ -468,7 +494,7 @@ func TestCopiedIsRemembered(t *testing.T) {
 	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.result(0, "Bash", `{"command":"check"}`, `"`+strings.Repeat(`status=ok\n`, 60)+`done"`)
-	begin := func() *Exchange {
+	begin := func() *Transaction {
 		v, err := wire.Parse(s.format, []byte(s.body()), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -476,23 +502,23 @@ func TestCopiedIsRemembered(t *testing.T) {
 		return s.p.Begin(v, s.s, s.now)
 	}
 	x := begin()
-	if x.Interceptor.Whole() {
+	if x.Answerer.Whole() {
 		t.Error("calls are kept back at first")
 	}
 	sent := string(x.Prompt.Body)
-	x.Interceptor.Copied()
+	x.Answerer.Copied()
 	x.Abandon()
 	for range 2 { // the second is cut off, too
 		x = begin()
-		if !x.Interceptor.Whole() || string(x.Prompt.Body) != sent {
-			t.Errorf("kept back %t, sent\n%s\nwant\n%s", x.Interceptor.Whole(), x.Prompt.Body, sent)
+		if !x.Answerer.Whole() || string(x.Prompt.Body) != sent {
+			t.Errorf("kept back %t, sent\n%s\nwant\n%s", x.Answerer.Whole(), x.Prompt.Body, sent)
 		}
 		x.Abandon()
 	}
 	x = begin()
 	x.Commit(&s.answer, s.now)
 	s.result(1, "Bash", `{"command":"true"}`, `"ok"`)
-	if x = begin(); x.Interceptor.Whole() {
+	if x = begin(); x.Answerer.Whole() {
 		t.Error("calls are kept back behind a good answer")
 	}
 	x.Abandon()

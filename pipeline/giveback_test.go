@@ -15,7 +15,7 @@ import (
 )
 
 // call adds a call and its result, and sends what follows.
-func (s *script) call(name, input, result string) *Exchange {
+func (s *script) call(name, input, result string) *Transaction {
 	n := len(s.messages)
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"g%d","name":%q,"input":%s}]}`, n,
 		name, input))
@@ -25,7 +25,7 @@ func (s *script) call(name, input, result string) *Exchange {
 }
 
 // returned counts the restored texts in a body.
-func returned(x *Exchange) int { return bytes.Count(x.Prompt.Body, []byte(ReturnedFrame)) }
+func returned(x *Transaction) int { return bytes.Count(x.Prompt.Body, []byte(ReturnedFrame)) }
 
 // Text that the agent is about to need is restored in the new part of the prompt, and stays there.
 func TestFoldsComeBack(t *testing.T) {
@@ -35,13 +35,19 @@ func TestFoldsComeBack(t *testing.T) {
 		tool, input, result string
 		want                int
 	}{
-		"a result names the file": {"Bash", `{"command":"go test ./src/"}`,
-			"--- FAIL: TestIt\n    /src/file5.go:12: got 1, want 2", 1},
+		"a result names the file": {
+			"Bash", `{"command":"go test ./src/"}`,
+			"--- FAIL: TestIt\n    /src/file5.go:12: got 1, want 2", 1,
+		},
 		"a result names it from elsewhere": {"Grep", `{"pattern":"x"}`, "src/file5.go:12: x", 1},
-		"an edit quotes it": {"Edit", edit,
-			"<tool_use_error>String to replace not found in file.</tool_use_error>", 1},
-		"an edit quotes what is not folded": {"Edit",
-			`{"file_path":"/src/other.go","old_string":"a line that stood nowhere before","new_string":"b"}`, "done", 0},
+		"an edit quotes it": {
+			"Edit", edit,
+			"<tool_use_error>String to replace not found in file.</tool_use_error>", 1,
+		},
+		"an edit quotes what is not folded": {
+			"Edit",
+			`{"file_path":"/src/other.go","old_string":"a line that stood nowhere before","new_string":"b"}`, "done", 0,
+		},
 		"it is read again":            {"Read", `{"file_path":"/src/file5.go"}`, "/src/file5.go\n" + long("f5"), 0},
 		"a result names another file": {"Bash", `{"command":"ls"}`, "/src/file99.go", 0},
 		"the call names it":           {"Bash", `{"command":"rm /src/file5.go"}`, "done", 0},

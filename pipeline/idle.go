@@ -41,7 +41,7 @@ type Idle struct {
 }
 
 // Committed returns the number of the conversation that Commit extended, or false without a Commit.
-func (x *Exchange) Committed() (int, bool) {
+func (x *Transaction) Committed() (int, bool) {
 	if x.conversation == nil {
 		return 0, false
 	}
@@ -50,7 +50,7 @@ func (x *Exchange) Committed() (int, bool) {
 
 // Replaced returns the conversations of the session that this new one replaces, because the client
 // summarized its history or started over. Sub-agents replace none: they have tools of their own.
-func (x *Exchange) Replaced() (conversations []int) {
+func (x *Transaction) Replaced() (conversations []int) {
 	if x.conversation == nil || x.req.match.Conversation != nil || !x.req.View.OffersTools() {
 		return nil
 	}
@@ -60,11 +60,11 @@ func (x *Exchange) Replaced() (conversations []int) {
 }
 
 // cold returns the planner's extra gain from a cold cache. The session is locked.
-func (x *Exchange) cold(l *sessioncache.Conversation, tool bool) float64 {
+func (x *Transaction) cold(l *sessioncache.Conversation, tool bool) float64 {
 	if x.Policy == Observe || x.Policy == Eager || x.req.off.Has(wire.EditText) || x.req.orders.given.Cuts() {
 		return 0
 	}
-	// The valuation works on a copy: the exchange stays as it was sent.
+	// The valuation works on a copy: the transaction stays as it was sent.
 	r := x.req
 	r.match.Conversation, r.run.loop = l, tool
 	q := newPlanning()
@@ -72,8 +72,10 @@ func (x *Exchange) cold(l *sessioncache.Conversation, tool bool) float64 {
 	if !q.cut(&r, content.MinFold) {
 		return 0
 	}
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.binds, Begun: true,
-		Regretted: r.regretted.TooMuch()}
+	q.in.Moment = planner.Moment{
+		Epoch: planner.NoEpoch, Loop: tool, Bound: r.binds, Begun: true,
+		TooManyMisses: r.misses.TooMuch(),
+	}
 	q.in.Further = furtherRequests(x.req.session, x.req.View, l)
 	q.gather(&r)
 	q.in.Warm = 0
@@ -84,7 +86,7 @@ func (x *Exchange) cold(l *sessioncache.Conversation, tool bool) float64 {
 
 // Idle describes the conversation after Commit. It returns false if keeping the cache certainly
 // gains nothing.
-func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
+func (x *Transaction) Idle(t *wire.Turn) (Idle, bool) {
 	// Side requests and summaries have no next request. Only caches with markers are refreshed by a
 	// request that reads them.
 	if x.conversation == nil || x.req.rules.Regime != pricing.Markers || !x.req.View.OffersTools() ||
@@ -124,7 +126,7 @@ func asks(text string) bool {
 }
 
 // Kept adds the net saving of the pings before this request.
-func (x *Exchange) Kept(net float64) {
+func (x *Transaction) Kept(net float64) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	if x.conversation != nil {
@@ -154,10 +156,10 @@ type Background struct {
 	// tokens that the upstream must read. Both are estimated tokens.
 	Blocks, Removed, Process int
 
-	x        *Exchange
+	x        *Transaction
 	folds    map[int]*sessioncache.Edit
 	texts    []Block
-	front    int // blocks before the first fold
+	prefix   int // blocks before the first fold
 	hot      int
 	estimate int
 	requests int
@@ -166,7 +168,7 @@ type Background struct {
 // Background plans a fold between requests; call it after Commit. It returns nil if no block is
 // worth folding, or if a fold is pointless under the upstream's cache rules. Process is at most
 // limit, 0 for no limit.
-func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
+func (x *Transaction) Background(t *wire.Turn, limit int) *Background {
 	l := x.conversation
 	// Only caches of the regime KV read a prefix for free.
 	if l == nil || x.Policy != CostAware || x.req.off.Has(wire.EditText) || x.req.rules.Regime != pricing.KV ||
@@ -179,7 +181,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	if !x.current() {
 		return nil
 	}
-	// The plan works on a copy: the exchange stays as it was sent.
+	// The plan works on a copy: the transaction stays as it was sent.
 	r := x.req
 	r.match.Conversation, r.prompt = l, new(Prompt)
 	r.States, r.ledger.fresh, r.ledger.broken = slices.Clone(x.req.States), nil, math.MaxInt32
@@ -187,9 +189,11 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	r.cached.forwarded, r.Known, r.cached.cold, r.run.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: true,
-		Regretted: r.regretted.TooMuch()}
-	q.in.Further = leastRequests(l) // the next pause is near, so a late fold costs little
+	q.in.Moment = planner.Moment{
+		Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: true,
+		TooManyMisses: r.misses.TooMuch(),
+	}
+	q.in.Further = minRequests(l) // the next pause is near, so a late fold costs little
 	q.cut(&r, minIdleFold)
 	q.gather(&r)
 	q.needless(&r, newEstimator(&x.req.session.Calibration, l))
@@ -197,7 +201,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	if len(folds) == 0 {
 		return nil
 	}
-	b := &Background{x: x, front: from, hot: r.hot(), Process: process, requests: l.Requests}
+	b := &Background{x: x, prefix: from, hot: r.hot(), Process: process, requests: l.Requests}
 	b.Blocks, b.Removed = r.fold(folds)
 	r.compress() // the server reads the blocks after the fold anyway
 	if len(r.ledger.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
@@ -220,8 +224,8 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	return b
 }
 
-// current reports whether the exchange is the last of its conversation. The session is locked.
-func (x *Exchange) current() bool {
+// current reports whether the transaction is the last of its conversation. The session is locked.
+func (x *Transaction) current() bool {
 	l := x.conversation
 	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] &&
 		!l.Refused.Has(wire.EditText)
@@ -250,7 +254,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 	}
 	l.Settled = b.hot
 	l.Removed += float64(b.Removed)
-	l.Ends.Cut(b.front)
+	l.Ends.Cut(b.prefix)
 	if u.Prompt() > 0 {
 		// The cache now ends with this prompt: the output of the internal request is not part of
 		// it.

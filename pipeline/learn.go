@@ -24,13 +24,13 @@ func (r *request) learn() {
 	}
 	k := content.NewReferenceMaker()
 	defer k.Release()
-	front := seeker{h: h}
+	text := seeker{h: h}
 	var calls map[string]int // by id, if there are too many for a search
 	var arguments []string   // of these calls
 	if len(h.Blocks)-h.Learned > content.FewBlocks {
-		front.index = new(content.ReferenceIndex)
+		text.index = new(content.ReferenceIndex)
 		for j := range h.States[:h.Learned] {
-			front.add(j)
+			text.add(j)
 		}
 		calls, arguments = make(map[string]int), make([]string, len(h.Blocks)-h.Learned)
 		h.Callees = make([]int32, len(h.Blocks)-h.Learned)
@@ -58,7 +58,7 @@ func (r *request) learn() {
 			}
 			if b.Body.Len() >= content.MinTrait && s.Trait == "" && content.Foldable(input) {
 				s.Trait = k.Input(c.Argument, input)
-				front.again(k, i)
+				text.again(k, i)
 			}
 			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= content.MinFold {
 				s.Replaced = uint16(min(content.ReplacedBytes(input), math.MaxUint16))
@@ -83,7 +83,7 @@ func (r *request) learn() {
 			if b.Body.Len() >= content.MinTrait && s.Trait == "" && !h.Unread(i) {
 				s.Trait = k.Result(h.View.Text(b.ID), argument(h, i, arguments), h.Text(i))
 				s.Source = k.Source()
-				front.again(k, i)
+				text.again(k, i)
 			}
 		}
 	}
@@ -140,26 +140,26 @@ func (s *seeker) again(k *content.ReferenceMaker, i int) {
 	h.States[i].Sampled = uint8(len(lines))
 	defer s.add(i)
 	if s.index == nil {
-		for j := i - 1; j >= 0 && len(lines) > 0 && h.Probed < mostProbed; j-- {
+		for j := i - 1; j >= 0 && len(lines) > 0 && h.Probed < maxProbed; j-- {
 			if b := &h.States[j]; b.Sampled > 0 && b.Trait != "" {
 				h.Probed += len(lines)
-				note(b, content.HeldLines(b.Trait, lines))
+				note(b, content.CountMatches(b.Trait, lines))
 			}
 		}
 		return
 	}
 	for _, line := range lines {
-		if h.Probed >= mostProbed {
+		if h.Probed >= maxProbed {
 			return
 		}
 		h.Probed += s.index.Shelves()
-		s.index.Holding(line, func(j int) { note(&h.States[j], 1) })
+		s.index.Containing(line, func(j int) { note(&h.States[j], 1) })
 	}
 }
 
 // note counts lines of a block that a later block repeats.
 func note(b *sessioncache.BlockState, n int) { b.Again += uint8(min(n, math.MaxUint8-int(b.Again))) }
 
-// mostProbed limits the searches for lines in earlier blocks, per request. They take some
+// maxProbed limits the searches for lines in earlier blocks, per request. They take some
 // milliseconds.
-const mostProbed = 1 << 20
+const maxProbed = 1 << 20

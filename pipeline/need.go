@@ -91,13 +91,13 @@ const rest = 6
 // NewNeedScratch returns an empty scratch.
 func NewNeedScratch() NeedScratch { return NeedScratch{files: make(map[uint64]int32)} }
 
-// mostFiles limits the size of maps kept for the next request.
-const mostFiles = 1024
+// maxFiles limits the size of maps kept for the next request.
+const maxFiles = 1024
 
 // Clear prepares the scratch for another conversation. It returns false if the scratch is too large
 // to keep.
 func (r *NeedScratch) Clear() bool {
-	if len(r.files) > mostFiles {
+	if len(r.files) > maxFiles {
 		return false
 	}
 	clear(r.files)

@@ -136,17 +136,17 @@ func New(o Options, rules func(model string, at time.Time) pricing.Rules) *Pipel
 func (p *Pipeline) Policy() Policy { return p.options.Policy }
 
 // Begin decides about the edits of a request. It never fails: without edits, the body is the
-// client's own. Exactly one of [Exchange.Commit] and [Exchange.Abandon] must follow.
-func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *Exchange {
+// client's own. Exactly one of [Transaction.Commit] and [Transaction.Abandon] must follow.
+func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *Transaction {
 	return p.BeginWithout(v, s, now, 0)
 }
 
 // BeginWithout is Begin without new edits of some kinds. Edits that the conversation has committed
 // to stay.
-func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.Time, off wire.EditKinds) *Exchange {
+func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.Time, off wire.EditKinds) *Transaction {
 	s.Lock()
 	defer s.Unlock()
-	x := &Exchange{Policy: p.options.Policy}
+	x := &Transaction{Policy: p.options.Policy}
 	r := &x.req
 	r.begin(p, v, s, now, off)
 	r.prompt = &x.Prompt
@@ -159,7 +159,7 @@ func (p *Pipeline) BeginWithout(v *wire.View, s *sessioncache.Session, now time.
 	}
 	l := r.match.Conversation
 	x.Decision, x.Conversation = r.decision, l.ID()
-	x.Interceptor = Interceptor{Lost: r.lost, x: x, whole: l != nil && l.Copied}
+	x.Answerer = Answerer{Lost: r.lost, x: x, whole: l != nil && l.Copied}
 	return x
 }
 
@@ -196,8 +196,8 @@ type request struct {
 	marking marking
 	// lost reports that intercepted calls of the client's last message could not be put back.
 	lost bool
-	// regretted holds the missed folds.
-	regretted Misses
+	// misses holds the missed folds.
+	misses Misses
 	// wanted are the texts without a known short form. took is the compression time of the texts
 	// shortened now.
 	wanted []int
@@ -209,7 +209,7 @@ type request struct {
 	sizing   sizing
 	// computed reports, under observe, that the edits would have changed the body.
 	computed bool
-	prompt   *Prompt // of the exchange
+	prompt   *Prompt // of the transaction
 }
 
 // orders holds the client's instructions for a long history (context management).
@@ -294,11 +294,11 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 		// This process has not seen the history. If it has been watching for longer than any
 		// lifetime, the cache is cold. Otherwise the cache may be warm, and every block that an
 		// upstream may have received counts as forwarded.
-		longest := r.rules.TTL // the requested lifetime, markers excepted
+		maxTTL := r.rules.TTL // the requested lifetime, markers excepted
 		if r.rules.Regime == pricing.Markers {
-			longest = max(longest, r.rules.LongTTL)
+			maxTTL = max(maxTTL, r.rules.LongTTL)
 		}
-		r.cached = cached{forwarded: r.LastSaid(), cold: r.rules.TTL > 0 && s.Unseen > longest+ttlMargin(longest)}
+		r.cached = cached{forwarded: r.LastSaid(), cold: r.rules.TTL > 0 && s.Unseen > maxTTL+ttlMargin(maxTTL)}
 		return
 	}
 	r.cached = cached{forwarded: r.Known, cold: hasExpired(v, &r.rules, l, now)}
@@ -306,8 +306,8 @@ func (r *request) begin(p *Pipeline, v *wire.View, s *sessioncache.Session, now 
 		r.cached.settled = l.Settled
 	}
 	if l.Beyond && !v.Conversation.Partial && !r.cached.cold {
-		r.cached.held = max(r.LastSaid(), r.Known)
-		r.cached.forwarded = r.cached.held
+		r.cached.unmodified = max(r.LastSaid(), r.Known)
+		r.cached.forwarded = r.cached.unmodified
 	}
 	// A snapshot does not contain all facts about the blocks: learn them again.
 	if l.Restored() {
@@ -364,9 +364,9 @@ func findRun(v *wire.View) run {
 type cached struct {
 	// forwarded is the number of blocks that may be cached in the bytes of the last request.
 	forwarded int
-	// held is the number of blocks that the provider received unmodified, in requests with the end
+	// unmodified is the number of blocks that the provider received unmodified, in requests with the end
 	// of the conversation only. Admission leaves them alone.
-	held int
+	unmodified int
 	// cold reports that the upstream's cache has certainly expired.
 	cold bool
 	// settled is the end of the last fold, in blocks.

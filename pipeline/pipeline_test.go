@@ -76,8 +76,10 @@ func (s *script) turn(n int, path, result string, more ...string) {
 		thought = fmt.Sprintf(`{"type":"thinking","thinking":%q,"signature":"sig%d"},`, more[0], n)
 	}
 	args := fmt.Sprintf(`{"file_path":%q}`, path)
-	s.answer = wire.Turn{Text: "Let me read it.",
-		Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: "Read", Arguments: args}}, Done: true}
+	s.answer = wire.Turn{
+		Text:  "Let me read it.",
+		Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: "Read", Arguments: args}}, Done: true,
+	}
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[%s{"type":"text","text":"Let me read it."},{"type":"tool_use",`+
 		`"id":"t%d","name":"Read","input":%s}]}`, thought, n, args))
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n,
@@ -98,7 +100,7 @@ func (s *script) body() string {
 }
 
 // send sends the added messages as one request and commits it; the response is the turn added next.
-func (s *script) send(answer wire.Turn) *Exchange {
+func (s *script) send(answer wire.Turn) *Transaction {
 	s.t.Helper()
 	v, err := wire.Parse(s.format, []byte(s.body()), nil)
 	if err != nil {
@@ -129,8 +131,8 @@ func long(what string) string {
 }
 
 // run plays n turns, one request after each.
-func (s *script) run(from, n int, thoughts bool) []*Exchange {
-	out := make([]*Exchange, 0, n)
+func (s *script) run(from, n int, thoughts bool) []*Transaction {
+	out := make([]*Transaction, 0, n)
 	for i := from; i < from+n; i++ {
 		var more []string
 		if thoughts {
@@ -143,7 +145,7 @@ func (s *script) run(from, n int, thoughts bool) []*Exchange {
 	return out
 }
 
-func count(x *Exchange, stage string) int {
+func count(x *Transaction, stage string) int {
 	for _, f := range x.Prompt.Fired {
 		if f.Stage == stage {
 			return f.Count
@@ -360,10 +362,12 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 }
 
 func TestPruneCountsReferences(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off},
-		Prune: Prune{After: new(3)}}, keeping)
+	s := newScript(t, Options{
+		Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off},
+		Prune: Prune{After: new(3)},
+	}, keeping)
 	s.prompt("Fix the bug.")
-	var x *Exchange
+	var x *Transaction
 	for i := range 13 {
 		answer := wire.Turn{Text: "unrelated", Done: true}
 		switch {
@@ -377,8 +381,10 @@ func TestPruneCountsReferences(t *testing.T) {
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
 	}
 	body := string(x.Prompt.Body)
-	for i, want := range map[int]bool{0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true,
-		8: false} {
+	for i, want := range map[int]bool{
+		0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true,
+		8: false,
+	} {
 		if got := strings.Contains(body, fmt.Sprintf("Read /src/file%d.go, 60 lines", i)); got != want {
 			t.Errorf("result %d pruned: %t, want %t", i, got, want)
 		}

@@ -46,8 +46,10 @@ func (r *request) plan() {
 	q := newPlanning()
 	defer q.release()
 	q.in.Further = further
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: l != nil,
-		Regretted: r.regretted.TooMuch()}
+	q.in.Moment = planner.Moment{
+		Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.binds, Begun: l != nil,
+		TooManyMisses: r.misses.TooMuch(),
+	}
 	switch {
 	case r.cached.cold:
 		q.in.Epoch = planner.Cold
@@ -74,7 +76,7 @@ func (r *request) plan() {
 // gather collects the planner's input, after cut.
 func (p *planning) gather(r *request) {
 	in, l := &p.in, r.match.Conversation
-	in.Care = r.o.Planner.Care() * r.regretted.Care()
+	in.Care = r.o.Planner.Care() * r.misses.Care()
 	in.Prices = plannerPrices(&r.rules, l)
 	in.Harm = *r.o.Planner.Harm
 	in.Past = plannerPast(l)
@@ -128,7 +130,7 @@ func (p *planning) gather(r *request) {
 // need returns the probability that the agent will need a block again.
 func (r *request) need(i int, a *Appraisal) float64 {
 	return calibratedNeed(r.match.Conversation, r.States[i].Class,
-		r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
+		r.misses.Need(&r.History, i, r.o.Planner.Need.Need(a)))
 }
 
 // foldable returns the approximate number of bytes that folding a block would save, 0 if it must
@@ -168,17 +170,17 @@ type cut struct{ all, part int }
 
 // cut computes the savings of all blocks, ignoring savings below least, and reports whether there
 // are any.
-func (p *planning) cut(r *request, least int) (some bool) {
+func (p *planning) cut(r *request, minRequests int) (some bool) {
 	p.cuts = content.Zeroed(p.cuts, len(r.Blocks))
 	for i := range r.Blocks {
-		if r.Blocks[i].Span.Len() < least && r.States[i].Edit == nil {
+		if r.Blocks[i].Span.Len() < minRequests && r.States[i].Edit == nil {
 			continue // most blocks are short
 		}
 		c := cut{r.foldable(i), r.replaced(i)}
-		if c.all < least {
+		if c.all < minRequests {
 			c.all = 0
 		}
-		if c.part < least {
+		if c.part < minRequests {
 			c.part = 0
 		}
 		if c != (cut{}) {
@@ -260,11 +262,11 @@ func furtherRequests(s *sessioncache.Session, v *wire.View, l *sessioncache.Conv
 	if l != nil {
 		usual -= float64(l.Requests)
 	}
-	return max(leastRequests(l), usual/cautionOf(l))
+	return max(minRequests(l), usual/cautionOf(l))
 }
 
-// leastRequests returns the prior for the number of further requests.
-func leastRequests(l *sessioncache.Conversation) float64 {
+// minRequests returns the prior for the number of further requests.
+func minRequests(l *sessioncache.Conversation) float64 {
 	further := 0.0
 	if l != nil {
 		further = furtherShare * float64(l.Requests)
@@ -288,7 +290,7 @@ func plannerPast(l *sessioncache.Conversation) planner.Past {
 }
 
 // cautionOf returns the ratio of actual to planned costs of recent folds in a conversation, at
-// least 1.
+// minRequests 1.
 func cautionOf(l *sessioncache.Conversation) float64 {
 	if l == nil {
 		return 1

@@ -33,10 +33,12 @@ func TestProgramResultsStay(t *testing.T) {
 			Policy: policy, Prune: Prune{Mode: stage.On}, CompactToolResults: CompactToolResults{Mode: stage.On},
 			StripNarration: StripNarration{Mode: stage.On},
 		}, keeping)
-		s.p.Compress = &Compress{MinBytes: 100, Kinds: []Prose{ProseResults, ProseFiles, ProseOutput, ProseAnswers},
+		s.p.Compress = &Compress{
+			MinBytes: 100, Kinds: []Prose{ProseResults, ProseFiles, ProseOutput, ProseAnswers},
 			Find: func(*sessioncache.Session, wire.Hash) (Shortened, bool) {
 				return Shortened{Text: "short"}, true
-			}}
+			},
+		}
 		s.prompt("Report.")
 		s.send(wire.Turn{Text: "I do.", Done: true})
 		var stays []string
@@ -78,7 +80,7 @@ func TestProgramResultsStay(t *testing.T) {
 // A client's order to clear results does not apply to results of programs: it would save nothing.
 func TestProgramResultsAreNotCleared(t *testing.T) {
 	s := newScript(t, Options{}, keeping)
-	s.marker, s.head, s.p.Manages = "", ordering(clears), nobody
+	s.marker, s.head, s.p.Manages = "", ordering(clears), noFormat
 	s.prompt("Report.")
 	s.send(wire.Turn{Text: "I do.", Done: true})
 	stays := s.called(0, "Read", `{"file_path":"/src/a.go"}`, readFile(60))

@@ -259,8 +259,10 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 
 // reset makes the client's original the body to send.
 func (r *request) reset() {
-	*r.prompt = Prompt{Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens,
-		Err: r.prompt.Err}
+	*r.prompt = Prompt{
+		Body: r.View.Raw, OriginalTokens: r.prompt.OriginalTokens, SentTokens: r.prompt.OriginalTokens,
+		Err: r.prompt.Err,
+	}
 }
 
 // ledger holds the edits that a request adds to its conversation's.
@@ -325,7 +327,7 @@ func (r *request) undo(i int) {
 	delete(r.ledger.fresh, i)
 }
 
-// refusal holds the edits that the upstream has refused in an exchange and in its conversation.
+// refusal holds the edits that the upstream has refused in a transaction and in its conversation.
 type refusal struct {
 	// sent are the kinds that were removed after a rejection.
 	sent wire.EditKinds
@@ -335,17 +337,17 @@ type refusal struct {
 	accepted bool
 }
 
-// Without returns the kinds of edits that the exchange goes without after refusals.
-func (x *Exchange) Without() wire.EditKinds { return x.req.off }
+// Without returns the kinds of edits that the transaction goes without after refusals.
+func (x *Transaction) Without() wire.EditKinds { return x.req.off }
 
 // Rejected reports that the upstream refused the request, and sets Body to the next request: the
-// client's original, or the edits that bound thinking has seen. [Exchange.Accepted] or
-// [Exchange.Cleared] must follow after the upstream's response to it.
-func (x *Exchange) Rejected() {
+// client's original, or the edits that bound thinking has seen. [Transaction.Accepted] or
+// [Transaction.Cleared] must follow after the upstream's response to it.
+func (x *Transaction) Rejected() {
 	r := &x.req
 	r.session.Lock()
 	defer r.session.Unlock()
-	before := r.heldKinds()
+	before := r.countKinds()
 	r.revertText()
 	r.revertTools()
 	r.marking.long, r.offer.tools = false, nil
@@ -358,7 +360,7 @@ func (x *Exchange) Rejected() {
 		}
 	}
 	x.refusal.sent = 0
-	for kind, n := range r.heldKinds() {
+	for kind, n := range r.countKinds() {
 		if n < before[kind] { // otherwise the edit is sent again, bound to thinking
 			x.refusal.sent |= 1 << kind
 		}
@@ -368,7 +370,7 @@ func (x *Exchange) Rejected() {
 // Accepted reports, after Rejected, that the upstream accepted the request without its edits. The
 // conversation goes without these kinds from now on. also are kinds of edits made outside the
 // pipeline. It returns all of them.
-func (x *Exchange) Accepted(also wire.EditKinds) wire.EditKinds {
+func (x *Transaction) Accepted(also wire.EditKinds) wire.EditKinds {
 	x.refusal.accepted = true
 	x.refusal.refused |= x.refusal.sent | also
 	return x.refusal.sent | also
@@ -376,10 +378,10 @@ func (x *Exchange) Accepted(also wire.EditKinds) wire.EditKinds {
 
 // Cleared reports, after Rejected, that the upstream also refused the request without edits, or
 // that its response is unknown. The conversation is edited as before.
-func (x *Exchange) Cleared() { x.refusal.sent = 0 }
+func (x *Transaction) Cleared() { x.refusal.sent = 0 }
 
-// heldKinds counts the edits of the prompt to send, by kind.
-func (r *request) heldKinds() (n [3]int) {
+// countKinds counts the edits of the prompt to send, by kind.
+func (r *request) countKinds() (n [3]int) {
 	if !r.prompt.Edited {
 		return n
 	}
@@ -465,7 +467,7 @@ func (r *request) bound() bool {
 }
 
 // freeze removes the refused kinds of edits from the conversation. The session is locked.
-func (x *Exchange) freeze() {
+func (x *Transaction) freeze() {
 	l := x.req.match.Conversation
 	if l == nil {
 		return
@@ -490,19 +492,19 @@ func (x *Exchange) freeze() {
 
 // Abandon reports that the response failed or was cut off. It stores nothing, except refused kinds
 // of edits and calls with a mark.
-func (x *Exchange) Abandon() {
-	if !x.refusal.accepted && !x.Interceptor.copied {
+func (x *Transaction) Abandon() {
+	if !x.refusal.accepted && !x.Answerer.copied {
 		return
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	if l := x.req.match.Conversation; l != nil {
-		if l.Copied = x.Interceptor.copied; x.refusal.accepted {
+		if l.Copied = x.Answerer.copied; x.refusal.accepted {
 			x.freeze()
 		}
 		return
 	}
 	l := x.req.session.Commit(x.req.match, x.req.View, x.req.States)
-	l.Refused, l.Copied = x.refusal.refused, x.Interceptor.copied
+	l.Refused, l.Copied = x.refusal.refused, x.Answerer.copied
 	l.Created, l.Started, l.Model = x.req.start, x.req.start, x.req.View.Model
 }

@@ -104,7 +104,7 @@ func readsOf(files int) []byte {
 }
 
 // begun sends a conversation with so many files, and begins the next request.
-func begun(p *process, files int) (*Exchange, *sessioncache.Session) {
+func begun(p *process, files int) (*Transaction, *sessioncache.Session) {
 	for i := range files {
 		p.send(readsOf(i), wire.Turn{Done: true}, time.Unix(1e9+int64(i), 0), nil)
 	}
@@ -112,7 +112,7 @@ func begun(p *process, files int) (*Exchange, *sessioncache.Session) {
 }
 
 // next begins one request.
-func next(p *process, files int) (*Exchange, *sessioncache.Session) {
+func next(p *process, files int) (*Transaction, *sessioncache.Session) {
 	v, err := wire.Parse(wire.Anthropic, readsOf(files), nil)
 	if err != nil {
 		p.t.Fatal(err)
@@ -205,7 +205,7 @@ func TestRefusedKinds(t *testing.T) {
 			for i := range c.turns {
 				p.send(tooled(i, c.thinks), wire.Turn{Done: true}, time.Unix(1e9+int64(i), 0), nil)
 			}
-			begin := func(turns int, off wire.EditKinds) (*Exchange, *sessioncache.Session) {
+			begin := func(turns int, off wire.EditKinds) (*Transaction, *sessioncache.Session) {
 				v, err := wire.Parse(wire.Anthropic, tooled(turns, c.thinks), nil)
 				if err != nil {
 					t.Fatal(err)

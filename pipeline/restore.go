@@ -40,12 +40,12 @@ func (r *request) giveBack() {
 // ReturnedFrame is the beginning of a restored text, followed by the name in its stub.
 const ReturnedFrame = "[[llm_cache:returned "
 
-// most limits the restored text of one request, in bytes, and mostTexts the number of texts. The
+// maxRestoredBytes limits the restored text of one request, in bytes, and maxRestoredTexts the number of texts. The
 // titles between the texts are the pipeline's own, and the stored edit has little room for such
 // text.
 const (
-	most      = 96 << 10
-	mostTexts = 12
+	maxRestoredBytes = 96 << 10
+	maxRestoredTexts = 12
 )
 
 // restoreSearch finds folded texts to restore.
@@ -63,13 +63,13 @@ type restoreSearch struct {
 
 // Edit returns the result that carries the restored texts, from a block on, and its new value; -1
 // without any text.
-func (s *restoreSearch) Edit(from int) (carrier int, value []byte) {
+func (s *restoreSearch) Edit(from int) (target int, value []byte) {
 	if !s.folded() {
 		return -1, nil
 	}
-	for carrier = len(s.Blocks) - 1; carrier >= from && !s.carries(carrier); carrier-- {
+	for target = len(s.Blocks) - 1; target >= from && !s.carries(target); target-- {
 	}
-	if carrier < from {
+	if target < from {
 		return -1, nil
 	}
 	for i := range s.States {
@@ -79,7 +79,7 @@ func (s *restoreSearch) Edit(from int) (carrier int, value []byte) {
 	n := 0
 	for _, i := range s.due() {
 		original := verbatim(s.View, &s.Blocks[i])
-		if len(original) > 0 && len(text)+len(original) <= most && n < mostTexts {
+		if len(original) > 0 && len(text)+len(original) <= maxRestoredBytes && n < maxRestoredTexts {
 			n++
 			title := content.Quote(fmt.Sprintf("\n\n%s%s: %s, folded above. Edits since are not in it.]]\n", ReturnedFrame,
 				s.Name(i), s.what(i)))
@@ -89,11 +89,11 @@ func (s *restoreSearch) Edit(from int) (carrier int, value []byte) {
 	if text == nil {
 		return -1, nil
 	}
-	value = s.View.Bytes(s.Blocks[carrier].Body)
-	if e := s.States[carrier].Edit; e != nil {
+	value = s.View.Bytes(s.Blocks[target].Body)
+	if e := s.States[target].Edit; e != nil {
 		value = e.Value
 	}
-	return carrier, textBehind(value, text)
+	return target, textBehind(value, text)
 }
 
 // folded reports whether any block of the last request is folded whole.
@@ -304,22 +304,22 @@ func (s *restoreSearch) quotes(call int) iter.Seq[int] {
 			return
 		}
 		for _, line := range content.Quoted(lined(content.CallInput(s.View.Bytes(s.Blocks[call].Body)))) {
-			if j := s.holder(call, line); j >= 0 && !yield(j) {
+			if j := s.lastWith(call, line); j >= 0 && !yield(j) {
 				return
 			}
 		}
 	}
 }
 
-// holder returns the last folded block before another with a line, or -1 if there is none or
+// lastWith returns the last folded block before another with a line, or -1 if there is none or
 // another block shows the line.
-func (s *restoreSearch) holder(before int, line uint64) int {
+func (s *restoreSearch) lastWith(before int, line uint64) int {
 	for i := before - 1; i >= 0; i-- {
-		if !folded(&s.States[i]) || !s.holds(i, line) {
+		if !folded(&s.States[i]) || !s.contains(i, line) {
 			continue
 		}
 		for j := range before {
-			if !folded(&s.States[j]) && !s.Removed(j) && !admission.Points(s.States[j].Edit) && s.holds(j, line) {
+			if !folded(&s.States[j]) && !s.Removed(j) && !admission.Points(s.States[j].Edit) && s.contains(j, line) {
 				return -1
 			}
 		}
@@ -328,9 +328,9 @@ func (s *restoreSearch) holder(before int, line uint64) int {
 	return -1
 }
 
-// holds reports whether a block contains a line.
-func (s *restoreSearch) holds(i int, line uint64) bool {
-	if t := s.States[i].Trait; t == "" || !content.HoldsLine(t, line) {
+// contains reports whether a block contains a line.
+func (s *restoreSearch) contains(i int, line uint64) bool {
+	if t := s.States[i].Trait; t == "" || !content.ContainsLine(t, line) {
 		return false
 	}
 	// The trait is wrong for one block in fifty, and there are many blocks: check the text itself.

@@ -111,7 +111,7 @@ type replayed struct {
 
 func replayedOf(c recorded, most int) (out replayed) {
 	const marker = `,"cache_control":{"type":"ephemeral"}`
-	front := `{"model":"m","system":[{"type":"text","text":"` + strings.Repeat("Be helpful. ", 800) + `"` + marker +
+	begin := `{"model":"m","system":[{"type":"text","text":"` + strings.Repeat("Be helpful. ", 800) + `"` + marker +
 		`}],"tools":[{"name":"Read"},{"name":"Edit"}],"messages":[`
 	var messages []byte
 	for i, entry := range c.calls {
@@ -130,7 +130,7 @@ func replayedOf(c recorded, most int) (out replayed) {
 		if i == most {
 			break
 		}
-		body := append([]byte(front), messages...)
+		body := append([]byte(begin), messages...)
 		if bytes.HasSuffix(body, []byte("}]}")) {
 			body = append(body[:len(body)-3], marker+"}]}"...)
 		}

@@ -33,7 +33,7 @@ func (r *request) admit() {
 			left -= b.Span.Len()
 		}
 	}
-	r.o.Admission.Edit(&r.History, max(r.Known, r.cached.held), short, r.rules.Regime == pricing.KV, r.admitted)
+	r.o.Admission.Edit(&r.History, max(r.Known, r.cached.unmodified), short, r.rules.Regime == pricing.KV, r.admitted)
 }
 
 // admitted enters the shortened value of a block into the ledger.
@@ -431,7 +431,7 @@ func (r *request) wordy(i int) bool {
 
 // Unread calls f, after a response, with the compressible texts of the request without a known
 // result: new texts, and texts that compress looked up in vain. It stops when f returns false.
-func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
+func (x *Transaction) Unread(f func(block wire.Hash, text string) bool) {
 	r := &x.req
 	if x.conversation == nil || r.p.Compress == nil {
 		return
@@ -489,8 +489,10 @@ func (r *request) clear() {
 		}
 	}
 	if r.mode == ordered {
-		r.decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the client says what is cleared",
-			Folded: len(r.ledger.fresh)}
+		r.decision = planner.Decision{
+			Epoch: planner.NoEpoch, Reason: "the client says what is cleared",
+			Folded: len(r.ledger.fresh),
+		}
 	}
 }
 

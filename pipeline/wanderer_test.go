@@ -23,9 +23,9 @@ type wanderer struct {
 	talks []*talk
 	now   time.Time
 	calls int // number of calls
-	// asides enables side requests and repeated prompts, which begin like another conversation.
+	// sideRequests enables side requests and repeated prompts, which begin like another conversation.
 	// Several processes do not send these as one would.
-	asides bool
+	sideRequests bool
 }
 
 // talk is one of its conversations.
@@ -46,13 +46,13 @@ func (w *wanderer) code(lines int) string {
 	return b.String()
 }
 
-func person(format string, args ...any) string {
+func userPrompt(format string, args ...any) string {
 	return fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":%q}]}`, fmt.Sprintf(format, args...))
 }
 
 // begin begins a conversation.
 func (w *wanderer) begin() *talk {
-	w.talks = append(w.talks, &talk{"m", []string{person("Fix bug %d.", w.IntN(100))}})
+	w.talks = append(w.talks, &talk{"m", []string{userPrompt("Fix bug %d.", w.IntN(100))}})
 	w.talks = w.talks[max(0, len(w.talks)-5):]
 	return w.talks[len(w.talks)-1]
 }
@@ -80,9 +80,9 @@ func (w *wanderer) next() *talk {
 		if n > 0 && strings.Contains(t.messages[n-1], `"tool_use"`) {
 			n = 0
 		}
-		t.messages = append(t.messages[:n:n], person("Rather do %d.", w.IntN(1000)))
+		t.messages = append(t.messages[:n:n], userPrompt("Rather do %d.", w.IntN(1000)))
 	case 3: // a compaction
-		t.messages = []string{person("This session is being continued. Summary: %s", w.code(10))}
+		t.messages = []string{userPrompt("This session is being continued. Summary: %s", w.code(10))}
 	case 4: // thinking is switched off
 		for i, m := range t.messages {
 			if from := strings.Index(m, `{"type":"thinking"`); from >= 0 {
@@ -97,12 +97,12 @@ func (w *wanderer) next() *talk {
 	case 6:
 		t.model = []string{"m", "n"}[w.IntN(2)]
 	case 7:
-		if w.asides {
-			t = &talk{t.model, []string{t.messages[0], person("Find a title for %d.", w.IntN(1000))}}
+		if w.sideRequests {
+			t = &talk{t.model, []string{t.messages[0], userPrompt("Find a title for %d.", w.IntN(1000))}}
 			w.talks = append(w.talks, t)
 		}
 	case 8:
-		if w.asides {
+		if w.sideRequests {
 			t.messages = t.messages[:2*w.IntN(last/2+1)+1]
 		}
 	case 9: // the client clears an old result
@@ -113,7 +113,7 @@ func (w *wanderer) next() *talk {
 		if last > 0 {
 			if from := strings.Index(t.messages[last-1], `,{"type":"tool_use"`); from > 0 {
 				t.messages[last-1] = t.messages[last-1][:from] + "]}"
-				t.messages[last] = person("[Request interrupted by user] Rather do %d.", w.IntN(1000))
+				t.messages[last] = userPrompt("[Request interrupted by user] Rather do %d.", w.IntN(1000))
 			}
 		}
 	}
@@ -157,8 +157,10 @@ func (w *wanderer) answer() (turn wire.Turn, messages []string) {
 		said = append(said, fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":%s}`, id, name, input))
 		content := fmt.Sprintf("%q", text)
 		if w.IntN(3) == 0 {
-			content = `[{"type":"text","text":` + content + `}` + []string{"", `,{"type":"text","text":"more"}`,
-				`,{"type":"image","source":{}}`}[w.IntN(3)] + `]`
+			content = `[{"type":"text","text":` + content + `}` + []string{
+				"", `,{"type":"text","text":"more"}`,
+				`,{"type":"image","source":{}}`,
+			}[w.IntN(3)] + `]`
 		}
 		results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":%q,"content":%s,"is_error":%t}`, id,
 			content, w.IntN(10) == 0))
@@ -166,6 +168,8 @@ func (w *wanderer) answer() (turn wire.Turn, messages []string) {
 	if len(results) == 0 {
 		results = append(results, fmt.Sprintf(`{"type":"text","text":"Now do task %d, please."}`, w.IntN(1000)))
 	}
-	return turn, []string{`{"role":"assistant","content":[` + strings.Join(said, ",") + `]}`,
-		`{"role":"user","content":[` + strings.Join(results, ",") + `]}`}
+	return turn, []string{
+		`{"role":"assistant","content":[` + strings.Join(said, ",") + `]}`,
+		`{"role":"user","content":[` + strings.Join(results, ",") + `]}`,
+	}
 }

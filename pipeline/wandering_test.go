@@ -23,14 +23,14 @@ import (
 )
 
 // used sets the usage of a response.
-func used(turn wire.Turn, x *Exchange) *wire.Turn {
+func used(turn wire.Turn, x *Transaction) *wire.Turn {
 	prompt := int64(len(x.Prompt.Body) / 4)
 	turn.Usage = wire.Usage{Read: prompt / 2, Write5m: prompt - prompt/2, Output: 50, Reported: true}
 	return &turn
 }
 
 // begin begins a request.
-func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
+func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Transaction, *sessioncache.Session) {
 	v, err := wire.Parse(wire.Anthropic, bytes.Clone(body),
 		func(first wire.Hash) *wire.Known { return p.store.Recall(k.Tenant, first) })
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Exchang
 }
 
 // intact returns an error for a request with forbidden changes.
-func intact(client []byte, x *Exchange) error {
+func intact(client []byte, x *Transaction) error {
 	if x.Prompt.Err != nil {
 		return x.Prompt.Err
 	}
@@ -68,15 +68,15 @@ func intact(client []byte, x *Exchange) error {
 	if !slices.Equal(shape(client), shape(x.Prompt.Body)) {
 		return fmt.Errorf("of another shape: %s", x.Prompt.Body)
 	}
-	if n, own := bytes.Count(x.Prompt.Body, []byte(`"cache_control"`)),
-		bytes.Count(client, []byte(`"cache_control"`)); n < own || n > 4 {
-		return fmt.Errorf("%d markers in place of %d", n, own)
+	if n, clients := bytes.Count(x.Prompt.Body, []byte(`"cache_control"`)),
+		bytes.Count(client, []byte(`"cache_control"`)); n < clients || n > 4 {
+		return fmt.Errorf("%d markers in place of %d", n, clients)
 	}
 	return nil
 }
 
 // forms returns the sent forms of a request's blocks.
-func forms(x *Exchange) (out []string) {
+func forms(x *Transaction) (out []string) {
 	for i := range x.req.States {
 		s, form := &x.req.States[i], ""
 		if s.Edit != nil && x.Prompt.Edited {
@@ -89,8 +89,10 @@ func forms(x *Exchange) (out []string) {
 
 var wanderings = map[string]pricing.Rules{
 	"keeping": keeping, "binding": binding, "kv": {Regime: pricing.KV, Write: 1, KeepsThinking: true},
-	"automatic": {Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024,
-		KeepsThinking: true},
+	"automatic": {
+		Regime: pricing.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024,
+		KeepsThinking: true,
+	},
 }
 
 // Conversations branch, rewind, are summarized, and have concurrent requests, lost responses and
@@ -110,7 +112,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 			edited, deep := 0, 0
 			for seed := range uint64(8) {
 				w, p := newWanderer(seed), newProcess(t, rules, nil)
-				w.asides = true
+				w.sideRequests = true
 				o := Options{Planner: Planner{Need: hardly}}
 				p.p = New(o, p.p.rules)
 				last := map[int]sent{} // by conversation
@@ -198,7 +200,7 @@ func TestRestartedWanderings(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(4) {
 				w, both := newWanderer(seed), []*process{newProcess(t, rules, nil), newProcess(t, rules, new(storetest.Shelf))}
-				w.asides = true
+				w.sideRequests = true
 				for _, p := range both {
 					p.p = New(Options{Planner: Planner{Need: hardly}}, p.p.rules)
 				}
@@ -224,7 +226,7 @@ func TestRestartedWanderings(t *testing.T) {
 }
 
 // ask begins a request as a handler does: an earlier claim of another process counts.
-func (p *process) ask(body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
+func (p *process) ask(body []byte, at time.Time) (*Transaction, *sessioncache.Session) {
 	x, s := p.begin(restoreKey, body, at)
 	if !x.Claim(p.t.Context(), p.store) {
 		x.Abandon()
@@ -287,24 +289,26 @@ func TestWanderingsAtOnce(t *testing.T) {
 	nodes := []*process{node(t, rules, shelf), node(t, rules, shelf)}
 	after, hot := 3, 1
 	for _, n := range nodes {
-		n.p = New(Options{Policy: Eager, Prune: Prune{After: &after},
-			Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, n.p.rules)
+		n.p = New(Options{
+			Policy: Eager, Prune: Prune{After: &after},
+			Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)},
+		}, n.p.rules)
 	}
 	var all sync.WaitGroup
 	end := time.Now().Add(time.Second)
 	for g := range uint64(4) {
 		all.Go(func() {
-			own := rand.New(rand.NewPCG(g, 3))
+			rng := rand.New(rand.NewPCG(g, 3))
 			for time.Now().Before(end) {
-				branch := own.Uint64N(3) // which others share
+				branch := rng.Uint64N(3) // which others share
 				w := newWanderer(branch)
 				w.calls = 1000 * int(branch)
 				c := w.begin()
-				c.messages[0] = person("Fix the bug.")
+				c.messages[0] = userPrompt("Fix the bug.")
 				for range 25 {
-					n := nodes[own.IntN(2)]
+					n := nodes[rng.IntN(2)]
 					body := w.body(c)
-					x, s := n.begin(sessioncache.Key{Tenant: restoreKey.Tenant, Upstream: "u", ID: fmt.Sprint(own.IntN(2))}, body,
+					x, s := n.begin(sessioncache.Key{Tenant: restoreKey.Tenant, Upstream: "u", ID: fmt.Sprint(rng.IntN(2))}, body,
 						time.Now())
 					store := n.store
 					x.Claim(t.Context(), store)
@@ -312,7 +316,7 @@ func TestWanderingsAtOnce(t *testing.T) {
 						t.Error(err)
 					}
 					turn, messages := w.answer()
-					switch own.IntN(10) {
+					switch rng.IntN(10) {
 					case 0:
 						x.Abandon()
 					case 1:
@@ -320,7 +324,7 @@ func TestWanderingsAtOnce(t *testing.T) {
 						x.Commit(used(turn, x), time.Now())
 					default:
 						x.Join(&turn)
-						store.Hold(s)
+						store.Keep(s)
 						store.Publish(s)
 						x.Commit(used(turn, x), time.Now())
 						x.Idle(&turn)
@@ -334,15 +338,15 @@ func TestWanderingsAtOnce(t *testing.T) {
 		})
 	}
 	all.Go(func() {
-		own := rand.New(rand.NewPCG(9, 9))
+		rng := rand.New(rand.NewPCG(9, 9))
 		for time.Now().Before(end) {
-			store := nodes[own.IntN(2)].store
+			store := nodes[rng.IntN(2)].store
 			for _, s := range store.Page(sessioncache.Newest, 10) {
-				s.KeepWarm(own.IntN(3), time.Now())
-				s.SetLifetime(sessioncache.Lifetime(own.IntN(3)))
+				s.KeepWarm(rng.IntN(3), time.Now())
+				s.SetLifetime(sessioncache.Lifetime(rng.IntN(3)))
 				s.Report(time.Now())
-				store.Owns(t.Context(), s, own.IntN(3))
-				if own.IntN(50) == 0 {
+				store.Owns(t.Context(), s, rng.IntN(3))
+				if rng.IntN(50) == 0 {
 					store.Delete(s.ID())
 				}
 			}

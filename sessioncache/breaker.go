@@ -33,13 +33,13 @@ func NewBreaker(budget, rest time.Duration, failed func(what string, err error))
 	return &Breaker{budget: budget, rest: rest, failed: failed}
 }
 
-// Within runs an operation, and waits until the operation has ended, ctx has, or the budget. An
-// operation that takes longer goes on. Its own context ends with the budget: the end of a request
-// is no failure of the backend.
+// Within runs an operation, and waits until the operation has ended, ctx has, or the budget.
 func (b *Breaker) Within(ctx context.Context, at BreakerAt, what string, f func(context.Context) error) {
 	if ctx.Err() != nil || b.Rests(at) {
 		return
 	}
+	// The operation goes on after the end of ctx, because the end of a request is no failure of the
+	// backend.
 	op, cancel := context.WithTimeout(context.Background(), b.budget)
 	over := make(chan struct{})
 	inTime := context.AfterFunc(op, func() {

@@ -17,12 +17,12 @@ const (
 	restTime = time.Second
 )
 
-// told are the failures that a breaker has reported.
-type told []error
+// reported are the failures that a breaker has reported.
+type reported []error
 
-func use(t *testing.T, f func(b *Breaker, told *told)) {
+func use(t *testing.T, f func(b *Breaker, reported *reported)) {
 	synctest.Test(t, func(*testing.T) {
-		failures := new(told)
+		failures := new(reported)
 		b := NewBreaker(budget, restTime, func(_ string, err error) { *failures = append(*failures, err) })
 		f(b, failures)
 	})
@@ -40,15 +40,21 @@ func TestFailures(t *testing.T) {
 	}{
 		"fails":  {func(context.Context) error { return boom }, boom, 0, false},
 		"panics": {func(context.Context) error { panic("boom") }, ErrPanicked, 0, false},
-		"is not there": {func(context.Context) error { return fmt.Errorf("dial: %w", ErrUnavailable) }, ErrUnavailable, 0,
-			true},
-		"stops": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded,
-			budget, true},
-		"too late": {func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded,
-			budget, true},
+		"is not there": {
+			func(context.Context) error { return fmt.Errorf("dial: %w", ErrUnavailable) }, ErrUnavailable, 0,
+			true,
+		},
+		"stops": {
+			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded,
+			budget, true,
+		},
+		"too late": {
+			func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded,
+			budget, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			use(t, func(b *Breaker, failures *told) {
+			use(t, func(b *Breaker, failures *reported) {
 				begun := time.Now()
 				b.Within(context.Background(), BreakerAt{}, "do", c.does)
 				if waited := time.Since(begun); waited != c.waited || b.Rests(BreakerAt{}) != c.rests {
@@ -80,7 +86,7 @@ func TestFailures(t *testing.T) {
 
 // Contexts made of an operation's end with it.
 func TestContextsEnd(t *testing.T) {
-	use(t, func(b *Breaker, _ *told) {
+	use(t, func(b *Breaker, _ *reported) {
 		var inner, late context.Context
 		b.Within(context.Background(), BreakerAt{}, "do", func(ctx context.Context) error {
 			var cancel context.CancelFunc
@@ -102,7 +108,7 @@ func TestContextsEnd(t *testing.T) {
 
 // The end of a request ends its wait, is no failure, and leaves the operation alone.
 func TestRequestEnds(t *testing.T) {
-	use(t, func(b *Breaker, failures *told) {
+	use(t, func(b *Breaker, failures *reported) {
 		ctx, cancel := context.WithTimeout(context.Background(), budget/5)
 		defer cancel()
 		begun, took := time.Now(), time.Duration(0)
@@ -127,7 +133,7 @@ func TestRequestEnds(t *testing.T) {
 
 // Operations do not wait for one another, however many there are.
 func TestSideBySide(t *testing.T) {
-	use(t, func(b *Breaker, _ *told) {
+	use(t, func(b *Breaker, _ *reported) {
 		const operations = 100
 		done := make(chan time.Duration)
 		for range operations {

@@ -183,11 +183,11 @@ func TestLimitsOfTheCache(t *testing.T) {
 		if got := st.Stats(); got.Bytes > got.MaxBytes || cached(st) == 0 {
 			t.Errorf("%d of %d bytes, %d sessions in the cache", got.Bytes, got.MaxBytes, cached(st))
 		}
-		held := st.Stats().Sessions
+		before := st.Stats().Sessions
 		time.Sleep(90 * time.Minute)
 		synctest.Wait()
-		if got := st.Stats().Sessions; got != held {
-			t.Errorf("%d sessions of %d are left before the end of their time", got, held)
+		if got := st.Stats().Sessions; got != before {
+			t.Errorf("%d sessions of %d are left before the end of their time", got, before)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -210,7 +210,7 @@ func TestFloodOfATenant(t *testing.T) {
 			}
 			pinned := st.Acquire(t.Context(), Key{Tenant: Tenant{100}, ID: "in use"})
 			commit(pinned, view(t, user1, nil))
-			st.Hold(pinned)
+			st.Keep(pinned)
 			for i := range 3000 {
 				converse(t, st, Key{Tenant: Tenant{200}, ID: fmt.Sprint(i)}, requests)
 			}

@@ -27,12 +27,12 @@ type Conversation struct {
 	named    [2]named // digests of Reply and First
 
 	Ledger
-	Held
+	Retained
 	Warmth
 	Spending
 	Folding
 	Misses
-	Hidden
+	Intercepted
 	// Tools are the tool definitions of the last request that had any, a JSON array, for requests
 	// that leave them out. Nil where none are kept. The array is immutable and not in snapshots.
 	Tools []byte
@@ -60,8 +60,8 @@ type Ledger struct {
 	Diverged bool
 }
 
-// Hidden is traffic between the model and the proxy that the client does not see.
-type Hidden struct {
+// Intercepted is traffic between the model and the proxy that the client does not see.
+type Intercepted struct {
 	// Expand reports whether the request declares the tool that returns folded text to the model,
 	// from the first request on.
 	Expand bool
@@ -107,9 +107,9 @@ func (l *Conversation) chain() []wire.Block {
 }
 
 // supersededBy reports whether a request with n common blocks takes the conversation's place: it
-// continues the conversation, or differs only after the last answer. Examples of the latter are a
-// dropped reminder and a rewritten last message.
+// continues the conversation, or differs only after the last answer.
 func (l *Conversation) supersededBy(v *wire.View, n int) bool {
+	// Clients drop a reminder or rewrite their last message.
 	chain := l.chain()
 	for _, b := range chain[min(n, len(chain)):] {
 		if b.Role == wire.RoleAssistant {
@@ -145,16 +145,16 @@ func (l *Conversation) inherit(parent *Conversation) {
 	// The new branch has no cache entries of its own yet.
 	l.Ends, l.Warmed, l.Folding = nil, time.Time{}, Folding{}
 	l.Observed, l.Departed, l.Refused, l.TTL = parent.Observed, parent.Departed, parent.Refused, parent.TTL
-	l.Diverged, l.Front = parent.Diverged, parent.Front
+	l.Diverged, l.PromptPrefix = parent.Diverged, parent.PromptPrefix
 	l.Expand, l.Expanded, l.Tools = parent.Expand, parent.Expanded, parent.Tools
 }
 
 // The account of a conversation: the part that the provider retains, cache warmth, usage, cost, and
 // the results of editing it.
 
-// Held is the part of a conversation that the provider retains, so that a request need not carry
+// Retained is the part of a conversation that the provider retains, so that a request need not carry
 // it.
-type Held struct {
+type Retained struct {
 	// Partial reports whether the requests carry only the end of the conversation, because the
 	// provider has the rest.
 	Partial bool
@@ -224,8 +224,8 @@ type Spending struct {
 	Cost CostSummary
 	// Spent is the cost of all prompts by reported usage, in units of one uncached input token.
 	Spent float64
-	// Front is a hash of the client's last prompt up to its first message block.
-	Front uint64
+	// PromptPrefix is a hash of the client's last prompt up to its first message block.
+	PromptPrefix uint64
 }
 
 // CostSummary is the cost of requests and the cost of the client's own bytes in their place,
@@ -377,7 +377,7 @@ type BlockState struct {
 	Unused uint16
 	// Used is the number of answers that referred to it, up to 65,535.
 	Used uint16
-	// Turn and Task count the answers and the prompts of a person before it.
+	// Turn and Task count the answers and the prompts of the user before it.
 	Turn, Task uint16
 	// Replaced is the number of bytes of replaced text in an edit's input, at most 65,535.
 	Replaced uint16
@@ -403,9 +403,9 @@ type BlockState struct {
 	Pinned bool
 	// Quotes reports whether the client's own text contains the beginning of a stub or note.
 	Quotes bool
-	// Regret reports whether a result is a sign of a miss: the file was read again, or the old text
+	// Missed reports whether a result is a sign of a miss: the file was read again, or the old text
 	// of an edit was not found.
-	Regret bool
+	Missed bool
 }
 
 // Trait recognises a block in an answer without its content, see the pipeline. It is a string,

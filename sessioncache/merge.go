@@ -70,8 +70,7 @@ func (s *Session) sameAs(o *Conversation) *Conversation {
 	return nil
 }
 
-// merge merges another process's copy of the conversation. The longer copy wins. Where both have
-// forwarded a block in different forms, the other's form wins, because it was written first.
+// merge merges another process's copy of the conversation. The longer copy wins.
 func (l *Conversation) merge(o *Conversation) {
 	a, b := l.chain(), o.chain()
 	n := CommonBlocks(a, b)
@@ -89,6 +88,8 @@ func (l *Conversation) merge(o *Conversation) {
 		if mine.Edit.Same(theirs.Edit) && mine.Inserted.Same(theirs.Inserted) {
 			continue
 		}
+		// Both have forwarded the block in different forms. The other form was written first, and
+		// wins.
 		if !l.restored { // copy, since requests under way use the slice
 			l.States, l.restored = slices.Clone(l.States), true
 		}

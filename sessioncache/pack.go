@@ -58,9 +58,9 @@ func (s *Session) unpack() {
 	}
 }
 
-// settle drops the expired sessions of the window, packs idle ones, and schedules itself again. The
+// sweep drops the expired sessions of the window, packs idle ones, and schedules itself again. The
 // cache drops its expired sessions itself.
-func (st *Store) settle() {
+func (st *Store) sweep() {
 	now := time.Now()
 	var idle []*Session
 	st.mu.Lock()
@@ -80,7 +80,7 @@ func (st *Store) settle() {
 	st.mu.Lock()
 	defer st.unlock()
 	if !st.closed {
-		st.settling.Reset(quiet / 2)
+		st.sweeper.Reset(quiet / 2)
 	}
 }
 
@@ -101,7 +101,7 @@ func (st *Store) pack(s *Session, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.mu.Lock()
-	// A request may have acquired the session since settle looked.
+	// A request may have acquired the session since sweep looked.
 	unused := s.unused(now)
 	st.mu.Unlock()
 	if !unused || s.packed.Load() != nil {
@@ -109,7 +109,7 @@ func (st *Store) pack(s *Session, now time.Time) {
 	}
 	s.pack()
 	st.mu.Lock()
-	defer st.mu.Unlock() // settle reports an eviction, without the session's lock
+	defer st.mu.Unlock() // sweep reports an eviction, without the session's lock
 	switch {
 	case s.gone.Load():
 	case s.entry != nil:

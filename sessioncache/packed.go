@@ -130,9 +130,9 @@ func (r *PackedReader) Int() int64 {
 }
 
 // Small reads a number that must not exceed most.
-func (r *PackedReader) Small(most uint64) int {
+func (r *PackedReader) Small(maxValue uint64) int {
 	n := r.Uint()
-	if n > most {
+	if n > maxValue {
 		r.Fail()
 		return 0
 	}

@@ -144,7 +144,7 @@ func visit(t *testing.T, store *sessioncache.Store, id string) (waited time.Dura
 	s.Lock()
 	s.CountRequest(s.Commit(m, v, states))
 	s.Unlock()
-	store.Hold(s)
+	store.Keep(s)
 	clock(func() { store.Publish(s) })
 	store.Release(s)
 	return waited
@@ -154,11 +154,13 @@ func visit(t *testing.T, store *sessioncache.Store, id string) (waited time.Dura
 func TestWaitsWithinBounds(t *testing.T) {
 	const sessions = 300
 	shelf := &storetest.Shelf{Fail: func() error { return errors.New("down") }}
-	d, err := sessioncache.New(sessioncache.Options{MaxBytes: sessioncache.MinMaxBytes,
+	d, err := sessioncache.New(sessioncache.Options{
+		MaxBytes: sessioncache.MinMaxBytes,
 		Backend: sessioncache.BackendOptions{
 			Open:     func() (sessioncache.Backend, error) { return shelf, nil },
 			Interval: time.Hour,
-		}})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,10 +170,10 @@ func TestWaitsWithinBounds(t *testing.T) {
 		commitTo(t, d, sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: strconv.Itoa(i)}, long)
 	}
 	d.Flush()
-	held := d.Stats().Sessions
+	before := d.Stats().Sessions
 	shelf.Fail = nil
 	d.Flush()
-	if n := len(shelf.Records()); n < held || n > 2*held+1 || 3*held > sessions {
-		t.Errorf("of %d sessions memory holds %d, and %d have waited", sessions, held, n)
+	if n := len(shelf.Records()); n < before || n > 2*before+1 || 3*before > sessions {
+		t.Errorf("of %d sessions memory holds %d, and %d have waited", sessions, before, n)
 	}
 }

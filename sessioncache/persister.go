@@ -29,8 +29,8 @@ type BackendOptions struct {
 	// write. Edits are written before they are forwarded, and published sessions at once. Default:
 	// 1s.
 	Interval time.Duration
-	// Budget bounds the time that a request waits for the backend. Default: 500ms, as a conversation
-	// whose folds come too late is written to the provider's cache anew.
+	// Budget bounds the time that a request waits for the backend. Default: 500ms, because a
+	// conversation with late folds is written to the provider's cache anew.
 	Budget time.Duration
 	// Failed receives each failed operation of the backend: load, save, claim, delete, or restore
 	// for a damaged snapshot. Optional.
@@ -46,10 +46,10 @@ const (
 	batch = 32
 	// gather is the time that urgent writes wait for further ones to join their batch.
 	gather = time.Millisecond
-	// mostUnsaved bounds the sessions that wait to be written while writes fail.
-	mostUnsaved = 1 << 14
-	// mostClaims bounds the claims that wait to be written.
-	mostClaims = 256
+	// maxUnsaved bounds the sessions that wait to be written while writes fail.
+	maxUnsaved = 1 << 14
+	// maxClaims bounds the claims that wait to be written.
+	maxClaims = 256
 )
 
 // Persister writes snapshots of a store's changed sessions to a [Backend], and reads those that are
@@ -83,7 +83,7 @@ type Persister struct {
 	stop    chan struct{} // closed to end the writing
 	done    chan struct{} // closed when the writing has ended
 
-	own own
+	storeRecord storeRecord
 }
 
 // job is one immediate write.
@@ -113,7 +113,7 @@ func (st *Store) Prepare(o BackendOptions) (*Persister, error) {
 	return &Persister{
 		store: st, o: o, seals: seals, breaker: NewBreaker(o.Budget, rest, o.Failed), unsaved: map[string]*Session{},
 		saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
-		jobs: make(chan job, mostClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}),
+		jobs: make(chan job, maxClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}),
 		begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
@@ -155,22 +155,21 @@ func (p *Persister) opened() bool {
 	}
 }
 
-// keyNames returns the key that tenants are hashed with, so that a restarted process finds their
-// sessions: the key first used with the backend, else the given one. A shared backend stores no
-// key.
+// keyNames returns the key for the hashes of tenants: the key first used with the backend, else the
+// given one.
 func (p *Persister) keyNames(first secret.Key) secret.Key {
+	// A restarted process must find the sessions of its tenants. A shared backend stores no key.
 	_ = p.Begin()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.names == (secret.Key{}) {
 		p.names = first
-		p.own.stale.Store(true)
+		p.storeRecord.stale.Store(true)
 	}
 	return p.names
 }
 
-// takeOver puts the persister into use. With a key for tenant names, it writes all sessions in
-// memory to the backend. Call it once no other persister of the store is in use.
+// takeOver puts the persister into use. Call it once no other persister of the store is in use.
 func (p *Persister) takeOver(names secret.Key) {
 	p.mu.Lock()
 	p.inUse = true
@@ -178,6 +177,7 @@ func (p *Persister) takeOver(names secret.Key) {
 		p.names = names
 	}
 	p.mu.Unlock()
+	// With a key for tenant names, all sessions in memory go to the backend.
 	if names != (secret.Key{}) {
 		p.noteAll()
 	}
@@ -205,7 +205,7 @@ func (p *Persister) noteAll() {
 	for _, s := range p.store.every(func(*Session) bool { return true }) {
 		p.note(s)
 	}
-	p.own.stale.Store(true)
+	p.storeRecord.stale.Store(true)
 	p.poke()
 }
 
@@ -314,13 +314,13 @@ func (p *Persister) note(s *Session) {
 	if s.Gone() || s.Number() == 0 && !s.claimed.Load() {
 		return
 	}
-	most := mostUnsaved
+	limit := maxUnsaved
 	if s.Number() == 0 {
-		most /= 2 // sessions that were never answered leave room for the others
+		limit /= 2 // sessions that were never answered leave room for the others
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.ended && (len(p.unsaved) < most || p.unsaved[s.digest] != nil) {
+	if !p.ended && (len(p.unsaved) < limit || p.unsaved[s.digest] != nil) {
 		p.unsaved[s.digest] = s
 	}
 }

@@ -103,12 +103,12 @@ func (p *Persister) erase(shard uint8) error {
 	return nil
 }
 
-// longest bounds one operation of the backend. No request waits for it, only [Persister.Close].
-const longest = 30 * time.Second
+// maxWriteTime bounds one operation of the backend. No request waits for it, only [Persister.Close].
+const maxWriteTime = 30 * time.Second
 
 // guarded runs an operation of the backend, with a time limit, and turns a panic into an error.
 func (p *Persister) guarded(f func(context.Context) error) error {
-	limit := longest
+	limit := maxWriteTime
 	if p.shared != nil { // another try is better than a long wait
 		limit = rest
 	}
@@ -158,8 +158,8 @@ type lane struct {
 
 // The lanes after those of the shards.
 const (
-	failingLane = MaxShards + iota // of sessions that fail by themselves
-	ownLane                        // of the store's own record
+	failingLane     = MaxShards + iota // of sessions that fail by themselves
+	storeRecordLane                    // of the store's own record
 	numLanes
 )
 
@@ -195,7 +195,7 @@ func (p *Persister) leave(l *lane) {
 func (p *Persister) flush(how urgency) {
 	if p.shared == nil {
 		p.flushLane(0, p.changed(how)[0], how)
-		p.saveOwn(how == atLast)
+		p.saveStoreRecord(how == atLast)
 		return
 	}
 	if how != asDue {
@@ -205,9 +205,9 @@ func (p *Persister) flush(how urgency) {
 	for lane, sessions := range p.changed(how) {
 		p.inLane(&p.lanes[lane], how, func() { p.flushLane(lane, sessions, how) })
 	}
-	if last := how == atLast; last || time.Since(p.own.exchanged) >= exchangeEvery*p.o.Interval {
-		p.own.exchanged = time.Now()
-		p.inLane(&p.lanes[ownLane], how, func() { p.saveOwn(last) })
+	if last := how == atLast; last || time.Since(p.storeRecord.exchanged) >= exchangeEvery*p.o.Interval {
+		p.storeRecord.exchanged = time.Now()
+		p.inLane(&p.lanes[storeRecordLane], how, func() { p.saveStoreRecord(last) })
 	}
 }
 

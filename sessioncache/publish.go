@@ -24,7 +24,7 @@ func (p *Persister) poke() {
 
 // publishAll writes the changed sessions together and reports the result of each to done.
 func (p *Persister) publishAll(sessions []*Session, done func(s *Session, wrote bool, err error)) {
-	var all []*exchange
+	var all []*publication
 	var alone []*Session // sessions in another exchange, or with a newer version at the backend
 	for _, s := range sessions {
 		if s.deleted.Load() {
@@ -96,8 +96,8 @@ func (p *Persister) publish(ctx context.Context, s *Session) error {
 	return errContended
 }
 
-// exchange is a session on its way to a shared backend. The caller holds the session's turn.
-type exchange struct {
+// publication is a session on its way to a shared backend. The caller holds the session's turn.
+type publication struct {
 	Swap
 	of  *Session
 	sum uint64 // of the snapshot; 0 if it must not be remembered
@@ -106,17 +106,17 @@ type exchange struct {
 
 // news returns the exchange for a changed session, nil if there is no change. The caller holds the
 // session's turn.
-func (p *Persister) news(s *Session) *exchange {
+func (p *Persister) news(s *Session) *publication {
 	snapshot, sum, same := p.draft(s)
 	if same || s.deleted.Load() || snapshot == nil && s.version.Load() == 0 {
 		reuse.Recycle(snapshot)
 		return nil
 	}
 	if snapshot != nil {
-		return newExchange(s, p.record(s, snapshot), sum)
+		return newPublication(s, p.record(s, snapshot), sum)
 	}
 	// The claimed request was refused, and nothing else is known of the session.
-	x := newExchange(s, Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}, sum)
+	x := newPublication(s, Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}, sum)
 	x.Forget = true
 	return x
 }
@@ -141,28 +141,28 @@ func (p *Persister) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
 	return snapshot, sum, same || err != nil
 }
 
-func newExchange(s *Session, r Record, sum uint64) *exchange {
-	r.Known = s.told
-	return &exchange{Swap: Swap{Record: r, Have: Version(s.version.Load()), Next: NewVersion()}, of: s, sum: sum}
+func newPublication(s *Session, r Record, sum uint64) *publication {
+	r.Known = s.savedResponses
+	return &publication{Swap: Swap{Record: r, Have: Version(s.version.Load()), Next: NewVersion()}, of: s, sum: sum}
 }
 
 // swap writes the record of a session, or merges the version of another process.
-func (p *Persister) swap(ctx context.Context, x *exchange) error {
+func (p *Persister) swap(ctx context.Context, x *publication) error {
 	p.shared.Swap(ctx, []*Swap{&x.Swap})
 	return p.came(x)
 }
 
 // swapAll does so with several sessions.
-func (p *Persister) swapAll(all []*exchange) {
+func (p *Persister) swapAll(all []*publication) {
 	// Connections break one by one: resend the exchanges lost with them, unless time is up.
 	begun, left := time.Now(), slices.Clone(all)
 	for try := 0; len(left) > 0 && try < attempts && time.Since(begun) < rest; try++ {
 		p.swapOnce(left)
-		left = slices.DeleteFunc(left, func(x *exchange) bool { return !IsSlow(x.Err) })
+		left = slices.DeleteFunc(left, func(x *publication) bool { return !IsSlow(x.Err) })
 	}
 }
 
-func (p *Persister) swapOnce(all []*exchange) {
+func (p *Persister) swapOnce(all []*publication) {
 	swaps := make([]*Swap, len(all))
 	for i, x := range all {
 		x.Err = nil
@@ -181,20 +181,21 @@ func (p *Persister) swapOnce(all []*exchange) {
 }
 
 // came applies the result of an exchange to its session.
-func (p *Persister) came(x *exchange) error {
+func (p *Persister) came(x *publication) error {
 	s := x.of
 	if x.Err != nil {
 		// The write may have happened or not, so the next one repeats all answers.
-		s.told = nil
+		s.savedResponses = nil
 		return x.Err
 	}
 	if x.Now != x.Next {
 		p.takeIn(s, x.Other, x.Now)
 		return nil
 	}
-	x.won, s.told = true, x.Answers
+	x.won, s.savedResponses = true, x.Answers
 	if len(x.Unfound) > 0 {
-		s.told = slices.DeleteFunc(slices.Clone(x.Answers), func(a Digest) bool { return slices.Contains(x.Unfound, a) })
+		s.savedResponses = slices.DeleteFunc(slices.Clone(x.Answers),
+			func(a Digest) bool { return slices.Contains(x.Unfound, a) })
 	}
 	s.version.Store(uint64(x.Next))
 	if x.Forget {

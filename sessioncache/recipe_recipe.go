@@ -25,9 +25,9 @@ const (
 	// minNear is the shortest piece that is searched within near bytes after the last one. Most
 	// edits only leave something out.
 	minNear, near = 4, 256
-	// MaxOwnBytes bounds our own bytes in a value: a stub for each text that a call may contain. A
+	// MaxLiteralBytes bounds our own bytes in a value: a stub for each text that a call may contain. A
 	// value with more may contain text that the client sent elsewhere, and is not kept.
-	MaxOwnBytes = 4 << 10
+	MaxLiteralBytes = 4 << 10
 )
 
 // none is the recipe of a value that cannot be made from its block.
@@ -43,14 +43,14 @@ const (
 // shortRecipe is the length up to which no shorter recipe is searched.
 const shortRecipe = 64
 
-// longestStep bounds the value made from a body, so that a damaged or foreign recipe cannot take
+// maxStep bounds the value made from a body, so that a damaged or foreign recipe cannot take
 // any amount of memory.
-func longestStep(body []byte) int { return 2*len(body) + MaxOwnBytes }
+func maxStep(body []byte) int { return 2*len(body) + MaxLiteralBytes }
 
 // MakeRecipe makes the recipe of a value from the body of its block. The recipe is empty, but not
 // nil, where the value has too many foreign bytes or repeats the body too often.
 func MakeRecipe(value, body []byte) []byte {
-	if len(value) > longestStep(body) {
+	if len(value) > maxStep(body) {
 		return none
 	}
 	recipe := appendRecipe(append(binary.LittleEndian.AppendUint32(nil, sumOf(value)), fromBody), value, body)
@@ -58,7 +58,7 @@ func MakeRecipe(value, body []byte) []byte {
 		return recipe
 	}
 	// Admission removes padding, so that the value may match the unpadded body better.
-	if bare := unpadded(body); len(bare) < len(body) && len(value) <= longestStep(bare) {
+	if bare := unpadded(body); len(bare) < len(body) && len(value) <= maxStep(bare) {
 		other := appendRecipe(append(binary.LittleEndian.AppendUint32(nil, sumOf(value)), fromUnpadded), value, bare)
 		if len(other) > 0 && (len(recipe) == 0 || len(other) < len(recipe)) {
 			return other
@@ -89,10 +89,10 @@ func unpadded(body []byte) []byte {
 // lineBreak ends a line in a JSON string.
 var lineBreak = []byte(`\n`)
 
-// appendRecipe appends the pieces of a recipe. It returns none where more than [MaxOwnBytes] are
+// appendRecipe appends the pieces of a recipe. It returns none where more than [MaxLiteralBytes] are
 // not from the body.
 func appendRecipe(out, value, body []byte) []byte {
-	own, copied, at, far := 0, 0, 0, 0 // copied: length of the value that is in the recipe
+	literal, copied, at, far := 0, 0, 0, 0 // copied: length of the value that is in the recipe
 	for i := 0; i+minNear <= len(value); {
 		// Search near the end of the last piece first: the distance is short, and so is the search.
 		n := bytes.Index(body[at:min(at+near, len(body))], value[i:i+minNear])
@@ -114,23 +114,23 @@ func appendRecipe(out, value, body []byte) []byte {
 		for ; end < len(value) && n < len(body) && value[end] == body[n]; end++ {
 			n++
 		}
-		own += from - copied
-		out = appendOwn(out, value[copied:from])
+		literal += from - copied
+		out = appendLiteral(out, value[copied:from])
 		out = binary.AppendUvarint(out, uint64(end-from)<<1|1)
 		out = binary.AppendVarint(out, int64(to-at))
 		i, copied, at = end, end, n
 	}
-	if own += len(value) - copied; own > MaxOwnBytes {
+	if literal += len(value) - copied; literal > MaxLiteralBytes {
 		return none
 	}
-	return appendOwn(out, value[copied:])
+	return appendLiteral(out, value[copied:])
 }
 
-func appendOwn(out, own []byte) []byte {
-	if len(own) == 0 {
+func appendLiteral(out, literal []byte) []byte {
+	if len(literal) == 0 {
 		return out
 	}
-	return append(binary.AppendUvarint(out, uint64(len(own))<<1), own...)
+	return append(binary.AppendUvarint(out, uint64(len(literal))<<1), literal...)
 }
 
 func sumOf(value []byte) uint32 { return uint32(xxh3.Hash(value)) }
@@ -162,7 +162,7 @@ func CookRecipe(recipe, body []byte) ([]byte, bool) {
 			end = at + int64(length)
 		}
 		// Both lengths come from input that may be damaged.
-		if length > uint64(len(from)) || uint64(len(value))+length > uint64(longestStep(body)) {
+		if length > uint64(len(from)) || uint64(len(value))+length > uint64(maxStep(body)) {
 			return nil, false
 		}
 		value = append(value, from[:length]...)

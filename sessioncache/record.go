@@ -46,12 +46,12 @@ func IsSlow(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnavailable)
 }
 
-// Failed records a failure. A slow failure makes the shard rest, unless the record is to blame: it
-// has failed before, and the shard took other records since.
+// Failed records a failure.
 func (b *Breaker) Failed(at BreakerAt, what string, err error) {
 	b.failed(what, err)
 	s, now, slow := &b.shards[at.Shard], time.Now().UnixNano(), IsSlow(err)
 	blamed := at.Record != nil && at.Record.fail(now, s.well.Load(), int64(b.rest), slow)
+	// A slow failure makes the shard rest, unless the record is to blame.
 	if slow && !blamed {
 		s.tired.Store(now + int64(b.rest))
 	}

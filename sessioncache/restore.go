@@ -71,7 +71,7 @@ func (r *snapshotReader) conversation(before []*Conversation) *Conversation {
 	l.OriginalTokens, l.SentTokens = r.Int(), r.Int()
 	l.Cost = CostSummary{Units: r.Float(), ClientUnits: r.Float(), USD: r.Float(), ClientUSD: r.Float()}
 	l.Spent = r.Float()
-	l.Front = r.Fixed()
+	l.PromptPrefix = r.Fixed()
 	l.Decision = r.Text()
 	l.Settled = r.Small(wire.MaxElements)
 	l.Staked, l.Removed, l.Caution = r.Float(), r.Float(), r.Float()
@@ -156,7 +156,7 @@ func (r *snapshotReader) states(l *Conversation) {
 			return
 		}
 		bits := b[0]
-		s.Pinned, s.Relies, s.Regret = bits&statePinned != 0, bits&stateRelies != 0, bits&stateRegret != 0
+		s.Pinned, s.Relies, s.Missed = bits&statePinned != 0, bits&stateRelies != 0, bits&stateMissed != 0
 		if bits&stateUnused != 0 {
 			s.Unused = uint16(r.Small(1<<16 - 1))
 		}
@@ -207,8 +207,10 @@ func (r *snapshotReader) edit() (e *Edit) {
 }
 
 func (r *snapshotReader) usage() wire.Usage {
-	return wire.Usage{Uncached: r.Int(), Write5m: r.Int(), Write1h: r.Int(), Read: r.Int(), Output: r.Int(),
-		Reported: r.Bool()}
+	return wire.Usage{
+		Uncached: r.Int(), Write5m: r.Int(), Write1h: r.Int(), Read: r.Int(), Output: r.Int(),
+		Reported: r.Bool(),
+	}
 }
 
 func (r *snapshotReader) cleared() (c wire.Cleared) {

@@ -31,9 +31,9 @@ type Runs struct {
 
 // reached counts the conversations that have reached each milestone.
 type reached struct {
-	all  counts // of all processes
-	own  counts // counted here since the last snapshot
-	told counts // in a snapshot that is not yet saved
+	all     counts // of all processes
+	local   counts // counted here since the last snapshot
+	pending counts // in a snapshot that is not yet saved
 }
 
 type counts [len(milestones)]int
@@ -77,7 +77,7 @@ func (r *Runs) Note(k LikeRuns, n int) {
 			r.kinds[k] = new(reached)
 		}
 		r.kinds[k].all[i]++
-		r.kinds[k].own[i]++
+		r.kinds[k].local[i]++
 		r.changes++
 		return
 	}
@@ -98,8 +98,8 @@ func (r *Runs) Snapshot(dst []byte) (out []byte, changes uint64) {
 			w.Uint(uint64(n))
 		}
 		// The save may fail: until Kept, a restore must add these counts again.
-		at.told.add(&at.own)
-		at.own = counts{}
+		at.pending.add(&at.local)
+		at.local = counts{}
 	}
 	return w.Out, r.changes
 }
@@ -109,7 +109,7 @@ func (r *Runs) Kept() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, at := range r.kinds {
-		at.told = counts{}
+		at.pending = counts{}
 	}
 }
 
@@ -136,7 +136,7 @@ func (r *Runs) Restore(from *PackedReader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, old := range r.kinds {
-		if old.own == (counts{}) && old.told == (counts{}) {
+		if old.local == (counts{}) && old.pending == (counts{}) {
 			continue
 		}
 		at := kinds[k]
@@ -147,9 +147,9 @@ func (r *Runs) Restore(from *PackedReader) {
 			at = new(reached)
 			kinds[k] = at
 		}
-		at.own, at.told = old.own, old.told
-		at.all.add(&old.own)
-		at.all.add(&old.told)
+		at.local, at.pending = old.local, old.pending
+		at.all.add(&old.local)
+		at.all.add(&old.pending)
 	}
 	r.kinds = kinds
 }

@@ -42,13 +42,13 @@ type Session struct {
 	packed   atomic.Pointer[pack] // nil while the session is in use
 	// turn serialises exchanges with a shared backend; take it before the session's own lock. It
 	// guards told, and writes of version.
-	turn          turn
-	version       atomic.Uint64 // the backend's Version at the last exchange
-	health        RecordHealth  // of the session's record at the backend
-	told          []Digest      // the responses in the last saved record
-	created       time.Time
-	conversations []*Conversation // most recently used first
-	next          int
+	turn           turn
+	version        atomic.Uint64 // the backend's Version at the last exchange
+	health         RecordHealth  // of the session's record at the backend
+	savedResponses []Digest      // the responses in the last saved record
+	created        time.Time
+	conversations  []*Conversation // most recently used first
+	next           int
 
 	// Lifetime is the cache lifetime to request where the client leaves it open, see
 	// [Session.SetLifetime].
@@ -168,9 +168,7 @@ type Match struct {
 }
 
 // Match finds the conversation that a request continues: the one with the longest common chain of
-// blocks, since that conversation's bytes are in the upstream's cache. A request that cannot replace
-// this conversation branches off. It then replaces the conversation with the most common blocks among those
-// that it supersedes. The session must be locked.
+// blocks. The session must be locked.
 func (s *Session) Match(v *wire.View) Match {
 	var best Match
 	blocks := v.MessageBlocks()
@@ -180,6 +178,9 @@ func (s *Session) Match(v *wire.View) Match {
 		best.merges = s.merges
 		return best
 	}
+	// The longest common chain is in the upstream's cache. A request that cannot replace that
+	// conversation branches off, and replaces the superseded conversation with the most common
+	// blocks.
 	taken := 0 // blocks in common with best.place
 	for _, l := range s.conversations {
 		if l.Partial {
@@ -457,8 +458,8 @@ func (s *Session) size() int64 {
 	return int64(n)
 }
 
-// mostPending bounds the claims of a session that are still without an outcome.
-const mostPending = maxConversations
+// maxPending bounds the claims of a session that are still without an outcome.
+const maxPending = maxConversations
 
 // claim returns the conversation that a commit of the request would make. The conversation shares no memory
 // with the request. The session must be locked.
@@ -501,12 +502,12 @@ func withClaim(conversations []*Conversation, l *Conversation) []*Conversation {
 	return slices.Insert(conversations, 0, l)
 }
 
-// keepClaim keeps a claim until the conversation goes on: edits that may have been sent must stay.
-// The session must be locked.
+// keepClaim keeps a claim until the conversation goes on. The session must be locked.
 func (s *Session) keepClaim(l *Conversation) {
+	// The edits of the claim may have been sent, and must stay.
 	s.next = max(s.next, l.id+1)
 	s.pending = append(slices.DeleteFunc(s.pending, func(o *Conversation) bool { return o.id == l.id }), l)
-	if len(s.pending) > mostPending {
+	if len(s.pending) > maxPending {
 		s.pending = slices.Delete(s.pending, 0, 1)
 	}
 }
@@ -604,7 +605,7 @@ type Key struct {
 	Upstream string
 	// ID is the conversation id, from the client or derived from the first messages.
 	ID string
-	// Answer is a response in the conversation, see [Held.Reply] and [Held.First]. A session of the
+	// Answer is a response in the conversation, see [Retained.Reply] and [Retained.First]. A session of the
 	// tenant at the upstream with that response takes precedence over ID. Zero for none.
 	Answer wire.Hash
 	// Request is the request that needs the session. A shared store uses it to tell whether another
@@ -622,7 +623,7 @@ func (k Key) Digest() (d Digest) {
 	return d
 }
 
-// digest is the key in the store. It is one-way: ids do not leave it.
+// digest is the key in the store, a one-way hash.
 func (k Key) digest() string {
 	var few [256]byte
 	all := append(few[:0], k.Tenant[:]...)

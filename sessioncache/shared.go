@@ -78,9 +78,9 @@ const attempts = 4
 // errContended reports that other processes were faster at every attempt.
 var errContended = errors.New("others write the session all the time")
 
-// mostLag bounds the time that a request waits for a session that another process is about to
+// maxLag bounds the time that a request waits for a session that another process is about to
 // write.
-const mostLag = 100 * time.Millisecond
+const maxLag = 100 * time.Millisecond
 
 // acquireShared pins the session of a key, as the last process has left it.
 func (p *Persister) acquireShared(ctx context.Context, k Key, digest string) *Session {
@@ -109,7 +109,7 @@ func (p *Persister) acquireShared(ctx context.Context, k Key, digest string) *Se
 			return st.pin(k, s.digest, true)
 		}
 		// Half the budget stays for the claim.
-		if !s.misses(k.Request) || time.Since(begun) >= min(p.o.Budget/2, mostLag) || p.rests(s) {
+		if !s.misses(k.Request) || time.Since(begun) >= min(p.o.Budget/2, maxLag) || p.rests(s) {
 			return s
 		}
 		// The process that has the missing answer may be about to write it.
@@ -131,12 +131,13 @@ func (p *Persister) current(s *Session, v *wire.View) bool {
 }
 
 // refreshIn merges the backend's version into a session. If another session has the answer, it
-// returns that session's digest instead. A result after the end of ctx is merged all the same.
+// returns that session's digest instead.
 func (p *Persister) refreshIn(ctx context.Context, s *Session, answer Digest) (of string) {
 	if ctx.Err() != nil {
 		return s.digest
 	}
-	// The channel has room, since the operation may end after the wait.
+	// The operation may end after the wait: its result is merged all the same, and the channel has
+	// room.
 	elsewhere := make(chan Digest, 1)
 	p.breaker.Within(ctx, p.at(s), "load", func(ctx context.Context) error {
 		of, err := p.refresh(ctx, s, answer)
@@ -197,7 +198,7 @@ func (p *Persister) takeIn(s *Session, sealed []byte, now Version) {
 	// The merged session differs from both copies, and must be written.
 	s.saved = 0
 	s.Unlock()
-	p.store.hold(s, true)
+	p.store.keep(s, true)
 }
 
 // claimShared makes the edits of a request known to other processes. It returns false if another
@@ -237,7 +238,7 @@ func (p *Persister) claimShared(
 				return nil
 			}
 			// Without a sum, publish will still write the session after the commit.
-			x := newExchange(s, p.record(s, snapshot), 0)
+			x := newPublication(s, p.record(s, snapshot), 0)
 			if err := p.swap(ctx, x); err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func BenchmarkSharedTurn(b *testing.B) {
 				l.Requests++ // as every turn changes something
 				l.First = wire.AnswerID("first")
 				s.Unlock()
-				d.Hold(s)
+				d.Keep(s)
 				d.Publish(s)
 				d.Release(s)
 			}

@@ -69,7 +69,7 @@ func commitTo(
 	s.CountRequest(l)
 	l.Started = time.Now()
 	s.Unlock()
-	d.Hold(s)
+	d.Keep(s)
 	d.Publish(s)
 	d.Release(s)
 	return s, l
@@ -357,22 +357,26 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 		more   = `,{"role":"assistant","content":"six"},{"role":"user","content":"seven"}`
 	)
 	for name, c := range map[string]struct {
-		told, published string // requests elsewhere: long ago, and just now
-		claimed         bool   // the latest request elsewhere had a new edit
-		request         string
-		knows           bool
-		waits           time.Duration
+		earlier, published string // requests elsewhere: long ago, and just now
+		claimed            bool   // the latest request elsewhere had a new edit
+		request            string
+		knows              bool
+		waits              time.Duration
 	}{
-		"the first answer": {published: firstMessage, request: firstMessage + said, knows: true,
-			waits: time.Millisecond},
-		"a later one": {told: firstMessage, published: firstMessage + said, request: firstMessage + said +
+		"the first answer": {
+			published: firstMessage, request: firstMessage + said, knows: true,
+			waits: time.Millisecond,
+		},
+		"a later one": {earlier: firstMessage, published: firstMessage + said, request: firstMessage + said +
 			again, knows: true, waits: time.Millisecond},
-		"of what was claimed": {published: firstMessage, claimed: true, request: firstMessage + said, knows: true,
-			waits: time.Millisecond},
-		"the next":                      {told: firstMessage, request: firstMessage + said, knows: true},
-		"sent again":                    {told: firstMessage + said, request: firstMessage + said, knows: true},
-		"nobody has given it":           {told: firstMessage, request: firstMessage + said + again, waits: budget / 2},
-		"nobody has given two":          {told: firstMessage, request: firstMessage + said + again + more},
+		"of what was claimed": {
+			published: firstMessage, claimed: true, request: firstMessage + said, knows: true,
+			waits: time.Millisecond,
+		},
+		"the next":                      {earlier: firstMessage, request: firstMessage + said, knows: true},
+		"sent again":                    {earlier: firstMessage + said, request: firstMessage + said, knows: true},
+		"nobody has given it":           {earlier: firstMessage, request: firstMessage + said + again, waits: budget / 2},
+		"nobody has given two":          {earlier: firstMessage, request: firstMessage + said + again + more},
 		"a conversation from elsewhere": {request: firstMessage + said + again},
 		"one that begins":               {request: firstMessage},
 	} {
@@ -380,8 +384,8 @@ func TestWaitsForTheLastAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shelf := new(storetest.SharedShelf)
 				one, other := sharingWithin(t, shelf, budget), sharingWithin(t, shelf, budget)
-				if c.told != "" {
-					converse(t, one, c.told)
+				if c.earlier != "" {
+					converse(t, one, c.earlier)
 				}
 				if c.claimed {
 					claim(t, one, c.published)

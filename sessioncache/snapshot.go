@@ -18,7 +18,7 @@ import (
 //
 // Of each block a snapshot has the hash, the role, and the states that the client's next request
 // does not yield: edits and insertions as recipes, how often the block went unused, and whether the
-// model has asked for it. Of hidden answers it only records that there were some. It leaves out
+// model has asked for it. Of intercepted responses it only records that there were some. It leaves out
 // traits, paths, classes, and the states of pings, overlays and background folds. It contains no
 // credential and no text of the client, only our stubs and notes with the names of their calls.
 
@@ -72,7 +72,7 @@ const (
 	stateEdit
 	stateInserted
 	stateUsed
-	stateRegret
+	stateMissed
 )
 
 // Snapshot appends the snapshot of the session. The session must be locked.
@@ -106,7 +106,7 @@ func (w *snapshotWriter) conversation(l *Conversation, before []*Conversation) {
 	w.Uint(bit(l.Observed, conversationObserved) | bit(l.Diverged, conversationDiverged) |
 		bit(l.Partial, conversationPartial) | bit(l.Beyond, conversationBeyond) | bit(l.Expand, conversationExpand) |
 		bit(l.Unsaid || len(l.Said) > 0, conversationUnsaid) | bit(l.claimed, conversationClaimed) | refusedBits(l.Refused))
-	// Held
+	// Retained
 	w.Int(int64(l.Less))
 	w.Hash(l.Reply)
 	w.Hash(l.First)
@@ -128,7 +128,7 @@ func (w *snapshotWriter) conversation(l *Conversation, before []*Conversation) {
 	for _, x := range [...]float64{l.Cost.Units, l.Cost.ClientUnits, l.Cost.USD, l.Cost.ClientUSD, l.Spent} {
 		w.Float(x)
 	}
-	w.Fixed(l.Front)
+	w.Fixed(l.PromptPrefix)
 	// Folding
 	w.Text(l.Decision)
 	w.Uint(uint64(l.Settled))
@@ -142,7 +142,7 @@ func (w *snapshotWriter) conversation(l *Conversation, before []*Conversation) {
 		w.Name(reason)
 		w.Uint(uint64(l.Breaks[reason]))
 	}
-	// Hidden
+	// Intercepted
 	w.Uint(uint64(len(l.Expanded)))
 	for _, n := range l.Expanded {
 		w.Uint(uint64(n))
@@ -203,7 +203,7 @@ func (w *snapshotWriter) states(l *Conversation) {
 		inserted := s.Inserted != nil && (w.pack != nil || s.Inserted.Outlives())
 		w.Out = append(w.Out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
 			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0,
-			stateUsed)|bit(s.Regret, stateRegret)))
+			stateUsed)|bit(s.Missed, stateMissed)))
 		if s.Unused > 0 {
 			w.Uint(uint64(s.Unused))
 		}

@@ -93,7 +93,7 @@ type Store struct {
 	firsts   turns     // by the conversations' first turns
 	said     turns     // by the conversations' responses, see Key.Answer
 	stats    StoreStats
-	settling *time.Timer // the regular check of all sessions
+	sweeper  *time.Timer // the regular check of all sessions
 	outlives bool        // snapshots of the sessions are taken
 	closed   bool
 
@@ -225,15 +225,16 @@ func (st *Store) Claim(
 	return st.persister == nil || st.persister.claim(ctx, s, m, v, states, as)
 }
 
-// Publish makes a session visible to other processes after a commit, since its next request may go
-// to another process. It does not wait. A process that lacks an answer in a request waits for it.
-// Without a shared backend Publish does nothing.
+// Publish makes a session visible to other processes after a commit. Without a shared backend it does
+// nothing.
 func (st *Store) Publish(s *Session) {
 	st.moving.RLock()
 	defer st.moving.RUnlock()
 	if p := st.persister; p != nil && p.Begin() == nil && p.shared != nil {
 		s.health.Changed()
 		p.note(s)
+		// The next request may go to another process, which waits for the missing response. Publish
+		// itself does not wait.
 		p.poke()
 	}
 }
@@ -247,9 +248,9 @@ func (st *Store) Owns(ctx context.Context, s *Session, conversation int) bool {
 	return p == nil || p.Begin() != nil || p.shared == nil || p.owns(ctx, s, conversation)
 }
 
-// Hold stores a pinned session once a request was committed in it.
-func (st *Store) Hold(s *Session) {
-	st.hold(s, false)
+// Keep stores a pinned session once a request was committed in it.
+func (st *Store) Keep(s *Session) {
+	st.keep(s, false)
 	st.moving.RLock()
 	defer st.moving.RUnlock()
 	if p := st.persister; p != nil {
@@ -260,7 +261,7 @@ func (st *Store) Hold(s *Session) {
 // Release unpins a session and accounts for its changes. A session without a committed request is
 // gone with its last pin.
 func (st *Store) Release(s *Session) {
-	st.Hold(s)
+	st.Keep(s)
 	st.unpin(s)
 	if s.number.Load() > 0 || !s.claimed.Load() {
 		return
@@ -352,7 +353,7 @@ func (st *Store) Flush() {
 	}
 }
 
-// Close writes what is still to be written and releases the store's resources. Sessions acquired
+// Close writes the pending changes and releases the store's resources. Sessions acquired
 // before may still be used and released.
 func (st *Store) Close() error {
 	err := st.Move(nil)
@@ -366,7 +367,7 @@ func (st *Store) Close() error {
 const (
 	// cachePart: the cache has up to one part in cachePart of the memory, and the window the rest.
 	// Conversations end, so that recent use tells more than frequent use: a larger cache finds
-	// fewer sessions again. Of the turns of 900 simulated people in 4 and 8 MiB, 91.5 and 96.0 %
+	// fewer sessions again. Of the turns of 900 simulated users in 4 and 8 MiB, 91.5 and 96.0 %
 	// find their session without a cache, 90.7 and 95.5 % with this one, and 86.4 and 94.8 % with
 	// a cache of half of the memory.
 	cachePart = 4
@@ -433,7 +434,7 @@ func (st *Store) openMemory() (err error) {
 	st.stats.Since = time.Now()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.settling = time.AfterFunc(quiet/2, st.settle)
+	st.sweeper = time.AfterFunc(quiet/2, st.sweep)
 	return nil
 }
 
@@ -445,7 +446,7 @@ func (st *Store) closeMemory() {
 		return
 	}
 	st.closed = true
-	st.settling.Stop()
+	st.sweeper.Stop()
 	st.cache.Close()
 	st.newest.Init()
 	st.sessions, st.firsts, st.said, st.evicted = map[string]*Session{}, turns{}, turns{}, nil
@@ -518,8 +519,10 @@ func (st *Store) pin(k Key, digest string, create bool) *Session {
 	case s == nil && !create:
 		return nil
 	case s == nil:
-		s = &Session{digest: digest, turn: make(turn, 1), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant,
-			runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since)}
+		s = &Session{
+			digest: digest, turn: make(turn, 1), id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant,
+			runs: &st.runs, created: now, Unseen: now.Sub(st.stats.Since),
+		}
 		st.sessions[digest] = s
 	case s.offer > 0:
 		st.enterWindow(s, st.withdraw(s))
@@ -540,11 +543,11 @@ func (st *Store) unpin(s *Session) {
 	st.evict()
 }
 
-// hold accounts for a pinned session with committed requests. Restored reports whether the session is
+// keep accounts for a pinned session with committed requests. Restored reports whether the session is
 // older than this store. It takes the lock.
-func (st *Store) hold(s *Session, restored bool) {
+func (st *Store) keep(s *Session, restored bool) {
 	var by indexed
-	bytes, requests, firsts, said := s.held(&by)
+	bytes, requests, firsts, said := s.facts(&by)
 	if len(firsts) == 0 { // no request was accepted
 		return
 	}
@@ -577,7 +580,7 @@ func (st *Store) adopt(s *Session) {
 	}
 	st.mu.Unlock()
 	if !known {
-		st.hold(s, true)
+		st.keep(s, true)
 		st.unpin(s)
 	}
 }
@@ -797,12 +800,12 @@ func (st *Store) find(id string) *Session {
 // turns are a tenant's sessions by turns of their conversations.
 type turns = ownerIndex[Tenant, wire.Hash, *Session]
 
-// indexed has room for the hashes of most sessions, so that held need not allocate.
+// indexed has room for the hashes of most sessions, so that facts need not allocate.
 type indexed struct{ firsts, said [4]wire.Hash }
 
-// held returns the facts that a store indexes: the session's memory, the requests of its longest
+// facts returns the facts that a store indexes: the session's memory, the requests of its longest
 // conversation, the first turns of its conversations, and their responses.
-func (s *Session) held(by *indexed) (bytes int64, requests int, firsts, said []wire.Hash) {
+func (s *Session) facts(by *indexed) (bytes int64, requests int, firsts, said []wire.Hash) {
 	s.Lock()
 	defer s.Unlock()
 	firsts, said = by.firsts[:0], by.said[:0]

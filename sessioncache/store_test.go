@@ -44,16 +44,16 @@ func TestMemoryOfManySessions(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	held := int64(after.HeapAlloc - before.HeapAlloc)
-	t.Logf("%d sessions of %d turns hold %d MiB, counted as %d MiB", sessions, turns, held>>20, m.Stats().Bytes>>20)
+	allocated := int64(after.HeapAlloc - before.HeapAlloc)
+	t.Logf("%d sessions of %d turns hold %d MiB, counted as %d MiB", sessions, turns, allocated>>20, m.Stats().Bytes>>20)
 	if st := m.Stats(); st.Sessions != sessions {
 		t.Errorf("%d sessions are left", st.Sessions)
 	}
-	if held > 640<<20 {
-		t.Errorf("%d MiB are over the bound of 640 MiB", held>>20)
+	if allocated > 640<<20 {
+		t.Errorf("%d MiB are over the bound of 640 MiB", allocated>>20)
 	}
-	if counted := m.Stats().Bytes; counted < held*8/10 || counted > held*12/10 {
-		t.Errorf("counted %d MiB, held %d MiB", counted>>20, held>>20)
+	if counted := m.Stats().Bytes; counted < allocated*8/10 || counted > allocated*12/10 {
+		t.Errorf("counted %d MiB, held %d MiB", counted>>20, allocated>>20)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestExpiredBeforeTheSweep(t *testing.T) {
 	if err := m.SetLimits(Options{IdleTTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	m.settle()
+	m.sweep()
 	if m.Acquire(t.Context(), Key{Tenant: Tenant{1}, ID: "s"}) != next {
 		t.Error("the end of the one took the other along")
 	}

@@ -92,7 +92,7 @@ func TestRefusedClaimsLeaveNothing(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	d := sharing(t, shelf)
 	converse(t, d, firstMessage)
-	own := len(shelf.Records())
+	before := len(shelf.Records())
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -111,8 +111,8 @@ func TestRefusedClaimsLeaveNothing(t *testing.T) {
 		d.Release(s) // the upstream has answered 401
 	}
 	d.Flush()
-	if got := len(shelf.Records()); got != own {
-		t.Errorf("got %d records, want %d", got, own)
+	if got := len(shelf.Records()); got != before {
+		t.Errorf("got %d records, want %d", got, before)
 	}
 	for i := range 100 {
 		if _, now, _ := shelf.Fetch(t.Context(), madeUp(i).Digest(), 0); now != 0 {

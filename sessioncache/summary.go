@@ -66,9 +66,9 @@ type ConversationSummary struct {
 	// Expanded counts the folded blocks that the model has asked for again, by the class of their
 	// tool.
 	Expanded map[string]int `json:"expanded,omitempty"`
-	// Regret counts the signs of missed folded text: blocks requested again, files read again,
+	// FoldMisses counts the signs of missed folded text: blocks requested again, files read again,
 	// edits with an old text that was not found.
-	Regret int `json:"regret,omitempty"`
+	FoldMisses int `json:"regret,omitempty"`
 	// OriginalTokens and SentTokens sum up the estimated prompts as the client sent them and as
 	// they went upstream.
 	OriginalTokens int64 `json:"original_tokens"`
@@ -91,7 +91,7 @@ type ConversationSummary struct {
 func (l *ConversationSummary) Count(states []BlockState, expanded []uint16) {
 	l.Ledger, l.Unused = map[string]int{}, make([]int, 8)
 	for class, n := range expanded {
-		l.Regret += int(n)
+		l.FoldMisses += int(n)
 		if n > 0 {
 			if l.Expanded == nil {
 				l.Expanded = make(map[string]int)
@@ -101,8 +101,8 @@ func (l *ConversationSummary) Count(states []BlockState, expanded []uint16) {
 	}
 	for i := range states {
 		st := &states[i]
-		if st.Regret {
-			l.Regret++
+		if st.Missed {
+			l.FoldMisses++
 		}
 		if st.Edit != nil {
 			l.Ledger[st.Edit.Stage]++

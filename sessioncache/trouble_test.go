@@ -108,7 +108,7 @@ func passage(t *testing.T, d *sessioncache.Store, id string, turn int) (waited t
 	s.Lock()
 	s.CountRequest(s.Commit(m, v, states))
 	s.Unlock()
-	d.Hold(s)
+	d.Keep(s)
 	d.Publish(s)
 	d.Release(s)
 	return waited, (m.Common + 1) / 2
@@ -135,10 +135,10 @@ func TestTroubleIsConfined(t *testing.T) {
 	}
 	refused := errors.New("the server answers: no")
 	for name, c := range map[string]struct {
-		trouble func(ctx context.Context, d sessioncache.Digest, write bool) error
-		sound   []string // go on as if nothing was
-		rests   []string // do so but for a few seconds
-		most    int      // tries to write the victim in a minute
+		trouble  func(ctx context.Context, d sessioncache.Digest, write bool) error
+		sound    []string // go on as if nothing was
+		rests    []string // do so but for a few seconds
+		maxTries int      // tries to write the victim in a minute
 	}{
 		"a record is refused": {
 			trouble: func(_ context.Context, d sessioncache.Digest, write bool) error {
@@ -147,8 +147,8 @@ func TestTroubleIsConfined(t *testing.T) {
 				}
 				return nil
 			},
-			sound: []string{neighbour, shards[1], shards[2]},
-			most:  20, // by either process
+			sound:    []string{neighbour, shards[1], shards[2]},
+			maxTries: 20, // by either process
 		},
 		"a record cannot be read": {
 			trouble: func(_ context.Context, d sessioncache.Digest, _ bool) error {
@@ -157,8 +157,8 @@ func TestTroubleIsConfined(t *testing.T) {
 				}
 				return nil
 			},
-			sound: []string{neighbour, shards[1], shards[2]},
-			most:  20,
+			sound:    []string{neighbour, shards[1], shards[2]},
+			maxTries: 20,
 		},
 		"a record takes too long": {
 			trouble: func(ctx context.Context, d sessioncache.Digest, _ bool) error {
@@ -167,9 +167,9 @@ func TestTroubleIsConfined(t *testing.T) {
 				}
 				return nil
 			},
-			sound: []string{shards[1], shards[2]},
-			rests: []string{neighbour},
-			most:  20,
+			sound:    []string{shards[1], shards[2]},
+			rests:    []string{neighbour},
+			maxTries: 20,
 		},
 		"a shard hangs": {
 			trouble: func(ctx context.Context, d sessioncache.Digest, _ bool) error {
@@ -178,8 +178,8 @@ func TestTroubleIsConfined(t *testing.T) {
 				}
 				return nil
 			},
-			sound: []string{shards[1], shards[2]},
-			most:  130, // each second
+			sound:    []string{shards[1], shards[2]},
+			maxTries: 130, // each second
 		},
 		"a shard is gone": {
 			trouble: func(_ context.Context, d sessioncache.Digest, _ bool) error {
@@ -188,8 +188,8 @@ func TestTroubleIsConfined(t *testing.T) {
 				}
 				return nil
 			},
-			sound: []string{shards[1], shards[2]},
-			most:  1500, // a few times each second, with every turn and without
+			sound:    []string{shards[1], shards[2]},
+			maxTries: 1500, // a few times each second, with every turn and without
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,8 +212,8 @@ func TestTroubleIsConfined(t *testing.T) {
 						back.set(c.trouble)
 					case ends:
 						back.set(nil)
-						if n := back.tried(digest(victim)); n > c.most || n == 0 {
-							t.Errorf("the victim was tried %d times, want 1 to %d", n, c.most)
+						if n := back.tried(digest(victim)); n > c.maxTries || n == 0 {
+							t.Errorf("the victim was tried %d times, want 1 to %d", n, c.maxTries)
 						}
 						time.Sleep(64 * time.Second) // as long as a record waits at most
 					}

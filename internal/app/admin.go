@@ -88,7 +88,7 @@ func (l *listed) report(now time.Time) ([]byte, error) {
 
 const (
 	defaultPage = 100
-	largestPage = 1000
+	maxPage     = 1000
 )
 
 func (a *Admin) list(w http.ResponseWriter, r *http.Request) error {
@@ -128,7 +128,7 @@ type listed struct {
 // that the id was used with.
 func named(s *state.State, client string, after uint64, limit int) (found []listed) {
 	for {
-		sessions := s.Page(after, largestPage)
+		sessions := s.Page(after, maxPage)
 		for _, session := range sessions {
 			if after = session.Number(); session.IsNamed(client) {
 				if found = append(found, listed{s, session}); len(found) == limit {
@@ -136,7 +136,7 @@ func named(s *state.State, client string, after uint64, limit int) (found []list
 				}
 			}
 		}
-		if len(sessions) < largestPage {
+		if len(sessions) < maxPage {
 			return found
 		}
 	}
@@ -146,8 +146,8 @@ func named(s *state.State, client string, after uint64, limit int) (found []list
 func pageOf(q url.Values) (limit int, after uint64, err error) {
 	limit, after = defaultPage, sessioncache.Newest
 	if v := q.Get("limit"); v != "" {
-		if limit, err = strconv.Atoi(v); err != nil || limit < 1 || limit > largestPage {
-			return 0, 0, fmt.Errorf("limit must be between 1 and %d, got %q", largestPage, v)
+		if limit, err = strconv.Atoi(v); err != nil || limit < 1 || limit > maxPage {
+			return 0, 0, fmt.Errorf("limit must be between 1 and %d, got %q", maxPage, v)
 		}
 	}
 	if v := q.Get("after"); v != "" {

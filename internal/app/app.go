@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the Caddy app `llm_cache`: what all handlers share, across reloads. It
-// keeps the open session stores and audit stores, their modules, the routes of the admin
-// API and the metrics of all that.
+// Package app is the Caddy app `llm_cache`: the state that all handlers share, across reloads. It
+// contains the session stores and audit stores, their modules, the routes of the admin API, and
+// their metrics.
 package app
 
 import (
@@ -35,8 +35,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 )
 
-// App is the Caddy app `llm_cache`: what all handlers share. It needs no
-// configuration. Its state outlives reloads.
+// App is the Caddy app `llm_cache`: the state that all handlers share. It needs no configuration.
+// The state outlives reloads.
 type App struct {
 	// StoreRaw is where sessions are kept. Default: memory.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=llm_cache.stores inline_key=module"`
@@ -47,18 +47,18 @@ type App struct {
 	// Originals keep folded texts on disk. Default: nil, in memory only.
 	Originals *Originals `json:"originals,omitempty"`
 
-	// Users tell who is who, in the report, on the page, on record, in metrics, in
-	// queues and budgets. Whoever is not named there is called as Caddy has
-	// authenticated them, or else by 16 digits, a keyed hash of the key.
+	// Users name the users in the report, on the page, in records, metrics, queues and budgets.
+	// Unnamed users appear under their Caddy user ID, or else under 16 digits, a keyed hash of
+	// their key.
 	Users []tenant.User `json:"users,omitempty"`
 
-	// UsersFile is a file with more of them: a line each, what they are known by
-	// and the name. It may be named by placeholders, and is read when the configuration is
-	// loaded. Default: none.
+	// UsersFile is a file with more users. Each line has the `is` of a user, and the name.
+	// The path may contain placeholders. The file is read when the configuration is loaded.
+	// Default: none.
 	UsersFile string `json:"users_file,omitempty"`
 
-	// Budgets bound what people may spend by day or month. They need an audit store
-	// that can be read again, by which they outlive a restart. Default: none.
+	// Budgets limit the spending of users by day or month. They need an audit store that can be
+	// read again, so that they outlive a restart. Default: none.
 	Budgets []allowance.Budget `json:"budgets,omitempty"`
 
 	// PricesFile is a models file with your own cache rules and prices, in the format of
@@ -71,8 +71,7 @@ type App struct {
 	// PricesFile stay in front. Default: none, those of the program.
 	PricesFrom *PricesFrom `json:"prices_from,omitempty"`
 
-	// KeepAlive bounds what the pings of all sites may cost. Default: money is
-	// not bounded.
+	// KeepAlive limits the cost of the pings of all sites. Default: no limit in money.
 	KeepAliveRaw json.RawMessage `json:"keepalive,omitempty" caddy:"module=llm_cache.keepalive"`
 
 	// Memory is the memory in bytes that everything held for conversations and requests may
@@ -97,14 +96,14 @@ type App struct {
 	share     *state.Share
 	files     *originals.Files // that wait to take the place of others
 
-	instance *shared.Instance
-	began    []func() // once it has come into force
-	audit    AuditStore
-	ledger   *AuditShare
-	spent    *allowance.Ledger // what openBudgets has read
-	logger   *zap.Logger
+	instance   *shared.Instance
+	began      []func() // once it has come into force
+	audit      AuditStore
+	auditShare *AuditShare
+	spent      *allowance.Spending // read by openBudgets
+	logger     *zap.Logger
 
-	people  *tenant.People
+	users   *tenant.People
 	prices  *pricing.Table
 	base    *pricing.Table     // of the program, without the files of the configuration
 	storage storage            // Caddy's
@@ -114,8 +113,7 @@ type App struct {
 	unlearn   func()     // ends the reading of the record
 }
 
-// Store is what modules in the namespace `llm_cache.stores` implement: a place
-// to keep sessions.
+// Store is the interface of modules in the namespace `llm_cache.stores`: a place for sessions.
 type Store interface {
 	// Identity names the state that this configuration of the module opens.
 	// Configurations of one module with equal identities share one open
@@ -139,7 +137,7 @@ type Secretive interface {
 // Beginner is a [Store] that opens something when a configuration starts, not yet when
 // it is only looked at.
 type Beginner interface {
-	// Begin is given what Open has returned, and may be called again.
+	// Begin receives the store that Open returned. It may be called again.
 	Begin(*sessioncache.Store) error
 }
 
@@ -158,7 +156,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if a.people, err = tenant.NewPeople(a.Users, option.Expand(a.UsersFile)); err != nil {
+	if a.users, err = tenant.NewPeople(a.Users, option.Expand(a.UsersFile)); err != nil {
 		return err
 	}
 	if err := a.provisionPrices(ctx); err != nil {
@@ -211,8 +209,8 @@ func (a *App) Validate() error {
 	return nil
 }
 
-// People tell who is behind requests.
-func (a *App) People() *tenant.People { return a.people }
+// UserDirectory names the users behind tenants.
+func (a *App) UserDirectory() *tenant.People { return a.users }
 
 // Prices are those of models.
 func (a *App) Prices() *pricing.Table { return a.prices }
@@ -270,10 +268,9 @@ func (a *App) open() (*state.State, error) {
 	return s, nil
 }
 
-// running are the configurations of an instance that run, the one in force first. One that starts
-// beside another comes into force when that has stopped, which Caddy has it do once
-// every app of the new one has started: what is refused never comes into force, and
-// has nothing to give back.
+// running holds the running configurations of an instance, the one in force first. A new
+// configuration comes into force when the old one stops. Caddy stops the old one once every app of
+// the new one has started, so a refused configuration never comes into force.
 type running struct {
 	sync.Mutex
 	apps []*App
@@ -283,8 +280,8 @@ func runningOf(i *shared.Instance) *running {
 	return shared.Part(i, func() *running { return new(running) })
 }
 
-// Start opens what may fail to open, and has the configuration come into force as
-// soon as there is no other.
+// Start opens the stores, which may fail. The configuration comes into force as soon as no other one
+// is.
 func (a *App) Start() error {
 	if v, err := a.site(); err == nil { // no sites, no pings
 		a.http, _ = v.(*caddyhttp.App)
@@ -338,9 +335,9 @@ func (a *App) govern() {
 	}
 }
 
-// Stop hands over to the configuration that was started after this one. Without
-// one the pings end. What runs on the store may outlive the configuration.
+// Stop hands over to the configuration that was started after this one. Without one the pings end.
 func (a *App) Stop() error {
+	// Background work on the store may outlive the configuration.
 	running := runningOf(a.instance)
 	running.Lock()
 	defer running.Unlock()
@@ -371,7 +368,7 @@ func (a *App) Stop() error {
 func (a *App) Cleanup() error {
 	_ = a.Stop()
 	// The shares stay: the record may still be read in the background.
-	return errors.Join(a.ledger.Release(), a.files.Close(), a.share.Release())
+	return errors.Join(a.auditShare.Release(), a.files.Close(), a.share.Release())
 }
 
 // WhenInForce has f called each time the configuration comes into force. It is for

@@ -21,11 +21,11 @@ var auditErrors = metric.CounterOf("audit_errors_total",
 	"Attempts to open an audit store or to write to it that failed, by reason.", "reason", audit.Reasons...)
 
 func auditGauge(name, help string, value func(audit.Stats) float64) {
-	metric.GaugeFunc(name, help, func(i *shared.Instance) (most float64) {
+	metric.GaugeFunc(name, help, func(i *shared.Instance) (largest float64) {
 		for _, s := range sinksOf(i).All() {
-			most = max(most, value(s.queue.Stats()))
+			largest = max(largest, value(s.queue.Stats()))
 		}
-		return most
+		return largest
 	})
 }
 

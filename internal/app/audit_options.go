@@ -19,9 +19,9 @@ const (
 	// forever is the retention without deletion.
 	forever          = -1
 	defaultRetention = 90 * 24 * time.Hour
-	// shortestInterval keeps a store from being written for every record.
-	shortestInterval, longestInterval = 10 * time.Millisecond, time.Minute
-	largestBatch                      = 10_000
+	// minInterval keeps a store from being written for every record.
+	minInterval, maxInterval = 10 * time.Millisecond, time.Minute
+	maxBatch                 = 10_000
 )
 
 // AuditStore is the interface of modules in the namespace `llm_cache.audit`: a store for one record
@@ -61,14 +61,14 @@ func (o *AuditOptions) Settings() *AuditOptions { return o }
 
 // Validate reports the first option out of its range.
 func (o *AuditOptions) Validate() error {
-	if o.Batch < 0 || o.Batch > largestBatch {
-		return fmt.Errorf("batch must be between 1 and %d, got %d", largestBatch, o.Batch)
+	if o.Batch < 0 || o.Batch > maxBatch {
+		return fmt.Errorf("batch must be between 1 and %d, got %d", maxBatch, o.Batch)
 	}
 	if o.OnError != "" && o.OnError != keepOnError && o.OnError != refuseOnError {
 		return fmt.Errorf("on_error must be %s or %s, got %q", keepOnError, refuseOnError, o.OnError)
 	}
-	if i := time.Duration(o.Interval); i != 0 && (i < shortestInterval || i > longestInterval) {
-		return fmt.Errorf("interval must be between %s and %s, got %s", shortestInterval, longestInterval, i)
+	if i := time.Duration(o.Interval); i != 0 && (i < minInterval || i > maxInterval) {
+		return fmt.Errorf("interval must be between %s and %s, got %s", minInterval, maxInterval, i)
 	}
 	return nil
 }
@@ -102,22 +102,22 @@ func (r *Retention) keeps() time.Duration {
 // unmarshalAudit parses the block of a store, with its own and the shared options. The name of the
 // store must not be consumed yet. If argument is not nil, it takes the one argument that may follow
 // the name.
-func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, own option.Options) error {
+func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, storeOptions option.Options) error {
 	d.Next() // the name of the store
 	name := d.Val()
 	if argument != nil && d.NextArg() {
 		*argument = d.Val()
 	}
-	own["content"] = option.Parsed(func(s string) error {
+	storeOptions["content"] = option.Parsed(func(s string) error {
 		if o.Content = s == "on"; !o.Content && s != "off" {
 			return strconv.ErrSyntax
 		}
 		return nil
 	}, "on or off")
-	own["batch"] = option.Checked(option.Count(&o.Batch), o.Validate)
-	own["interval"] = option.Checked(option.Duration(&o.Interval), o.Validate)
-	own["on_error"] = option.Checked(option.Word(&o.OnError), o.Validate)
-	return option.Alone(d, "audit "+name, own)
+	storeOptions["batch"] = option.Checked(option.Count(&o.Batch), o.Validate)
+	storeOptions["interval"] = option.Checked(option.Duration(&o.Interval), o.Validate)
+	storeOptions["on_error"] = option.Checked(option.Word(&o.OnError), o.Validate)
+	return option.Alone(d, "audit "+name, storeOptions)
 }
 
 // retention parses the option retention.

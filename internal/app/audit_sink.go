@@ -31,8 +31,8 @@ const (
 	startTime = 5 * time.Second
 	// learnTime bounds the reading of the records in the background.
 	learnTime = time.Minute
-	// The pauses between attempts to read a store double from firstLook to longestLook.
-	firstLook, longestLook = time.Second, 15 * time.Second
+	// The pauses between attempts to read a store double from firstLook to maxLook.
+	firstLook, maxLook = time.Second, 15 * time.Second
 )
 
 // sinksOf returns the open audit sinks of an instance.
@@ -99,10 +99,10 @@ func (s *Sink) Key() *tenant.Key { return s.key() }
 
 // Begin registers a turn. Should the process end first, the turn is recorded with the fields known
 // now.
-func (s *Sink) Begin(rec *audit.Record) *audit.Turn { return s.queue.Begin(rec) }
+func (s *Sink) Begin(rec *audit.Record) *audit.OpenTurn { return s.queue.Begin(rec) }
 
 // End records a finished turn.
-func (s *Sink) End(t *audit.Turn, rec *audit.Record) { s.queue.End(t, rec) }
+func (s *Sink) End(t *audit.OpenTurn, rec *audit.Record) { s.queue.End(t, rec) }
 
 // Put records a turn without an earlier Begin.
 func (s *Sink) Put(rec *audit.Record) { s.queue.End(s.queue.Begin(rec), rec) }
@@ -134,7 +134,7 @@ func (a *App) provisionAudit(ctx caddy.Context) error {
 		return fmt.Errorf("loading the audit store: %T keeps no records", v)
 	}
 	a.audit, a.logger = store, ctx.Logger()
-	a.ledger, err = a.ShareAudit()
+	a.auditShare, err = a.ShareAudit()
 	return err
 }
 
@@ -180,7 +180,7 @@ func (a *App) openAudit() error {
 	if a.audit == nil {
 		return nil
 	}
-	store := a.ledger.Of.store
+	store := a.auditShare.Of.store
 	if a.refuses() {
 		ctx, cancel := context.WithTimeout(context.Background(), startTime)
 		defer cancel()
@@ -204,7 +204,7 @@ func (a *App) adjustAudit() {
 	if a.audit == nil {
 		return
 	}
-	s := a.ledger.Of
+	s := a.auditShare.Of
 	s.content.Store(a.audit.Settings().Content)
 	s.store.strict.Store(a.refuses())
 	s.queue.SetOptions(a.auditOptions())
@@ -212,15 +212,16 @@ func (a *App) adjustAudit() {
 }
 
 // readRecord reads the data that this process lacks from the records: spending, today's turns,
-// habits. It works in the background, as soon as the store is readable.
+// habits.
 func (a *App) readRecord() {
-	if a.ledger == nil {
+	if a.auditShare == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.unlearn = cancel
+	// The store may become readable only later. The start does not wait for it.
 	go httpx.Background("opening the audit store", func() {
-		for pause := firstLook; !a.readNow(ctx); pause = min(2*pause, longestLook) {
+		for pause := firstLook; !a.readNow(ctx); pause = min(2*pause, maxLook) {
 			select {
 			case <-ctx.Done():
 				return
@@ -234,7 +235,7 @@ func (a *App) readRecord() {
 func (a *App) readNow(ctx context.Context) bool {
 	late, cancel := context.WithTimeout(ctx, learnTime)
 	defer cancel()
-	store := a.ledger.Of.store
+	store := a.auditShare.Of.store
 	if store.ready(late, store.strict.Load()) != nil || a.readSpent(late) != nil {
 		return false
 	}
@@ -246,7 +247,7 @@ func (a *App) readNow(ctx context.Context) bool {
 // learn has the features learn from the records, in the background. It needs a store that can be
 // read again.
 func (a *App) learn(ctx context.Context) {
-	source, err := a.ledger.Of.store.source()
+	source, err := a.auditShare.Of.store.source()
 	if err != nil || source == nil {
 		return
 	}

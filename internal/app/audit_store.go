@@ -109,13 +109,13 @@ func (l *lateStore) mend(err error) bool {
 		_ = l.store.Close() // fails like every call on a damaged file
 		l.store = nil
 	}
-	aside, failed := d.SetAside()
+	damaged, failed := d.SetAside()
 	if failed != nil {
 		l.logger.Error("audit file is damaged and cannot be set aside", zap.Error(errors.Join(err, failed)))
 		return false
 	}
 	l.mended = time.Now()
-	l.logger.Error("audit file is damaged: it was set aside, and a new one begins", zap.String("aside", aside),
+	l.logger.Error("audit file is damaged: it was set aside, and a new one begins", zap.String("aside", damaged),
 		zap.Error(err))
 	return true
 }

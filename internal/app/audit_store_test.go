@@ -104,8 +104,8 @@ func TestStoreThatFails(t *testing.T) {
 			sink.Spending.read = map[string]bool{}
 			a := &App{
 				instance: shared.Process,
-				Budgets:  []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
-				ledger: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
+				Budgets:  []allowance.Budget{{User: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
+				auditShare: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
 			}
 			turnsOf(shared.Process).seeded.Store(true)
 			if err := errors.Join(a.openAudit(), a.openBudgets()); err != nil {
@@ -114,8 +114,10 @@ func TestStoreThatFails(t *testing.T) {
 			a.adjustAudit()
 			var want []string
 			for i := range 5 {
-				now := &audit.Record{ID: audit.NewID(time.Now()), At: time.Now(), Turns: 1, Tenant: "a", User: "anna", USD: 1,
-					Model: fmt.Sprint(i)}
+				now := &audit.Record{
+					ID: audit.NewID(time.Now()), At: time.Now(), Turns: 1, Tenant: "a", User: "anna", USD: 1,
+					Model: fmt.Sprint(i),
+				}
 				want = append(want, now.Model)
 				sink.Spend(now)
 				sink.Put(now)
@@ -167,8 +169,10 @@ func TestStoreThatMayNotFail(t *testing.T) {
 		"unreachable": func() (audit.Store, error) { return audit.OpenPostgres("postgres://llm@127.0.0.1:1/none") },
 	} {
 		sink := NewSink(shared.Process, open, audit.Options{}, false, zap.NewNop())
-		a := &App{instance: shared.Process, audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}},
-			ledger: &AuditShare{Of: sink}, logger: zap.NewNop()}
+		a := &App{
+			instance: shared.Process, audit: &AuditSQLite{AuditOptions: AuditOptions{OnError: refuseOnError}},
+			auditShare: &AuditShare{Of: sink}, logger: zap.NewNop(),
+		}
 		if err := a.openAudit(); err == nil {
 			t.Errorf("%s: the configuration has started", name)
 		}
@@ -200,14 +204,14 @@ func TestDamagedIsSetAside(t *testing.T) {
 	if err := record(); err != nil {
 		t.Fatal(err)
 	}
-	aside := func() (names []string) {
+	damaged := func() (names []string) {
 		all, err := filepath.Glob(path + ".damaged-*")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return all
 	}
-	if got := aside(); len(got) != 1 {
+	if got := damaged(); len(got) != 1 {
 		t.Errorf("set aside are %q, want one file", got)
 	} else if b, err := os.ReadFile(got[0]); err != nil || !bytes.Equal(b, rubbish) {
 		t.Errorf("set aside is %q, %v", b, err)
@@ -227,7 +231,7 @@ func TestDamagedIsSetAside(t *testing.T) {
 			t.Errorf("got %v, want the error of a damaged file", err)
 		}
 	}
-	if got := aside(); len(got) != 1 {
+	if got := damaged(); len(got) != 1 {
 		t.Errorf("set aside are %q, want one file", got)
 	}
 	if err := l.Close(); err != nil {
@@ -247,8 +251,8 @@ func TestRecordReadWhileCleanedUp(t *testing.T) {
 		sink.Spending.read = map[string]bool{}
 		a := &App{
 			instance: shared.Process,
-			Budgets:  []allowance.Budget{{Person: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
-			ledger: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
+			Budgets:  []allowance.Budget{{User: "anna", Dollars: 10, Per: "month"}}, audit: new(AuditSQLite),
+			auditShare: &AuditShare{Of: sink, Key: "k"}, logger: zap.NewNop(), share: &state.Share{Of: new(state.State)},
 		}
 		turnsOf(shared.Process).seeded.Store(true)
 		a.readRecord()

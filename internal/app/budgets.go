@@ -22,31 +22,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/shared"
 )
 
-// spending is what people have spent. Sinks whose configurations follow one another have it
-// in common: another store gives nothing back.
+// spending sums up the costs of users. Sinks of consecutive configurations share it, so that a change
+// of the store does not refill the budgets.
 type spending struct {
-	allowance.Ledger
+	allowance.Spending
 	began time.Time
 
 	seed sync.Mutex
-	read map[string]bool // the stores whose records from before it began are counted
+	read map[string]bool // stores with counted earlier records
 }
 
 func newSpending() *spending { return &spending{began: time.Now(), read: map[string]bool{}} }
 
-// spentSoFar is what was spent under the configuration in force, nil if it has no audit
-// store.
+// spentSoFar returns the costs under the configuration in force, nil if it has no audit store.
 func spentSoFar(i *shared.Instance) *spending {
 	running := runningOf(i)
 	running.Lock()
 	defer running.Unlock()
-	if len(running.apps) == 0 || running.apps[0].ledger == nil {
+	if len(running.apps) == 0 || running.apps[0].auditShare == nil {
 		return nil
 	}
-	return running.apps[0].ledger.Of.Spending
+	return running.apps[0].auditShare.Of.Spending
 }
 
-// Spend counts a turn, or a request of ours, against the budgets of whoever it was for.
+// Spend charges a turn or an internal request to the budgets of its user.
 func (s *Sink) Spend(r *audit.Record) {
 	s.Spending.Add(r.Tenant, r.User, r.At, spent(r), time.Now())
 }
@@ -59,8 +58,8 @@ func spent(r *audit.Record) allowance.Spent {
 var errForgets = errors.New("budgets: they need an audit store that can be read again, by which they outlive a " +
 	"restart: audit sqlite or audit postgres")
 
-// keepsBudgets returns an error where nothing is configured by which budgets outlive a
-// restart. Validation finds it, before anything is opened.
+// keepsBudgets returns an error if the budgets would not outlive a restart. Validation calls it before
+// anything is opened.
 func (a *App) keepsBudgets() error {
 	if len(a.Budgets) == 0 {
 		return nil
@@ -71,9 +70,7 @@ func (a *App) keepsBudgets() error {
 	return nil
 }
 
-// openBudgets reads what was spent this month. It counts once the configuration is in
-// force: one that fails changes nothing. A store that cannot be read now is read later,
-// by readSpent.
+// openBudgets reads the costs of this month.
 func (a *App) openBudgets() error {
 	if len(a.Budgets) == 0 {
 		return nil
@@ -87,45 +84,47 @@ func (a *App) openBudgets() error {
 	if err != nil {
 		a.logger.Error("budgets begin with what this process knows: audit store cannot be read", zap.Error(err))
 	}
+	// The costs count only once the configuration is in force, so a refused one changes nothing.
+	// readSpent tries a failed store again.
 	a.spent = before
 	return nil
 }
 
-// spentBefore reads what was spent this month before the process began. It returns nil
-// where that is known.
-func (a *App) spentBefore(ctx context.Context) (*allowance.Ledger, error) {
-	s := a.ledger.Of.Spending
+// spentBefore reads the costs of this month from before the process began. It returns nil if they
+// are already known.
+func (a *App) spentBefore(ctx context.Context) (*allowance.Spending, error) {
+	s := a.auditShare.Of.Spending
 	s.seed.Lock()
-	known := s.read[a.ledger.Key]
+	known := s.read[a.auditShare.Key]
 	s.seed.Unlock()
 	if known {
 		return nil, nil
 	}
 	now := time.Now()
-	before := new(allowance.Ledger)
-	err := a.ledger.Of.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
+	before := new(allowance.Spending)
+	err := a.auditShare.Of.store.Each(ctx, allowance.MonthOf(now), func(r *audit.Record) error {
 		if r.At.Before(s.began) {
 			before.Add(r.Tenant, r.User, r.At, spent(r), now)
 		}
 		return nil
 	})
 	if _, damaged := errors.AsType[*audit.DamagedError](err); damaged && !a.refuses() {
-		return before, nil // what can be read of it counts
+		return before, nil // the readable part counts
 	}
 	if err != nil {
-		return nil, err // all of it counts, or nothing: it is read again
+		return nil, err // a part must not count, because the store is read again
 	}
 	return before, nil
 }
 
-// adjustBudgets has what openBudgets has read count.
+// adjustBudgets counts the costs that openBudgets has read.
 func (a *App) adjustBudgets() {
-	a.ledger.Of.budgets.Store(&a.Budgets)
+	a.auditShare.Of.budgets.Store(&a.Budgets)
 	a.join(a.spent)
 	a.spent = nil
 }
 
-// readSpent has what openBudgets could not read count.
+// readSpent counts the costs that openBudgets could not read.
 func (a *App) readSpent(ctx context.Context) error {
 	if len(a.Budgets) == 0 {
 		return nil
@@ -135,18 +134,18 @@ func (a *App) readSpent(ctx context.Context) error {
 	return err
 }
 
-// join adds what was spent before the process began, once for each store.
-func (a *App) join(before *allowance.Ledger) {
-	s := a.ledger.Of.Spending
+// join adds the costs from before the process began, once for each store.
+func (a *App) join(before *allowance.Spending) {
+	s := a.auditShare.Of.Spending
 	s.seed.Lock()
 	defer s.seed.Unlock()
-	if before != nil && !s.read[a.ledger.Key] {
+	if before != nil && !s.read[a.auditShare.Key] {
 		s.Join(before, time.Now())
-		s.read[a.ledger.Key] = true
+		s.read[a.auditShare.Key] = true
 	}
 }
 
-// standings are those that the page shows.
+// standings returns the budgets for the page.
 func standings(i *shared.Instance, now time.Time) []page.Budget {
 	out := []page.Budget{}
 	for _, s := range sinksOf(i).All() {
@@ -156,7 +155,7 @@ func standings(i *shared.Instance, now time.Time) []page.Budget {
 		}
 		for _, p := range s.Spending.Standings(*all, now) {
 			out = append(out, page.Budget{
-				Name: p.Person, Spent: p.String(), Share: p.Share, Ends: p.Ends, Soft: p.Budget.Soft, Refused: p.Refused,
+				Name: p.User, Spent: p.String(), Share: p.Share, Ends: p.Ends, Soft: p.Budget.Soft, Refused: p.Refused,
 			})
 			if len(out) == shownBudgets {
 				return out
@@ -166,10 +165,10 @@ func standings(i *shared.Instance, now time.Time) []page.Budget {
 	return out
 }
 
-// shownBudgets bounds the budgets on the page.
+// shownBudgets limits the budgets on the page.
 const shownBudgets = 60
 
-// parseBudget parses a budget, whose amount always has a unit. Syntax:
+// parseBudget parses a budget. The amount must have a unit. Syntax:
 //
 //	budget <user>|* $<dollars>|<count> tokens day|month [soft]
 func (a *App) parseBudget(d *caddyfile.Dispenser) error {
@@ -177,7 +176,7 @@ func (a *App) parseBudget(d *caddyfile.Dispenser) error {
 	if len(args) < 2 {
 		return d.ArgErr()
 	}
-	b, amount, rest := allowance.Budget{Person: args[0]}, args[1], args[2:]
+	b, amount, rest := allowance.Budget{User: args[0]}, args[1], args[2:]
 	dollars, priced := strings.CutPrefix(amount, "$")
 	counted := len(rest) > 0 && rest[0] == "tokens"
 	var err error

@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/tenant"
 )
 
-// UnmarshalCaddyfile sets the app up from the global options. What it has been set up
-// with already stays. Syntax:
+// UnmarshalCaddyfile sets the app up from the global options. Earlier options stay. Syntax:
 //
 //	{
 //		llm_cache {
@@ -89,7 +88,7 @@ func (a *App) parseKeepAlive(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseUser parses what one person is known by, or what names everybody.
+// parseUser parses a user and its name, or a placeholder that names every user.
 func (a *App) parseUser(d *caddyfile.Dispenser) error {
 	var u tenant.User
 	switch args := d.RemainingArgs(); len(args) {

@@ -94,8 +94,8 @@ func (s *DiskStore) Validate() error {
 		return option.ErrTwoKeys
 	case s.MaxSize != 0 && s.MaxSize < smallestDisk:
 		return fmt.Errorf("max_size: %d is below %d bytes", s.MaxSize, smallestDisk)
-	case s.TTL != 0 && time.Duration(s.TTL) < ShortestIdleTTL:
-		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), ShortestIdleTTL)
+	case s.TTL != 0 && time.Duration(s.TTL) < MinIdleTTL:
+		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), MinIdleTTL)
 	}
 	return nil
 }
@@ -124,22 +124,26 @@ func (s *DiskStore) Open() (*sessioncache.Store, error) {
 
 // persister returns a persister of a store's sessions to the file.
 func (s *DiskStore) persister(store *sessioncache.Store) (*sessioncache.Persister, error) {
-	return Persister(store, s.logger, sessioncache.BackendOptions{Name: s.Path, Key: s.key,
+	return Persister(store, s.logger, sessioncache.BackendOptions{
+		Name: s.Path, Key: s.key,
 		Open: func() (sessioncache.Backend, error) {
-			d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL),
+			d, err := disk.Open(disk.Options{
+				Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL),
 				Log: func(message string, err error) {
 					storeFailed(store, "damaged")
 					s.logger.Error(message, zap.Error(err))
-				}})
+				},
+			})
 			if err != nil {
 				return nil, err // a nil *Disk in the interface would not equal nil
 			}
 			return d, nil
-		}})
+		},
+	})
 }
 
 // Begin opens the file, unless an earlier configuration has opened it. It returns an error if the
-// file is in use or of a newer version. After any other failure sessions are kept in memory.
+// file is in use or of a newer version.
 func (s *DiskStore) Begin(store *sessioncache.Store) error {
 	p, err := store.Persister(), errElsewhere
 	if sameFile(p.Name(), s.Path) {
@@ -154,6 +158,7 @@ func (s *DiskStore) Begin(store *sessioncache.Store) error {
 	if refusing(err) {
 		return err
 	}
+	// After any other failure, requests are served from memory.
 	if err != nil {
 		storeFailed(store, "open")
 		s.logger.Error("sessions are kept in memory only, until the configuration is loaded anew", zap.Error(err))

@@ -27,15 +27,15 @@ type trouble struct {
 	logger *zap.Logger
 	where  string // the file or server
 	store  *sessioncache.Store
-	told   atomic.Int64 // the last log, in Unix nanoseconds
+	logged atomic.Int64 // the last log, in Unix nanoseconds
 }
 
 const tellAgain = 10 * time.Minute
 
 func (t *trouble) failed(what string, err error) {
 	storeFailed(t.store, what)
-	now, last := time.Now().UnixNano(), t.told.Load()
-	if last != 0 && now-last < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
+	now, last := time.Now().UnixNano(), t.logged.Load()
+	if last != 0 && now-last < int64(tellAgain) || !t.logged.CompareAndSwap(last, now) {
 		return
 	}
 	t.logger.Error("sessions may not outlive the process", zap.String("operation", what), zap.String("store", t.where),

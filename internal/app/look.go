@@ -29,8 +29,10 @@ func Dashboard(i *shared.Instance) *page.Page {
 // look returns the view for the page.
 func look(i *shared.Instance) page.View {
 	now := time.Now()
-	v := page.View{Now: now, Today: turnsOf(i).today.Today(), Queues: []page.Queue{},
-		Sessions: page.Sessions{List: []page.Session{}}}
+	v := page.View{
+		Now: now, Today: turnsOf(i).today.Today(), Queues: []page.Queue{},
+		Sessions: page.Sessions{List: []page.Session{}},
+	}
 	states := state.Open(i)
 	type used struct {
 		listed
@@ -39,7 +41,7 @@ func look(i *shared.Instance) page.View {
 	var all []used
 	for _, s := range states {
 		v.Sessions.Total += s.Stats().Sessions
-		for _, session := range s.Page(sessioncache.Newest, largestPage) {
+		for _, session := range s.Page(sessioncache.Newest, maxPage) {
 			at, warm := session.Used()
 			if warm(now) {
 				v.Sessions.Warm++
@@ -53,7 +55,7 @@ func look(i *shared.Instance) page.View {
 	slices.SortFunc(v.Queues, func(a, b page.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(all, func(a, b used) int { return b.at.Compare(a.at) })
 	for _, u := range all[:min(len(all), shownSessions)] {
-		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now), turnsOf(i).today.Whose))
+		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now), turnsOf(i).today.Identity))
 	}
 	v.Budgets = standings(i, now)
 	v.Health = append(v.Health, Health(i)...)
@@ -78,9 +80,9 @@ func Health(i *shared.Instance) []page.Health {
 	return all
 }
 
-// sessionOf converts a session's summary for the page. whose names the user of a session ID.
-func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.Whose) page.Session {
-	s := page.Session{ID: r.ID, Whose: whose(r.ID), Used: r.Created, Conversations: len(r.Conversations)}
+// sessionOf converts a session's summary for the page. identify names the user of a session ID.
+func sessionOf(r sessioncache.SessionSummary, identify func(session string) audit.Identity) page.Session {
+	s := page.Session{ID: r.ID, Identity: identify(r.ID), Used: r.Created, Conversations: len(r.Conversations)}
 	var read, prompt int64
 	var cost sessioncache.CostSummary
 	for i := range r.Conversations {
@@ -98,7 +100,7 @@ func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.W
 				s.Folded += n
 			}
 		}
-		s.Regret += l.Regret
+		s.FoldMisses += l.FoldMisses
 	}
 	if prompt > 0 {
 		s.Read = float64(read) / float64(prompt)
@@ -129,9 +131,11 @@ func sessionOf(r sessioncache.SessionSummary, whose func(session string) audit.W
 
 // healthOf returns the state of a session store. trouble is the last failure of its backend.
 func healthOf(s sessioncache.StoreStats, trouble string) page.Health {
-	h := page.Health{Name: "Sessions", State: page.OK,
+	h := page.Health{
+		Name: "Sessions", State: page.OK,
 		Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))),
-			humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
+			humanize.IBytes(uint64(max(s.MaxBytes, 0)))),
+	}
 	if s.Kept > 0 {
 		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
 	}

@@ -59,7 +59,7 @@ func TestHealthOfStores(t *testing.T) {
 
 // The page cuts the model names of clients.
 func TestLongModelOnPage(t *testing.T) {
-	s := sessionOf(sessioncache.SessionSummary{Conversations: []sessioncache.ConversationSummary{{Model: strings.Repeat("x", 1<<20)}}}, new(audit.Tally).Whose)
+	s := sessionOf(sessioncache.SessionSummary{Conversations: []sessioncache.ConversationSummary{{Model: strings.Repeat("x", 1<<20)}}}, new(audit.Tally).Identity)
 	if n := len(s.Model); n == 0 || n > 256 {
 		t.Errorf("it shows %d bytes", n)
 	}

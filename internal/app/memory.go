@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// ShortestIdleTTL is about the shortest pause of a person.
-const ShortestIdleTTL = time.Minute
+// MinIdleTTL is about the shortest pause of a user.
+const MinIdleTTL = time.Minute
 
 // MemoryStore keeps sessions in the memory of the process. They survive
 // reloads, not restarts.
@@ -42,8 +42,8 @@ func (m *MemoryStore) Provision(caddy.Context) error {
 
 // Validate reports the first limit out of its range.
 func (m *MemoryStore) Validate() error {
-	if ttl := time.Duration(m.IdleTTL); ttl != 0 && ttl < ShortestIdleTTL {
-		return fmt.Errorf("idle_ttl: %s is below %s", ttl, ShortestIdleTTL)
+	if ttl := time.Duration(m.IdleTTL); ttl != 0 && ttl < MinIdleTTL {
+		return fmt.Errorf("idle_ttl: %s is below %s", ttl, MinIdleTTL)
 	}
 	return nil
 }

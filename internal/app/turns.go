@@ -24,15 +24,15 @@ import (
 
 // turns counts the turns of an instance, recorded or not.
 type turns struct {
-	today                     *audit.Tally
-	byPerson, byModel, bySite *dimension
-	seeded                    atomic.Bool // the turns on record before the process began are counted
+	today                   *audit.Tally
+	byUser, byModel, bySite *dimension
+	seeded                  atomic.Bool // the turns on record before the process began are counted
 }
 
 func turnsOf(i *shared.Instance) *turns {
 	return shared.Part(i, func() *turns {
 		return &turns{
-			today: audit.NewTally(time.Now), byPerson: newDimension("person", 200), byModel: newDimension("model", 100),
+			today: audit.NewTally(time.Now), byUser: newDimension("person", 200), byModel: newDimension("model", 100),
 			bySite: newDimension("site", 100),
 		}
 	})
@@ -41,7 +41,7 @@ func turnsOf(i *shared.Instance) *turns {
 func init() { // a variable would put these into the initialization order
 	metric.Each(func(i *shared.Instance) (all []prometheus.Collector) {
 		t := turnsOf(i)
-		for _, d := range [...]*dimension{t.byPerson, t.byModel, t.bySite} {
+		for _, d := range [...]*dimension{t.byUser, t.byModel, t.bySite} {
 			all = append(all, d.cost, d.tokens, d.turns)
 		}
 		return all
@@ -99,7 +99,7 @@ func Count(i *shared.Instance, r *audit.Record, host string) {
 			unpricedTurns.Add(float64(r.Turns))
 		}
 	}
-	t.byPerson.count(r.User, r)
+	t.byUser.count(r.User, r)
 	t.byModel.count(r.ModelName(), r)
 	t.bySite.count(siteOf(host), r)
 	t.today.Add(r)
@@ -109,7 +109,7 @@ func Count(i *shared.Instance, r *audit.Record, host string) {
 // store that can be read again.
 func (a *App) seed() {
 	t := turnsOf(a.instance)
-	source, err := a.ledger.Of.store.source()
+	source, err := a.auditShare.Of.store.source()
 	if err != nil || source == nil || !t.seeded.CompareAndSwap(false, true) {
 		return
 	}
@@ -125,7 +125,7 @@ func (a *App) seed() {
 // dimension is a label by which metrics tell turns apart. Clients choose keys, names of models and
 // Host headers, so only the first names get their own counters. Later ones are counted together.
 type dimension struct {
-	most                int
+	maxNames            int
 	cost, tokens, turns *prometheus.CounterVec
 
 	mu  sync.RWMutex
@@ -145,16 +145,16 @@ type dimensionCounters struct {
 // costCounters are the cost counters of a name with known prices.
 type costCounters struct{ actual, client, would prometheus.Counter }
 
-// longestName bounds names that clients choose, in bytes.
-const longestName = 128
+// maxName bounds names that clients choose, in bytes.
+const maxName = 128
 
-func newDimension(name string, most int) *dimension {
+func newDimension(name string, maxNames int) *dimension {
 	return &dimension{
-		most: most, met: map[string]*dimensionCounters{},
+		maxNames: maxNames, met: map[string]*dimensionCounters{},
 		cost: metric.NewCounterVec(name+"_cost_usd_total",
 			fmt.Sprintf("Cost of turns in US dollars where prices are known, by %s, of which the first %d are told apart: "+
 				"actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of "+
-				"the others as they were.", name, most), name, "kind"),
+				"the others as they were.", name, maxNames), name, "kind"),
 		tokens: metric.NewCounterVec(name+"_tokens_total",
 			fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
 		turns: metric.NewCounterVec(name+"_turns_total", fmt.Sprintf("Turns, which are requests of clients, by %s.", name),
@@ -163,7 +163,7 @@ func newDimension(name string, most int) *dimension {
 }
 
 // countersOf returns the counters of a name, or those of audit.Others beyond the maximum.
-func (d *dimension) countersOf(name string, most int) *dimensionCounters {
+func (d *dimension) countersOf(name string, maxNames int) *dimensionCounters {
 	d.mu.RLock()
 	c := d.met[name]
 	d.mu.RUnlock()
@@ -173,7 +173,7 @@ func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name = label(name)
-	if len(d.met) >= most && d.met[name] == nil {
+	if len(d.met) >= maxNames && d.met[name] == nil {
 		name = audit.Others // Others comes on top of the maximum
 	}
 	if c = d.met[name]; c == nil {
@@ -191,14 +191,14 @@ func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 
 // count counts a turn.
 func (d *dimension) count(name string, r *audit.Record) {
-	if len(name) > longestName {
-		name = name[:longestName]
+	if len(name) > maxName {
+		name = name[:maxName]
 	}
-	most := d.most
+	maxNames := d.maxNames
 	if !r.Spent() {
-		most /= 2 // requests without usage leave room for real users
+		maxNames /= 2 // requests without usage leave room for real users
 	}
-	c := d.countersOf(name, most)
+	c := d.countersOf(name, maxNames)
 	if r.IsTurn() {
 		c.turns.Add(float64(r.Turns))
 	}

@@ -19,7 +19,7 @@ func TestDimensionIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	d.count(long, &audit.Record{Turns: 1})
 	for name := range d.met {
-		if len(name) > longestName || unsafe.StringData(name) == unsafe.StringData(long) {
+		if len(name) > maxName || unsafe.StringData(name) == unsafe.StringData(long) {
 			t.Errorf("a name of %d bytes stays in memory", len(long))
 		}
 	}
@@ -39,8 +39,10 @@ func TestDimensionIsBounded(t *testing.T) {
 	if d.met["anna"] == nil || d.met["stranger 0"] == nil || len(d.met) > 7 {
 		t.Errorf("met %v", d.met)
 	}
-	for host, want := range map[string]string{"LLM.example.com:8443": "llm.example.com",
-		"llm.example.com": "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": ""} {
+	for host, want := range map[string]string{
+		"LLM.example.com:8443": "llm.example.com",
+		"llm.example.com":      "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": "",
+	} {
 		if got := siteOf(host); got != want {
 			t.Errorf("%q is %q, not %q", host, got, want)
 		}

@@ -172,7 +172,7 @@ type Request struct {
 	Session, Name string
 	// View is the client's request, Edit the edited one; nil if it was not parsed.
 	View *wire.View
-	Edit *pipeline.Exchange
+	Edit *pipeline.Transaction
 
 	attached []any
 }

@@ -138,7 +138,7 @@ func (c *Cache[K, O, V]) Use(e *Entry[K, O, V]) {
 	}
 	c.order.MoveToFront(e.at)
 	c.options.Pool.order.MoveToFront(e.place.at)
-	e.place.owner.order.MoveToFront(e.place.own)
+	e.place.owner.order.MoveToFront(e.place.inOwner)
 }
 
 // UsedAt sets the time of an entry's last use, which may lie before the cache was made.
@@ -162,7 +162,7 @@ func (c *Cache[K, O, V]) Drop(e *Entry[K, O, V]) {
 	p, o := c.options.Pool, e.place.owner
 	p.grow(o, -e.size)
 	p.order.Remove(e.place.at)
-	if o.order.Remove(e.place.own); o.order.Len() == 0 {
+	if o.order.Remove(e.place.inOwner); o.order.Len() == 0 {
 		heap.Remove(&p.heavy, o.index)
 		delete(p.owners, o.name)
 	}
@@ -280,10 +280,10 @@ func (c *Cache[K, O, V]) Expire() time.Duration {
 	return 0
 }
 
-// sweep sets a timer that drops expired entries, and runs again as long as there are any:
-// prompts must not stay in memory beyond their lifetime for want of a request.
+// sweep sets a timer that drops expired entries, and runs again as long as there are any.
 func (c *Cache[K, O, V]) sweep(after time.Duration) {
-	// The timer must not keep an abandoned cache alive.
+	// Prompts must not stay in memory beyond their lifetime, even without any further request. The
+	// timer must not keep an abandoned cache alive.
 	cache := weak.Make(c)
 	time.AfterFunc(after, func() {
 		c := cache.Value()
@@ -333,8 +333,8 @@ type member interface {
 
 // place is an entry's place in its pool.
 type place[O comparable] struct {
-	owner   *owner[O]
-	at, own *list.Element // in the order of the pool, and of the owner
+	owner       *owner[O]
+	at, inOwner *list.Element // in the order of the pool, and of the owner
 }
 
 // NewPool returns a pool with a limit in bytes, 0 for none.

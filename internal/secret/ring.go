@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// mostFormer bounds the former keys that are remembered.
-const mostFormer = 4
+// maxFormer bounds the former keys that are remembered.
+const maxFormer = 4
 
 // Ring has a value for the present key and for each former key, so that data under a former key
 // stays readable.
@@ -44,7 +44,7 @@ func (r *Ring[T]) Use(key Key) (other bool, err error) {
 		return false, nil
 	}
 	before := slices.DeleteFunc(slices.Clone(r.all), func(m made[T]) bool { return m.key == key })
-	r.all = append([]made[T]{{key, now}}, before[:min(len(before), mostFormer)]...)
+	r.all = append([]made[T]{{key, now}}, before[:min(len(before), maxFormer)]...)
 	return true, nil
 }
 

@@ -24,7 +24,7 @@ func TestSeals(t *testing.T) {
 	}
 	of := []byte("of it")
 	var sealed [][]byte
-	for n := range mostFormer + 2 {
+	for n := range maxFormer + 2 {
 		use(n, n > 0)
 		use(n, false)
 		sealed = append(sealed, s.Seal(nil, []byte{byte(n)}, of))

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Instance is what the configurations of one Caddy share across reloads. A process has one. Tests
-// run several beside each other, which see nothing of one another.
+// Instance is the state that the configurations of one Caddy share across reloads. A process has one.
+// Tests run several independent ones beside each other.
 type Instance struct {
 	parts sync.Map // of func() T, by the type T
 }

@@ -116,7 +116,7 @@ func (p *Pool[T]) open(key string, e *entry[T], open func() (T, error)) {
 	}
 }
 
-// entries returns the entries whose values are open.
+// entries returns the entries with open values.
 func (p *Pool[T]) entries() (all []*entry[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

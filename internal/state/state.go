@@ -70,8 +70,10 @@ type State struct {
 // New returns a state that keeps folded texts in files, too, if there are any.
 func New(i *shared.Instance, store *sessioncache.Store, files *originals.Files, c clock.Clock) *State {
 	budget := memory.Of(i)
-	s := &State{Store: store, Instance: i, Clock: c,
-		originals: lru.NewPool[sessioncache.Tenant](budget.Share(memory.Originals))}
+	s := &State{
+		Store: store, Instance: i, Clock: c,
+		originals: lru.NewPool[sessioncache.Tenant](budget.Share(memory.Originals)),
+	}
 	s.Blocks = originals.New(s.originals, files, c.Now)
 	_, _ = rand.Read(s.Secret[:]) // never fails
 	store.OnEvict(s.detach)
@@ -81,11 +83,11 @@ func New(i *shared.Instance, store *sessioncache.Store, files *originals.Files, 
 
 // The interfaces that a part may implement.
 type (
-	// Forgetter forgets what it has of a session that was deleted or evicted.
+	// Forgetter drops its state of a session that was deleted or evicted.
 	Forgetter interface {
 		ForgetSession(x *sessioncache.Session)
 	}
-	// Stopper ends what runs in the background. It is called when no configuration is left, and
+	// Stopper ends its background work. It is called when no configuration is left, and
 	// may be called again.
 	Stopper interface{ Stop() }
 	// Holder holds memory, which takes a part of the budget.
@@ -197,7 +199,7 @@ func (s *State) Used(part memory.Part) (sum int64) {
 	return sum
 }
 
-// Rest ends internal requests and what else runs in the background: no configuration is left.
+// Rest ends internal requests and other background work: no configuration is left.
 func (s *State) Rest() {
 	s.Carrier.Stop()
 	for p := range Parts[Stopper](s) {

@@ -26,13 +26,13 @@ func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
 	}
 	// A request without output tokens fills or refreshes the cache (Anthropic's documentation of
 	// prompt caching).
-	most := "0"
+	maxTokens := "0"
 	choice := gjson.GetBytes(v.Bytes(v.Reply.ToolChoice), "type").Str
 	if choice == "any" || choice == "tool" || gjson.GetBytes(v.Bytes(v.Reply.OutputConfig), "format").Exists() {
 		// The API refuses max_tokens 0 beside a forced tool or an output format.
-		most = "1"
+		maxTokens = "1"
 	}
-	members := []wire.Member{{Name: "max_tokens", Value: []byte(most)}, {Name: "thread"}}
+	members := []wire.Member{{Name: "max_tokens", Value: []byte(maxTokens)}, {Name: "thread"}}
 	if v.Reply.Stream {
 		members = append(members, wire.Member{Name: "stream", Value: []byte("false")})
 	}

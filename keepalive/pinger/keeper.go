@@ -34,7 +34,7 @@ type Keeper struct {
 	// Optional.
 	Watcher Watcher
 
-	carrier *selfrequest.Carrier
+	sender  *selfrequest.Carrier
 	clock   clock.Clock
 	learned atomic.Bool
 
@@ -64,9 +64,9 @@ var (
 // instant reads a time by both clocks. Tests set the two apart.
 var instant = keepalive.At
 
-// New returns a keeper that sends its pings through a carrier.
-func New(carrier *selfrequest.Carrier, c clock.Clock) *Keeper {
-	return &Keeper{Schedule: keepalive.New((*Limits)(nil).options()), carrier: carrier, clock: c}
+// New returns a keeper that sends its pings through sender.
+func New(sender *selfrequest.Carrier, c clock.Clock) *Keeper {
+	return &Keeper{Schedule: keepalive.New((*Limits)(nil).options()), sender: sender, clock: c}
 }
 
 func (k *Keeper) now() keepalive.Instant { return instant(k.clock.Now()) }
@@ -87,7 +87,7 @@ func (k *Keeper) awake() {
 	defer k.mu.Unlock()
 	due, ok := k.Schedule.Next()
 	// Without a next ping, the end of a ping or the next idle conversation sets the time.
-	if !ok || k.carrier.Running() == nil {
+	if !ok || k.sender.Running() == nil {
 		return
 	}
 	wait := min(due-k.now().Mono, maxWait)
@@ -115,7 +115,7 @@ func (k *Keeper) Use(l *Limits) {
 	k.awake()
 }
 
-// Stop ends the keeper; its carrier must have stopped. It cancels the pings in flight and does not
+// Stop ends the keeper; its sender must have stopped. It cancels the pings in flight and does not
 // wait for them.
 func (k *Keeper) Stop() {
 	k.Schedule.Stop()

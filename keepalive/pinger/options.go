@@ -96,8 +96,8 @@ func (k *Options) maxLoss(idle *pipeline.Idle) float64 {
 		return *k.MaxLoss*idle.Spent + idle.Kept
 	}
 	// The cost of the client's own bytes.
-	own := idle.Spent + idle.Saved
-	return min(defaultMaxLoss*idle.Spent+idle.Kept, dearest*own+idle.Saved+min(0, idle.Kept))
+	clientCost := idle.Spent + idle.Saved
+	return min(defaultMaxLoss*idle.Spent+idle.Kept, dearest*clientCost+idle.Saved+min(0, idle.Kept))
 }
 
 // every is the time between pings for a cache with this lifetime.

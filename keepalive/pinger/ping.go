@@ -106,7 +106,7 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 
 // send sends a ping and reads its response.
 func (k *Keeper) send(ctx context.Context, e *selfrequest.Errand) (u wire.Usage, o keepalive.Outcome) {
-	a, err := k.carrier.Carry(ctx, e)
+	a, err := k.sender.Carry(ctx, e)
 	if err != nil {
 		return u, keepalive.Broken
 	}

@@ -30,9 +30,9 @@ func await(t *testing.T, what string, f func() bool) {
 
 // TestPingPanics: a ping that panics ends, and the next one takes its place in flight.
 func TestPingPanics(t *testing.T) {
-	carrier := new(selfrequest.Carrier)
-	carrier.Use(nil)
-	k := New(carrier, clock.Machine)
+	sender := new(selfrequest.Carrier)
+	sender.Use(nil)
+	k := New(sender, clock.Machine)
 	k.Schedule.Configure(keepalive.Options{Flying: 1})
 	every := 285 * time.Second
 	target := selfrequest.Reopen(selfrequest.Open{URI: "/"})
@@ -41,8 +41,10 @@ func TestPingPanics(t *testing.T) {
 		k.Schedule.Leave(keepalive.ID{Conversation: i}, false, &keepalive.Target{
 			Begun: begun, Lifetime: 5 * time.Minute, Every: every, MaxPings: 5, Prompt: 1e6, Write: 1.25, Read: 0.1,
 			MaxLoss: 1e9,
-			Payload: &conversation{Target: target, session: new(sessioncache.Session),
-				price: func(wire.Usage) (wire.Usage, float64, float64) { panic("of a test") }},
+			Payload: &conversation{
+				Target: target, session: new(sessioncache.Session),
+				price: func(wire.Usage) (wire.Usage, float64, float64) { panic("of a test") },
+			},
 		})
 	}
 	count := httpx.BackgroundPanics

@@ -35,7 +35,7 @@ type kept struct {
 	up   *httptest.Server
 	dir  string
 
-	front   string // handlers in front of the site's handler
+	outer   string // handlers in front of the site's handler
 	reads   bool   // turns read files
 	session string
 	key     string
@@ -50,8 +50,10 @@ type kept struct {
 
 func newKept(t *testing.T) *kept {
 	dir := t.TempDir()
-	k := &kept{t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK,
-		usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
+	k := &kept{
+		t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK,
+		usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`,
+	}
 	l, err := net.Listen("tcp", testkit.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +108,7 @@ func (k *kept) config(options, headers string) string {
 			{"handler": "reverse_proxy", "upstreams": [{"dial": %q}], "headers": {"request": {"set": {%s}}}}
 		]}]
 	}}}}
-}`, k.log, k.addr, k.front, options, k.up.Listener.Addr().String(), headers)
+}`, k.log, k.addr, k.outer, options, k.up.Listener.Addr().String(), headers)
 }
 
 const keeping = `, "keepalive": {"max_loss": 10}`
@@ -130,8 +132,8 @@ func (k *kept) ask(turns int) string {
 
 // answered is a response and the client's reaction to it.
 const (
-	answered = `,{"role":"assistant","content":"Shall I?"}` + told
-	told     = `,{"role":"user","content":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}]}`
+	answered    = `,{"role":"assistant","content":"Shall I?"}` + userMessage
+	userMessage = `,{"role":"user","content":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}]}`
 )
 
 // send sends a request with these messages after the first.
@@ -237,8 +239,8 @@ func TestPingsOfTwoHandlers(t *testing.T) {
 	const observe, eager, off = `"policy": "observe"`,
 		`"policy": "eager", "zones": {"frozen": 0, "hot": 1, "min_messages": 0}`, `"policy": "off"`
 	for name, c := range map[string]struct {
-		front, own string
-		want       int
+		outer, inner string
+		want         int
 	}{
 		"both":                    {observe + keeping, keeping, 1},
 		"the first":               {observe + keeping, "", 1},
@@ -253,19 +255,19 @@ func TestPingsOfTwoHandlers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newKept(t)
 			k.reads = true
-			if c.front != "" {
-				k.front = `{"handler": "llm_cache", ` + c.front + `},`
+			if c.outer != "" {
+				k.outer = `{"handler": "llm_cache", ` + c.outer + `},`
 			}
-			k.load(c.own, "")
+			k.load(c.inner, "")
 			k.ask(7)
 			k.ask(8)
-			if edits := strings.Contains(c.front, "eager"); edits != strings.Contains(k.bodies[1], "[Compacted: ") {
+			if edits := strings.Contains(c.outer, "eager"); edits != strings.Contains(k.bodies[1], "[Compacted: ") {
 				t.Fatalf("upstream came %s", k.bodies[1])
 			}
 			want := strings.Replace(k.bodies[1], `"max_tokens":1000`, `"max_tokens":0`, 1)
 			advance(wait)
 			k.wantPings(c.want, "near the end of the lifetime")
-			k.load(c.own, "")
+			k.load(c.inner, "")
 			advance(wait)
 			k.wantPings(2*c.want, "after a reload")
 			for _, i := range k.pings() {
@@ -281,8 +283,8 @@ func TestPingsOfTwoHandlers(t *testing.T) {
 			k.wantPings(3*c.want, "after the client was back")
 			k.ask(10)
 			n := len(k.bodies)
-			k.front = ""
-			k.load(c.own, "")
+			k.outer = ""
+			k.load(c.inner, "")
 			advance(wait)
 			settled()
 			k.mu.Lock()
@@ -330,7 +332,7 @@ func TestNoPingOfWhatGaveWay(t *testing.T) {
 	k.ask(2)
 	k.usage = `{"input_tokens":3,"cache_read_input_tokens":90000,"output_tokens":5}`
 	for range 2 {
-		k.send(fmt.Sprintf(told, "Find a title."))
+		k.send(fmt.Sprintf(userMessage, "Find a title."))
 	}
 	k.usage = `{"input_tokens":3,"cache_read_input_tokens":30000,"output_tokens":5}`
 	k.send(fmt.Sprintf(answered, "No."))

@@ -38,7 +38,7 @@ type Visit struct {
 	keeper  *Keeper
 	options *Options
 	session *sessioncache.Session
-	ex      *pipeline.Exchange
+	ex      *pipeline.Transaction
 	idle    keepalive.ID // the conversation that the request continues
 	entered bool
 	yielded bool               // the inner handler schedules the pings
@@ -51,25 +51,25 @@ const visitVar = "llm_keepalive_visit"
 
 // Enter reports to the schedule that a request continues a conversation. It returns nil if neither
 // this handler nor an outer one has options.
-func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Session, x *pipeline.Exchange) *Visit {
-	front, _ := caddyhttp.GetVar(r.Context(), visitVar).(*Visit)
-	if o == nil && front != nil {
-		o = front.options
+func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Session, x *pipeline.Transaction) *Visit {
+	outer, _ := caddyhttp.GetVar(r.Context(), visitVar).(*Visit)
+	if o == nil && outer != nil {
+		o = outer.options
 	}
 	if o == nil {
 		return nil
 	}
 	v := &Visit{keeper: k, options: o, session: session, ex: x}
-	if front != nil {
+	if outer != nil {
 		// The inner handler sends the body that is cached upstream.
-		front.yield()
+		outer.yield()
 	}
 	// This cancels a ping in flight at once, so the client does not wait.
 	if conversation, ok := x.Continues(); ok {
 		v.idle, v.entered = keepalive.ID{Session: session.ID(), Conversation: conversation}, true
 		// The outer handler's Enter may already have ended the pause.
-		if v.pause = k.Schedule.Enter(v.idle, k.now()); v.pause == nil && front != nil && front.idle == v.idle {
-			v.pause = front.pause
+		if v.pause = k.Schedule.Enter(v.idle, k.now()); v.pause == nil && outer != nil && outer.idle == v.idle {
+			v.pause = outer.pause
 		}
 	}
 	caddyhttp.SetVar(r.Context(), visitVar, v)
@@ -163,8 +163,10 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		write = rules.Write1h
 	}
 	begun := v.keeper.at(v.ex.Start())
-	habit := keepalive.Habit{Tenant: a.Tenant, Client: keepalive.Client(audit.ClientName(a.Request.UserAgent())),
-		Hour: uint8(begun.Wall.Hour())}
+	habit := keepalive.Habit{
+		Tenant: a.Tenant, Client: keepalive.Client(audit.ClientName(a.Request.UserAgent())),
+		Hour: uint8(begun.Wall.Hour()),
+	}
 	if a.Recorded != "" { // habits learned under the recorded name outlive the process
 		habit.Tenant = audit.TenantKey(a.Recorded)
 	}
@@ -179,11 +181,13 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		Cold:     idle.Cold,
 		Write:    write, Read: rules.Read, Dollars: rules.At(int(idle.Prompt)).Input / 1e6,
 		MaxLoss: o.maxLoss(&idle),
-		Payload: &conversation{Target: a.Target(body), session: v.session, conversation: idle.Conversation,
+		Payload: &conversation{
+			Target: a.Target(body), session: v.session, conversation: idle.Conversation,
 			price: func(u wire.Usage) (bounded wire.Usage, cost, dollars float64) {
 				u, _ = rules.Bound(u, maxTokens)
 				return u, rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
-			}},
+			},
+		},
 	}
 }
 
@@ -224,7 +228,9 @@ func (v *Visit) account(a *Answered) {
 	k.mu.Unlock()
 	if k.Watcher != nil {
 		conversation, _ := v.ex.Committed()
-		k.Watcher.Resumed(Pause{Session: v.session.ID(), Conversation: conversation, At: v.ex.Start(), Age: s.Age,
-			Pings: s.Pings, Cost: s.Cost, Saved: saved})
+		k.Watcher.Resumed(Pause{
+			Session: v.session.ID(), Conversation: conversation, At: v.ex.Start(), Age: s.Age,
+			Pings: s.Pings, Cost: s.Cost, Saved: saved,
+		})
 	}
 }

@@ -21,9 +21,9 @@ const (
 	// maxPassages limits the blocks about a file that a read of it is compared with, the latest
 	// first.
 	maxPassages = 16
-	// mostCompared limits the bytes of such blocks in one request, all reads together: the files of
+	// maxCompared limits the bytes of such blocks in one request, all reads together: the files of
 	// a full context, compared sixteen times.
-	mostCompared = 64 << 20
+	maxCompared = 64 << 20
 	// maxPlaces limits the places of one line to compare.
 	maxPlaces = 8
 )
@@ -103,7 +103,7 @@ func passages(h *content.History, i int) []passage {
 	var out []passage
 	looks := 0
 	for j := range h.About(i, h.States[i].Path) {
-		if looks++; len(out) == maxPassages || looks > content.MostAlike || h.Compared > mostCompared {
+		if looks++; len(out) == maxPassages || looks > content.MaxAlike || h.Compared > maxCompared {
 			break
 		}
 		if h.Blocks[j].Body.Len() < minOverlap {

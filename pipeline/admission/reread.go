@@ -25,7 +25,7 @@ func reread(h *content.History, i int, text string) string {
 	h.States[i].Content = hash
 	looks := 0
 	for j := range h.Alike(i, hash) {
-		if looks++; looks > content.MostAlike {
+		if looks++; looks > content.MaxAlike {
 			break
 		}
 		if !visible(h, j) || content.Essence(content.Of(h.View, &h.Blocks[j])) != essence {

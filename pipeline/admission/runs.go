@@ -18,14 +18,14 @@ const minCollapsed = 120
 // of a line, or 0 for none. least is the minimum number of lines in a run, and first and last are
 // the numbers of lines that stay at either end.
 func collapse(
-	s string, least, first, last int, class func(line string) uint64, note func(n int) string,
+	s string, minLines, first, last int, class func(line string) uint64, note func(n int) string,
 ) string {
 	var out strings.Builder
 	run, from, copied := uint64(0), 0, 0 // class and start of the run; end of the text already handled
 	starts := make([]int, 0, 64)         // of the run's lines
 	done := func(end int) {
 		n := len(starts) - first - last
-		if run == 0 || len(starts) < least || n < 1 {
+		if run == 0 || len(starts) < minLines || n < 1 {
 			return
 		}
 		a, b := starts[first], end

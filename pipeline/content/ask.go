@@ -12,15 +12,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// most is the maximum number of blocks that one call may request.
-const most = 32
+// maxQuestions is the maximum number of blocks that one call may request.
+const maxQuestions = 32
 
 // AskedFor returns the ids in a call, in the forms that models and similar tools use.
 func AskedFor(arguments gjson.Result) (names []string) {
 	add := func(v gjson.Result) {
 		// A model may copy the frame along with the id.
 		s := strings.TrimPrefix(strings.TrimSpace(v.Str), StubFrame)
-		if s, _, _ = strings.Cut(s, ":"); s != "" && len(names) < most {
+		if s, _, _ = strings.Cut(s, ":"); s != "" && len(names) < maxQuestions {
 			names = append(names, s)
 		}
 	}
@@ -38,8 +38,8 @@ func AskedFor(arguments gjson.Result) (names []string) {
 	return names
 }
 
-// longestPattern is the maximum length of a search pattern, in bytes.
-const longestPattern = 1000
+// maxPattern is the maximum length of a search pattern, in bytes.
+const maxPattern = 1000
 
 // Narrowing returns a function that reduces a text to the requested part, nil for the whole text.
 // With a pattern, line numbers precede the lines found.
@@ -65,8 +65,8 @@ func Narrowing(arguments gjson.Result) (func(string) string, error) {
 	}
 	var re *regexp.Regexp
 	if pattern != "" {
-		if len(pattern) > longestPattern {
-			return nil, fmt.Errorf("pattern: longer than %d bytes", longestPattern)
+		if len(pattern) > maxPattern {
+			return nil, fmt.Errorf("pattern: longer than %d bytes", maxPattern)
 		}
 		var err error
 		if re, err = regexp.Compile(pattern); err != nil {

@@ -148,8 +148,10 @@ type input struct {
 }
 
 // arguments are the members of tool inputs that tell the subject of a call, the most telling first.
-var arguments = []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename", "dir_path",
-	"url", "command", "cmd", "pattern", "query"}
+var arguments = []string{
+	"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename", "dir_path",
+	"url", "command", "cmd", "pattern", "query",
+}
 
 // files is the number of arguments, from the first on, that name a file.
 const files = 6
@@ -159,7 +161,7 @@ func read(of gjson.Result) input {
 	in := input{Result: DecodedInput(of)}
 	if in.IsObject() {
 		var only gjson.Result
-		members, told, named := 0, len(arguments), files
+		members, telling, named := 0, len(arguments), files
 		in.ForEach(func(key, v gjson.Result) bool {
 			members++
 			switch key.Str {
@@ -170,8 +172,8 @@ func read(of gjson.Result) input {
 				only = v
 			}
 			i := slices.Index(arguments, key.Str)
-			if i >= 0 && i < told && (v.Type == gjson.String || v.IsArray()) {
-				told, in.argument = i, v
+			if i >= 0 && i < telling && (v.Type == gjson.String || v.IsArray()) {
+				telling, in.argument = i, v
 			}
 			if i >= 0 && i < named && v.Type == gjson.String {
 				named, in.file = i, v
@@ -203,10 +205,10 @@ func (in *input) tells() string {
 	return in.argument.Str
 }
 
-// mostBetween is the maximum number of blocks between a call and its result, and between the
+// maxBetween is the maximum number of blocks between a call and its result, and between the
 // results of a response and its first call. Models make far fewer calls at once, and a search this
 // long is cheap.
-const mostBetween = 512
+const maxBetween = 512
 
 // CallOf returns the index of the call that a tool result answers, in the messages before it, or
 // -1.
@@ -216,7 +218,7 @@ func CallOf(v *wire.View, i int) int {
 	if len(id) == 0 {
 		return callInOrder(v, i)
 	}
-	for j := i - 1; j >= max(0, i-mostBetween); j-- {
+	for j := i - 1; j >= max(0, i-maxBetween); j-- {
 		b := &blocks[j]
 		if b.Kind == wire.KindToolUse && string(v.Bytes(b.ID)) == string(id) {
 			return j
@@ -242,17 +244,17 @@ func callInOrder(v *wire.View, i int) int {
 	same := func(j int, k wire.Kind) bool {
 		return blocks[j].Kind == k && string(v.Bytes(blocks[j].Name)) == string(name)
 	}
-	before, j, least := 0, i-1, max(0, i-2*mostBetween)
-	for ; j >= least && blocks[j].Role != wire.RoleAssistant; j-- {
+	before, j, start := 0, i-1, max(0, i-2*maxBetween)
+	for ; j >= start && blocks[j].Role != wire.RoleAssistant; j-- {
 		if same(j, wire.KindToolResult) {
 			before++
 		}
 	}
 	first := j
-	for first > least && blocks[first-1].Role == wire.RoleAssistant {
+	for first > start && blocks[first-1].Role == wire.RoleAssistant {
 		first--
 	}
-	if j < least || first == least && least > 0 {
+	if j < start || first == start && start > 0 {
 		return -1
 	}
 	for n := max(first, 0); n <= j; n++ {

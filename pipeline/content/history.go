@@ -56,22 +56,22 @@ func (h *History) Call(i int) int {
 	return CallOf(h.View, i)
 }
 
-// mostText limits the tool results that are read, in bytes from the first one on. Later results are
+// maxText limits the tool results that are read, in bytes from the first one on. Later results are
 // sent unchanged. The longest recorded conversation has 414 KB of results, and a context of a
 // million tokens has no room for as many as the limit.
-const mostText = 8 << 20
+const maxText = 8 << 20
 
 // Unread reports whether a message block comes after more tool results than are read. The answer is
 // the same in every later request.
 func (h *History) Unread(i int) bool {
-	if len(h.View.Raw) <= mostText {
+	if len(h.View.Raw) <= maxText {
 		return false
 	}
 	if h.looked == 0 {
 		text := 0
 		for h.looked = 1; h.looked <= len(h.Blocks); h.looked++ {
 			if b := &h.Blocks[h.looked-1]; b.Kind == wire.KindToolResult {
-				if text += b.Body.Len(); text > mostText {
+				if text += b.Body.Len(); text > maxText {
 					break
 				}
 			}
@@ -222,8 +222,8 @@ func IsThinking(b *wire.Block) bool {
 	return b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking
 }
 
-// MostAlike limits the similar blocks to compare with one block.
-const MostAlike = 64
+// MaxAlike limits the similar blocks to compare with one block.
+const MaxAlike = 64
 
 // earlier indexes the blocks by their content and by their file. It stays empty for few new blocks:
 // a search for each is faster.
@@ -255,7 +255,7 @@ func (h *History) learned(i int) bool {
 	for ; e.known < i; e.known++ {
 		s := &h.States[e.known]
 		if s.Content != 0 {
-			if c := e.contents[s.Content]; len(c) <= MostAlike {
+			if c := e.contents[s.Content]; len(c) <= MaxAlike {
 				e.contents[s.Content] = e.add(c)
 			}
 		}
@@ -426,8 +426,8 @@ type Zones struct{ Begin, End int }
 
 // NewZones finds the middle between the frozen first turns and the hot last turns. Conversations of
 // fewer than least messages have none.
-func NewZones(v *wire.View, frozen, hot, least int) Zones {
-	if len(v.Messages) < least {
+func NewZones(v *wire.View, frozen, hot, minMessages int) Zones {
+	if len(v.Messages) < minMessages {
 		return Zones{}
 	}
 	z := Zones{Begin: len(v.Messages), End: len(v.Messages)}

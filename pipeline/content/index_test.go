@@ -18,27 +18,27 @@ func TestIndex(t *testing.T) {
 	var traits []sessioncache.Trait
 	var lines []uint64
 	for i := range 300 {
-		own := make([]uint64, r.IntN(90)) // may be none
-		for j := range own {
-			own[j] = r.Uint64()
+		hashes := make([]uint64, r.IntN(90)) // may be none
+		for j := range hashes {
+			hashes[j] = r.Uint64()
 		}
-		traits = append(traits, newTrait([]uint64{uint64(i)}[:i%2], own))
+		traits = append(traits, newTrait([]uint64{uint64(i)}[:i%2], hashes))
 		x.Add(traits[i], i)
-		lines = append(lines, own[:min(len(own), 5)]...)
+		lines = append(lines, hashes[:min(len(hashes), 5)]...)
 	}
-	held := 0
+	contained := 0
 	for _, line := range append(lines, 0, 1, 1<<63) {
 		found := map[int]int{}
-		x.Holding(line, func(id int) { found[id]++ })
+		x.Containing(line, func(id int) { found[id]++ })
 		for i, trait := range traits {
-			if n := HeldLines(trait, []uint64{line}); n != found[i] {
+			if n := CountMatches(trait, []uint64{line}); n != found[i] {
 				t.Fatalf("line %x: block %d holds it %d times, found %d times", line, i, n, found[i])
 			} else {
-				held += n
+				contained += n
 			}
 		}
 	}
-	if held < len(lines) || x.Shelves() < 300/64 {
-		t.Errorf("%d of %d lines are held, on %d shelves", held, len(lines), x.Shelves())
+	if contained < len(lines) || x.Shelves() < 300/64 {
+		t.Errorf("%d of %d lines are held, on %d shelves", contained, len(lines), x.Shelves())
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/rawjson"
 )
 
-// mostInput is the maximum size of a readable call input, in bytes. The output of models is
+// maxInput is the maximum size of a readable call input, in bytes. The output of models is
 // shorter.
-const mostInput = 1 << 20
+const maxInput = 1 << 20
 
 // CallInput returns the input of a call as an object, see [DecodedInput], or nothing for an input
 // above the maximum. It is valid as long as body.
 func CallInput(body []byte) gjson.Result {
 	switch {
-	case len(body) > mostInput:
+	case len(body) > maxInput:
 		return gjson.Result{}
 	case len(body) > 1 && body[0] == '"':
 		return DecodedInput(gjson.Result{Type: gjson.String, Raw: rawjson.View(body), Str: Unquote(body)})

@@ -102,7 +102,7 @@ func unnumbered(line string) string {
 		return rest
 	}
 	i := strings.IndexByte(line, ':')
-	if i <= 0 || i > mostName || strings.IndexByte(line[:i], ' ') >= 0 {
+	if i <= 0 || i > maxName || strings.IndexByte(line[:i], ' ') >= 0 {
 		return line
 	}
 	if rest, ok := numbered(line[i+1:]); ok {
@@ -111,8 +111,8 @@ func unnumbered(line string) string {
 	return line
 }
 
-// mostName is the maximum length of a file name before a line number.
-const mostName = 160
+// maxName is the maximum length of a file name before a line number.
+const maxName = 160
 
 // numbered returns the text after a line number.
 func numbered(line string) (string, bool) {
@@ -170,13 +170,13 @@ func Words(s string) iter.Seq[string] {
 // Reference determines whether a response refers to a block: by the block's paths and by quoted
 // lines.
 
-// mostTerms limits the terms of a trait.
-const mostTerms = 10
+// maxTerms limits the terms of a trait.
+const maxTerms = 10
 
 // appendTerms appends the hashes of the path-like words of an argument.
 func appendTerms(terms []uint64, argument string) []uint64 {
 	for word := range Words(argument) {
-		if len(terms) >= mostTerms-1 { // a word may add two
+		if len(terms) >= maxTerms-1 { // a word may add two
 			break
 		}
 		if !strings.ContainsAny(word, "/.") || len(word) < 4 {
@@ -265,14 +265,14 @@ func (k *ReferenceMaker) Release() { makers.Put(k) }
 
 // Result returns the trait of a result: the id and argument of its call, and the lines of its text.
 func (k *ReferenceMaker) Result(id, argument, text string) sessioncache.Trait {
-	var few [mostTerms]uint64
+	var few [maxTerms]uint64
 	k.lines, k.source = appendLines(k.lines[:0], text)
 	return newTrait(appendTerms(append(few[:0], Hash(id)), argument), k.lines)
 }
 
 // Input returns the trait of a call's written text.
 func (k *ReferenceMaker) Input(argument string, input gjson.Result) sessioncache.Trait {
-	var few [mostTerms]uint64
+	var few [maxTerms]uint64
 	m := Mention{lines: k.lines[:0], unread: true}
 	m.value(input, 0)
 	k.lines, k.source = m.lines, 0
@@ -283,10 +283,10 @@ func (k *ReferenceMaker) Input(argument string, input gjson.Result) sessioncache
 // at most 15.
 func (k *ReferenceMaker) Source() uint8 { return uint8(min(15, 16*k.source/max(1, len(k.lines)))) }
 
-// One line in sampleStride is sampled, up to mostSampled per block.
+// One line in sampleStride is sampled, up to maxSampled per block.
 const (
 	sampleStride = 4
-	mostSampled  = 48
+	maxSampled   = 48
 )
 
 // Sampled returns a sample of the last block's lines. A line is sampled in every block that
@@ -294,15 +294,15 @@ const (
 func (k *ReferenceMaker) Sampled() []uint64 {
 	k.sampled = k.sampled[:0]
 	for _, h := range k.lines {
-		if h>>32%sampleStride == 0 && len(k.sampled) < mostSampled {
+		if h>>32%sampleStride == 0 && len(k.sampled) < maxSampled {
 			k.sampled = append(k.sampled, h)
 		}
 	}
 	return k.sampled
 }
 
-// HeldLines returns the number of lines that the block of a trait contains.
-func HeldLines(t sessioncache.Trait, lines []uint64) (n int) {
+// CountMatches returns the number of lines that the block of a trait contains.
+func CountMatches(t sessioncache.Trait, lines []uint64) (n int) {
 	filter := t[1+8*int(t[0]):]
 	if len(filter) == 0 {
 		return 0
@@ -323,7 +323,7 @@ func word(t sessioncache.Trait) uint64 {
 		uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
 }
 
-// ReferenceIndex finds the blocks that contain a line, like [HeldLines] for many blocks at once.
+// ReferenceIndex finds the blocks that contain a line, like [CountMatches] for many blocks at once.
 type ReferenceIndex struct{ lengths []shelves }
 
 // shelves holds filters of one length.
@@ -349,11 +349,11 @@ func (x *ReferenceIndex) Add(t sessioncache.Trait, id int) {
 		of.all = append(of.all, shelf{words: make([]uint64, 8*len(filter))})
 	}
 	s := &of.all[len(of.all)-1]
-	own := uint64(1) << len(s.ids)
+	bit := uint64(1) << len(s.ids)
 	s.ids = append(s.ids, int32(id))
 	for i := 0; i < len(filter); i += 8 {
 		for b := word(filter[i:]); b != 0; b &= b - 1 {
-			s.words[8*i+bits.TrailingZeros64(b)] |= own
+			s.words[8*i+bits.TrailingZeros64(b)] |= bit
 		}
 	}
 }
@@ -369,8 +369,8 @@ func (x *ReferenceIndex) of(bytes int) *shelves {
 	return &x.lengths[len(x.lengths)-1]
 }
 
-// Holding calls found for each block that contains a line, with the same error rate as [HoldsLine].
-func (x *ReferenceIndex) Holding(line uint64, found func(id int)) {
+// Containing calls found for each block that contains a line, with the same error rate as [ContainsLine].
+func (x *ReferenceIndex) Containing(line uint64, found func(id int)) {
 	for i := range x.lengths {
 		of := &x.lengths[i]
 		// The probes of a line are the same bits in all filters of one length, so 64 filters are
@@ -478,7 +478,7 @@ func (m *Mention) words(s string) {
 
 // Of reports whether the response refers to a block.
 func (m *Mention) Of(t sessioncache.Trait) bool {
-	return m.Names(t) || slices.ContainsFunc(m.lines, func(line uint64) bool { return HoldsLine(t, line) })
+	return m.Names(t) || slices.ContainsFunc(m.lines, func(line uint64) bool { return ContainsLine(t, line) })
 }
 
 // Names reports whether the response names a block by its id or by a file of its call.
@@ -504,8 +504,8 @@ func LineHashes(text string) []uint64 {
 	return lines
 }
 
-// HoldsLine reports whether a block contains a line, with a small error rate.
-func HoldsLine(t sessioncache.Trait, line uint64) bool { return inBloom(t[1+8*int(t[0]):], line) }
+// ContainsLine reports whether a block contains a line, with a small error rate.
+func ContainsLine(t sessioncache.Trait, line uint64) bool { return inBloom(t[1+8*int(t[0]):], line) }
 
 // termSeed distributes hashes over slots unpredictably for clients.
 var termSeed = rand.Uint64() | 1 //nolint:gosec // no secret
@@ -519,8 +519,8 @@ type termSet struct {
 	zero  bool // 0 is in the set
 }
 
-// mostSlots limits the memory of a set kept for another response.
-const mostSlots = 1 << 14
+// maxSlots limits the memory of a set kept for another response.
+const maxSlots = 1 << 14
 
 // slot returns the slot of a hash, or the free slot to use for it.
 func (t *termSet) slot(h uint64) *uint64 {
@@ -565,7 +565,7 @@ func (t *termSet) grow() {
 
 // clear empties the set.
 func (t *termSet) clear() {
-	if len(t.slots) > mostSlots {
+	if len(t.slots) > maxSlots {
 		// A single long response must not keep its memory in the pool.
 		t.slots = nil
 	}

@@ -40,11 +40,11 @@ func TestLinesShownAgain(t *testing.T) {
 	first := slices.Clone(k.Sampled())
 	k.Result("id", "", text.String()+"one more line that stands only here\n")
 	again := k.Sampled()
-	if n := HeldLines(trait, again); len(first) < 20 || n < len(first) || len(again) > len(first)+1 {
+	if n := CountMatches(trait, again); len(first) < 20 || n < len(first) || len(again) > len(first)+1 {
 		t.Errorf("of %d and %d sampled lines %d are held", len(first), len(again), n)
 	}
 	other := k.Result("id", "", strings.ReplaceAll(text.String(), "file", "book"))
-	if n := HeldLines(other, first); n > len(first)/4 {
+	if n := CountMatches(other, first); n > len(first)/4 {
 		t.Errorf("%d of %d lines are held by a text that has none", n, len(first))
 	}
 }
@@ -78,26 +78,26 @@ func TestMentionsAreClean(t *testing.T) {
 	}
 }
 
-func TestHoldingCountsWhatHolds(t *testing.T) {
+func TestContainingAgreesWithContainsLine(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range 40 {
 		lines := randomLines(r, n)
 		trait, asked := newTrait([]uint64{1, 2}, lines), append(randomLines(r, 400), lines...)
 		want := 0
 		for _, line := range asked {
-			if HoldsLine(trait, line) {
+			if ContainsLine(trait, line) {
 				want++
 			}
 		}
-		if got := HeldLines(trait, asked); got != want || got < n {
+		if got := CountMatches(trait, asked); got != want || got < n {
 			t.Errorf("of %d lines and 400 others %d, want %d", n, got, want)
 		}
 	}
 }
 
-// BenchmarkHolding searches 24 lines in each of 240 blocks, as the first request of a long
+// BenchmarkContaining searches 24 lines in each of 240 blocks, as the first request of a long
 // conversation does for each of its blocks.
-func BenchmarkHolding(b *testing.B) {
+func BenchmarkContaining(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	traits := make([]sessioncache.Trait, 240)
 	for i := range traits {
@@ -107,7 +107,7 @@ func BenchmarkHolding(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		for _, t := range traits {
-			HeldLines(t, lines[i:i+24])
+			CountMatches(t, lines[i:i+24])
 		}
 		i = (i + 24) % len(lines)
 	}

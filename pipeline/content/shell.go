@@ -10,16 +10,22 @@ import (
 )
 
 // printers are commands that print files.
-var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame",
-	"gh pr diff", "Get-Content"}
+var printers = []string{
+	"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame",
+	"gh pr diff", "Get-Content",
+}
 
 // finders are commands that search for files or lines.
-var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc",
-	"file", "stat"}
+var finders = []string{
+	"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc",
+	"file", "stat",
+}
 
 // fillers are commands that tell nothing about the purpose of a command line.
-var fillers = []string{"cd", "set", "export", "source", ".", "echo", "printf", "pwd", "true", "mkdir", "sleep", "test",
-	"[", "time", "sudo"}
+var fillers = []string{
+	"cd", "set", "export", "source", ".", "echo", "printf", "pwd", "true", "mkdir", "sleep", "test",
+	"[", "time", "sudo",
+}
 
 // interpreters are commands that run a script, which may edit files.
 var interpreters = []string{"python", "python3", "node", "ruby", "perl", "uv run python"}
@@ -29,7 +35,7 @@ var interpreters = []string{"python", "python3", "node", "ruby", "perl", "uv run
 // else the first that is no filler.
 func (c *Call) command() {
 	line := newCommandLine(c.Argument)
-	behind, told := false, false
+	behind, found := false, false
 	for {
 		part, piped, ok := line.next()
 		if !ok {
@@ -43,15 +49,15 @@ func (c *Call) command() {
 			continue
 		}
 		class, text := c.part(part)
-		if class == sessioncache.ClassSearch && !told {
+		if class == sessioncache.ClassSearch && !found {
 			c.Class, c.Path = class, pathIn(text, false)
 		}
 		if class == sessioncache.ClassSearch || class == sessioncache.ClassCommand {
-			told = true
+			found = true
 			continue
 		}
 		c.Class, c.Path = class, pathIn(text, class == sessioncache.ClassEdit && len(text) == len(c.Argument))
-		c.Whole = class == sessioncache.ClassRead && !piped && !told && line.rest == "" &&
+		c.Whole = class == sessioncache.ClassRead && !piped && !found && line.rest == "" &&
 			starts(part, []string{"cat", "nl", "bat"})
 		return
 	}

@@ -50,8 +50,8 @@ type Moment struct {
 	Bound bool
 	// Begun reports whether the conversation is known.
 	Begun bool
-	// Regretted reports whether too many folds were missed.
-	Regretted bool
+	// TooManyMisses reports whether too many folds were missed.
+	TooManyMisses bool
 }
 
 // Cache describes the upstream's cache of the prompt.
@@ -216,7 +216,7 @@ const NothingToFold = "nothing to fold"
 // Refuses says why the moment forbids every fold, "" if it does not.
 func (m *Moment) Refuses() string {
 	switch {
-	case m.Regretted:
+	case m.TooManyMisses:
 		return "what was folded was missed"
 	case m.Loop && m.Bound && m.Begun && m.Epoch == NoEpoch:
 		return "the run of calls is open"
@@ -274,7 +274,7 @@ func (in *Input) epoch() Epoch {
 
 // Gain returns the expected gain of folding now, 0 if a fold is forbidden.
 func Gain(in *Input, s *Scratch) float64 {
-	if in.Regretted {
+	if in.TooManyMisses {
 		return 0
 	}
 	in.appraise(s)
@@ -368,7 +368,7 @@ func (in *Input) appraise(s *Scratch) (candidates int) {
 			if i >= in.Warm {
 				v += tokens * (in.Write - in.Read) // never forwarded, so the fold saves the write
 			}
-			return v - in.Care*need*(in.Total*in.Read+tokens*in.Write+turnCost+in.Harm.of(tokens, max(in.Read, leastRead)))
+			return v - in.Care*need*(in.Total*in.Read+tokens*in.Write+turnCost+in.Harm.of(tokens, max(in.Read, minReadPrice)))
 		}
 		if s.choose(i, b, value) {
 			candidates++
@@ -381,7 +381,7 @@ func (in *Input) appraise(s *Scratch) (candidates int) {
 // probability of its need.
 func Returns(tokens, chance, further float64, p Prices, h Harm) bool {
 	// The end of the prompt is written anyway; from then on the text is read.
-	return chance*(turnCost+h.of(tokens, max(p.Read, leastRead))) > tokens*(p.Write+p.Read*further)
+	return chance*(turnCost+h.of(tokens, max(p.Read, minReadPrice))) > tokens*(p.Write+p.Read*further)
 }
 
 // choose stores the value of the better fold of a block, whole or part, and reports whether it is
@@ -455,8 +455,8 @@ func (in *Input) best(s *Scratch) (from int, rewritten, gain float64) {
 // rewrite computes s.again for the folds that begin between an entry and a block.
 func (s *Scratch) rewrite(in *Input, entry, block int) {
 	s.again[entry] = s.kept[entry]
-	if front := in.Base + s.kept[0] - s.kept[entry]; front < float64(in.MinTokens) || entry == 0 && in.Lapsed {
-		s.again[entry] += front // below the minimum, or expired: the part before the entry is written, too
+	if before := in.Base + s.kept[0] - s.kept[entry]; before < float64(in.MinTokens) || entry == 0 && in.Lapsed {
+		s.again[entry] += before // below the minimum, or expired: the part before the entry is written, too
 	}
 	for j := entry; j < block; j++ {
 		s.again[j+1] = s.again[j] + s.saving[j]
@@ -510,9 +510,9 @@ func (h *Harm) of(tokens, read float64) float64 {
 	return price
 }
 
-// leastRead is the minimum price of reading used for harm. A local server reads for free, but harm
+// minReadPrice is the minimum price of reading used for harm. A local server reads for free, but harm
 // still costs.
-const leastRead = 0.025
+const minReadPrice = 0.025
 
 // DefaultHarm was chosen by go run ./lab/price on recorded conversations. The conversations of each
 // repository owner were valued by a need model fitted without them. It is the lowest tested price
@@ -525,7 +525,7 @@ var DefaultHarm = Harm{2e6, 4000}
 const idleRead = 0.1
 
 // idleHarm multiplies the price of harm at an idle fold: if the next request interrupts the fold, a
-// person waits for the discarded cache. Reading while a person waits, over 284 conversations at 500
+// user waits for the discarded cache. Reading while a user waits, over 284 conversations at 500
 // tokens a second: -3.8 % with factor 1, -8.1 % with factor 4 (go run ./lab/price -profiles kv
 // -background 500).
 const idleHarm = 4
@@ -536,7 +536,7 @@ const idleHarm = 4
 // to read.
 func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 	n := len(in.Blocks)
-	if in.Regretted {
+	if in.TooManyMisses {
 		return nil, n, 0
 	}
 	s.value, s.saving, s.part = zeroed(s.value, n), zeroed(s.saving, n), zeroed(s.part, n)

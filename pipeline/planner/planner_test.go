@@ -220,7 +220,7 @@ func TestPlan(t *testing.T) {
 		{
 			"too much of what was folded was missed",
 			[]Block{output(8000, 0), kept(300)},
-			func(in *Input) { in.Epoch, in.Warm, in.Regretted = Cold, 0, true },
+			func(in *Input) { in.Epoch, in.Warm, in.TooManyMisses = Cold, 0, true },
 			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="what was folded was ` +
 				`missed" folds=[] entry=0`,
 		},

@@ -3,9 +3,9 @@
 
 // Package disk keeps snapshots of sessions in a SQLite file.
 //
-// What is saved is in the file's write-ahead log before Save returns, and so survives
-// the end of the process, however it comes about. It is synced to the medium at
-// checkpoints: a machine that loses its power may lose the last of it, but not the file.
+// Saved snapshots are in the file's write-ahead log before Save returns, so they survive any end of
+// the process. The log is synced to the medium at checkpoints: a power failure may lose the last
+// snapshots, but not the file.
 package disk
 
 import (
@@ -28,12 +28,12 @@ import (
 type Options struct {
 	// Path is the file. It is made, and the folders above it, for its owner only.
 	Path string
-	// MaxBytes bounds the file, about. The tenant that holds most loses the
-	// sessions that it has not used for longest.
+	// MaxBytes limits the file, approximately. The tenant with the most bytes loses its least
+	// recently used sessions.
 	MaxBytes int64
-	// TTL is how long a session is kept after its last request.
+	// TTL is the lifetime of a session after its last request.
 	TTL time.Duration
-	// Log gets what has become of a damaged file. Optional.
+	// Log receives the treatment of a damaged file. Optional.
 	Log func(message string, err error)
 }
 
@@ -49,9 +49,8 @@ type Disk struct {
 	path string
 	log  func(string, error)
 
-	// turn is held by who changes the file, before mu, which is held for no longer than a
-	// look at what is in the file takes: requests of new sessions do not wait for those
-	// that are written.
+	// turn serializes changes of the file, and is locked before mu. mu is only locked for short
+	// looks at the index, so requests of new sessions do not wait for writes.
 	turn sync.Mutex
 	next int64 // the id of the next new session, which the turn guards
 
@@ -63,7 +62,7 @@ type Disk struct {
 	answers map[sessioncache.Digest]sessioncache.Digest
 }
 
-// row is what is known of a session without a look into the file.
+// row is the index entry of a session.
 type row struct {
 	id      int64 // in the file
 	used    time.Time
@@ -72,7 +71,7 @@ type row struct {
 
 var _ sessioncache.Backend = (*Disk)(nil)
 
-// Open opens a file of sessions, or makes it. One that is damaged is set aside.
+// Open opens a file of sessions, or makes it. A damaged file is set aside.
 func Open(o Options) (*Disk, error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -94,20 +93,20 @@ func Open(o Options) (*Disk, error) {
 	return d, nil
 }
 
-// page is about what SQLite hands out.
+// page is the usual page size of SQLite, in bytes.
 const page = 4096
 
-// sizeOf is about what a snapshot of so many bytes takes in the file: long ones have
-// pages of their own.
+// sizeOf returns the approximate size of a snapshot in the file.
 func sizeOf(bytes int64) int64 {
 	bytes += 200
 	if bytes < page/2 {
 		return bytes
 	}
+	// Long snapshots get pages of their own.
 	return (bytes + page - 1) / page * page
 }
 
-// enter notes a session that is in the file. The lock is held.
+// enter adds a saved session to the index. The caller holds mu.
 func (d *Disk) enter(r *sessioncache.Record, id, bytes int64) {
 	if old := d.kept.Get(r.Digest); old != nil {
 		d.unlink(r.Digest, old.Value)
@@ -126,7 +125,7 @@ func (d *Disk) unlink(digest sessioncache.Digest, r *row) {
 	}
 }
 
-// drop notes that a session is in the file no more. The lock is held.
+// drop removes a session from the index. The caller holds mu.
 func (d *Disk) drop(e *lru.Entry[sessioncache.Digest, sessioncache.Tenant, *row]) {
 	d.unlink(e.Key, e.Value)
 	d.kept.Drop(e)
@@ -236,10 +235,11 @@ func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
 	return err
 }
 
-// ids says where records are in the file, or come to be. Digests are found in memory: an
-// index of them would have a page written for almost each session, as they are random.
+// ids returns the row ids of records, new ones for new sessions.
 func (d *Disk) ids(records []sessioncache.Record) map[sessioncache.Digest]int64 {
 	ids := make(map[sessioncache.Digest]int64, len(records))
+	// Digests are random: an index of them in the file would cost a page write for almost each
+	// session.
 	for i := range records {
 		digest := records[i].Digest
 		if e := d.kept.Get(digest); e != nil {
@@ -252,7 +252,7 @@ func (d *Disk) ids(records []sessioncache.Record) map[sessioncache.Digest]int64 
 	return ids
 }
 
-// saved notes what is in the file now.
+// saved updates the index after a write.
 func (d *Disk) saved(records []sessioncache.Record, ids map[sessioncache.Digest]int64, gone []sessioncache.Digest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -266,16 +266,16 @@ func (d *Disk) saved(records []sessioncache.Record, ids map[sessioncache.Digest]
 	}
 }
 
-// limit deletes what is too old, and what is too much once records are in: of the
-// tenant that holds most, what it has not used for longest.
+// limit deletes expired sessions, and makes room for records: the tenant with the most bytes loses its
+// least recently used sessions.
 func (d *Disk) limit(
 	ctx context.Context, tx *sql.Tx, records []sessioncache.Record,
 ) (gone []sessioncache.Digest, err error) {
 	d.mu.Lock()
-	most, ttl := d.max, d.ttl
+	maxBytes, ttl := d.max, d.ttl
 	d.mu.Unlock()
 	saved := make(map[sessioncache.Digest]bool, len(records))
-	bytes := d.kept.Bytes() // what is kept changes in this turn only
+	bytes := d.kept.Bytes() // only the holder of the turn changes it
 	for i := range records {
 		saved[records[i].Digest] = true
 		bytes += sizeOf(int64(len(records[i].Snapshot)))
@@ -302,7 +302,7 @@ func (d *Disk) limit(
 			return nil, err
 		}
 	}
-	if bytes <= most {
+	if bytes <= maxBytes {
 		return gone, nil
 	}
 	heaviest, ok := d.kept.Heaviest()
@@ -310,7 +310,7 @@ func (d *Disk) limit(
 		return gone, nil
 	}
 	for e := range d.kept.OldestOf(heaviest) {
-		if bytes <= most-most/64 { // some room at once, for the next
+		if bytes <= maxBytes-maxBytes/64 { // some room at once, for the next
 			break
 		}
 		if saved[e.Key] || e.Key == (sessioncache.Digest{}) {

@@ -88,8 +88,10 @@ func TestBounds(t *testing.T) {
 	o.MaxBytes = 4 << 20
 	d := opened(t, o)
 	defer d.Close()
-	if err := d.Save(t.Context(), []sessioncache.Record{record(1, 1, 1000, time.Now()),
-		record(2, 1, 1000, time.Now().Add(-2*o.TTL))}); err != nil {
+	if err := d.Save(t.Context(), []sessioncache.Record{
+		record(1, 1, 1000, time.Now()),
+		record(2, 1, 1000, time.Now().Add(-2*o.TTL)),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 1000 {
@@ -100,8 +102,8 @@ func TestBounds(t *testing.T) {
 	if n, bytes := d.Usage(); bytes > o.MaxBytes || bytes < o.MaxBytes/2 || n < 100 {
 		t.Errorf("%d sessions of %d bytes are kept", n, bytes)
 	}
-	for path, most := range map[string]int64{o.Path: o.MaxBytes * 5 / 4, o.Path + "-wal": 8 << 20} {
-		if info, err := os.Stat(path); err != nil || info.Size() > most {
+	for path, maxBytes := range map[string]int64{o.Path: o.MaxBytes * 5 / 4, o.Path + "-wal": 8 << 20} {
+		if info, err := os.Stat(path); err != nil || info.Size() > maxBytes {
 			t.Errorf("%s takes %d bytes, %v", path, info.Size(), err)
 		}
 	}
@@ -128,8 +130,8 @@ func TestDamagedFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(filepath.Join(t.TempDir(), "sessions.db"))
-			told := 0
-			o.Log = func(string, error) { told++ }
+			logged := 0
+			o.Log = func(string, error) { logged++ }
 			d := opened(t, o)
 			for i := range 20 {
 				if err := d.Save(t.Context(), []sessioncache.Record{record(i, 1, 5000, time.Now())}); err != nil {
@@ -154,8 +156,8 @@ func TestDamagedFile(t *testing.T) {
 			if got, err := d.Load(t.Context(), record(100, 1, 0, time.Time{}).Digest); err != nil || len(got) != 5000 {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
-			if _, err := os.Stat(o.Path + ".damaged"); err != nil || told != 1 {
-				t.Errorf("told %d times; set aside: %v", told, err)
+			if _, err := os.Stat(o.Path + ".damaged"); err != nil || logged != 1 {
+				t.Errorf("told %d times; set aside: %v", logged, err)
 			}
 		})
 	}

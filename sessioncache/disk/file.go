@@ -122,8 +122,8 @@ func (d *Disk) read() error {
 
 // renew sets a damaged file aside and begins a new one.
 func (d *Disk) renew(why error) error {
-	aside := d.path + ".damaged"
-	if err := os.Rename(d.path, aside); err != nil {
+	target := d.path + ".damaged"
+	if err := os.Rename(d.path, target); err != nil {
 		return errors.Join(why, err)
 	}
 	for _, more := range [...]string{"-wal", "-shm"} {
@@ -131,7 +131,7 @@ func (d *Disk) renew(why error) error {
 			return errors.Join(why, err)
 		}
 	}
-	d.log("the file of sessions is damaged: it was set aside as "+aside+", and sessions begin anew", why)
+	d.log("the file of sessions is damaged: it was set aside as "+target+", and sessions begin anew", why)
 	return d.open()
 }
 

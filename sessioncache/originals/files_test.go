@@ -299,8 +299,10 @@ func TestFilesAreBounded(t *testing.T) {
 // TestWritingPanics: a panic during a write is reported, and the next text is written.
 func TestWritingPanics(t *testing.T) {
 	var logged []error
-	f, err := OpenFiles(FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour,
-		Now: func() time.Time { return filesAt }, Log: func(_ string, err error) { logged = append(logged, err) }})
+	f, err := OpenFiles(FilesOptions{
+		Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour,
+		Now: func() time.Time { return filesAt }, Log: func(_ string, err error) { logged = append(logged, err) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +353,7 @@ func TestMove(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	holds := func(b *clocked, want ...string) {
+	wantFiles := func(b *clocked, want ...string) {
 		t.Helper()
 		for _, name := range want {
 			if _, ok := b.Get(one, scope, name, filesAt); !ok {
@@ -360,19 +362,19 @@ func TestMove(t *testing.T) {
 		}
 	}
 	b, _ = opened(t, a, filesAt)
-	holds(b, "early")
+	wantFiles(b, "early")
 	b.Put(one, scope, "later", "put under the first key", filesAt)
 	for range 2 {
 		if err := b.SetKey(secret.Key{8}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	holds(b, "early", "later")
+	wantFiles(b, "early", "later")
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b, _ = opened(t, FilesOptions{Folder: a.Folder, Key: secret.Key{8}}, filesAt)
-	holds(b, "early", "later")
+	wantFiles(b, "early", "later")
 	b.Forget(one)
 	if _, ok := b.Get(one, scope, "early", filesAt); ok {
 		t.Error("what was forgotten is there")

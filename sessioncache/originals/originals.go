@@ -31,11 +31,11 @@ type Store struct {
 	files atomic.Pointer[Files] // where they are kept besides, nil for nowhere
 }
 
-// Owner is the session whose texts they are.
+// Owner is the session of a text.
 type Owner interface {
 	// Digest stands for the session's key.
 	Digest() string
-	// Tenant is whose session it is.
+	// Tenant is the session's tenant.
 	Tenant() sessioncache.Tenant
 	// Gone reports whether it was forgotten.
 	Gone() bool
@@ -47,19 +47,21 @@ type blockKey struct {
 	name    string
 }
 
-// blockOverhead is about what an entry takes besides its text, in bytes.
+// blockOverhead is the approximate size of an entry without its text, in bytes.
 const blockOverhead = 250
 
 // New returns a store in a pool, empty but for the texts in the files, which may be nil.
 func New(pool *lru.Pool[sessioncache.Tenant], files *Files, now func() time.Time) *Store {
-	b := &Store{now: now, texts: lru.New(lru.Options[blockKey, sessioncache.Tenant, string]{Pool: pool, TTL: TTL,
-		Now: now})}
+	b := &Store{now: now, texts: lru.New(lru.Options[blockKey, sessioncache.Tenant, string]{
+		Pool: pool, TTL: TTL,
+		Now: now,
+	})}
 	b.files.Store(files)
 	return b
 }
 
-// Move has texts kept in other files from now on, or in none. Those in memory come to lie
-// there, too; what waits to be written to the files before is written.
+// Move replaces the files, by none if nil. Texts in memory are written to the new files, too. Pending
+// writes to the old files still happen.
 func (b *Store) Move(files *Files) error {
 	before := b.files.Swap(files)
 	b.rewrite()
@@ -88,9 +90,9 @@ func (b *Store) rewrite() {
 	}
 }
 
-// Put keeps a text under its name. The scope is the hash of the conversation's
-// first turn. Texts of a session that was forgotten are not kept.
+// Put stores a text under its name. The scope is the hash of the conversation's first turn.
 func (b *Store) Put(s Owner, scope wire.Hash, name, text string) {
+	// Texts of a dropped session would never be removed with it.
 	if s.Gone() {
 		return
 	}
@@ -150,7 +152,7 @@ func (b *Store) Bytes() int64 {
 	return b.texts.Bytes()
 }
 
-// Close writes to the files what is yet to be written.
+// Close finishes the pending writes.
 func (b *Store) Close() error { return b.files.Load().Close() }
 
 // SetLimits changes the bounds of the files, if there are any: the bytes of all

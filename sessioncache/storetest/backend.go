@@ -31,8 +31,10 @@ func Backend(t *testing.T, open func(t *testing.T) sessioncache.Backend) {
 func digest(n byte) sessioncache.Digest { return sessioncache.Digest{n, 1, 2, 3, 4, 5, 6, 7, n} }
 
 func record(n byte, snapshot string, answers ...byte) sessioncache.Record {
-	r := sessioncache.Record{Digest: digest(n), Tenant: sessioncache.Tenant{n}, Used: time.Now(),
-		Snapshot: []byte(snapshot)}
+	r := sessioncache.Record{
+		Digest: digest(n), Tenant: sessioncache.Tenant{n}, Used: time.Now(),
+		Snapshot: []byte(snapshot),
+	}
 	for _, a := range answers {
 		r.Answers = append(r.Answers, digest(100+a))
 	}
@@ -86,10 +88,10 @@ func keeps(t *testing.T, open func(*testing.T) sessioncache.Backend) {
 	if n, size := b.Usage(); (n != 2 || size < int64(len(long))) && !uncounted(b) {
 		t.Errorf("%d sessions of %d bytes are kept", n, size)
 	}
-	own := record(0, "the store's own")
-	own.Digest = sessioncache.Digest{}
-	save(t, b, own)
-	if got, err := b.Load(t.Context(), own.Digest); err != nil || string(got) != "the store's own" {
+	storeRecord := record(0, "the store's own")
+	storeRecord.Digest = sessioncache.Digest{}
+	save(t, b, storeRecord)
+	if got, err := b.Load(t.Context(), storeRecord.Digest); err != nil || string(got) != "the store's own" {
 		t.Errorf("the record of the store itself is %q, %v", got, err)
 	}
 }

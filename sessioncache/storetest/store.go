@@ -62,7 +62,7 @@ func commit(t *testing.T, store *sessioncache.Store, s *sessioncache.Session, bl
 	l := s.Commit(s.Match(v), v, sessioncache.NewBlockStates(blocks))
 	s.CountRequest(l)
 	s.Unlock()
-	store.Hold(s)
+	store.Keep(s)
 	return l
 }
 

@@ -27,13 +27,13 @@ const (
 	// headSize is the size of the part before the answers: version, digest, and number of answers.
 	// A deleted session has nothing else.
 	headSize = versionSize + digestSize + 1
-	// mostAnswers is above the number of answers that a session can have.
-	mostAnswers = 255
+	// maxAnswers is above the number of answers that a session can have.
+	maxAnswers = 255
 )
 
 // pack encodes a record as the value on the server. The result may be recycled.
 func pack(r *sessioncache.Record, version sessioncache.Version) []byte {
-	answers := r.Answers[:min(len(r.Answers), mostAnswers)]
+	answers := r.Answers[:min(len(r.Answers), maxAnswers)]
 	if len(r.Snapshot) == 0 {
 		answers = nil
 	}

@@ -72,7 +72,7 @@ func TestInterruptedAside(t *testing.T) {
 	}
 	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte(large("interrupted"))}
 	if err := c.Do(t.Context(),
-		c.B().Set().Key(aside(key, 2)).Value(valkey.BinaryString(pack(&r,
+		c.B().Set().Key(stagingKey(key, 2)).Value(valkey.BinaryString(pack(&r,
 			2))).PxMilliseconds(time.Hour.Milliseconds()).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestEvictedAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Do(t.Context(), c.B().Eval().Script(swapScript).Numkeys(2).Key(key,
-		aside(key, 2)).Arg(form(1)).Build()).Error(); err == nil {
+		stagingKey(key, 2)).Arg(form(1)).Build()).Error(); err == nil {
 		t.Error("what is not there has taken the place of a session")
 	}
 	is(t, v, large("one"), 1)
@@ -181,7 +181,7 @@ func TestWritingChangesNothing(t *testing.T) {
 		t.Error("what was written is not known")
 	}
 	w.writes(b)
-	w.told(nil)
+	w.invalidate(nil)
 	w.wrote(b, 3)
 	if unchanged(2) || unchanged(3) {
 		t.Error("what was told while it was written is forgotten")

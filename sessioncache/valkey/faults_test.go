@@ -108,7 +108,7 @@ func TestServerInTrouble(t *testing.T) {
 				l := s.Commit(match, v, sessioncache.NewBlockStates(len(v.MessageBlocks())))
 				s.CountRequest(l)
 				s.Unlock()
-				store.Hold(s)
+				store.Keep(s)
 				store.Publish(s)
 				store.Release(s)
 				body += fmt.Sprintf(`,{"role":"assistant","content":"a%d"},{"role":"user","content":"u%d"}`, i, i)

@@ -36,7 +36,7 @@ const (
 	defaultPrefix  = "llm_cache:"
 	defaultTimeout = 5 * time.Millisecond
 	defaultTTL     = 24 * time.Hour
-	longestTimeout = time.Second
+	maxTimeout     = time.Second
 )
 
 // Store keeps sessions in the memory of the process and, sealed, on a Valkey or Redis server (7 or
@@ -143,8 +143,10 @@ func (s *Store) Provision(ctx caddy.Context) error {
 // resolve sets the options of the client.
 func (s *Store) resolve(ctx caddy.Context) error {
 	repl := caddy.NewReplacer()
-	s.options = Options{Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix,
-		TTL: time.Duration(s.TTL)}
+	s.options = Options{
+		Cluster: s.Mode == "cluster", Master: s.Master, DB: s.DB, Prefix: s.KeyPrefix,
+		TTL: time.Duration(s.TTL),
+	}
 	for _, a := range s.Addresses {
 		a = repl.ReplaceAll(a, "")
 		if _, _, err := net.SplitHostPort(a); err != nil {
@@ -236,10 +238,10 @@ func (s *Store) Validate() error {
 		return fmt.Errorf("db: there is no database %d", s.DB)
 	case s.Key != "" && s.KeyFile != "":
 		return option.ErrTwoKeys
-	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > longestTimeout):
-		return fmt.Errorf("timeout must be between 1ms and %s, got %s", longestTimeout, time.Duration(s.Timeout))
-	case s.TTL != 0 && time.Duration(s.TTL) < app.ShortestIdleTTL:
-		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), app.ShortestIdleTTL)
+	case s.Timeout != 0 && (time.Duration(s.Timeout) < time.Millisecond || time.Duration(s.Timeout) > maxTimeout):
+		return fmt.Errorf("timeout must be between 1ms and %s, got %s", maxTimeout, time.Duration(s.Timeout))
+	case s.TTL != 0 && time.Duration(s.TTL) < app.MinIdleTTL:
+		return fmt.Errorf("ttl: %s is below %s", time.Duration(s.TTL), app.MinIdleTTL)
 	}
 	return nil
 }

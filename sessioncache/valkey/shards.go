@@ -128,16 +128,15 @@ var nibbles = func() (table [16]uint16) {
 	return table
 }()
 
-// told reports whether the server has answered with the error.
-func told(err error) bool {
+// answered reports whether the server has answered with the error.
+func answered(err error) bool {
 	_, ok := valkey.IsValkeyErr(err)
 	return ok || valkey.IsValkeyNil(err)
 }
 
-// failed wraps an error. An error answer belongs to the requested key. It is ErrUnavailable only if
-// the server serves no key, since the client would retry in vain. All other errors affect the whole
-// shard.
+// failed wraps an error, as ErrUnavailable if it affects the whole shard.
 func failed(err error) error {
+	// An error response belongs to the requested key, unless the server serves no key at all.
 	if e, ok := valkey.IsValkeyErr(err); ok && !e.IsClusterDown() && !e.IsLoading() && !e.IsTryAgain() {
 		return fmt.Errorf("valkey: %w", err)
 	}
@@ -147,20 +146,21 @@ func failed(err error) error {
 // share returns the time for an optional part of an operation: half of the remaining time, and 100
 // ms at most.
 func share(ctx context.Context) time.Duration {
-	const most = 100 * time.Millisecond
+	const maxWait = 100 * time.Millisecond
 	if end, ok := ctx.Deadline(); ok {
-		return min(time.Until(end)/2, most)
+		return min(time.Until(end)/2, maxWait)
 	}
-	return most
+	return maxWait
 }
 
-// seekApart is Seek in a cluster. The answer's key and the session may be at different masters; a
-// lost master delays only its own part.
+// seekApart is Seek in a cluster.
 func (v *Valkey) seekApart(
 	ctx context.Context, c valkey.Client, answer, d sessioncache.Digest, have sessioncache.Version,
 ) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
 	key := v.answer(answer)
 	shard := v.shards.of.Load()[slot(key)]
+	// The answer's key and the session may be at different masters. A lost master delays only its
+	// own part.
 	said := make(chan sessioncache.Digest, 1) // the session of the answer by its key, d if there is none
 	if v.shards.leaves(shard) {
 		said <- d
@@ -170,7 +170,7 @@ func (v *Valkey) seekApart(
 			b, err := c.Do(ctx, c.B().Get().Key(key).Build()).AsBytes()
 			if err == nil && len(b) == len(of) {
 				copy(of[:], b)
-			} else if err != nil && !told(err) && ctx.Err() == nil {
+			} else if err != nil && !answered(err) && ctx.Err() == nil {
 				v.shards.lose(shard, key)
 			}
 			said <- of
@@ -259,7 +259,7 @@ func (v *Valkey) foundApart(ctx context.Context, c valkey.Client, all []swapping
 				}
 				a := at[r.shard][i]
 				a.of.Unfound = append(a.of.Unfound, a.is)
-				if !told(err) {
+				if !answered(err) {
 					v.shards.lose(r.shard, a.key)
 				}
 			}

@@ -62,11 +62,11 @@ func TestStrangersLeaveNoKeys(t *testing.T) {
 func TestWatchesWithinBounds(t *testing.T) {
 	var w watch
 	w.on.Store(true)
-	for i := range uint64(2 * mostWatched) {
+	for i := range uint64(2 * maxWatched) {
 		w.writes([8]byte(binary.BigEndian.AppendUint64(nil, i)))
 		w.wrote([8]byte(binary.BigEndian.AppendUint64(nil, i)), 1)
 	}
-	if got := len(w.versions); got != mostWatched {
-		t.Errorf("got %d sessions watched, want %d", got, mostWatched)
+	if got := len(w.versions); got != maxWatched {
+		t.Errorf("got %d sessions watched, want %d", got, maxWatched)
 	}
 }

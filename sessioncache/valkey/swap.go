@@ -64,8 +64,7 @@ const allAnswers = 32
 // Swap implements [sessioncache.Shared].
 func (v *Valkey) Swap(ctx context.Context, swaps []*sessioncache.Swap) { v.swap(ctx, swaps, form) }
 
-// swap writes sessions, and the index of their answers, in one round trip. Large sessions are
-// staged first. An interrupted write leaves keys that expire like all others.
+// swap writes sessions, and the index of their answers, in one round trip.
 func (v *Valkey) swap(ctx context.Context, swaps []*sessioncache.Swap, have func(sessioncache.Version) string) {
 	c, err := v.use()
 	if err != nil {
@@ -79,6 +78,8 @@ func (v *Valkey) swap(ctx context.Context, swaps []*sessioncache.Swap, have func
 	all, commands := few[:0], fewCommands[:0]
 	for _, s := range swaps {
 		w := swapping{v: v, c: c, s: s, have: have(s.Have), ttl: v.ttl.Load(), known: s.Known, from: len(commands)}
+		// Large sessions are staged first. An interrupted write leaves keys that expire like all
+		// others.
 		commands = w.append(commands)
 		w.to = len(commands)
 		all = append(all, w)
@@ -124,7 +125,7 @@ func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 		w.value = pack(&w.s.Record, w.s.Next)
 	}
 	if len(w.value) > inline {
-		w.staged = aside(w.key, w.s.Next)
+		w.staged = stagingKey(w.key, w.s.Next)
 		commands = append(commands,
 			w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build())
 	}
@@ -203,7 +204,7 @@ func (w *swapping) came(
 	}
 	for _, res := range results {
 		err := res.Error()
-		if err != nil && told(err) { // the session itself was written
+		if err != nil && answered(err) { // the session itself was written
 			w.s.Unfound = w.s.Answers
 		} else if err != nil {
 			return nil, 0, failed(err)

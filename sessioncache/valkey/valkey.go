@@ -113,14 +113,14 @@ func (v *Valkey) Reached(ctx context.Context) bool {
 
 // connect opens a client. If told is set and the server supports client tracking, told receives the
 // keys that other clients change, and tells is true.
-func connect(o *Options, told func([]valkey.ValkeyMessage)) (c valkey.Client, tells bool, err error) {
+func connect(o *Options, invalidated func([]valkey.ValkeyMessage)) (c valkey.Client, tells bool, err error) {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	options := valkey.ClientOption{
 		InitAddress: o.Addresses, ShuffleInit: true, ForceSingleClient: !o.Cluster && o.Master == "",
 		Username: o.Username, Password: o.Password, SelectDB: o.DB, TLSConfig: o.TLS, Dialer: dialer, ClientName: "llm_cache",
 		PipelineMultiplex: -1, // one connection, so that concurrent requests share round trips
 		ConnWriteTimeout:  unresponsive, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
-		DisableCache: told == nil, OnInvalidations: told, ClientTrackingOptions: []string{"NOLOOP"},
+		DisableCache: invalidated == nil, OnInvalidations: invalidated, ClientTrackingOptions: []string{"NOLOOP"},
 	}
 	if o.Master != "" {
 		options.Sentinel = valkey.SentinelOption{
@@ -136,14 +136,14 @@ func connect(o *Options, told func([]valkey.ValkeyMessage)) (c valkey.Client, te
 	if err != nil {
 		return nil, false, fmt.Errorf("valkey: %w", err)
 	}
-	return c, told != nil, nil
+	return c, invalidated != nil, nil
 }
 
 // attend connects in the background, and then keeps the secret and the cluster's slots up to date.
 func (v *Valkey) attend(ctx context.Context) {
-	told := false
+	logged := false
 	for {
-		c, tells, err := connect(&v.o, v.watch.told)
+		c, tells, err := connect(&v.o, v.watch.invalidate)
 		if err == nil {
 			v.watch.on.Store(tells)
 			v.client.Store(&c)
@@ -151,21 +151,21 @@ func (v *Valkey) attend(ctx context.Context) {
 			close(v.reached)
 			break
 		}
-		if !told {
+		if !logged {
 			v.o.Log("the server cannot be reached, it is tried again each second", err)
-			told = true
+			logged = true
 		}
 		if !pause(ctx, retry) {
 			return
 		}
 	}
-	if told {
+	if logged {
 		v.o.Log("the server is reached", nil)
 	}
 	if v.o.Secret == (secret.Key{}) && !v.o.Cluster {
 		return
 	}
-	told = false
+	logged = false
 	client := *v.client.Load()
 	for i := 0; ; i++ {
 		if v.o.Cluster {
@@ -173,7 +173,7 @@ func (v *Valkey) attend(ctx context.Context) {
 		}
 		if i%restore == 0 {
 			v.look(ctx)
-			told = v.putBack(ctx, client, told)
+			logged = v.putBack(ctx, client, logged)
 		}
 		if !pause(ctx, retry) {
 			return
@@ -192,18 +192,18 @@ func (v *Valkey) look(ctx context.Context) {
 }
 
 // putBack writes the secret if the server has lost it, and logs once if the server has another one.
-func (v *Valkey) putBack(ctx context.Context, c valkey.Client, told bool) bool {
+func (v *Valkey) putBack(ctx context.Context, c valkey.Client, logged bool) bool {
 	if v.o.Secret == (secret.Key{}) {
-		return told
+		return logged
 	}
 	ctx, cancel := context.WithTimeout(ctx, retry)
 	defer cancel()
-	if there, err := agree(ctx, c, v.o.Prefix, v.o.Secret); err == nil && there != v.o.Secret && !told {
-		told = true
+	if there, err := agree(ctx, c, v.o.Prefix, v.o.Secret); err == nil && there != v.o.Secret && !logged {
+		logged = true
 		v.o.Log("another secret is at the server: sessions are not shared with those who have it, until this "+
 			"configuration is loaded anew", nil)
 	}
-	return told
+	return logged
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
@@ -261,8 +261,8 @@ func (v *Valkey) key(begins [8]byte) string {
 	return v.sessions() + hex.EncodeToString(begins[:]) + "}"
 }
 
-// aside returns the key at which a version of a session is staged.
-func aside(key string, next sessioncache.Version) string {
+// stagingKey returns the key at which a version of a session is staged.
+func stagingKey(key string, next sessioncache.Version) string {
 	return key + ":" + strconv.FormatUint(uint64(next), 16)
 }
 
@@ -408,7 +408,7 @@ func (v *Valkey) Named(ctx context.Context, begins [8]byte) (d sessioncache.Dige
 
 // begun reads a session's head, with its answers and the first bytes of the snapshot.
 func (v *Valkey) begun(ctx context.Context, c valkey.Client, begins [8]byte) (entry, error) {
-	all, err := v.get(ctx, c, begins, int64(headSize+mostAnswers*digestSize))
+	all, err := v.get(ctx, c, begins, int64(headSize+maxAnswers*digestSize))
 	return unpack(all), err
 }
 

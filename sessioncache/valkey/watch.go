@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// mostWatched bounds the watched sessions. Beyond it a random one is dropped, at the cost of one
+// maxWatched bounds the watched sessions. Beyond it a random one is dropped, at the cost of one
 // request to the server.
-const mostWatched = 1 << 17
+const maxWatched = 1 << 17
 
 // watch knows the sessions that have not changed since this process last read or wrote them. The
 // server invalidates them by client tracking: it names a changed key once, or ends all tracking. A
@@ -50,7 +50,7 @@ func (w *watch) set(b [8]byte, v sessioncache.Version) {
 	if w.versions == nil {
 		w.versions = map[[8]byte]sessioncache.Version{}
 	}
-	if _, known := w.versions[b]; !known && len(w.versions) >= mostWatched {
+	if _, known := w.versions[b]; !known && len(w.versions) >= maxWatched {
 		for other := range w.versions {
 			delete(w.versions, other)
 			break
@@ -92,9 +92,9 @@ func (w *watch) forget(b [8]byte) {
 	delete(w.versions, b)
 }
 
-// told receives the keys that other clients have changed, or nil if any key may have changed. The
+// invalidate receives the keys that other clients have changed, or nil if any key may have changed. The
 // client reads no response while told runs.
-func (w *watch) told(keys []valkey.ValkeyMessage) {
+func (w *watch) invalidate(keys []valkey.ValkeyMessage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if keys == nil {

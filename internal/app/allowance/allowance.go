@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allowance keeps people within budgets: in dollars or tokens, by day or month.
-// What a request may cost is reserved before it is sent and settled when it is over, so
-// that requests at once spend no more than one after the other.
+// Package allowance keeps users within budgets: in dollars or tokens, by day or month. The maximum
+// cost of a request is reserved before it is sent and released at its end, so concurrent requests
+// spend no more than consecutive ones.
 package allowance
 
 import (
@@ -20,49 +20,46 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/figure"
 )
 
-// Everybody is the name in a budget that is the same for each person.
+// Everybody is the name of a budget that each user gets.
 const Everybody = "*"
 
-// Budget bounds what a person may spend in a day or a month, by the calendar of this
-// machine.
+// Budget limits the spending of a user in a day or a month, by the calendar of this machine.
 type Budget struct {
-	// Person is whom it is for, by the name on record, or `*` for each person for whom
-	// no other budget is. Default: `*`.
-	Person string `json:"person,omitempty"`
-	// Dollars is the bound in US dollars, at list prices. A model whose price is not
-	// known is charged as the dearest known one of its vendor, or of all where the
-	// vendor is not known either. Local engines that a preset is for cost nothing.
-	// Either this or Tokens must be given.
+	// User is the user's name on record, or `*` for each user without a budget by name.
+	// Default: `*`.
+	User string `json:"person,omitempty"`
+	// Dollars is the limit in US dollars, at list prices. A model without a known price is
+	// charged as the dearest model of its vendor, or as the dearest of all if the vendor is
+	// unknown, too. Local engines with a preset cost nothing. Either this or Tokens must be given.
 	Dollars float64 `json:"dollars,omitempty"`
-	// Tokens is the bound in tokens of prompts and answers, whether they are read
-	// from a cache or not.
+	// Tokens is the limit in tokens of prompts and responses, including tokens read from a cache.
 	Tokens int64 `json:"tokens,omitempty"`
-	// Per is how long it lasts: `day` or `month`. Default: day.
+	// Per is the period of the budget: `day` or `month`. Default: day.
 	Per string `json:"per,omitempty"`
-	// Soft has requests over the budget go through, with a warning in the header
-	// X-Llm-Cache-Budget and in the log. Default: false, they are answered by 429.
+	// Soft lets requests over the budget pass, with a warning in the header X-Llm-Cache-Budget and
+	// in the log. Default: false, they get a 429.
 	Soft bool `json:"soft,omitempty"`
 }
 
-// Validate reports what makes no sense.
+// Validate checks the amount and the period.
 func (b *Budget) Validate() error {
 	switch {
 	case b.Dollars < 0 || math.IsInf(b.Dollars, 1) || b.Tokens < 0 || b.Dollars > 0 == (b.Tokens > 0):
-		return fmt.Errorf("%s: either dollars or tokens above zero must be given", b.whose())
+		return fmt.Errorf("%s: either dollars or tokens above zero must be given", b.user())
 	case b.Per != "" && b.Per != "day" && b.Per != "month":
-		return fmt.Errorf("%s must be day or month, got %q", b.whose(), b.Per)
+		return fmt.Errorf("%s must be day or month, got %q", b.user(), b.Per)
 	}
 	return nil
 }
 
-func (b *Budget) whose() string {
-	if b.Person == "" {
+func (b *Budget) user() string {
+	if b.User == "" {
 		return Everybody
 	}
-	return b.Person
+	return b.User
 }
 
-// String writes the bound as people say it.
+// String returns the limit and its period, like "$5.00 a day".
 func (b *Budget) String() string {
 	per := "day"
 	if b.Per == "month" {
@@ -71,7 +68,7 @@ func (b *Budget) String() string {
 	return b.Amount(Spent{Dollars: b.Dollars, Tokens: b.Tokens}) + " a " + per
 }
 
-// Amount writes an amount in the unit of the budget.
+// Amount formats an amount in the unit of the budget.
 func (b *Budget) Amount(s Spent) string {
 	about := ""
 	if s.Estimated {
@@ -83,7 +80,7 @@ func (b *Budget) Amount(s Spent) string {
 	return about + humanize.Comma(s.Tokens) + " tokens"
 }
 
-// share returns what part of the budget so much is.
+// share returns an amount as a share of the budget.
 func (b *Budget) share(s Spent) float64 {
 	if b.Dollars > 0 {
 		return s.Dollars / b.Dollars
@@ -91,7 +88,7 @@ func (b *Budget) share(s Spent) float64 {
 	return float64(s.Tokens) / float64(b.Tokens)
 }
 
-// ends returns when the budget begins anew.
+// ends returns the end of the current period.
 func (b *Budget) ends(now time.Time) time.Time {
 	y, m, d := now.Date()
 	if b.Per == "month" {
@@ -102,10 +99,9 @@ func (b *Budget) ends(now time.Time) time.Time {
 
 // Spent is an amount.
 type Spent struct {
-	// Dollars and Tokens are the same amount twice.
+	// Dollars and Tokens are the same amount in both units.
 	Dollars float64
-	// Tokens: see Dollars.
-	Tokens int64
+	Tokens  int64
 	// Estimated reports that a part of the amount is an estimate.
 	Estimated bool
 }
@@ -114,18 +110,19 @@ func (s *Spent) add(o Spent) {
 	s.Dollars, s.Tokens, s.Estimated = s.Dollars+o.Dollars, s.Tokens+o.Tokens, s.Estimated || o.Estimated
 }
 
-// account is what a person has spent.
+// account sums up the spending of a user.
 type account struct {
-	day, month time.Time // when they began
+	day, month time.Time // the start of both
 	ofDay      Spent
 	ofMonth    Spent
 	reserved   Spent
-	open       int // reservations
+	open       int // number of reservations
 }
 
-// turnOver begins a day and a month when it is time, and where the clock was ahead, by more
-// than what it is set right by now and then, when they began.
+// turnOver begins a new day and month if they are over.
 func (a *account) turnOver(now time.Time) {
+	// A start this far in the future comes from a clock that was ahead. Smaller corrections of the
+	// clock are normal.
 	ahead := now.Add(24 * time.Hour)
 	if day := DayOf(now); a.day.Before(day) || a.day.After(ahead) {
 		a.day, a.ofDay = day, Spent{}
@@ -135,39 +132,39 @@ func (a *account) turnOver(now time.Time) {
 	}
 }
 
-// begin returns when a day begins.
+// begin returns the start of a day.
 func begin(y int, m time.Month, d int, in *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, in)
-	if t.Hour() == 23 { // of the day before: clocks are put forward at midnight
+	if t.Hour() == 23 { // of the day before: daylight saving time begins at midnight
 		t = t.Add(time.Hour)
 	}
 	return t
 }
 
-// DayOf returns when the day of a time began.
+// DayOf returns the start of the day of a time.
 func DayOf(t time.Time) time.Time {
 	y, m, d := t.Date()
 	return begin(y, m, d, t.Location())
 }
 
-// MonthOf returns when the month of a time began.
+// MonthOf returns the start of the month of a time.
 func MonthOf(t time.Time) time.Time {
 	y, m, _ := t.Date()
 	return begin(y, m, 1, t.Location())
 }
 
-// Ledger is what people have spent. Its methods may be called concurrently.
-type Ledger struct {
+// Spending sums up the costs of all users. Its methods may be called concurrently.
+type Spending struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 }
 
-// mostAccounts bounds the accounts of a ledger: another key makes up another name.
-const mostAccounts = 1 << 16
+// maxAccounts limits the accounts, because each unknown key adds another name.
+const maxAccounts = 1 << 16
 
-// thin forgets an eighth of the accounts, those that have spent least in the month, but none
-// with a reservation.
-func (l *Ledger) thin(now time.Time) {
+// thin drops the eighth of the accounts that spent the least this month, but no account with a
+// reservation.
+func (l *Spending) thin(now time.Time) {
 	names := make([]string, 0, len(l.accounts))
 	for name, a := range l.accounts {
 		if a.turnOver(now); a.open == 0 {
@@ -178,38 +175,37 @@ func (l *Ledger) thin(now time.Time) {
 		x, y := l.accounts[a].ofMonth, l.accounts[b].ofMonth
 		return cmp.Or(cmp.Compare(x.Dollars, y.Dollars), cmp.Compare(x.Tokens, y.Tokens))
 	})
-	for _, name := range names[:min(len(names), mostAccounts/8)] {
+	for _, name := range names[:min(len(names), maxAccounts/8)] {
 		delete(l.accounts, name)
 	}
 }
 
-// of finds the account of a person, who may have had no name until now. The ledger is
-// locked.
-func (l *Ledger) of(hash, name string, now time.Time) *account {
+// of returns the account of a user. The caller holds the lock.
+func (l *Spending) of(hash, name string, now time.Time) *account {
 	if l.accounts == nil {
 		l.accounts = map[string]*account{}
 	}
 	a := l.accounts[name]
 	if a == nil {
-		if len(l.accounts) >= mostAccounts {
+		if len(l.accounts) >= maxAccounts {
 			l.thin(now)
 		}
 		a = &account{}
 		l.accounts[name] = a
 	}
 	a.turnOver(now)
+	// The user may have got a name only now: the tenant's hash was the name before.
 	if before := l.accounts[hash]; hash != name && before != nil {
 		before.turnOver(now)
 		a.ofDay.add(before.ofDay)
 		a.ofMonth.add(before.ofMonth)
-		delete(l.accounts, hash) // reservations that are open settle with nobody to hold up
+		delete(l.accounts, hash) // open reservations are released without effect
 	}
 	return a
 }
 
-// Add counts what has been spent at a time, without a reservation. It keeps nothing of who
-// has spent nothing.
-func (l *Ledger) Add(hash, name string, at time.Time, s Spent, now time.Time) {
+// Add counts a cost without a reservation. A cost of zero makes no account.
+func (l *Spending) Add(hash, name string, at time.Time, s Spent, now time.Time) {
 	if s == (Spent{}) {
 		return
 	}
@@ -218,8 +214,8 @@ func (l *Ledger) Add(hash, name string, at time.Time, s Spent, now time.Time) {
 	l.of(hash, name, now).spend(at, s)
 }
 
-// Join counts what another ledger has counted in the same day and month.
-func (l *Ledger) Join(o *Ledger, now time.Time) {
+// Join adds the sums of another Spending from the same day and month.
+func (l *Spending) Join(o *Spending, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, from := range o.accounts {
@@ -242,48 +238,47 @@ func (a *account) spend(at time.Time, s Spent) {
 	}
 }
 
-// Verdict is what a budget says of a request.
+// Verdict tells whether a budget allows a request.
 type Verdict struct {
-	// Budget is the one that is closest to its end, nil for none.
+	// Budget is the budget with the smallest remaining share, nil for none.
 	Budget *Budget
-	// Spent is what has been spent of it, Share the part that this is.
+	// Spent is the spent amount, and Share its share of the budget.
 	Spent Spent
-	// Share: see Spent.
 	Share float64
-	// Ends is when it begins anew.
+	// Ends is the end of the budget's period.
 	Ends time.Time
-	// Refused reports that nothing more may be spent.
+	// Refused reports that the budget is used up.
 	Refused bool
-	// Held reports that it is refused for what requests that have not ended may cost.
-	Held bool
+	// Reserved reports that only the reservations of other requests use up the budget.
+	Reserved bool
 }
 
-// String says how much has been spent of what.
+// String returns the spent amount and the limit.
 func (v *Verdict) String() string {
 	return fmt.Sprintf("%s of %s", v.Budget.Amount(v.Spent), v.Budget)
 }
 
-// Reservation is what a request may cost, until it is settled.
+// Reservation is the maximum cost of a request in flight.
 type Reservation struct {
-	ledger  *Ledger
-	name    string
-	account *account
-	amount  Spent
+	spending *Spending
+	name     string
+	account  *account
+	amount   Spent
 }
 
-// of yields the budgets of a person: those by that name, or else those of everybody.
+// of yields the budgets of a user: the budgets by that name, or else those of everybody.
 func of(all []Budget, name string) iter.Seq[*Budget] {
-	own := slices.ContainsFunc(all, func(b Budget) bool { return b.Person == name })
+	named := slices.ContainsFunc(all, func(b Budget) bool { return b.User == name })
 	return func(yield func(*Budget) bool) {
 		for i := range all {
-			if b := &all[i]; (b.Person == name || !own && b.whose() == Everybody) && !yield(b) {
+			if b := &all[i]; (b.User == name || !named && b.user() == Everybody) && !yield(b) {
 				return
 			}
 		}
 	}
 }
 
-// spent returns what has been spent in the time of a budget.
+// spent returns the amount spent in the current period of a budget.
 func (a *account) spent(b *Budget) Spent {
 	if b.Per == "month" {
 		return a.ofMonth
@@ -291,17 +286,16 @@ func (a *account) spent(b *Budget) Spent {
 	return a.ofDay
 }
 
-// Standing is how a person stands with a budget.
+// Standing is the state of a user's budget.
 type Standing struct {
-	// Person is the name.
-	Person string
-	// Verdict is what the budget says of the next request, of which nothing is known.
+	// User is the user's name.
+	User string
+	// Verdict is the verdict on a next request without cost.
 	Verdict
 }
 
-// Standings tells how everybody stands who has spent something, the closest to the end of
-// a budget first.
-func (l *Ledger) Standings(all []Budget, now time.Time) (out []Standing) {
+// Standings returns the budgets of all users with costs, the smallest remaining share first.
+func (l *Spending) Standings(all []Budget, now time.Time) (out []Standing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, a := range l.accounts {
@@ -309,21 +303,23 @@ func (l *Ledger) Standings(all []Budget, now time.Time) (out []Standing) {
 		for b := range of(all, name) {
 			spent := a.spent(b)
 			if share := b.share(spent); share > 0 {
-				out = append(out, Standing{name, Verdict{Budget: b, Spent: spent, Share: share, Ends: b.ends(now),
-					Refused: !b.Soft && share >= 1}})
+				out = append(out, Standing{name, Verdict{
+					Budget: b, Spent: spent, Share: share, Ends: b.ends(now),
+					Refused: !b.Soft && share >= 1,
+				}})
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Standing) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share),
-			cmp.Compare(a.Person, b.Person))
+			cmp.Compare(a.User, b.User))
 	})
 	return out
 }
 
-// Reserve sets aside what a request of a person may cost at most. It returns nil where a
-// budget is spent, or may be by what has been set aside before.
-func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.Time) (*Reservation, Verdict) {
+// Reserve reserves the maximum cost of a request. It returns nil if the spent amount and the earlier
+// reservations use up a budget.
+func (l *Spending) Reserve(all []Budget, hash, name string, amount Spent, now time.Time) (*Reservation, Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.of(hash, name, now)
@@ -334,7 +330,7 @@ func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.T
 		expected.add(a.reserved)
 		is := Verdict{Budget: b, Spent: spent, Share: b.share(spent), Ends: b.ends(now)}
 		is.Refused = !b.Soft && b.share(expected) >= 1
-		is.Held = is.Refused && is.Share < 1
+		is.Reserved = is.Refused && is.Share < 1
 		if v.Budget == nil || is.Refused && !v.Refused || is.Refused == v.Refused && is.Share > v.Share {
 			v = is
 		}
@@ -342,23 +338,23 @@ func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.T
 	if v.Refused {
 		return nil, v
 	}
-	a.reserved.add(most)
+	a.reserved.add(amount)
 	a.open++
-	return &Reservation{l, name, a, most}, v
+	return &Reservation{l, name, a, amount}, v
 }
 
-// Settle gives back what was set aside. What the request has cost is for [Ledger.Add] to
-// count, before. Nil, and what is settled, settle nothing.
-func (r *Reservation) Settle() {
-	if r == nil || r.ledger == nil {
+// Release ends the reservation. A nil or released reservation is left alone. Call [Spending.Add] with
+// the actual cost first.
+func (r *Reservation) Release() {
+	if r == nil || r.spending == nil {
 		return
 	}
-	l, a := r.ledger, r.account
+	l, a := r.spending, r.account
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.ledger = nil
+	r.spending = nil
 	a.reserved.add(Spent{Dollars: -r.amount.Dollars, Tokens: -r.amount.Tokens})
-	// Of who has spent nothing, a stranger with a key of no worth, nothing is kept.
+	// A stranger with an invalid key spends nothing. Such accounts are dropped.
 	if a.open--; a.open == 0 && a.ofDay == (Spent{}) && a.ofMonth == (Spent{}) && l.accounts[r.name] == a {
 		delete(l.accounts, r.name)
 	}

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// TestLedger: budgets of a day and of a month begin anew, those of a person stand before
+// TestSpending: budgets of a day and of a month begin anew, those of a person stand before
 // those of everybody, and what somebody spent without a name stays theirs.
-func TestLedger(t *testing.T) {
+func TestSpending(t *testing.T) {
 	now := time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC)
-	var l Ledger
-	all := []Budget{{Dollars: 2}, {Person: "anna", Dollars: 3}, {Person: "anna", Tokens: 100, Per: "month"}}
+	var l Spending
+	all := []Budget{{Dollars: 2}, {User: "anna", Dollars: 3}, {User: "anna", Tokens: 100, Per: "month"}}
 	refused := func(hash, name string) bool {
 		t.Helper()
 		r, v := l.Reserve(all, hash, name, Spent{}, now)
-		r.Settle()
+		r.Release()
 		return v.Refused
 	}
 	l.Add("b", "b", now, Spent{Dollars: 2, Tokens: 10}, now)
@@ -40,22 +40,22 @@ func TestLedger(t *testing.T) {
 	}
 	l.Add("a", "anna", now, Spent{Dollars: 0, Tokens: 100}, now)
 	now = now.Add(24 * time.Hour)
-	if _, v := l.Reserve(all, "a", "anna", Spent{}, now); !v.Refused || v.Held ||
+	if _, v := l.Reserve(all, "a", "anna", Spent{}, now); !v.Refused || v.Reserved ||
 		!v.Ends.Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", v)
 	}
 	if r, v := l.Reserve(all, "c", "c", Spent{Dollars: 5, Tokens: 5}, now); r == nil || v.Refused {
 		t.Error("the first request is refused")
-	} else if _, v := l.Reserve(all, "c", "c", Spent{Dollars: 5, Tokens: 5}, now); !v.Held {
+	} else if _, v := l.Reserve(all, "c", "c", Spent{Dollars: 5, Tokens: 5}, now); !v.Reserved {
 		t.Errorf("what was set aside is spent twice: %+v", v)
-	} else if r.Settle(); refused("c", "c") {
+	} else if r.Release(); refused("c", "c") {
 		t.Error("what was set aside is not given back")
 	}
 }
 
 // A clock that was far ahead counts for no longer than it is.
 func TestClockSetBack(t *testing.T) {
-	var l Ledger
+	var l Spending
 	all := []Budget{{Dollars: 2}, {Dollars: 5, Per: "month"}}
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	ahead := now.AddDate(0, 2, 0)
@@ -81,7 +81,7 @@ func TestDayWithoutMidnight(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	var l Ledger
+	var l Spending
 	now := time.Date(2026, 9, 5, 23, 30, 0, 0, chile)
 	want := time.Date(2026, 9, 6, 1, 0, 0, 0, chile)
 	l.Add("a", "a", now, Spent{Dollars: 2, Tokens: 10}, now)
@@ -95,19 +95,19 @@ func TestDayWithoutMidnight(t *testing.T) {
 
 // Strangers leave nothing behind.
 func TestStrangers(t *testing.T) {
-	var l Ledger
+	var l Spending
 	now := time.Now()
 	all := []Budget{{Dollars: 1}}
 	for i := range 100 {
 		name := fmt.Sprint("stranger ", i)
 		first, _ := l.Reserve(all, name, name, Spent{Dollars: 1, Tokens: 1}, now)
 		second, _ := l.Reserve([]Budget{{Dollars: 9}}, name, name, Spent{Dollars: 1, Tokens: 1}, now)
-		first.Settle()
-		if _, v := l.Reserve(all, name, name, Spent{}, now); !v.Held {
+		first.Release()
+		if _, v := l.Reserve(all, name, name, Spent{}, now); !v.Reserved {
 			t.Fatal("what one request sets aside ends with another")
 		}
-		second.Settle()
-		second.Settle() // counts once
+		second.Release()
+		second.Release() // counts once
 	}
 	if n := len(l.accounts); n != 0 {
 		t.Errorf("%d accounts are kept", n)
@@ -118,7 +118,7 @@ func TestStrangers(t *testing.T) {
 	}
 	l.Add("a", "a", now, Spent{Dollars: 1, Tokens: 1}, now)
 	r, _ := l.Reserve([]Budget{{Dollars: 9}}, "a", "a", Spent{}, now)
-	if r.Settle(); len(l.accounts) != 1 {
+	if r.Release(); len(l.accounts) != 1 {
 		t.Error("what was spent is forgotten")
 	}
 }
@@ -134,16 +134,16 @@ func TestBudgetValidate(t *testing.T) {
 
 // Made-up names do not fill the ledger, and those who have spent more stay in it.
 func TestMadeUpNames(t *testing.T) {
-	l, now := new(Ledger), time.Now()
+	l, now := new(Spending), time.Now()
 	l.Add("anna", "anna", now, Spent{Dollars: 5, Tokens: 100}, now)
-	for i := range 2 * mostAccounts {
+	for i := range 2 * maxAccounts {
 		name := strconv.Itoa(i)
 		l.Add(name, name, now, Spent{Dollars: 0.01, Tokens: 10}, now)
 	}
-	if n := len(l.accounts); n > mostAccounts {
-		t.Errorf("got %d accounts, want %d at most", n, mostAccounts)
+	if n := len(l.accounts); n > maxAccounts {
+		t.Errorf("got %d accounts, want %d at most", n, maxAccounts)
 	}
-	all := []Budget{{Person: "anna", Dollars: 10}}
+	all := []Budget{{User: "anna", Dollars: 10}}
 	if standings := l.Standings(all, now); len(standings) != 1 || standings[0].Spent.Dollars != 5 {
 		t.Errorf("got %+v, want the $5 of anna", standings)
 	}

@@ -45,7 +45,7 @@ func (r *Record) values(id, at any) []any {
 		c.Read,
 		r.Cost, r.ClientCost, r.USD, r.ClientUSD, r.AssumedFrom, r.PricesOf, r.WouldSave, r.WouldSaveUSD,
 		r.BilledModel, r.Service, r.Translation, r.TranslationUSD, r.Bounded,
-		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break, r.Regret,
+		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break, r.FoldMisses,
 		r.Queue.Microseconds(), r.FirstByte.Microseconds(), r.FirstToken.Microseconds(), r.LastToken.Microseconds(),
 		r.Total.Microseconds(),
 		int64(r.Status), r.Outcome, r.StopReason, r.Resent,
@@ -63,7 +63,7 @@ func (r *Record) targets(id, at any) []any {
 		&c.Write1h, &c.Read,
 		&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD, &r.AssumedFrom, &r.PricesOf, &r.WouldSave, &r.WouldSaveUSD,
 		&r.BilledModel, &r.Service, &r.Translation, &r.TranslationUSD, &r.Bounded,
-		(*editList)(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.Regret,
+		(*editList)(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.FoldMisses,
 		(*micros)(&r.Queue), (*micros)(&r.FirstByte), (*micros)(&r.FirstToken), (*micros)(&r.LastToken), (*micros)(&r.Total),
 		&r.Status, &r.Outcome, &r.StopReason, &r.Resent,
 	}

@@ -122,18 +122,18 @@ func (d *DamagedError) SetAside() (string, error) {
 		return "", fmt.Errorf("audit: %w", err)
 	}
 	stem := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
-	aside := stem
+	damaged := stem
 	for n := 2; ; n++ {
-		if _, err := os.Lstat(aside); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(damaged); errors.Is(err, os.ErrNotExist) {
 			break
 		}
-		aside = fmt.Sprintf("%s-%d", stem, n)
+		damaged = fmt.Sprintf("%s-%d", stem, n)
 	}
 	// The database goes last: SQLite would replay a remaining log into the new file.
 	for _, suffix := range [...]string{"-wal", "-shm", "-journal", ""} {
-		if err := os.Rename(path+suffix, aside+suffix); err != nil && (suffix == "" || !errors.Is(err, os.ErrNotExist)) {
+		if err := os.Rename(path+suffix, damaged+suffix); err != nil && (suffix == "" || !errors.Is(err, os.ErrNotExist)) {
 			return "", fmt.Errorf("audit: %w", err)
 		}
 	}
-	return aside, nil
+	return damaged, nil
 }

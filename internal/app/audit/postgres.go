@@ -33,7 +33,7 @@ func CheckDSN(dsn string) error {
 }
 
 // OpenPostgres prepares connections to a database, by a connection string or URL of libpq. It does
-// not connect: the first batch, probe or read does, and makes the tables if they are missing.
+// not connect.
 func OpenPostgres(dsn string) (*Postgres, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -43,6 +43,7 @@ func OpenPostgres(dsn string) (*Postgres, error) {
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
+	// The pool connects on first use. The first batch, probe or read makes missing tables.
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)

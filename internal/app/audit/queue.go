@@ -108,7 +108,7 @@ type Queue struct {
 	sums    groups
 	writing []*Record // taken by the writer, not acknowledged yet
 	since   time.Time
-	open    Turn // head of the ring of open turns
+	open    OpenTurn // head of the ring of open turns
 	opened  int
 	closed  bool
 

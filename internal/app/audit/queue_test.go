@@ -86,9 +86,11 @@ func sample(n int) *Record {
 		OriginalTokens: 100, SentTokens: 80,
 		Billed: Tokens{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5}, ReadEstimated: 3, Estimated: 1,
 		WouldSave: 0.25, WouldSaveUSD: 0.375, ClientBilled: Tokens{Uncached: 6, Write5m: 7, Write1h: 8, Read: 9, Output: 5},
-		Cost: 10.5, ClientCost: 20.25, USD: 0.5, ClientUSD: 1, Edits: []Edits{{Stage: "admission", Count: 2},
-			{Stage: "compress", Count: 1, Tokens: 40, Millis: 9}}, Epoch: "boundary", Reason: "x",
-		Folded: 3, Removed: 20, Rewritten: 7, Break: "ttl", Regret: 1, Queue: time.Millisecond,
+		Cost: 10.5, ClientCost: 20.25, USD: 0.5, ClientUSD: 1, Edits: []Edits{
+			{Stage: "admission", Count: 2},
+			{Stage: "compress", Count: 1, Tokens: 40, Millis: 9},
+		}, Epoch: "boundary", Reason: "x",
+		Folded: 3, Removed: 20, Rewritten: 7, Break: "ttl", FoldMisses: 1, Queue: time.Millisecond,
 		FirstByte: 2 * time.Millisecond, FirstToken: 3 * time.Millisecond,
 		LastToken: 4 * time.Millisecond, Total: 5 * time.Millisecond, Status: 200, Outcome: Completed, StopReason: "end_turn",
 		Stream: true, Resent: true,
@@ -236,10 +238,10 @@ func TestStorePanics(t *testing.T) {
 
 func TestPrunePanics(t *testing.T) {
 	s := &shelf{panics: true}
-	told := make(chan error, 1)
-	q := NewQueue(s, Options{Retention: time.Hour, Log: func(_ string, err error) { told <- err }}, nil)
+	logged := make(chan error, 1)
+	q := NewQueue(s, Options{Retention: time.Hour, Log: func(_ string, err error) { logged <- err }}, nil)
 	q.prune(t.Context())
-	if err := <-told; !errors.Is(err, ErrPanic) || strings.Contains(err.Error(), "a bug") {
+	if err := <-logged; !errors.Is(err, ErrPanic) || strings.Contains(err.Error(), "a bug") {
 		t.Errorf("logged %v", err)
 	}
 	if err := q.Close(t.Context()); err != nil {
@@ -301,7 +303,7 @@ func TestTextsAreCleaned(t *testing.T) {
 	r := sample(1)
 	r.Model, r.User = "a\x00b\xff", strings.Repeat("é", 1000)
 	r.clean()
-	if r.Model != "ab" || len(r.User) > longestText {
+	if r.Model != "ab" || len(r.User) > maxText {
 		t.Errorf("%q, %d bytes", r.Model, len(r.User))
 	}
 }

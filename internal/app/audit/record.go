@@ -204,9 +204,9 @@ type Record struct {
 	// Break is the reason for a cache miss: the upstream's cache held less than expected. Empty
 	// otherwise.
 	Break string `json:"break,omitempty"`
-	// Regret is the number of misses of folded text in this turn: the model asked for the text,
+	// FoldMisses is the number of misses of folded text in this turn: the model asked for the text,
 	// read its file again, or an edit did not find its place.
-	Regret int64 `json:"regret,omitempty"`
+	FoldMisses int64 `json:"regret,omitempty"`
 
 	// Queue is the time from the arrival of the whole request to its hand-over to the next handler.
 	// In JSON this and the other latencies are nanoseconds.
@@ -294,8 +294,8 @@ var clients = []struct{ prefix, name string }{
 	{"ai/", "ai-sdk"},
 }
 
-// longestClient bounds the names of unknown programs, in bytes.
-const longestClient = 32
+// maxClient bounds the names of unknown programs, in bytes.
+const maxClient = 32
 
 // ClientName returns the program's name by its User-Agent, "unknown" if the header is missing.
 func ClientName(agent string) string {
@@ -316,7 +316,7 @@ func ClientName(agent string) string {
 		agent = agent[:i]
 	}
 	// The clone releases the header, which may be a megabyte.
-	return strings.ToLower(strings.Clone(agent[:min(len(agent), longestClient)]))
+	return strings.ToLower(strings.Clone(agent[:min(len(agent), maxClient)]))
 }
 
 // TenantKey returns the first 16 bytes of a tenant's key, decoded from its hexadecimal name on
@@ -328,8 +328,8 @@ func TenantKey(s string) (t [16]byte) {
 	return t
 }
 
-// longestText bounds texts of clients and upstreams on record, in bytes.
-const longestText = 256
+// maxText bounds texts of clients and upstreams on record, in bytes.
+const maxText = 256
 
 // clean makes texts and numbers from clients and upstreams fit for any store: valid UTF-8 without
 // NUL, bounded in length, finite.
@@ -345,11 +345,11 @@ func (r *Record) clean() {
 	}
 }
 
-// Bounded makes a text from a client or an upstream fit for any store. It cuts long texts, so that
-// megabytes sent as a name are not kept.
+// Bounded makes a text from a client or an upstream fit for any store. It cuts long texts.
 func Bounded(s string) string {
-	if len(s) > longestText {
-		s = strings.Clone(s[:longestText])
+	// A client can send megabytes as a name.
+	if len(s) > maxText {
+		s = strings.Clone(s[:maxText])
 	}
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
 }

@@ -222,8 +222,10 @@ func TestUnusableFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, paths := range map[string][]string{
-		ReasonDamaged: {cut, written("rubbish.db", []byte("rubbish")), written("zeros.db", make([]byte, 8192)),
-			written("head.db", append([]byte("SQLite format 3\x00"), make([]byte, 4080)...))},
+		ReasonDamaged: {
+			cut, written("rubbish.db", []byte("rubbish")), written("zeros.db", make([]byte, 8192)),
+			written("head.db", append([]byte("SQLite format 3\x00"), make([]byte, 4080)...)),
+		},
 		ReasonForeign: {
 			made("sessions.db", "CREATE TABLE sessions (id)", "PRAGMA user_version = 2"),
 			made("other.db", "CREATE TABLE turns (id, player)"),
@@ -280,7 +282,7 @@ func TestFullFile(t *testing.T) {
 // stays.
 func TestSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
-	var asides []string
+	var moved []string
 	for range 2 {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			if err := os.WriteFile(path+suffix, []byte(suffix), 0o600); err != nil {
@@ -301,7 +303,7 @@ func TestSetAside(t *testing.T) {
 				t.Errorf("%s: %q, %v", aside+suffix, b, err)
 			}
 		}
-		asides = append(asides, aside)
+		moved = append(moved, aside)
 		if err := os.WriteFile(path, []byte("new"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -309,8 +311,8 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("the new file was set aside as %q, %v", again, err)
 		}
 	}
-	if asides[0] == asides[1] {
-		t.Errorf("%s was set aside over another one", asides[1])
+	if moved[0] == moved[1] {
+		t.Errorf("%s was set aside over another one", moved[1])
 	}
 }
 

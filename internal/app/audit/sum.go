@@ -40,9 +40,9 @@ type Sum struct {
 	// were only computed, both estimated.
 	Removed     int64 `json:"removed"`
 	WouldRemove int64 `json:"would_remove"`
-	// Folded is the number of folded blocks, and Regret the number of misses of folded text.
-	Folded int64 `json:"folded"`
-	Regret int64 `json:"regret"`
+	// Folded is the number of folded blocks, and FoldMisses the number of misses of folded text.
+	Folded     int64 `json:"folded"`
+	FoldMisses int64 `json:"regret"`
 	// Cost and ClientCost are in units of one uncached input token of each model, USD and ClientUSD
 	// in US dollars where prices are known.
 	Cost       float64 `json:"cost"`
@@ -70,8 +70,8 @@ func (s *Sum) Actual() float64 {
 	return s.Cost
 }
 
-// Own returns the cost that the client's own bytes would have had, in the unit of Actual.
-func (s *Sum) Own() float64 {
+// Unedited returns the cost that the client's own bytes would have had, in the unit of Actual.
+func (s *Sum) Unedited() float64 {
 	if s.Priced() {
 		return s.ClientUSD
 	}
@@ -79,7 +79,7 @@ func (s *Sum) Own() float64 {
 }
 
 // Saved returns the net saving, in the unit of Actual.
-func (s *Sum) Saved() float64 { return s.Own() - s.Actual() }
+func (s *Sum) Saved() float64 { return s.Unedited() - s.Actual() }
 
 // Observed reports whether edits were only computed in some of the turns.
 func (s *Sum) Observed() bool { return s.WouldSave != 0 }
@@ -93,10 +93,10 @@ func (s *Sum) Would() float64 {
 }
 
 // WouldShare returns Would as a share of Own.
-func (s *Sum) WouldShare() float64 { return share(s.Would(), s.Own()) }
+func (s *Sum) WouldShare() float64 { return share(s.Would(), s.Unedited()) }
 
 // SavedShare returns the net saving as a share of Own.
-func (s *Sum) SavedShare() float64 { return share(s.Saved(), s.Own()) }
+func (s *Sum) SavedShare() float64 { return share(s.Saved(), s.Unedited()) }
 
 // ReadShare returns the share of the prompts that was read from a cache.
 func (s *Sum) ReadShare() float64 { return share(float64(s.Billed.Read), float64(s.Billed.Prompt())) }
@@ -110,8 +110,8 @@ func (s *Sum) Read() string {
 	return about + figure.Percent(s.ReadShare())
 }
 
-// OwnReadShare is ReadShare for the client's own bytes.
-func (s *Sum) OwnReadShare() float64 {
+// ClientReadShare is ReadShare for the client's own bytes.
+func (s *Sum) ClientReadShare() float64 {
 	return share(float64(s.Client.Read), float64(s.Client.Prompt()))
 }
 
@@ -154,7 +154,7 @@ func (s *Sum) Add(r *Record) {
 	} else {
 		s.Removed += removed
 	}
-	s.Folded, s.Regret = s.Folded+r.Folded, s.Regret+r.Regret
+	s.Folded, s.FoldMisses = s.Folded+r.Folded, s.FoldMisses+r.FoldMisses
 	s.Billed.add(&r.Billed)
 	s.ReadEstimated += r.ReadEstimated
 	s.Estimated += r.Estimated
@@ -178,7 +178,7 @@ func (s *Sum) Join(o *Sum) {
 	s.Removed, s.WouldRemove, s.ReadEstimated = s.Removed+o.Removed, s.WouldRemove+o.WouldRemove, s.ReadEstimated+
 		o.ReadEstimated
 	s.Estimated += o.Estimated
-	s.Folded, s.Regret = s.Folded+o.Folded, s.Regret+o.Regret
+	s.Folded, s.FoldMisses = s.Folded+o.Folded, s.FoldMisses+o.FoldMisses
 	s.Billed.add(&o.Billed)
 	s.Client.add(&o.Client)
 	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+
@@ -188,12 +188,12 @@ func (s *Sum) Join(o *Sum) {
 }
 
 const (
-	// mostNames bounds the users, clients and models of a day that are told apart: clients choose
+	// maxNames bounds the users, clients and models of a day that are told apart: clients choose
 	// the names of the latter two. Others counts the rest.
-	mostNames = 500
-	// mostSessions bounds the sessions with a known user.
-	mostSessions = 4096
-	hours        = 24
+	maxNames = 500
+	// maxSessions bounds the sessions with a known user.
+	maxSessions = 4096
+	hours       = 24
 )
 
 // Others is the name of the remainder.
@@ -210,11 +210,11 @@ type Tally struct {
 	day      time.Time
 	ends     time.Time // the end of the day
 	total    Sum
-	people   map[string]*Sum
+	users    map[string]*Sum
 	clients  map[string]*Sum
 	models   map[string]*Sum
 	hours    [hours]Hour // by the hour of the epoch, modulo their number
-	sessions map[string]Whose
+	sessions map[string]Identity
 }
 
 // Hour is the actual cost of an hour's turns and the cost without edits.
@@ -225,8 +225,8 @@ type Hour struct {
 	Sum Sum `json:"sum"`
 }
 
-// Whose names the user and the program of a session.
-type Whose struct {
+// Identity names the user and the program of a session.
+type Identity struct {
 	// User is the name of the user, and Client that of the program.
 	User   string `json:"user"`
 	Client string `json:"client"`
@@ -237,7 +237,7 @@ type Whose struct {
 
 // NewTally returns an empty tally that begins now.
 func NewTally(now func() time.Time) *Tally {
-	t := &Tally{now: now, began: now(), sessions: map[string]Whose{}}
+	t := &Tally{now: now, began: now(), sessions: map[string]Identity{}}
 	t.turnOver()
 	return t
 }
@@ -254,7 +254,7 @@ func (t *Tally) turnOver() {
 		return
 	}
 	t.day, t.ends, t.total = day, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()), Sum{}
-	t.people, t.clients, t.models = map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
+	t.users, t.clients, t.models = map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
 }
 
 // Add counts a record. It does not retain it.
@@ -263,10 +263,10 @@ func (t *Tally) Add(r *Record) {
 	defer t.mu.Unlock()
 	if r.Session != "" {
 		// A full map is dropped: it is rebuilt from the next turns.
-		if len(t.sessions) >= mostSessions {
+		if len(t.sessions) >= maxSessions {
 			clear(t.sessions)
 		}
-		t.sessions[r.Session] = Whose{r.User, r.Client, r.ReadEstimated > 0}
+		t.sessions[r.Session] = Identity{r.User, r.Client, r.ReadEstimated > 0}
 	}
 	t.count(r)
 }
@@ -284,28 +284,28 @@ func (t *Tally) count(r *Record) {
 		return
 	}
 	t.total.Add(r)
-	most := mostNames
+	limit := maxNames
 	if !r.Spent() {
-		most /= 2 // requests without usage leave room for real users
+		limit /= 2 // requests without usage leave room for real users
 	}
-	of(t.people, r.User, most).Add(r)
-	of(t.clients, r.Client, most).Add(r)
-	of(t.models, r.ModelName(), most).Add(r)
+	of(t.users, r.User, limit).Add(r)
+	of(t.clients, r.Client, limit).Add(r)
+	of(t.models, r.ModelName(), limit).Add(r)
 	if r.User == r.Tenant {
 		return
 	}
-	if before := t.people[r.Tenant]; before != nil { // the tenant's turns from before it had a user name
-		of(t.people, r.User, most).Join(before)
-		delete(t.people, r.Tenant)
+	if before := t.users[r.Tenant]; before != nil { // the tenant's turns from before it had a user name
+		of(t.users, r.User, limit).Join(before)
+		delete(t.users, r.Tenant)
 	}
 }
 
-func of(sums map[string]*Sum, name string, most int) *Sum {
+func of(sums map[string]*Sum, name string, limit int) *Sum {
 	s := sums[name]
 	if s != nil {
 		return s
 	}
-	if len(sums) >= most {
+	if len(sums) >= limit {
 		if name = Others; sums[name] != nil {
 			return sums[name]
 		}
@@ -346,8 +346,8 @@ type Today struct {
 	Total Sum `json:"total"`
 	// Hours are the last 24 hours, the oldest first. Hours without turns are left out.
 	Hours []Hour `json:"hours"`
-	// People, Clients and Models are the sums by user, client and model, the largest saving first.
-	People  []Sum `json:"people"`
+	// Users, Clients and Models are the sums by user, client and model, the largest saving first.
+	Users   []Sum `json:"people"`
 	Clients []Sum `json:"clients"`
 	Models  []Sum `json:"models"`
 }
@@ -359,7 +359,7 @@ func (t *Tally) Today() Today {
 	t.turnOver()
 	d := Today{
 		Since: t.day, Total: t.total, Hours: []Hour{},
-		People: sorted(t.people), Clients: sorted(t.clients), Models: sorted(t.models),
+		Users: sorted(t.users), Clients: sorted(t.clients), Models: sorted(t.models),
 	}
 	d.Zone, _ = t.day.Zone()
 	if !t.seeded && t.began.After(t.day) {
@@ -375,8 +375,8 @@ func (t *Tally) Today() Today {
 	return d
 }
 
-// Whose returns the user of a session that has had a request lately.
-func (t *Tally) Whose(session string) Whose {
+// Identity returns the user of a session that has had a request lately.
+func (t *Tally) Identity(session string) Identity {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sessions[session]

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-func turn(at time.Time, user, tenant string, usd, own float64) *Record {
+func turn(at time.Time, user, tenant string, usd, client float64) *Record {
 	return &Record{
 		At: at, Turns: 1, Kind: KindTurn, User: user, Tenant: tenant, Session: "s-" + user, Client: "codex", Model: "m",
 		Outcome: Completed,
-		USD:     usd, ClientUSD: own, Cost: usd * 1e6, ClientCost: own * 1e6, OriginalTokens: 100, SentTokens: 60,
+		USD:     usd, ClientUSD: client, Cost: usd * 1e6, ClientCost: client * 1e6, OriginalTokens: 100, SentTokens: 60,
 	}
 }
 
@@ -31,30 +31,30 @@ func TestTally(t *testing.T) {
 	if d.Total.Turns != 3 || d.Total.Saved() != 3 || d.Total.Removed != 120 || len(d.Hours) != 3 || !d.Since.Equal(now) {
 		t.Errorf("%+v", d)
 	}
-	if len(d.People) != 2 || d.People[0].Name != "anna" || d.People[0].Saved() != 3 || len(d.Clients) != 1 ||
+	if len(d.Users) != 2 || d.Users[0].Name != "anna" || d.Users[0].Saved() != 3 || len(d.Clients) != 1 ||
 		len(d.Models) != 1 {
-		t.Errorf("%+v", d.People)
+		t.Errorf("%+v", d.Users)
 	}
-	if w := l.Whose("s-anna"); w != (Whose{User: "anna", Client: "codex"}) {
+	if w := l.Identity("s-anna"); w != (Identity{User: "anna", Client: "codex"}) {
 		t.Errorf("%+v", w)
 	}
 	now = now.Add(16 * time.Hour)
-	if d := l.Today(); d.Total.Turns != 0 || len(d.People) != 0 || len(d.Hours) != 2 {
+	if d := l.Today(); d.Total.Turns != 0 || len(d.Users) != 0 || len(d.Hours) != 2 {
 		t.Errorf("the next day: %+v", d)
 	}
-	for i := range 2 * mostNames {
+	for i := range 2 * maxNames {
 		l.Add(turn(now, fmt.Sprint("p", i), "x", 1, 1))
 	}
-	if d := l.Today(); len(d.People) > mostNames+1 || d.Total.Turns != 2*mostNames {
-		t.Errorf("%d people are told apart", len(d.People))
+	if d := l.Today(); len(d.Users) > maxNames+1 || d.Total.Turns != 2*maxNames {
+		t.Errorf("%d people are told apart", len(d.Users))
 	}
 	now = now.Add(24 * time.Hour)
-	for i := range 2 * mostNames { // refused requests
+	for i := range 2 * maxNames { // refused requests
 		l.Add(&Record{At: now, Turns: 1, User: fmt.Sprint("p", i), Tenant: "x"})
 	}
 	l.Add(turn(now, "anna", "f00d", 1, 2))
-	if d := l.Today(); d.Total.Turns != 2*mostNames+1 || d.People[0].Name != "anna" {
-		t.Errorf("strangers have left no room: %+v", d.People[0])
+	if d := l.Today(); d.Total.Turns != 2*maxNames+1 || d.Users[0].Name != "anna" {
+		t.Errorf("strangers have left no room: %+v", d.Users[0])
 	}
 }
 
@@ -81,8 +81,10 @@ func TestSeed(t *testing.T) {
 	live := turn(now.Add(time.Second), "anna", "a", 1, 2)
 	now = now.Add(time.Minute)
 	l.Add(live)
-	if err := l.Seed(t.Context(), past{turn(now.Add(-30*time.Hour), "anna", "a", 1, 9),
-		turn(now.Add(-11*time.Hour), "anna", "a", 1, 9), turn(now.Add(-time.Hour), "anna", "a", 1, 5), live}); err != nil {
+	if err := l.Seed(t.Context(), past{
+		turn(now.Add(-30*time.Hour), "anna", "a", 1, 9),
+		turn(now.Add(-11*time.Hour), "anna", "a", 1, 9), turn(now.Add(-time.Hour), "anna", "a", 1, 5), live,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if d := l.Today(); d.Total.Turns != 2 || d.Total.Saved() != 5 ||

@@ -5,17 +5,17 @@ package audit
 
 import "time"
 
-// Turn is a turn that has begun and not ended. If the process ends first, the turn is recorded as
+// OpenTurn is a turn that has begun and not ended. If the process ends first, the turn is recorded as
 // interrupted.
-type Turn struct {
-	record     Record // its fields known at the beginning
-	next, prev *Turn  // in the queue's ring of open turns, nil after the end
+type OpenTurn struct {
+	record     Record    // its fields known at the beginning
+	next, prev *OpenTurn // in the queue's ring of open turns, nil after the end
 }
 
 // Begin registers a turn. The record's id, time and identifying fields must be set. The queue keeps
 // a copy.
-func (q *Queue) Begin(r *Record) *Turn {
-	t := &Turn{record: *r}
+func (q *Queue) Begin(r *Record) *OpenTurn {
+	t := &OpenTurn{record: *r}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -31,7 +31,7 @@ func (q *Queue) Begin(r *Record) *Turn {
 
 // End takes the record of a turn that has begun. It does nothing if the turn has ended before or is
 // recorded as interrupted. The queue owns the record from now on.
-func (q *Queue) End(t *Turn, r *Record) {
+func (q *Queue) End(t *OpenTurn, r *Record) {
 	q.mu.Lock()
 	full := false
 	if t.next != nil {
@@ -44,7 +44,7 @@ func (q *Queue) End(t *Turn, r *Record) {
 	}
 }
 
-func (q *Queue) unlink(t *Turn) {
+func (q *Queue) unlink(t *OpenTurn) {
 	t.prev.next, t.next.prev = t.next, t.prev
 	t.next, t.prev = nil, nil
 	q.opened--

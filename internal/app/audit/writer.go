@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// The pauses between attempts at a failing store double from firstPause to longestPause.
-	firstPause, longestPause = 100 * time.Millisecond, 15 * time.Second
+	// The pauses between attempts at a failing store double from firstPause to maxPause.
+	firstPause, maxPause = 100 * time.Millisecond, 15 * time.Second
 	// writeTimeout bounds the writing of one batch.
 	writeTimeout = 30 * time.Second
 	// pruneAfter and pruneEvery schedule the deletion of old records.
@@ -115,14 +115,14 @@ func (q *Queue) take() []*Record {
 // deliver writes a batch, with any number of attempts. It returns false if the context ended
 // before.
 func (q *Queue) deliver(ctx context.Context, batch []*Record) bool {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := q.write(ctx, batch)
 		if err == nil {
 			return true
 		}
 		q.counters.WriteErrors.Add(1)
 		// The first error is logged, and then one for each of the longest pauses.
-		if pause == firstPause || pause == longestPause {
+		if pause == firstPause || pause == maxPause {
 			q.options().Log("audit records were not written and will be tried again", err)
 		}
 		closes := q.closes

@@ -26,8 +26,8 @@ const (
 	every = 2 * time.Second
 	// silence is the time without news after which a stream sends a sign of life.
 	silence = 15 * time.Second
-	// mostViewers bounds the concurrent streams.
-	mostViewers = 256
+	// maxViewers bounds the concurrent streams.
+	maxViewers = 256
 )
 
 // policy forbids the page to load or send anything elsewhere.
@@ -58,8 +58,10 @@ type file struct {
 func New(look func() View) *Page {
 	p := &Page{look: look, writeTime: 5 * time.Second, files: map[string]file{}, ends: map[*http.Server]chan struct{}{}}
 	p.html = read("page.html")
-	for name, kind := range map[string]string{"page.js": "text/javascript; charset=utf-8",
-		"page.css": "text/css; charset=utf-8"} {
+	for name, kind := range map[string]string{
+		"page.js":  "text/javascript; charset=utf-8",
+		"page.css": "text/css; charset=utf-8",
+	} {
 		data := read(name)
 		sum := sha256.Sum256(data)
 		ext := path.Ext(name)
@@ -197,7 +199,7 @@ func same(a, b []byte) bool {
 func (p *Page) enter(r *http.Request) (ended <-chan struct{}, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.viewers >= mostViewers {
+	if p.viewers >= maxViewers {
 		return nil, false
 	}
 	p.viewers++

@@ -42,7 +42,7 @@ type Sessions struct {
 type Session struct {
 	// ID is the public id.
 	ID string `json:"id"`
-	audit.Whose
+	audit.Identity
 	// Model is the model of the last request.
 	Model string `json:"model"`
 	// Requests counts the requests of all conversations, Conversations the conversations.
@@ -73,11 +73,11 @@ type Session struct {
 	// last one.
 	Misses int    `json:"misses"`
 	Miss   string `json:"miss,omitempty"`
-	// Edits counts the edits in force, Folded the blocks that can be restored, and Regret the
+	// Edits counts the edits in force, Folded the blocks that can be restored, and FoldMisses the
 	// misses of folded text.
-	Edits  int `json:"edits"`
-	Folded int `json:"folded"`
-	Regret int `json:"regret"`
+	Edits      int `json:"edits"`
+	Folded     int `json:"folded"`
+	FoldMisses int `json:"regret"`
 	// Decision is the reason why the last request was edited or left alone.
 	Decision string `json:"decision,omitempty"`
 }
@@ -109,8 +109,8 @@ type Queue struct {
 	Waiting int `json:"waiting"`
 	// Expected is the wait of a request that came now, in seconds.
 	Expected float64 `json:"expected"`
-	// People are the users with requests in the queue.
-	People []Turns `json:"people"`
+	// Users are the users with requests in the queue.
+	Users []Turns `json:"people"`
 }
 
 // Turns are a user's requests in a queue.

@@ -80,8 +80,8 @@ func (d *drawing) legend() {
 }
 
 // scale draws the grid lines of the plot, and returns the function from values to coordinates.
-func (d *drawing) scale(most float64, label func(float64) string) func(float64) float64 {
-	a := svg.NewAxis(0, most, height-under, top, 4)
+func (d *drawing) scale(highest float64, label func(float64) string) func(float64) float64 {
+	a := svg.NewAxis(0, highest, height-under, top, 4)
 	for _, v := range a.Ticks() {
 		fmt.Fprintf(d, `<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" class="rule"/>`, left, d.wide-right, a.At(v), a.At(v))
 		d.text(left-6, a.At(v)+4, "end", "soft", label(v))
@@ -109,15 +109,15 @@ func (s *Summary) labels(d *drawing, x func(int) float64) {
 func (s *Summary) costs(class string, wide float64) *drawing {
 	d := newDrawing("Cost by day", class, wide, height)
 	d.legend()
-	actual, own := (*Sum).Actual, (*Sum).Own
+	actual, unedited := (*Sum).Actual, (*Sum).Unedited
 	if s.Total.Priced() { // days without any price would be in tokens
-		actual, own = func(g *Sum) float64 { return g.USD }, func(g *Sum) float64 { return g.ClientUSD }
+		actual, unedited = func(g *Sum) float64 { return g.USD }, func(g *Sum) float64 { return g.ClientUSD }
 	}
-	most := 0.0
+	highest := 0.0
 	for _, g := range s.Days {
-		most = max(most, actual(g), own(g))
+		highest = max(highest, actual(g), unedited(g))
 	}
-	at := d.scale(most, func(v float64) string {
+	at := d.scale(highest, func(v float64) string {
 		if s.Total.Priced() {
 			return axis(v)
 		}
@@ -126,7 +126,7 @@ func (s *Summary) costs(class string, wide float64) *drawing {
 	x, slot := d.slots(len(s.Days))
 	bar := min(slot*0.38, 40)
 	for i, g := range s.Days {
-		for j, v := range [...]float64{own(g), actual(g)} {
+		for j, v := range [...]float64{unedited(g), actual(g)} {
 			class, from := [...]string{"own", "actual"}[j], [...]float64{-bar, 0}[j]
 			d.rect(x(i)+from, at(v), bar, height-under-at(v), class, fmt.Sprintf("%s: %s", g.Name, money(s.Total, v)))
 		}
@@ -144,7 +144,7 @@ func (s *Summary) reads(class string, wide float64) *drawing {
 	for _, line := range []struct {
 		class string
 		value func(*Sum) float64
-	}{{"own", (*Sum).OwnReadShare}, {"actual", (*Sum).ReadShare}} {
+	}{{"own", (*Sum).ClientReadShare}, {"actual", (*Sum).ReadShare}} {
 		fmt.Fprintf(d, `<polyline class="line %s" points="`, line.class)
 		for i, g := range s.Days {
 			fmt.Fprintf(d, "%.1f,%.1f ", x(i), at(line.value(g)))
@@ -163,7 +163,7 @@ func (s *Summary) reads(class string, wide float64) *drawing {
 func (s *Summary) bars(title string, parts []Part, count bool, class string, wide float64) *drawing {
 	const row = 26.0
 	names := min(200, wide/3)
-	most, least := 0.0, 0.0
+	highest, lowest := 0.0, 0.0
 	value := func(p *Part) float64 {
 		if count {
 			return float64(p.Turns)
@@ -180,16 +180,16 @@ func (s *Summary) bars(title string, parts []Part, count bool, class string, wid
 		return money(s.Total, v)
 	}
 	for i := range parts {
-		most, least = max(most, value(&parts[i])), min(least, value(&parts[i]))
+		highest, lowest = max(highest, value(&parts[i])), min(lowest, value(&parts[i]))
 	}
 	d := newDrawing(title, class, wide, row*float64(len(parts))+8)
 	under := 0.0 // room for the labels of losses, left of their bars
-	if least < 0 {
+	if lowest < 0 {
 		under = 60
 	}
 	room := wide - names - under - 80
-	span := max(most-least, 1e-9)
-	zero := names + under + room*(-least/span)
+	span := max(highest-lowest, 1e-9)
+	zero := names + under + room*(-lowest/span)
 	for i := range parts {
 		p, y := &parts[i], row*float64(i)+4
 		v := value(p)

@@ -14,8 +14,8 @@ import (
 func TestPrintable(t *testing.T) {
 	for name, want := range map[string]string{
 		"gpt-6.1": "gpt-6.1", "a\x1b[31m\nb\x00c": "a[31mbc", "left\u202eright": "leftright", "\u009bx": "x",
-		strings.Repeat("é", longestName):   strings.Repeat("é", longestName),
-		strings.Repeat("é", longestName+1): strings.Repeat("é", longestName-1) + "…",
+		strings.Repeat("é", maxName):   strings.Repeat("é", maxName),
+		strings.Repeat("é", maxName+1): strings.Repeat("é", maxName-1) + "…",
 	} {
 		if got := printable(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)

@@ -69,10 +69,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 			"Translation: the cache markers that requests in other formats get on their way to Claude saved %s more. That is "+
 				"in no other figure.\n", money(t, saved))
 	}
-	if s.Total.Folded > 0 || s.Total.Regret > 0 {
+	if s.Total.Folded > 0 || s.Total.FoldMisses > 0 {
 		fmt.Fprintf(w,
 			"Regret: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit "+
-				"did not find its place.\n", s.Total.Folded, s.Total.Regret)
+				"did not find its place.\n", s.Total.Folded, s.Total.FoldMisses)
 	}
 	if n := s.Total.Estimated; n > 0 {
 		fmt.Fprintf(w,
@@ -129,11 +129,11 @@ func (s *Summary) row(w io.Writer, g *Sum) {
 	}
 	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted,
 		figure.Tokens(float64(g.Billed.Prompt())), g.Read(),
-		money(g, g.Actual()), money(g, g.Own()), money(g, g.Saved()), figure.Percent(g.SavedShare()), would)
+		money(g, g.Actual()), money(g, g.Unedited()), money(g, g.Saved()), figure.Percent(g.SavedShare()), would)
 }
 
-// longestName bounds a name in a table, in characters.
-const longestName = 48
+// maxName bounds a name in a table, in characters.
+const maxName = 48
 
 // printable removes unprintable characters from a name and bounds its length.
 func printable(s string) string {
@@ -144,8 +144,8 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-	if all := []rune(s); len(all) > longestName {
-		return string(all[:longestName-1]) + "…"
+	if all := []rune(s); len(all) > maxName {
+		return string(all[:maxName-1]) + "…"
 	}
 	return s
 }

@@ -55,7 +55,7 @@ type Site struct {
 // Answered is a completed turn.
 type Answered struct {
 	// Exchange is the edited request, View the client's request, Turn the answer.
-	Exchange *pipeline.Exchange
+	Exchange *pipeline.Transaction
 	// View: see Exchange.
 	View *wire.View
 	// Turn: see Exchange.

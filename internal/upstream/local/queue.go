@@ -138,10 +138,10 @@ func (o *Queues) View(v *page.View) {
 		b := page.Queue{
 			Name: cmp.Or(strings.TrimPrefix(s.name, "upstream "), "box"), Slots: q.Slots, Running: q.Running, Waiting: q.Waiting,
 			Expected: q.Expected.Seconds(),
-			People:   []page.Turns{},
+			Users:    []page.Turns{},
 		}
 		for _, p := range q.People {
-			b.People = append(b.People, page.Turns(p))
+			b.Users = append(b.Users, page.Turns(p))
 		}
 		v.Queues = append(v.Queues, b)
 	}

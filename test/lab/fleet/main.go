@@ -202,7 +202,7 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	x.Commit(&wire.Turn{ID: "msg_" + id, Done: true, Usage: wire.Usage{Read: int64(min(c.last, prompt)),
 		Write5m: int64(max(prompt-c.last, 0)), Output: 80, Reported: true}}, time.Now())
 	c.last = prompt
-	clock(func() { n.store.Hold(s); n.store.Publish(s) })
+	clock(func() { n.store.Keep(s); n.store.Publish(s) })
 	n.store.Flush() // it takes less time than passes between two turns
 	n.store.Release(s)
 	if c.n%10 == 0 {

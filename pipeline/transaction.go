@@ -17,13 +17,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// Exchange is one request, from the decision about its edits to the end of its response. One
+// Transaction is one request, from the decision about its edits to the end of its response. One
 // goroutine at a time may call its methods.
-type Exchange struct {
+type Transaction struct {
 	// Prompt is the request to send.
 	Prompt Prompt
-	// Interceptor answers the intercepted calls.
-	Interceptor Interceptor
+	// Answerer answers the intercepted calls.
+	Answerer Answerer
 	// Policy is the policy in force.
 	Policy Policy
 	// Decision says why history was edited or left alone.
@@ -34,7 +34,7 @@ type Exchange struct {
 	Lesson Lesson
 
 	req          request
-	before       before                     // the conversation before the exchange became part of it
+	before       before                     // the conversation before the transaction became part of it
 	conversation *sessioncache.Conversation // set by Join or Commit
 	account      account
 	refusal      refusal
@@ -44,8 +44,8 @@ type Exchange struct {
 type Lesson struct {
 	// Break is the reason why the upstream's cache held less than expected, NoBreak if it did not.
 	Break Break
-	// Regret counts the signs of a missed fold.
-	Regret missSigns
+	// Misses counts the signs of a missed fold.
+	Misses missSigns
 	// CutShort tells that the upstream has left a part of the prompt out.
 	CutShort bool
 }
@@ -67,7 +67,7 @@ func (g *missSigns) Sum() int { return g.Expanded + g.Reread + g.Failed }
 // Claim makes new edits durable and visible to other processes before they are forwarded. Call it
 // before sending the request. It returns false if another process has forwarded some of the blocks
 // in another form; then the request needs a new decision.
-func (x *Exchange) Claim(ctx context.Context, store *sessioncache.Store) bool {
+func (x *Transaction) Claim(ctx context.Context, store *sessioncache.Store) bool {
 	r := &x.req
 	if !x.Prompt.Edited || r.off.Has(wire.EditText) || r.View.Conversation.Partial || !x.adds() {
 		return true
@@ -80,7 +80,7 @@ func (x *Exchange) Claim(ctx context.Context, store *sessioncache.Store) bool {
 }
 
 // adds reports whether a request contains edits that its conversation has not committed to.
-func (x *Exchange) adds() bool {
+func (x *Transaction) adds() bool {
 	r, l := &x.req, x.req.match.Conversation
 	r.session.Lock()
 	defer r.session.Unlock()
@@ -102,7 +102,7 @@ func (x *Exchange) adds() bool {
 
 // OffersTools reports whether the model is offered any tool, including tools retained by the
 // provider.
-func (x *Exchange) OffersTools() bool {
+func (x *Transaction) OffersTools() bool {
 	if v := x.req.View; v.OffersTools() || !v.InheritsTools() {
 		return v.OffersTools()
 	}
@@ -112,11 +112,11 @@ func (x *Exchange) OffersTools() bool {
 }
 
 // Summarizes reports whether the request asks for a summary of the conversation.
-func (x *Exchange) Summarizes() bool { return x.req.View != nil && content.Compacts(x.req.View) }
+func (x *Transaction) Summarizes() bool { return x.req.View != nil && content.Compacts(x.req.View) }
 
 // Continues returns the number of the conversation that the request continues, or false for a new
 // one.
-func (x *Exchange) Continues() (conversation int, ok bool) {
+func (x *Transaction) Continues() (conversation int, ok bool) {
 	if x.req.match.Conversation == nil {
 		return 0, false
 	}
@@ -124,17 +124,17 @@ func (x *Exchange) Continues() (conversation int, ok bool) {
 }
 
 // Start is the start of the request, by the caller's clock.
-func (x *Exchange) Start() time.Time { return x.req.start }
+func (x *Transaction) Start() time.Time { return x.req.start }
 
 // Rules returns the cache rules in force for the request.
-func (x *Exchange) Rules() pricing.Rules { return x.req.rules }
+func (x *Transaction) Rules() pricing.Rules { return x.req.rules }
 
 // History returns the conversation in the request, block by block, with the stored state of each
 // block. It is valid until Commit.
-func (x *Exchange) History() *content.History { return &x.req.History }
+func (x *Transaction) History() *content.History { return &x.req.History }
 
 // Loops reports whether the request continues a run of tool calls.
-func (x *Exchange) Loops() bool { return x.req.run.loop }
+func (x *Transaction) Loops() bool { return x.req.run.loop }
 
 // charsPerToken is the approximate number of bytes per token in tools and system prompts.
 const charsPerToken = 4
@@ -142,7 +142,7 @@ const charsPerToken = 4
 // SharedPrefix returns the hash of the prefix that a new conversation shares with others, tools and system
 // prompt, and its lifetime in the cache. It returns false if the provider does not cache that
 // prefix separately.
-func (x *Exchange) SharedPrefix() (prefix wire.Hash, lifetime time.Duration, ok bool) {
+func (x *Transaction) SharedPrefix() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 	v, rules := x.req.View, &x.req.rules
 	// Sub-agents that start together share the prefix; continued conversations have longer ones.
 	if x.req.match.Conversation != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() ||
@@ -183,13 +183,13 @@ func (x *Exchange) SharedPrefix() (prefix wire.Hash, lifetime time.Duration, ok 
 }
 
 // marked reports whether a block is sent with a marker.
-func (x *Exchange) marked(i int) bool {
+func (x *Transaction) marked(i int) bool {
 	return !x.req.View.Blocks[i].Marker.Empty() ||
 		slices.ContainsFunc(x.req.marking.added, func(e wire.Edit) bool { return e.Block == i })
 }
 
-// Close releases the exchange after Commit.
-func (x *Exchange) Close() {
+// Close releases the transaction after Commit.
+func (x *Transaction) Close() {
 	if x.conversation == nil {
 		return
 	}
@@ -199,15 +199,15 @@ func (x *Exchange) Close() {
 }
 
 // Join makes the request part of the conversation as soon as the model's output is complete.
-// [Exchange.Commit] must follow.
-func (x *Exchange) Join(t *wire.Turn) {
+// [Transaction.Commit] must follow.
+func (x *Transaction) Join(t *wire.Turn) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	// The next request may arrive before the usage, and must find this one.
 	x.join(t)
 }
 
-// before is the state of the conversation before the exchange became part of it.
+// before is the state of the conversation before the transaction became part of it.
 type before struct {
 	last      wire.Usage
 	continued bool
@@ -221,7 +221,7 @@ type before struct {
 	cleared   wire.Cleared
 }
 
-func (x *Exchange) join(t *wire.Turn) {
+func (x *Transaction) join(t *wire.Turn) {
 	if x.conversation != nil {
 		return
 	}
@@ -268,18 +268,18 @@ func (x *Exchange) join(t *wire.Turn) {
 	}
 	l.Diverged = l.Diverged || x.Prompt.Edited || x.before.diverged
 	l.Expand = x.req.offer.keeps(prev != nil && prev.Expand)
-	l.Said, l.Unsaid, l.Copied = x.Interceptor.said, false, false
+	l.Said, l.Unsaid, l.Copied = x.Answerer.said, false, false
 	// A block that the model has asked for counts as used, stays whole from now on, and raises the
 	// need of its class.
-	for _, i := range x.Interceptor.asked {
+	for _, i := range x.Answerer.asked {
 		s := &x.req.States[i]
 		s.Unused, s.Pinned = 0, true
 		if n := &l.Expanded[s.Class]; *n < 1<<15 {
 			*n++
 		}
 	}
-	x.Lesson.Regret = x.req.regretted.Fresh
-	x.Lesson.Regret.Expanded = len(x.Interceptor.asked)
+	x.Lesson.Misses = x.req.misses.Fresh
+	x.Lesson.Misses.Expanded = len(x.Answerer.asked)
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.Update(l.Decision)
 	}
@@ -295,8 +295,8 @@ func (x *Exchange) join(t *wire.Turn) {
 	x.before.requests = int32(l.Requests)
 }
 
-// readBefore notes the state of the conversation, as long as the exchange is not part of it.
-func (x *Exchange) readBefore() {
+// readBefore notes the state of the conversation, as long as the transaction is not part of it.
+func (x *Transaction) readBefore() {
 	r, b, l := &x.req, &x.before, x.req.match.Conversation
 	if x.conversation != nil || l == nil {
 		return
@@ -305,7 +305,7 @@ func (x *Exchange) readBefore() {
 		last: l.Last, continued: r.match.Common == l.Len(), cleared: l.Cleared, departed: l.Departed,
 		// Edits change the bytes; pings keep the cache warm longer.
 		diverged: l.Diverged || !l.Warmed.IsZero(),
-		previous: previousTurn{Front: l.Front, Ago: r.start.Sub(l.Started), Common: r.match.Common},
+		previous: previousTurn{Prefix: l.PromptPrefix, Ago: r.start.Sub(l.Started), Common: r.match.Common},
 		pause:    r.start.Sub(l.LastUse()),
 	}
 	if r.View.Conversation.Partial {
@@ -334,21 +334,22 @@ func (x *Exchange) readBefore() {
 	}
 }
 
-// Commit makes the request and its response part of the conversation, unless [Exchange.Join] has,
+// Commit makes the request and its response part of the conversation, unless [Transaction.Join] has,
 // and adds their cost. Call it once, and only after a complete response.
-func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
+func (x *Transaction) Commit(t *wire.Turn, now time.Time) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	x.join(t)
 	l := x.conversation
 	found, usage := t.Usage, t.Held()
-	if x.Interceptor.said != nil {
-		found, usage = x.Interceptor.first, x.Interceptor.first
+	if x.Answerer.said != nil {
+		found, usage = x.Answerer.first, x.Answerer.first
 	}
 	// The usage and the request, beside those of the last request, tell why the cache held less than
 	// the conversation's last request left there.
 	b, cut := &x.before, x.cutByServer(t)
-	if found.Prompt() > 0 && b.left >= int64(max(x.req.rules.MinTokens, 1)) && float64(found.Read) < held*float64(b.left) {
+	if found.Prompt() > 0 && b.left >= int64(max(x.req.rules.MinTokens, 1)) &&
+		float64(found.Read) < minReadShare*float64(b.left) {
 		x.Lesson.Break = b.cause
 		// A cut by the provider takes precedence over these reasons.
 		if cut && (b.cause == BreakEdit || b.cause == BreakMessages || b.cause == BreakUnknown) {
@@ -358,7 +359,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.req.rules.AssumedFrom != "" && found.Reported {
 		x.observe(found)
 	}
-	x.settleBill(t)
+	x.computeBill(t)
 	c, bill := &l.Cost, &x.account.bill
 	c.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
 	c.WouldSave, c.WouldSaveUSD = c.WouldSave+bill.WouldSave, c.WouldSaveUSD+bill.WouldSaveDollars
@@ -367,7 +368,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		return
 	}
 	if !l.Beyond {
-		l.Front = x.account.front
+		l.PromptPrefix = x.account.prefix
 	}
 	if t.Usage.Prompt() == 0 {
 		return
@@ -406,7 +407,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 // cutShort reports whether a local server counts less than half of the tokens that a prompt must
 // have, and no more than for the shorter prompt before: Ollama leaves the oldest messages out, and
 // tells nobody, where a prompt is longer than num_ctx.
-func (x *Exchange) cutShort(u wire.Usage) bool {
+func (x *Transaction) cutShort(u wire.Usage) bool {
 	b := &x.before
 	if !b.continued || x.req.change.deep || b.last.Prompt() == 0 || u.Prompt() > b.last.Prompt() {
 		return false
@@ -417,7 +418,7 @@ func (x *Exchange) cutShort(u wire.Usage) bool {
 
 // spend adds the cost of the request and updates the upstream's cache entries. If edits are only
 // computed, these are the entries that the edits would have made.
-func (x *Exchange) spend(l *sessioncache.Conversation, t *wire.Turn) {
+func (x *Transaction) spend(l *sessioncache.Conversation, t *wire.Turn) {
 	for _, u := range x.calls(t) {
 		l.Spent += x.req.rules.Cost(u)
 	}
@@ -499,12 +500,12 @@ const (
 	BreakUnknown Break = "unknown"
 )
 
-// held is the share of the last prompt that must be read from the cache for it to count as whole.
+// minReadShare is the share of the last prompt that must be read from the cache for it to count as whole.
 // Providers report usage in steps, and the last block may not have been cached.
-const held = 0.7
+const minReadShare = 0.7
 
 // observe notes what a usage tells of the cache of a model whose rules are assumed.
-func (x *Exchange) observe(u wire.Usage) {
+func (x *Transaction) observe(u wire.Usage) {
 	b := &x.before
 	s := pricing.Sighting{Held: u.Read + u.Write5m + u.Write1h}
 	// A long lifetime that was asked for says nothing of the usual one.
@@ -517,13 +518,13 @@ func (x *Exchange) observe(u wire.Usage) {
 
 // cutByServer reports whether the provider cut the history differently than in the last request.
 // The cache cannot hold the blocks after such a cut.
-func (x *Exchange) cutByServer(t *wire.Turn) bool {
+func (x *Transaction) cutByServer(t *wire.Turn) bool {
 	return t.Compacted || t.Cleared != (wire.Cleared{}) && t.Cleared != x.before.cleared
 }
 
 // Vanished reports, after Commit, that the upstream's cache was lost for no visible reason. The
 // server was restarted, or its model was unloaded.
-func (x *Exchange) Vanished(t *wire.Turn) bool {
+func (x *Transaction) Vanished(t *wire.Turn) bool {
 	return x.Lesson.Break == BreakUnknown && x.req.rules.Regime == pricing.KV && t.Usage.Read == 0
 }
 
@@ -549,7 +550,7 @@ const (
 
 // learnCost compares the cost of a fold with the plan. After a fold that cost more, the planner
 // expects fewer further requests and more tokens to write again, until folds cost as planned.
-func (x *Exchange) learnCost(l *sessioncache.Conversation, u wire.Usage) {
+func (x *Transaction) learnCost(l *sessioncache.Conversation, u wire.Usage) {
 	d := &x.Decision
 	if d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
 		return

@@ -3,7 +3,7 @@
 
 package pipeline
 
-// Regret finds signs in a conversation that its model has missed folded text.
+// This file finds signs in a conversation that its model has missed folded text.
 
 import (
 	"strings"
@@ -28,7 +28,7 @@ type Misses struct {
 func (g *Misses) share() float64 { return float64(g.missed) / float64(g.folded+fewFolds) }
 
 // TooMuch reports whether too many folds were missed for any further fold.
-func (g *Misses) TooMuch() bool { return g.share() > mostRegret }
+func (g *Misses) TooMuch() bool { return g.share() > maxMissShare }
 
 // Care is the factor for the need of all blocks.
 func (g *Misses) Care() float64 { return 1 + caredFor*g.share() }
@@ -36,9 +36,9 @@ func (g *Misses) Care() float64 { return 1 + caredFor*g.share() }
 const (
 	// fewFolds is added to the number of folds, because the first few say little.
 	fewFolds = 10
-	// mostRegret is the share of missed folds above which folding stops: three misses at first,
+	// maxMissShare is the share of missed folds above which folding stops: three misses at first,
 	// eleven with fifty folded blocks.
-	mostRegret = 0.2
+	maxMissShare = 0.2
 	// caredFor is the increase of the care if all folds are missed.
 	caredFor = 10
 )
@@ -46,7 +46,7 @@ const (
 // findMisses searches the new blocks for signs of missed folds, stores them there, and sums up
 // those of the conversation.
 func (r *request) findMisses() {
-	h, g, l := &r.History, &r.regretted, r.match.Conversation
+	h, g, l := &r.History, &r.misses, r.match.Conversation
 	// Under observe no fold was sent, so the model cannot miss any.
 	if l.Observed || r.o.Policy == Observe {
 		return
@@ -59,14 +59,14 @@ func (r *request) findMisses() {
 		if i >= h.Known && h.Blocks[i].Kind == wire.KindToolResult && g.folded > 0 {
 			switch {
 			case rereads(h, i):
-				s.Regret = true
+				s.Missed = true
 				g.Fresh.Reread++
 			case fails(h, i):
-				s.Regret = true
+				s.Missed = true
 				g.Fresh.Failed++
 			}
 		}
-		if s.Regret {
+		if s.Missed {
 			g.missed++
 			g.files = append(g.files, s.File)
 		}

@@ -15,9 +15,9 @@ import (
 // share a backend.
 const exchangeEvery = 10
 
-// own is the state of the store's own record, with the lengths of conversations. Once the store
+// storeRecord is the state of the store's own record, with the lengths of conversations. Once the store
 // writes, only the holder of the record's lane may use it.
-type own struct {
+type storeRecord struct {
 	health    RecordHealth
 	stale     atomic.Bool // the record must be written even without new counts
 	changes   uint64      // number of changes when it was last written
@@ -26,8 +26,8 @@ type own struct {
 	exchanged time.Time   // time of the last exchange, for the writing goroutine only
 }
 
-// ownRecord makes the record.
-func (p *Persister) ownRecord(last bool) (r Record, changes uint64) {
+// makeStoreRecord makes the record.
+func (p *Persister) makeStoreRecord(last bool) (r Record, changes uint64) {
 	since := time.Time{}
 	// Only the last record of a process can claim that no session was forgotten since then.
 	if last {
@@ -46,55 +46,55 @@ func (p *Persister) ownRecord(last bool) (r Record, changes uint64) {
 	return r, changes
 }
 
-// saveOwn writes the record.
-func (p *Persister) saveOwn(last bool) {
+// saveStoreRecord writes the record.
+func (p *Persister) saveStoreRecord(last bool) {
 	if p.shared != nil {
-		p.exchange(last)
+		p.exchangeCounts(last)
 		return
 	}
 	if !p.isInUse() {
 		return
 	}
-	stale := p.own.stale.Swap(false)
-	r, changes := p.ownRecord(last)
-	if changes == p.own.changes && !last && !stale {
+	stale := p.storeRecord.stale.Swap(false)
+	r, changes := p.makeStoreRecord(last)
+	if changes == p.storeRecord.changes && !last && !stale {
 		return
 	}
 	if err := p.save([]Record{r}); err != nil {
-		p.own.stale.Store(stale)
-		p.breaker.Failed(BreakerAt{Record: &p.own.health}, "save", err)
+		p.storeRecord.stale.Store(stale)
+		p.breaker.Failed(BreakerAt{Record: &p.storeRecord.health}, "save", err)
 		return
 	}
-	p.breaker.Took(BreakerAt{Record: &p.own.health})
-	p.own.changes = changes
+	p.breaker.Took(BreakerAt{Record: &p.storeRecord.health})
+	p.storeRecord.changes = changes
 	p.store.runs.Kept()
 }
 
-// exchange merges the counts of other processes, and adds the counts of this one to theirs.
-func (p *Persister) exchange(last bool) {
+// exchangeCounts merges the counts of other processes, and adds the counts of this one to theirs.
+func (p *Persister) exchangeCounts(last bool) {
 	err := p.guarded(func(ctx context.Context) error {
-		there, now, err := p.shared.Fetch(ctx, Digest{}, p.own.version)
+		there, now, err := p.shared.Fetch(ctx, Digest{}, p.storeRecord.version)
 		for range attempts {
 			if err != nil {
 				return err
 			}
-			if now == p.own.tried && now != 0 { // an earlier write had succeeded after all
+			if now == p.storeRecord.tried && now != 0 { // an earlier write had succeeded after all
 				p.store.runs.Kept()
 			}
-			if now != p.own.version && now != 0 {
+			if now != p.storeRecord.version && now != 0 {
 				p.recall(there)
-				p.own.version = now
+				p.storeRecord.version = now
 			}
-			r, changes := p.ownRecord(last)
-			if changes == p.own.changes && !last {
+			r, changes := p.makeStoreRecord(last)
+			if changes == p.storeRecord.changes && !last {
 				return nil
 			}
-			w := &Swap{Record: r, Have: p.own.version, Next: NewVersion()}
-			p.own.tried = w.Next
+			w := &Swap{Record: r, Have: p.storeRecord.version, Next: NewVersion()}
+			p.storeRecord.tried = w.Next
 			p.shared.Swap(ctx, []*Swap{w})
 			there, now, err = w.Other, w.Now, w.Err
-			if err == nil && now == p.own.tried {
-				p.own.version, p.own.changes = now, changes
+			if err == nil && now == p.storeRecord.tried {
+				p.storeRecord.version, p.storeRecord.changes = now, changes
 				p.store.runs.Kept()
 				return nil
 			}
@@ -102,13 +102,13 @@ func (p *Persister) exchange(last bool) {
 		return nil // other processes were faster; a later exchange will succeed
 	})
 	if err != nil {
-		p.breaker.Failed(p.ownPlace(), "save", err)
+		p.breaker.Failed(p.storeRecordPlace(), "save", err)
 	}
 }
 
-// ownPlace returns the shard and the health of the record.
-func (p *Persister) ownPlace() BreakerAt {
-	return BreakerAt{Shard: p.shard(Digest{}), Record: &p.own.health}
+// storeRecordPlace returns the shard and the health of the record.
+func (p *Persister) storeRecordPlace() BreakerAt {
+	return BreakerAt{Shard: p.shard(Digest{}), Record: &p.storeRecord.health}
 }
 
 // remember reads the record when the store begins.
@@ -116,15 +116,15 @@ func (p *Persister) remember() {
 	var sealed []byte
 	err := p.guarded(func(ctx context.Context) (err error) {
 		if p.shared != nil {
-			p.own.exchanged = time.Now()
-			sealed, p.own.version, err = p.shared.Fetch(ctx, Digest{}, 0)
+			p.storeRecord.exchanged = time.Now()
+			sealed, p.storeRecord.version, err = p.shared.Fetch(ctx, Digest{}, 0)
 			return err
 		}
 		sealed, err = p.back.Load(ctx, Digest{})
 		return err
 	})
 	if err != nil {
-		p.breaker.Failed(p.ownPlace(), "load", err)
+		p.breaker.Failed(p.storeRecordPlace(), "load", err)
 		return
 	}
 	p.store.unforgotten(p.recall(sealed))
@@ -136,8 +136,8 @@ func (p *Persister) recall(sealed []byte) (since time.Time) {
 	if len(sealed) == 0 {
 		return since
 	}
-	var own Digest
-	plain, err := p.seals.Open(sealed, own[:])
+	var digest Digest
+	plain, err := p.seals.Open(sealed, digest[:])
 	if err == nil && (len(plain) == 0 || plain[0] != snapshotForm) {
 		err = ErrNewer
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/wire/intercept"
 )
 
 // stepsBody is a conversation with its whole history in the request.
@@ -53,7 +53,7 @@ func TestParseInteractions(t *testing.T) {
 		v.Reply.ToolChoice.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
-	if len(v.Messages) != 5 || !hidden.Possible(v) {
+	if len(v.Messages) != 5 || !intercept.Possible(v) {
 		t.Errorf("%d messages", len(v.Messages))
 	}
 }
@@ -98,8 +98,8 @@ func TestParseInteractionsInputs(t *testing.T) {
 		{`[{"type":"user_input","type":"thought"}]`, `2/3/other||||`, true},
 	} {
 		v := mustParse(t, wire.Interactions, `{"input":`+c.input+`}`)
-		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want || hidden.Possible(v) != c.hides {
-			t.Errorf("%s: got %s, hides %t, want %s", c.input, got, hidden.Possible(v), c.want)
+		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want || intercept.Possible(v) != c.hides {
+			t.Errorf("%s: got %s, hides %t, want %s", c.input, got, intercept.Possible(v), c.want)
 		}
 	}
 	one := mustParse(t, wire.Interactions, `{"input":"hi"}`)

@@ -1,9 +1,9 @@
 // Copyright 2026 The llm_cache Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hidden combines several answers of an upstream into one message for the client, without
+// Package intercept combines several answers of an upstream into one message for the client, without
 // the calls that are answered on the way. The part specific to a format is its [Codec].
-package hidden
+package intercept
 
 import (
 	"bytes"
